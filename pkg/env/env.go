@@ -1,0 +1,75 @@
+// Package env is the interface between Lathe and the worlds that policies act
+// in: prompts, transitions and verification.
+//
+// An environment never knows the curriculum; a curriculum never knows the
+// environment; neither knows Slurm.
+package env
+
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Split is a part of a task set.
+type Split string
+
+// The splits of a task set. No task is in both.
+const (
+	Train Split = "train"
+	Test  Split = "test" // held out: evaluation only
+)
+
+// Task is one problem.
+type Task struct {
+	ID       string // unique over all splits; stable between runs
+	Kind     string // for breakdowns in reports, for example "add" or the data file's module
+	Level    int    // difficulty, where the source says; 0 else
+	Question string
+	Answer   string // reference answer
+}
+
+// Verdict is the judgement on one finished episode.
+type Verdict struct {
+	Outcome         shard.Outcome
+	RawScore        float64 // in the task's own unit
+	NormalizedScore float64 // in [0, 1]
+	Reward          float64 // of a base task; the buffer stage derives rewards of iteration steps
+	Parts           []shard.RewardPart
+	Milestones      []string
+	Feedback        string // why
+	Extracted       string // the answer that was judged
+	ExecuteSeconds  float64
+}
+
+// Env is one environment, set up by a recipe.
+type Env interface {
+	Name() string
+
+	// Tasks lists the tasks of a split in a fixed order.
+	Tasks(split Split) []Task
+	// Task finds a task of any split by its id.
+	Task(id string) (Task, bool)
+
+	// Prompt builds the messages of an instance. For [shard.KindInitial]
+	// history is empty; for improve and diverge it is the conversation whose
+	// last assistant message is iterated on, earlier turns included.
+	Prompt(task Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error)
+
+	// NextTurn continues an episode without slow feedback: given the
+	// conversation so far, ending with the policy's message of turn (counted
+	// from 1), it returns the messages to append before the policy speaks
+	// again, or none when the episode is over.
+	NextTurn(task Task, conversation []shard.Message, turn int) ([]shard.Message, error)
+
+	// Score judges a finished episode. finish is the finish reason of the
+	// last turn. It never fails for what a policy wrote: that is a verdict.
+	// An error means that we failed (outcome infra).
+	Score(ctx context.Context, task Task, conversation []shard.Message, finish string) (Verdict, error)
+
+	// Demonstration makes a correct response to the prompt of an instance of
+	// the given kind, drawing what it needs from the stream, for supervised
+	// warm starts. ok is false when the environment cannot.
+	Demonstration(task Task, kind shard.Kind, stream rng.Stream) (conversation []shard.Message, ok bool)
+}

@@ -1,0 +1,130 @@
+// Package policy holds decoder-only transformer policies: their
+// configuration, their folders in Hugging Face layout, and the interface that
+// every backend of the engine implements.
+//
+// The engine knows no reinforcement learning: [Engine.Forward] gives the
+// log-probability and the entropy of each token, the caller computes one
+// coefficient per token, and [Engine.Backward] takes the coefficients.
+//
+// There is one log-probability for all (architecture, section 5): the
+// sampler's, the learner's and the reference's come from the same code, in
+// the same order of reduction, whatever the batch around a sequence, at the
+// sampling temperature and over the kept set of top-k and top-p.
+package policy
+
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Sampling says how logits become a distribution. The zero value samples
+// greedily.
+type Sampling struct {
+	Temperature float32 // 0 means greedy: the argmax, ties to the lowest id; log-probabilities are then at temperature 1
+	TopK        int     // keep the k most probable tokens; 0 or less keeps all
+	TopP        float32 // keep the smallest set with at least this mass; 0 or 1 keeps all
+}
+
+// Batch is a set of sequences packed without padding.
+type Batch struct {
+	TokenIDs []int32 // (N) all sequences, one after the other
+	Offsets  []int32 // (S+1) sequence s is TokenIDs[Offsets[s]:Offsets[s+1]]
+	// Targets marks the tokens whose log-probability is wanted (N). The first
+	// token of a sequence has no predecessor and is never a target.
+	Targets []bool
+}
+
+// Stream addresses the random numbers of one response: the token at absolute
+// position p of the sequence is drawn with Stream.Float64(p).
+type Stream = rng.Stream
+
+// Request asks for one continuation.
+type Request struct {
+	Prompt       []int32 // at least one token
+	MaxNewTokens int
+	StopTokens   []int32 // generation ends after any of these; the stop token is part of the response
+	Stream       Stream
+	Sampling     Sampling
+}
+
+// FinishReason says why a response ended.
+type FinishReason string
+
+// The reasons.
+const (
+	FinishStop   FinishReason = "stop"
+	FinishLength FinishReason = "length" // MaxNewTokens or the model's maximum length
+)
+
+// Completion is the answer to a request.
+type Completion struct {
+	TokenIDs     []int32   // the response without the prompt
+	LogProbs     []float32 // of each response token, natural logarithm
+	FinishReason FinishReason
+}
+
+// AdamW holds the settings of one optimizer step (Loshchilov and Hutter,
+// Decoupled Weight Decay Regularization, ICLR 2019, Algorithm 2).
+type AdamW struct {
+	LearningRate float64
+	Beta1        float64
+	Beta2        float64
+	Epsilon      float64
+	WeightDecay  float64 // decoupled; applied to matrices, not to norms and biases
+	MaxGradNorm  float64 // global L2 norm to clip to; 0 does not clip
+}
+
+// StepStats says what an optimizer step saw.
+type StepStats struct {
+	GradNorm float64 // global L2 norm before clipping
+	Scale    float64 // what the gradient was multiplied by: 1 when not clipped
+	Skipped  bool    // the gradient was not finite: nothing was changed
+}
+
+// Tensor is a named float32 tensor in row-major order.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Data  []float32 // shares memory with the engine
+}
+
+// Engine is one loaded policy on one backend. An Engine is used by one
+// goroutine at a time; it uses its own threads inside.
+type Engine interface {
+	Config() Config
+
+	// Generate samples one continuation for each request. A result depends on
+	// its request and the weights alone, never on the other requests.
+	Generate(ctx context.Context, requests []Request) ([]Completion, error)
+
+	// Forward computes the log-probability of every target token given its
+	// predecessors, and the entropy of the distribution it was drawn from
+	// (nats); both have length N and are 0 where Targets is false. The
+	// activations are kept for one Backward. For a target outside the kept
+	// set the kept set is extended by the target.
+	Forward(batch Batch, sampling Sampling, logProbs, entropy []float32) error
+
+	// Backward adds to the gradients of a loss L, given coefficients[i] =
+	// dL/dlogp of token i and entropyCoefficients[i] = dL/dH at token i (nil
+	// for none), for the batch of the last Forward.
+	Backward(coefficients, entropyCoefficients []float32) error
+
+	// Weights and Gradients list the tensors in one fixed order, the same for
+	// both, by their Hugging Face names. A tied head appears once.
+	Weights() []Tensor
+	Gradients() []Tensor
+	ZeroGradients()
+	// WeightsChanged tells the engine that the caller wrote to Weights.
+	WeightsChanged()
+
+	// Step applies the accumulated gradients. The optimizer's moments start
+	// at zero unless LoadOptimizer was called.
+	Step(settings AdamW) (StepStats, error)
+	// OptimizerState lists first and second moments (exp_avg.NAME,
+	// exp_avg_sq.NAME) and the number of steps taken.
+	OptimizerState() (tensors []Tensor, steps int)
+	LoadOptimizerState(tensors []Tensor, steps int) error
+
+	Close() error
+}

@@ -1,0 +1,300 @@
+// Package recipe is the typed form of the one YAML file that says what a run
+// trains. A recipe is resolved once, when the run is made: presets, base
+// files and command-line settings are folded in, every default is written
+// out, and the result is stored in the run as recipe.yaml.
+package recipe
+
+// Recipe is everything that decides the bytes of a run, and the resources it
+// asks for.
+type Recipe struct {
+	Name        string     `yaml:"name"`
+	Description string     `yaml:"description"`
+	Seed        uint64     `yaml:"seed"`
+	Preset      string     `yaml:"preset"` // fills advantage, filters and loss; see Presets
+	Policy      Policy     `yaml:"policy"`
+	WarmStart   WarmStart  `yaml:"warm_start"`
+	Env         Env        `yaml:"env"`
+	Data        Data       `yaml:"data"`
+	Curriculum  Curriculum `yaml:"curriculum"`
+	Rollout     Rollout    `yaml:"rollout"`
+	Score       Score      `yaml:"score"`
+	Advantage   Advantage  `yaml:"advantage"`
+	Filters     Filters    `yaml:"filters"`
+	Loss        Loss       `yaml:"loss"`
+	Optimizer   Optimizer  `yaml:"optimizer"`
+	Schedule    Schedule   `yaml:"schedule"`
+	Evaluation  Evaluation `yaml:"evaluation"`
+	Resources   Resources  `yaml:"resources"`
+}
+
+// Policy says which policy is trained. Exactly one of Path and New is given.
+type Policy struct {
+	Backend string     `yaml:"backend"` // auto, cpu or cuda
+	Path    string     `yaml:"path"`    // a folder in Hugging Face layout
+	New     *NewPolicy `yaml:"new"`     // a policy with random weights
+	Chat    Chat       `yaml:"chat"`    // how messages become text; for policies made by New
+}
+
+// NewPolicy is the shape of a policy made by the run. The names are those of
+// Hugging Face's config.json.
+type NewPolicy struct {
+	HiddenSize            int     `yaml:"hidden_size"`
+	IntermediateSize      int     `yaml:"intermediate_size"`
+	NumHiddenLayers       int     `yaml:"num_hidden_layers"`
+	NumAttentionHeads     int     `yaml:"num_attention_heads"`
+	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`
+	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"`
+	RopeTheta             float64 `yaml:"rope_theta"`
+	RMSNormEps            float64 `yaml:"rms_norm_eps"`
+	QKVBias               bool    `yaml:"qkv_bias"`
+	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings"`
+	Tokenizer             string  `yaml:"tokenizer"`  // bytes, or bpe trained on the training problems
+	VocabSize             int     `yaml:"vocab_size"` // for bpe
+}
+
+// Chat is the text around each message. A string that is a special token of
+// the tokenizer becomes that one token.
+type Chat struct {
+	SystemPrefix    string `yaml:"system_prefix"`
+	SystemSuffix    string `yaml:"system_suffix"`
+	UserPrefix      string `yaml:"user_prefix"`
+	UserSuffix      string `yaml:"user_suffix"`
+	AssistantPrefix string `yaml:"assistant_prefix"`
+	AssistantSuffix string `yaml:"assistant_suffix"` // ends with the stop token
+}
+
+// WarmStart is supervised learning on correct demonstrations before the first
+// iteration. Zero steps means none.
+type WarmStart struct {
+	Steps     int       `yaml:"steps"`
+	Batch     int       `yaml:"batch"`   // demonstrations per step
+	Improve   float64   `yaml:"improve"` // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64   `yaml:"diverge"` // share that answer a self-diverge prompt
+	Optimizer Optimizer `yaml:"optimizer"`
+}
+
+// Env names the environment and its prompts.
+type Env struct {
+	Name     string  `yaml:"name"`      // math
+	MaxTurns int     `yaml:"max_turns"` // turns of one trajectory; later turns refine
+	Prompts  Prompts `yaml:"prompts"`
+	Answer   Answer  `yaml:"answer"`
+}
+
+// Prompts are the templates of an environment. {instruction} stands for the
+// task's prompt, {question} for the task's question, {previous_response} for
+// the response that is iterated on. The defaults are the papers' own texts.
+type Prompts struct {
+	System  string `yaml:"system"`  // empty for no system message
+	Initial string `yaml:"initial"` // a base task
+	Refine  string `yaml:"refine"`  // a later turn of one trajectory
+	Improve string `yaml:"improve"` // ExIt, appendix B
+	Diverge string `yaml:"diverge"` // ExIt, appendix B
+}
+
+// Answer says how the answer is found in a response and compared.
+type Answer struct {
+	Extract         string  `yaml:"extract"`          // whole: the response is the answer; last: the last number; marked: after Marker; boxed: in \boxed{}
+	Marker          string  `yaml:"marker"`           // for marked, for example "####"
+	DecimalPlaces   int     `yaml:"decimal_places"`   // digits after the point to which two decimals are compared; 0 compares exactly
+	FormatReward    float64 `yaml:"format_reward"`    // reward of a wrong answer that could be read; 0 by default
+	StepImprovement bool    `yaml:"step_improvement"` // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
+}
+
+// Data says where the training and the held-out problems come from.
+type Data struct {
+	Train Source `yaml:"train"`
+	Test  Source `yaml:"test"`
+}
+
+// Source is one set of problems: generated, or read from files.
+type Source struct {
+	Generate *Generate `yaml:"generate"`
+	Files    []string  `yaml:"files"`  // JSONL; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Fields   Fields    `yaml:"fields"` // names of the fields of a line
+	Filter   []Filter  `yaml:"filter"` // keep lines whose field matches; all must match
+	Limit    int       `yaml:"limit"`  // keep this many, chosen by the seed; 0 keeps all
+}
+
+// Fields names the fields of a JSONL line.
+type Fields struct {
+	ID           string `yaml:"id"`            // empty: the line's number
+	Question     string `yaml:"question"`      //
+	Answer       string `yaml:"answer"`        //
+	AnswerMarker string `yaml:"answer_marker"` // the answer is what follows the last one, for example "####" of GSM8K
+	Kind         string `yaml:"kind"`          // optional
+	Level        string `yaml:"level"`         // optional
+}
+
+// Filter keeps the lines whose field has one of the values, where a * at
+// the end of a value matches any rest.
+type Filter struct {
+	Field string   `yaml:"field"`
+	In    []string `yaml:"in"`
+}
+
+// Generate is our own seeded generator of arithmetic problems.
+type Generate struct {
+	Kinds  []string `yaml:"kinds"`  // add, sub, mul, div, compare, mod, chain, linear …
+	Levels []int    `yaml:"levels"` // difficulty; for add and sub the number of digits
+	Count  int      `yaml:"count"`  // problems, spread evenly over kinds and levels
+	// TestShare is the share of the problem space that is held out: a problem
+	// is in the test split when a hash of its question falls below it, so the
+	// two splits are disjoint whatever their counts.
+	TestShare float64 `yaml:"test_share"`
+}
+
+// Curriculum says which instances are sampled next.
+type Curriculum struct {
+	Name string `yaml:"name"` // uniform or exit
+	Exit Exit   `yaml:"exit"`
+}
+
+// Exit holds the settings of ExIt (paper 000, section 4 and Tables 4 to 6).
+type Exit struct {
+	BufferSize         int     `yaml:"buffer_size"`         // N
+	MinBufferSize      int     `yaml:"min_buffer_size"`     // select only from a buffer of at least this size
+	SelectProbability  float64 `yaml:"select_probability"`  // p, self-iteration probability
+	InverseTemperature float64 `yaml:"inverse_temperature"` // κ
+	DivergeProbability float64 `yaml:"diverge_probability"` // p_div
+	Improve            bool    `yaml:"improve"`             // false: selection re-samples the instance itself (ablation "curriculum")
+	Expand             string  `yaml:"expand"`              // one: a random response of a group enters the buffer; all: each does
+	DiversityBonus     bool    `yaml:"diversity_bonus"`     // multiply advantages by d_i, eq. 6; needs embeddings
+}
+
+// Rollout says how responses are sampled.
+type Rollout struct {
+	Prompts      int     `yaml:"prompts"` // B, instances per iteration
+	Group        int     `yaml:"group"`   // G, responses per instance
+	MaxNewTokens int     `yaml:"max_new_tokens"`
+	Temperature  float64 `yaml:"temperature"`
+	TopK         int     `yaml:"top_k"` // 0 keeps all
+	TopP         float64 `yaml:"top_p"` // 1 keeps all
+	Shards       int     `yaml:"shards"`
+}
+
+// Score says how responses are judged. A score shard reads the rollout shard
+// of the same number.
+type Score struct {
+	Embedding string `yaml:"embedding"` // none, or ngrams: hashed character n-grams, for ExIt's diversity bonus
+}
+
+// Advantage is the group statistic (rl-frameworks, section 3.1).
+type Advantage struct {
+	Baseline  string  `yaml:"baseline"`  // mean, leave_one_out or none
+	Scale     string  `yaml:"scale"`     // std, none, or mean (MaxRL)
+	DDof      int     `yaml:"ddof"`      // delta degrees of freedom of std
+	Epsilon   float64 `yaml:"epsilon"`   // added to the divisor
+	Clip      float64 `yaml:"clip"`      // bound on |A|; 0 for none
+	Whitening bool    `yaml:"whitening"` // whiten over the tokens of the batch (REINFORCE++)
+}
+
+// Filters say what does not enter a batch. What they drop is counted in the
+// ledger with its reason.
+type Filters struct {
+	ConstantGroup bool    `yaml:"constant_group"` // drop groups whose rewards are all equal
+	Overlong      bool    `yaml:"overlong"`       // drop responses cut off by the length limit (DAPO, section 3.4)
+	MinGroup      int     `yaml:"min_group"`      // drop groups with fewer valid responses
+	MinAdvantage  float64 `yaml:"min_advantage"`  // drop responses with |A| below
+}
+
+// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
+type Loss struct {
+	Kind        string  `yaml:"kind"`         // clip (PPO and GRPO), cispo, gspo, reinforce or nll
+	Aggregation string  `yaml:"aggregation"`  // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
+	NormTokens  int     `yaml:"norm_tokens"`  // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	ClipLow     float64 `yaml:"clip_low"`     // ε_low
+	ClipHigh    float64 `yaml:"clip_high"`    // ε_high
+	DualClip    float64 `yaml:"dual_clip"`    // c > 1; 0 for none
+	RatioClamp  float64 `yaml:"ratio_clamp"`  // bound on |log ratio| before exp; 0 for none
+	KL          KL      `yaml:"kl"`           //
+	EntropyCoef float64 `yaml:"entropy_coef"` // the loss has - coef · aggregate(H)
+	TruncatedIS float64 `yaml:"truncated_is"` // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Epochs      int     `yaml:"epochs"`       // passes over the batch
+	MiniBatches int     `yaml:"mini_batches"` // optimizer steps per pass
+}
+
+// KL is the penalty towards the reference policy.
+type KL struct {
+	Coef        float64 `yaml:"coef"`         // β; 0 for none, and no reference is computed
+	Estimator   string  `yaml:"estimator"`    // k1, k2, k3 or abs
+	InputClamp  float64 `yaml:"input_clamp"`  // bound on |log ratio| before the estimator; 0 for none
+	OutputClamp float64 `yaml:"output_clamp"` // bound on the estimate; 0 for none
+	RefEvery    int     `yaml:"ref_every"`    // M: refresh the reference every M iterations; 0 never
+	RefAlpha    float64 `yaml:"ref_alpha"`    // α: reference ← α·policy + (1-α)·reference
+}
+
+// Optimizer is AdamW with a learning-rate schedule.
+type Optimizer struct {
+	LearningRate float64 `yaml:"learning_rate"`
+	Beta1        float64 `yaml:"beta1"`
+	Beta2        float64 `yaml:"beta2"`
+	Epsilon      float64 `yaml:"epsilon"`
+	WeightDecay  float64 `yaml:"weight_decay"`
+	MaxGradNorm  float64 `yaml:"max_grad_norm"`
+	WarmupSteps  int     `yaml:"warmup_steps"` // linear from 0
+	Decay        string  `yaml:"decay"`        // constant, linear or cosine, to MinRatio at the last step
+	MinRatio     float64 `yaml:"min_ratio"`
+}
+
+// Schedule says how many iterations run and how they overlap.
+type Schedule struct {
+	Iterations int `yaml:"iterations"`
+	// Staleness s: the rollouts of iteration k are sampled by policy
+	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
+	Staleness int `yaml:"staleness"`
+	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
+	// B are done, and what is late is carried into a later one.
+	Oversample float64 `yaml:"oversample"`
+	// Quorum is the share of an iteration's shards that must be done, the
+	// rest having failed for good, for the run to go on without them.
+	Quorum float64 `yaml:"quorum"`
+	// GradientUnits is the number of parts, fixed by the recipe, into which
+	// an optimizer step's batch is cut; gradients are summed over the parts
+	// in one fixed tree, so any number of gradient shards gives the same bytes.
+	GradientUnits int `yaml:"gradient_units"`
+	// GradientShards is the number of array tasks that share an optimizer
+	// step; 1 computes and applies it in one task.
+	GradientShards int `yaml:"gradient_shards"`
+	// MaxAttempts bounds the tries of a shard that fails for a reason of its
+	// own. Preemptions and node failures do not count.
+	MaxAttempts int `yaml:"max_attempts"`
+}
+
+// Evaluation measures policies on held-out problems.
+type Evaluation struct {
+	Problems     int     `yaml:"problems"`       // of the test split, in order
+	Samples      int     `yaml:"samples"`        // n of avg@n
+	Temperature  float64 `yaml:"temperature"`    // of the n samples
+	Steps        int     `yaml:"steps"`          // K self-improvement steps
+	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
+	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
+	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
+	Shards       int     `yaml:"shards"`
+}
+
+// Resources are what each stage's tasks ask for. They never change results.
+type Resources struct {
+	Threads int          `yaml:"threads"` // engine threads of a task; 0: as many as the task's cores
+	Stages  StageRequest `yaml:"stages"`
+}
+
+// StageRequest holds one request per stage.
+type StageRequest struct {
+	Warm     Request `yaml:"warm"`
+	Rollout  Request `yaml:"rollout"`
+	Score    Request `yaml:"score"`
+	Buffer   Request `yaml:"buffer"`
+	Learn    Request `yaml:"learn"`
+	Gradient Request `yaml:"gradient"`
+	Evaluate Request `yaml:"evaluate"`
+	Gate     Request `yaml:"gate"`
+}
+
+// Request is what one task of a stage asks for.
+type Request struct {
+	CPUs     int     `yaml:"cpus"`
+	MemoryGB float64 `yaml:"memory_gb"`
+	GPUs     int     `yaml:"gpus"`
+	Minutes  int     `yaml:"minutes"`
+}

@@ -1,0 +1,195 @@
+package shard
+
+// The row types of a run. The names of the columns are a contract: they may
+// be added to, never renamed or narrowed (architecture, section 3).
+
+// Message is one message of a conversation.
+type Message struct {
+	Role    string `parquet:"role,dict"` // system, user, assistant or tool
+	Content string `parquet:"content"`
+}
+
+// Kind says what an instance asks the policy to do.
+type Kind string
+
+// The kinds of an instance.
+const (
+	KindInitial Kind = "initial" // answer the task
+	KindRefine  Kind = "refine"  // a later turn of one trajectory
+	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
+	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
+	KindDraft   Kind = "draft"
+	KindDebug   Kind = "debug"
+)
+
+// Origin says where an instance of a plan came from.
+type Origin string
+
+// The origins of an instance.
+const (
+	OriginBase   Origin = "base"   // the task set
+	OriginBuffer Origin = "buffer" // the curriculum's buffer
+	OriginMemory Origin = "memory" // a memory of solutions
+	OriginCarry  Origin = "carry"  // an earlier iteration's late rollouts
+)
+
+// Outcome says how an episode ended. It is not a reward: only the policy's
+// own outcomes (ok, wrong, invalid, timeout) enter group statistics.
+type Outcome string
+
+// The outcomes of an episode.
+const (
+	OutcomeOK        Outcome = "ok"
+	OutcomeWrong     Outcome = "wrong"
+	OutcomeInvalid   Outcome = "invalid"   // nothing in the response can be judged
+	OutcomeTimeout   Outcome = "timeout"   // the policy's program ran out of time
+	OutcomeInfra     Outcome = "infra"     // our failure; retried, then excluded and counted
+	OutcomePreempted Outcome = "preempted" // stopped by the scheduler
+)
+
+// Policys reports whether the outcome is the policy's own doing.
+func (o Outcome) Policys() bool {
+	switch o {
+	case OutcomeOK, OutcomeWrong, OutcomeInvalid, OutcomeTimeout:
+		return true
+	}
+	return false
+}
+
+// Instance is a row of plan.parquet and state.parquet: one prompt that may be
+// sampled group-size times.
+type Instance struct {
+	InstanceID  string    `parquet:"instance_id"`
+	TaskID      string    `parquet:"task_id,dict"`
+	Env         string    `parquet:"env,dict"`
+	Kind        string    `parquet:"kind,dict"`
+	ParentID    string    `parquet:"parent_id"` // instance that this one was expanded from; empty for base
+	GroupID     string    `parquet:"group_id"`  // rollouts with one group_id are compared with each other
+	Depth       int32     `parquet:"depth"`     // self-iterations so far
+	Turn        int32     `parquet:"turn"`      // turns of the history that the prompt continues
+	Messages    []Message `parquet:"messages,list"`
+	BaseScore   float64   `parquet:"base_score"` // quality in [0, 1] of the response that is iterated on
+	Potential   float64   `parquet:"potential"`  // the curriculum's score; for ExIt the learnability var(r)
+	Origin      string    `parquet:"origin,dict"`
+	LastSampled int32     `parquet:"last_sampled"` // iteration; 0 when never
+	Visits      int32     `parquet:"visits"`
+	Seed        int64     `parquet:"seed"`      // the run's seed, so that a row can be sampled by itself
+	Iteration   int32     `parquet:"iteration"` // the iteration whose plan the row belongs to; 0 in state.parquet
+}
+
+// Rollout is a row of rollout/NNNNN.parquet: one sampled response.
+//
+// TokenIDs, LossMask and LogProbs have one length: the whole trajectory,
+// prompt included. LogProbs holds natural logarithms at the sampling
+// temperature over the kept set, 0 where LossMask is false.
+type Rollout struct {
+	InstanceID      string    `parquet:"instance_id"`
+	GroupID         string    `parquet:"group_id"`
+	Sample          int32     `parquet:"sample"`
+	PolicyVersion   int32     `parquet:"policy_version"`
+	Messages        []Message `parquet:"messages,list"`
+	TokenIDs        []int32   `parquet:"token_ids,list" parquet-element:",delta"`
+	LossMask        []bool    `parquet:"loss_mask,list"`
+	LogProbs        []float32 `parquet:"logprobs,list"`
+	FinishReason    string    `parquet:"finish_reason,dict"` // stop or length, of the last turn
+	Turns           int32     `parquet:"turns"`
+	PromptTokens    int32     `parquet:"prompt_tokens"`
+	ResponseTokens  int32     `parquet:"response_tokens"`
+	GenerateSeconds float64   `parquet:"generate_seconds"` // volatile
+	Outcome         string    `parquet:"outcome,dict"`     // ok until scored, or infra, or preempted
+}
+
+// RewardPart is one named part of a reward.
+type RewardPart struct {
+	Name  string  `parquet:"name,dict"`
+	Value float64 `parquet:"value"`
+}
+
+// Score is a row of score/NNNNN.parquet: the verdict on one rollout, in the
+// rollout shard's order.
+type Score struct {
+	InstanceID      string       `parquet:"instance_id"`
+	GroupID         string       `parquet:"group_id"`
+	Sample          int32        `parquet:"sample"`
+	Outcome         string       `parquet:"outcome,dict"`
+	RawScore        float64      `parquet:"raw_score"`        // in the task's own unit
+	NormalizedScore float64      `parquet:"normalized_score"` // in [0, 1]
+	Reward          float64      `parquet:"reward"`
+	RewardParts     []RewardPart `parquet:"reward_parts,list"`
+	Milestones      []string     `parquet:"milestones,list"`
+	ExecuteSeconds  float64      `parquet:"execute_seconds"` // volatile
+	Feedback        string       `parquet:"feedback"`        // tail of what the program printed, or why the answer is wrong
+	Extracted       string       `parquet:"extracted"`       // the answer that was judged
+	ValidationScore float64      `parquet:"validation_score"`
+	Embedding       []float32    `parquet:"embedding,list"` // empty unless the recipe asks
+	Attempt         int32        `parquet:"attempt"`        // volatile
+	Node            string       `parquet:"node,dict"`      // volatile
+}
+
+// Fate says what became of one sampled response.
+type Fate string
+
+// The fates of a sampled response.
+const (
+	FateTrained Fate = "trained"
+	FateDropped Fate = "dropped"
+	FatePending Fate = "pending" // late: to be carried into a later iteration
+)
+
+// LedgerRow is a row of ledger.parquet: what the buffer stage did with one
+// sampled response. Over a whole run each planned response appears with
+// exactly one fate that is not pending.
+type LedgerRow struct {
+	InstanceID       string `parquet:"instance_id"`
+	GroupID          string `parquet:"group_id"`
+	Sample           int32  `parquet:"sample"`
+	IterationSampled int32  `parquet:"iteration_sampled"` // the iteration whose plan it belongs to
+	Iteration        int32  `parquet:"iteration"`         // the iteration that decided its fate
+	Fate             string `parquet:"fate,dict"`
+	Reason           string `parquet:"reason,dict"` // why it was dropped: constant_group, infra, overlong, empty, left_out …
+}
+
+// Sequence is one record of batch.arrow: one trajectory to learn from.
+//
+// TokenIDs, LossMask, Positions, Advantages and OldLogProbs have one length.
+// The loss of the batch is the sum over sequences and masked-in tokens of
+// Weight times the token's loss, so Weight carries the aggregation.
+type Sequence struct {
+	TokenIDs         []int32
+	LossMask         []bool
+	Positions        []int32
+	Advantages       []float32 // per token; 0 where LossMask is false
+	OldLogProbs      []float32 // the sampler's; 0 where LossMask is false
+	Weight           float64
+	GroupID          string
+	InstanceID       string
+	Sample           int32
+	IterationSampled int32
+	OptimizerStep    int32 // the optimizer step of the iteration that trains on it, from 0
+	Unit             int32 // the gradient unit inside the step that holds it, from 0
+}
+
+// Metric is a row of metrics.parquet, in long format.
+type Metric struct {
+	Iteration int32   `parquet:"iteration"`
+	Stage     string  `parquet:"stage,dict"`
+	Shard     int32   `parquet:"shard"`
+	Name      string  `parquet:"name,dict"`
+	Value     float64 `parquet:"value"`
+}
+
+// EvaluationRow is a row of eval/vNNNNNN/NNNNN.parquet: one response of one
+// chain of self-improvement steps on one held-out task.
+type EvaluationRow struct {
+	TaskID         string  `parquet:"task_id"`
+	Kind           string  `parquet:"kind,dict"` // the task's kind in its environment, for breakdowns
+	PolicyVersion  int32   `parquet:"policy_version"`
+	Sample         int32   `parquet:"sample"` // -1 for the greedy response
+	Step           int32   `parquet:"step"`   // self-improvement steps before this response; 0 is the first answer
+	Prompt         string  `parquet:"prompt"`
+	Response       string  `parquet:"response"`
+	Extracted      string  `parquet:"extracted"`
+	Score          float64 `parquet:"score"` // normalised, in [0, 1]
+	Outcome        string  `parquet:"outcome,dict"`
+	ResponseTokens int32   `parquet:"response_tokens"`
+}
