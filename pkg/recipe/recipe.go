@@ -67,6 +67,7 @@ type Chat struct {
 // iteration. Zero steps means none.
 type WarmStart struct {
 	Steps     int       `yaml:"steps"`
+	Chunk     int       `yaml:"chunk"`   // optimizer steps between two sealed checkpoints; changes no result
 	Batch     int       `yaml:"batch"`   // demonstrations per step
 	Improve   float64   `yaml:"improve"` // share of demonstrations that answer a self-improve prompt, in [0, 1]
 	Diverge   float64   `yaml:"diverge"` // share that answer a self-diverge prompt
@@ -256,6 +257,9 @@ type Schedule struct {
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
 	GradientShards int `yaml:"gradient_shards"`
+	// MicroBatchTokens bounds the tokens of one forward and backward pass.
+	// The split it gives is part of the result's bytes, not of the resources.
+	MicroBatchTokens int `yaml:"micro_batch_tokens"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
 	MaxAttempts int `yaml:"max_attempts"`
