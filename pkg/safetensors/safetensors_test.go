@@ -1,0 +1,210 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// encode builds a file from a literal header and data bytes.
+func encode(header string, data []byte) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), data...)
+}
+
+func read(raw []byte) (*File, error) {
+	return Read(bytes.NewReader(raw), int64(len(raw)), "a.safetensors")
+}
+
+func TestRoundTrip(t *testing.T) {
+	tensors := []Tensor{
+		{Name: "z", Shape: []int{2, 3}, Data: []float32{1, -2, 3.5, 0, float32(math.Copysign(0, -1)), math.MaxFloat32}},
+		{Name: "a\"é", Shape: []int{}, Data: []float32{7}},
+		{Name: "empty", Shape: []int{0, 4}, Data: nil},
+	}
+	var first, second bytes.Buffer
+	for _, b := range []*bytes.Buffer{&first, &second} {
+		if err := Write(b, tensors, map[string]string{"format": "pt", "b": "2"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two writes differ")
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := os.WriteFile(path, first.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.data%8 != 0 {
+		t.Errorf("data starts at byte %d, not at a multiple of 8", f.data)
+	}
+	if diff := cmp.Diff(map[string]string{"format": "pt", "b": "2"}, f.Metadata); diff != "" {
+		t.Error(diff)
+	}
+	for i, want := range tensors {
+		if got := f.Tensors()[i]; got.Name != want.Name || got.DType != F32 {
+			t.Errorf("tensor %d is %+v, want %s", i, got, want.Name)
+		}
+		got := make([]float32, len(want.Data))
+		if err := f.Float32To(got, want.Name); err != nil {
+			t.Fatal(err)
+		}
+		for j := range got {
+			if math.Float32bits(got[j]) != math.Float32bits(want.Data[j]) {
+				t.Errorf("%s[%d] = %v, want %v", want.Name, j, got[j], want.Data[j])
+			}
+		}
+	}
+}
+
+func TestEmptyFileOfNoTensors(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := read(b.Bytes()); err != nil || len(f.Tensors()) != 0 {
+		t.Errorf("got %v, %v", f, err)
+	}
+}
+
+// The half values are those of IEEE 754-2008 binary16, the bfloat16 ones the
+// upper halves of binary32 words.
+func TestWiden(t *testing.T) {
+	header := `{"h":{"dtype":"F16","shape":[6],"data_offsets":[0,12]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[12,16]}}`
+	data := []byte{}
+	for _, bits := range []uint16{0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0xfc00, 0x3f80, 0xc049} {
+		data = binary.LittleEndian.AppendUint16(data, bits)
+	}
+	f, err := read(encode(header, data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, brain := make([]float32, 6), make([]float32, 2)
+	if err := f.Float32To(half, "h"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Float32To(brain, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float32{1, -2, 65504, 0x1p-24, 0x1p-14, float32(math.Inf(-1))}, half); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]float32{1, -3.140625}, brain); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	eight := make([]byte, 8)
+	tests := []struct {
+		name string
+		raw  []byte
+		want string
+	}{
+		{"short", []byte{1, 2, 3}, "too few"},
+		{"header too long", encode("{}", nil)[:9], "the header claims 2 bytes"},
+		{"header over cap", append(binary.LittleEndian.AppendUint64(nil, 1<<40), "{}"...), "the header claims"},
+		{"not an object", encode("[]", nil), "not a JSON object"},
+		{"broken JSON", encode(`{"a":`, nil), `tensor "a"`},
+		{"trailing", encode(`{}x`, nil), "1 bytes follow"},
+		{"no dtype", encode(`{"a":{"shape":[2],"data_offsets":[0,8]}}`, eight), `tensor "a": dtype, shape`},
+		{"unknown dtype", encode(`{"a":{"dtype":"F5","shape":[2],"data_offsets":[0,8]}}`, eight), `dtype "F5"`},
+		{"negative dimension", encode(`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, eight), "out of range"},
+		{"overflow", encode(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}}`, eight), "out of range"},
+		{"bytes against shape", encode(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, eight), "do not span the 12 bytes"},
+		{"twice", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, eight), "appears twice"},
+		{"overlap", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, eight), "hole or overlap"},
+		{"hole", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, eight), "hole or overlap"},
+		{"cut", encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, eight[:7]), "cut short"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := read(test.raw)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if exit.Code(err) != exit.Data {
+				t.Errorf("code %d, want %d", exit.Code(err), exit.Data)
+			}
+			for _, part := range []string{`"a.safetensors"`, test.want} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("message %q lacks %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestWrongReads(t *testing.T) {
+	f, err := read(encode(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, make([]byte, 8)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, want string
+		elements   int
+	}{
+		{"b", `no tensor "b"`, 1},
+		{"a", "2 were expected", 2},
+		{"a", "is I64", 1},
+	} {
+		err := f.Float32To(make([]float32, test.elements), test.name)
+		if err == nil || exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want data error with %q", err, test.want)
+		}
+	}
+}
+
+func TestWriteRefusesBugs(t *testing.T) {
+	for _, tensors := range [][]Tensor{
+		{{Name: "a", Shape: []int{2}, Data: []float32{1}}},
+		{{Name: "a", Shape: []int{1}, Data: []float32{1}}, {Name: "a", Shape: []int{1}, Data: []float32{1}}},
+		{{Name: "__metadata__", Shape: []int{1}, Data: []float32{1}}},
+	} {
+		if err := Write(&bytes.Buffer{}, tensors, nil); exit.Code(err) != exit.Bug {
+			t.Errorf("%v: got %v, want a bug", tensors, err)
+		}
+	}
+}
+
+// FuzzRead holds that any bytes give a validated file or a data error, and
+// that what is accepted can be read.
+func FuzzRead(f *testing.F) {
+	var b bytes.Buffer
+	if err := Write(&b, []Tensor{{Name: "a", Shape: []int{2}, Data: []float32{1, 2}}}, map[string]string{"format": "pt"}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(encode(`{"a":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]}}`, []byte{1, 2}))
+	f.Add(encode(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}} `, nil))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		file, err := read(raw)
+		if err != nil {
+			if exit.Code(err) != exit.Data {
+				t.Fatalf("code %d for %v", exit.Code(err), err)
+			}
+			return
+		}
+		for _, info := range file.Tensors() {
+			if info.Elements() > len(raw) {
+				t.Fatalf("%d elements in %d bytes", info.Elements(), len(raw))
+			}
+			if err := file.Float32To(make([]float32, info.Elements()), info.Name); err != nil && exit.Code(err) != exit.Data {
+				t.Fatal(err)
+			}
+		}
+	})
+}
