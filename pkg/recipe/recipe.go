@@ -180,14 +180,23 @@ type Score struct {
 	Embedding string `yaml:"embedding"` // none, or ngrams: hashed character n-grams, for ExIt's diversity bonus
 }
 
-// Advantage is the group statistic (rl-frameworks, section 3.1).
+// Advantage is the group statistic (rl-frameworks, section 3.1):
+//
+//	A_i = (r_i - b_i) / (s_i + epsilon)
+//
+// computed in float64 over the valid responses of a group. A group whose
+// rewards are all equal has A = 0 exactly, whatever the settings, unless the
+// baseline is none.
 type Advantage struct {
-	Baseline  string  `yaml:"baseline"`  // mean, leave_one_out or none
-	Scale     string  `yaml:"scale"`     // std, none, or mean (MaxRL)
-	DDof      int     `yaml:"ddof"`      // delta degrees of freedom of std
-	Epsilon   float64 `yaml:"epsilon"`   // added to the divisor
-	Clip      float64 `yaml:"clip"`      // bound on |A|; 0 for none
-	Whitening bool    `yaml:"whitening"` // whiten over the tokens of the batch (REINFORCE++)
+	Baseline      string  `yaml:"baseline"`       // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
+	Scale         string  `yaml:"scale"`          // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
+	DDof          int     `yaml:"ddof"`           // delta degrees of freedom of std: 0 or 1
+	Epsilon       float64 `yaml:"epsilon"`        // added to the divisor
+	ZeroScale     string  `yaml:"zero_scale"`     // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
+	GroupOfOne    string  `yaml:"group_of_one"`   // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
+	Clip          float64 `yaml:"clip"`           // bound on |A|; 0 for none
+	Whitening     bool    `yaml:"whitening"`      // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
+	WhiteningDDof int     `yaml:"whitening_ddof"` // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
 }
 
 // Filters say what does not enter a batch. What they drop is counted in the
@@ -199,27 +208,41 @@ type Filters struct {
 	MinAdvantage  float64 `yaml:"min_advantage"`  // drop responses with |A| below
 }
 
-// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
+// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6). With
+// r = exp(logp - logp of the sampler) and advantage A, the loss of a token is
+//
+//	clip       max(-A·r, -A·clip(r, 1-clip_low, 1+clip_high)), and for A < 0 at most -A·dual_clip
+//	cispo      -stop(clip(r, 1-clip_low, 1+clip_high))·A·logp, where stop passes no gradient
+//	gspo       clip, with r the geometric mean of the ratios of the whole response; its gradient reaches each token's logp
+//	dppo       -A·r, or 0 where p - p of the sampler is above clip_high and A > 0, or below -clip_low and A < 0
+//	reinforce  -A·logp
+//	nll        -logp, whatever the advantage
 type Loss struct {
-	Kind        string  `yaml:"kind"`         // clip (PPO and GRPO), cispo, gspo, reinforce or nll
-	Aggregation string  `yaml:"aggregation"`  // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
-	NormTokens  int     `yaml:"norm_tokens"`  // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	ClipLow     float64 `yaml:"clip_low"`     // ε_low
-	ClipHigh    float64 `yaml:"clip_high"`    // ε_high
-	DualClip    float64 `yaml:"dual_clip"`    // c > 1; 0 for none
-	RatioClamp  float64 `yaml:"ratio_clamp"`  // bound on |log ratio| before exp; 0 for none
-	KL          KL      `yaml:"kl"`           //
-	EntropyCoef float64 `yaml:"entropy_coef"` // the loss has - coef · aggregate(H)
-	TruncatedIS float64 `yaml:"truncated_is"` // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Epochs      int     `yaml:"epochs"`       // passes over the batch
-	MiniBatches int     `yaml:"mini_batches"` // optimizer steps per pass
+	Kind         string  `yaml:"kind"`          // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
+	Aggregation  string  `yaml:"aggregation"`   // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
+	NormTokens   int     `yaml:"norm_tokens"`   // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	NormPadded   bool    `yaml:"norm_padded"`   // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
+	ClipLow      float64 `yaml:"clip_low"`      // ε_low; 1 for no lower bound
+	ClipHigh     float64 `yaml:"clip_high"`     // ε_high
+	ClipAbsolute bool    `yaml:"clip_absolute"` // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
+	DualClip     float64 `yaml:"dual_clip"`     // c > 1; 0 for none. TRL's delta is the same bound
+	RatioClamp   float64 `yaml:"ratio_clamp"`   // bound on |log ratio| before exp; 0 for none
+	KL           KL      `yaml:"kl"`            //
+	SamplerKL    float64 `yaml:"sampler_kl"`    // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
+	EntropyCoef  float64 `yaml:"entropy_coef"`  // the loss has - coef · aggregate(H)
+	TruncatedIS  float64 `yaml:"truncated_is"`  // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Epochs       int     `yaml:"epochs"`        // passes over the batch
+	MiniBatches  int     `yaml:"mini_batches"`  // optimizer steps per pass
 }
 
-// KL is the penalty towards the reference policy.
+// KL is the penalty towards the reference policy. With d = logp - logp of the
+// reference, k1 = d, k2 = d²/2, k3 = exp(-d) - 1 + d and abs = |d|.
 type KL struct {
 	Coef        float64 `yaml:"coef"`         // β; 0 for none, and no reference is computed
 	Estimator   string  `yaml:"estimator"`    // k1, k2, k3 or abs
-	InputClamp  float64 `yaml:"input_clamp"`  // bound on |log ratio| before the estimator; 0 for none
+	Gradient    string  `yaml:"gradient"`     // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
+	Importance  bool    `yaml:"importance"`   // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
+	InputClamp  float64 `yaml:"input_clamp"`  // bound on |d| before the estimator; 0 for none
 	OutputClamp float64 `yaml:"output_clamp"` // bound on the estimate; 0 for none
 	RefEvery    int     `yaml:"ref_every"`    // M: refresh the reference every M iterations; 0 never
 	RefAlpha    float64 `yaml:"ref_alpha"`    // α: reference ← α·policy + (1-α)·reference
