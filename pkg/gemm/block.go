@@ -1,0 +1,180 @@
+package gemm
+
+// block is a part of C that one goroutine computes, with the blocking it uses.
+//
+// The loops are those of Goto and van de Geijn (2008): a block of B is packed
+// into panels, a block of A is copied to stay in the level-2 cache, each panel
+// of B passes by it in pieces that stay in the level-1 cache, and tiles of C
+// are computed in registers.
+type block struct {
+	*product
+	ws *workspace
+
+	i0, i1 int // rows
+	j0, j1 int // columns; j0 is a multiple of panelWidth, j1 too or it is n
+
+	copyA   bool // copy blocks of A to the workspace
+	directB bool // read whole panels of B where they are
+
+	rowParts int // number of parts that the rows are divided into
+	slot     int // width of a copied tile of transposed A
+	depth    int // depth of a block of A and B
+	columns  int // columns of a block of B
+}
+
+// compute computes the rows [i0, i1) and columns [j0, j1) of C.
+func (p *product) compute(i0, i1, j0, j1 int, ws *workspace) {
+	if i0 == i1 || j0 == j1 {
+		return
+	}
+	if p.k == 0 {
+		if !p.accumulate {
+			for i := i0; i < i1; i++ {
+				clear(p.c[i*p.ldc+j0 : i*p.ldc+j1])
+			}
+		}
+		return
+	}
+	b := block{product: p, ws: ws, i0: i0, i1: i1, j0: j0, j1: j1}
+	b.plan()
+	for j := b.j0; j < b.j1; j += b.columns {
+		for k := 0; k < b.k; k += b.depth {
+			b.pass(j, min(b.j1, j+b.columns), k, min(b.k, k+b.depth))
+		}
+	}
+}
+
+// plan chooses the sizes of the blocks.
+func (b *block) plan() {
+	height := b.i1 - b.i0
+	b.copyA = b.j1-b.j0 >= copyColumns && height > 1
+	b.directB = b.packed == nil && !b.bTransposed && height <= b.rows
+	b.rowParts = 1
+	b.depth = b.k
+	if b.copyA {
+		b.rowParts = (height + rowBlock - 1) / rowBlock
+		height = (height + b.rowParts - 1) / b.rowParts
+		if b.aTransposed {
+			b.slot = (b.rows + 7) &^ 7
+			b.depth = rowsCapacity / ((height + b.rows - 1) / b.rows * b.slot)
+		} else {
+			b.depth = rowsCapacity/height - rowPadding
+		}
+	}
+	if b.packed == nil {
+		b.depth = min(b.depth, panelsCapacity/panelWidth)
+	}
+	if b.depth >= b.k {
+		b.depth = b.k
+	} else if b.depth > depthBlock {
+		b.depth -= b.depth % depthBlock
+	}
+	b.columns = b.j1 - b.j0
+	if b.packed == nil && !b.directB {
+		b.columns = min(columnBlock, panelsCapacity/b.depth/panelWidth*panelWidth)
+	}
+}
+
+// pass adds the depths [k0, k1) to the columns [j0, j1) of the block.
+func (b *block) pass(j0, j1, k0, k1 int) {
+	b.packB(j0, j1, k0, k1)
+	height := b.i1 - b.i0
+	for part := range b.rowParts {
+		i0 := b.i0 + part*height/b.rowParts
+		i1 := b.i0 + (part+1)*height/b.rowParts
+		b.packA(i0, i1, k0, k1)
+		for j := j0; j < j1; j += panelWidth {
+			b.panel(i0, i1, j, min(j1, j+panelWidth), j-j0, k0, k1)
+		}
+	}
+}
+
+// packB packs the block of B, or its last columns only if those before are read
+// where they are.
+func (b *block) packB(j0, j1, k0, k1 int) {
+	if b.packed != nil {
+		return
+	}
+	depth := k1 - k0
+	for j := j0; j < j1; j += panelWidth {
+		width := min(j1-j, panelWidth)
+		if b.directB && width == panelWidth {
+			continue
+		}
+		dst := b.ws.panels
+		if !b.directB {
+			dst = dst[(j-j0)*depth:]
+		}
+		if b.bTransposed {
+			transposePanel(b.level, dst, b.b[j*b.ldb+k0:], b.ldb, width, depth)
+		} else {
+			copyPanel(b.level, dst, panelWidth, b.b[k0*b.ldb+j:], b.ldb, depth, width)
+		}
+	}
+}
+
+// packA copies a block of A: rows as they are with padding between, or, if A is
+// transposed, tile by tile with the rows of a tile side by side.
+func (b *block) packA(i0, i1, k0, k1 int) {
+	if !b.copyA {
+		return
+	}
+	depth := k1 - k0
+	if !b.aTransposed {
+		for i := i0; i < i1; i++ {
+			copy(b.ws.rows[(i-i0)*(depth+rowPadding):], b.a[i*b.lda+k0:][:depth])
+		}
+		return
+	}
+	tiles := (i1 - i0 + b.rows - 1) / b.rows
+	for n := range tiles {
+		first, last := i0+n*(i1-i0)/tiles, i0+(n+1)*(i1-i0)/tiles
+		copyPanel(b.level, b.ws.rows[n*depth*b.slot:], b.slot, b.a[k0*b.lda+first:], b.lda, depth, last-first)
+	}
+}
+
+// panel computes the rows [i0, i1) and columns [j0, j1), at most 32, for the
+// depths [k0, k1). offset is the distance of j0 from the first packed column.
+func (b *block) panel(i0, i1, j0, j1, offset, k0, k1 int) {
+	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth}
+	var panel []float32
+	switch {
+	case b.packed != nil:
+		panel = b.packed[j0*b.k+k0*panelWidth:]
+	case b.directB && j1-j0 == panelWidth:
+		panel = b.b[k0*b.ldb+j0:]
+		t.bDepth = b.ldb
+	case b.directB:
+		panel = b.ws.panels
+	default:
+		panel = b.ws.panels[offset*(k1-k0):]
+	}
+	tiles := (i1 - i0 + b.rows - 1) / b.rows
+	step := k1 - k0
+	if tiles > 1 {
+		step = depthBlock
+	}
+	for k := k0; k < k1; k += step {
+		t.b = panel[(k-k0)*t.bDepth:]
+		t.depth = min(step, k1-k)
+		if b.accumulate || k > 0 {
+			t.accumulate = 1
+		}
+		for n := range tiles {
+			first, last := n*(i1-i0)/tiles, (n+1)*(i1-i0)/tiles
+			t.rows = last - first
+			t.c = b.c[(i0+first)*b.ldc+j0:]
+			switch {
+			case b.copyA && b.aTransposed:
+				t.a, t.aRow, t.aDepth = b.ws.rows[(n*(k1-k0)+k-k0)*b.slot:], 1, b.slot
+			case b.copyA:
+				t.a, t.aRow, t.aDepth = b.ws.rows[first*(k1-k0+rowPadding)+k-k0:], k1-k0+rowPadding, 1
+			case b.aTransposed:
+				t.a, t.aRow, t.aDepth = b.a[k*b.lda+i0+first:], 1, b.lda
+			default:
+				t.a, t.aRow, t.aDepth = b.a[(i0+first)*b.lda+k:], b.lda, 1
+			}
+			runTile(b.level, &t)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package gemm
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A job is work in independent tasks that write to disjoint memory.
+type job interface {
+	do(task int, ws *workspace)
+}
+
+// team shares the tasks of one job among goroutines. The goroutines end with
+// the job, so an idle program has none; a goroutine takes about a microsecond
+// to start, against the 10 µs or more of work that a task is made to hold.
+type team struct {
+	job   job
+	tasks int64
+	next  atomic.Int64
+	done  sync.WaitGroup
+
+	// helper is the method value (*team).help. Making it once per team, not
+	// once per go statement, saves an allocation.
+	helper func()
+
+	// The jobs live here so that starting one allocates nothing.
+	product product
+	packing packing
+}
+
+// teams is a free list, see workspaces.
+var teams struct {
+	sync.Mutex
+	free []*team
+}
+
+func getTeam() *team {
+	teams.Lock()
+	defer teams.Unlock()
+	if last := len(teams.free) - 1; last >= 0 {
+		t := teams.free[last]
+		teams.free = teams.free[:last]
+		return t
+	}
+	t := new(team)
+	t.helper = t.help
+	return t
+}
+
+// putTeam returns t to the free list, without the operands of its last job.
+func putTeam(t *team) {
+	t.job, t.product, t.packing = nil, product{}, packing{}
+	teams.Lock()
+	defer teams.Unlock()
+	teams.free = append(teams.free, t)
+}
+
+// run does all tasks on at most threads goroutines, the calling one included.
+func (t *team) run(tasks, threads int) {
+	t.tasks = int64(tasks)
+	t.next.Store(0)
+	helpers := min(threads, tasks) - 1
+	if helpers > 0 {
+		t.done.Add(helpers)
+	}
+	for range helpers {
+		go t.helper()
+	}
+	t.work()
+	t.done.Wait()
+}
+
+func (t *team) help() {
+	defer t.done.Done()
+	t.work()
+}
+
+func (t *team) work() {
+	ws := getWorkspace()
+	for {
+		task := t.next.Add(1) - 1
+		if task >= t.tasks {
+			break
+		}
+		t.job.do(int(task), ws)
+	}
+	putWorkspace(ws)
+}
+
+// pack runs p on at most threads goroutines.
+func pack(p packing, threads int) {
+	t := getTeam()
+	t.packing = p
+	t.packing.level = activeLevel()
+	t.job = &t.packing
+	tasks := (panels(p.n) + panelsPerTask - 1) / panelsPerTask
+	t.run(tasks, threads)
+	putTeam(t)
+}
+
+// multiply runs p on at most threads goroutines.
+func multiply(p product, threads int) {
+	if p.m == 0 || p.n == 0 {
+		return
+	}
+	t := getTeam()
+	t.product = p
+	t.product.level = activeLevel()
+	t.product.divide(threads)
+	t.job = &t.product
+	t.run(t.product.rowTasks*t.product.columnTasks, threads)
+	putTeam(t)
+}

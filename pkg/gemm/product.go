@@ -1,0 +1,80 @@
+package gemm
+
+import "github.com/lathe-rl/lathe/pkg/vec"
+
+const (
+	// depthBlock is the depth of one tile. A panel of B of this depth takes
+	// 32 KiB, which leaves room for a tile of A in a level-1 cache of 48 KiB.
+	depthBlock = 256
+
+	// rowBlock bounds the rows of A that are copied at once.
+	rowBlock = 112
+
+	// columnBlock bounds the columns of B that are packed at once.
+	columnBlock = 512
+
+	// copyColumns is the number of columns from which copying A pays.
+	copyColumns = 4 * panelWidth
+
+	// taskWork is the least work of a task of several, in multiply-adds; it
+	// takes some 10 µs.
+	taskWork = 1 << 20
+
+	// tasksPerThread is more than one so that a thread that other programs
+	// slow down takes fewer tasks.
+	tasksPerThread = 3
+)
+
+// product is one matrix product C (+)= A·B with C of shape (m, n) and depth k.
+type product struct {
+	c           []float32
+	ldc         int
+	a           []float32 // shape (m, k), or (k, m) if aTransposed
+	lda         int
+	aTransposed bool
+	b           []float32 // shape (k, n), or (n, k) if bTransposed
+	ldb         int
+	bTransposed bool
+	packed      []float32 // panels of B instead of b, or nil
+	m, n, k     int
+	accumulate  bool
+
+	level vec.Level
+	rows  int // rows of a tile at most
+
+	// The tasks are a grid over C.
+	rowTasks, columnTasks int
+}
+
+func activeLevel() vec.Level { return vec.Active() }
+
+// divide chooses the level and the grid of tasks. Splitting columns is better
+// than splitting rows, since each column of B is then packed and read by one
+// task only.
+func (p *product) divide(threads int) {
+	p.rows = tileRows(p.level)
+	p.rowTasks, p.columnTasks = 1, 1
+	if threads <= 1 {
+		return
+	}
+	work := p.m * p.n * max(1, p.k)
+	want := min(threads*tasksPerThread, work/taskWork)
+	if want <= 1 {
+		return
+	}
+	p.columnTasks = min(want, (p.n+8*panelWidth-1)/(8*panelWidth))
+	p.rowTasks = min((want+p.columnTasks-1)/p.columnTasks, (p.m+4*p.rows-1)/(4*p.rows))
+	if p.rowTasks*p.columnTasks < threads {
+		p.columnTasks = min((want+p.rowTasks-1)/p.rowTasks, panels(p.n))
+	}
+}
+
+// do computes one task's block of C.
+func (p *product) do(task int, ws *workspace) {
+	row, column := task/p.columnTasks, task%p.columnTasks
+	width := panels(p.n)
+	p.compute(
+		row*p.m/p.rowTasks, (row+1)*p.m/p.rowTasks,
+		column*width/p.columnTasks*panelWidth, min(p.n, (column+1)*width/p.columnTasks*panelWidth),
+		ws)
+}

@@ -1,0 +1,62 @@
+package gemm
+
+import "github.com/lathe-rl/lathe/pkg/vec"
+
+// tile is one block of C that a micro-kernel computes: rows ≤ tileRows and
+// columns ≤ panelWidth. Strides count elements. The assembly reads the fields
+// by name.
+type tile struct {
+	a      []float32 // A(i, k) is a[i·aRow + k·aDepth]
+	aRow   int
+	aDepth int
+	b      []float32 // B(k, j) is b[k·bDepth + j]; 32 columns can be read
+	bDepth int
+	c      []float32 // C(i, j) is c[i·cRow + j]
+	cRow   int
+
+	rows, columns, depth int
+
+	// accumulate is 1 to start the chains from C and 0 to start them from zero.
+	accumulate int
+}
+
+// tileRows returns the largest number of rows of a tile: what the registers
+// hold next to 32 columns (16 for AVX2, which takes a panel in two halves).
+func tileRows(level vec.Level) int {
+	switch level {
+	case vec.AVX512:
+		return 14
+	case vec.AVX2:
+		return 6
+	default:
+		return 4
+	}
+}
+
+// runTile computes one tile. depth and rows must not be zero.
+func runTile(level vec.Level, t *tile) {
+	switch level {
+	case vec.AVX512:
+		tileAVX512(t)
+	case vec.AVX2:
+		tileAVX2(t)
+	default:
+		tileGo(t)
+	}
+}
+
+func tileGo(t *tile) {
+	for i := range t.rows {
+		row := t.c[i*t.cRow : i*t.cRow+t.columns]
+		if t.accumulate == 0 {
+			clear(row)
+		}
+		for k := range t.depth {
+			x := t.a[i*t.aRow+k*t.aDepth]
+			line := t.b[k*t.bDepth : k*t.bDepth+len(row)]
+			for j, y := range line {
+				row[j] = vec.FMA(x, y, row[j])
+			}
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package vec
+
+func availableLevels() []Level { return []Level{Go} }

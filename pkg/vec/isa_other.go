@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package vec
+
+// availableLevels lists the instruction sets of this build.
+func availableLevels() []Level { return []Level{Go} }
