@@ -1,0 +1,165 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+var testFormat = ChatFormat{
+	SystemPrefix: "system '\\\n", SystemSuffix: "<|end|>",
+	UserPrefix: "<|user|>", UserSuffix: "\n",
+	AssistantPrefix: "A:", AssistantSuffix: "<|end|>\n",
+}
+
+func TestRender(t *testing.T) {
+	chat, err := NewChat(newBytes(t), testFormat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, assistant, err := chat.Render([]shard.Message{
+		{Role: "user", Content: "a<|end|>"},
+		{Role: "assistant", Content: "b"},
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The user's "<|end|>" is seven bytes of text, not a stop token.
+	want := []int32{257, 'a', '<', '|', 'e', 'n', 'd', '|', '>', '\n', 'A', ':', 'b', 256, '\n', 'A', ':'}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Error(diff)
+	}
+	wantMask := make([]bool, len(want))
+	wantMask[12], wantMask[13] = true, true // the answer and the stop token, not the line feed after it
+	if diff := cmp.Diff(wantMask, assistant); diff != "" {
+		t.Error(diff)
+	}
+	if chat.StopToken() != 256 {
+		t.Errorf("stop token %d, want 256", chat.StopToken())
+	}
+	if _, _, err := chat.Render([]shard.Message{{Role: "tool"}}, false); exit.Code(err) != exit.Data {
+		t.Errorf("unknown role: %v", err)
+	}
+}
+
+// What the policy saw and made is what a conversation with the answer renders to.
+func TestRenderContinuesPrompt(t *testing.T) {
+	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)} {
+		chat, err := NewChat(tok, testFormat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				user := shard.Message{Role: "user", Content: rapid.String().Draw(t, "user")}
+				content := rapid.String().Draw(t, "content") + strings.Repeat("<|end|>", rapid.IntRange(0, 1).Draw(t, "injection"))
+				prompt, _, err := chat.Render([]shard.Message{user}, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole, mask, err := chat.Render([]shard.Message{user, {Role: "assistant", Content: content}}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer := tok.EncodeText(content)
+				want := append(append([]int32{}, prompt...), answer...)
+				want = append(want, chat.CloseResponse(false)...)
+				if diff := cmp.Diff(want, whole); diff != "" {
+					t.Fatal(diff)
+				}
+				if got := append([]int32{chat.StopToken()}, chat.CloseResponse(true)...); !cmp.Equal(got, chat.CloseResponse(false)) {
+					t.Fatalf("stop token and rest are %v", got)
+				}
+				for i, byPolicy := range mask {
+					if byPolicy != (i >= len(prompt) && i < len(prompt)+len(answer)+1) {
+						t.Fatalf("mask[%d] is %v", i, byPolicy)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestNewChatWantsStopToken(t *testing.T) {
+	_, err := NewChat(newBytes(t), ChatFormat{AssistantSuffix: "\n"})
+	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "no special token") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The golden text was rendered by Jinja (testdata/make_golden.py) from the
+// template of testFormat.
+func TestJinja(t *testing.T) {
+	if *update {
+		quoted, err := json.Marshal(testFormat.Jinja())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join("testdata", "template.json"), quoted, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Template string
+		Rendered string
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatal(err)
+	}
+	if got := testFormat.Jinja(); got != golden.Template {
+		t.Errorf("template %q, the golden one is %q", got, golden.Template)
+	}
+	want := "system '\\\nS<|end|><|user|>U\nA:B<|end|>\nA:"
+	if golden.Rendered != want {
+		t.Errorf("Jinja rendered %q, want %q", golden.Rendered, want)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "bpe.tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ old, new, want string }{
+		{`"version": "1.0"`, `"version": "2.0"`, `version is "2.0"`},
+		{`"truncation": null`, `"truncation": {}`, "truncation or padding"},
+		{`"normalizer": null`, `"normalizer": {"type":"NFC"}`, "a normalizer"},
+		{`"type": "ByteLevel"`, `"type": "Split"`, "pre_tokenizer is not ByteLevel"},
+		{`"add_prefix_space": false`, `"add_prefix_space": true`, "without add_prefix_space"},
+		{`"post_processor": null`, `"post_processor": {"type":"TemplateProcessing"}`, "post_processor is not"},
+		{`"type": "BPE"`, `"type": "Unigram"`, `model is "Unigram"`},
+		{`"ignore_merges": false`, `"ignore_merges": true`, "ignore_merges"},
+		{`"byte_fallback": false`, `"byte_fallback": true`, "byte_fallback"},
+		{`"dropout": null`, `"dropout": 0.1`, "dropout"},
+		{`"unk_token": null`, `"unk_token": "x"`, "unk_token"},
+		{`"end_of_word_suffix": ""`, `"end_of_word_suffix": "</w>"`, "prefix or suffix"},
+		{`"lstrip": false`, `"lstrip": true`, "not a plain special token"},
+		{`"version": "1.0"`, `"version": "1.0", "extra": 1`, "unknown field"},
+		{`"Ġ": 32,`, ``, "which is taken or not below"},
+		{`"Ġ": 32,`, `"Ġ": 33,`, "which is taken"},
+		{`"Ġ": 32,`, `"\u4e00": 32,`, "not in the byte-level alphabet"},
+	}
+	for _, test := range tests {
+		changed := strings.Replace(string(raw), test.old, test.new, 1)
+		if changed == string(raw) {
+			t.Errorf("%q is not in the file", test.old)
+			continue
+		}
+		_, err := Parse([]byte(changed))
+		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.new, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var testSpecials = []string{"<|end|>", "<|user|>", "<|user|>x", "<|pad|>"}
+
+var testRoles = Roles{EOS: "<|end|>", Pad: "<|pad|>"}
+
+// corpus is the text that the test BPE is trained on.
+var corpus = []string{
+	"the cat sat on the mat, the cat sat on the hat; it's the cat's hat",
+	"12 + 34 = 46\n 56 - 7 = 49\n\n  12 * 12 = 144",
+	"naïve café — déjà vu, 東京タワー 東京 🙂🙂",
+}
+
+func newBytes(t testing.TB) *Tokenizer {
+	tok, err := NewBytes(testSpecials, testRoles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func newBPE(t testing.TB) *Tokenizer {
+	tok, err := Train(corpus, 320, testSpecials, testRoles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestBytes(t *testing.T) {
+	tok := newBytes(t)
+	if tok.Size() != 260 {
+		t.Errorf("size %d, want 260", tok.Size())
+	}
+	// The longest special token at the leftmost place wins.
+	want := []int32{'a', 258, 'y', 257, 256, 0xff}
+	if diff := cmp.Diff(want, tok.Encode("a<|user|>xy<|user|><|end|>\xff")); diff != "" {
+		t.Error(diff)
+	}
+	if got := tok.Decode(append(want, 260, -1)); got != "a<|user|>xy<|user|><|end|>\xff\uFFFD\uFFFD" {
+		t.Errorf("decoded %q", got)
+	}
+	if got := tok.DecodeText(want); got != "ay\xff" {
+		t.Errorf("decoded text %q", got)
+	}
+	if got := tok.EncodeText("<|end|>"); len(got) != 7 {
+		t.Errorf("a special token in text became %v", got)
+	}
+}
+
+// The pieces follow from reading the pattern in nextSplit's comment.
+func TestSplit(t *testing.T) {
+	tests := []struct {
+		text string
+		want []string
+	}{
+		{"Hello world", []string{"Hello", " world"}},
+		{"it's we'll 'x", []string{"it", "'s", " we", "'ll", " '", "x"}},
+		{"a  b", []string{"a", " ", " b"}},
+		{"a \n b", []string{"a", " \n", " b"}},
+		{"a\n\nb", []string{"a", "\n", "\n", "b"}},
+		{"end  ", []string{"end", "  "}},
+		{"12+345=x2", []string{"12", "+", "345", "=", "x", "2"}},
+		{" !? 7", []string{" !?", " 7"}},
+		{"é٣\u00a0z", []string{"é", "٣", "\u00a0", "z"}},
+		{"a\xff\xfeb", []string{"a", "\xff\xfe", "b"}},
+		{" ", []string{" "}},
+		{"'", []string{"'"}},
+		{" 's", []string{" '", "s"}},
+	}
+	for _, test := range tests {
+		var got []string
+		for text := test.text; text != ""; {
+			n := nextSplit(text)
+			got = append(got, text[:n])
+			text = text[n:]
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%q: %s", test.text, diff)
+		}
+	}
+}
+
+// The example of Sennrich et al. 2016, Figure 1, without end-of-word marks and
+// as single words: counts low 5, lowest 2, newer 6, widest 3. Pairs: (e,r) 6;
+// (w,e) 2+6 = 8; (e,s) 5; (s,t) 5; (l,o) 7; (o,w) 7; (n,e) 6; (e,w) 6. The best
+// is (w,e); then (e,w) and (e,r) are broken up, and (l,o), (o,w) have 7 and
+// 5 (lowest's w is gone): (l,o). Then (we,r) 6, (n,e) 6, (e,we) 6: the lowest
+// left id is e (101): (e,we). Then (n,ewe) 6 and (ewe,r) 6: n is lower.
+func TestTrain(t *testing.T) {
+	var texts []string
+	for word, n := range map[string]int{"low": 5, "lowest": 2, "newer": 6, "widest": 3} {
+		texts = append(texts, strings.TrimSpace(strings.Repeat(word+"\n", n)))
+	}
+	tok, err := Train(texts, 260, nil, Roles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"we", "lo", "ewe", "newe"}, tok.pieces[256:]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int32{257, 256, 's', 't'}, tok.EncodeText("lowest")); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Train(nil, 256, []string{"<s>"}, Roles{}); exit.Code(err) != exit.Usage {
+		t.Errorf("too small a vocabulary: %v", err)
+	}
+	tiny, err := Train([]string{"ab"}, 300, []string{"<s>"}, Roles{})
+	if err != nil || tiny.Size() != 258 {
+		t.Errorf("exhausted pairs: size %d, %v; want 258", tiny.Size(), err)
+	}
+}
+
+// mergeNaively is the definition: apply the lowest rank, leftmost, until none
+// applies.
+func mergeNaively(t *Tokenizer, piece string) []int32 {
+	var ids []int32
+	for i := range len(piece) {
+		ids = append(ids, t.byteID[piece[i]])
+	}
+	for {
+		best, at := merge{}, -1
+		for i := range len(ids) - 1 {
+			if m, ok := t.merges[pairKey(ids[i], ids[i+1])]; ok && (at < 0 || m.rank < best.rank) {
+				best, at = m, i
+			}
+		}
+		if at < 0 {
+			return ids
+		}
+		ids = append(ids[:at], append([]int32{best.id}, ids[at+2:]...)...)
+	}
+}
+
+func TestMergeAgainstDefinition(t *testing.T) {
+	tok, err := Train([]string{strings.Repeat("abababaaabbbab aab ", 20), "ccabcabccc"}, 290, nil, Roles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.StringMatching(`[abc ]{1,40}`).Draw(t, "piece")
+		if diff := cmp.Diff(mergeNaively(tok, piece), tok.appendMerged(nil, piece)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestRoundTrip(t *testing.T) {
+	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
+				for _, ids := range [][]int32{tok.Encode(text), tok.EncodeText(text)} {
+					if got := tok.Decode(ids); got != text {
+						t.Fatalf("%q came back as %q", text, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			if err := tok.Save(folder, testFormat, 77); err != nil {
+				t.Fatal(err)
+			}
+			chat, err := LoadChat(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(testFormat, chat.Format()); diff != "" {
+				t.Error(diff)
+			}
+			back := chat.Tokenizer()
+			if diff := cmp.Diff(tok, back, cmp.AllowUnexported(Tokenizer{}, merge{})); diff != "" {
+				t.Error(diff)
+			}
+			golden := filepath.Join("testdata", name+".tokenizer.json")
+			got, err := os.ReadFile(filepath.Join(folder, TokenizerFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(want) != string(got) {
+				t.Errorf("%s is no longer what is written; if that is meant, run with -update and testdata/make_golden.py", golden)
+			}
+		})
+	}
+}
+
+// The golden ids were computed by Hugging Face tokenizers from the golden
+// tokenizer.json files (testdata/make_golden.py names the version).
+func TestAgainstHuggingFace(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Cases []struct {
+			Tokenizer, Text string
+			IDs             []int32
+		}
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatal(err)
+	}
+	if len(golden.Cases) < 100 {
+		t.Fatalf("%d cases", len(golden.Cases))
+	}
+	tokenizers := map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)}
+	for _, c := range golden.Cases {
+		if got := tokenizers[c.Tokenizer].Encode(c.Text); !slices.Equal(got, c.IDs) {
+			t.Errorf("%s %q: got %v, want %v", c.Tokenizer, c.Text, got, c.IDs)
+		}
+	}
+}
+
+func TestPrintableBytes(t *testing.T) {
+	// openai/gpt-2, bytes_to_unicode: space is Ġ, newline Ċ, and 0xad, the
+	// soft hyphen, the last of the moved bytes, is U+0143.
+	for b, want := range map[byte]rune{' ': 'Ġ', '\n': 'Ċ', 'a': 'a', 0x00: 'Ā', 0xad: 'Ń', 0xff: 'ÿ'} {
+		if byteRunes[b] != want {
+			t.Errorf("byte %#x is %q, want %q", b, byteRunes[b], want)
+		}
+	}
+	for b := range 256 {
+		if got, ok := fromPrintable(toPrintable(string([]byte{byte(b)}))); !ok || got != string([]byte{byte(b)}) {
+			t.Errorf("byte %#x came back as %q", b, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"bytes", "bpe"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", name+".tokenizer.json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tok, err := Parse(raw)
+		if err != nil {
+			if exit.Code(err) != exit.Data || !utf8.ValidString(err.Error()) {
+				t.Fatalf("code %d for %v", exit.Code(err), err)
+			}
+			return
+		}
+		const text = "the cat's 12 + 34 \xff<|end|>"
+		if got := tok.Decode(tok.EncodeText(text)); len(tok.merges) == 0 && got != text {
+			t.Fatalf("came back as %q", got)
+		}
+	})
+}

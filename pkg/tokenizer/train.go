@@ -1,0 +1,170 @@
+package tokenizer
+
+import (
+	"container/heap"
+	"sort"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Train learns a byte-level BPE of vocabSize ids: the 256 bytes, merges, and
+// the special tokens last (Sennrich, Haddow and Birch, Neural Machine
+// Translation of Rare Words with Subword Units, ACL 2016, Algorithm 1, on
+// bytes). Each step merges the most frequent pair; of equals, the one with the
+// lowest left id, then the lowest right id. The result depends on the counts
+// of words alone, not on the order of the texts. There are fewer ids when no
+// pair is left to merge.
+func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Tokenizer, error) {
+	wanted := vocabSize - 256 - len(specials)
+	if wanted < 0 {
+		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
+	}
+	t, err := NewBytes(nil, Roles{})
+	if err != nil {
+		return nil, err
+	}
+	t.split = true
+	trainer := newTrainer(texts)
+	for rank := range wanted {
+		pair, ok := trainer.best()
+		if !ok {
+			break
+		}
+		id := int32(len(t.pieces))
+		t.pieces = append(t.pieces, t.pieces[pair.left]+t.pieces[pair.right])
+		t.merges[pairKey(pair.left, pair.right)] = merge{rank: int32(rank), id: id}
+		trainer.apply(pair, id)
+	}
+	if err := t.addSpecials(specials); err != nil {
+		return nil, err
+	}
+	return t, t.setRoles(roles)
+}
+
+type pair struct{ left, right int32 }
+
+// word is a distinct piece of split text as a list of symbols.
+type word struct {
+	symbols []int32
+	count   int
+}
+
+type trainer struct {
+	words  []word
+	counts map[pair]int
+	where  map[pair]map[int]bool // words that have held the pair
+	queue  pairQueue             // counts as they were when pushed: stale ones are skipped
+}
+
+func newTrainer(texts []string) *trainer {
+	frequency := map[string]int{}
+	for _, text := range texts {
+		for text != "" {
+			n := nextSplit(text)
+			frequency[text[:n]]++
+			text = text[n:]
+		}
+	}
+	pieces := make([]string, 0, len(frequency))
+	for piece := range frequency {
+		pieces = append(pieces, piece)
+	}
+	sort.Strings(pieces)
+	t := &trainer{counts: map[pair]int{}, where: map[pair]map[int]bool{}}
+	for i, piece := range pieces {
+		symbols := make([]int32, len(piece))
+		for j := range symbols {
+			symbols[j] = int32(piece[j])
+		}
+		t.words = append(t.words, word{symbols: symbols, count: frequency[piece]})
+		t.count(i, +1, nil)
+	}
+	for p, n := range t.counts {
+		t.queue = append(t.queue, queuedPair{pair: p, count: n})
+	}
+	heap.Init(&t.queue)
+	return t
+}
+
+// count adds (sign +1) or takes away (-1) the pairs of a word and notes in
+// touched which counts changed.
+func (t *trainer) count(index, sign int, touched map[pair]bool) {
+	w := t.words[index]
+	for j := range len(w.symbols) - 1 {
+		p := pair{w.symbols[j], w.symbols[j+1]}
+		t.counts[p] += sign * w.count
+		if touched != nil {
+			touched[p] = true
+		}
+		if sign > 0 {
+			if t.where[p] == nil {
+				t.where[p] = map[int]bool{}
+			}
+			t.where[p][index] = true
+		}
+	}
+}
+
+// best takes the pair with the highest count off the queue.
+func (t *trainer) best() (pair, bool) {
+	for len(t.queue) > 0 {
+		top := heap.Pop(&t.queue).(queuedPair)
+		if top.count > 0 && t.counts[top.pair] == top.count {
+			return top.pair, true
+		}
+	}
+	return pair{}, false
+}
+
+// apply replaces the pair by id in every word that holds it, left to right.
+func (t *trainer) apply(p pair, id int32) {
+	touched := map[pair]bool{}
+	for index := range t.where[p] { // any order: words do not share symbols
+		t.count(index, -1, touched)
+		symbols := t.words[index].symbols
+		merged := symbols[:0]
+		for j := 0; j < len(symbols); j++ {
+			if j+1 < len(symbols) && symbols[j] == p.left && symbols[j+1] == p.right {
+				merged = append(merged, id)
+				j++
+				continue
+			}
+			merged = append(merged, symbols[j])
+		}
+		t.words[index].symbols = merged
+		t.count(index, +1, touched)
+	}
+	delete(t.where, p)
+	for q := range touched { // any order: the queue's order is total
+		if n := t.counts[q]; n > 0 {
+			heap.Push(&t.queue, queuedPair{pair: q, count: n})
+		} else {
+			delete(t.counts, q)
+		}
+	}
+}
+
+type queuedPair struct {
+	pair
+	count int
+}
+
+type pairQueue []queuedPair
+
+func (q pairQueue) Len() int { return len(q) }
+func (q pairQueue) Less(i, j int) bool {
+	if q[i].count != q[j].count {
+		return q[i].count > q[j].count
+	}
+	if q[i].left != q[j].left {
+		return q[i].left < q[j].left
+	}
+	return q[i].right < q[j].right
+}
+func (q pairQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *pairQueue) Push(x any)   { *q = append(*q, x.(queuedPair)) }
+func (q *pairQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
