@@ -2,6 +2,9 @@ package shard
 
 // The row types of a run. The names of the columns are a contract: they may
 // be added to, never renamed or narrowed (architecture, section 3).
+//
+// A column tagged lathe:"volatile" may differ between two attempts at the
+// same work (a time, a host); the digest of content leaves it out.
 
 // Message is one message of a conversation.
 type Message struct {
@@ -95,8 +98,8 @@ type Rollout struct {
 	Turns           int32     `parquet:"turns"`
 	PromptTokens    int32     `parquet:"prompt_tokens"`
 	ResponseTokens  int32     `parquet:"response_tokens"`
-	GenerateSeconds float64   `parquet:"generate_seconds"` // volatile
-	Outcome         string    `parquet:"outcome,dict"`     // ok until scored, or infra, or preempted
+	GenerateSeconds float64   `parquet:"generate_seconds" lathe:"volatile"`
+	Outcome         string    `parquet:"outcome,dict"` // ok until scored, or infra, or preempted
 }
 
 // RewardPart is one named part of a reward.
@@ -117,13 +120,13 @@ type Score struct {
 	Reward          float64      `parquet:"reward"`
 	RewardParts     []RewardPart `parquet:"reward_parts,list"`
 	Milestones      []string     `parquet:"milestones,list"`
-	ExecuteSeconds  float64      `parquet:"execute_seconds"` // volatile
-	Feedback        string       `parquet:"feedback"`        // tail of what the program printed, or why the answer is wrong
-	Extracted       string       `parquet:"extracted"`       // the answer that was judged
+	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"volatile"`
+	Feedback        string       `parquet:"feedback"`  // tail of what the program printed, or why the answer is wrong
+	Extracted       string       `parquet:"extracted"` // the answer that was judged
 	ValidationScore float64      `parquet:"validation_score"`
 	Embedding       []float32    `parquet:"embedding,list"` // empty unless the recipe asks
-	Attempt         int32        `parquet:"attempt"`        // volatile
-	Node            string       `parquet:"node,dict"`      // volatile
+	Attempt         int32        `parquet:"attempt" lathe:"volatile"`
+	Node            string       `parquet:"node,dict" lathe:"volatile"`
 }
 
 // Fate says what became of one sampled response.

@@ -1,0 +1,129 @@
+package seal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Attempt says who is writing: it names temporary files and signs manifests.
+// The zero value is a valid, anonymous attempt of this process.
+type Attempt struct {
+	JobID  string // Slurm's job id, or local-HOST outside Slurm
+	TaskID string // index in the job array; 0 outside one
+	Number int    // how often this work was started before
+	Host   string
+	PID    int              // 0 means this process
+	Clock  func() time.Time // nil means time.Now
+}
+
+// AttemptFromEnv describes this process by what Slurm and lathe put into its
+// environment. Number is LATHE_ATTEMPT, which counts submissions, plus
+// SLURM_RESTART_COUNT, which counts requeues of one submission.
+func AttemptFromEnv() Attempt {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	a := Attempt{Host: host, PID: os.Getpid(), Clock: time.Now}
+	for _, name := range []string{"SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"} {
+		if a.JobID == "" {
+			a.JobID = os.Getenv(name)
+		}
+	}
+	if a.JobID == "" {
+		a.JobID = localJob(host)
+	}
+	a.TaskID = os.Getenv("SLURM_ARRAY_TASK_ID")
+	if a.TaskID == "" {
+		a.TaskID = "0"
+	}
+	for _, name := range []string{"LATHE_ATTEMPT", "SLURM_RESTART_COUNT"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+			a.Number += n
+		}
+	}
+	return a
+}
+
+// localJob is the job id of work that runs outside Slurm. It holds the host,
+// so that Sweep knows whether a process id means anything here.
+func localJob(host string) string { return "local-" + plain(host) }
+
+func (a Attempt) now() time.Time {
+	if a.Clock == nil {
+		return time.Now()
+	}
+	return a.Clock()
+}
+
+func (a Attempt) pid() int {
+	if a.PID == 0 {
+		return os.Getpid()
+	}
+	return a.PID
+}
+
+// plain keeps letters, digits and hyphens, so that the fields of a temporary
+// name can be told apart.
+func plain(s string) string {
+	if s == "" {
+		return "0"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-':
+			return r
+		}
+		return '-'
+	}, s)
+}
+
+// serial tells apart the temporary files of one process.
+var serial atomic.Int64
+
+// tempPath returns a new temporary name in the folder of path.
+func (a Attempt) tempPath(path string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%s_%s.%d.%d-%d.tmp",
+		filepath.Base(path), plain(a.JobID), plain(a.TaskID), a.Number, a.pid(), serial.Add(1)))
+}
+
+// temp is a temporary name taken apart.
+type temp struct {
+	name string // of the file it was to become
+	job  string
+	pid  int
+}
+
+// parseTemp takes a temporary name apart; ok is false for every other name.
+func parseTemp(base string) (t temp, ok bool) {
+	rest, ok := strings.CutSuffix(base, ".tmp")
+	if !ok || !strings.HasPrefix(rest, ".") {
+		return temp{}, false
+	}
+	fields := strings.Split(rest[1:], ".")
+	n := len(fields)
+	if n < 4 {
+		return temp{}, false
+	}
+	job, _, ok := strings.Cut(fields[n-3], "_")
+	if !ok {
+		return temp{}, false
+	}
+	if _, err := strconv.Atoi(fields[n-2]); err != nil {
+		return temp{}, false
+	}
+	process, _, ok := strings.Cut(fields[n-1], "-")
+	if !ok {
+		return temp{}, false
+	}
+	pid, err := strconv.Atoi(process)
+	if err != nil || pid <= 0 {
+		return temp{}, false
+	}
+	return temp{name: strings.Join(fields[:n-3], "."), job: job, pid: pid}, true
+}

@@ -1,0 +1,158 @@
+package seal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// digest is the measure of a file or folder.
+type digest struct {
+	kind   Kind
+	bytes  int64
+	sha256 string
+	files  []File // of a folder, sorted by name
+}
+
+// FolderDigest is the SHA-256 of a folder: of one line for each file, sorted
+// bytewise by name, "SHA256 BYTES NAME\n" with NAME as a quoted Go string.
+func FolderDigest(files []File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s %d %s\n", f.SHA256, f.Bytes, strconv.Quote(f.Name))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// digestBytes measures a file that has been read.
+func digestBytes(data []byte) digest {
+	sum := sha256.Sum256(data)
+	return digest{kind: KindFile, bytes: int64(len(data)), sha256: hex.EncodeToString(sum[:])}
+}
+
+// measure digests what lies at path.
+func measure(path string) (digest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return digest{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return digest{}, err
+	}
+	if info.IsDir() {
+		return measureFolder(path)
+	}
+	n, sum, err := sumReader(f)
+	return digest{kind: KindFile, bytes: n, sha256: sum}, err
+}
+
+func sumReader(r io.Reader) (int64, string, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return n, hex.EncodeToString(h.Sum(nil)), err
+}
+
+func sumFile(path string) (int64, string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	return sumReader(f)
+}
+
+// measureFolder digests every file below a folder. Names that begin with a
+// dot are left out: file systems put their own there (.nfs0001, .snapshot).
+func measureFolder(path string) (digest, error) {
+	d := digest{kind: KindFolder}
+	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == path {
+			return err
+		}
+		if strings.HasPrefix(entry.Name(), ".") {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return fmt.Errorf("%q is neither a file nor a folder", name)
+		}
+		relative, err := filepath.Rel(path, name)
+		if err != nil {
+			return err
+		}
+		n, sum, err := sumFile(name)
+		if err != nil {
+			return err
+		}
+		d.files = append(d.files, File{Name: filepath.ToSlash(relative), Bytes: n, SHA256: sum})
+		d.bytes += n
+		return nil
+	})
+	if err != nil {
+		return digest{}, err
+	}
+	slices.SortFunc(d.files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	d.sha256 = FolderDigest(d.files)
+	return d, nil
+}
+
+// compare says how a measured file or folder differs from its manifest;
+// empty means that they agree.
+func (d digest) compare(m Manifest) string {
+	if d.kind != m.Kind {
+		return fmt.Sprintf("found a %s, sealed was a %s", d.kind, m.Kind)
+	}
+	if d.kind == KindFolder {
+		if difference := compareFiles(d.files, m.Files); difference != "" {
+			return difference
+		}
+	}
+	if d.bytes != m.Bytes {
+		return fmt.Sprintf("found %d bytes, sealed were %d", d.bytes, m.Bytes)
+	}
+	if d.sha256 != m.SHA256 {
+		return fmt.Sprintf("found %d bytes with sha256 %s, sealed was %s", d.bytes, d.sha256, m.SHA256)
+	}
+	return ""
+}
+
+// compareFiles names every file of a folder that differs.
+func compareFiles(found, sealed []File) string {
+	have := make(map[string]File, len(found))
+	for _, f := range found {
+		have[f.Name] = f
+	}
+	var problems []string
+	for _, want := range sealed {
+		got, ok := have[want.Name]
+		delete(have, want.Name)
+		switch {
+		case !ok:
+			problems = append(problems, fmt.Sprintf("%s is missing", want.Name))
+		case got.Bytes != want.Bytes:
+			problems = append(problems, fmt.Sprintf("%s has %d bytes, sealed were %d", want.Name, got.Bytes, want.Bytes))
+		case got.SHA256 != want.SHA256:
+			problems = append(problems, fmt.Sprintf("%s has sha256 %s, sealed was %s", want.Name, got.SHA256, want.SHA256))
+		}
+	}
+	for _, f := range found {
+		if _, extra := have[f.Name]; extra {
+			problems = append(problems, fmt.Sprintf("%s was not sealed with the folder", f.Name))
+		}
+	}
+	return strings.Join(problems, "; ")
+}

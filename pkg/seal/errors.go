@@ -1,0 +1,34 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// What a reader of a sealed file may have to branch on. Both come wrapped in
+// an error of kind exit.Data that names the file and the mend.
+var (
+	// ErrNotSealed: there is no manifest, so the file is not done.
+	ErrNotSealed = errors.New("not sealed")
+	// ErrDamaged: manifest and data do not agree, or one of them cannot be
+	// what was sealed.
+	ErrDamaged = errors.New("damaged")
+)
+
+func damaged(path, detail string) error {
+	return exit.WithHint(exit.Dataf("%q is %w: %s", path, ErrDamaged, detail),
+		"remove %s and its manifest %s and run the same command again: it will be rebuilt", path, ManifestPath(path))
+}
+
+func notSealed(path, detail string) error {
+	return exit.WithHint(exit.Dataf("%q is %w: %s", path, ErrNotSealed, detail),
+		"run the stage that makes it; a file without a manifest is unfinished work and is replaced")
+}
+
+// Damaged reports that a sealed file's bytes are what was sealed and yet
+// cannot be decoded: for packages that decode what this one opens.
+func Damaged(path, format string, args ...any) error {
+	return damaged(path, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,140 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// FolderWriter fills one folder that is to be sealed as a whole.
+type FolderWriter struct {
+	path    string
+	temp    string
+	attempt Attempt
+	started time.Time
+	done    bool
+}
+
+// CreateFolder makes a temporary folder beside path. Fill [FolderWriter.Path]
+// and end with [FolderWriter.Commit] or [FolderWriter.Abort].
+func CreateFolder(path string, a Attempt) (*FolderWriter, error) {
+	path = filepath.Clean(path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, fmt.Errorf("creating %q: %w", path, err)
+	}
+	for {
+		temp := a.tempPath(path)
+		err := os.Mkdir(temp, 0o777)
+		if errors.Is(err, fs.ErrExist) {
+			continue // left by a process that had our id; Sweep takes it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("creating %q: %w", path, err)
+		}
+		return &FolderWriter{path: path, temp: temp, attempt: a, started: a.now()}, nil
+	}
+}
+
+// Path is the temporary folder to fill, with files and folders whose names
+// do not begin with a dot.
+func (w *FolderWriter) Path() string { return w.temp }
+
+// Abort drops the folder. It does nothing after Commit.
+func (w *FolderWriter) Abort() error {
+	if w.done {
+		return nil
+	}
+	w.done = true
+	return os.RemoveAll(w.temp)
+}
+
+// Commit seals the folder and returns the manifest that is in place: the
+// given one, completed, or an earlier writer's that seals the same name.
+func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
+	if w.done {
+		return Manifest{}, exit.Bugf("sealing %q: the writer is closed", w.path)
+	}
+	w.done = true
+	c := &tempFolder{path: w.path, temp: w.temp, attempt: w.attempt}
+	defer c.remove()
+	if err := syncTree(w.temp); err != nil {
+		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
+	}
+	d, err := measureFolder(w.temp)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
+	}
+	m.fill(w.path, w.attempt, w.started, d)
+	return publish(w.path, c, m, w.attempt)
+}
+
+// syncTree makes every file and folder below root durable. A name that
+// begins with a dot would be left out of the digest, so it is an error.
+func syncTree(root string) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name != root && strings.HasPrefix(entry.Name(), ".") {
+			return exit.Bugf("%q begins with a dot and cannot be sealed", entry.Name())
+		}
+		if entry.IsDir() {
+			return syncFolder(name)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
+// tempFolder is a finished folder under its temporary name.
+type tempFolder struct {
+	path    string // final
+	temp    string
+	attempt Attempt
+	gone    bool // renamed away
+}
+
+func (t *tempFolder) held() bool { return !t.gone }
+
+// put renames the folder to its final name. Renaming a folder never replaces
+// one that holds files.
+func (t *tempFolder) put() (won bool, err error) {
+	err = os.Rename(t.temp, t.path)
+	switch {
+	case err == nil:
+		t.gone = true
+		return true, nil
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	}
+	return false, err
+}
+
+// replace moves what has the final name aside, takes the name and removes
+// what it moved.
+func (t *tempFolder) replace() error {
+	aside := t.attempt.tempPath(t.path)
+	if err := os.Rename(t.path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err := t.put()
+	return errors.Join(err, os.RemoveAll(aside))
+}
+
+func (t *tempFolder) remove() error {
+	if t.gone {
+		return nil
+	}
+	t.gone = true
+	return os.RemoveAll(t.temp)
+}

@@ -1,0 +1,266 @@
+package seal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+const (
+	// mendTries bounds how often a writer puts right what a twin undid.
+	mendTries = 20
+	// mendGrace is how long a writer leaves alone what looks wrong, because
+	// its writer may be between two steps.
+	mendGrace = 300 * time.Millisecond
+)
+
+// candidate is finished work that waits for its final name.
+type candidate interface {
+	// put gives the work its final name, unless something has that name.
+	put() (won bool, err error)
+	// replace puts the work in the place of whatever has the final name.
+	replace() error
+	// held reports whether the work is still at hand for replace.
+	held() bool
+}
+
+// publish makes the candidate and its manifest visible at path, or finds that
+// a twin did. It returns the manifest that is there in the end.
+func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) {
+	encoded, err := m.encode()
+	if err != nil {
+		return Manifest{}, exit.Bugf("sealing %q: %w", path, err)
+	}
+	manifest, err := newTempFile(ManifestPath(path), a, encoded)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer manifest.remove()
+
+	waited := false
+	for range mendTries {
+		there, raw, data, err := look(path)
+		if err != nil {
+			return Manifest{}, err
+		}
+		mine := bytes.Equal(raw, encoded)
+		switch {
+		case there != nil:
+			return *there, nil
+		case raw == nil && data == "":
+			_, err = c.put()
+		case raw == nil && data == m.SHA256:
+			// A former attempt or a twin got this far with the same bytes.
+		case !c.held() || !mine && !waited:
+			// Somebody else's, perhaps between two steps: leave it a moment.
+			time.Sleep(mendGrace)
+			waited = true
+			continue
+		case raw == nil && exists(ManifestPath(path)):
+			continue // its writer finished while we looked
+		default:
+			err = c.replace()
+		}
+		if err == nil {
+			err = syncFolder(filepath.Dir(path))
+		}
+		if err == nil && !mine {
+			err = manifest.putAfter(raw)
+		}
+		if err == nil {
+			err = syncFolder(filepath.Dir(path))
+		}
+		if err != nil {
+			return Manifest{}, fmt.Errorf("sealing %q: %w", path, err)
+		}
+	}
+	return Manifest{}, exit.WithHint(exit.IOf("sealing %q: other writers keep changing it", path),
+		"make sure that no two jobs write this run, then run the same command again")
+}
+
+// look reports what has the name path: the manifest when it and the data
+// agree, else the raw manifest (nil when there is none) and the digest of the
+// data (empty when there is none).
+func look(path string) (agreed *Manifest, raw []byte, data string, err error) {
+	m, raw, errManifest := readManifest(path)
+	if errManifest != nil && !errors.Is(errManifest, fs.ErrNotExist) && !errors.Is(errManifest, ErrDamaged) {
+		return nil, nil, "", fmt.Errorf("reading the manifest of %q: %w", path, errManifest)
+	}
+	if errManifest == nil || errors.Is(errManifest, ErrDamaged) {
+		raw = append([]byte{}, raw...) // not nil, also when empty
+	}
+	d, err := measure(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, raw, "", nil
+	}
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("reading back %q: %w", path, err)
+	}
+	if errManifest == nil && d.compare(m) == "" {
+		return &m, raw, d.sha256, nil
+	}
+	return nil, raw, d.sha256, nil
+}
+
+// tempFile is a written and synced file under its temporary name.
+type tempFile struct {
+	path  string // final
+	temp  string
+	spare string // a second temporary name, for replace
+	gone  bool   // the temporary name was renamed away
+}
+
+func newTempFile(path string, a Attempt, data []byte) (*tempFile, error) {
+	f, temp, err := createTemp(path, a)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(temp)
+		return nil, fmt.Errorf("writing %q: %w", path, err)
+	}
+	return &tempFile{path: path, temp: temp, spare: a.tempPath(path)}, nil
+}
+
+// createTemp opens a new temporary file for path, and makes its folder.
+func createTemp(path string, a Attempt) (*os.File, string, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, "", fmt.Errorf("creating %q: %w", path, err)
+	}
+	for {
+		temp := a.tempPath(path)
+		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue // left by a process that had our id; Sweep takes it
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("creating %q: %w", path, err)
+		}
+		return f, temp, nil
+	}
+}
+
+func (t *tempFile) held() bool { return !t.gone }
+
+// put links the file to its final name. A link never replaces a file, so two
+// writers cannot both win. On NFS a repeated request may be answered "exists"
+// although the first one succeeded, so identity decides, not the answer.
+func (t *tempFile) put() (won bool, err error) {
+	err = os.Link(t.temp, t.path)
+	if err == nil || sameFile(t.temp, t.path) {
+		return true, nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if !noLinks(err) {
+		return false, err
+	}
+	// Without links, look and rename: a twin in between is found by the
+	// reading back in publish.
+	if exists(t.path) {
+		return false, nil
+	}
+	t.gone = true
+	return true, os.Rename(t.temp, t.path)
+}
+
+// replace renames a second name of the file onto the final one, so that the
+// file stays at hand.
+func (t *tempFile) replace() error {
+	if err := os.Link(t.temp, t.spare); err != nil {
+		if !noLinks(err) {
+			return err
+		}
+		t.gone = true
+		return os.Rename(t.temp, t.path)
+	}
+	// Renaming a name of a file onto another name of it does nothing.
+	defer os.Remove(t.spare)
+	return os.Rename(t.spare, t.path)
+}
+
+// putAfter puts the file where there was nothing (raw is nil) or, if its
+// bytes are still there, in the place of raw.
+func (t *tempFile) putAfter(raw []byte) error {
+	if t.gone {
+		return nil
+	}
+	if raw == nil {
+		_, err := t.put()
+		return err
+	}
+	now, err := os.ReadFile(t.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err := t.put()
+		return err
+	case err != nil:
+		return err
+	case bytes.Equal(now, raw):
+		return t.replace()
+	}
+	return nil // somebody else mended it; look again
+}
+
+func (t *tempFile) remove() error {
+	if t.gone {
+		return nil
+	}
+	t.gone = true
+	return os.Remove(t.temp)
+}
+
+// exists is for writers that are about to replace something. Readers open.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func sameFile(a, b string) bool {
+	infoA, errA := os.Lstat(a)
+	infoB, errB := os.Lstat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// noLinks reports whether a file system refused to link at all.
+func noLinks(err error) bool {
+	for _, errno := range []syscall.Errno{
+		syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK, syscall.EXDEV,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// syncFolder makes new names in a folder durable, as far as the file system
+// can: some shared ones refuse to sync a folder.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = f.Sync()
+	for _, errno := range []syscall.Errno{
+		syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EBADF, syscall.EACCES, syscall.EPERM,
+	} {
+		if errors.Is(err, errno) {
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Options says how patient a reader is.
+type Options struct {
+	// Visibility is how long to wait for a file that another node may have
+	// sealed and that this node cannot see yet. 0 tries once.
+	Visibility time.Duration
+}
+
+// Read returns the manifest of a sealed file or folder after comparing sizes:
+// cheap, and blind to flipped bits. Use [Verify] or [Open] before trusting
+// the bytes.
+func Read(ctx context.Context, path string, o Options) (Manifest, error) {
+	path = filepath.Clean(path)
+	var m Manifest
+	err := patiently(ctx, path, o, func() (err error) {
+		if m, _, err = readManifest(path); err != nil {
+			return err
+		}
+		return compareSizes(path, m)
+	})
+	return m, err
+}
+
+// Verify digests a sealed file or folder and compares it with its manifest.
+func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
+	path = filepath.Clean(path)
+	var m Manifest
+	err := patiently(ctx, path, o, func() (err error) {
+		if m, _, err = readManifest(path); err != nil {
+			return err
+		}
+		d, err := measure(path)
+		if err != nil {
+			return err
+		}
+		if difference := d.compare(m); difference != "" {
+			return damaged(path, difference)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// Open returns the bytes of a sealed file. They were digested after they were
+// read, so they are the bytes that were sealed whatever happens to the file.
+func Open(ctx context.Context, path string, o Options) ([]byte, Manifest, error) {
+	path = filepath.Clean(path)
+	var m Manifest
+	var data []byte
+	err := patiently(ctx, path, o, func() (err error) {
+		if m, _, err = readManifest(path); err != nil {
+			return err
+		}
+		if m.Kind != KindFile {
+			return damaged(path, "it is a sealed folder, expected a file")
+		}
+		if data, err = readSized(path, m.Bytes); err != nil {
+			return err
+		}
+		if difference := digestBytes(data).compare(m); difference != "" {
+			return damaged(path, difference)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	return data, m, nil
+}
+
+// readSized reads a file whose size is known, and one byte more if there is
+// one, so that a file that grew is noticed.
+func readSized(path string, size int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, damaged(path, "found a folder, sealed was a file")
+	}
+	if info.Size() != size {
+		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", info.Size(), size))
+	}
+	data := make([]byte, size)
+	n, err := io.ReadFull(f, data)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", n, size))
+	}
+	return data, err
+}
+
+// compareSizes opens what a manifest describes and compares sizes. It opens
+// rather than asks for the size of a name: an open revalidates what NFS
+// cached, a stat need not.
+func compareSizes(path string, m Manifest) error {
+	check := func(name string, want int64) error {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return damaged(path, fmt.Sprintf("%s is a folder, sealed was a file", name))
+		}
+		if info.Size() != want {
+			return damaged(path, fmt.Sprintf("%s has %d bytes, sealed were %d", name, info.Size(), want))
+		}
+		return nil
+	}
+	if m.Kind == KindFile {
+		return check(path, m.Bytes)
+	}
+	for _, f := range m.Files {
+		if err := check(filepath.Join(path, filepath.FromSlash(f.Name)), f.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Between tries a patient reader waits firstPause, then twice as long, up to
+// longestPause. What looks damaged may be a file whose writer is between two
+// steps: it is looked at again for at most damagePatience.
+const (
+	firstPause     = 20 * time.Millisecond
+	longestPause   = time.Second
+	damagePatience = 2 * time.Second
+)
+
+// patiently calls try until it succeeds, fails for good, or patience ends.
+func patiently(ctx context.Context, path string, o Options, try func() error) error {
+	start := time.Now()
+	stale := 0
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		waited := time.Since(start)
+		missing := errors.Is(err, fs.ErrNotExist)
+		switch {
+		case errors.Is(err, syscall.ESTALE) && stale < 3:
+			// The server replaced a file that we had open: open it again.
+			stale++
+		case (missing || errors.Is(err, syscall.ESTALE)) && waited < o.Visibility:
+		case errors.Is(err, ErrDamaged) && waited < min(o.Visibility, damagePatience):
+		case missing:
+			return absent(path, waited, o)
+		case errors.Is(err, ErrDamaged):
+			return err
+		default:
+			return fmt.Errorf("reading %q: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %q: %w", path, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+		// Listing makes an NFS client ask the server about the folder again.
+		_, _ = os.ReadDir(filepath.Dir(path))
+	}
+}
+
+// absent says which half of a sealed file is missing, and what is there.
+func absent(path string, waited time.Duration, o Options) error {
+	saw := describeFolder(filepath.Dir(path))
+	if o.Visibility > 0 {
+		saw = fmt.Sprintf("after %s %s", waited.Round(time.Millisecond), saw)
+	}
+	manifest, _, err := readManifest(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return notSealed(path, fmt.Sprintf("there is no manifest %s; %s", filepath.Base(ManifestPath(path)), saw))
+	}
+	if err != nil {
+		return err
+	}
+	missing := filepath.Base(path)
+	for _, f := range manifest.Files {
+		if _, err := os.Lstat(filepath.Join(path, filepath.FromSlash(f.Name))); errors.Is(err, fs.ErrNotExist) {
+			missing = filepath.Join(missing, f.Name)
+			break
+		}
+	}
+	return damaged(path, fmt.Sprintf("its manifest is there, but %s is missing; %s", missing, saw))
+}
+
+// describeFolder says what a folder holds, for a message.
+func describeFolder(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Sprintf("the folder cannot be listed (%v)", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	const most = 12
+	switch {
+	case len(names) == 0:
+		return fmt.Sprintf("folder %s is empty", dir)
+	case len(names) > most:
+		return fmt.Sprintf("folder %s holds %s and %d more", dir, strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return fmt.Sprintf("folder %s holds %s", dir, strings.Join(names, ", "))
+}

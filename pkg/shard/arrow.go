@@ -1,0 +1,178 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// arrowMetadata is the metadata of an Arrow file, in the order of its keys.
+func arrowMetadata(schema seal.Schema, meta map[string]string) (*arrow.Metadata, error) {
+	if _, taken := meta[schemaKey]; taken {
+		return nil, fmt.Errorf("metadata key %q is taken", schemaKey)
+	}
+	keys, values := []string{schemaKey}, []string{schema.String()}
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		keys, values = append(keys, key), append(values, meta[key])
+	}
+	m := arrow.NewMetadata(keys, values)
+	return &m, nil
+}
+
+// sealArrow seals the record batches that write gives out.
+func sealArrow(path string, schema *arrow.Schema, a seal.Attempt, m seal.Manifest, write func(put func(arrow.Record) error) error) (seal.Manifest, error) {
+	w, err := seal.Create(path, a)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := encodeArrow(w, schema, write); err != nil {
+		if w.Err() != nil { // encoders do not always wrap it
+			err = w.Err()
+		} else {
+			err = exit.Bugf("encoding %q: %w", path, err)
+		}
+		return seal.Manifest{}, errors.Join(err, w.Abort())
+	}
+	return w.Commit(m)
+}
+
+// encodeArrow writes an Arrow IPC file, uncompressed.
+func encodeArrow(w io.Writer, schema *arrow.Schema, write func(put func(arrow.Record) error) error) (err error) {
+	defer recovered(&err)
+	writer, err := ipc.NewFileWriter(&position{w: w}, ipc.WithSchema(schema), ipc.WithAllocator(memory.NewGoAllocator()))
+	if err != nil {
+		return err
+	}
+	if err := write(writer.Write); err != nil {
+		return err
+	}
+	return writer.Close()
+}
+
+// position gives a writer the one kind of Seek that the Arrow file writer
+// needs: asking where it is.
+type position struct {
+	w      io.Writer
+	offset int64
+}
+
+func (p *position) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.offset += int64(n)
+	return n, err
+}
+
+func (p *position) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence != io.SeekCurrent {
+		return 0, errors.New("this writer only goes forward")
+	}
+	return p.offset, nil
+}
+
+// allocator refuses to hand out more memory than a file can hold values for.
+// Record batches are not compressed, so what they decode to is no larger
+// than the file; a damaged length would otherwise ask for terabytes, which
+// ends the process.
+type allocator struct {
+	memory.Allocator
+	left int
+}
+
+func (a *allocator) take(size int) {
+	if a.left -= size; a.left < 0 {
+		panic("it asks for more memory than its size allows")
+	}
+}
+
+func (a *allocator) Allocate(size int) []byte {
+	a.take(size)
+	return a.Allocator.Allocate(size)
+}
+
+func (a *allocator) Reallocate(size int, b []byte) []byte {
+	a.take(size)
+	return a.Allocator.Reallocate(size, b)
+}
+
+// decodeArrow calls each for every record batch of an Arrow IPC file, after
+// comparing its schema with the expected fields. The record is valid during
+// the call. It returns the file's metadata without the schema's.
+func decodeArrow(data []byte, want seal.Schema, fields []arrow.Field, each func(i int, meta map[string]string, r arrow.Record) error) (meta map[string]string, err error) {
+	defer recovered(&err)
+	if len(data) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	reader, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(&allocator{memory.NewGoAllocator(), 4*len(data) + 1<<20}))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	meta = reader.Schema().Metadata().ToMap()
+	found, ok := meta[schemaKey]
+	if !ok {
+		return nil, fmt.Errorf("it does not say what it holds; expected %s", want)
+	}
+	if err := checkVersion(found, want); err != nil {
+		return nil, err
+	}
+	delete(meta, schemaKey)
+	if err := compareFields(fields, reader.Schema()); err != nil {
+		return nil, err
+	}
+	for i := range reader.NumRecords() {
+		record, err := reader.RecordAt(i)
+		if err != nil {
+			return nil, fmt.Errorf("record batch %d: %w", i, err)
+		}
+		err = each(i, meta, record)
+		record.Release()
+		if err != nil {
+			return nil, fmt.Errorf("record batch %d: %w", i, err)
+		}
+	}
+	return meta, nil
+}
+
+// compareFields reports every field that a file lacks or holds otherwise.
+func compareFields(want []arrow.Field, found *arrow.Schema) error {
+	var problems []error
+	for _, field := range want {
+		at := found.FieldIndices(field.Name)
+		switch {
+		case len(at) == 0:
+			problems = append(problems, fmt.Errorf("column %s: missing (expected %s)", field.Name, field.Type))
+		case len(at) > 1:
+			problems = append(problems, fmt.Errorf("column %s: found %d times", field.Name, len(at)))
+		case !arrow.TypeEqual(found.Field(at[0]).Type, field.Type):
+			problems = append(problems, fmt.Errorf("column %s: expected %s, found %s", field.Name, field.Type, found.Field(at[0]).Type))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// columnOf returns the column of a record by name, as its Go type.
+func columnOf[A arrow.Array](r arrow.Record, name string) (A, error) {
+	var none A
+	at := r.Schema().FieldIndices(name)
+	if len(at) != 1 {
+		return none, fmt.Errorf("column %s: found %d times", name, len(at))
+	}
+	column, ok := r.Column(at[0]).(A)
+	if !ok {
+		return none, fmt.Errorf("column %s: unexpected type %s", name, r.Column(at[0]).DataType())
+	}
+	if column.NullN() != 0 {
+		return none, fmt.Errorf("column %s: holds NULL", name)
+	}
+	return column, nil
+}

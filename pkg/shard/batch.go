@@ -1,0 +1,232 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// batchSchema names the layout of batch.arrow.
+var batchSchema = seal.Schema{Name: "batch", Major: 1}
+
+// sequencesPerRecord is how many sequences a record batch of batch.arrow
+// holds. It decides the bytes: a change is a new minor version of the schema.
+const sequencesPerRecord = 512
+
+// batchFields are the columns of batch.arrow, one row for each sequence.
+var batchFields = []arrow.Field{
+	{Name: "token_ids", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "loss_mask", Type: listOf(arrow.FixedWidthTypes.Boolean)},
+	{Name: "positions", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "advantages", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "old_logprobs", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "weight", Type: arrow.PrimitiveTypes.Float64},
+	{Name: "group_id", Type: arrow.BinaryTypes.String},
+	{Name: "instance_id", Type: arrow.BinaryTypes.String},
+	{Name: "sample", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "iteration_sampled", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "optimizer_step", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "unit", Type: arrow.PrimitiveTypes.Int32},
+}
+
+// listOf is a list whose items are never null.
+func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t) }
+
+// check reports lists of different lengths.
+func (s *Sequence) check() error {
+	n := len(s.TokenIDs)
+	for name, length := range map[string]int{
+		"loss_mask": len(s.LossMask), "positions": len(s.Positions),
+		"advantages": len(s.Advantages), "old_logprobs": len(s.OldLogProbs),
+	} {
+		if length != n {
+			return fmt.Errorf("sequence %s, sample %d: %d token_ids and %d %s", s.InstanceID, s.Sample, n, length, name)
+		}
+	}
+	return nil
+}
+
+// WriteBatch seals sequences as an Arrow IPC file. meta is kept in the file
+// and may be nil; its key "schema" is taken.
+func WriteBatch(path string, sequences []Sequence, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	for i := range sequences {
+		if err := sequences[i].check(); err != nil {
+			return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+		}
+	}
+	metadata, err := arrowMetadata(batchSchema, meta)
+	if err != nil {
+		return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+	}
+	m.Schema, m.Rows = batchSchema, int64(len(sequences))
+	schema := arrow.NewSchema(batchFields, metadata)
+	return sealArrow(path, schema, a, m, func(put func(arrow.Record) error) error {
+		for len(sequences) > 0 {
+			n := min(len(sequences), sequencesPerRecord)
+			record := sequencesRecord(schema, sequences[:n])
+			err := put(record)
+			record.Release()
+			if err != nil {
+				return err
+			}
+			sequences = sequences[n:]
+		}
+		return nil
+	})
+}
+
+func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
+	b := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
+	defer b.Release()
+	for i := range sequences {
+		s := &sequences[i]
+		int32s(b.Field(0), s.TokenIDs)
+		masks := b.Field(1).(*array.ListBuilder)
+		masks.Append(true)
+		masks.ValueBuilder().(*array.BooleanBuilder).AppendValues(s.LossMask, nil)
+		int32s(b.Field(2), s.Positions)
+		float32s(b.Field(3), s.Advantages)
+		float32s(b.Field(4), s.OldLogProbs)
+		b.Field(5).(*array.Float64Builder).Append(s.Weight)
+		b.Field(6).(*array.StringBuilder).Append(s.GroupID)
+		b.Field(7).(*array.StringBuilder).Append(s.InstanceID)
+		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit} {
+			b.Field(8 + j).(*array.Int32Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
+
+func int32s(b array.Builder, values []int32) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Int32Builder).AppendValues(values, nil)
+}
+
+func float32s(b array.Builder, values []float32) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Float32Builder).AppendValues(values, nil)
+}
+
+// ReadBatch returns the sequences of a sealed batch and its metadata.
+func ReadBatch(ctx context.Context, path string, o seal.Options) ([]Sequence, map[string]string, seal.Manifest, error) {
+	data, m, err := seal.Open(ctx, path, o)
+	if err != nil {
+		return nil, nil, seal.Manifest{}, err
+	}
+	sequences, meta, err := decodeBatch(data)
+	if err == nil && int64(len(sequences)) != m.Rows {
+		err = fmt.Errorf("it holds %d rows, its manifest says %d", len(sequences), m.Rows)
+	}
+	if err != nil {
+		return nil, nil, seal.Manifest{}, unreadable(path, err)
+	}
+	return sequences, meta, m, nil
+}
+
+func decodeBatch(data []byte) ([]Sequence, map[string]string, error) {
+	var sequences []Sequence
+	meta, err := decodeArrow(data, batchSchema, batchFields, func(_ int, _ map[string]string, r arrow.Record) error {
+		more, err := sequencesOf(r)
+		sequences = append(sequences, more...)
+		return err
+	})
+	return sequences, meta, err
+}
+
+// sequencesOf copies the sequences out of a record.
+func sequencesOf(r arrow.Record) ([]Sequence, error) {
+	sequences := make([]Sequence, r.NumRows())
+	err := firstError(
+		eachList(r, "token_ids", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].TokenIDs = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "loss_mask", func(i int, v *array.Boolean, lo, hi int) {
+			mask := make([]bool, hi-lo)
+			for j := range mask {
+				mask[j] = v.Value(lo + j)
+			}
+			sequences[i].LossMask = mask
+		}),
+		eachList(r, "positions", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].Positions = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "advantages", func(i int, v *array.Float32, lo, hi int) {
+			sequences[i].Advantages = append([]float32{}, v.Float32Values()[lo:hi]...)
+		}),
+		eachList(r, "old_logprobs", func(i int, v *array.Float32, lo, hi int) {
+			sequences[i].OldLogProbs = append([]float32{}, v.Float32Values()[lo:hi]...)
+		}),
+		each(r, "weight", func(i int, v *array.Float64) { sequences[i].Weight = v.Value(i) }),
+		// The strings of an array share its buffer: clone, so that it can go.
+		each(r, "group_id", func(i int, v *array.String) { sequences[i].GroupID = clone(v.Value(i)) }),
+		each(r, "instance_id", func(i int, v *array.String) { sequences[i].InstanceID = clone(v.Value(i)) }),
+		each(r, "sample", func(i int, v *array.Int32) { sequences[i].Sample = v.Value(i) }),
+		each(r, "iteration_sampled", func(i int, v *array.Int32) { sequences[i].IterationSampled = v.Value(i) }),
+		each(r, "optimizer_step", func(i int, v *array.Int32) { sequences[i].OptimizerStep = v.Value(i) }),
+		each(r, "unit", func(i int, v *array.Int32) { sequences[i].Unit = v.Value(i) }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sequences {
+		if err := sequences[i].check(); err != nil {
+			return nil, fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	return sequences, nil
+}
+
+func clone(s string) string { return string([]byte(s)) }
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f for every row of a column.
+func each[A arrow.Array](r arrow.Record, name string, f func(row int, column A)) error {
+	column, err := columnOf[A](r, name)
+	if err != nil {
+		return err
+	}
+	for i := range int(r.NumRows()) {
+		f(i, column)
+	}
+	return nil
+}
+
+// eachList calls f for every row of a column of lists: the list of a row is
+// items lo to hi of the values.
+func eachList[A arrow.Array](r arrow.Record, name string, f func(row int, values A, lo, hi int)) error {
+	column, err := columnOf[*array.List](r, name)
+	if err != nil {
+		return err
+	}
+	values, ok := column.ListValues().(A)
+	if !ok {
+		return fmt.Errorf("column %s: unexpected items of type %s", name, column.ListValues().DataType())
+	}
+	if values.NullN() != 0 {
+		return fmt.Errorf("column %s: holds NULL", name)
+	}
+	for i := range int(r.NumRows()) {
+		lo, hi := column.ValueOffsets(i)
+		if lo < 0 || hi < lo || hi > int64(values.Len()) {
+			return fmt.Errorf("row %d, column %s: list from %d to %d of %d items", i, name, lo, hi, values.Len())
+		}
+		f(i, values, int(lo), int(hi))
+	}
+	return nil
+}

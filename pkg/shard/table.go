@@ -1,0 +1,277 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// What decides the bytes of a table besides its rows. A change here changes
+// every digest: it is a new minor version of every schema.
+const (
+	rowsPerRowGroup = 8192
+	bytesPerPage    = 256 << 10
+)
+
+// rowsPerRead is how many rows are decoded at a time.
+const rowsPerRead = 256
+
+// Write seals rows as a Parquet table. meta is kept in the file as key/value
+// metadata and may be nil; it is part of the bytes, and its key "schema" is
+// taken. The manifest's schema, rows and content digest are filled in.
+func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	var zero T
+	m.Schema, m.Rows = zero.Schema(), int64(len(rows))
+	if sum, hasVolatile := ContentDigest(rows); hasVolatile {
+		m.ContentSHA256 = sum
+	}
+	w, err := seal.Create(path, a)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := encodeTable(w, rows, meta); err != nil {
+		if w.Err() != nil { // encoders do not always wrap it
+			err = w.Err()
+		} else {
+			err = exit.Bugf("encoding %q: %w", path, err)
+		}
+		return seal.Manifest{}, errors.Join(err, w.Abort())
+	}
+	return w.Commit(m)
+}
+
+// encodeTable writes the Parquet file.
+func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) (err error) {
+	defer recovered(&err)
+	var zero T
+	schema := parquet.SchemaOf(zero)
+	options := []parquet.WriterOption{
+		schema,
+		parquet.CreatedBy("lathe", "1", "0"),
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault, Concurrency: 1}),
+		parquet.DataPageVersion(2),
+		parquet.MaxRowsPerRowGroup(rowsPerRowGroup),
+		parquet.PageBufferSize(bytesPerPage),
+		parquet.KeyValueMetadata(schemaKey, zero.Schema().String()),
+	}
+	for _, path := range textColumns(schema) {
+		options = append(options, parquet.SkipPageBounds(path...), parquet.SkipPageStatistics(path...))
+	}
+	for key, value := range meta { // the writer sorts them
+		if key == schemaKey {
+			return fmt.Errorf("metadata key %q is taken", key)
+		}
+		options = append(options, parquet.KeyValueMetadata(key, value))
+	}
+	writer := parquet.NewGenericWriter[T](w, options...)
+	for len(rows) > 0 {
+		// A call per row group keeps the file independent of how the writer
+		// splits a long slice.
+		n := min(len(rows), rowsPerRowGroup)
+		if _, err := writer.Write(rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return writer.Close()
+}
+
+// Read returns the rows of a sealed table.
+func Read[T Row](ctx context.Context, path string, o seal.Options) ([]T, seal.Manifest, error) {
+	data, m, err := seal.Open(ctx, path, o)
+	if err != nil {
+		return nil, seal.Manifest{}, err
+	}
+	t, err := openTable[T](data, false)
+	if err != nil {
+		return nil, seal.Manifest{}, unreadable(path, err)
+	}
+	rows, err := t.all()
+	if err == nil && int64(len(rows)) != m.Rows {
+		err = fmt.Errorf("it holds %d rows, its manifest says %d", len(rows), m.Rows)
+	}
+	if err != nil {
+		return nil, seal.Manifest{}, unreadable(path, err)
+	}
+	return rows, m, nil
+}
+
+// Rows yields the rows of a sealed table one after the other, for tables
+// whose rows should not all be in memory at once. It stops after an error.
+func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		data, _, err := seal.Open(ctx, path, o)
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		t, err := openTable[T](data, false)
+		if err != nil {
+			yield(zero, unreadable(path, err))
+			return
+		}
+		for {
+			rows, err := t.next()
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(zero, unreadable(path, err))
+				return
+			}
+		}
+	}
+}
+
+// ReadForeign returns the rows of a table that somebody else may have made:
+// without a manifest, without a schema key, with optional columns as DuckDB
+// and pandas write them. A NULL is an error that names row and column. When
+// a manifest lies beside the file, the file must match it.
+func ReadForeign[T Row](ctx context.Context, path string) ([]T, error) {
+	data, _, err := seal.Open(ctx, path, seal.Options{})
+	if errors.Is(err, seal.ErrNotSealed) {
+		data, err = os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, exit.Dataf("%w", err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTable[T](data, true)
+	if err != nil {
+		return nil, foreign(path, err)
+	}
+	if err := t.checkNulls(); err != nil {
+		return nil, foreign(path, err)
+	}
+	rows, err := t.all()
+	if err != nil {
+		return nil, foreign(path, err)
+	}
+	return rows, nil
+}
+
+// Metadata returns the key/value metadata of a sealed table, without the
+// schema's.
+func Metadata(ctx context.Context, path string, o seal.Options) (map[string]string, error) {
+	data, _, err := seal.Open(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	file, err := openParquet(data)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	meta := make(map[string]string)
+	for _, kv := range file.Metadata().KeyValueMetadata {
+		if kv.Key != schemaKey {
+			meta[kv.Key] = kv.Value
+		}
+	}
+	return meta, nil
+}
+
+// unreadable reports a file whose digest was right and that cannot be
+// decoded: another version's, or another kind of file.
+func unreadable(path string, err error) error {
+	return exit.WithHint(exit.Dataf("reading %q: %w", path, err),
+		"the file is as it was sealed; check that it is the file you mean and that this lathe is the one that wrote it")
+}
+
+func foreign(path string, err error) error {
+	return exit.Dataf("reading %q: %w", path, err)
+}
+
+// recovered turns a panic of a decoder or encoder into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("cannot be decoded: %v", r)
+	}
+}
+
+func openParquet(data []byte) (file *parquet.File, err error) {
+	defer recovered(&err)
+	if len(data) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipBloomFilters(true))
+}
+
+// table reads the rows of one Parquet file.
+type table[T Row] struct {
+	file   *parquet.File
+	reader *parquet.GenericReader[T]
+}
+
+// openTable opens a table and compares its schema with the row type's.
+func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
+	defer recovered(&err)
+	var zero T
+	file, err := openParquet(data)
+	if err != nil {
+		return nil, err
+	}
+	found, ok := file.Lookup(schemaKey)
+	switch {
+	case ok:
+		if err := checkVersion(found, zero.Schema()); err != nil {
+			return nil, err
+		}
+	case !isForeign:
+		return nil, fmt.Errorf("it does not say what its rows are; expected %s", zero.Schema())
+	}
+	if problems := compareColumns(parquet.SchemaOf(zero), file.Schema(), isForeign); len(problems) > 0 {
+		return nil, fmt.Errorf("its columns are not those of %s:\n  %s", zero.Schema(), strings.Join(problems, "\n  "))
+	}
+	return &table[T]{file: file, reader: parquet.NewGenericReader[T](file)}, nil
+}
+
+// next decodes the next rows; io.EOF comes with or after the last ones.
+func (t *table[T]) next() (rows []T, err error) {
+	defer recovered(&err)
+	rows = make([]T, rowsPerRead) // fresh: the decoder appends to lists
+	n, err := t.reader.Read(rows)
+	if err == nil && n == 0 {
+		err = io.ErrNoProgress
+	}
+	return rows[:n], err
+}
+
+func (t *table[T]) all() ([]T, error) {
+	// The footer's count is not trusted with an allocation.
+	rows := make([]T, 0, min(t.file.NumRows(), 1<<16))
+	for {
+		more, err := t.next()
+		rows = append(rows, more...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("row %d and on: %w", len(rows), err)
+		}
+	}
+	if int64(len(rows)) != t.file.NumRows() {
+		return nil, fmt.Errorf("it holds %d rows, its footer says %d", len(rows), t.file.NumRows())
+	}
+	return slices.Clip(rows), nil
+}
