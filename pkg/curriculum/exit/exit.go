@@ -1,0 +1,77 @@
+// Package exit is the Exploratory Iteration curriculum (paper 000, Jiang,
+// Lupu, Bachrach: Bootstrapping Task Spaces for Self-Improvement, section 4).
+//
+// It keeps a buffer of at most N partial histories of earlier episodes, each
+// with a learnability score, and samples them, beside base tasks, as
+// one-step self-improvement or self-divergence tasks. The score is the
+// variance of the quality over a group, so nothing is computed that training
+// does not need anyway.
+//
+// The paper leaves some things open. They are settled here so:
+//
+//   - Scores first: an iteration's groups update the scores of the entries
+//     that they sampled before any of their responses enters the buffer, so
+//     replacement always sees the newest scores.
+//   - Among several entries with the lowest score the oldest is replaced.
+//     Age is the order of insertion, which is the order of State.Instances.
+//   - Entries are sampled with replacement: each prompt of an iteration is
+//     one episode of the paper, and draws on its own.
+//   - An entry sampled by several groups of an iteration keeps the score of
+//     the last of them in plan order.
+//   - A prefix that lies inside a group's prompt is not inserted again: it
+//     was, when the response that the prompt iterates on was expanded.
+package exit
+
+import (
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Exit is the curriculum. Its only state is the buffer in curriculum.State:
+// Instances holds the entries, oldest first. An entry's fields mean:
+// Messages the history whose last response is iterated on, BaseScore the
+// quality of the episode that the history is from, Potential the learnability
+// S in [0, 0.25], Depth the number k+1 of the self-iteration step that the
+// entry asks for, Turn the responses in the history, ParentID the planned
+// instance whose group it comes from.
+type Exit struct {
+	spec recipe.Exit
+	seed uint64
+}
+
+var _ curriculum.Curriculum = (*Exit)(nil)
+
+// The values of recipe.Exit.Expand.
+const (
+	ExpandOne = "one" // a uniformly random valid response of each group enters the buffer
+	ExpandAll = "all" // each valid response does
+)
+
+// New returns the curriculum with the given settings for a run with the given
+// seed. Settings out of range are a usage error.
+func New(spec recipe.Exit, seed uint64) (*Exit, error) {
+	switch {
+	case spec.BufferSize < 1:
+		return nil, fault.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
+	case spec.MinBufferSize < 0 || spec.MinBufferSize > spec.BufferSize:
+		return nil, fault.Usagef("curriculum.exit.min_buffer_size: got %d, want 0 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
+	case !isProbability(spec.SelectProbability):
+		return nil, fault.Usagef("curriculum.exit.select_probability: got %v, want 0 to 1", spec.SelectProbability)
+	case !isProbability(spec.DivergeProbability):
+		return nil, fault.Usagef("curriculum.exit.diverge_probability: got %v, want 0 to 1", spec.DivergeProbability)
+	case !(spec.InverseTemperature >= 0) || math.IsInf(spec.InverseTemperature, 1):
+		return nil, fault.Usagef("curriculum.exit.inverse_temperature: got %v, want a finite number of 0 or more", spec.InverseTemperature)
+	case spec.Improve && spec.Expand != ExpandOne && spec.Expand != ExpandAll:
+		return nil, fault.Usagef("curriculum.exit.expand: unknown value %q, want one or all", spec.Expand)
+	}
+	return &Exit{spec: spec, seed: seed}, nil
+}
+
+// isProbability is false for NaN.
+func isProbability(p float64) bool { return p >= 0 && p <= 1 }
+
+// Name returns "exit".
+func (e *Exit) Name() string { return "exit" }

@@ -1,0 +1,75 @@
+// Package uniform samples training tasks uniformly, without replacement
+// inside an epoch. It is the baseline of every other curriculum, and the
+// source of base tasks inside them.
+package uniform
+
+import (
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Uniform is the uniform curriculum. It has no state of its own: what an
+// iteration samples depends on the seed and the iteration's number alone.
+type Uniform struct{ seed uint64 }
+
+var _ curriculum.Curriculum = (*Uniform)(nil)
+
+// New returns the uniform curriculum of a run with the given seed.
+func New(seed uint64) *Uniform { return &Uniform{seed: seed} }
+
+// Name returns "uniform".
+func (u *Uniform) Name() string { return "uniform" }
+
+// Update records that the iteration is done. Nothing is learned from groups.
+func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group) (curriculum.State, error) {
+	return curriculum.State{Iteration: iteration}, nil
+}
+
+// Next selects slots (iteration-1)·n to iteration·n-1 of the endless sequence
+// of epochs, so n must be the same in every iteration for each epoch to hold
+// every task once. Iterations count from 1.
+func (u *Uniform) Next(_ curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
+	tasks, err := Tasks(u.seed, iteration, n, taskIDs)
+	if err != nil {
+		return nil, err
+	}
+	selections := make([]curriculum.Selection, n)
+	for i, id := range tasks {
+		selections[i] = Selection(id)
+	}
+	return selections, nil
+}
+
+// Selection is the first attempt at a base task.
+func Selection(taskID string) curriculum.Selection {
+	return curriculum.Selection{TaskID: taskID, Kind: shard.KindInitial, Origin: shard.OriginBase}
+}
+
+// Tasks returns the tasks of the n slots of an iteration, counted from 1. The
+// slots of all iterations, one after the other, run through epochs; epoch e
+// is a permutation of taskIDs drawn for e alone. An iteration may begin in
+// one epoch and end in a later one, and then a task may occur in it twice.
+func Tasks(seed uint64, iteration, n int, taskIDs []string) ([]string, error) {
+	switch {
+	case iteration < 1:
+		return nil, exit.Bugf("selecting tasks: iteration %d, want 1 or more", iteration)
+	case n < 0:
+		return nil, exit.Bugf("selecting tasks: %d slots, want 0 or more", n)
+	case len(taskIDs) == 0:
+		return nil, exit.Dataf("selecting tasks for iteration %d: there are no training tasks", iteration)
+	}
+	tasks := make([]string, n)
+	epoch, permutation := -1, []int(nil)
+	for i := range tasks {
+		slot := (iteration-1)*n + i
+		if e := slot / len(taskIDs); e != epoch {
+			epoch = e
+			// The epoch stands where other streams have the iteration.
+			permutation = rng.New(seed, rng.PurposeSelect, epoch, "epoch of base tasks", 0).Permutation(0, len(taskIDs))
+		}
+		tasks[i] = taskIDs[permutation[slot%len(taskIDs)]]
+	}
+	return tasks, nil
+}

@@ -1,0 +1,201 @@
+package objective
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// TokenInputs is one sequence as the loss sees it. All slices have one
+// length; what they hold where Mask is false is never looked at, so padding
+// may be anything, NaN included. Log-probabilities are in nats, at the
+// sampling temperature and over the kept set.
+type TokenInputs struct {
+	New       []float64 // log-probability under the policy that is being trained
+	Old       []float64 // under the policy that the ratio is taken to; nil for nll and reinforce means equal to New
+	Reference []float64 // under the reference policy; needed when loss.kl.coef is not 0
+	Sampler   []float64 // under the sampler, where it differs from Old; nil means equal to Old
+	Entropy   []float64 // of the distribution at each token, nats; needed when loss.entropy_coef is not 0
+	Advantage []float64 // nil for nll
+	Mask      []bool    // tokens that are learned from
+	Weight    float64   // of the sequence, from Weights
+}
+
+// TokenGradient is what the engine's backward pass takes for one sequence,
+// and what the loss says about it.
+type TokenGradient struct {
+	LogProb []float64 // dL/dlogp of each token; 0 where the mask is false
+	Entropy []float64 // dL/dH of each token; nil when loss.entropy_coef is 0
+	Stats   Stats
+}
+
+// InputError reports a number that no loss can be computed from.
+type InputError struct {
+	Input string // for example "new log-probability"
+	Token int    // index into the sequence
+	Value float64
+	Hint  string // what may help; empty when nothing is known to
+}
+
+func (e *InputError) Error() string {
+	text := fmt.Sprintf("%s of token %d is %v, want a finite number", e.Input, e.Token, e.Value)
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
+// Coefficients computes the loss of one sequence and its gradient by the
+// log-probability and the entropy of each token. The loss of a token is
+//
+//	w·policy + kl.coef·K + sampler_kl·(logp - logp of the sampler)² - entropy_coef·H
+//
+// times the weight of the sequence, where policy is the term of loss.kind (see
+// [recipe.Loss]), w = min(exp(old - sampler), truncated_is) without gradient,
+// and K the penalty of [recipe.KL]. Where new and old log-probability are equal
+// the ratio is exactly 1.
+//
+// A number that is not finite, given or made, is an *InputError; a
+// coefficient never is NaN or infinite.
+func Coefficients(spec recipe.Loss, in TokenInputs) (TokenGradient, error) {
+	if err := checkInputs(spec, in); err != nil {
+		return TokenGradient{}, fmt.Errorf("computing the loss: %w", err)
+	}
+	gradient := TokenGradient{LogProb: make([]float64, len(in.Mask))}
+	if spec.EntropyCoef != 0 {
+		gradient.Entropy = make([]float64, len(in.Mask))
+	}
+	sequence := sequenceLogRatio(spec, in)
+	for t, learned := range in.Mask {
+		if !learned {
+			continue
+		}
+		slope, err := addToken(spec, in, t, sequence, &gradient.Stats)
+		if err != nil {
+			return TokenGradient{}, fmt.Errorf("computing the loss: %w", err)
+		}
+		gradient.LogProb[t] = in.Weight * slope
+		if gradient.Entropy != nil {
+			gradient.Entropy[t] = -in.Weight * spec.EntropyCoef
+		}
+	}
+	return gradient, nil
+}
+
+// addToken adds a token to the statistics and returns the slope of its loss
+// by its log-probability, before the weight of the sequence.
+func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64, stats *Stats) (float64, error) {
+	x := token{new: in.New[t], old: in.New[t]}
+	if in.Old != nil {
+		x.old = in.Old[t]
+	}
+	x.sampler = x.old
+	if in.Sampler != nil {
+		x.sampler = in.Sampler[t]
+	}
+	if in.Advantage != nil {
+		x.advantage = in.Advantage[t]
+	}
+	x.logRatio = x.new - x.old
+	if spec.Kind == "gspo" {
+		x.logRatio = sequenceLogRatio
+	}
+	clamped := bound(x.logRatio, spec.RatioClamp)
+	x.ratio = math.Exp(clamped)
+	if clamped == x.logRatio {
+		x.ratioSlope = x.ratio
+	}
+	if math.IsInf(x.ratio, 1) {
+		return 0, &InputError{Input: "importance ratio", Token: t, Value: x.ratio, Hint: "set loss.ratio_clamp"}
+	}
+
+	policy, mark := policyTerm(spec, x)
+	correction := 1.0
+	if spec.TruncatedIS > 0 {
+		correction = min(math.Exp(x.old-x.sampler), spec.TruncatedIS)
+	}
+	toSampler := x.new - x.sampler
+	slope := correction*policy.slope + 2*spec.SamplerKL*toSampler
+
+	var toReference term
+	if spec.KL.Coef != 0 {
+		toReference = penalty(spec.KL, x.new, in.Reference[t]).times(spec.KL.Importance, x)
+		slope += spec.KL.Coef * toReference.slope
+	}
+	if !isFinite(slope) || !isFinite(toReference.value) {
+		return 0, &InputError{Input: "gradient", Token: t, Value: slope, Hint: "set loss.ratio_clamp, loss.kl.input_clamp and loss.kl.output_clamp"}
+	}
+
+	stats.addRatio(x, mark, correction)
+	stats.PolicyLoss += in.Weight * correction * policy.value
+	stats.ReferenceLoss += in.Weight * spec.KL.Coef * toReference.value
+	stats.SamplerLoss += in.Weight * spec.SamplerKL * toSampler * toSampler
+	stats.referenceKL += toReference.value
+	if in.Entropy != nil {
+		stats.entropy += in.Entropy[t]
+		stats.EntropyLoss -= in.Weight * spec.EntropyCoef * in.Entropy[t]
+	}
+	return slope, nil
+}
+
+// checkInputs makes sure that the slices fit each other and the recipe, and
+// that every number that will be looked at is finite.
+func checkInputs(spec recipe.Loss, in TokenInputs) error {
+	withoutRatio := spec.Kind == "nll" || spec.Kind == "reinforce"
+	switch spec.Kind {
+	case "clip", "cispo", "gspo", "dppo", "reinforce", "nll":
+	default:
+		return exit.Usagef("loss.kind: unknown value %q", spec.Kind)
+	}
+	if spec.KL.Coef != 0 {
+		if err := checkPenalty(spec.KL); err != nil {
+			return err
+		}
+	}
+	for _, input := range []struct {
+		name   string
+		values []float64
+		needed bool
+	}{
+		{"new log-probability", in.New, true},
+		{"old log-probability", in.Old, !withoutRatio},
+		{"reference log-probability", in.Reference, spec.KL.Coef != 0},
+		{"sampler log-probability", in.Sampler, false},
+		{"entropy", in.Entropy, spec.EntropyCoef != 0},
+		{"advantage", in.Advantage, spec.Kind != "nll"},
+	} {
+		if input.values == nil && !input.needed {
+			continue
+		}
+		if len(input.values) != len(in.Mask) {
+			return exit.Bugf("%s: %d values for %d tokens", input.name, len(input.values), len(in.Mask))
+		}
+		for t, v := range input.values {
+			if in.Mask[t] && !isFinite(v) {
+				return &InputError{Input: input.name, Token: t, Value: v}
+			}
+		}
+	}
+	if !isFinite(in.Weight) || in.Weight < 0 {
+		return exit.Bugf("weight of the sequence is %v, want 0 or more", in.Weight)
+	}
+	return nil
+}
+
+// sequenceLogRatio is the mean over masked-in tokens of new - old, the
+// logarithm of the ratio of GSPO; 0 for the other kinds.
+func sequenceLogRatio(spec recipe.Loss, in TokenInputs) float64 {
+	if spec.Kind != "gspo" {
+		return 0
+	}
+	var sum, count float64
+	for t, learned := range in.Mask {
+		if learned {
+			sum += in.New[t] - in.Old[t]
+			count++
+		}
+	}
+	return sum / max(count, 1)
+}

@@ -1,0 +1,107 @@
+package objective
+
+import (
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// minDistanceRange is the range of the distances of a group, as a share of
+// the largest, below which they count as equal: embeddings are float32, so a
+// smaller range is rounding.
+const minDistanceRange = 1e-6
+
+// Diversity returns the diversity scores of one group (paper 000, equation
+// 6): the distance of each embedding to the centroid of the group, divided by
+// the range of the distances.
+//
+//	d_i = |e_i - c| / (max_j |e_j - c| - min_j |e_j - c|)
+//
+// embeddings has shape (G, D). Only valid responses enter; the others get 0.
+// The paper does not say what a range of 0 means. Where all distances are
+// equal — one response, two responses, or equal embeddings — no response is
+// more diverse than another, and every d_i is 1. A small range gives large
+// scores: the paper bounds them neither, advantage.clip does.
+func Diversity(embeddings [][]float32, valid []bool) ([]float64, error) {
+	if len(valid) != len(embeddings) {
+		return nil, exit.Bugf("computing diversity: %d embeddings, %d valid marks", len(embeddings), len(valid))
+	}
+	centroid, err := centroid(embeddings, valid)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(embeddings))
+	nearest, farthest := math.Inf(1), 0.0
+	for i, e := range embeddings {
+		if !valid[i] {
+			continue
+		}
+		var squares float64
+		for k, x := range e {
+			squares += (float64(x) - centroid[k]) * (float64(x) - centroid[k])
+		}
+		scores[i] = math.Sqrt(squares)
+		nearest, farthest = min(nearest, scores[i]), max(farthest, scores[i])
+	}
+	span := farthest - nearest
+	for i := range scores {
+		switch {
+		case !valid[i]:
+		case span <= minDistanceRange*farthest:
+			scores[i] = 1
+		default:
+			scores[i] /= span
+		}
+	}
+	return scores, nil
+}
+
+// centroid returns the mean embedding of the valid responses, nil if there
+// is none.
+func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
+	var sum []float64
+	first, count := 0, 0.0
+	for i, e := range embeddings {
+		if !valid[i] {
+			continue
+		}
+		if sum == nil {
+			first, sum = i, make([]float64, len(e))
+		}
+		if len(e) != len(sum) || len(e) == 0 {
+			return nil, exit.Dataf("computing diversity: embedding of response %d has %d numbers, that of response %d has %d; want equal and at least 1", i, len(e), first, len(sum))
+		}
+		for k, x := range e {
+			if !isFinite(float64(x)) {
+				return nil, exit.Dataf("computing diversity: number %d of the embedding of response %d is %v", k, i, x)
+			}
+			sum[k] += float64(x)
+		}
+		count++
+	}
+	for k := range sum {
+		sum[k] /= count
+	}
+	return sum, nil
+}
+
+// MultiplyDiversity returns the advantages of one group, each multiplied by
+// its diversity score (paper 000, section 4.2, multiplicative diversity
+// bonus). Responses that are not valid keep their advantage, which is 0.
+func MultiplyDiversity(advantages []float64, embeddings [][]float32, valid []bool) ([]float64, error) {
+	if len(advantages) != len(embeddings) {
+		return nil, exit.Bugf("multiplying by diversity: %d advantages, %d embeddings", len(advantages), len(embeddings))
+	}
+	scores, err := Diversity(embeddings, valid)
+	if err != nil {
+		return nil, err
+	}
+	product := make([]float64, len(advantages))
+	for i, a := range advantages {
+		product[i] = a
+		if valid[i] {
+			product[i] *= scores[i]
+		}
+	}
+	return product, nil
+}

@@ -1,0 +1,144 @@
+package objective
+
+import (
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// token is what the loss of one token depends on.
+type token struct {
+	new, old, sampler float64 // log-probabilities, nats
+	advantage         float64
+	logRatio          float64 // new - old, or its mean over the sequence for gspo; not clamped
+	ratio             float64 // exp(logRatio), clamped
+	ratioSlope        float64 // d ratio / d new: the ratio, or 0 where it is clamped
+}
+
+// term is one part of the loss of a token and its slope by the new
+// log-probability.
+type term struct{ value, slope float64 }
+
+// times multiplies a term by the importance ratio, gradient included, if the
+// recipe asks for it.
+func (p term) times(importance bool, x token) term {
+	if !importance {
+		return p
+	}
+	return term{value: x.ratio * p.value, slope: x.ratioSlope*p.value + x.ratio*p.slope}
+}
+
+// mark says which bound took the gradient of a token away, or limited it.
+type mark int
+
+const (
+	unmarked mark = iota
+	markedHigh
+	markedLow
+	markedDual
+)
+
+// policyTerm is the policy loss of one token, by kind (see recipe.Loss).
+func policyTerm(spec recipe.Loss, x token) (term, mark) {
+	a := x.advantage
+	switch spec.Kind {
+	case "clip", "gspo":
+		return clipTerm(spec, x)
+	case "cispo":
+		low, high := 1-spec.ClipLow, 1+spec.ClipHigh
+		if spec.ClipAbsolute {
+			low, high = 0, spec.ClipHigh
+		}
+		r, m := x.ratio, unmarked
+		switch {
+		case r > high:
+			r, m = high, markedHigh
+		case r < low:
+			r, m = low, markedLow
+		}
+		return term{value: -r * a * x.new, slope: -r * a}, m
+	case "dppo":
+		difference := math.Exp(x.new) - math.Exp(x.sampler)
+		switch {
+		case a > 0 && difference > spec.ClipHigh:
+			return term{}, markedHigh
+		case a < 0 && difference < -spec.ClipLow:
+			return term{}, markedLow
+		}
+		return term{value: -a * x.ratio, slope: -a * x.ratioSlope}, unmarked
+	case "reinforce":
+		return term{value: -a * x.new, slope: -a}, unmarked
+	default: // nll; checkInputs lets no other pass
+		return term{value: -x.new, slope: -1}, unmarked
+	}
+}
+
+// clipTerm is the clipped surrogate of PPO with separate bounds (paper 000,
+// equation 4; DAPO's clip-higher) and the dual clip of negative advantages.
+func clipTerm(spec recipe.Loss, x token) (term, mark) {
+	a := x.advantage
+	plain := -a * x.ratio
+	clipped := -a * max(1-spec.ClipLow, min(1+spec.ClipHigh, x.ratio))
+	switch {
+	case clipped > plain && a > 0:
+		return term{value: clipped}, markedHigh
+	case clipped > plain:
+		return term{value: clipped}, markedLow
+	case a < 0 && spec.DualClip > 0 && plain > -a*spec.DualClip:
+		return term{value: -a * spec.DualClip}, markedDual
+	}
+	return term{value: plain, slope: -a * x.ratioSlope}, unmarked
+}
+
+// penalty estimates the divergence of the new policy from the reference at
+// one token, given both log-probabilities, and the slope of the estimate by
+// the new one. With d = logp - reference:
+//
+//	k1 d,  k2 d²/2,  k3 exp(-d) - 1 + d,  abs |d|
+//
+// d is clamped to ±input_clamp first and the estimate to ±output_clamp last,
+// and where a clamp holds the slope is 0. With gradient k2 the slope is d
+// itself, whatever the estimate and the clamps.
+func penalty(spec recipe.KL, logProb, reference float64) term {
+	difference := logProb - reference
+	d := bound(difference, spec.InputClamp)
+	var p term
+	switch spec.Estimator {
+	case "k1":
+		p = term{value: d, slope: 1}
+	case "k2":
+		p = term{value: d * d / 2, slope: d}
+	case "k3":
+		p = term{value: math.Expm1(-d) + d, slope: -math.Expm1(-d)}
+	default: // abs; checkPenalty lets no other pass
+		p = term{value: math.Abs(d)}
+		if d != 0 {
+			p.slope = math.Copysign(1, d)
+		}
+	}
+	if d != difference {
+		p.slope = 0
+	}
+	if limited := bound(p.value, spec.OutputClamp); limited != p.value {
+		p = term{value: limited}
+	}
+	if spec.Gradient == "k2" {
+		p.slope = difference
+	}
+	return p
+}
+
+func checkPenalty(spec recipe.KL) error {
+	switch spec.Estimator {
+	case "k1", "k2", "k3", "abs":
+	default:
+		return exit.Usagef("loss.kl.estimator: unknown value %q", spec.Estimator)
+	}
+	switch spec.Gradient {
+	case "estimator", "k2":
+	default:
+		return exit.Usagef("loss.kl.gradient: unknown value %q", spec.Gradient)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package objective
+
+import (
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Weights returns the weight of each sequence of one optimizer step, so that
+// the loss of the step is sum_i w_i sum_t loss_it. lengths are the sequences'
+// masked-in tokens. With N tokens in S sequences that have any:
+//
+//	token_mean               1/N
+//	seq_mean_token_mean      1/(S·length_i)    (paper 000, equation 4)
+//	seq_mean_token_sum       1/S
+//	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [NormTokens])
+//	token_sum                1
+//
+// A sequence without masked-in tokens weighs 0 and is not counted in S. When
+// no sequence has any, the result is nil: the step is to be skipped.
+func Weights(aggregation string, lengths []int, normTokens int) ([]float64, error) {
+	var tokens, sequences float64
+	for i, n := range lengths {
+		if n < 0 {
+			return nil, exit.Bugf("weighing sequences: sequence %d has %d tokens", i, n)
+		}
+		if n > 0 {
+			tokens += float64(n)
+			sequences++
+		}
+	}
+	var weight func(length float64) float64
+	switch aggregation {
+	case "token_mean":
+		weight = func(float64) float64 { return 1 / tokens }
+	case "seq_mean_token_mean":
+		weight = func(length float64) float64 { return 1 / (sequences * length) }
+	case "seq_mean_token_sum":
+		weight = func(float64) float64 { return 1 / sequences }
+	case "seq_mean_token_sum_norm":
+		if tokens > 0 && normTokens < 1 {
+			return nil, exit.Bugf("weighing sequences: loss.norm_tokens is %d, want 1 or more", normTokens)
+		}
+		weight = func(float64) float64 { return 1 / (sequences * float64(normTokens)) }
+	case "token_sum":
+		weight = func(float64) float64 { return 1 }
+	default:
+		return nil, exit.Usagef("loss.aggregation: unknown value %q", aggregation)
+	}
+	if tokens == 0 {
+		return nil, nil
+	}
+	weights := make([]float64, len(lengths))
+	for i, n := range lengths {
+		if n > 0 {
+			weights[i] = weight(float64(n))
+		}
+	}
+	return weights, nil
+}
+
+// NormTokens returns the divisor of seq_mean_token_sum_norm for an optimizer
+// step: with loss.norm_padded the longest response of the step, else
+// loss.norm_tokens, else the limit on new tokens.
+func NormTokens(spec recipe.Loss, lengths []int, maxNewTokens int) int {
+	switch {
+	case spec.NormPadded:
+		longest := 0
+		for _, n := range lengths {
+			longest = max(longest, n)
+		}
+		return longest
+	case spec.NormTokens > 0:
+		return spec.NormTokens
+	}
+	return maxNewTokens
+}
