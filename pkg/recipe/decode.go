@@ -1,0 +1,270 @@
+package recipe
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The decoder fills typed structs from a YAML tree and reports every problem
+// with its place. It is our own because the library's stops at the first
+// error, drops the fraction of 1.5 on its way into an int, and reads 010 as
+// eight.
+
+// defaulter is a part of a recipe that is absent by default and that has
+// defaults of its own once it is present.
+type defaulter interface{ setDefaults() }
+
+var (
+	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+	realNumber  = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+)
+
+// fill decodes node into v, which is settable. path is the dotted path of v,
+// empty at the top. What the node does not name keeps its value; lists are
+// replaced whole.
+func (d *document) fill(v reflect.Value, node ast.Node, path string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if node.Type() == ast.NullType {
+			v.SetZero()
+			return
+		}
+		if v.IsNil() {
+			v.Set(newWithDefaults(v.Type().Elem()))
+		}
+		d.fill(v.Elem(), node, path)
+	case reflect.Struct:
+		d.fillStruct(v, node, path)
+	case reflect.Slice:
+		d.fillSlice(v, node, path)
+	case reflect.Map:
+		d.fillMap(v, node, path)
+	default:
+		d.fillScalar(v, node)
+	}
+}
+
+// newWithDefaults makes a pointer to a new value of a type, with the type's
+// own defaults.
+func newWithDefaults(t reflect.Type) reflect.Value {
+	p := reflect.New(t)
+	if with, ok := p.Interface().(defaulter); ok {
+		with.setDefaults()
+	}
+	return p
+}
+
+// entries lists the pairs of a mapping, or reports that node is none.
+func (d *document) entries(node ast.Node, what string) []*ast.MappingValueNode {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	case *ast.NullNode:
+		return nil // a heading whose lines are all commented out
+	}
+	d.add(node.GetToken(), "%s wants fields, got %s", what, describeNode(node))
+	return nil
+}
+
+// fields of one mapping that were seen already, with the line of each.
+type seenKeys map[string]int
+
+func (d *document) duplicate(seen seenKeys, key *token.Token) bool {
+	if line, twice := seen[key.Value]; twice {
+		d.add(key, "%q is set twice; the first is on line %d", key.Value, line)
+		return true
+	}
+	seen[key.Value] = key.Position.Line
+	return false
+}
+
+func (d *document) fillStruct(v reflect.Value, node ast.Node, path string) {
+	seen := seenKeys{}
+	for _, entry := range d.entries(node, pathOr(path, "the file")) {
+		key := entry.Key.GetToken()
+		if d.duplicate(seen, key) {
+			continue
+		}
+		if path == "" && key.Value == "base" && v.Type() == reflect.TypeFor[Recipe]() {
+			continue // followed before, by readLayers
+		}
+		index, ok := fieldIndex(v.Type(), key.Value)
+		if !ok {
+			d.add(key, "%s", unknownField(v.Type(), key.Value, path))
+			continue
+		}
+		d.fill(v.Field(index), entry.Value, joinPath(path, key.Value))
+	}
+}
+
+func (d *document) fillSlice(v reflect.Value, node ast.Node, path string) {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.add(node.GetToken(), "want a list such as [a, b], got %s", describeNode(node))
+		return
+	}
+	if len(list.Values) == 0 {
+		v.SetZero() // so that equal recipes are equal in memory too
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values))
+	for i, value := range list.Values {
+		d.fill(out.Index(i), value, joinPath(path, strconv.Itoa(i)))
+	}
+	v.Set(out)
+}
+
+func (d *document) fillMap(v reflect.Value, node ast.Node, path string) {
+	seen := seenKeys{}
+	out := reflect.MakeMap(v.Type())
+	for _, entry := range d.entries(node, path) {
+		key := entry.Key.GetToken()
+		if d.duplicate(seen, key) {
+			continue
+		}
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.fill(value, entry.Value, joinPath(path, key.Value))
+		out.SetMapIndex(reflect.ValueOf(key.Value), value)
+	}
+	v.SetZero()
+	if len(seen) > 0 {
+		v.Set(out)
+	}
+}
+
+func (d *document) fillScalar(v reflect.Value, node ast.Node) {
+	text, quoted, ok := scalarText(node)
+	if !ok {
+		d.add(node.GetToken(), "want %s, got %s", typeName(v.Type()), describeNode(node))
+		return
+	}
+	if v.Kind() == reflect.String {
+		if _, isText := node.(*ast.StringNode); !isText && !quoted {
+			d.add(node.GetToken(), "want text, got %s; put it in quotes", describeNode(node))
+			return
+		}
+		v.SetString(text)
+		return
+	}
+	if quoted {
+		d.add(node.GetToken(), "want %s, got text in quotes", typeName(v.Type()))
+		return
+	}
+	if message := setScalar(v, text); message != "" {
+		d.add(node.GetToken(), "%s", message)
+	}
+}
+
+// setScalar sets a number or a truth value from its plain text. The message
+// says what is wrong, or is empty.
+func setScalar(v reflect.Value, text string) (message string) {
+	want := func() string { return fmt.Sprintf("want %s, got %s", typeName(v.Type()), text) }
+	switch v.Kind() {
+	case reflect.Bool:
+		switch text {
+		case "true":
+			v.SetBool(true)
+		case "false":
+			v.SetBool(false)
+		default:
+			return want()
+		}
+	case reflect.Int:
+		if !wholeNumber.MatchString(text) {
+			return want()
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return want() + ", which is out of range"
+		}
+		v.SetInt(n)
+	case reflect.Uint64:
+		if !wholeNumber.MatchString(text) {
+			return want()
+		}
+		n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
+		if err != nil {
+			return want() + ", which is out of range"
+		}
+		v.SetUint(n)
+	case reflect.Float64:
+		if !realNumber.MatchString(text) {
+			return want()
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(x, 0) {
+			return want() + ", which is out of range"
+		}
+		v.SetFloat(x + 0) // never minus zero, which would be written otherwise
+	default:
+		panic(fmt.Sprintf("recipe: field of kind %s", v.Kind()))
+	}
+	return ""
+}
+
+// scalarText is the text of a scalar, and whether it was quoted or a block.
+func scalarText(node ast.Node) (text string, quoted, ok bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		quoted = n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
+		return n.Value, quoted, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return node.GetToken().Value, false, true
+	}
+	return "", false, false
+}
+
+func describeNode(node ast.Node) string {
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "fields"
+	case *ast.BoolNode:
+		return "the truth value " + n.Token.Value
+	case *ast.StringNode:
+		return fmt.Sprintf("the text %q", shorten(n.Value))
+	case *ast.LiteralNode:
+		return "a block of text"
+	}
+	return "the number " + shorten(node.GetToken().Value)
+}
+
+func shorten(s string) string {
+	if runes := []rune(s); len(runes) > 40 {
+		return string(runes[:40]) + "…"
+	}
+	return s
+}
+
+// typeName is what a message calls the values of a type.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Uint64:
+		return "a whole number from 0"
+	case reflect.Float64:
+		return "a finite number"
+	case reflect.String:
+		return "text"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "fields"
+}

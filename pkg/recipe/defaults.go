@@ -1,0 +1,148 @@
+package recipe
+
+// Defaults is the recipe before any file or setting: a run of GRPO with the
+// settings of paper 000 (Table 4) where it gives them, without a policy and
+// without data, which every recipe has to name.
+func Defaults() Recipe {
+	preset, err := Preset(DefaultPreset)
+	if err != nil {
+		panic(err) // the table holds its own default
+	}
+	warm := defaultOptimizer()
+	warm.LearningRate = 1e-3 // of random weights; the other is of a policy that can already answer
+	warm.WarmupSteps = 20
+	warm.Decay = "cosine"
+	return Recipe{
+		Seed:   1,
+		Preset: DefaultPreset,
+		Policy: Policy{
+			Backend: "auto",
+			Chat: Chat{
+				SystemPrefix:    "<|system|>",
+				UserPrefix:      "<|user|>",
+				AssistantPrefix: "<|assistant|>",
+				AssistantSuffix: "<|end|>",
+			},
+		},
+		WarmStart: WarmStart{Chunk: 100, Batch: 32, Optimizer: warm},
+		Env: Env{
+			Name:     "math",
+			MaxTurns: 1,
+			Prompts: Prompts{
+				Initial: "{question}",
+				Refine:  refineTemplate,
+				Improve: improveTemplate,
+				Diverge: divergeTemplate,
+			},
+			Answer: Answer{Extract: "last"},
+		},
+		Data: Data{Train: defaultSource(), Test: defaultSource()},
+		Curriculum: Curriculum{
+			Name: "uniform",
+			Exit: Exit{
+				BufferSize:        512,
+				MinBufferSize:     128,
+				SelectProbability: 0.5,
+				// The paper gives no value. The largest variance of rewards in
+				// [0, 1] is 0.25, so 10 makes the best instance exp(2.5), about
+				// 12, times as likely as one that is always or never solved.
+				InverseTemperature: 10,
+				DivergeProbability: 0.2,
+				Improve:            true,
+				Expand:             "one",
+			},
+		},
+		Rollout: Rollout{
+			Prompts: 128, Group: 8, MaxNewTokens: 1024,
+			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
+		},
+		Score:     Score{Embedding: "none"},
+		Advantage: preset.Advantage,
+		Filters:   preset.Filters,
+		Loss:      preset.Loss,
+		Optimizer: defaultOptimizer(),
+		Schedule: Schedule{
+			Iterations: 100, Oversample: 1, Quorum: 1, GradientUnits: 8, GradientShards: 1,
+			MicroBatchTokens: 4096, MaxAttempts: 3,
+		},
+		Evaluation: Evaluation{
+			Problems: 100, Samples: 8, Temperature: 1, Steps: 4, Greedy: true, Shards: 1,
+		},
+		Resources: defaultResources(),
+	}
+}
+
+func defaultOptimizer() Optimizer {
+	return Optimizer{
+		LearningRate: 1e-6, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8,
+		MaxGradNorm: 1, Decay: "constant",
+	}
+}
+
+func defaultSource() Source {
+	return Source{Fields: Fields{Question: "question", Answer: "answer"}}
+}
+
+func defaultResources() Resources {
+	task := Request{CPUs: 1, MemoryGB: 2, Minutes: 30}
+	gate := Request{CPUs: 1, MemoryGB: 1, Minutes: 10}
+	return Resources{Stages: StageRequest{
+		Warm: task, Rollout: task, Score: task, Buffer: task,
+		Learn: task, Gradient: task, Evaluate: task, Gate: gate,
+	}}
+}
+
+// setDefaults fills a new policy of about 0.6 million weights.
+func (p *NewPolicy) setDefaults() {
+	*p = NewPolicy{
+		HiddenSize: 128, IntermediateSize: 384,
+		NumHiddenLayers: 4, NumAttentionHeads: 4, NumKeyValueHeads: 2,
+		MaxPositionEmbeddings: 512, RopeTheta: 10000, RMSNormEps: 1e-6,
+		QKVBias: true, TieWordEmbeddings: true, Tokenizer: "bytes",
+	}
+}
+
+func (g *Generate) setDefaults() {
+	*g = Generate{Kinds: []string{"add", "sub"}, Levels: []int{1, 2}, Count: 1000, TestShare: 0.2}
+}
+
+// improveTemplate is the self-improve prompt of paper 000, appendix B.
+const improveTemplate = `Improve your current response to this request:
+
+## Request:
+{instruction}
+
+## Current response:
+{previous_response}`
+
+// divergeTemplate is the self-diverge prompt of paper 000, appendix B.
+const divergeTemplate = `Consider your current response to this request, and provide another response that takes an approach that SIGNIFICANTLY DIFFERS from the approach of the current response.
+
+## Request:
+{instruction}
+
+## Current response:
+{previous_response}
+
+## Your new response format:
+- First, provide a brief summary of the approach in the current response above.
+- Next, state a meaningfully different approach that can be taken instead.
+- Finally, provide your new response using this different approach.`
+
+// refineTemplate is the user message of every turn after the first in paper
+// 002, appendix I, whose {candidate_answer} is our {previous_response}.
+const refineTemplate = `You are given a math problem and a potential solution.
+This attempt may be flawed or partial.
+Correct any errors and build upon its ideas to produce an improved, high-quality solution.
+If the original attempt is unusable, generate a correct solution from scratch.
+End with the final result in \boxed{}.
+
+Problem:
+{question}
+
+Candidate solution (may contain mistakes):
+-- Candidate --
+{previous_response}
+
+Now refine the candidate into an improved solution.
+Provide clear reasoning and end with the final answer in \boxed{}.`

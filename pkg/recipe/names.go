@@ -1,0 +1,121 @@
+package recipe
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// yamlName is the key of a struct's field in YAML.
+func yamlName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name
+}
+
+func fieldIndex(t reflect.Type, name string) (int, bool) {
+	for i := range t.NumField() {
+		if yamlName(t.Field(i)) == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func pathOr(path, otherwise string) string {
+	if path == "" {
+		return otherwise
+	}
+	return path
+}
+
+// unknownField is the message for a key that a struct does not have. It
+// offers the struct's own field with the nearest name, else the place of a
+// field of that very name elsewhere in the recipe.
+func unknownField(t reflect.Type, name, path string) string {
+	var own []string
+	for i := range t.NumField() {
+		own = append(own, yamlName(t.Field(i)))
+	}
+	message := fmt.Sprintf("unknown field %q", shorten(name))
+	if path != "" {
+		message += " in " + path
+	}
+	if near, ok := nearest(name, own); ok {
+		return message + fmt.Sprintf("; did you mean %q?", near)
+	}
+	for _, known := range fieldPaths(reflect.TypeFor[Recipe](), "") {
+		if strings.HasSuffix(known, "."+name) {
+			return message + fmt.Sprintf("; did you mean %q?", known)
+		}
+	}
+	return message
+}
+
+// fieldPaths lists the dotted paths of all fields under a struct type, parents
+// before children.
+func fieldPaths(t reflect.Type, prefix string) []string {
+	var paths []string
+	for i := range t.NumField() {
+		path := joinPath(prefix, yamlName(t.Field(i)))
+		paths = append(paths, path)
+		inner := t.Field(i).Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			paths = append(paths, fieldPaths(inner, path)...)
+		}
+	}
+	return paths
+}
+
+// nearest finds the candidate with the smallest edit distance to a name, the
+// first of equals, when it is near enough to be a slip: a third of the name's
+// length, and at least one.
+func nearest(name string, candidates []string) (string, bool) {
+	limit := max(1, len(name)/3)
+	best, found := "", false
+	for _, candidate := range candidates {
+		if d := editDistance(name, candidate, limit); d <= limit {
+			best, found, limit = candidate, true, d-1
+		}
+	}
+	return best, found
+}
+
+// editDistance is the number of letters to insert, delete, replace or swap
+// with a neighbour to turn a into b (optimal string alignment), or more than
+// limit when it is above.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
+	}
+	before := make([]int, len(b)+1)
+	last := make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

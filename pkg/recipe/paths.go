@@ -1,0 +1,54 @@
+package recipe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Resolve gives the files of a source as paths that can be opened. $NAME and
+// ${NAME} are taken from the environment, and a relative path lies below
+// folder, the folder of the recipe. A recipe keeps its paths as they were
+// written, so that its digest is the same on every machine.
+func (s Source) Resolve(folder string) ([]string, error) {
+	paths := make([]string, len(s.Files))
+	for i, file := range s.Files {
+		path, err := resolvePath(file, folder)
+		if err != nil {
+			return nil, err
+		}
+		paths[i] = path
+	}
+	return paths, nil
+}
+
+// Resolve gives the policy's folder as a path that can be opened, by the same
+// rules as [Source.Resolve]. It is empty for a policy made by the run.
+func (p Policy) Resolve(folder string) (string, error) {
+	if p.Path == "" {
+		return "", nil
+	}
+	return resolvePath(p.Path, folder)
+}
+
+func resolvePath(path, folder string) (string, error) {
+	var missing []string
+	expanded := os.Expand(path, func(name string) string {
+		value := os.Getenv(name)
+		if value == "" {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	if len(missing) > 0 {
+		err := exit.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
+			path, strings.Join(missing, " and "))
+		return "", exit.WithHint(err, "export %s=FOLDER, or set the path itself with --set", missing[0])
+	}
+	if !filepath.IsAbs(expanded) {
+		expanded = filepath.Join(folder, expanded)
+	}
+	return expanded, nil
+}

@@ -1,0 +1,279 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Objective is what a preset fills: everything between rewards and gradient.
+type Objective struct {
+	Advantage Advantage
+	Filters   Filters
+	Loss      Loss
+}
+
+// DefaultPreset is the preset of a recipe that names none.
+const DefaultPreset = "lathe"
+
+// presets is the table of named objectives, in the order in which they are
+// shown. Each states the semantics of its source as its code or paper has
+// them (rl-frameworks, sections 0 to 3 and 6), with three deviations that
+// hold for all: statistics are float64, a group of equal rewards has A = 0
+// exactly, and responses that we failed to judge enter no statistic. The
+// sources' corrections for a sampler that disagrees with the learner are left
+// out but where noted: here both are one code, and the weight would be 1.
+var presets = []struct {
+	name string
+	make func() Objective
+}{
+	{"lathe", lathePreset},
+	{"exit", exitPreset},
+	{"verl-grpo", verlGRPO},
+	{"verl-ppo", verlPPO},
+	{"trl-grpo", trlGRPO},
+	{"open-instruct-grpo", openInstructGRPO},
+	{"slime-grpo", slimeGRPO},
+	{"prime-rl", primeRL},
+	{"nemo-grpo", nemoGRPO},
+	{"drgrpo", drGRPO},
+	{"dapo", dapo},
+	{"cispo", cispo},
+	{"gspo", gspo},
+	{"rloo", rloo},
+	{"reinforce", reinforce},
+	{"nll", nll},
+}
+
+// PresetNames lists the presets, the default first.
+func PresetNames() []string {
+	names := make([]string, len(presets))
+	for i, p := range presets {
+		names[i] = p.name
+	}
+	return names
+}
+
+// Preset is the objective of a name. An unknown name is a usage error that
+// offers the nearest one.
+func Preset(name string) (Objective, error) {
+	for _, p := range presets {
+		if p.name == name {
+			return p.make(), nil
+		}
+	}
+	if near, ok := nearest(name, PresetNames()); ok {
+		return Objective{}, exit.Usagef("unknown preset %q; did you mean %q?", name, near)
+	}
+	return Objective{}, exit.Usagef("unknown preset %q; there are %s", name, strings.Join(PresetNames(), ", "))
+}
+
+// groupStandardised is (r - mean) / (std + epsilon).
+func groupStandardised(ddof int, epsilon float64) Advantage {
+	return Advantage{
+		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
+		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
+	}
+}
+
+// groupCentred is r - mean.
+func groupCentred() Advantage {
+	return Advantage{
+		Baseline: "mean", Scale: "none", DDof: 1,
+		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
+	}
+}
+
+// rewards is r itself.
+func rewards() Advantage {
+	a := groupCentred()
+	a.Baseline = "none"
+	return a
+}
+
+// clipped is the loss of PPO with one step per batch and no penalty.
+func clipped(aggregation string, low, high float64) Loss {
+	return Loss{
+		Kind: "clip", Aggregation: aggregation, ClipLow: low, ClipHigh: high,
+		KL:     KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
+		Epochs: 1, MiniBatches: 1,
+	}
+}
+
+// lathePreset is our own default (rl-frameworks, section 6): the mean over
+// the tokens of the whole step, dual clip 3, k3 with clamps 20 and 10 (its
+// weight is 0 until a recipe sets it), and sampler correction truncated at 2,
+// which is 1 everywhere unless the sampler is another program. The other
+// numbers are verl's; constant groups and groups with less than two valid
+// responses teach nothing and are dropped.
+func lathePreset() Objective {
+	loss := clipped("token_mean", 0.2, 0.2)
+	loss.DualClip = 3
+	loss.RatioClamp = 20
+	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
+	loss.TruncatedIS = 2
+	return Objective{groupStandardised(1, 1e-6), Filters{ConstantGroup: true, MinGroup: 2}, loss}
+}
+
+// exitPreset is paper 000: equation 3 divides by the standard deviation and
+// equation 4 is the mean over responses of the mean over tokens; ε = 0.2
+// (appendix A.5), β = 0.001, M = 100 and α = 1 (Table 4). What the paper does
+// not say is taken from the code that it forks, open-instruct: its
+// "standard" normalisation, since its default divides by nothing and so is
+// not equation 3, which has ddof 0 and adds 1e-8; its k3 with the log ratio
+// clamped at 40; and its filter of constant groups, on by default.
+func exitPreset() Objective {
+	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
+	loss.KL = KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
+	return Objective{groupStandardised(0, 1e-8), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+}
+
+// verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the
+// advantage (ddof 1, +1e-6, a group of one keeps its reward), the vanilla loss
+// with its dual clip, and the KL loss "low_var_kl" with weight 0.001.
+func verlGRPO() Objective {
+	advantage := groupStandardised(1, 1e-6)
+	advantage.GroupOfOne = "reward"
+	loss := verlLoss()
+	loss.KL.Coef = 0.001
+	return Objective{advantage, Filters{MinGroup: 1}, loss}
+}
+
+// verlLoss is verl's "vanilla" policy loss with its defaults.
+func verlLoss() Loss {
+	loss := clipped("token_mean", 0.2, 0.2)
+	loss.DualClip = 3
+	loss.RatioClamp = 20
+	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
+	return loss
+}
+
+// verlPPO is verl's PPO without a critic: with γ = λ = 1 and values of 0,
+// generalised advantage estimation gives each token the return, which verl
+// then whitens over the tokens of the batch.
+func verlPPO() Objective {
+	advantage := rewards()
+	advantage.Whitening = true
+	return Objective{advantage, Filters{MinGroup: 1}, verlLoss()}
+}
+
+// trlGRPO is TRL's GRPOTrainer with its defaults: ddof 1, +1e-4, loss type
+// "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
+// and k3 without clamps.
+func trlGRPO() Objective {
+	return Objective{groupStandardised(1, 1e-4), Filters{MinGroup: 1}, clipped("token_mean", 0.2, 0.2)}
+}
+
+// openInstructGRPO is open-instruct with its defaults: centred advantages,
+// constant groups dropped, clip 0.2 and 0.272, the mean over tokens, β = 0.05
+// with k3 clamped at 40, and truncation of the sampler correction at 2.
+func openInstructGRPO() Objective {
+	loss := clipped("token_mean", 0.2, 0.272)
+	loss.KL.Coef, loss.KL.InputClamp = 0.05, 40
+	loss.TruncatedIS = 2
+	return Objective{groupCentred(), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+}
+
+// slimeGRPO is slime with its defaults: ddof 1, +1e-6, the mean over
+// responses of the mean over tokens, no dual clip, and k1 with weight 0.
+func slimeGRPO() Objective {
+	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
+	loss.KL.Estimator = "k1"
+	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+}
+
+// primeRL is prime-rl with its defaults: centred advantages, responses of
+// advantage 0 dropped, the ratio masked where the probability moved by more
+// than 0.2 (DPPO), and 0.001 times the squared log ratio to the sampler.
+func primeRL() Objective {
+	loss := clipped("token_mean", 0.2, 0.2)
+	loss.Kind = "dppo"
+	loss.SamplerKL = 0.001
+	return Objective{groupCentred(), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+}
+
+// nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the
+// others, undivided where that deviation is 0, the mean over tokens, and 0.01
+// of k3 with clamps 20 and 10 and the gradient of k2.
+func nemoGRPO() Objective {
+	advantage := groupStandardised(1, 1e-6)
+	advantage.Baseline, advantage.Scale = "leave_one_out", "leave_one_out_std"
+	advantage.ZeroScale = "keep"
+	loss := clipped("token_mean", 0.2, 0.2)
+	loss.KL = KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
+	return Objective{advantage, Filters{MinGroup: 1}, loss}
+}
+
+// drGRPO is Dr. GRPO (Liu et al., Understanding R1-Zero-Like Training, 2025):
+// centred advantages, and token losses summed over a response and divided by
+// the one constant of the longest allowed response, without KL.
+func drGRPO() Objective {
+	return Objective{groupCentred(), Filters{MinGroup: 1}, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
+}
+
+// dapo is DAPO (Yu et al., arXiv 2503.14476): clip-higher 0.2 and 0.28
+// (section 3.1), constant groups dropped (3.2), the mean over tokens (3.3),
+// cut-off responses dropped (3.4), no KL (2.3). The paper leaves ddof and ε
+// open; they are those of verl, on which it is built.
+func dapo() Objective {
+	return Objective{
+		groupStandardised(1, 1e-6),
+		Filters{ConstantGroup: true, Overlong: true, MinGroup: 1},
+		clipped("token_mean", 0.2, 0.28),
+	}
+}
+
+// cispo is CISPO (MiniMax-M1, arXiv 2506.13585): GRPO's advantage, the mean
+// over tokens, and a clipped weight that passes no gradient, without a lower
+// bound. The paper does not state its upper bound: 1.28 is verl's, slime's and
+// NeMo-RL's. TRL's reading is loss.clip_absolute with loss.clip_high 5.
+func cispo() Objective {
+	loss := clipped("token_mean", 1, 0.28)
+	loss.Kind = "cispo"
+	loss.RatioClamp = 20
+	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+}
+
+// gspo is GSPO (Zheng et al., arXiv 2507.18071): one ratio per response, with
+// the bounds 3e-4 and 4e-4 of its section 5.1.
+func gspo() Objective {
+	loss := clipped("seq_mean_token_mean", 3e-4, 4e-4)
+	loss.Kind = "gspo"
+	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+}
+
+// rloo is RLOO (Ahmadian et al., Back to Basics, 2024): the reward less the
+// mean of the others, times the log-probability of the whole response.
+func rloo() Objective {
+	advantage := groupCentred()
+	advantage.Baseline = "leave_one_out"
+	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
+	loss.Kind = "reinforce"
+	return Objective{advantage, Filters{MinGroup: 2}, loss}
+}
+
+// reinforce is REINFORCE (Williams, 1992) without a baseline.
+func reinforce() Objective {
+	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
+	loss.Kind = "reinforce"
+	return Objective{rewards(), Filters{MinGroup: 1}, loss}
+}
+
+// nll is supervised learning on the responses that earned at least half the
+// full reward, the mean over their tokens (rejection sampling, as in STaR).
+func nll() Objective {
+	loss := clipped("token_mean", 0.2, 0.2)
+	loss.Kind = "nll"
+	return Objective{rewards(), Filters{MinGroup: 1, MinAdvantage: 0.5}, loss}
+}
+
+// applyPreset fills the part of a recipe that presets own.
+func (r *Recipe) applyPreset() error {
+	objective, err := Preset(r.Preset)
+	if err != nil {
+		return fmt.Errorf("preset: %w", err)
+	}
+	r.Advantage, r.Filters, r.Loss = objective.Advantage, objective.Filters, objective.Loss
+	return nil
+}

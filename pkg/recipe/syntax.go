@@ -1,0 +1,198 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// The bounds of a YAML file. They are far above what a recipe needs, and low
+// enough that no file makes the parser slow: its time grows with the square
+// of the nesting.
+const (
+	maxFileBytes = 64 << 10
+	maxNesting   = 16
+	maxProblems  = 20 // reported at once
+)
+
+// document is one YAML text and the name that messages give it. A setting of
+// the command line is a document without lines.
+type document struct {
+	name     string
+	lines    []string // empty for a setting
+	problems []problem
+}
+
+// problem is one message at a place in a document, counted from 1.
+type problem struct {
+	line, column int
+	message      string
+}
+
+func (d *document) add(tok *token.Token, format string, args ...any) {
+	p := problem{line: 1, column: 1, message: fmt.Sprintf(format, args...)}
+	if tok != nil && tok.Position != nil {
+		p.line, p.column = tok.Position.Line, tok.Position.Column
+	}
+	d.problems = append(d.problems, p)
+}
+
+// err is every problem in the order of the text, each with its source line
+// and a caret, or nil.
+func (d *document) err() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	sort.SliceStable(d.problems, func(i, j int) bool {
+		a, b := d.problems[i], d.problems[j]
+		return a.line < b.line || a.line == b.line && a.column < b.column
+	})
+	shown := d.problems
+	if len(shown) > maxProblems {
+		shown = shown[:maxProblems]
+	}
+	var text []string
+	for _, p := range shown {
+		text = append(text, d.render(p))
+	}
+	if more := len(d.problems) - len(shown); more > 0 {
+		text = append(text, fmt.Sprintf("%s: and %d more problems", d.name, more))
+	}
+	return exit.Usagef("%s", strings.Join(text, "\n"))
+}
+
+func (d *document) render(p problem) string {
+	if len(d.lines) == 0 {
+		return fmt.Sprintf("%s: %s", d.name, p.message)
+	}
+	head := fmt.Sprintf("%s:%d:%d: %s", d.name, p.line, p.column, p.message)
+	if p.line < 1 || p.line > len(d.lines) {
+		return head
+	}
+	// Only the surroundings of the place are shown of a long line.
+	const before, after = 60, 40
+	line := []rune(strings.ReplaceAll(d.lines[p.line-1], "\t", " "))
+	column := min(max(p.column-1, 0), len(line))
+	start := max(0, column-before)
+	end := min(len(line), column+after)
+	number := fmt.Sprintf("%5d | ", p.line)
+	return fmt.Sprintf("%s\n%s%s\n%s^", head, number, strings.TrimRight(string(line[start:end]), " "),
+		strings.Repeat(" ", len(number)+column-start))
+}
+
+// parseYAML parses one YAML document into its tree. The tree is nil for an
+// empty text. Anchors, aliases, tags, merge keys and explicit keys are
+// refused: a recipe is plain data, and base files do what anchors would.
+func parseYAML(name string, text []byte) (*document, ast.Node, error) {
+	d := &document{name: name}
+	if len(text) > maxFileBytes {
+		return d, nil, exit.Usagef("%s: the file has more than %d KiB", name, maxFileBytes>>10)
+	}
+	d.lines = strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
+	for i, line := range d.lines {
+		if !utf8.ValidString(line) {
+			d.problems = append(d.problems, problem{i + 1, 1, "the line is not valid UTF-8"})
+		} else if column := strings.IndexFunc(line, forbidden); column >= 0 {
+			d.problems = append(d.problems, problem{
+				i + 1, utf8.RuneCountInString(line[:column]) + 1, "the line has a control character or a byte-order mark",
+			})
+		}
+	}
+	if err := d.err(); err != nil {
+		return d, nil, err
+	}
+	node := d.parse(strings.Join(d.lines, "\n"))
+	return d, node, d.err()
+}
+
+// forbidden reports characters that YAML does not allow, or that no editor
+// shows.
+func forbidden(r rune) bool {
+	return r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfeff || r == 0x2028 || r == 0x2029
+}
+
+func (d *document) parse(text string) (node ast.Node) {
+	// The parser is not ours; whatever it trips over is the file's fault.
+	defer func() {
+		if recover() != nil {
+			d.add(nil, "the file cannot be read as YAML")
+			node = nil
+		}
+	}()
+	tokens := lexer.Tokenize(text)
+	d.checkTokens(tokens)
+	if len(d.problems) > 0 {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var syntax interface {
+			GetToken() *token.Token
+			GetMessage() string
+		}
+		if errors.As(err, &syntax) {
+			d.add(syntax.GetToken(), "%s", syntax.GetMessage())
+		} else {
+			d.add(nil, "%v", err)
+		}
+		return nil
+	}
+	var body ast.Node
+	for i, document := range file.Docs {
+		if i > 0 {
+			d.add(document.Start, "a second document begins here; one file holds one document")
+			return nil
+		}
+		body = document.Body
+	}
+	if _, comment := body.(*ast.CommentGroupNode); comment {
+		return nil
+	}
+	return body
+}
+
+func (d *document) checkTokens(tokens token.Tokens) {
+	depth, line, onLine := 0, 0, 0
+	for _, tok := range tokens {
+		if tok.Position.Line != line {
+			line, onLine = tok.Position.Line, 0
+		}
+		switch tok.Type {
+		case token.AnchorType, token.AliasType:
+			d.add(tok, "anchors and aliases are not supported; use base: to share settings, or quote the text")
+		case token.MergeKeyType:
+			d.add(tok, "merge keys are not supported; use base: to share settings")
+		case token.TagType:
+			d.add(tok, "tags are not supported; quote the text if it begins with !")
+		case token.MappingKeyType:
+			d.add(tok, "explicit keys are not supported; quote the text if it begins with ?")
+		case token.DirectiveType:
+			d.add(tok, "directives are not supported; quote the text if it begins with %%")
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType:
+			onLine++
+		case token.MappingValueType:
+			if depth == 0 {
+				onLine++
+			}
+		}
+		if depth > maxNesting || onLine > maxNesting {
+			d.add(tok, "nested more than %d deep", maxNesting)
+		}
+		if len(d.problems) > 0 {
+			return
+		}
+	}
+}
