@@ -1,0 +1,468 @@
+package math
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+const (
+	maxLineBytes = 1 << 20 // of one line of a data file
+	faultsShown  = 5       // bad lines that an error shows in full
+)
+
+// Input is a data file that an environment was made from.
+type Input struct {
+	Split  env.Split
+	Path   string
+	SHA256 string // hexadecimal, of the whole file
+	Bytes  int64
+	Lines  int // problems in the file: lines that are not blank
+	Kept   int // of them, those that pass the filter, before env limits
+}
+
+// reader reads the problems of one JSONL file.
+type reader struct {
+	where  string // the recipe's name of the source, for example "data.train"
+	path   string
+	stem   string // the file's name without its extension: the start of every id
+	source recipe.Source
+
+	tasks    []env.Task
+	lineOf   map[string]int // of an id
+	faults   []string       // the first few
+	bad      int
+	lines    int
+	filtered map[string]bool // fields of the filter that some line has
+}
+
+// readFile reads the problems of a file that pass the source's filter. Every
+// line is read, and all bad ones are counted, before it fails.
+func readFile(path, where string, source recipe.Source) ([]env.Task, Input, error) {
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Input{}, exit.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
+	case err != nil:
+		return nil, Input{}, fmt.Errorf("opening problems: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, Input{}, fmt.Errorf("reading problems: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, Input{}, exit.Dataf("%s.files: %q is not a regular file: name the JSONL files themselves", where, path)
+	}
+
+	digest := sha256.New()
+	counter := &byteCounter{}
+	tasks, lines, err := readProblems(io.TeeReader(f, io.MultiWriter(digest, counter)), path, where, source)
+	if err != nil {
+		return nil, Input{}, err
+	}
+	return tasks, Input{
+		Path:   path,
+		SHA256: hex.EncodeToString(digest.Sum(nil)),
+		Bytes:  counter.bytes,
+		Lines:  lines,
+		Kept:   len(tasks),
+	}, nil
+}
+
+type byteCounter struct{ bytes int64 }
+
+func (c *byteCounter) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
+	return len(p), nil
+}
+
+// readProblems reads the problems of one stream to its end.
+func readProblems(stream io.Reader, path, where string, source recipe.Source) ([]env.Task, int, error) {
+	base := filepath.Base(path)
+	r := &reader{
+		where:    where,
+		path:     path,
+		stem:     strings.TrimSuffix(base, filepath.Ext(base)),
+		source:   source,
+		lineOf:   map[string]int{},
+		filtered: map[string]bool{},
+	}
+	buffered := bufio.NewReaderSize(stream, 64<<10)
+	for number := 1; ; number++ {
+		line, long, err := readLine(buffered)
+		if err != nil && err != io.EOF {
+			return nil, 0, fmt.Errorf("reading problems %q: %w", path, err)
+		}
+		if number == 1 {
+			if problem := foreign(line); problem != "" {
+				return nil, 0, exit.Dataf("%s: %s", path, problem)
+			}
+			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
+		}
+		if long {
+			r.lines++
+			r.fault(number, fmt.Sprintf("the line is longer than %d bytes: problems must be shorter", maxLineBytes))
+		} else if line = bytes.TrimSpace(line); len(line) > 0 {
+			r.lines++
+			if fault := r.line(number, line); fault != "" {
+				r.fault(number, fault)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	return r.tasks, r.lines, r.finish()
+}
+
+// readLine reads to the next line feed. Of a line that is too long it keeps
+// nothing.
+func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if !long {
+			line = append(line, part...)
+		}
+		if len(line) > maxLineBytes {
+			line, long = nil, true
+		}
+		if err != bufio.ErrBufferFull {
+			return line, long, err
+		}
+	}
+}
+
+// foreign recognises files that are something else, from their first line.
+func foreign(line []byte) string {
+	switch {
+	case bytes.HasPrefix(line, []byte{0xFF, 0xFE}), bytes.HasPrefix(line, []byte{0xFE, 0xFF}):
+		return "the file is UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
+	case bytes.HasPrefix(line, []byte{0x1F, 0x8B}):
+		return "the file is compressed: unpack it with gunzip"
+	case bytes.HasPrefix(line, []byte{0x28, 0xB5, 0x2F, 0xFD}):
+		return "the file is compressed: unpack it with unzstd"
+	case bytes.HasPrefix(line, []byte("PAR1")):
+		return "the file is Parquet: write its rows as JSONL, one object a line"
+	case bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")):
+		return "the file is one JSON list: write one object a line with jq -c '.[]'"
+	}
+	return ""
+}
+
+func (r *reader) fault(line int, text string) {
+	r.bad++
+	if len(r.faults) < faultsShown {
+		r.faults = append(r.faults, fmt.Sprintf("%s:%d: %s", r.path, line, text))
+	}
+}
+
+// finish is the error of the whole file.
+func (r *reader) finish() error {
+	switch {
+	case r.bad == 1:
+		return exit.Dataf("%s", r.faults[0])
+	case r.bad > 1:
+		text := strings.Join(r.faults, "\n  ")
+		if rest := r.bad - len(r.faults); rest > 0 {
+			text += fmt.Sprintf("\n  and %d more", rest)
+		}
+		return exit.Dataf("%s: %d of %d lines are bad:\n  %s", r.path, r.bad, r.lines, text)
+	case r.lines == 0:
+		return exit.Dataf("%s: the file has no problems: it needs one JSON object a line", r.path)
+	case len(r.tasks) == 0:
+		for i, f := range r.source.Filter {
+			if !r.filtered[f.Field] {
+				return exit.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
+			}
+		}
+		return exit.Dataf("%s: none of its %d lines passes %s.filter", r.path, r.lines, r.where)
+	}
+	return nil
+}
+
+// line reads one problem, or says what is wrong with it.
+func (r *reader) line(number int, line []byte) string {
+	if !utf8.Valid(line) {
+		return fmt.Sprintf("byte %d is not UTF-8: convert the file with iconv -t UTF-8", firstInvalid(line)+1)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return notAnObject(line, err)
+	}
+	if fields == nil {
+		return "the line is null: it must be a JSON object"
+	}
+	if !r.passes(fields) {
+		return ""
+	}
+	task, fault := r.task(number, fields)
+	if fault != "" {
+		return fault
+	}
+	if earlier, ok := r.lineOf[task.ID]; ok {
+		return fmt.Sprintf("the id %q is that of line %d too: ids must be unique, or leave %s.fields.id empty to use line numbers", task.ID, earlier, r.where)
+	}
+	r.lineOf[task.ID] = number
+	r.tasks = append(r.tasks, task)
+	return ""
+}
+
+func firstInvalid(line []byte) int {
+	at := 0
+	for at < len(line) {
+		c, size := utf8.DecodeRune(line[at:])
+		if c == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return at
+}
+
+func notAnObject(line []byte, err error) string {
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &wrongType):
+		return fmt.Sprintf("the line is a JSON %s: it must be an object", wrongType.Value)
+	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Error(), "unexpected end"):
+		return "the JSON object is cut off: it must be whole, on one line"
+	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "after top-level value"):
+		return fmt.Sprintf("something follows the JSON object at byte %d: write one object a line", syntax.Offset)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("not JSON at byte %d: %v", syntax.Offset, syntax)
+	}
+	return fmt.Sprintf("not JSON: %v", err)
+}
+
+// passes applies the filter.
+func (r *reader) passes(fields map[string]json.RawMessage) bool {
+	all := true
+	for _, f := range r.source.Filter {
+		raw, ok := fields[f.Field]
+		if !ok {
+			all = false
+			continue
+		}
+		r.filtered[f.Field] = true
+		text, ok := scalarText(raw)
+		all = all && ok && matchesAny(text, f.In)
+	}
+	return all
+}
+
+// matchesAny compares with the values of a filter; a * at the end of a value
+// matches any rest.
+func matchesAny(text string, values []string) bool {
+	return slices.ContainsFunc(values, func(value string) bool {
+		if prefix, open := strings.CutSuffix(value, "*"); open {
+			return strings.HasPrefix(text, prefix)
+		}
+		return text == value
+	})
+}
+
+// task reads the fields of a problem.
+func (r *reader) task(number int, fields map[string]json.RawMessage) (env.Task, string) {
+	names := r.source.Fields
+	task := env.Task{ID: r.stem + "/" + strconv.Itoa(number), Kind: r.stem}
+
+	question, fault := r.need(fields, names.Question, "question")
+	if fault != "" {
+		return task, fault
+	}
+	text, ok := stringText(question)
+	if !ok {
+		return task, fmt.Sprintf("field %q is %s: a question must be a string", names.Question, jsonType(question))
+	}
+	if task.Question = strings.TrimSpace(text); task.Question == "" {
+		return task, fmt.Sprintf("field %q is empty: a problem needs a question", names.Question)
+	}
+
+	answer, fault := r.need(fields, names.Answer, "answer")
+	if fault != "" {
+		return task, fault
+	}
+	if task.Answer, fault = r.answer(answer); fault != "" {
+		return task, fault
+	}
+
+	if names.ID != "" {
+		raw, fault := r.need(fields, names.ID, "id")
+		if fault != "" {
+			return task, fault
+		}
+		id, ok := scalarText(raw)
+		if !ok || strings.TrimSpace(id) == "" {
+			return task, fmt.Sprintf("field %q is %s: an id must be a string that is not empty, or a number", names.ID, jsonType(raw))
+		}
+		task.ID = r.stem + "/" + id
+	}
+	if names.Kind != "" {
+		raw, fault := r.need(fields, names.Kind, "kind")
+		if fault != "" {
+			return task, fault
+		}
+		if task.Kind, ok = scalarText(raw); !ok {
+			return task, fmt.Sprintf("field %q is %s: a kind must be a string, a number, true or false", names.Kind, jsonType(raw))
+		}
+	}
+	if names.Level != "" {
+		raw, fault := r.need(fields, names.Level, "level")
+		if fault != "" {
+			return task, fault
+		}
+		text, ok := scalarText(raw)
+		level, err := strconv.Atoi(text)
+		if !ok || err != nil {
+			return task, fmt.Sprintf("field %q is %s: a level must be a whole number", names.Level, clip(string(raw)))
+		}
+		task.Level = level
+	}
+	return task, ""
+}
+
+// need finds a field, or says how to name the right one.
+func (r *reader) need(fields map[string]json.RawMessage, name, use string) (json.RawMessage, string) {
+	if raw, ok := fields[name]; ok {
+		return raw, ""
+	}
+	var have []string
+	for field := range fields {
+		have = append(have, strconv.Quote(clip(field)))
+	}
+	slices.Sort(have)
+	const shown = 8
+	more := ""
+	if len(have) > shown {
+		more = fmt.Sprintf(" and %d more", len(have)-shown)
+		have = have[:shown]
+	}
+	list := "no fields"
+	if len(have) > 0 {
+		list = strings.Join(have, ", ") + more
+	}
+	return nil, fmt.Sprintf("no field %q; the line has %s: set %s.fields.%s", name, list, r.where, use)
+}
+
+// answer reads the reference answer: what follows the marker, if there is one.
+// A single number loses the commas between its thousands.
+func (r *reader) answer(raw json.RawMessage) (string, string) {
+	name, marker := r.source.Fields.Answer, r.source.Fields.AnswerMarker
+	text, ok := answerText(raw)
+	if !ok {
+		return "", fmt.Sprintf("field %q is %s: an answer must be a string, a number, true or false", name, jsonType(raw))
+	}
+	after := ""
+	if marker != "" {
+		at := strings.LastIndex(text, marker)
+		if at < 0 {
+			return "", fmt.Sprintf("field %q has no %q: the answer must follow it (%s.fields.answer_marker)", name, marker, r.where)
+		}
+		text, after = text[at+len(marker):], fmt.Sprintf(" after the last %q", marker)
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "":
+		return "", fmt.Sprintf("field %q is empty%s: a problem needs an answer", name, after)
+	case len(text) > maxAnswer:
+		return "", fmt.Sprintf("field %q has %d bytes%s: an answer has at most %d; a worked solution needs %s.fields.answer_marker", name, len(text), after, maxAnswer, r.where)
+	}
+	if lit, n := scanLiteral(text); n == len(text) && strings.Contains(lit.whole, ",") {
+		text = strings.ReplaceAll(text, ",", "")
+	}
+	return text, ""
+}
+
+func stringText(raw json.RawMessage) (string, bool) {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// scalarText is the text of a string, or a number, true or false as written.
+func scalarText(raw json.RawMessage) (string, bool) {
+	if s, ok := stringText(raw); ok {
+		return s, true
+	}
+	switch jsonType(raw) {
+	case "a number", "true", "false":
+		return string(raw), true
+	}
+	return "", false
+}
+
+// answerText is the text of an answer: True and False as DeepMind's data
+// write them, and a number with an exponent written out.
+func answerText(raw json.RawMessage) (string, bool) {
+	text, ok := scalarText(raw)
+	switch jsonType(raw) {
+	case "true":
+		return "True", true
+	case "false":
+		return "False", true
+	case "a number":
+		return plainNumber(text)
+	}
+	return text, ok
+}
+
+// plainNumber writes a JSON number without its exponent, which may be at most
+// 400 in size: more than any float64 has.
+func plainNumber(text string) (string, bool) {
+	mantissa, exponent, ok := strings.Cut(strings.ToLower(text), "e")
+	if !ok {
+		return text, true
+	}
+	e, err := strconv.Atoi(exponent)
+	if err != nil || e > 400 || e < -400 || len(mantissa) > maxDigits/2 {
+		return "", false
+	}
+	value, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return "", false
+	}
+	if value.IsInt() {
+		return value.RatString(), true
+	}
+	places, _ := value.FloatPrec()
+	return value.FloatString(places), true
+}
+
+func jsonType(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0:
+		return "nothing"
+	case raw[0] == '"':
+		return "a string"
+	case raw[0] == '{':
+		return "an object"
+	case raw[0] == '[':
+		return "a list"
+	case raw[0] == 't':
+		return "true"
+	case raw[0] == 'f':
+		return "false"
+	case raw[0] == 'n':
+		return "null"
+	}
+	return "a number"
+}

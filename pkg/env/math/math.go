@@ -1,0 +1,179 @@
+// Package math is the environment of short-answer mathematics: problems read
+// from JSONL or generated, prompts from the recipe's templates, and verified
+// answers (ExIt, paper 000, section 5 and appendix A.2; FlipTS, paper 002,
+// section 3.1, for refinement turns).
+package math
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Name is the name of this environment in recipes and rows.
+const Name = "math"
+
+// Env is the environment, ready to prompt and score. It is read-only once
+// made, and safe for concurrent use.
+type Env struct {
+	settings recipe.Env
+	verifier Verifier
+	splits   map[env.Split][]env.Task
+	byID     map[string]env.Task
+	inputs   []Input
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New loads or generates both splits. Relative file names start at folder,
+// the recipe's. The seed decides which problems are generated and which ones
+// a limit keeps.
+func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
+	verifier, err := NewExact(settings.Answer)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPrompts(settings); err != nil {
+		return nil, err
+	}
+	if train, test := data.Train.Generate, data.Test.Generate; train != nil && test != nil && train.TestShare != test.TestShare {
+		return nil, exit.Usagef("data.train.generate.test_share is %v and data.test.generate.test_share is %v: they must be equal, or the splits overlap", train.TestShare, test.TestShare)
+	}
+	e := &Env{settings: settings, verifier: verifier, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}
+	for _, part := range []struct {
+		split  env.Split
+		source recipe.Source
+	}{{env.Train, data.Train}, {env.Test, data.Test}} {
+		if err := e.load(part.split, part.source, seed, folder); err != nil {
+			return nil, err
+		}
+	}
+	return e, e.checkDisjoint()
+}
+
+// load fills one split. A test split may be left out.
+func (e *Env) load(split env.Split, source recipe.Source, seed uint64, folder string) error {
+	where := "data." + string(split)
+	var tasks []env.Task
+	switch {
+	case source.Generate != nil && len(source.Files) > 0:
+		return exit.Usagef("%s has both generate and files: give one of them", where)
+	case source.Generate != nil:
+		generated, err := Generate(*source.Generate, split, seed)
+		if err != nil {
+			return err
+		}
+		tasks = generated
+	case len(source.Files) > 0:
+		for _, name := range source.Files {
+			path, err := resolve(name, where, folder)
+			if err != nil {
+				return err
+			}
+			read, input, err := readFile(path, where, source)
+			if err != nil {
+				return err
+			}
+			input.Split = split
+			e.inputs = append(e.inputs, input)
+			tasks = append(tasks, read...)
+		}
+	case split == env.Train:
+		return exit.Usagef("%s names no problems: give generate or files", where)
+	}
+	if source.Limit < 0 {
+		return exit.Usagef("%s.limit is %d: it must be 0 (all) or more", where, source.Limit)
+	}
+	if source.Limit > 0 {
+		tasks = choose(tasks, source.Limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(split), 0))
+	}
+	for _, task := range tasks {
+		if earlier, ok := e.byID[task.ID]; ok {
+			return exit.Dataf("%s: two problems have the id %q (%q and %q): an id starts with its file's name, so rename one of the files, or list it once", where, task.ID, clip(earlier.Question), clip(task.Question))
+		}
+		e.byID[task.ID] = task
+	}
+	e.splits[split] = tasks
+	return nil
+}
+
+// resolve makes a file's name from the recipe into a path.
+func resolve(name, where, folder string) (string, error) {
+	var unset []string
+	path := os.Expand(name, func(variable string) string {
+		value, ok := os.LookupEnv(variable)
+		if !ok {
+			unset = append(unset, variable)
+		}
+		return value
+	})
+	if len(unset) > 0 {
+		return "", exit.Usagef("%s.files: %q needs the environment variable %s, which is not set", where, name, strings.Join(unset, ", "))
+	}
+	if path == "" {
+		return "", exit.Usagef("%s.files: %q is an empty name", where, name)
+	}
+	if filepath.IsAbs(path) {
+		return path, nil
+	}
+	return filepath.Join(folder, path), nil
+}
+
+// choose keeps limit of the tasks, any of them with equal probability, in
+// their order.
+func choose(tasks []env.Task, limit int, stream rng.Stream) []env.Task {
+	if limit >= len(tasks) {
+		return tasks
+	}
+	keep := stream.Permutation(0, len(tasks))[:limit]
+	slices.Sort(keep)
+	kept := make([]env.Task, limit)
+	for i, at := range keep {
+		kept[i] = tasks[at]
+	}
+	return kept
+}
+
+// checkDisjoint refuses a question that is in both splits: what is held out
+// must not be trained on.
+func (e *Env) checkDisjoint() error {
+	trained := make(map[string]string, len(e.splits[env.Train]))
+	for _, task := range e.splits[env.Train] {
+		trained[task.Question] = task.ID
+	}
+	shared, first := 0, ""
+	for _, task := range e.splits[env.Test] {
+		if id, ok := trained[task.Question]; ok {
+			if shared++; shared == 1 {
+				first = fmt.Sprintf("%q is %q", task.ID, id)
+			}
+		}
+	}
+	if shared > 0 {
+		return exit.Dataf("data.test shares %d questions with data.train (%s): remove them from one of the two", shared, first)
+	}
+	return nil
+}
+
+// Name returns "math".
+func (e *Env) Name() string { return Name }
+
+// Tasks lists the problems of a split: of files in their order, generated
+// ones with kinds and levels in turn. The caller must not change the slice.
+func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
+
+// Task finds a problem of any split by its id.
+func (e *Env) Task(id string) (env.Task, bool) {
+	task, ok := e.byID[id]
+	return task, ok
+}
+
+// Inputs lists the data files that were read, with their digests.
+func (e *Env) Inputs() []Input { return e.inputs }

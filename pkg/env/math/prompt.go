@@ -1,0 +1,143 @@
+package math
+
+import (
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// The roles of messages.
+const (
+	roleSystem    = "system"
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// fill puts values in the place of a template's names, in one pass: a name
+// inside a value, which a policy or a data file may have written, stays text.
+// A name in braces that is none of ours stays too: \boxed{answer}.
+func fill(template, question, instruction, previous string) string {
+	return strings.NewReplacer(
+		"{question}", question,
+		"{instruction}", instruction,
+		"{previous_response}", previous,
+	).Replace(template)
+}
+
+// checkPrompts refuses templates that cannot ask what they are for.
+func checkPrompts(settings recipe.Env) error {
+	p := settings.Prompts
+	if !strings.Contains(p.Initial, "{question}") {
+		return exit.Usagef("env.prompts.initial is %q: it must contain {question}", p.Initial)
+	}
+	if settings.MaxTurns < 1 {
+		return exit.Usagef("env.max_turns is %d: it must be 1 or more", settings.MaxTurns)
+	}
+	if settings.MaxTurns > 1 && strings.TrimSpace(p.Refine) == "" {
+		return exit.Usagef("env.prompts.refine is empty: env.max_turns %d needs it", settings.MaxTurns)
+	}
+	return nil
+}
+
+// Prompt builds the messages of an instance.
+//
+// A conversation of this environment is a function of the task and of the
+// policy's responses y_1 … y_t, one a turn: the request of turn 1 is the
+// initial template, that of a later turn the refine template. Prompt reads
+// the responses from history, so it does not matter which request led to
+// them: after a self-improve step the earlier turns show the latest iterate
+// beneath the original request, which is the history that ExIt conditions on
+// (paper 000, section 2.1: y_t^k and the last iterates y_{<t}^K).
+//
+// For improve and diverge the request of turn t is replaced by the template
+// filled with the task's initial prompt and y_t, and the turns before stay in
+// front. With one turn that is the paper's single message (appendix B). For
+// refine the request of turn t+1 is appended.
+func (e *Env) Prompt(task env.Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error) {
+	responses := responsesOf(history)
+	switch kind {
+	case shard.KindInitial:
+		if len(responses) > 0 {
+			return nil, exit.Bugf("prompting %q: an initial prompt has no history, and was given %d responses", task.ID, len(responses))
+		}
+		return e.conversation(task, nil), nil
+	case shard.KindRefine, shard.KindImprove, shard.KindDiverge:
+	default:
+		return nil, exit.Bugf("prompting %q: the math environment has no instances of kind %q", task.ID, kind)
+	}
+	if len(responses) == 0 {
+		return nil, exit.Bugf("prompting %q: %s needs an earlier response, and the history has none", task.ID, kind)
+	}
+	if kind == shard.KindRefine {
+		return e.conversation(task, responses), nil
+	}
+	template, name := e.settings.Prompts.Improve, "improve"
+	if kind == shard.KindDiverge {
+		template, name = e.settings.Prompts.Diverge, "diverge"
+	}
+	if strings.TrimSpace(template) == "" {
+		return nil, exit.Usagef("env.prompts.%s is empty: the run asks for %s steps", name, name)
+	}
+	last := len(responses) - 1
+	messages := e.conversation(task, responses[:last])
+	messages[len(messages)-1].Content = fill(template, task.Question, e.instruction(task), responses[last])
+	return messages, nil
+}
+
+// NextTurn asks for one more turn until env.max_turns turns are done. The
+// turn of a conversation is the number of its responses, those of the history
+// that its prompt continued included, so an episode that improves on turn 2
+// of an earlier one goes on with turn 3.
+func (e *Env) NextTurn(task env.Task, conversation []shard.Message, turn int) ([]shard.Message, error) {
+	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
+		return nil, exit.Bugf("continuing %q after turn %d: the conversation does not end with a response", task.ID, turn)
+	}
+	responses := responsesOf(conversation)
+	if len(responses) >= e.settings.MaxTurns {
+		return nil, nil
+	}
+	return []shard.Message{e.request(task, responses)}, nil
+}
+
+// instruction is the task's prompt: what {instruction} stands for.
+func (e *Env) instruction(task env.Task) string {
+	return fill(e.settings.Prompts.Initial, task.Question, task.Question, "")
+}
+
+// request is the user's message of the turn after the given responses.
+func (e *Env) request(task env.Task, responses []string) shard.Message {
+	if len(responses) == 0 {
+		return shard.Message{Role: roleUser, Content: e.instruction(task)}
+	}
+	previous := responses[len(responses)-1]
+	return shard.Message{Role: roleUser, Content: fill(e.settings.Prompts.Refine, task.Question, e.instruction(task), previous)}
+}
+
+// conversation is the responses, each beneath its request, and the request of
+// the turn after them.
+func (e *Env) conversation(task env.Task, responses []string) []shard.Message {
+	var messages []shard.Message
+	if e.settings.Prompts.System != "" {
+		messages = append(messages, shard.Message{Role: roleSystem, Content: e.settings.Prompts.System})
+	}
+	for turn := 0; ; turn++ {
+		messages = append(messages, e.request(task, responses[:turn]))
+		if turn == len(responses) {
+			return messages
+		}
+		messages = append(messages, shard.Message{Role: roleAssistant, Content: responses[turn]})
+	}
+}
+
+func responsesOf(messages []shard.Message) []string {
+	var responses []string
+	for _, m := range messages {
+		if m.Role == roleAssistant {
+			responses = append(responses, m.Content)
+		}
+	}
+	return responses
+}

@@ -1,0 +1,210 @@
+package math
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Verifier judges a response against a reference answer. It is total: no
+// response makes it fail, hang or use memory beyond a small multiple of the
+// response; and it is a function of its arguments alone.
+type Verifier interface {
+	Verify(gold, response string) Verification
+}
+
+// Verification is what a verifier found.
+type Verification struct {
+	Extracted string // the answer's text, at most maxExtracted bytes of it, valid UTF-8; empty when there is none
+	Readable  bool   // the text is an answer of the reference's form, right or wrong
+	Equal     bool   // it is the reference answer; never true without Readable
+	Why       string // one sentence; it never tells the reference answer
+}
+
+// maxExtracted bounds, in bytes, the answer's text in a verification, and a
+// readable answer in words.
+const maxExtracted = 256
+
+// maxAnswer bounds the bytes of a reference answer.
+const maxAnswer = 2048
+
+// Exact is the verifier of integers, rationals and decimals, lists of them,
+// and words.
+//
+// The form of the reference decides how a response is read. A reference that
+// is a number asks for a number: 1/2, 2/4, 0.5 and .50 are equal, exactly, or
+// to DecimalPlaces digits when one of the two is written with a point. A
+// reference with commas that is no number asks for a list, compared item by
+// item in the order written: in the data we know, such lists are answers to
+// "sort", or printed in ascending order. "1,234" is a number, "1, 234" a list.
+// Any other reference is words (True, b, 7*sqrt(3), -13c), equal but for case,
+// blanks beside punctuation, a final full stop, and parentheses around one
+// letter.
+//
+// Scientific notation, percentages, units, digits other than ASCII, and
+// numbers of more than 1000 digits are not read.
+type Exact struct {
+	mode   string
+	marker string
+	places int
+}
+
+// NewExact checks the settings and returns the verifier.
+func NewExact(settings recipe.Answer) (Exact, error) {
+	switch settings.Extract {
+	case ExtractWhole, ExtractLast, ExtractBoxed:
+	case ExtractMarked:
+		if settings.Marker == "" || strings.Contains(settings.Marker, "\n") {
+			return Exact{}, exit.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
+		}
+	default:
+		return Exact{}, exit.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
+	}
+	if settings.DecimalPlaces < 0 || settings.DecimalPlaces > maxDigits {
+		return Exact{}, exit.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
+	}
+	return Exact{mode: settings.Extract, marker: settings.Marker, places: settings.DecimalPlaces}, nil
+}
+
+// Verify judges a response.
+func (e Exact) Verify(gold, response string) Verification {
+	if strings.TrimSpace(gold) == "" {
+		return Verification{Why: "there is no reference answer"}
+	}
+	want := parseAnswer(gold)
+	text, err := extract(response, e.mode, e.marker, want)
+	v := Verification{Extracted: clip(text)}
+	if err != nil {
+		v.Why = err.Error()
+		return v
+	}
+	switch want.form {
+	case formNumber:
+		got, err := parseNumber(text)
+		if err != nil {
+			v.Why = fmt.Sprintf("the answer cannot be read: %v", err)
+			return v
+		}
+		v.Equal = equalNumbers(want.number, got, e.places)
+	default:
+		if len(text) > maxAnswer {
+			v.Why = fmt.Sprintf("the answer cannot be read: it is longer than %d bytes", maxAnswer)
+			return v
+		}
+		v.Equal = e.equalItems(want, parseAnswer(text))
+	}
+	v.Readable = true
+	v.Why = "the answer is wrong"
+	if v.Equal {
+		v.Why = "the answer is right"
+	}
+	return v
+}
+
+func (e Exact) equalItems(want, got answer) bool {
+	if len(want.items) != len(got.items) {
+		return false
+	}
+	for i := range want.items {
+		if normalizeWords(want.items[i]) == normalizeWords(got.items[i]) {
+			continue
+		}
+		a, errA := parseNumber(want.items[i])
+		b, errB := parseNumber(got.items[i])
+		if errA != nil || errB != nil || !equalNumbers(a, b, e.places) {
+			return false
+		}
+	}
+	return true
+}
+
+type form int
+
+const (
+	formNumber form = iota
+	formList
+	formWords
+)
+
+// answer is a reference answer, read.
+type answer struct {
+	form   form
+	number number   // of formNumber
+	items  []string // trimmed; one for formNumber and formWords
+}
+
+func parseAnswer(s string) answer {
+	if n, err := parseNumber(s); err == nil {
+		return answer{form: formNumber, number: n, items: []string{strings.TrimSpace(s)}}
+	}
+	items := splitTop(s)
+	if len(items) > 1 {
+		return answer{form: formList, items: items}
+	}
+	return answer{form: formWords, items: items}
+}
+
+// splitTop cuts at the commas that stand in no brackets.
+func splitTop(s string) []string {
+	var items []string
+	depth, start := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				items = append(items, strings.TrimSpace(s[start:i]))
+				start = i + 1
+			}
+		}
+	}
+	return append(items, strings.TrimSpace(s[start:]))
+}
+
+// normalizeWords is the form in which words are compared.
+func normalizeWords(s string) string {
+	s = strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(s), "."), "−", "-"))
+	var b strings.Builder
+	blank := false
+	last := byte(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
+			blank = true
+			continue
+		}
+		if blank && b.Len() > 0 && !punctuation(last) && !punctuation(c) {
+			b.WriteByte(' ')
+		}
+		blank = false
+		b.WriteByte(c)
+		last = c
+	}
+	out := b.String()
+	if len(out) == 3 && out[0] == '(' && out[2] == ')' && out[1] >= 'a' && out[1] <= 'z' {
+		return out[1:2]
+	}
+	return out
+}
+
+func punctuation(c byte) bool {
+	return c >= '!' && c <= '/' || c >= ':' && c <= '@' || c >= '[' && c <= '`' || c >= '{' && c <= '~'
+}
+
+// clip bounds a text for a record, at a rune border, and makes it UTF-8.
+func clip(s string) string {
+	if len(s) > maxExtracted {
+		end := maxExtracted
+		for end > maxExtracted-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
