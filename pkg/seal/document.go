@@ -77,7 +77,7 @@ func Claim(path string, content []byte, a Attempt) (won bool, existing []byte, e
 // Where links are not supported an exclusive create takes their place; a
 // reader may then see a claim before its content is complete.
 func (t *tempFile) claim(content []byte) (won bool, err error) {
-	err = os.Link(t.temp, t.path)
+	err = link(t.temp, t.path)
 	switch {
 	case err == nil, sameFile(t.temp, t.path):
 		return true, nil

@@ -76,7 +76,8 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 }
 
 // syncTree makes every file and folder below root durable. A name that
-// begins with a dot would be left out of the digest, so it is an error.
+// begins with a dot would be left out of the digest and a link leads out of
+// the folder, so both are errors.
 func syncTree(root string) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -87,6 +88,9 @@ func syncTree(root string) error {
 		}
 		if entry.IsDir() {
 			return syncFolder(name)
+		}
+		if !entry.Type().IsRegular() {
+			return exit.Bugf("%q is neither a file nor a folder and cannot be sealed", entry.Name())
 		}
 		f, err := os.Open(name)
 		if err != nil {

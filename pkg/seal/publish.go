@@ -21,6 +21,9 @@ const (
 	mendGrace = 300 * time.Millisecond
 )
 
+// link is link(2). Tests put file systems without links in its place.
+var link = os.Link
+
 // candidate is finished work that waits for its final name.
 type candidate interface {
 	// put gives the work its final name, unless something has that name.
@@ -157,7 +160,7 @@ func (t *tempFile) held() bool { return !t.gone }
 // writers cannot both win. On NFS a repeated request may be answered "exists"
 // although the first one succeeded, so identity decides, not the answer.
 func (t *tempFile) put() (won bool, err error) {
-	err = os.Link(t.temp, t.path)
+	err = link(t.temp, t.path)
 	if err == nil || sameFile(t.temp, t.path) {
 		return true, nil
 	}
@@ -179,7 +182,7 @@ func (t *tempFile) put() (won bool, err error) {
 // replace renames a second name of the file onto the final one, so that the
 // file stays at hand.
 func (t *tempFile) replace() error {
-	if err := os.Link(t.temp, t.spare); err != nil {
+	if err := link(t.temp, t.spare); err != nil {
 		if !noLinks(err) {
 			return err
 		}

@@ -1,0 +1,135 @@
+package seal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testManifest() Manifest {
+	at := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
+	return Manifest{
+		Format: "lathe-manifest/1.0", Name: "v000001", Kind: KindFolder,
+		Files: []File{{"config.json", 2, shaOf("{}")}, {"sub/model.safetensors", 1, shaOf("x")}},
+		Bytes: 3, SHA256: shaOf("files"), ContentSHA256: shaOf("files"), Seed: 1<<64 - 1, PolicyVersion: 1,
+		Started: at, Ended: at, ExitCause: "done", Metrics: map[string]float64{"loss": 0.1},
+	}
+}
+
+func encoded(t testing.TB, m Manifest) []byte {
+	t.Helper()
+	data, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// signed puts a valid digest under the body of a manifest, as encode does.
+func signed(body string) []byte {
+	sum := sha256.Sum256([]byte(body))
+	return []byte(body + tailHead + hex.EncodeToString(sum[:]) + tailEnd)
+}
+
+func TestManifestRoundTrip(t *testing.T) {
+	m := testManifest()
+	data := encoded(t, m)
+	got, err := parseManifest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(m, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if !bytes.Equal(encoded(t, got), data) {
+		t.Error("encoding twice gives other bytes")
+	}
+}
+
+// Whatever happens to the bytes of a manifest, it does not parse.
+func TestManifestNoticesAllDamage(t *testing.T) {
+	data := encoded(t, testManifest())
+	for n := range data {
+		if _, err := parseManifest(data[:n]); err == nil {
+			t.Fatalf("cut to %d of %d bytes, it parses", n, len(data))
+		}
+	}
+	for i := range data {
+		for bit := range 8 {
+			flipped := bytes.Clone(data)
+			flipped[i] ^= 1 << bit
+			if _, err := parseManifest(flipped); err == nil {
+				t.Fatalf("with bit %d of byte %d flipped (%q), it parses", bit, i, data[max(0, i-10):i+1])
+			}
+		}
+	}
+	if _, err := parseManifest(append(data, '\n')); err == nil {
+		t.Error("with a byte appended, it parses")
+	}
+}
+
+func TestManifestOfAnotherVersion(t *testing.T) {
+	good := string(encoded(t, testManifest()))
+	body, _, _ := strings.Cut(good, tailHead)
+	later := strings.Replace(body, "lathe-manifest/1.0", "lathe-manifest/1.7", 1)
+	later = strings.Replace(later, "{", `{"added_later": [1, 2],`, 1)
+	if _, err := parseManifest(signed(later)); err != nil {
+		t.Errorf("a later minor version with a field more: %v", err)
+	}
+	for want, change := range map[string][2]string{
+		`has format "lathe-manifest/2.0"; this binary reads format 1`:      {"lathe-manifest/1.0", "lathe-manifest/2.0"},
+		`format is "something/1.0", expected "lathe-manifest/1.N"`:         {"lathe-manifest/1.0", "something/1.0"},
+		`format is "lathe-manifest/1", expected`:                           {"lathe-manifest/1.0", "lathe-manifest/1"},
+		`name "../v000001" is not a file name`:                             {`"name": "v000001"`, `"name": "../v000001"`},
+		`kind is "link", expected file or folder`:                          {`"kind": "folder"`, `"kind": "link"`},
+		`the manifest of a file lists files`:                               {`"kind": "folder"`, `"kind": "file"`},
+		`has -3 bytes and 0 rows`:                                          {`"bytes": 3`, `"bytes": -3`},
+		`sha256 is not 64 hexadecimal digits`:                              {shaOf("files"), strings.ToUpper(shaOf("files"))},
+		`entry for file "sub/../../model.safetensors" is out of range`:     {"sub/model", "sub/../../model"},
+		`files are not sorted at "aaa"`:                                    {"sub/model.safetensors", "aaa"},
+		`is not what this version writes: json: cannot unmarshal string`:   {`"rows": 0`, `"rows": "none"`},
+		`is not what this version writes: invalid character 'x' after top`: {"{", "{}x{"},
+	} {
+		changed := strings.ReplaceAll(body, change[0], change[1])
+		if changed == body {
+			t.Fatalf("%q is not in the manifest", change[0])
+		}
+		if _, err := parseManifest(signed(changed)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s -> %s: error %v, want %q", change[0], change[1], err, want)
+		}
+	}
+	if _, err := parseManifest(make([]byte, maxManifestBytes+1)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+		t.Errorf("a huge manifest: %v", err)
+	}
+}
+
+func FuzzParseManifest(f *testing.F) {
+	good := encoded(f, testManifest())
+	body, _, _ := strings.Cut(string(good), tailHead)
+	f.Add(body)
+	f.Add(strings.Replace(body, "0.1", "1e999", 1))
+	f.Add("{")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, body string) {
+		// As bytes, and as the body of a manifest whose digest is right.
+		if _, err := parseManifest([]byte(body)); err == nil && !strings.Contains(body, tailHead) {
+			t.Error("parses without a digest")
+		}
+		m, err := parseManifest(signed(body))
+		if err != nil {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatalf("what was parsed cannot be encoded: %v", err)
+		}
+		if _, err := parseManifest(again); err != nil {
+			t.Fatalf("what was encoded cannot be parsed: %v", err)
+		}
+	})
+}

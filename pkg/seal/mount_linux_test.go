@@ -1,0 +1,108 @@
+package seal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// mountSmall mounts a file system of 64 KiB in memory.
+func mountSmall(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("cannot mount a small file system (%v): run this test as root to rehearse a full disk", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmounting %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// A full disk ends with exit code 74, leaves nothing behind, at whichever
+// step it fills up, and the same work succeeds once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := mountSmall(t)
+	path := filepath.Join(dir, "x")
+	filler := filepath.Join(dir, "filler")
+	const page = 4096 // what tmpfs counts in
+	failed := 0
+	for used := 0; used <= 64<<10; used += page {
+		put(t, filler, make([]byte, used))
+		// The data needs one page, the manifest another.
+		_, err := WriteBytes(path, make([]byte, page), testAttempt, Manifest{})
+		switch {
+		case err == nil:
+			if err := readers["Verify"](path, Options{}); err != nil {
+				t.Fatalf("with %d bytes used: %v", used, err)
+			}
+		case exit.Code(err) != exit.IO || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path):
+			t.Fatalf("with %d bytes used: %v, want exit code 74", used, err)
+		default:
+			failed++
+			if got := names(t, dir); len(got) != 1 {
+				t.Fatalf("with %d bytes used: left behind %q", used, got)
+			}
+		}
+		if err := Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if failed < 2 {
+		t.Errorf("the disk was full %d times, expected for data and for manifest", failed)
+	}
+	put(t, filler, nil)
+	write(t, path, "text")
+}
+
+func TestFullDiskFolder(t *testing.T) {
+	dir := mountSmall(t)
+	path := filepath.Join(dir, "v000001")
+	w, err := CreateFolder(path, testAttempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(w.Path(), "config.json"), []byte("{}"))
+	put(t, filepath.Join(dir, "filler"), make([]byte, 60<<10)) // all that is left
+	if _, err := w.Commit(Manifest{}); exit.Code(err) != exit.IO {
+		t.Errorf("no room for the manifest: %v, want exit code 74", err)
+	}
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writeFolder(t, path, policyFiles); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := mountSmall(t)
+	path := filepath.Join(dir, "x")
+	write(t, path, "text")
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("cannot remount read-only: %v", err)
+	}
+	if _, _, err := Open(t.Context(), path, Options{}); err != nil {
+		t.Errorf("reading: %v", err)
+	}
+	for name, create := range map[string]func() error{
+		"file":   func() error { _, err := Create(path+"2", testAttempt); return err },
+		"folder": func() error { _, err := CreateFolder(path+"2", testAttempt); return err },
+		"claim":  func() error { _, _, err := Claim(path+"2", nil, testAttempt); return err },
+		"remove": func() error { return Remove(path) },
+	} {
+		if err := create(); exit.Code(err) != exit.IO || !errors.Is(err, syscall.EROFS) {
+			t.Errorf("%s: %v, want exit code 74", name, err)
+		}
+	}
+}

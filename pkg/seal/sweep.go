@@ -1,0 +1,170 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// SweepOptions says what is known about the writers of temporary files.
+type SweepOptions struct {
+	// LiveJobs holds the Slurm job ids that are queued or running; nil when
+	// that is not known. With it, temporary files of all other jobs go.
+	LiveJobs map[string]bool
+	// MinAge is how old a temporary file must be when nothing is known about
+	// its writer. Clocks of nodes and file servers differ: use an hour.
+	MinAge time.Duration
+}
+
+// Sweep removes temporary files and folders that killed writers left in dir,
+// and returns their names. It never removes those of a job that is live, nor
+// those of a process of this host that is running. A missing dir is empty.
+func Sweep(dir string, o SweepOptions) (removed []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sweeping %q: %w", dir, err)
+	}
+	host, _ := os.Hostname()
+	for _, entry := range entries {
+		t, ok := parseTemp(entry.Name())
+		if !ok {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its writer has just finished
+		}
+		if err != nil {
+			return removed, fmt.Errorf("sweeping %q: %w", dir, err)
+		}
+		if !o.leftover(t, host, time.Since(info.ModTime())) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return removed, fmt.Errorf("sweeping %q: %w", dir, err)
+		}
+		removed = append(removed, entry.Name())
+	}
+	return removed, nil
+}
+
+// leftover reports whether nobody writes a temporary file any more.
+func (o SweepOptions) leftover(t temp, host string, age time.Duration) bool {
+	switch {
+	case o.LiveJobs[t.job]:
+		return false
+	case t.job == localJob(host):
+		return !running(t.pid)
+	case o.LiveJobs != nil && !strings.HasPrefix(t.job, "local-"):
+		return true
+	}
+	return age >= o.MinAge
+}
+
+// running reports whether a process of this host has the id.
+func running(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}
+
+// List returns the names in dir that have a manifest, sorted, whether or not
+// it matches. A missing dir is empty.
+func List(dir string) ([]string, error) {
+	sealed, _, err := scan(dir)
+	return sealed, err
+}
+
+// Orphans returns the names of the files in dir that have no manifest and
+// that nobody is about to seal, sorted: unfinished work, the marks of
+// [Claim], and what people put there. Folders are never orphans.
+func Orphans(dir string) ([]string, error) {
+	_, orphans, err := scan(dir)
+	return orphans, err
+}
+
+func scan(dir string) (sealed, orphans []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing %q: %w", dir, err)
+	}
+	there := make(map[string]bool)
+	writing := make(map[string]bool) // names that a temporary file is to become
+	for _, entry := range entries {
+		if t, ok := parseTemp(entry.Name()); ok {
+			writing[t.name] = true
+			continue
+		}
+		there[entry.Name()] = true
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if there[name+".json"] && isManifestOf(dir, name, there) {
+			sealed = append(sealed, name)
+			continue
+		}
+		if entry.IsDir() || writing[name] || writing[name+".json"] {
+			continue
+		}
+		if base, ok := strings.CutSuffix(name, ".json"); ok && isManifestOf(dir, base, there) {
+			if !there[base] { // its data is missing
+				sealed = append(sealed, base)
+			}
+			continue
+		}
+		orphans = append(orphans, name)
+	}
+	return sealed, orphans, nil
+}
+
+// isManifestOf reports whether NAME.json is the manifest of NAME, be it a
+// damaged one, and not a JSON document of its own.
+func isManifestOf(dir, name string, there map[string]bool) bool {
+	_, _, err := readManifest(filepath.Join(dir, name))
+	return err == nil || there[name] && errors.Is(err, ErrDamaged)
+}
+
+// Remove unseals and removes a file or folder: the manifest first, so that a
+// kill in between leaves unfinished work and not damage. It does nothing when
+// neither is there.
+func Remove(path string) error {
+	path = filepath.Clean(path)
+	err := os.Remove(ManifestPath(path))
+	sealed := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %q: %w", path, err)
+	}
+	if sealed {
+		if err := syncFolder(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("removing %q: %w", path, err)
+		}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("removing %q: %w", path, err)
+	case info.IsDir() && !sealed:
+		return exit.Bugf("removing %q: a folder without a manifest may hold anything", path)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("removing %q: %w", path, err)
+	}
+	return nil
+}
