@@ -226,8 +226,14 @@ func std(values []float64, ddof int) float64 {
 	return math.Sqrt(squares / float64(len(values)-ddof))
 }
 
+// isConstant reports whether all values are equal, as no values are.
 func isConstant(values []float64) bool {
-	return slices.Max(values) == slices.Min(values)
+	for _, v := range values {
+		if v != values[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // without returns a copy of the values that leaves out index i.

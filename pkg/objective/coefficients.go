@@ -87,54 +87,35 @@ func Coefficients(spec recipe.Loss, in TokenInputs) (TokenGradient, error) {
 // addToken adds a token to the statistics and returns the slope of its loss
 // by its log-probability, before the weight of the sequence.
 func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64, stats *Stats) (float64, error) {
-	x := token{new: in.New[t], old: in.New[t]}
-	if in.Old != nil {
-		x.old = in.Old[t]
-	}
-	x.sampler = x.old
-	if in.Sampler != nil {
-		x.sampler = in.Sampler[t]
-	}
-	if in.Advantage != nil {
-		x.advantage = in.Advantage[t]
-	}
-	x.logRatio = x.new - x.old
-	if spec.Kind == "gspo" {
-		x.logRatio = sequenceLogRatio
-	}
-	clamped := bound(x.logRatio, spec.RatioClamp)
-	x.ratio = math.Exp(clamped)
-	if clamped == x.logRatio {
-		x.ratioSlope = x.ratio
-	}
+	x := newToken(spec, in, t, sequenceLogRatio)
 	if math.IsInf(x.ratio, 1) {
 		return 0, &InputError{Input: "importance ratio", Token: t, Value: x.ratio, Hint: "set loss.ratio_clamp"}
 	}
-
 	policy, mark := policyTerm(spec, x)
-	correction := 1.0
-	if spec.TruncatedIS > 0 {
-		correction = min(math.Exp(x.old-x.sampler), spec.TruncatedIS)
-	}
-	toSampler := x.new - x.sampler
-	slope := correction*policy.slope + 2*spec.SamplerKL*toSampler
-
+	correction := correct(spec, x)
 	var toReference term
 	if spec.KL.Coef != 0 {
 		toReference = penalty(spec.KL, x.new, in.Reference[t]).times(spec.KL.Importance, x)
-		slope += spec.KL.Coef * toReference.slope
 	}
-	if !isFinite(slope) || !isFinite(toReference.value) {
-		return 0, &InputError{Input: "gradient", Token: t, Value: slope, Hint: "set loss.ratio_clamp, loss.kl.input_clamp and loss.kl.output_clamp"}
+	toSampler := x.new - x.sampler
+	value := correction*policy.value + spec.KL.Coef*toReference.value + spec.SamplerKL*toSampler*toSampler
+	slope := correction*policy.slope + spec.KL.Coef*toReference.slope + 2*spec.SamplerKL*toSampler
+	for _, made := range []struct {
+		name  string
+		value float64
+	}{{"loss", value}, {"gradient", slope}} {
+		if !isFinite(made.value) {
+			return 0, &InputError{Input: made.name, Token: t, Value: made.value, Hint: "set loss.ratio_clamp, loss.kl.input_clamp and loss.kl.output_clamp"}
+		}
 	}
 
-	stats.addRatio(x, mark, correction)
+	stats.record(x, mark, correction)
 	stats.PolicyLoss += in.Weight * correction * policy.value
 	stats.ReferenceLoss += in.Weight * spec.KL.Coef * toReference.value
 	stats.SamplerLoss += in.Weight * spec.SamplerKL * toSampler * toSampler
-	stats.referenceKL += toReference.value
+	stats.ReferenceKLSum += toReference.value
 	if in.Entropy != nil {
-		stats.entropy += in.Entropy[t]
+		stats.EntropySum += in.Entropy[t]
 		stats.EntropyLoss -= in.Weight * spec.EntropyCoef * in.Entropy[t]
 	}
 	return slope, nil

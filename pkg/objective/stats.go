@@ -20,13 +20,13 @@ type Stats struct {
 	ClippedDual       int     // tokens whose loss the dual clip bounds
 
 	// Sums over tokens.
-	ratio                  float64
-	oldK1, oldK3           float64 // divergence of the old policy from the new
-	samplerK1, samplerK3   float64 // divergence of the sampler from the old policy
-	correction             float64
-	referenceKL, entropy   float64
-	correctionsTruncated   int
-	maxSamplerDisagreement float64
+	RatioSum                   float64
+	OldK1Sum, OldK3Sum         float64 // divergence of the old policy from the new
+	SamplerK1Sum, SamplerK3Sum float64 // divergence of the sampler from the old policy
+	CorrectionSum              float64
+	ReferenceKLSum, EntropySum float64
+
+	MaxSamplerDisagreement float64 // largest |log-probability of sampler - of old policy|
 }
 
 // Loss is the whole loss.
@@ -45,22 +45,21 @@ func (s *Stats) Add(other Stats) {
 	s.ClippedHigh += other.ClippedHigh
 	s.ClippedLow += other.ClippedLow
 	s.ClippedDual += other.ClippedDual
-	s.ratio += other.ratio
-	s.oldK1 += other.oldK1
-	s.oldK3 += other.oldK3
-	s.samplerK1 += other.samplerK1
-	s.samplerK3 += other.samplerK3
-	s.correction += other.correction
-	s.referenceKL += other.referenceKL
-	s.entropy += other.entropy
-	s.correctionsTruncated += other.correctionsTruncated
-	s.maxSamplerDisagreement = max(s.maxSamplerDisagreement, other.maxSamplerDisagreement)
+	s.RatioSum += other.RatioSum
+	s.OldK1Sum += other.OldK1Sum
+	s.OldK3Sum += other.OldK3Sum
+	s.SamplerK1Sum += other.SamplerK1Sum
+	s.SamplerK3Sum += other.SamplerK3Sum
+	s.CorrectionSum += other.CorrectionSum
+	s.ReferenceKLSum += other.ReferenceKLSum
+	s.EntropySum += other.EntropySum
+	s.MaxSamplerDisagreement = max(s.MaxSamplerDisagreement, other.MaxSamplerDisagreement)
 }
 
-// addRatio adds what one token says about the three policies.
-func (s *Stats) addRatio(x token, m mark, correction float64) {
+// record adds what one token says about the three policies.
+func (s *Stats) record(x token, m mark, correction float64) {
 	s.Tokens++
-	s.ratio += x.ratio
+	s.RatioSum += x.ratio
 	s.MaxRatioDeviation = max(s.MaxRatioDeviation, math.Abs(x.ratio-1))
 	switch m {
 	case markedHigh:
@@ -71,22 +70,21 @@ func (s *Stats) addRatio(x token, m mark, correction float64) {
 		s.ClippedDual++
 	}
 	k1, k3 := divergence(x.old, x.new)
-	s.oldK1 += k1
-	s.oldK3 += k3
+	s.OldK1Sum += k1
+	s.OldK3Sum += k3
 	k1, k3 = divergence(x.sampler, x.old)
-	s.samplerK1 += k1
-	s.samplerK3 += k3
-	s.maxSamplerDisagreement = max(s.maxSamplerDisagreement, math.Abs(k1))
-	s.correction += correction
-	if correction < math.Exp(x.old-x.sampler) {
-		s.correctionsTruncated++
-	}
+	s.SamplerK1Sum += k1
+	s.SamplerK3Sum += k3
+	s.MaxSamplerDisagreement = max(s.MaxSamplerDisagreement, math.Abs(k1))
+	s.CorrectionSum += correction
 }
 
 // divergence gives the estimators k1 and k3 of KL(p || q) at a token drawn
-// from p, given the log-probabilities of p and q.
+// from p, given the log-probabilities of p and q. The logarithm inside k3 is
+// clamped to ±20, as verl does, so that one token cannot make it infinite.
 func divergence(p, q float64) (k1, k3 float64) {
-	return p - q, math.Expm1(q-p) - (q - p)
+	d := bound(q-p, 20)
+	return p - q, math.Expm1(d) - d
 }
 
 // Metric is one named number.
@@ -112,7 +110,6 @@ type Metric struct {
 //	                          divergence of the sampler from the old policy, nats
 //	sampler_difference_max    largest |log-probability of sampler - of old policy|
 //	correction                mean weight of the sampler correction
-//	correction_truncated_share
 func (s Stats) Metrics() []Metric {
 	perToken := func(sum float64) float64 { return sum / float64(max(s.Tokens, 1)) }
 	share := func(count int) float64 { return perToken(float64(count)) }
@@ -122,20 +119,19 @@ func (s Stats) Metrics() []Metric {
 		{"reference_loss", s.ReferenceLoss},
 		{"sampler_loss", s.SamplerLoss},
 		{"entropy_loss", s.EntropyLoss},
-		{"ratio", perToken(s.ratio)},
+		{"ratio", perToken(s.RatioSum)},
 		{"ratio_deviation_max", s.MaxRatioDeviation},
 		{"clip_share", share(s.ClippedHigh + s.ClippedLow)},
 		{"clip_high_share", share(s.ClippedHigh)},
 		{"clip_low_share", share(s.ClippedLow)},
 		{"clip_dual_share", share(s.ClippedDual)},
-		{"old_kl_k1", perToken(s.oldK1)},
-		{"old_kl_k3", perToken(s.oldK3)},
-		{"reference_kl", perToken(s.referenceKL)},
-		{"entropy", perToken(s.entropy)},
-		{"sampler_kl_k1", perToken(s.samplerK1)},
-		{"sampler_kl_k3", perToken(s.samplerK3)},
-		{"sampler_difference_max", s.maxSamplerDisagreement},
-		{"correction", perToken(s.correction)},
-		{"correction_truncated_share", share(s.correctionsTruncated)},
+		{"old_kl_k1", perToken(s.OldK1Sum)},
+		{"old_kl_k3", perToken(s.OldK3Sum)},
+		{"reference_kl", perToken(s.ReferenceKLSum)},
+		{"entropy", perToken(s.EntropySum)},
+		{"sampler_kl_k1", perToken(s.SamplerK1Sum)},
+		{"sampler_kl_k3", perToken(s.SamplerK3Sum)},
+		{"sampler_difference_max", s.MaxSamplerDisagreement},
+		{"correction", perToken(s.CorrectionSum)},
 	}
 }

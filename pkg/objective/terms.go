@@ -11,9 +11,34 @@ import (
 type token struct {
 	new, old, sampler float64 // log-probabilities, nats
 	advantage         float64
-	logRatio          float64 // new - old, or its mean over the sequence for gspo; not clamped
-	ratio             float64 // exp(logRatio), clamped
+	ratio             float64 // exp(new - old), or of its mean over the sequence for gspo, clamped
 	ratioSlope        float64 // d ratio / d new: the ratio, or 0 where it is clamped
+}
+
+// newToken collects what the loss of token t depends on. sequenceLogRatio is
+// the logarithm of the ratio of gspo.
+func newToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64) token {
+	x := token{new: in.New[t], old: in.New[t]}
+	if in.Old != nil {
+		x.old = in.Old[t]
+	}
+	x.sampler = x.old
+	if in.Sampler != nil {
+		x.sampler = in.Sampler[t]
+	}
+	if in.Advantage != nil {
+		x.advantage = in.Advantage[t]
+	}
+	logRatio := x.new - x.old
+	if spec.Kind == "gspo" {
+		logRatio = sequenceLogRatio
+	}
+	clamped := bound(logRatio, spec.RatioClamp)
+	x.ratio = math.Exp(clamped)
+	if clamped == logRatio {
+		x.ratioSlope = x.ratio
+	}
+	return x
 }
 
 // term is one part of the loss of a token and its slope by the new
@@ -89,6 +114,16 @@ func clipTerm(spec recipe.Loss, x token) (term, mark) {
 		return term{value: -a * spec.DualClip}, markedDual
 	}
 	return term{value: plain, slope: -a * x.ratioSlope}, unmarked
+}
+
+// correct is the truncated importance weight min(exp(old - sampler), C) of a
+// sampler that is not the old policy (truncated importance sampling); 1 without
+// truncated_is.
+func correct(spec recipe.Loss, x token) float64 {
+	if spec.TruncatedIS <= 0 {
+		return 1
+	}
+	return min(math.Exp(x.old-x.sampler), spec.TruncatedIS)
 }
 
 // penalty estimates the divergence of the new policy from the reference at

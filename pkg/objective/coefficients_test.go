@@ -1,0 +1,292 @@
+package objective
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// one is a sequence of one token with the given ratio to the old policy.
+func one(newLogProb, ratio, advantage float64) TokenInputs {
+	return TokenInputs{
+		New: []float64{newLogProb}, Old: []float64{newLogProb - math.Log(ratio)},
+		Advantage: []float64{advantage}, Mask: []bool{true}, Weight: 1,
+	}
+}
+
+func mustCoefficients(t *testing.T, spec recipe.Loss, in TokenInputs) TokenGradient {
+	t.Helper()
+	gradient, err := Coefficients(spec, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gradient
+}
+
+// Vectors of rl-frameworks, section 3.3: clip-higher and dual clip.
+func TestClipVectors(t *testing.T) {
+	verl := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	plain := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28}
+	delta := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 4} // TRL's delta of 4
+	for _, test := range []struct {
+		name      string
+		spec      recipe.Loss
+		advantage float64
+		ratio     float64
+		loss      float64
+		slope     float64
+		mark      string
+	}{
+		{"verl", verl, +1, .5, -.5, -.5, ""},
+		{"verl", verl, +1, .9, -.9, -.9, ""},
+		{"verl", verl, +1, 1.1, -1.1, -1.1, ""},
+		{"verl", verl, +1, 1.35, -1.28, 0, "high"},
+		{"verl", verl, +1, 5.0, -1.28, 0, "high"},
+		{"verl", verl, -1, .5, .8, 0, "low"},
+		{"verl", verl, -1, .9, .9, .9, ""},
+		{"verl", verl, -1, 1.1, 1.1, 1.1, ""},
+		{"verl", verl, -1, 1.35, 1.35, 1.35, ""},
+		{"verl", verl, -1, 5.0, 3.0, 0, "dual"},
+		{"TRL without delta", plain, -1, 5.0, 5.0, 5.0, ""},
+		{"TRL, delta 4", delta, -1, 5.0, 4.0, 0, "dual"},
+	} {
+		gradient := mustCoefficients(t, test.spec, one(-1, test.ratio, test.advantage))
+		near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
+		near(t, test.name+" slope", gradient.LogProb[0], test.slope)
+		s := gradient.Stats
+		got := strings.Repeat("high", s.ClippedHigh) + strings.Repeat("low", s.ClippedLow) + strings.Repeat("dual", s.ClippedDual)
+		if got != test.mark {
+			t.Errorf("%s, A %v, r %v: counted as %q, want %q", test.name, test.advantage, test.ratio, got, test.mark)
+		}
+	}
+}
+
+// The bound of ±20 keeps a ratio finite and takes its gradient away; without
+// it the overflow is an error and not an infinite coefficient.
+func TestRatioClamp(t *testing.T) {
+	far := TokenInputs{New: []float64{0}, Old: []float64{-800}, Advantage: []float64{-1}, Mask: []bool{true}, Weight: 1}
+	gradient := mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, RatioClamp: 20}, far)
+	near(t, "loss / exp(20)", gradient.Stats.Loss()/math.Exp(20), 1)
+	near(t, "slope", gradient.LogProb[0], 0)
+
+	_, err := Coefficients(recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, far)
+	var input *InputError
+	if !errors.As(err, &input) || input.Input != "importance ratio" || input.Token != 0 || !strings.Contains(err.Error(), "set loss.ratio_clamp") {
+		t.Errorf("overflow: error %v, want an InputError about the importance ratio", err)
+	}
+}
+
+// Section 3.3, CISPO: A = 1, lp = -1, r = 1.5. verl, slime and NeMo clip to
+// 1+0.28; TRL's bound is absolute; the ratio carries no gradient.
+func TestCISPOVectors(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spec  recipe.Loss
+		ratio float64
+		loss  float64
+	}{
+		{"verl, slime, NeMo", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, 1.5, 1.28},
+		{"verl below", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, .5, .8},
+		{"no lower bound", recipe.Loss{Kind: "cispo", ClipLow: 1, ClipHigh: .28}, .5, .5},
+		{"TRL, epsilon_high 5", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, 1.5, 1.5},
+		{"TRL, epsilon_high 0.28 means 0.28", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28, ClipAbsolute: true}, 1.5, .28},
+		{"TRL has no lower bound", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, .5, .5},
+	} {
+		gradient := mustCoefficients(t, test.spec, one(-1, test.ratio, 1))
+		near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
+		near(t, test.name+" slope", gradient.LogProb[0], -test.loss) // d(-c·A·lp)/dlp = -c·A
+	}
+}
+
+// Section 3.3, GSPO: log-ratios .1, -.2, .4 give s = exp(0.1) for each token.
+func TestGSPOVector(t *testing.T) {
+	in := TokenInputs{
+		New: []float64{-.9, -1.2, -.6, 7}, Old: []float64{-1, -1, -1, -9},
+		Advantage: []float64{1, 1, 1, 1}, Mask: []bool{true, true, true, false}, Weight: 1. / 3,
+	}
+	spec := recipe.Loss{Kind: "gspo", ClipLow: .2, ClipHigh: .28}
+	gradient := mustCoefficients(t, spec, in)
+	near(t, "loss", gradient.Stats.Loss(), -1.105170918076)
+	nearAll(t, "slope", gradient.LogProb, []float64{-1.105170918076 / 3, -1.105170918076 / 3, -1.105170918076 / 3, 0})
+
+	// The bounds of GSPO are tight, and hold for all tokens at once.
+	spec.ClipHigh = 4e-4
+	gradient = mustCoefficients(t, spec, in)
+	near(t, "clipped loss", gradient.Stats.Loss(), -1.0004)
+	nearAll(t, "clipped slope", gradient.LogProb, []float64{0, 0, 0, 0})
+}
+
+// Section 3.5, prime-rl: the change of probability decides. exp(-.5) - exp(-1)
+// = .238651 is above .2, exp(-1) - exp(-1.5) = .144749 is not.
+func TestDPPOVectors(t *testing.T) {
+	spec := recipe.Loss{Kind: "dppo", ClipLow: .2, ClipHigh: .2}
+	for _, test := range []struct {
+		newLogProb, oldLogProb, advantage float64
+		loss, slope                       float64
+	}{
+		{-.5, -1, 1, 0, 0},
+		{-1, -1.5, 1, -math.Exp(.5), -math.Exp(.5)},
+		{-.5, -1, -1, math.Exp(.5), math.Exp(.5)}, // towards the old policy: not masked
+		{-1, -.5, -1, 0, 0},
+		{-1.5, -1, -1, math.Exp(-.5), math.Exp(-.5)},
+	} {
+		in := TokenInputs{New: []float64{test.newLogProb}, Old: []float64{test.oldLogProb}, Advantage: []float64{test.advantage}, Mask: []bool{true}, Weight: 1}
+		gradient := mustCoefficients(t, spec, in)
+		near(t, "loss", gradient.Stats.Loss(), test.loss)
+		near(t, "slope", gradient.LogProb[0], test.slope)
+	}
+
+	// prime-rl's squared log-ratio to the sampler, tau 1e-3: .5² · 1e-3, and
+	// 2 · .5 · 1e-3.
+	spec.SamplerKL = 1e-3
+	gradient := mustCoefficients(t, spec, one(-.5, math.Exp(.5), 1))
+	near(t, "loss", gradient.Stats.Loss(), .00025)
+	near(t, "slope", gradient.LogProb[0], .001)
+}
+
+func TestReinforceAndNLL(t *testing.T) {
+	gradient := mustCoefficients(t, recipe.Loss{Kind: "reinforce"}, one(-1.5, 2, -.5))
+	near(t, "reinforce loss", gradient.Stats.Loss(), -.75) // -A·lp = .5 · -1.5
+	near(t, "reinforce slope", gradient.LogProb[0], .5)
+
+	in := TokenInputs{New: []float64{-9, -1.5, -.5}, Mask: []bool{false, true, true}, Weight: .5}
+	gradient = mustCoefficients(t, recipe.Loss{Kind: "nll"}, in)
+	near(t, "nll loss", gradient.Stats.Loss(), 1)
+	nearAll(t, "nll slope", gradient.LogProb, []float64{0, -.5, -.5})
+}
+
+// Vectors of section 3.4; the last two rows clamp.
+func TestPenaltyVectors(t *testing.T) {
+	type values struct{ k1, k2, k3, k3Slope float64 }
+	for _, test := range []struct {
+		logProb, reference float64
+		want               values
+	}{
+		{-1, -1.2, values{.2, .02, .018730753078, .181269246922}},
+		{-1, -.5, values{-.5, .125, .148721270700, -.648721270700}},
+		{-2, -5, values{3, 4.5, 2.049787068368, .950212931632}},
+		{-.1, -30, values{29.9, 447.005, 28.9, 1}},
+	} {
+		d := test.logProb - test.reference
+		k1 := penalty(recipe.KL{Estimator: "k1"}, test.logProb, test.reference)
+		near(t, "k1", k1.value, test.want.k1)
+		near(t, "k1 slope", k1.slope, 1)
+		k2 := penalty(recipe.KL{Estimator: "k2"}, test.logProb, test.reference)
+		near(t, "k2", k2.value, test.want.k2)
+		near(t, "k2 slope", k2.slope, d)
+		k3 := penalty(recipe.KL{Estimator: "k3"}, test.logProb, test.reference)
+		near(t, "k3", k3.value, test.want.k3)
+		near(t, "k3 slope", k3.slope, test.want.k3Slope)
+		absolute := penalty(recipe.KL{Estimator: "abs"}, test.logProb, test.reference)
+		near(t, "abs", absolute.value, math.Abs(test.want.k1))
+		near(t, "abs slope", absolute.slope, math.Copysign(1, d))
+		// NeMo-RL and verl's k3+: the value of k3, the gradient of k2.
+		through := penalty(recipe.KL{Estimator: "k3", Gradient: "k2"}, test.logProb, test.reference)
+		near(t, "k3 with gradient k2", through.value, test.want.k3)
+		near(t, "k3 with gradient k2, slope", through.slope, d)
+	}
+
+	raw := penalty(recipe.KL{Estimator: "k3"}, -30, -.1)
+	if math.Abs(raw.value-9.67e12) > .005e12 {
+		t.Errorf("k3 of -30, -.1 = %g, want 9.67e12", raw.value)
+	}
+	clamped := recipe.KL{Estimator: "k3", InputClamp: 20, OutputClamp: 10} // verl, NeMo-RL
+	for _, pair := range [][2]float64{{-.1, -30}, {-30, -.1}} {
+		got := penalty(clamped, pair[0], pair[1])
+		near(t, "clamped k3", got.value, 10)
+		near(t, "clamped k3 slope", got.slope, 0)
+	}
+	if got := penalty(recipe.KL{Estimator: "abs"}, -1, -1); got != (term{}) {
+		t.Errorf("abs at 0 = %+v, want value and slope 0", got)
+	}
+}
+
+// slime and TRL may multiply the estimate by the importance ratio: with r = 2
+// and k2 = .02 the value is .04 and the slope r·k2 + r·k2' = .04 + .4.
+func TestPenaltyImportance(t *testing.T) {
+	in := one(-1, 2, 0)
+	in.Reference = []float64{-1.2}
+	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, KL: recipe.KL{Coef: 1, Estimator: "k2", Gradient: "estimator", Importance: true}}
+	gradient := mustCoefficients(t, spec, in)
+	near(t, "loss", gradient.Stats.Loss(), .04)
+	near(t, "slope", gradient.LogProb[0], .44)
+}
+
+// Section 3.5: log-ratios .5, -.3, 1.2 of the old policy to the sampler,
+// truncated at 2. The weights multiply the policy term alone.
+func TestTruncatedImportanceVector(t *testing.T) {
+	in := TokenInputs{
+		New: []float64{-1, -1, -1}, Old: []float64{-1, -1, -1}, Sampler: []float64{-1.5, -.7, -2.2},
+		Advantage: []float64{1, 1, 1}, Mask: []bool{true, true, true}, Weight: 1,
+	}
+	gradient := mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, TruncatedIS: 2}, in)
+	nearAll(t, "slope", gradient.LogProb, []float64{-1.648721270700, -.740818220682, -2})
+	gradient = mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, in)
+	nearAll(t, "slope without correction", gradient.LogProb, []float64{-1, -1, -1})
+}
+
+// At the first epoch new and old log-probabilities are the same bits, and
+// the ratio is 1, not nearly 1.
+func TestRatioIsExactlyOne(t *testing.T) {
+	for _, kind := range []string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"} {
+		in := TokenInputs{Mask: make([]bool, 1000), Weight: 1}
+		for i := range in.Mask {
+			logProb := float64(float32(-math.Pow(1.01, float64(i)) / 300))
+			in.Mask[i] = true
+			in.New, in.Old, in.Advantage = append(in.New, logProb), append(in.Old, logProb), append(in.Advantage, 1)
+		}
+		s := mustCoefficients(t, recipe.Loss{Kind: kind, ClipLow: .2, ClipHigh: .2, RatioClamp: 20, TruncatedIS: 2}, in).Stats
+		if s.MaxRatioDeviation != 0 || s.RatioSum != 1000 || s.CorrectionSum != 1000 || s.OldK3Sum != 0 {
+			t.Errorf("%s: ratio deviates by %g, sums to %v; corrections sum to %v, k3 to %v", kind, s.MaxRatioDeviation, s.RatioSum, s.CorrectionSum, s.OldK3Sum)
+		}
+	}
+}
+
+func TestCoefficientErrors(t *testing.T) {
+	spec := recipe.Loss{
+		Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01, TruncatedIS: 2,
+		KL: recipe.KL{Coef: .1, Estimator: "k3", Gradient: "estimator"},
+	}
+	good := func() TokenInputs {
+		three := func() []float64 { return []float64{-1, -1, -1} }
+		return TokenInputs{
+			New: three(), Old: three(), Reference: three(), Sampler: three(), Entropy: three(), Advantage: three(),
+			Mask: []bool{false, true, true}, Weight: 1,
+		}
+	}
+	mustCoefficients(t, spec, good())
+	for _, test := range []struct {
+		name   string
+		change func(*recipe.Loss, *TokenInputs)
+		code   int
+		want   string
+	}{
+		{"new", func(_ *recipe.Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exit.Failed, "new log-probability of token 2 is NaN"},
+		{"old", func(_ *recipe.Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exit.Failed, "old log-probability of token 1 is -Inf"},
+		{"reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exit.Failed, "reference log-probability of token 1 is NaN"},
+		{"sampler, trl#6166", func(_ *recipe.Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exit.Failed, "sampler log-probability of token 1 is NaN"},
+		{"entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exit.Failed, "entropy of token 1 is +Inf"},
+		{"advantage", func(_ *recipe.Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exit.Failed, "advantage of token 1 is NaN"},
+		{"k3 overflows", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = 800 }, exit.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
+		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exit.Bug, "weight of the sequence is NaN"},
+		{"no reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference = nil }, exit.Bug, "reference log-probability: 0 values for 3 tokens"},
+		{"no old", func(_ *recipe.Loss, in *TokenInputs) { in.Old = nil }, exit.Bug, "old log-probability: 0 values for 3 tokens"},
+		{"short entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exit.Bug, "entropy: 2 values for 3 tokens"},
+		{"kind", func(spec *recipe.Loss, _ *TokenInputs) { spec.Kind = "ppo" }, exit.Usage, `loss.kind: unknown value "ppo"`},
+		{"estimator", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Estimator = "k4" }, exit.Usage, `loss.kl.estimator: unknown value "k4"`},
+		{"gradient", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Gradient = "k9" }, exit.Usage, `loss.kl.gradient: unknown value "k9"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec, in := spec, good()
+			test.change(&spec, &in)
+			_, err := Coefficients(spec, in)
+			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != test.code {
+				t.Errorf("error %v (code %d), want %q (code %d)", err, exit.Code(err), test.want, test.code)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package objective
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// Paper 000, equation 6, by hand: the centroid of (0,0), (4,0), (0,0), (0,4)
+// is (1,1); the distances are √2, √10, √2, √10 and their range √10-√2.
+func TestDiversity(t *testing.T) {
+	r2, r10 := math.Sqrt2, math.Sqrt(10)
+	got, err := Diversity([][]float32{{0, 0}, {4, 0}, {0, 0}, {0, 4}}, allValid(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near4 := []float64{r2 / (r10 - r2), r10 / (r10 - r2), r2 / (r10 - r2), r10 / (r10 - r2)}
+	nearAll(t, "d", got, near4)
+
+	// On a line, 0, 1, 5 with centroid 2: distances 2, 1, 3, range 2.
+	got, err = MultiplyDiversity([]float64{.5, -1, 2, 0}, [][]float32{{0}, {1}, {5}, nil}, []bool{true, true, true, false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nearAll(t, "advantage", got, []float64{.5 * 1, -1 * .5, 2 * 1.5, 0})
+}
+
+// A range of 0 is defined as "nobody is more diverse": advantages stay.
+func TestDiversityWithoutRange(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		embeddings [][]float32
+	}{
+		{"equal embeddings", [][]float32{{.1, .7}, {.1, .7}, {.1, .7}}},
+		{"two responses are equally far from their mean", [][]float32{{.1, .7}, {.3, -.2}}},
+		{"one response", [][]float32{{.1, .7}}},
+		{"a square around its centre", [][]float32{{.1, .1}, {.1, .3}, {.3, .1}, {.3, .3}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Diversity(test.embeddings, allValid(len(test.embeddings)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, d := range got {
+				if d != 1 {
+					t.Errorf("d[%d] = %v, want 1", i, d)
+				}
+			}
+		})
+	}
+}
+
+func TestDiversityErrors(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, test := range []struct {
+		name       string
+		embeddings [][]float32
+		want       string
+	}{
+		{"missing", [][]float32{{1}, nil}, "embedding of response 1 has 0 numbers, that of response 0 has 1"},
+		{"none at all", [][]float32{nil, nil}, "embedding of response 0 has 0 numbers"},
+		{"NaN", [][]float32{{1, 2}, {3, nan}}, "number 1 of the embedding of response 1 is NaN"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Diversity(test.embeddings, allValid(2))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := MultiplyDiversity([]float64{1}, [][]float32{{1}, {2}}, allValid(2)); err == nil {
+		t.Error("one advantage for two embeddings: no error")
+	}
+}
