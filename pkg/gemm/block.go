@@ -106,7 +106,7 @@ func (b *block) packB(j0, j1, k0, k1 int) {
 			dst = dst[(j-j0)*depth:]
 		}
 		if b.bTransposed {
-			transposePanel(b.level, dst, b.b[j*b.ldb+k0:], b.ldb, width, depth)
+			transposePanel(b.level, dst, b.b[j*b.ldb+k0:], b.ldb, width, depth, b.ws.rows)
 		} else {
 			copyPanel(b.level, dst, panelWidth, b.b[k0*b.ldb+j:], b.ldb, depth, width)
 		}

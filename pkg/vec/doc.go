@@ -30,3 +30,5 @@
 // override the choice. Builds with the tag noasm, and builds for other
 // architectures than amd64, have pure Go only.
 package vec
+
+//go:generate go run ./internal/gen

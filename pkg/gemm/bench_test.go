@@ -1,0 +1,128 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// benchmarkShapes are the products of a small policy: layers forward, their
+// gradients, and decode steps of 1 to 32 sequences.
+var benchmarkShapes = []struct {
+	op      string
+	m, k, n int
+}{
+	{"packed", 512, 256, 1024},
+	{"packed", 2048, 256, 1024},
+	{"packed", 2048, 512, 2048},
+	{"packed", 2048, 512, 4096},
+	{"packed", 2048, 1024, 256},
+	{"packed", 1, 512, 4096},
+	{"packed", 8, 512, 4096},
+	{"packed", 16, 512, 4096},
+	{"packed", 32, 512, 4096},
+	{"NT", 2048, 256, 1024},
+	{"NN", 2048, 1024, 256},
+	{"TN", 1024, 2048, 256},
+	{"TN", 256, 2048, 1024},
+	{"NT", 256, 64, 256},
+	{"NN", 256, 256, 64},
+	{"NT", 1, 64, 512},
+	{"NN", 1, 512, 64},
+}
+
+func BenchmarkGEMM(b *testing.B) {
+	for _, s := range benchmarkShapes {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s_%dx%dx%d/threads=%d", s.op, s.m, s.k, s.n, threads), func(b *testing.B) {
+				x := newOperands(rand.New(rand.NewPCG(1, 2)), s.m, s.n, s.k)
+				report(b, s.m, s.n, s.k, func() { x.multiply(s.op, threads) })
+			})
+		}
+	}
+}
+
+func BenchmarkGonum(b *testing.B) {
+	for _, s := range benchmarkShapes {
+		b.Run(fmt.Sprintf("%s_%dx%dx%d", s.op, s.m, s.k, s.n), func(b *testing.B) {
+			x := newOperands(rand.New(rand.NewPCG(1, 2)), s.m, s.n, s.k)
+			a := blas32.General{Rows: s.m, Cols: s.k, Stride: s.k, Data: x.a}
+			w := blas32.General{Rows: s.n, Cols: s.k, Stride: s.k, Data: x.bT}
+			c := blas32.General{Rows: s.m, Cols: s.n, Stride: s.n, Data: x.c}
+			report(b, s.m, s.n, s.k, func() { blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, w, 0, c) })
+		})
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	const n, k = 4096, 512
+	w := make([]float32, n*k)
+	fill(rand.New(rand.NewPCG(1, 2)), w)
+	var p Packed
+	b.Run("NT", func(b *testing.B) {
+		b.SetBytes(4 * n * k)
+		for b.Loop() {
+			PackNT(w, n, k, &p, 1)
+		}
+	})
+	b.Run("NN", func(b *testing.B) {
+		b.SetBytes(4 * n * k)
+		for b.Loop() {
+			PackNN(w, n, k, &p, 1)
+		}
+	})
+}
+
+// report runs a product of shape (m, n) and depth k and reports its speed.
+func report(b *testing.B, m, n, k int, f func()) {
+	b.ReportAllocs()
+	f()
+	for b.Loop() {
+		f()
+	}
+	b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+}
+
+// operands are the same product in every layout.
+type operands struct {
+	m, n, k            int
+	a, aT, b, bT, c    []float32
+	packedNT, packedNN Packed
+}
+
+func newOperands(r *rand.Rand, m, n, k int) *operands {
+	x := &operands{m: m, n: n, k: k}
+	x.a, x.b, x.c = make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
+	fill(r, x.a)
+	fill(r, x.b)
+	x.aT, x.bT = transposed(x.a, m, k), transposed(x.b, k, n)
+	PackNT(x.bT, n, k, &x.packedNT, 1)
+	PackNN(x.b, k, n, &x.packedNN, 1)
+	return x
+}
+
+func (x *operands) multiply(op string, threads int) {
+	switch op {
+	case "NT":
+		NT(x.c, x.n, x.a, x.k, x.bT, x.k, x.m, x.n, x.k, false, threads)
+	case "NN":
+		NN(x.c, x.n, x.a, x.k, x.b, x.n, x.m, x.n, x.k, false, threads)
+	case "TN":
+		TN(x.c, x.n, x.aT, x.m, x.b, x.n, x.m, x.n, x.k, false, threads)
+	case "packed":
+		MulPacked(x.c, x.n, x.a, x.k, x.m, &x.packedNT, false, threads)
+	}
+}
+
+func transposed(x []float32, rows, columns int) []float32 {
+	y := make([]float32, len(x))
+	for i := range rows {
+		for j := range columns {
+			y[j*rows+i] = x[i*columns+j]
+		}
+	}
+	return y
+}

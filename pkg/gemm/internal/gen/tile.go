@@ -1,0 +1,237 @@
+package main
+
+import "fmt"
+
+// Registers of the tile kernels.
+//
+//	AX   the tile
+//	R8   A at the present depth, row 0        R10  bytes from row to row of A
+//	R9   A at the present depth, row 7        R11  three rows, R12 five rows
+//	R13  bytes from depth to depth of A       CX   depths left
+//	BX   B at the present depth               DX   bytes from depth to depth of B
+//	DI   a row of C                           SI   bytes from row to row of C
+
+// rowsPerBase is the number of rows of A that one base register reaches with
+// the multiples 1, 2, 4 of one, three and five rows.
+const rowsPerBase = 7
+
+// rowAddress returns the operand of row i of A at the present depth.
+func rowAddress(i int) string {
+	offsets := [rowsPerBase]string{"", "(R10*1)", "(R10*2)", "(R11*1)", "(R10*4)", "(R12*1)", "(R11*2)"}
+	base := "(R8)"
+	if i >= rowsPerBase {
+		base = "(R9)"
+	}
+	return base + offsets[i%rowsPerBase]
+}
+
+// loadStrides loads the strides, in bytes, and the first pointer of A.
+func loadStrides(w *writer) {
+	w.op("MOVQ tile_aRow(AX), R10")
+	w.op("SHLQ $2, R10")
+	w.op("LEAQ (R10)(R10*2), R11")
+	w.op("LEAQ (R10)(R10*4), R12")
+	w.op("MOVQ tile_aDepth(AX), R13")
+	w.op("SHLQ $2, R13")
+	w.op("MOVQ tile_bDepth(AX), DX")
+	w.op("SHLQ $2, DX")
+	w.op("MOVQ tile_cRow(AX), SI")
+	w.op("SHLQ $2, SI")
+}
+
+// dispatch jumps to the label of the number of rows in register CX.
+func dispatch(w *writer, rows int) {
+	for r := rows; r > 1; r-- {
+		w.op("CMPQ CX, $%d", r)
+		w.op("JEQ  rows%d", r)
+	}
+}
+
+// tileRows512 is the number of rows of the largest AVX-512 tile. Its 28
+// accumulators leave four registers for B and the broadcast elements of A.
+const tileRows512 = 14
+
+// tileAVX512 writes tileAVX512, one body for each number of rows. Row i of C
+// is in Z(2i) and Z(2i+1).
+func tileAVX512(w *writer) {
+	w.function("tileAVX512", "t *tile", 8)
+	w.op("MOVQ t+0(FP), AX")
+	loadStrides(w)
+	w.op("MOVQ tile_a(AX), R8")
+	w.op("MOVQ tile_b(AX), BX")
+	w.op("MOVQ tile_c(AX), DI")
+	w.op("MOVQ tile_columns(AX), CX")
+	w.op("MOVQ $-1, R9")
+	w.op("SHLQ CX, R9")
+	w.op("NOTQ R9")
+	w.op("KMOVD R9, K1")
+	w.op("SHRQ $16, R9")
+	w.op("KMOVD R9, K2")
+	w.op("MOVQ tile_rows(AX), CX")
+	dispatch(w, tileRows512)
+	for r := 1; r <= tileRows512; r++ {
+		w.label("rows%d", r)
+		body512(w, r)
+		w.op("VZEROUPPER")
+		w.op("RET")
+	}
+}
+
+func body512(w *writer, rows int) {
+	name := fmt.Sprintf("rows%d", rows)
+	w.op("MOVQ tile_depth(AX), CX")
+	if rows > rowsPerBase {
+		w.op("LEAQ (R8)(R11*2), R9")
+		w.op("ADDQ R10, R9")
+	}
+	w.op("CMPQ tile_accumulate(AX), $0")
+	w.op("JEQ  %szero", name)
+	for i := range rows {
+		w.op("VMOVUPS.Z (DI), K1, Z%d", 2*i)
+		w.op("VMOVUPS.Z 64(DI), K2, Z%d", 2*i+1)
+		w.op("ADDQ SI, DI")
+	}
+	w.op("JMP  %sloop", name)
+	w.label("%szero", name)
+	for i := range 2 * rows {
+		w.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
+	}
+	w.op("PCALIGN $32")
+	w.label("%sloop", name)
+	w.op("VMOVUPS (BX), Z28")
+	w.op("VMOVUPS 64(BX), Z29")
+	for i := range rows {
+		broadcast := 30 + i%2
+		w.op("VBROADCASTSS %s, Z%d", rowAddress(i), broadcast)
+		w.op("VFMADD231PS Z28, Z%d, Z%d", broadcast, 2*i)
+		w.op("VFMADD231PS Z29, Z%d, Z%d", broadcast, 2*i+1)
+	}
+	w.op("ADDQ R13, R8")
+	if rows > rowsPerBase {
+		w.op("ADDQ R13, R9")
+	}
+	w.op("ADDQ DX, BX")
+	w.op("DECQ CX")
+	w.op("JNZ  %sloop", name)
+	w.op("MOVQ tile_c(AX), DI")
+	w.op("CMPQ tile_columns(AX), $32")
+	w.op("JNE  %smasked", name)
+	for i := range rows {
+		w.op("VMOVUPS Z%d, (DI)", 2*i)
+		w.op("VMOVUPS Z%d, 64(DI)", 2*i+1)
+		w.op("ADDQ SI, DI")
+	}
+	w.op("VZEROUPPER")
+	w.op("RET")
+	w.label("%smasked", name)
+	for i := range rows {
+		w.op("VMOVUPS Z%d, K1, (DI)", 2*i)
+		w.op("VMOVUPS Z%d, K2, 64(DI)", 2*i+1)
+		w.op("ADDQ SI, DI")
+	}
+}
+
+// tileRows256 is the number of rows of the largest AVX2 tile. Its 12
+// accumulators leave four registers for B and the broadcast elements of A.
+const tileRows256 = 6
+
+// tileAVX2 writes tileAVX2. It takes a tile in two halves of 16 columns; row i
+// of a half is in Y(2i) and Y(2i+1). R9 counts the columns left.
+func tileAVX2(w *writer) {
+	maskTable(w, "masks", panelWidth/2)
+	w.function("tileAVX2", "t *tile", 8)
+	w.op("MOVQ t+0(FP), AX")
+	loadStrides(w)
+	w.op("MOVQ tile_b(AX), BX")
+	w.op("MOVQ tile_c(AX), DI")
+	w.op("MOVQ tile_columns(AX), R9")
+	w.op("MOVQ tile_rows(AX), CX")
+	dispatch(w, tileRows256)
+	for r := 1; r <= tileRows256; r++ {
+		w.label("rows%d", r)
+		body256(w, r)
+		w.op("VZEROUPPER")
+		w.op("RET")
+	}
+}
+
+func body256(w *writer, rows int) {
+	name := fmt.Sprintf("rows%d", rows)
+	w.label("%shalf", name)
+	w.op("CMPQ tile_accumulate(AX), $0")
+	w.op("JEQ  %szero", name)
+	eachRow256(w, rows, name+"load", func(i int, masked bool) {
+		if masked {
+			w.op("VMASKMOVPS (DI), Y14, Y%d", 2*i)
+			w.op("VMASKMOVPS 32(DI), Y15, Y%d", 2*i+1)
+		} else {
+			w.op("VMOVUPS (DI), Y%d", 2*i)
+			w.op("VMOVUPS 32(DI), Y%d", 2*i+1)
+		}
+	})
+	w.op("JMP  %sstart", name)
+	w.label("%szero", name)
+	for i := range 2 * rows {
+		w.op("VXORPS Y%d, Y%d, Y%d", i, i, i)
+	}
+	w.label("%sstart", name)
+	w.op("MOVQ tile_a(AX), R8")
+	w.op("MOVQ tile_depth(AX), CX")
+	w.op("PCALIGN $32")
+	w.label("%sloop", name)
+	w.op("VMOVUPS (BX), Y12")
+	w.op("VMOVUPS 32(BX), Y13")
+	for i := range rows {
+		broadcast := 14 + i%2
+		w.op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
+		w.op("VFMADD231PS Y12, Y%d, Y%d", broadcast, 2*i)
+		w.op("VFMADD231PS Y13, Y%d, Y%d", broadcast, 2*i+1)
+	}
+	w.op("ADDQ R13, R8")
+	w.op("ADDQ DX, BX")
+	w.op("DECQ CX")
+	w.op("JNZ  %sloop", name)
+	eachRow256(w, rows, name+"store", func(i int, masked bool) {
+		if masked {
+			w.op("VMASKMOVPS Y%d, Y14, (DI)", 2*i)
+			w.op("VMASKMOVPS Y%d, Y15, 32(DI)", 2*i+1)
+		} else {
+			w.op("VMOVUPS Y%d, (DI)", 2*i)
+			w.op("VMOVUPS Y%d, 32(DI)", 2*i+1)
+		}
+	})
+	w.op("SUBQ $16, R9")
+	w.op("JLE  %send", name)
+	w.op("ADDQ $64, DI")
+	w.op("MOVQ tile_b(AX), BX")
+	w.op("ADDQ $64, BX")
+	w.op("JMP  %shalf", name)
+	w.label("%send", name)
+}
+
+// eachRow256 writes the access to each row of C at DI, without masks and, for
+// less than 16 columns, with the masks Y14 and Y15. It leaves DI unchanged and
+// uses R8 and CX.
+func eachRow256(w *writer, rows int, name string, access func(i int, masked bool)) {
+	w.op("MOVQ DI, CX")
+	w.op("CMPQ R9, $16")
+	w.op("JLT  %smasked", name)
+	for i := range rows {
+		access(i, false)
+		w.op("ADDQ SI, DI")
+	}
+	w.op("JMP  %sdone", name)
+	w.label("%smasked", name)
+	w.op("LEAQ masks<>+64(SB), R8")
+	w.op("SHLQ $2, R9")
+	w.op("SUBQ R9, R8")
+	w.op("SHRQ $2, R9")
+	w.op("VMOVUPS (R8), Y14")
+	w.op("VMOVUPS 32(R8), Y15")
+	for i := range rows {
+		access(i, true)
+		w.op("ADDQ SI, DI")
+	}
+	w.label("%sdone", name)
+	w.op("MOVQ CX, DI")
+}

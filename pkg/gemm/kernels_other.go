@@ -1,0 +1,21 @@
+//go:build !amd64 || noasm
+
+package gemm
+
+const badNoAssembly = "gemm: no assembly in this build"
+
+func tileAVX512(*tile) { panic(badNoAssembly) }
+
+func tileAVX2(*tile) { panic(badNoAssembly) }
+
+func transposeAVX512(_, _ *float32, _, _ int) { panic(badNoAssembly) }
+
+func transposeAVX2(_, _ *float32, _, _ int) { panic(badNoAssembly) }
+
+func copyRows16AVX512(_, _ *float32, _, _, _ int) { panic(badNoAssembly) }
+
+func copyRows32AVX512(_, _ *float32, _, _, _ int) { panic(badNoAssembly) }
+
+func copyRows8AVX2(_, _ *float32, _, _, _ int) { panic(badNoAssembly) }
+
+func copyRows32AVX2(_, _ *float32, _, _, _ int) { panic(badNoAssembly) }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// constants are 32-bit values that the kernels read from memory, by name. The
+// numbers repeat those of exp.go, whose tests compare the kernels bit for bit.
+var constants = []struct {
+	name string
+	bits string
+}{
+	{"one", "0x3f800000"},
+	{"sign", "0x80000000"},
+	{"infinity", "0x7f800000"},
+	{"log2E", "0x3fb8aa3b"},
+	{"magic", "0x4b400000"},
+	{"ln2Hi", "0x3f317200"},
+	{"ln2Lo", "0x35bfbe8e"},
+	{"q0", "0x3efffffe"},
+	{"q1", "0x3e2aaa49"},
+	{"q2", "0x3d2aac79"},
+	{"q3", "0x3c091d10"},
+	{"q4", "0x3ab511e8"},
+	{"expMin", "0xc2aeac4f"},
+	{"expMax", "0x42b17217"},
+}
+
+// writeConstants writes a vector of each constant, and the table of masks: 16
+// set and 16 clear lanes, so that the mask of the first n lanes starts n lanes
+// before the middle.
+func writeConstants(w io.Writer) {
+	for _, c := range constants {
+		fmt.Fprintln(w)
+		for i := range lanes / 2 {
+			fmt.Fprintf(w, "DATA %s<>+%d(SB)/8, $%s%s\n", c.name, 8*i, c.bits, c.bits[2:])
+		}
+		fmt.Fprintf(w, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n", c.name, 4*lanes)
+	}
+	fmt.Fprintln(w)
+	for i := range lanes {
+		value := "$-1"
+		if i >= lanes/2 {
+			value = "$0"
+		}
+		fmt.Fprintf(w, "DATA masks<>+%d(SB)/8, %s\n", 8*i, value)
+	}
+	fmt.Fprintf(w, "GLOBL masks<>(SB), RODATA|NOPTR, $%d\n", 8*lanes)
+}
+
+// constant returns the operand of a constant.
+func constant(name string) string { return name + "<>(SB)" }

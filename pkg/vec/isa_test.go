@@ -1,0 +1,74 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// eachISA runs f with every instruction set of the machine in use in turn.
+func eachISA(t testing.TB, f func(isa string)) {
+	t.Helper()
+	before := Active().String()
+	defer func() {
+		if err := SelectISA(before); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for _, isa := range AvailableISAs() {
+		if err := SelectISA(isa); err != nil {
+			t.Fatal(err)
+		}
+		f(isa)
+	}
+}
+
+// sameBits tells whether a and b are the same value; all NaNs are the same.
+func sameBits(a, b float32) bool {
+	return math.Float32bits(a) == math.Float32bits(b) || (a != a && b != b)
+}
+
+// special are values at the edges of the kernels' arguments.
+var special = []float32{
+	0, float32(math.Copysign(0, -1)), 1, -1, 0.5, -0.5,
+	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+	math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32,
+	0x1p-126, -0x1p-126, expMin, expMax, -expMin, -expMax,
+	math.Nextafter32(expMin, -100), math.Nextafter32(expMax, 100),
+	88, -88, 89, -89, 104, -104, 1e-20, -1e-20, 1e20, -1e20,
+}
+
+// draw fills x with values of a mixture of magnitudes, and with special values
+// with the given probability.
+func draw(r *rand.Rand, x []float32, specials float64) {
+	for i := range x {
+		switch {
+		case r.Float64() < specials:
+			x[i] = special[r.IntN(len(special))]
+		case r.IntN(4) == 0:
+			x[i] = math.Float32frombits(r.Uint32())
+			if specials == 0 && !(math.Abs(float64(x[i])) < 1e18) {
+				x[i] = 1
+			}
+		default:
+			x[i] = float32(r.NormFloat64() * 4)
+		}
+	}
+}
+
+func TestSelectISA(t *testing.T) {
+	before := Active()
+	for _, name := range []string{"", "sse2", "AVX2", "avx-512"} {
+		if err := SelectISA(name); err == nil {
+			t.Errorf("SelectISA(%q) succeeded", name)
+		}
+	}
+	if Active() != before {
+		t.Errorf("a failed choice changed the instruction set to %v", Active())
+	}
+	eachISA(t, func(isa string) {
+		if name, err := ISA(); name != isa || (err != nil && startErr == nil) {
+			t.Errorf("ISA() = %q, %v after selecting %q", name, err, isa)
+		}
+	})
+}
