@@ -43,9 +43,22 @@ type Verdict struct {
 	ExecuteSeconds  float64
 }
 
+// Input is a data file that an environment was made from.
+type Input struct {
+	Split  Split
+	Path   string
+	SHA256 string // hexadecimal, of the whole file
+	Bytes  int64
+	Lines  int // problems in the file: lines that are not blank
+	Kept   int // of them, those that pass the filter, before env limits
+}
+
 // Env is one environment, set up by a recipe.
 type Env interface {
 	Name() string
+
+	// Inputs lists the data files that the tasks were read from.
+	Inputs() []Input
 
 	// Tasks lists the tasks of a split in a fixed order.
 	Tasks(split Split) []Task

@@ -28,15 +28,8 @@ const (
 	faultsShown  = 5       // bad lines that an error shows in full
 )
 
-// Input is a data file that an environment was made from.
-type Input struct {
-	Split  env.Split
-	Path   string
-	SHA256 string // hexadecimal, of the whole file
-	Bytes  int64
-	Lines  int // problems in the file: lines that are not blank
-	Kept   int // of them, those that pass the filter, before env limits
-}
+// Input is a data file that tasks were read from.
+type Input = env.Input
 
 // reader reads the problems of one JSONL file.
 type reader struct {
@@ -366,6 +359,9 @@ func (r *reader) need(fields map[string]json.RawMessage, name, use string) (json
 func (r *reader) answer(raw json.RawMessage) (string, string) {
 	name, marker := r.source.Fields.Answer, r.source.Fields.AnswerMarker
 	text, ok := answerText(raw)
+	if !ok && jsonType(raw) == "a number" {
+		return "", fmt.Sprintf("field %q is the number %s: its exponent must be in [-%d, %d]", name, clip(string(raw)), maxExponent, maxExponent)
+	}
 	if !ok {
 		return "", fmt.Sprintf("field %q is %s: an answer must be a string, a number, true or false", name, jsonType(raw))
 	}
@@ -425,15 +421,17 @@ func answerText(raw json.RawMessage) (string, bool) {
 	return text, ok
 }
 
-// plainNumber writes a JSON number without its exponent, which may be at most
-// 400 in size: more than any float64 has.
+// maxExponent bounds the exponent of an answer: more than any float64 has.
+const maxExponent = 400
+
+// plainNumber writes a JSON number without its exponent.
 func plainNumber(text string) (string, bool) {
 	mantissa, exponent, ok := strings.Cut(strings.ToLower(text), "e")
 	if !ok {
 		return text, true
 	}
 	e, err := strconv.Atoi(exponent)
-	if err != nil || e > 400 || e < -400 || len(mantissa) > maxDigits/2 {
+	if err != nil || e > maxExponent || e < -maxExponent || len(mantissa) > maxDigits/2 {
 		return "", false
 	}
 	value, ok := new(big.Rat).SetString(text)
