@@ -1,0 +1,255 @@
+package math
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// plain names the fields of the corpora in testdata.
+func plain() recipe.Source {
+	return recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
+}
+
+func withFields(change func(*recipe.Fields)) recipe.Source {
+	source := plain()
+	change(&source.Fields)
+	return source
+}
+
+// Each file of testdata/bad gets exactly one message, with exit code 65.
+func TestBadFiles(t *testing.T) {
+	marked := withFields(func(f *recipe.Fields) { f.AnswerMarker = "####" })
+	ids := withFields(func(f *recipe.Fields) { f.ID = "id" })
+	kinds := withFields(func(f *recipe.Fields) { f.Kind = "kind" })
+	levels := withFields(func(f *recipe.Fields) { f.Level = "level" })
+	filter := plain()
+	filter.Filter = []recipe.Filter{{Field: "module", In: []string{"add*"}}}
+	noField := plain()
+	noField.Filter = []recipe.Filter{{Field: "modul", In: []string{"sub"}}}
+
+	tests := []struct {
+		file   string
+		source recipe.Source
+		want   string // FILE stands for the file's path
+	}{
+		{"absent.jsonl", plain(), `data.train.files: there is no file "FILE"; a relative name starts at the recipe's folder`},
+		{"", plain(), `data.train.files: "FILE" is not a regular file: name the JSONL files themselves`},
+		{"empty.jsonl", plain(), `FILE: the file has no problems: it needs one JSON object a line`},
+		{"blank_only.jsonl", plain(), `FILE: the file has no problems: it needs one JSON object a line`},
+		{"not_json.jsonl", plain(), `FILE:2: not JSON at byte 1: invalid character 'q' looking for beginning of value`},
+		{"cut_off.jsonl", plain(), `FILE:2: the JSON object is cut off: it must be whole, on one line`},
+		{"list.jsonl", plain(), `FILE: the file is one JSON list: write one object a line with jq -c '.[]'`},
+		{"array_line.jsonl", plain(), `FILE:2: the line is a JSON array: it must be an object`},
+		{"string_line.jsonl", plain(), `FILE:2: the line is a JSON string: it must be an object`},
+		{"null_line.jsonl", plain(), `FILE:2: the line is null: it must be a JSON object`},
+		{"two_objects.jsonl", plain(), `FILE:1: something follows the JSON object at byte 36: write one object a line`},
+		{"pretty.jsonl", plain(), "FILE: 4 of 4 lines are bad:\n" +
+			"  FILE:1: the JSON object is cut off: it must be whole, on one line\n" +
+			"  FILE:2: something follows the JSON object at byte 11: write one object a line\n" +
+			"  FILE:3: something follows the JSON object at byte 9: write one object a line\n" +
+			"  FILE:4: not JSON at byte 1: invalid character '}' looking for beginning of value"},
+		{"no_question.jsonl", plain(), `FILE:2: no field "question"; the line has "answer", "problem": set data.train.fields.question`},
+		{"no_answer.jsonl", plain(), `FILE:1: no field "answer"; the line has "question", "source", "target": set data.train.fields.answer`},
+		{"no_fields.jsonl", plain(), `FILE:1: no field "question"; the line has no fields: set data.train.fields.question`},
+		{"many_fields.jsonl", plain(), `FILE:1: no field "question"; the line has "a", "b", "c", "d", "e", "f", "g", "h" and 4 more: set data.train.fields.question`},
+		{"question_number.jsonl", plain(), `FILE:1: field "question" is a number: a question must be a string`},
+		{"question_empty.jsonl", plain(), `FILE:1: field "question" is empty: a problem needs a question`},
+		{"answer_list.jsonl", plain(), `FILE:1: field "answer" is a list: an answer must be a string, a number, true or false`},
+		{"answer_null.jsonl", plain(), `FILE:1: field "answer" is null: an answer must be a string, a number, true or false`},
+		{"answer_empty.jsonl", plain(), `FILE:1: field "answer" is empty: a problem needs an answer`},
+		{"answer_huge_exponent.jsonl", plain(), `FILE:1: field "answer" is the number 1e999999999: its exponent must be in [-400, 400]`},
+		{"answer_long.jsonl", plain(), `FILE:1: field "answer" has 3000 bytes: an answer has at most 2048; a worked solution needs data.train.fields.answer_marker`},
+		{"no_marker.jsonl", marked, `FILE:1: field "answer" has no "####": the answer must follow it (data.train.fields.answer_marker)`},
+		{"marker_last.jsonl", marked, `FILE:1: field "answer" is empty after the last "####": a problem needs an answer`},
+		{"id_twice.jsonl", ids, `FILE:3: the id "id_twice/a" is that of line 1 too: ids must be unique, or leave data.train.fields.id empty to use line numbers`},
+		{"id_missing.jsonl", ids, `FILE:2: no field "id"; the line has "answer", "question": set data.train.fields.id`},
+		{"id_list.jsonl", ids, `FILE:1: field "id" is a list: an id must be a string that is not empty, or a number`},
+		{"kind_object.jsonl", kinds, `FILE:1: field "kind" is an object: a kind must be a string, a number, true or false`},
+		{"level_word.jsonl", levels, `FILE:1: field "level" is "hard": a level must be a whole number`},
+		{"latin1.jsonl", plain(), `FILE:2: byte 18 is not UTF-8: convert the file with iconv -t UTF-8`},
+		{"utf16.jsonl", plain(), `FILE: the file is UTF-16: convert it with iconv -f UTF-16 -t UTF-8`},
+		{"gzip.jsonl", plain(), `FILE: the file is compressed: unpack it with gunzip`},
+		{"parquet.jsonl", plain(), `FILE: the file is Parquet: write its rows as JSONL, one object a line`},
+		{"filtered_out.jsonl", filter, `FILE: none of its 2 lines passes data.train.filter`},
+		{"filtered_out.jsonl", noField, `FILE: no line has the field "modul" that data.train.filter[0] asks for`},
+		{"many_bad.jsonl", plain(), "FILE: 8 of 9 lines are bad:\n" +
+			strings.Join(noAnswerLines(5), "\n") + "\n  and 3 more"},
+	}
+	used := map[string]bool{}
+	for _, test := range tests {
+		used[test.file] = true
+		path := filepath.Join("testdata", "bad", test.file)
+		_, _, err := readFile(path, "data.train", test.source)
+		want := strings.ReplaceAll(test.want, "FILE", path)
+		if err == nil {
+			t.Errorf("%s: no error, want %s", test.file, want)
+		} else if err.Error() != want || exit.Code(err) != exit.Data {
+			t.Errorf("%s: error (code %d)\n%v\nwant\n%s", test.file, exit.Code(err), err, want)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join("testdata", "bad"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !used[entry.Name()] {
+			t.Errorf("testdata/bad/%s is in no case", entry.Name())
+		}
+	}
+}
+
+func noAnswerLines(n int) []string {
+	var lines []string
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(`  FILE:%d: no field "answer"; the line has "question": set data.train.fields.answer`, i+1))
+	}
+	return lines
+}
+
+// A line that is too long is one bad line, however long it is, and the line
+// after it is read.
+func TestLongLine(t *testing.T) {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, `{"question": "%s", "answer": "2"}`+"\n", strings.Repeat("1", 3*maxLineBytes))
+	fmt.Fprintln(&text, `{"question": "1+1"}`)
+	_, lines, err := readProblems(&text, "long.jsonl", "data.train", plain())
+	want := "long.jsonl: 2 of 2 lines are bad:\n" +
+		"  long.jsonl:1: the line is longer than 1048576 bytes: problems must be shorter\n" +
+		`  long.jsonl:2: no field "answer"; the line has "question": set data.train.fields.answer`
+	if err == nil || err.Error() != want || lines != 2 {
+		t.Errorf("error of %d lines\n%v\nwant\n%s", lines, err, want)
+	}
+}
+
+func TestUnreadableFile(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every file")
+	}
+	path := filepath.Join(t.TempDir(), "secret.jsonl")
+	if err := os.WriteFile(path, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readFile(path, "data.train", plain()); exit.Code(err) != exit.IO {
+		t.Errorf("error %v has code %d, want %d", err, exit.Code(err), exit.IO)
+	}
+}
+
+// A byte order mark, CRLF line ends, blank lines, no line feed at the end,
+// numbers, thousands and an earlier marker are all read.
+func TestGoodFile(t *testing.T) {
+	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
+	path := filepath.Join("testdata", "good", "good.jsonl")
+	tasks, input, err := readFile(path, "data.train", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []env.Task{
+		{ID: "good/7", Kind: "add", Level: 1, Question: "1+1", Answer: "2"},
+		{ID: "good/b", Kind: "add", Level: 2, Question: "{previous_response} €", Answer: "It is\n#### 1 ####  1,234"},
+		{ID: "good/c", Kind: "sub", Level: 3, Question: "big", Answer: "-9867630.0"},
+		{ID: "good/d", Kind: "add-big", Level: 3, Question: "true?", Answer: "True"},
+		{ID: "good/e", Kind: "mul", Level: 3, Question: "exp", Answer: "1250"},
+		{ID: "good/f", Kind: "mul", Level: 3, Question: "small", Answer: "0.005"},
+	}
+	if diff := cmp.Diff(want, tasks); diff != "" {
+		t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantInput := Input{Path: path, SHA256: "3934e9b63e006f562fbdae9d7f18a7039b2ebad501efc2978fdb74bce6f733b1", Bytes: info.Size(), Lines: 6, Kept: 6}
+	if diff := cmp.Diff(wantInput, input); diff != "" {
+		t.Errorf("input (-want +got):\n%s", diff)
+	}
+
+	source.Fields.AnswerMarker = "####"
+	source.Filter = []recipe.Filter{{Field: "kind", In: []string{"nothing", "add"}}, {Field: "level", In: []string{"2", "3"}}}
+	tasks, input, err = readFile(path, "data.train", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = []env.Task{{ID: "good/b", Kind: "add", Level: 2, Question: "{previous_response} €", Answer: "1234"}}
+	if diff := cmp.Diff(want, tasks); diff != "" {
+		t.Errorf("filtered tasks (-want +got):\n%s", diff)
+	}
+	if input.Lines != 6 || input.Kept != 1 {
+		t.Errorf("%d of %d lines kept, want 1 of 6", input.Kept, input.Lines)
+	}
+
+	// Without names, ids are line numbers and the kind is the file's.
+	tasks, _, err = readFile(path, "data.train", plain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tasks[1].ID != "good/3" || tasks[1].Kind != "good" {
+		t.Errorf("second task is %+v, want id good/3 and kind good", tasks[1])
+	}
+}
+
+func TestMatchesAny(t *testing.T) {
+	tests := []struct {
+		text   string
+		values []string
+		want   bool
+	}{
+		{"arithmetic__div", []string{"arithmetic__*"}, true},
+		{"arithmetic__div", []string{"*"}, true},
+		{"arithmetic__div", []string{"arith"}, false},
+		{"arithmetic__div", []string{"comparison__*", "arithmetic__div"}, true},
+		{"a*b", []string{"a*b"}, true},
+		{"", []string{"a"}, false},
+		{"a", nil, false},
+	}
+	for _, test := range tests {
+		if got := matchesAny(test.text, test.values); got != test.want {
+			t.Errorf("matchesAny(%q, %q) is %v, want %v", test.text, test.values, got, test.want)
+		}
+	}
+}
+
+func FuzzReadProblems(f *testing.F) {
+	for _, folder := range []string{"bad", "good"} {
+		paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.jsonl"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data, "####", "id")
+			f.Add(data, "", "")
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, marker, id string) {
+		source := withFields(func(fields *recipe.Fields) { fields.AnswerMarker, fields.ID = marker, id })
+		tasks, lines, err := readProblems(bytes.NewReader(data), "f.jsonl", "data.train", source)
+		if err != nil {
+			if exit.Code(err) != exit.Data || !strings.HasPrefix(err.Error(), "f.jsonl:") {
+				t.Fatalf("error with code %d: %v", exit.Code(err), err)
+			}
+			return
+		}
+		if len(tasks) == 0 || len(tasks) > lines {
+			t.Fatalf("%d problems of %d lines", len(tasks), lines)
+		}
+		seen := map[string]bool{}
+		for _, task := range tasks {
+			if seen[task.ID] || task.Question == "" || task.Answer == "" {
+				t.Fatalf("bad problem %+v", task)
+			}
+			seen[task.ID] = true
+		}
+	})
+}
