@@ -108,12 +108,19 @@ func isIO(err error) bool {
 	return false
 }
 
-// Hints returns every hint on the chain of err, outermost first.
+// Hints returns every hint on the chain of err, outermost first, those of
+// joined errors in their order.
 func Hints(err error) []string {
 	var hints []string
 	for err != nil {
 		if coded, ok := err.(*Error); ok && coded.Hint != "" {
 			hints = append(hints, coded.Hint)
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, one := range joined.Unwrap() {
+				hints = append(hints, Hints(one)...)
+			}
+			return hints
 		}
 		err = errors.Unwrap(err)
 	}

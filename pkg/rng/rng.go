@@ -69,8 +69,12 @@ const (
 // Block returns the four 32-bit words at a position: Philox4x32-10 with the
 // stream's key and the counter (position low, position high, sample, 0).
 func (s Stream) Block(position uint64) [4]uint32 {
-	c := [4]uint32{uint32(position), uint32(position >> 32), s.Sample, 0}
-	k0, k1 := s.Key[0], s.Key[1]
+	return philox([4]uint32{uint32(position), uint32(position >> 32), s.Sample, 0}, s.Key)
+}
+
+// philox is Philox4x32-10 of a counter under a key.
+func philox(c [4]uint32, key [2]uint32) [4]uint32 {
+	k0, k1 := key[0], key[1]
 	for round := 0; round < 10; round++ {
 		hi0, lo0 := bits.Mul32(philoxMul0, c[0])
 		hi1, lo1 := bits.Mul32(philoxMul1, c[2])
