@@ -152,9 +152,11 @@ func crashRound(t *testing.T, dir string, kills int) {
 			t.Errorf("shard %d does not hold what its writer wrote", shard)
 		}
 	}
-	if _, err := Sweep(dir, SweepOptions{MinAge: time.Hour}); err != nil {
+	swept, err := Sweep(dir, SweepOptions{MinAge: time.Hour})
+	if err != nil {
 		t.Error(err)
 	}
+	t.Logf("%d kills left %d temporary names", kills, len(swept))
 	if got := names(t, dir); len(got) != 2*crashShards {
 		t.Errorf("after a sweep the folder holds %d names, want %d: %q", len(got), 2*crashShards, got)
 	}
