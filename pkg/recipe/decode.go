@@ -99,7 +99,7 @@ func (d *document) fillStruct(v reflect.Value, node ast.Node, path string) {
 		}
 		index, ok := fieldIndex(v.Type(), key.Value)
 		if !ok {
-			d.add(key, "%s", unknownField(v.Type(), key.Value, path))
+			d.add(key, "%s", unknownField(d.root, v.Type(), key.Value, path))
 			continue
 		}
 		d.fill(v.Field(index), entry.Value, joinPath(path, key.Value))
@@ -188,7 +188,7 @@ func setScalar(v reflect.Value, text string) (message string) {
 		}
 		v.SetInt(n)
 	case reflect.Uint64:
-		if !wholeNumber.MatchString(text) {
+		if !wholeNumber.MatchString(text) || text[0] == '-' {
 			return want()
 		}
 		n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)

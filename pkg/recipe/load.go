@@ -220,6 +220,7 @@ func newLayer(name string, text []byte) (*layer, error) {
 	if err != nil {
 		return nil, err
 	}
+	doc.root = reflect.TypeFor[Recipe]()
 	l := &layer{doc: doc, root: root}
 	if value, ok := l.lookup("base"); ok {
 		text, _, isScalar := scalarText(value)
@@ -253,8 +254,8 @@ func (l *layer) apply(r *Recipe, folder string) error {
 		return nil
 	}
 	// What the layer sets is told from what it leaves by marking the paths
-	// with a text that no file can hold.
-	const unset = "\x00"
+	// with a text that no file can hold, escaped or not.
+	const unset = "\xff" // not UTF-8
 	policy, train, test := r.Policy.Path, r.Data.Train.Files, r.Data.Test.Files
 	r.Policy.Path, r.Data.Train.Files, r.Data.Test.Files = unset, []string{unset}, []string{unset}
 	l.doc.fill(reflect.ValueOf(r).Elem(), l.root, "")

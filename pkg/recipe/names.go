@@ -37,8 +37,8 @@ func pathOr(path, otherwise string) string {
 
 // unknownField is the message for a key that a struct does not have. It
 // offers the struct's own field with the nearest name, else the place of a
-// field of that very name elsewhere in the recipe.
-func unknownField(t reflect.Type, name, path string) string {
+// field of that very name elsewhere below root, else all there are.
+func unknownField(root, t reflect.Type, name, path string) string {
 	var own []string
 	for i := range t.NumField() {
 		own = append(own, yamlName(t.Field(i)))
@@ -50,12 +50,12 @@ func unknownField(t reflect.Type, name, path string) string {
 	if near, ok := nearest(name, own); ok {
 		return message + fmt.Sprintf("; did you mean %q?", near)
 	}
-	for _, known := range fieldPaths(reflect.TypeFor[Recipe](), "") {
+	for _, known := range fieldPaths(root, "") {
 		if strings.HasSuffix(known, "."+name) {
 			return message + fmt.Sprintf("; did you mean %q?", known)
 		}
 	}
-	return message
+	return message + "; it has " + strings.Join(own, ", ")
 }
 
 // fieldPaths lists the dotted paths of all fields under a struct type, parents

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/lathe-rl/lathe/pkg/exit"
 )
 
@@ -40,6 +42,7 @@ func applySetting(root reflect.Value, setting string) error {
 		return nil
 	}
 	d, node, err := parseYAML(name, []byte(text))
+	d.root = root.Type()
 	d.lines = nil // a place inside one word helps nobody
 	if len(d.problems) > 0 {
 		return d.err()
@@ -47,7 +50,7 @@ func applySetting(root reflect.Value, setting string) error {
 	if err != nil {
 		return err
 	}
-	if node == nil {
+	if node == nil || node.Type() == ast.NullType && v.Kind() != reflect.Pointer {
 		return exit.Usagef("%s: want %s, got nothing", name, typeName(v.Type()))
 	}
 	d.fill(v, node, path)
@@ -57,6 +60,7 @@ func applySetting(root reflect.Value, setting string) error {
 // locate finds the field at a path, making the absent parts on its way. The
 // message says why there is none, or is empty.
 func locate(v reflect.Value, path []string) (field reflect.Value, message string) {
+	root := v.Type()
 	for i, name := range path {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
@@ -69,7 +73,7 @@ func locate(v reflect.Value, path []string) (field reflect.Value, message string
 		case reflect.Struct:
 			index, ok := fieldIndex(v.Type(), name)
 			if !ok {
-				return v, unknownField(v.Type(), name, parent)
+				return v, unknownField(root, v.Type(), name, parent)
 			}
 			v = v.Field(index)
 		case reflect.Slice:

@@ -3,6 +3,7 @@ package recipe
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -28,7 +29,8 @@ const (
 // the command line is a document without lines.
 type document struct {
 	name     string
-	lines    []string // empty for a setting
+	lines    []string     // empty for a setting
+	root     reflect.Type // of what the document fills, for hints
 	problems []problem
 }
 
