@@ -55,7 +55,8 @@ func (e *InputError) Error() string {
 // times the weight of the sequence, where policy is the term of loss.kind (see
 // [recipe.Loss]), w = min(exp(old - sampler), truncated_is) without gradient,
 // and K the penalty of [recipe.KL]. Where new and old log-probability are equal
-// the ratio is exactly 1.
+// the ratio is exactly 1. The slope of a gspo token is that of its own term,
+// with the rest of the sequence's ratio held (verl's detached form).
 //
 // A number that is not finite, given or made, is an *InputError; a
 // coefficient never is NaN or infinite.

@@ -1,0 +1,97 @@
+package objective
+
+import (
+	"math"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Worked by hand: 2 steps of warmup, 10 in all, so 8 steps of decay, from 1
+// to .2.
+func TestLearningRate(t *testing.T) {
+	for _, test := range []struct {
+		decay string
+		step  int
+		want  float64
+	}{
+		{"constant", 1, .5},
+		{"constant", 2, 1},
+		{"constant", 3, 1},
+		{"constant", 10, 1},
+		{"linear", 1, .5},
+		{"linear", 2, 1},
+		{"linear", 6, .6}, // half way: 1 - .8/2
+		{"linear", 10, .2},
+		{"linear", 12, .2}, // after the end
+		{"cosine", 2, 1},
+		{"cosine", 4, .882842712475}, // a quarter: .2 + .8·(1+√½)/2
+		{"cosine", 6, .6},
+		{"cosine", 10, .2},
+	} {
+		spec := recipe.Optimizer{LearningRate: 1, WarmupSteps: 2, Decay: test.decay, MinRatio: .2}
+		got, err := LearningRate(spec, test.step, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, test.decay, got, test.want)
+	}
+
+	got, err := LearningRate(recipe.Optimizer{LearningRate: 3e-4, Decay: "constant"}, 1, 1)
+	if err != nil || got != 3e-4 {
+		t.Errorf("without warmup the first rate is %v (%v), want 3e-4", got, err)
+	}
+	if _, err := LearningRate(recipe.Optimizer{Decay: "step"}, 1, 10); exit.Code(err) != exit.Usage {
+		t.Errorf("unknown decay: error %v, want a usage error", err)
+	}
+	if _, err := LearningRate(recipe.Optimizer{Decay: "constant"}, 0, 10); exit.Code(err) != exit.Bug {
+		t.Errorf("step 0: error %v, want a bug", err)
+	}
+}
+
+// M = 3: versions 3 and 6 refresh; iteration 4 is the first that has v3.
+func TestReferenceVersion(t *testing.T) {
+	want := []int{0, 0, 0, 3, 3, 3, 6}
+	for i, version := range want {
+		if got := ReferenceVersion(3, i+1); got != version {
+			t.Errorf("iteration %d: reference version %d, want %d", i+1, got, version)
+		}
+		if got := RefreshDue(3, i); got != (i == 3 || i == 6) {
+			t.Errorf("version %d: refresh due %v", i, got)
+		}
+	}
+	if ReferenceVersion(0, 500) != 0 || RefreshDue(0, 500) || RefreshDue(100, 0) {
+		t.Error("an interval of 0 refreshed, or version 0 did")
+	}
+}
+
+// Section 2.2 of paper 000: ref ← α·policy + (1-α)·ref.
+func TestRefreshReference(t *testing.T) {
+	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32)}
+	for _, test := range []struct {
+		alpha float64
+		want  []float32
+	}{
+		{0, []float32{3, 2, .7, 1}},
+		{.5, []float32{2, 0, .4, .5}},
+		{.25, []float32{2.5, 1, .55, .75}},
+		{1, policy}, // bit for bit
+	} {
+		ref := []float32{3, 2, .7, 1}
+		if err := RefreshReference(ref, policy, test.alpha); err != nil {
+			t.Fatal(err)
+		}
+		for i := range ref {
+			if ref[i] != test.want[i] {
+				t.Errorf("α %v: weight %d is %v, want %v", test.alpha, i, ref[i], test.want[i])
+			}
+		}
+	}
+	if err := RefreshReference([]float32{1}, policy, 1); exit.Code(err) != exit.Bug {
+		t.Errorf("shapes: error %v, want a bug", err)
+	}
+	if err := RefreshReference([]float32{1}, []float32{1}, math.NaN()); exit.Code(err) != exit.Usage {
+		t.Errorf("α NaN: error %v, want a usage error", err)
+	}
+}

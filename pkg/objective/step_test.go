@@ -1,0 +1,142 @@
+package objective
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// The complete step of rl-frameworks, section 3.7 (verl vanilla).
+func completeStep(t *testing.T) []TokenInputs {
+	t.Helper()
+	advantages, err := Advantages(verlAdvantage, []float64{1, 0}, allValid(2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := advantages[0], advantages[1]
+	return []TokenInputs{
+		{
+			New: []float64{-.9, -1.1}, Old: []float64{-1, -1}, Reference: []float64{-1.2, -1}, Sampler: []float64{-1.05, -1},
+			Advantage: []float64{a, a}, Mask: []bool{true, true},
+		},
+		{
+			New: []float64{-.5, -2.0, -.3}, Old: []float64{-.7, -1.5, -.3}, Reference: []float64{-.6, -1.9, -.1}, Sampler: []float64{-.7, -2.4, -.25},
+			Advantage: []float64{b, b, b}, Mask: []bool{true, true, true},
+		},
+	}
+}
+
+// runStep computes the loss of the step, and its gradient by each token.
+func runStep(t *testing.T, spec recipe.Loss, sequences []TokenInputs) (Stats, []float64) {
+	t.Helper()
+	weights, err := Weights(spec.Aggregation, []int{2, 3}, NormTokens(spec, []int{2, 3}, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stats Stats
+	var slopes []float64
+	for i, s := range sequences {
+		s.Weight = weights[i]
+		gradient := mustCoefficients(t, spec, s)
+		stats.Add(gradient.Stats)
+		slopes = append(slopes, gradient.LogProb...)
+	}
+	return stats, slopes
+}
+
+func metric(t *testing.T, stats Stats, name string) float64 {
+	t.Helper()
+	for _, m := range stats.Metrics() {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	t.Fatalf("no metric %q", name)
+	return 0
+}
+
+func TestCompleteStep(t *testing.T) {
+	vanilla := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	for aggregation, want := range map[string]float64{
+		"token_mean":              .143032568578,
+		"seq_mean_token_mean":     .000753097590,
+		"seq_mean_token_sum":      .357581421446,
+		"seq_mean_token_sum_norm": .044697677681, // divided by 8
+	} {
+		spec := vanilla
+		spec.Aggregation = aggregation
+		stats, _ := runStep(t, spec, completeStep(t))
+		near(t, aggregation, stats.Loss(), want)
+	}
+
+	spec := vanilla
+	spec.Aggregation = "token_mean"
+	stats, slopes := runStep(t, spec, completeStep(t))
+	nearAll(t, "d loss / d new", slopes, []float64{-.156294549074, -.127963153866, .172732190291, 0, .141421156238})
+	near(t, "clip_share", metric(t, stats, "clip_share"), .2)
+	near(t, "clip_low_share", metric(t, stats, "clip_low_share"), .2)
+	near(t, "clip_high_share", metric(t, stats, "clip_high_share"), 0)
+	near(t, "clip_dual_share", metric(t, stats, "clip_dual_share"), 0)
+	near(t, "old_kl_k1", metric(t, stats, "old_kl_k1"), .06)
+	near(t, "sampler_kl_k1", metric(t, stats, "sampler_kl_k1"), -.18)
+	near(t, "sampler_kl_k3", metric(t, stats, "sampler_kl_k3"), .112420726407)
+	near(t, "sampler_difference_max", metric(t, stats, "sampler_difference_max"), .9)
+	near(t, "ratio_deviation_max", metric(t, stats, "ratio_deviation_max"), .393469340287)                       // 1 - exp(-.5)
+	near(t, "ratio", metric(t, stats, "ratio"), (1.105170918076+.904837418036+1.221402758160+.606530659713+1)/5) // exp of .1, -.1, .2, -.5, 0
+	near(t, "reference_kl without a penalty", metric(t, stats, "reference_kl"), 0)
+}
+
+// The loss of each token, taken one by one with weight 1.
+func TestCompleteStepTokens(t *testing.T) {
+	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	want := [][]float64{{-.781472745372, -.639815769328}, {.863660951454, .565684624950, .707105781188}}
+	for i, s := range completeStep(t) {
+		s.Weight = 1
+		for token := range s.Mask {
+			for other := range s.Mask {
+				s.Mask[other] = other == token
+			}
+			near(t, "loss of one token", mustCoefficients(t, spec, s).Stats.Loss(), want[i][token])
+		}
+	}
+}
+
+func TestCompleteStepWithPenalty(t *testing.T) {
+	spec := recipe.Loss{
+		Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
+		KL: recipe.KL{Coef: .001, Estimator: "k3", Gradient: "estimator", InputClamp: 20, OutputClamp: 10},
+	}
+	stats, _ := runStep(t, spec, completeStep(t))
+	near(t, "reference_kl", metric(t, stats, "reference_kl"), .015480046606)
+	near(t, "reference_loss", metric(t, stats, "reference_loss"), .000015480046606)
+	near(t, "loss", stats.Loss(), .143048048625)
+}
+
+func TestCompleteStepWithTruncatedImportance(t *testing.T) {
+	for aggregation, want := range map[string]float64{"token_mean": .241258909502, "seq_mean_token_mean": .079269467990} {
+		spec := recipe.Loss{Kind: "clip", Aggregation: aggregation, ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2}
+		stats, _ := runStep(t, spec, completeStep(t))
+		near(t, aggregation, stats.Loss(), want)
+		near(t, "correction", metric(t, stats, "correction"), (1.051271096376+1+1+2+.951229424501)/5)
+	}
+}
+
+// Section 3.6: logits 2, 1, 0 have entropy .832395581840. Two tokens of it
+// under a token mean, beside a policy term of 0.
+func TestEntropyTerm(t *testing.T) {
+	const entropy = .832395581840
+	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01}
+	in := TokenInputs{
+		New: []float64{-1, -1, 0}, Old: []float64{-1, -1, 0}, Entropy: []float64{entropy, entropy, 99},
+		Advantage: []float64{0, 0, 0}, Mask: []bool{true, true, false}, Weight: .5,
+	}
+	gradient := mustCoefficients(t, spec, in)
+	near(t, "loss", gradient.Stats.Loss(), -.01*entropy)
+	nearAll(t, "d loss / d H", gradient.Entropy, []float64{-.005, -.005, 0})
+	near(t, "entropy", metric(t, gradient.Stats, "entropy"), entropy)
+
+	spec.EntropyCoef = 0
+	if gradient = mustCoefficients(t, spec, in); gradient.Entropy != nil {
+		t.Errorf("without a coefficient d loss / d H = %v, want nil", gradient.Entropy)
+	}
+}
