@@ -17,7 +17,11 @@ func New(spec recipe.Curriculum, seed uint64) (curriculum.Curriculum, error) {
 	case "uniform":
 		return uniform.New(seed), nil
 	case "exit":
-		return exit.New(spec.Exit, seed)
+		chosen, err := exit.New(spec.Exit, seed)
+		if err != nil {
+			return nil, err // not chosen: a nil *Exit is not a nil Curriculum
+		}
+		return chosen, nil
 	}
 	return nil, fault.Usagef("curriculum.name: unknown curriculum %q, want uniform or exit", spec.Name)
 }

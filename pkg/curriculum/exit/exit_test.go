@@ -1,0 +1,214 @@
+package exit
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// settings is a small ExIt: three entries, everything expanded.
+func settings() recipe.Exit {
+	return recipe.Exit{
+		BufferSize: 3, MinBufferSize: 1, SelectProbability: .5, InverseTemperature: 8,
+		DivergeProbability: .2, Improve: true, Expand: ExpandAll,
+	}
+}
+
+func mustNew(t testing.TB, spec recipe.Exit) *Exit {
+	t.Helper()
+	e, err := New(spec, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func user(text string) shard.Message      { return shard.Message{Role: "user", Content: text} }
+func assistant(text string) shard.Message { return shard.Message{Role: "assistant", Content: text} }
+
+// baseGroup is a group of single-turn responses to a base task, with the
+// given qualities; samples count from 0.
+func baseGroup(id string, qualities ...float64) curriculum.Group {
+	prompt := user("prompt of " + id)
+	g := curriculum.Group{Instance: shard.Instance{
+		InstanceID: id, TaskID: "task of " + id, Env: "math", Kind: "initial", GroupID: id,
+		Messages: []shard.Message{prompt}, Origin: "base", Seed: 5, Iteration: 1,
+	}}
+	for i, quality := range qualities {
+		g.Responses = append(g.Responses, curriculum.Response{
+			Sample: i, Valid: true, Quality: quality, Turns: 1,
+			Conversation: []shard.Message{prompt, assistant(id + " response " + string(rune('a'+i)))},
+		})
+	}
+	return g
+}
+
+// entry is a buffer entry with a score.
+func entry(id string, score float64) shard.Instance {
+	return shard.Instance{
+		InstanceID: id, TaskID: "task of " + id, Env: "math", Kind: "improve", Origin: "buffer", Depth: 1, Turn: 1,
+		Messages: []shard.Message{user("q " + id), assistant("a " + id)}, BaseScore: .25, Potential: score,
+	}
+}
+
+func buffer(entries ...shard.Instance) curriculum.State {
+	return curriculum.State{Iteration: 1, Instances: entries}
+}
+
+func mustUpdate(t testing.TB, e *Exit, state curriculum.State, iteration int, groups ...curriculum.Group) curriculum.State {
+	t.Helper()
+	next, err := e.Update(state, iteration, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// scores lists the scores of a state's entries, oldest first.
+func scores(state curriculum.State) []float64 {
+	list := []float64{}
+	for _, entry := range state.Instances {
+		list = append(list, entry.Potential)
+	}
+	return list
+}
+
+// Section 4.1, S = var(r). By hand: one success of four has mean 1/4 and
+// variance 1/4·3/4; qualities .2, .5, .9, .4 have mean .5 and squares .09, 0,
+// .16, .01.
+func TestLearnability(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		qualities []float64
+		invalid   int // so many of the first responses are not valid
+		want      float64
+		ok        bool
+	}{
+		{"always solved: nothing to learn", []float64{1, 1, 1, 1}, 0, 0, true},
+		{"never solved", []float64{0, 0, 0, 0}, 0, 0, true},
+		{"half the time: the largest", []float64{1, 0, 0, 1}, 0, .25, true},
+		{"one of four", []float64{0, 1, 0, 0}, 0, .1875, true},
+		{"graded", []float64{.2, .5, .9, .4}, 0, .065, true},
+		{"the invalid do not count", []float64{0, 0, .9, .4}, 2, .0625, true},
+		{"seven of .7 are exactly 0", []float64{.7, .7, .7, .7, .7, .7, .7}, 0, 0, true},
+		{"one valid", []float64{0, 1}, 1, 0, false},
+		{"all invalid", []float64{0, 1}, 2, 0, false},
+		{"empty", nil, 0, 0, false},
+	} {
+		g := baseGroup("m", test.qualities...)
+		for i := range test.invalid {
+			g.Responses[i].Valid = false
+		}
+		got, ok := Learnability(g.Responses)
+		if math.Abs(got-test.want) > 1e-15 || ok != test.ok || (test.want == 0 && got != 0) {
+			t.Errorf("%s: %v, %v, want %v, %v", test.name, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// Section 4.1: exp(S_i κ) / sum exp(S_j κ). With κ = 4 ln 3 scores 0 and 1/4
+// have odds 1 to 3.
+func TestProbabilities(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		scores []float64
+		kappa  float64
+		want   []float64
+	}{
+		{"by hand", []float64{0, .25}, 4 * math.Log(3), []float64{.25, .75}},
+		{"κ 0 is uniform", []float64{0, .1, .25, .2}, 0, []float64{.25, .25, .25, .25}},
+		{"κ huge takes the best", []float64{.1, .25, .2}, 1e308, []float64{0, 1, 0}},
+		{"κ huge, ties share", []float64{.25, .1, .25}, 1e308, []float64{.5, 0, .5}},
+		{"all 0", []float64{0, 0}, 1e6, []float64{.5, .5}},
+		{"one", []float64{.1}, 50, []float64{1}},
+		{"none", nil, 50, nil},
+	} {
+		got := Probabilities(test.scores, test.kappa)
+		if len(got) != len(test.want) {
+			t.Fatalf("%s: %v, want %v", test.name, got, test.want)
+		}
+		for i := range got {
+			if math.Abs(got[i]-test.want[i]) > 1e-15 {
+				t.Errorf("%s: %v, want %v", test.name, got, test.want)
+			}
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	for _, test := range []struct {
+		u    float64
+		want int
+	}{{0, 1}, {.24, 1}, {.25, 3}, {.99, 3}, {math.Nextafter(1, 0), 3}} {
+		if got := pick([]float64{0, .25, 0, .74999999, 0}, test.u); got != test.want {
+			t.Errorf("u %v picks %d, want %d", test.u, got, test.want)
+		}
+	}
+}
+
+func TestSettingsOutOfRange(t *testing.T) {
+	for _, test := range []struct {
+		change func(*recipe.Exit)
+		want   string
+	}{
+		{func(s *recipe.Exit) { s.BufferSize = 0 }, "buffer_size: got 0, want 1 or more"},
+		{func(s *recipe.Exit) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 0 to buffer_size 3"},
+		{func(s *recipe.Exit) { s.SelectProbability = 1.1 }, "select_probability: got 1.1"},
+		{func(s *recipe.Exit) { s.DivergeProbability = math.NaN() }, "diverge_probability: got NaN"},
+		{func(s *recipe.Exit) { s.InverseTemperature = -1 }, "inverse_temperature: got -1"},
+		{func(s *recipe.Exit) { s.InverseTemperature = math.Inf(1) }, "inverse_temperature: got +Inf"},
+		{func(s *recipe.Exit) { s.Expand = "some" }, `expand: unknown value "some"`},
+	} {
+		spec := settings()
+		test.change(&spec)
+		_, err := New(spec, 1)
+		if err == nil || !strings.Contains(err.Error(), test.want) || fault.Code(err) != fault.Usage {
+			t.Errorf("error %v, want the usage error %q", err, test.want)
+		}
+	}
+}
+
+func TestUpdateErrors(t *testing.T) {
+	bad := baseGroup("m1", 0, 1)
+	bad.Responses[1].Quality = 1.5
+	nan := baseGroup("m1", 0, math.NaN())
+	for _, test := range []struct {
+		iteration int
+		groups    []curriculum.Group
+		code      int
+		want      string
+	}{
+		{1, nil, fault.Bug, "iteration 1 is already folded into the state of iteration 1"},
+		{2, []curriculum.Group{bad}, fault.Data, `instance "m1", sample 1: quality 1.5, want 0 to 1`},
+		{2, []curriculum.Group{nan}, fault.Data, "quality NaN"},
+		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, fault.Bug, `instance "m1" has two groups`},
+	} {
+		_, err := mustNew(t, settings()).Update(buffer(), test.iteration, test.groups)
+		if err == nil || !strings.Contains(err.Error(), test.want) || fault.Code(err) != test.code {
+			t.Errorf("error %v, want %q (code %d)", err, test.want, test.code)
+		}
+	}
+	// What is not the policy's own is not judged.
+	nan.Responses[1].Valid = false
+	if _, err := mustNew(t, settings()).Update(buffer(), 2, []curriculum.Group{nan}); err != nil {
+		t.Errorf("an invalid response of quality NaN: %v", err)
+	}
+}
+
+// The state that was passed in stays as it was.
+func TestUpdateKeepsTheOldState(t *testing.T) {
+	before := buffer(entry("x", .1), entry("y", .2), entry("z", 0))
+	kept := buffer(entry("x", .1), entry("y", .2), entry("z", 0))
+	g := baseGroup("m2", 1, 0)
+	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
+	mustUpdate(t, mustNew(t, settings()), before, 2, g, baseGroup("m3", 1, 0))
+	if diff := cmp.Diff(kept, before); diff != "" {
+		t.Errorf("the old state changed (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,142 @@
+package exit
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+var tasks = []string{"t1", "t2", "t3", "t4", "t5"}
+
+func mustNext(t testing.TB, e *Exit, state curriculum.State, iteration, n int) []curriculum.Selection {
+	t.Helper()
+	selections, err := e.Next(state, iteration, n, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selections
+}
+
+// Section 4: from the buffer with probability p if it is above the minimum
+// size, else a base task; with an empty buffer always a base task, whatever
+// p and the minimum.
+func TestBaseTasks(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		p        float64
+		smallest int
+		state    curriculum.State
+	}{
+		{"empty buffer", 1, 0, buffer()},
+		{"below the minimum size", 1, 2, buffer(entry("x", .1))},
+		{"p of 0", 0, 1, buffer(entry("x", .1), entry("y", .1))},
+	} {
+		spec := settings()
+		spec.SelectProbability, spec.MinBufferSize = test.p, test.smallest
+		got := mustNext(t, mustNew(t, spec), test.state, 3, 20)
+		want, err := uniform.New(11).Next(curriculum.State{}, 3, 20, tasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: selections differ from the uniform curriculum's (-uniform +exit):\n%s", test.name, diff)
+		}
+	}
+}
+
+// An entry is sampled with what the environment needs to iterate on it.
+func TestSelectionFromTheBuffer(t *testing.T) {
+	spec := settings()
+	spec.SelectProbability, spec.DivergeProbability = 1, 0
+	e := entry("x", .1)
+	e.Depth, e.Turn = 3, 2
+	want := curriculum.Selection{
+		TaskID: "task of x", Kind: shard.KindImprove, Origin: shard.OriginBuffer, ParentID: "x", Depth: 3, Turn: 2,
+		History: []shard.Message{user("q x"), assistant("a x")}, BaseScore: .25, Potential: .1,
+	}
+	got := mustNext(t, mustNew(t, spec), buffer(e), 2, 1)
+	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
+		t.Errorf("selection (-want +got):\n%s", diff)
+	}
+	spec.DivergeProbability = 1 // section 4.2
+	want.Kind = shard.KindDiverge
+	got = mustNext(t, mustNew(t, spec), buffer(e), 2, 1)
+	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
+		t.Errorf("selection (-want +got):\n%s", diff)
+	}
+}
+
+// The frequencies of 20000 prompts agree with section 4's and 4.1's
+// probabilities to five standard deviations of a binomial count.
+func TestSelectionFrequencies(t *testing.T) {
+	spec := settings()
+	spec.SelectProbability, spec.DivergeProbability = .7, .3
+	spec.InverseTemperature = 4 * math.Log(3) // odds 1 : 3 : 9 for 0, .25, .5
+	state := buffer(entry("x", 0), entry("y", .25), entry("z", .5))
+	const prompts = 20000
+	counts := map[string]int{}
+	for _, s := range mustNext(t, mustNew(t, spec), state, 2, prompts) {
+		name := "base"
+		if s.Origin == shard.OriginBuffer {
+			name = fmt.Sprintf("%s %s", s.ParentID, s.Kind)
+		}
+		counts[name]++
+	}
+	for name, p := range map[string]float64{
+		"base":      .3,
+		"x improve": .7 / 13 * .7, "x diverge": .7 / 13 * .3,
+		"y improve": .7 * 3 / 13 * .7, "y diverge": .7 * 3 / 13 * .3,
+		"z improve": .7 * 9 / 13 * .7, "z diverge": .7 * 9 / 13 * .3,
+	} {
+		if got, want := float64(counts[name]), p*prompts; math.Abs(got-want) > 5*math.Sqrt(want*(1-p)) {
+			t.Errorf("%s: %v of %d prompts, want about %v", name, got, prompts, want)
+		}
+		delete(counts, name)
+	}
+	if len(counts) != 0 {
+		t.Errorf("unexpected selections: %v", counts)
+	}
+}
+
+// κ of 0 forgets the scores; a huge one takes the best alone.
+func TestInverseTemperatureExtremes(t *testing.T) {
+	spec := settings()
+	spec.SelectProbability = 1
+	state := buffer(entry("x", .1), entry("y", .25), entry("z", 0))
+	spec.InverseTemperature = 1e308
+	for _, s := range mustNext(t, mustNew(t, spec), state, 2, 50) {
+		if s.ParentID != "y" {
+			t.Fatalf("κ 1e308 selected %q, want y", s.ParentID)
+		}
+	}
+	spec.InverseTemperature = 0
+	counts := map[string]int{}
+	for _, s := range mustNext(t, mustNew(t, spec), state, 2, 3000) {
+		counts[s.ParentID]++
+	}
+	for _, id := range []string{"x", "y", "z"} {
+		if counts[id] < 871 || counts[id] > 1129 { // 1000 ± five times 25.8
+			t.Errorf("κ 0: %v, want about 1000 each", counts)
+		}
+	}
+}
+
+// Prompt i of an iteration is drawn for itself: more prompts do not change
+// the first ones, and another iteration draws anew.
+func TestPromptsAreIndependent(t *testing.T) {
+	e := mustNew(t, settings())
+	state := buffer(entry("x", .1), entry("y", .25))
+	// The first iteration's slots begin at 0 whatever n is.
+	few, many := mustNext(t, e, state, 1, 10), mustNext(t, e, state, 1, 40)
+	if diff := cmp.Diff(few, many[:10]); diff != "" {
+		t.Errorf("more prompts changed the first ones:\n%s", diff)
+	}
+	if cmp.Equal(mustNext(t, e, state, 2, 40), mustNext(t, e, state, 3, 40)) {
+		t.Error("iterations 2 and 3 draw the same")
+	}
+}

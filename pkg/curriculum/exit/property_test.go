@@ -1,0 +1,158 @@
+package exit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"pgregory.net/rapid"
+)
+
+// drawSettings draws any settings that New accepts.
+func drawSettings(t *rapid.T) recipe.Exit {
+	size := rapid.IntRange(1, 6).Draw(t, "N")
+	return recipe.Exit{
+		BufferSize: size, MinBufferSize: rapid.IntRange(0, size).Draw(t, "min"),
+		SelectProbability:  rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "p"),
+		InverseTemperature: rapid.SampledFrom([]float64{0, 8, 1e300}).Draw(t, "κ"),
+		DivergeProbability: rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "p_div"),
+		Improve:            rapid.Bool().Draw(t, "improve"),
+		Expand:             rapid.SampledFrom([]string{ExpandOne, ExpandAll}).Draw(t, "expand"),
+	}
+}
+
+// plan turns selections into groups with drawn outcomes.
+func plan(t *rapid.T, iteration int, selections []curriculum.Selection) []curriculum.Group {
+	groups := make([]curriculum.Group, len(selections))
+	for i, s := range selections {
+		prompt := append(slices.Clone(s.History), user("go on"))
+		groups[i].Instance = shard.Instance{
+			InstanceID: fmt.Sprintf("i%d-%d", iteration, i), TaskID: s.TaskID, Kind: string(s.Kind), ParentID: s.ParentID,
+			Depth: int32(s.Depth), Turn: int32(s.Turn), Messages: prompt, Origin: string(s.Origin),
+		}
+		for sample := range 3 {
+			groups[i].Responses = append(groups[i].Responses, curriculum.Response{
+				Sample:       sample,
+				Valid:        rapid.IntRange(0, 4).Draw(t, "infra is 0") > 0,
+				Quality:      rapid.SampledFrom([]float64{0, .3, .7, 1}).Draw(t, "quality"),
+				Conversation: append(slices.Clone(prompt), assistant("a")),
+			})
+		}
+	}
+	return groups
+}
+
+// Over whole runs of any settings: the buffer never holds more than N
+// entries nor two of one id, every score is in [0, 1/4], a selection names an
+// entry of the buffer or a task, the order in which responses arrived does
+// not matter, and a replay gives the same.
+func TestRunsOfAnySettings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawSettings(t)
+		e, err := New(spec, rapid.Uint64().Draw(t, "seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state curriculum.State
+		for iteration := 1; iteration <= 6; iteration++ {
+			selections, err := e.Next(state, iteration, 4, tasks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkSelections(t, state, selections)
+			groups := plan(t, iteration, selections)
+			next, err := e.Update(state, iteration, groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBuffer(t, spec, next)
+
+			for i := range groups {
+				groups[i].Responses = rapid.Permutation(groups[i].Responses).Draw(t, "arrival")
+			}
+			replayed, err := e.Update(state, iteration, groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(next, replayed); diff != "" {
+				t.Fatalf("iteration %d replayed in another order of arrival:\n%s", iteration, diff)
+			}
+			again, err := e.Next(next, iteration+1, 4, tasks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replayedNext, err := e.Next(replayed, iteration+1, 4, tasks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(again, replayedNext); diff != "" {
+				t.Fatalf("selections replayed:\n%s", diff)
+			}
+			state = next
+		}
+	})
+}
+
+func checkSelections(t *rapid.T, state curriculum.State, selections []curriculum.Selection) {
+	for _, s := range selections {
+		fromBuffer := indexOf(state.Instances, s.ParentID) >= 0
+		if fromBuffer != (s.Origin == shard.OriginBuffer) || (!fromBuffer && !slices.Contains(tasks, s.TaskID)) {
+			t.Fatalf("selection %+v is neither an entry nor a task", s)
+		}
+	}
+}
+
+func checkBuffer(t *rapid.T, spec recipe.Exit, state curriculum.State) {
+	if len(state.Instances) > spec.BufferSize {
+		t.Fatalf("%d entries in a buffer of %d", len(state.Instances), spec.BufferSize)
+	}
+	seen := map[string]bool{}
+	for _, entry := range state.Instances {
+		if !(entry.Potential >= 0 && entry.Potential <= .25) {
+			t.Fatalf("score %v of %q, want 0 to 0.25", entry.Potential, entry.InstanceID)
+		}
+		if seen[entry.InstanceID] {
+			t.Fatalf("entry %q is there twice", entry.InstanceID)
+		}
+		seen[entry.InstanceID] = true
+	}
+}
+
+// While the buffer has room, the order of the groups decides the order of
+// the entries and nothing else.
+func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e, err := New(recipe.Exit{BufferSize: 100, Improve: true, Expand: ExpandAll}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selections, err := e.Next(curriculum.State{}, 1, 5, tasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := plan(t, 1, selections)
+		inOrder, err := e.Update(curriculum.State{}, 1, groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shuffled, err := e.Update(curriculum.State{}, 1, rapid.Permutation(groups).Draw(t, "groups"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byID := func(a, b shard.Instance) int {
+			if a.InstanceID < b.InstanceID {
+				return -1
+			}
+			return 1
+		}
+		slices.SortFunc(inOrder.Instances, byID)
+		slices.SortFunc(shuffled.Instances, byID)
+		if diff := cmp.Diff(inOrder, shuffled); diff != "" {
+			t.Errorf("entries differ:\n%s", diff)
+		}
+	})
+}

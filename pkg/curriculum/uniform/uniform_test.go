@@ -1,0 +1,128 @@
+package uniform
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"pgregory.net/rapid"
+)
+
+func taskIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("task-%03d", i)
+	}
+	return ids
+}
+
+// Whatever the number of prompts, the slots of all iterations cut into runs
+// of the number of tasks hold every task once each.
+func TestEpochsHoldEveryTaskOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := taskIDs(rapid.IntRange(1, 20).Draw(t, "tasks"))
+		n := rapid.IntRange(1, 50).Draw(t, "prompts")
+		u := New(rapid.Uint64().Draw(t, "seed"))
+		var drawn []string
+		for iteration := 1; len(drawn) < 4*len(ids); iteration++ {
+			selections, err := u.Next(curriculum.State{}, iteration, n, ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range selections {
+				drawn = append(drawn, s.TaskID)
+			}
+		}
+		for start := 0; start+len(ids) <= len(drawn); start += len(ids) {
+			epoch := slices.Sorted(slices.Values(drawn[start : start+len(ids)]))
+			if !slices.Equal(epoch, ids) {
+				t.Fatalf("slots %d and on hold %v, want every task once", start, epoch)
+			}
+		}
+	})
+}
+
+func TestSelectionIsAFirstAttempt(t *testing.T) {
+	got, err := New(3).Next(curriculum.State{}, 1, 1, []string{"only"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []curriculum.Selection{{TaskID: "only", Kind: shard.KindInitial, Origin: shard.OriginBase}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("selections (-want +got):\n%s", diff)
+	}
+}
+
+// Epochs and seeds differ: of 100 tasks two permutations agree in one place
+// on average, and in 20 or more hardly ever.
+func TestEpochsAndSeedsDiffer(t *testing.T) {
+	ids := taskIDs(100)
+	draw := func(seed uint64, iteration int) []string {
+		tasks, err := Tasks(seed, iteration, 100, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tasks
+	}
+	first := draw(1, 1)
+	for name, other := range map[string][]string{"second epoch": draw(1, 2), "second seed": draw(2, 1)} {
+		same := 0
+		for i := range first {
+			if first[i] == other[i] {
+				same++
+			}
+		}
+		if same >= 20 {
+			t.Errorf("%s has %d of 100 tasks at the same place", name, same)
+		}
+	}
+	if !slices.Equal(first, draw(1, 1)) {
+		t.Error("the same seed and iteration draw other tasks")
+	}
+}
+
+// What is sampled does not depend on the state, and the state stays empty.
+func TestStateDoesNotMatter(t *testing.T) {
+	u := New(7)
+	state, err := u.Update(curriculum.State{Iteration: 2, Instances: []shard.Instance{{InstanceID: "x"}}}, 3, []curriculum.Group{{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Iteration != 3 || len(state.Instances) != 0 {
+		t.Errorf("state %+v, want iteration 3 and no instances", state)
+	}
+	empty, err := u.Next(curriculum.State{}, 4, 5, taskIDs(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := u.Next(curriculum.State{Instances: make([]shard.Instance, 9)}, 4, 5, taskIDs(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(empty, full); diff != "" {
+		t.Errorf("the state changed the selections:\n%s", diff)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, test := range []struct {
+		iteration, n int
+		ids          []string
+		code         int
+	}{
+		{1, 1, nil, exit.Data},
+		{0, 1, taskIDs(1), exit.Bug},
+		{1, -1, taskIDs(1), exit.Bug},
+	} {
+		if _, err := New(1).Next(curriculum.State{}, test.iteration, test.n, test.ids); exit.Code(err) != test.code {
+			t.Errorf("iteration %d, %d prompts, %d tasks: error %v, want code %d", test.iteration, test.n, len(test.ids), err, test.code)
+		}
+	}
+	if got, err := New(1).Next(curriculum.State{}, 1, 0, taskIDs(1)); err != nil || len(got) != 0 {
+		t.Errorf("no prompts: %v, %v", got, err)
+	}
+}
