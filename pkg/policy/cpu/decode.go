@@ -1,0 +1,316 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+const (
+	maxSlots      = 256     // responses that one decoder works on at a time
+	prefillTokens = 2048    // prompt tokens of one prefill
+	cacheBytes    = 1 << 30 // of all decoders together, as far as one slot each fits
+)
+
+// slot is a response under way.
+type slot struct {
+	request int
+	pages   []*page
+	length  int   // tokens whose keys and values are in the cache
+	token   int32 // the last token sampled, which is not in the cache yet
+}
+
+// decoder generates on one thread.
+type decoder struct {
+	e           *Engine
+	threads     int
+	longest     int // tokens of the longest sequence that may come about
+	requests    []policy.Request
+	completions []policy.Completion
+
+	pool    pool
+	prefill *pass
+	open    []*prompt // computed, with requests not yet started
+	slots   []slot
+
+	// One row for each slot.
+	stream, normed, qkv, mixed, gateUp, mlp, logits []float32
+	scores, sums                                    []float32
+	dist                                            distribution
+}
+
+func newDecoder(e *Engine) *decoder {
+	c := e.config
+	return &decoder{
+		e:    e,
+		pool: pool{layers: c.NumHiddenLayers, heads: c.NumKeyValueHeads, headDim: c.HeadDim},
+	}
+}
+
+// begin readies the decoder for a call.
+func (d *decoder) begin(requests []policy.Request, completions []policy.Completion, longest, threads int) {
+	d.requests, d.completions, d.longest, d.threads = requests, completions, longest, threads
+	d.open, d.slots = nil, d.slots[:0]
+	if d.prefill == nil || d.prefill.threads != threads {
+		d.prefill = newPass(d.e, threads, false)
+	}
+}
+
+// decode works until the queue is empty and all slots are done.
+func (d *decoder) decode(ctx context.Context, work *queue) error {
+	defer d.dropAll()
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("generating: %w", err)
+		}
+		if err := d.admit(work); err != nil {
+			return err
+		}
+		if len(d.slots) == 0 {
+			return nil
+		}
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+}
+
+// dropAll gives all pages back.
+func (d *decoder) dropAll() {
+	for _, s := range d.slots {
+		d.pool.release(s.pages)
+	}
+	for _, p := range d.open {
+		d.pool.release(p.pages)
+	}
+	d.slots, d.open = d.slots[:0], nil
+}
+
+// capacity is the number of slots that may be used, given the longest sequence
+// that the cache must hold.
+func (d *decoder) capacity() int {
+	perSlot := d.pool.bytes() * (d.longest/pageTokens + 1)
+	return max(1, min(maxSlots, cacheBytes/perSlot/max(1, len(d.e.decoders))))
+}
+
+// admit starts requests in free slots. New prompts are computed only once a
+// quarter of the slots is free, so that several are computed together.
+func (d *decoder) admit(work *queue) error {
+	capacity := d.capacity()
+	for {
+		for len(d.open) > 0 && len(d.slots) < capacity {
+			if err := d.start(d.open[0]); err != nil {
+				return err
+			}
+			if len(d.open[0].requests) == 0 {
+				d.pool.release(d.open[0].pages)
+				d.open = d.open[1:]
+			}
+		}
+		free := capacity - len(d.slots)
+		if len(d.open) > 0 || len(d.slots) > 0 && free < (capacity+3)/4 {
+			return nil
+		}
+		taken := work.take(free, prefillTokens)
+		if len(taken) == 0 {
+			return nil
+		}
+		d.compute(taken)
+		d.open = taken
+	}
+}
+
+// compute runs the prompts through the model and keeps their keys, values and
+// last logits.
+func (d *decoder) compute(prompts []*prompt) {
+	e, c := d.e, d.e.config
+	var tokens []int32
+	offsets := []int32{0}
+	for _, p := range prompts {
+		tokens = append(tokens, p.ids...)
+		offsets = append(offsets, int32(len(tokens)))
+		for range (len(p.ids) + pageTokens - 1) / pageTokens {
+			p.pages = append(p.pages, d.pool.get())
+		}
+	}
+	wide := c.QueryWidth() + 2*c.KeyValueWidth()
+	d.prefill.run(tokens, offsets, func(layer int, qkv []float32) {
+		parallel(d.threads, len(prompts), 1, func(_, from, to int) {
+			for i := from; i < to; i++ {
+				for position := range prompts[i].ids {
+					row := qkv[(int(offsets[i])+position)*wide:][:wide]
+					d.pool.put(prompts[i].pages, layer, position, row[c.QueryWidth():], row[c.QueryWidth()+c.KeyValueWidth():])
+				}
+			}
+		})
+	})
+	normed := make([]float32, len(prompts)*c.HiddenSize)
+	logits := make([]float32, len(prompts)*c.VocabSize)
+	for i, p := range prompts {
+		last := d.prefill.final[(int(offsets[i+1])-1)*c.HiddenSize:][:c.HiddenSize]
+		vec.RMSNorm(normed[i*c.HiddenSize:(i+1)*c.HiddenSize], last, e.weights.norm, float32(c.RMSNormEps))
+		p.logits = logits[i*c.VocabSize : (i+1)*c.VocabSize]
+	}
+	gemm.MulPacked(logits, c.VocabSize, normed, c.HiddenSize, len(prompts), &e.forward.head, false, d.threads)
+}
+
+// start samples the first token of a prompt's next request.
+func (d *decoder) start(p *prompt) error {
+	s := slot{request: p.requests[0], length: len(p.ids)}
+	p.requests = p.requests[1:]
+	done, err := d.sample(&s, p.logits)
+	if err != nil || done {
+		return err
+	}
+	s.pages = d.pool.share(p.pages, len(p.ids))
+	d.slots = append(d.slots, s)
+	return nil
+}
+
+// sample draws the token at position s.length from its logits and adds it to
+// the response. It reports whether the response is finished.
+func (d *decoder) sample(s *slot, logits []float32) (done bool, err error) {
+	r, out := &d.requests[s.request], &d.completions[s.request]
+	d.dist.set(logits, r.Sampling, -1)
+	if !d.dist.finite() {
+		return true, exit.Dataf("request %d: the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", s.request, s.length)
+	}
+	if r.Sampling.Temperature == 0 {
+		s.token = argmax(logits)
+	} else {
+		s.token = d.dist.sample(r.Stream.Float64(uint64(s.length)))
+	}
+	out.TokenIDs = append(out.TokenIDs, s.token)
+	out.LogProbs = append(out.LogProbs, d.dist.logProb(logits, s.token))
+	if slices.Contains(r.StopTokens, s.token) {
+		out.FinishReason = policy.FinishStop
+		return true, nil
+	}
+	return len(out.TokenIDs) == r.MaxNewTokens || s.length+1 == d.e.config.MaxPositionEmbeddings, nil
+}
+
+// step feeds every slot's last token and samples the next one.
+func (d *decoder) step() error {
+	e, c := d.e, d.e.config
+	m, hidden := len(d.slots), c.HiddenSize
+	d.stream = grow(d.stream, m*hidden)
+	d.normed = grow(d.normed, m*hidden)
+	for i := range d.slots {
+		s := &d.slots[i]
+		copy(d.stream[i*hidden:(i+1)*hidden], e.weights.embed[int(s.token)*hidden:])
+		if s.length%pageTokens == 0 {
+			s.pages = append(s.pages, d.pool.get())
+		}
+	}
+	for layer := range c.NumHiddenLayers {
+		d.block(layer)
+	}
+	d.normRows(e.weights.norm)
+	return d.sampleAll()
+}
+
+// normRows fills d.normed from d.stream.
+func (d *decoder) normRows(weight []float32) {
+	hidden := len(weight)
+	for i := range d.slots {
+		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.stream[i*hidden:(i+1)*hidden], weight, float32(d.e.config.RMSNormEps))
+	}
+}
+
+// block is pass.block for one token of each slot.
+func (d *decoder) block(layer int) {
+	e, c := d.e, d.e.config
+	w, packed := &e.weights.layers[layer], &e.forward.layers[layer]
+	m, hidden, queries, inner := len(d.slots), c.HiddenSize, c.QueryWidth(), c.IntermediateSize
+	wide := queries + 2*c.KeyValueWidth()
+	d.qkv = grow(d.qkv, m*wide)
+	d.mixed = grow(d.mixed, m*queries)
+	d.gateUp = grow(d.gateUp, m*2*inner)
+	d.mlp = grow(d.mlp, m*inner)
+
+	d.normRows(w.norm1)
+	if len(w.qkvBias) > 0 {
+		for i := range m {
+			copy(d.qkv[i*wide:(i+1)*wide], w.qkvBias)
+		}
+	}
+	gemm.MulPacked(d.qkv, wide, d.normed, hidden, m, &packed.qkv, len(w.qkvBias) > 0, d.threads)
+	for i := range d.slots {
+		s, row := &d.slots[i], d.qkv[i*wide:(i+1)*wide]
+		cos, sin := e.rope.at(s.length)
+		vec.RoPE(row[:queries+c.KeyValueWidth()], cos, sin)
+		d.pool.put(s.pages, layer, s.length, row[queries:], row[queries+c.KeyValueWidth():])
+		d.attend(layer, s, row[:queries], d.mixed[i*queries:(i+1)*queries])
+	}
+	gemm.MulPacked(d.stream, hidden, d.mixed, queries, m, &packed.output, true, d.threads)
+	d.normRows(w.norm2)
+	gemm.MulPacked(d.gateUp, 2*inner, d.normed, hidden, m, &packed.gateUp, false, d.threads)
+	for i := range m {
+		row := d.gateUp[2*i*inner : 2*(i+1)*inner]
+		vec.SwiGLU(d.mlp[i*inner:(i+1)*inner], row[:inner], row[inner:])
+	}
+	gemm.MulPacked(d.stream, hidden, d.mlp, inner, m, &packed.down, true, d.threads)
+}
+
+// attend is attendHead for the one query of a slot, whose keys and values are
+// in the cache up to and including its own.
+func (d *decoder) attend(layer int, s *slot, query, mixed []float32) {
+	c := d.e.config
+	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
+	keys := s.length + 1
+	d.scores = grow(d.scores, shared*keys)
+	d.sums = grow(d.sums, shared)
+	for head := range c.NumKeyValueHeads {
+		q := query[head*shared*width : (head+1)*shared*width]
+		out := mixed[head*shared*width : (head+1)*shared*width]
+		for i, pg := range s.pages {
+			k, _ := d.pool.at(pg, layer, head)
+			n := min(pageTokens, keys-i*pageTokens)
+			gemm.NN(d.scores[i*pageTokens:], keys, q, width, k, pageTokens, shared, n, width, false, 1)
+		}
+		for a := range shared {
+			_, d.sums[a] = softmaxRow(d.scores[a*keys:(a+1)*keys], keys, scoreScale(width))
+		}
+		for i, pg := range s.pages {
+			_, v := d.pool.at(pg, layer, head)
+			n := min(pageTokens, keys-i*pageTokens)
+			gemm.NN(out, width, d.scores[i*pageTokens:], keys, v, width, shared, width, n, i > 0, 1)
+		}
+		for a := range shared {
+			vec.Scale(out[a*width:(a+1)*width], 1/d.sums[a], out[a*width:(a+1)*width])
+		}
+	}
+}
+
+// sampleAll samples a token for each slot and drops the finished ones.
+func (d *decoder) sampleAll() error {
+	c := d.e.config
+	size := chunkRows(c.VocabSize)
+	live := 0
+	for from := 0; from < len(d.slots); from += size {
+		to := min(len(d.slots), from+size)
+		d.logits = grow(d.logits, (to-from)*c.VocabSize)
+		gemm.MulPacked(d.logits, c.VocabSize, d.normed[from*c.HiddenSize:], c.HiddenSize, to-from, &d.e.forward.head, false, d.threads)
+		for i := from; i < to; i++ {
+			s := d.slots[i]
+			s.length++
+			done, err := d.sample(&s, d.logits[(i-from)*c.VocabSize:(i-from+1)*c.VocabSize])
+			if err != nil {
+				return err
+			}
+			if done {
+				d.pool.release(s.pages)
+				continue
+			}
+			d.slots[live] = s
+			live++
+		}
+	}
+	d.slots = d.slots[:live]
+	return nil
+}

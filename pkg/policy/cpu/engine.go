@@ -1,0 +1,101 @@
+// Package cpu is the policy engine on the CPU, in float32.
+//
+// # Same bits everywhere
+//
+// A token's log-probability, and the state it leaves in the key-value cache,
+// depend on its sequence and the weights alone. Products are chains of fused
+// multiply-adds in a fixed order (package gemm), reductions are striped in a
+// fixed way (package vec), and attention sums over keys in ascending order
+// with exact zeros where the causal mask is, so that prefill, decoding and
+// training agree in every bit, whatever else is in the batch, however many
+// threads there are and whichever instruction set runs. A gradient is a chain
+// over the batch's tokens in ascending order; threads share it out by rows or
+// columns of a weight, never by tokens.
+package cpu
+
+import (
+	"runtime"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+)
+
+// Options are the settings of an engine that change no result.
+type Options struct {
+	Threads int  // 0: as many as the process may use
+	Train   bool // whether Backward and Step will be called
+}
+
+// Engine implements [policy.Engine].
+type Engine struct {
+	config  policy.Config
+	threads int
+	train   bool
+
+	weights  parameters
+	grads    parameters // empty unless train
+	moments  parameters // first moments; empty before the first step
+	moments2 parameters // second moments
+	steps    int        // optimizer steps taken
+
+	forward  packedModel // weights as the forward pass multiplies by them
+	backward packedModel // the same for the backward pass
+	rope     ropeTable
+
+	pass *pass // activations of the last Forward
+	head head
+	last lastForward
+
+	decoders []*decoder // of Generate, one for each thread; kept for their memory
+}
+
+var _ policy.Engine = (*Engine)(nil)
+
+// New makes an engine of weights in the order of policy.Layout. The weights
+// are copied.
+func New(config policy.Config, weights []policy.Tensor, options Options) (*Engine, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{config: config, threads: options.Threads, train: options.Train}
+	if e.threads <= 0 {
+		e.threads = runtime.GOMAXPROCS(0)
+	}
+	e.weights = newParameters(config, "")
+	if err := e.weights.set(weights); err != nil {
+		return nil, exit.Bugf("loading weights into the engine: %w", err)
+	}
+	if e.train {
+		e.grads = newParameters(config, "")
+	}
+	e.rope = newRopeTable(config)
+	e.pass = newPass(e, e.threads, e.train)
+	return e, nil
+}
+
+// Config returns the policy's shape.
+func (e *Engine) Config() policy.Config { return e.config }
+
+// Weights lists the weights, which may be written if WeightsChanged is called
+// afterwards.
+func (e *Engine) Weights() []policy.Tensor { return e.weights.tensors }
+
+// Gradients lists the accumulated gradients; none for an engine that does not
+// train.
+func (e *Engine) Gradients() []policy.Tensor { return e.grads.tensors }
+
+// ZeroGradients sets all gradients to zero.
+func (e *Engine) ZeroGradients() { clear(e.grads.data) }
+
+// WeightsChanged makes the next call pack the weights anew. The activations
+// of the last Forward no longer fit them and are dropped.
+func (e *Engine) WeightsChanged() {
+	e.forward.stale, e.backward.stale = true, true
+	e.last = lastForward{}
+}
+
+// Close drops the engine's memory.
+func (e *Engine) Close() error {
+	*e = Engine{}
+	return nil
+}

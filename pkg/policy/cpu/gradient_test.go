@@ -1,0 +1,242 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// tinyConfig is a model of odd sizes: widths that fill no vector.
+func tinyConfig() policy.Config {
+	return policy.Config{
+		Architecture: policy.Qwen2, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
+		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
+		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
+	}
+}
+
+// loudWeights are random weights with all tensors far from their initial
+// values, so that every gradient is well above rounding.
+func loudWeights(t testing.TB, c policy.Config) []policy.Tensor {
+	t.Helper()
+	weights, err := policy.Init(c, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range weights {
+		stream := rng.New(5, rng.PurposeTest, 0, w.Name, 0)
+		for i := range w.Data {
+			w.Data[i] = w.Data[i]*float32(w.Shape[0]&1+1) + 0.25*float32(stream.Normal(uint64(i)))
+		}
+	}
+	return weights
+}
+
+func newEngine(t testing.TB, c policy.Config, weights []policy.Tensor, threads int) *Engine {
+	t.Helper()
+	e, err := New(c, weights, Options{Threads: threads, Train: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// randomBatch has sequences of the given lengths; about two of three tokens
+// are targets.
+func randomBatch(c policy.Config, seed uint64, lengths ...int) policy.Batch {
+	stream := rng.New(seed, rng.PurposeTest, 0, "batch", 0)
+	batch := policy.Batch{Offsets: []int32{0}}
+	for _, n := range lengths {
+		for i := range n {
+			at := uint64(len(batch.TokenIDs))
+			batch.TokenIDs = append(batch.TokenIDs, int32(stream.IntN(2*at, c.VocabSize)))
+			batch.Targets = append(batch.Targets, i > 0 && stream.IntN(2*at+1, 3) > 0)
+		}
+		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
+	}
+	return batch
+}
+
+// coefficients are random where the batch has targets.
+func coefficients(batch policy.Batch, seed uint64) []float32 {
+	stream := rng.New(seed, rng.PurposeTest, 0, "coefficients", 0)
+	c := make([]float32, len(batch.TokenIDs))
+	for i := range c {
+		if batch.Targets[i] {
+			c[i] = float32(stream.Normal(uint64(i)))
+		}
+	}
+	return c
+}
+
+func forward(t testing.TB, e *Engine, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
+	t.Helper()
+	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+	if err := e.Forward(batch, s, logProbs, entropy); err != nil {
+		t.Fatal(err)
+	}
+	return logProbs, entropy
+}
+
+// difference is the largest |a-b| relative to the largest |b|.
+func difference(a []float32, b []float64) float64 {
+	worst, scale := 0.0, 1e-30
+	for i := range a {
+		d := math.Abs(float64(a[i]) - b[i])
+		if math.IsNaN(d) {
+			return math.Inf(1)
+		}
+		worst, scale = max(worst, d), max(scale, math.Abs(b[i]))
+	}
+	return worst / scale
+}
+
+// Values within 1e-5 and gradients within 1e-4 of the float64 reference,
+// relative to the largest of their tensor: float32 rounds at 6e-8, and sums
+// here have up to a few hundred terms.
+func TestAgainstReference(t *testing.T) {
+	change := func(f func(c *policy.Config)) policy.Config {
+		c := tinyConfig()
+		f(&c)
+		return c
+	}
+	configs := map[string]policy.Config{
+		"qwen tied GQA":  tinyConfig(),
+		"llama untied":   change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
+		"one head":       change(func(c *policy.Config) { c.NumAttentionHeads, c.NumKeyValueHeads = 1, 1 }),
+		"all heads":      change(func(c *policy.Config) { c.NumKeyValueHeads = 4 }),
+		"even sizes":     change(func(c *policy.Config) { c.HiddenSize, c.IntermediateSize, c.HeadDim, c.VocabSize = 32, 64, 16, 64 }),
+		"one layer":      change(func(c *policy.Config) { c.NumHiddenLayers = 1 }),
+		"qwen untied":    change(func(c *policy.Config) { c.TieWordEmbeddings = false }),
+		"llama tied MQA": change(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
+	}
+	samplings := map[string]policy.Sampling{
+		"temperature 1":   {Temperature: 1},
+		"temperature 0.7": {Temperature: 0.7},
+		"greedy":          {},
+		"top-k":           {Temperature: 1, TopK: 5},
+		"top-p":           {Temperature: 1.3, TopP: 0.6},
+		"top-k and top-p": {Temperature: 0.9, TopK: 9, TopP: 0.8},
+	}
+	run := func(name string, c policy.Config, s policy.Sampling) {
+		t.Run(name, func(t *testing.T) {
+			weights := loudWeights(t, c)
+			e := newEngine(t, c, weights, 1)
+			// 70 and 130 tokens go over several blocks of queries.
+			batch := randomBatch(c, 3, 1, 7, 70, 0, 2, 130)
+			coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
+			logProbs, entropy := forward(t, e, batch, s)
+			if err := e.Backward(coef, ofEntropy); err != nil {
+				t.Fatal(err)
+			}
+			r := newReference(c, weights)
+			wantLogProbs, wantEntropy := r.run(batch, s, coef, ofEntropy)
+			if d := difference(logProbs, wantLogProbs); d > 1e-5 {
+				t.Errorf("log-probabilities differ by %.2g", d)
+			}
+			if d := difference(entropy, wantEntropy); d > 1e-5 {
+				t.Errorf("entropies differ by %.2g", d)
+			}
+			for _, g := range e.Gradients() {
+				if d := difference(g.Data, r.tensors[g.Name].g); d > 1e-4 {
+					t.Errorf("gradient of %s differs by %.2g", g.Name, d)
+				}
+			}
+		})
+	}
+	for name, c := range configs {
+		run(name, c, policy.Sampling{Temperature: 1})
+	}
+	for name, s := range samplings {
+		run(name, tinyConfig(), s)
+	}
+}
+
+// The reference's own gradients against central differences in float64, with
+// step 1e-5 and so an error of about 1e-10 of the third derivative.
+func TestReferenceAgainstFiniteDifferences(t *testing.T) {
+	c := tinyConfig()
+	weights := loudWeights(t, c)
+	batch := randomBatch(c, 9, 5, 8)
+	coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
+	s := policy.Sampling{Temperature: 0.8}
+	r := newReference(c, weights)
+	loss := func() float64 {
+		logProbs, entropy := r.run(batch, s, make([]float32, len(coef)), nil)
+		total := 0.0
+		for i := range coef {
+			total += float64(coef[i])*logProbs[i] + float64(ofEntropy[i])*entropy[i]
+		}
+		return total
+	}
+	r.run(batch, s, coef, ofEntropy)
+	stream := rng.New(1, rng.PurposeTest, 0, "entries", 0)
+	for n, w := range weights {
+		m := r.tensors[w.Name]
+		analytic := append([]float64{}, m.g...)
+		for trial := range 4 {
+			i := stream.IntN(uint64(4*n+trial), len(m.v))
+			const step = 1e-5
+			old := m.v[i]
+			m.v[i] = old + step
+			up := loss()
+			m.v[i] = old - step
+			down := loss()
+			m.v[i] = old
+			if numeric := (up - down) / (2 * step); math.Abs(numeric-analytic[i]) > 1e-6*(1+math.Abs(numeric)) {
+				t.Errorf("%s[%d]: gradient %.9g, finite difference %.9g", w.Name, i, analytic[i], numeric)
+			}
+		}
+	}
+}
+
+// Two backward passes add up, and a batch in two halves gives the gradient of
+// the whole up to rounding.
+func TestGradientsAccumulate(t *testing.T) {
+	c := tinyConfig()
+	weights := loudWeights(t, c)
+	s := policy.Sampling{Temperature: 1}
+	whole := randomBatch(c, 3, 9, 12)
+	first := policy.Batch{TokenIDs: whole.TokenIDs[:9], Targets: whole.Targets[:9], Offsets: []int32{0, 9}}
+	second := policy.Batch{TokenIDs: whole.TokenIDs[9:], Targets: whole.Targets[9:], Offsets: []int32{0, 12}}
+	coef := coefficients(whole, 1)
+	gradients := func(parts ...func(e *Engine)) []policy.Tensor {
+		e := newEngine(t, c, weights, 1)
+		for _, part := range parts {
+			part(e)
+		}
+		return e.Gradients()
+	}
+	pass := func(batch policy.Batch, coef []float32) func(e *Engine) {
+		return func(e *Engine) {
+			forward(t, e, batch, s)
+			if err := e.Backward(coef, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := gradients(pass(whole, coef))
+	got := gradients(pass(first, coef[:9]), pass(second, coef[9:]))
+	for i, g := range got {
+		reference := make([]float64, len(g.Data))
+		for j, x := range want[i].Data {
+			reference[j] = float64(x)
+		}
+		if d := difference(g.Data, reference); d > 1e-5 {
+			t.Errorf("%s differs by %.2g", g.Name, d)
+		}
+	}
+	e := newEngine(t, c, weights, 1)
+	pass(whole, coef)(e)
+	e.ZeroGradients()
+	for _, g := range e.Gradients() {
+		for _, x := range g.Data {
+			if x != 0 {
+				t.Fatal(fmt.Sprintf("%s is not zero after ZeroGradients", g.Name))
+			}
+		}
+	}
+}

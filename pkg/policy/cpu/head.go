@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+const (
+	// chunkLogits bounds the logits that are computed at a time.
+	chunkLogits = 1 << 20
+	// keptLogits is the number of logits that are kept for the backward pass
+	// (128 MiB); with more targets they are computed again.
+	keptLogits = 32 << 20
+)
+
+// head computes logits at target positions alone, in chunks.
+type head struct {
+	rows     []int32 // (M) index of the token that predicts the target
+	targets  []int32 // (M) the target's id
+	index    []int32 // (M) index of the target in the caller's batch
+	states   []float32
+	normed   []float32 // (M, h)
+	rstd     []float32 // (M) of the last norm
+	entropy  []float32 // (M)
+	logits   []float32 // (M, V) or one chunk
+	kept     bool      // logits holds all targets
+	gradient []float32 // (M, h)
+	dists    []distribution
+}
+
+// setTargets lists the targets among tokens from to to-1 of the batch.
+func (h *head) setTargets(batch policy.Batch, from, to int) {
+	h.rows, h.targets, h.index = h.rows[:0], h.targets[:0], h.index[:0]
+	for i := from; i < to; i++ {
+		if batch.Targets[i] {
+			h.rows = append(h.rows, int32(i-from-1))
+			h.targets = append(h.targets, batch.TokenIDs[i])
+			h.index = append(h.index, int32(i))
+		}
+	}
+}
+
+// chunkRows is the number of targets of a chunk.
+func chunkRows(vocabulary int) int { return max(16, chunkLogits/vocabulary) }
+
+// chunks calls f for consecutive ranges of targets with their logits.
+func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []float32)) {
+	c := p.e.config
+	size, m := chunkRows(c.VocabSize), len(h.targets)
+	for from := 0; from < m; from += size {
+		to := min(m, from+size)
+		logits := h.logits
+		if h.kept {
+			logits = h.logits[from*c.VocabSize:]
+		}
+		logits = logits[:(to-from)*c.VocabSize]
+		if recompute {
+			gemm.MulPacked(logits, c.VocabSize, h.normed[from*c.HiddenSize:], c.HiddenSize, to-from, &p.e.forward.head, false, p.threads)
+		}
+		f(from, to, logits)
+	}
+}
+
+// forward computes log-probability and entropy of every target.
+func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) {
+	c := p.e.config
+	m, hidden := len(h.targets), c.HiddenSize
+	h.states = grow(h.states, m*hidden)
+	h.normed = grow(h.normed, m*hidden)
+	h.rstd = grow(h.rstd, m)
+	h.entropy = grow(h.entropy, m)
+	h.kept = p.train && m*c.VocabSize <= keptLogits
+	room := min(m, chunkRows(c.VocabSize))
+	if h.kept {
+		room = m
+	}
+	h.logits = grow(h.logits, room*c.VocabSize)
+	if len(h.dists) < p.threads {
+		h.dists = make([]distribution, p.threads)
+	}
+	parallel(p.threads, m, rowGrain, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			state := h.states[i*hidden : (i+1)*hidden]
+			copy(state, p.final[int(h.rows[i])*hidden:])
+			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], state, p.e.weights.norm, float32(c.RMSNormEps))
+		}
+	})
+	h.chunks(p, true, func(first, end int, logits []float32) {
+		parallel(p.threads, end-first, 1+4096/c.VocabSize, func(worker, from, to int) {
+			d := &h.dists[worker]
+			for i := from; i < to; i++ {
+				row, target := logits[i*c.VocabSize:(i+1)*c.VocabSize], h.targets[first+i]
+				d.set(row, s, target)
+				h.entropy[first+i] = d.entropy(row)
+				logProbs[h.index[first+i]] = d.logProb(row, target)
+				entropy[h.index[first+i]] = h.entropy[first+i]
+			}
+		})
+	})
+}
+
+// backward adds to the gradients of the head and the last norm, and sets
+// stream (N, h) to the gradient of the residual stream after the last block.
+func (h *head) backward(p *pass, s policy.Sampling, coefficients, entropyCoefficients, stream []float32) {
+	c, e := p.e.config, p.e
+	m, hidden := len(h.targets), c.HiddenSize
+	h.gradient = grow(h.gradient, m*hidden)
+	h.chunks(p, !h.kept, func(first, end int, logits []float32) {
+		parallel(p.threads, end-first, 1+4096/c.VocabSize, func(worker, from, to int) {
+			d := &h.dists[worker]
+			for i := from; i < to; i++ {
+				row, target, index := logits[i*c.VocabSize:(i+1)*c.VocabSize], h.targets[first+i], h.index[first+i]
+				d.set(row, s, target)
+				ofEntropy := float32(0)
+				if entropyCoefficients != nil {
+					ofEntropy = entropyCoefficients[index]
+				}
+				d.gradient(row, target, coefficients[index], ofEntropy, h.entropy[first+i])
+			}
+		})
+		gemm.MulPacked(h.gradient[first*hidden:], hidden, logits, c.VocabSize, end-first, &e.backward.head, false, p.threads)
+		gemm.TN(e.grads.head, hidden, logits, c.VocabSize, h.normed[first*hidden:], hidden, c.VocabSize, hidden, end-first, true, p.threads)
+	})
+	normGrad(p, e.grads.norm, h.gradient, h.states, h.rstd)
+	clear(stream)
+	parallel(p.threads, m, rowGrain, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			row := stream[int(h.rows[i])*hidden:][:hidden]
+			vec.RMSNormGrad(row, nil, h.gradient[i*hidden:(i+1)*hidden], h.states[i*hidden:(i+1)*hidden], e.weights.norm, h.rstd[i], false)
+		}
+	})
+}

@@ -1,0 +1,377 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+)
+
+// This file is an independent float64 implementation of the model, one
+// sequence at a time, with gradients by reverse-mode differentiation of
+// matrix operations. It shares no code with the engine.
+
+// matrix is a node of the tape.
+type matrix struct {
+	rows, cols int
+	v, g       []float64 // value and gradient, row-major
+}
+
+func newMatrix(rows, cols int) *matrix {
+	return &matrix{rows: rows, cols: cols, v: make([]float64, rows*cols), g: make([]float64, rows*cols)}
+}
+
+// tape runs backward steps in reverse order.
+type tape struct{ steps []func() }
+
+func (t *tape) backward() {
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		t.steps[i]()
+	}
+}
+
+func (t *tape) record(step func()) { t.steps = append(t.steps, step) }
+
+// product is a·bᵀ.
+func (t *tape) product(a, b *matrix) *matrix {
+	out := newMatrix(a.rows, b.rows)
+	for i := range a.rows {
+		for j := range b.rows {
+			for k := range a.cols {
+				out.v[i*out.cols+j] += a.v[i*a.cols+k] * b.v[j*b.cols+k]
+			}
+		}
+	}
+	t.record(func() {
+		for i := range a.rows {
+			for j := range b.rows {
+				for k := range a.cols {
+					a.g[i*a.cols+k] += out.g[i*out.cols+j] * b.v[j*b.cols+k]
+					b.g[j*b.cols+k] += out.g[i*out.cols+j] * a.v[i*a.cols+k]
+				}
+			}
+		}
+	})
+	return out
+}
+
+// zip applies f, with partial derivatives, to two matrices of one shape; b may
+// be one row, which is then used for every row of a.
+func (t *tape) zip(a, b *matrix, f func(x, y float64) (z, dx, dy float64)) *matrix {
+	out := newMatrix(a.rows, a.cols)
+	at := func(i int) int { return i % len(b.v) }
+	for i := range out.v {
+		out.v[i], _, _ = f(a.v[i], b.v[at(i)])
+	}
+	t.record(func() {
+		for i := range out.v {
+			_, dx, dy := f(a.v[i], b.v[at(i)])
+			a.g[i] += out.g[i] * dx
+			b.g[at(i)] += out.g[i] * dy
+		}
+	})
+	return out
+}
+
+func (t *tape) add(a, b *matrix) *matrix {
+	return t.zip(a, b, func(x, y float64) (float64, float64, float64) { return x + y, 1, 1 })
+}
+
+// gatherRows picks rows of a.
+func (t *tape) gatherRows(a *matrix, rows []int32) *matrix {
+	out := newMatrix(len(rows), a.cols)
+	for i, r := range rows {
+		copy(out.v[i*a.cols:], a.v[int(r)*a.cols:(int(r)+1)*a.cols])
+	}
+	t.record(func() {
+		for i, r := range rows {
+			for j := range a.cols {
+				a.g[int(r)*a.cols+j] += out.g[i*a.cols+j]
+			}
+		}
+	})
+	return out
+}
+
+// rmsNorm is x/sqrt(mean(x²)+eps)·weight by rows.
+func (t *tape) rmsNorm(x, weight *matrix, eps float64) *matrix {
+	out := newMatrix(x.rows, x.cols)
+	n := float64(x.cols)
+	inverse := make([]float64, x.rows)
+	for i := range x.rows {
+		mean := 0.0
+		for j := range x.cols {
+			mean += x.v[i*x.cols+j] * x.v[i*x.cols+j] / n
+		}
+		inverse[i] = 1 / math.Sqrt(mean+eps)
+		for j := range x.cols {
+			out.v[i*x.cols+j] = x.v[i*x.cols+j] * inverse[i] * weight.v[j]
+		}
+	}
+	t.record(func() {
+		for i := range x.rows {
+			inner := 0.0
+			for j := range x.cols {
+				at := i*x.cols + j
+				weight.g[j] += out.g[at] * x.v[at] * inverse[i]
+				inner += out.g[at] * weight.v[j] * x.v[at]
+			}
+			for j := range x.cols {
+				at := i*x.cols + j
+				x.g[at] += out.g[at]*weight.v[j]*inverse[i] - x.v[at]*inner*math.Pow(inverse[i], 3)/n
+			}
+		}
+	})
+	return out
+}
+
+// rotate applies rotary embedding to one head's columns by complex numbers.
+func (t *tape) rotate(x *matrix, theta float64) *matrix {
+	out := newMatrix(x.rows, x.cols)
+	half := x.cols / 2
+	each := func(f func(i, j int, cos, sin float64)) {
+		for i := range x.rows {
+			for j := range half {
+				angle := float64(i) * math.Pow(theta, -2*float64(j)/float64(x.cols))
+				f(i*x.cols+j, i*x.cols+j+half, math.Cos(angle), math.Sin(angle))
+			}
+		}
+	}
+	each(func(re, im int, cos, sin float64) {
+		out.v[re] = x.v[re]*cos - x.v[im]*sin
+		out.v[im] = x.v[re]*sin + x.v[im]*cos
+	})
+	t.record(func() {
+		each(func(re, im int, cos, sin float64) {
+			x.g[re] += out.g[re]*cos + out.g[im]*sin
+			x.g[im] += out.g[im]*cos - out.g[re]*sin
+		})
+	})
+	return out
+}
+
+// columns copies columns from..from+n-1.
+func (t *tape) columns(x *matrix, from, n int) *matrix {
+	out := newMatrix(x.rows, n)
+	for i := range x.rows {
+		copy(out.v[i*n:(i+1)*n], x.v[i*x.cols+from:])
+	}
+	t.record(func() {
+		for i := range x.rows {
+			for j := range n {
+				x.g[i*x.cols+from+j] += out.g[i*n+j]
+			}
+		}
+	})
+	return out
+}
+
+// attention is causal softmax attention of one head.
+func (t *tape) attention(q, k, v *matrix) *matrix {
+	out, n := newMatrix(q.rows, q.cols), q.rows
+	p := make([]float64, n*n)
+	scale := 1 / math.Sqrt(float64(q.cols))
+	for i := range n {
+		total := 0.0
+		for j := range i + 1 {
+			s := 0.0
+			for c := range q.cols {
+				s += q.v[i*q.cols+c] * k.v[j*k.cols+c]
+			}
+			p[i*n+j] = math.Exp(s * scale)
+			total += p[i*n+j]
+		}
+		for j := range i + 1 {
+			p[i*n+j] /= total
+			for c := range q.cols {
+				out.v[i*q.cols+c] += p[i*n+j] * v.v[j*v.cols+c]
+			}
+		}
+	}
+	t.record(func() {
+		for i := range n {
+			dp, mean := make([]float64, i+1), 0.0
+			for j := range i + 1 {
+				for c := range q.cols {
+					dp[j] += out.g[i*q.cols+c] * v.v[j*v.cols+c]
+					v.g[j*v.cols+c] += p[i*n+j] * out.g[i*q.cols+c]
+				}
+				mean += p[i*n+j] * dp[j]
+			}
+			for j := range i + 1 {
+				ds := p[i*n+j] * (dp[j] - mean) * scale
+				for c := range q.cols {
+					q.g[i*q.cols+c] += ds * k.v[j*k.cols+c]
+					k.g[j*k.cols+c] += ds * q.v[i*q.cols+c]
+				}
+			}
+		}
+	})
+	return out
+}
+
+// keptSet is the definition of top-k, then top-p, extended by the target.
+func keptSet(row []float64, s policy.Sampling, target int32) []bool {
+	order := make([]int, len(row))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(a, b int) bool { return row[order[a]] > row[order[b]] })
+	if s.TopK > 0 && s.TopK < len(order) {
+		order = order[:s.TopK]
+	}
+	if s.TopP > 0 && s.TopP < 1 {
+		total, reached := 0.0, 0.0
+		for _, id := range order {
+			total += math.Exp(row[id] / temperature(s))
+		}
+		for n, id := range order {
+			reached += math.Exp(row[id] / temperature(s))
+			if reached >= float64(s.TopP)*total {
+				order = order[:n+1]
+				break
+			}
+		}
+	}
+	kept := make([]bool, len(row))
+	for _, id := range order {
+		kept[id] = true
+	}
+	kept[target] = true
+	return kept
+}
+
+func temperature(s policy.Sampling) float64 {
+	if s.Temperature == 0 {
+		return 1
+	}
+	return float64(s.Temperature)
+}
+
+// logProbs returns, by row, the log-probability of the targets and the
+// entropy, as (rows, 2).
+func (t *tape) logProbs(logits *matrix, targets []int32, s policy.Sampling) *matrix {
+	out := newMatrix(logits.rows, 2)
+	p := make([]float64, len(logits.v))
+	for i := range logits.rows {
+		row := logits.v[i*logits.cols : (i+1)*logits.cols]
+		kept, total := keptSet(row, s, targets[i]), 0.0
+		for j, x := range row {
+			if kept[j] {
+				p[i*logits.cols+j] = math.Exp(x / temperature(s))
+				total += p[i*logits.cols+j]
+			}
+		}
+		for j := range row {
+			at := i*logits.cols + j
+			p[at] /= total
+			if p[at] > 0 {
+				out.v[2*i+1] -= p[at] * math.Log(p[at])
+			}
+		}
+		out.v[2*i] = math.Log(p[i*logits.cols+int(targets[i])])
+	}
+	t.record(func() {
+		for i := range logits.rows {
+			for j := range logits.cols {
+				at := i*logits.cols + j
+				if p[at] == 0 {
+					continue
+				}
+				d := -out.g[2*i]*p[at] - out.g[2*i+1]*p[at]*(math.Log(p[at])+out.v[2*i+1])
+				if j == int(targets[i]) {
+					d += out.g[2*i]
+				}
+				logits.g[at] += d / temperature(s)
+			}
+		}
+	})
+	return out
+}
+
+// reference is the model with weights and gradients by name.
+type reference struct {
+	config  policy.Config
+	tensors map[string]*matrix
+}
+
+func newReference(c policy.Config, weights []policy.Tensor) *reference {
+	r := &reference{config: c, tensors: map[string]*matrix{}}
+	for _, w := range weights {
+		cols := w.Shape[len(w.Shape)-1]
+		m := newMatrix(len(w.Data)/cols, cols)
+		for i, x := range w.Data {
+			m.v[i] = float64(x)
+		}
+		r.tensors[w.Name] = m
+	}
+	return r
+}
+
+// logits are those after each token of one sequence, (L, V).
+func (r *reference) logits(t *tape, ids []int32) *matrix {
+	c := r.config
+	x := t.gatherRows(r.tensors["model.embed_tokens.weight"], ids)
+	for layer := range c.NumHiddenLayers {
+		w := func(name string) *matrix { return r.tensors[fmt.Sprintf("model.layers.%d.%s", layer, name)] }
+		project := func(x *matrix, name string) *matrix {
+			out := t.product(x, w(name+".weight"))
+			if bias := w(name + ".bias"); bias != nil {
+				out = t.add(out, bias)
+			}
+			return out
+		}
+		normed := t.rmsNorm(x, w("input_layernorm.weight"), c.RMSNormEps)
+		q, k, v := project(normed, "self_attn.q_proj"), project(normed, "self_attn.k_proj"), project(normed, "self_attn.v_proj")
+		// The output projection is a sum over heads.
+		for a := range c.NumAttentionHeads {
+			kv := a / (c.NumAttentionHeads / c.NumKeyValueHeads)
+			mixed := t.attention(
+				t.rotate(t.columns(q, a*c.HeadDim, c.HeadDim), c.RopeTheta),
+				t.rotate(t.columns(k, kv*c.HeadDim, c.HeadDim), c.RopeTheta),
+				t.columns(v, kv*c.HeadDim, c.HeadDim))
+			x = t.add(x, t.product(mixed, t.columns(w("self_attn.o_proj.weight"), a*c.HeadDim, c.HeadDim)))
+		}
+		normed = t.rmsNorm(x, w("post_attention_layernorm.weight"), c.RMSNormEps)
+		inner := t.zip(project(normed, "mlp.gate_proj"), project(normed, "mlp.up_proj"), func(g, u float64) (float64, float64, float64) {
+			s := 1 / (1 + math.Exp(-g))
+			return g * s * u, u * s * (1 + g*(1-s)), g * s
+		})
+		x = t.add(x, project(inner, "mlp.down_proj"))
+	}
+	x = t.rmsNorm(x, r.tensors["model.norm.weight"], c.RMSNormEps)
+	if c.TieWordEmbeddings {
+		return t.product(x, r.tensors["model.embed_tokens.weight"])
+	}
+	return t.product(x, r.tensors["lm_head.weight"])
+}
+
+// run computes log-probability and entropy of every target of a batch and
+// adds the gradients of Σ c·logp + h·H.
+func (r *reference) run(batch policy.Batch, s policy.Sampling, c, h []float32) (logProbs, entropy []float64) {
+	logProbs, entropy = make([]float64, len(batch.TokenIDs)), make([]float64, len(batch.TokenIDs))
+	for q := range len(batch.Offsets) - 1 {
+		var rows, targets []int32
+		var index []int
+		for i := batch.Offsets[q]; i < batch.Offsets[q+1]; i++ {
+			if batch.Targets[i] {
+				rows = append(rows, i-batch.Offsets[q]-1)
+				targets = append(targets, batch.TokenIDs[i])
+				index = append(index, int(i))
+			}
+		}
+		t := &tape{}
+		logits := r.logits(t, batch.TokenIDs[batch.Offsets[q]:batch.Offsets[q+1]])
+		out := t.logProbs(t.gatherRows(logits, rows), targets, s)
+		for i, at := range index {
+			logProbs[at], entropy[at] = out.v[2*i], out.v[2*i+1]
+			out.g[2*i] = float64(c[at])
+			if h != nil {
+				out.g[2*i+1] = float64(h[at])
+			}
+		}
+		t.backward()
+	}
+	return logProbs, entropy
+}

@@ -1,0 +1,260 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// chunkBytes bounds the activations that a Forward holds. A batch with more
+// is worked off in chunks of whole sequences, and Backward computes their
+// activations again.
+const chunkBytes = 1 << 30
+
+// lastForward is what Backward needs of the last Forward, beside activations.
+type lastForward struct {
+	valid    bool
+	batch    policy.Batch // shares memory with the caller
+	sampling policy.Sampling
+	chunks   []chunk
+}
+
+// chunk is a range of sequences.
+type chunk struct{ from, to int }
+
+// bytesPerToken is the size of one token's activations.
+func (e *Engine) bytesPerToken() int {
+	c := e.config
+	floats := 2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize
+	if e.train {
+		floats *= c.NumHiddenLayers
+	}
+	return 4 * floats
+}
+
+// divide cuts a batch into chunks. The cuts depend on the batch and the
+// model's shape alone.
+func (e *Engine) divide(offsets []int32) []chunk {
+	limit := max(1, chunkBytes/e.bytesPerToken())
+	var chunks []chunk
+	for s := 0; s+1 < len(offsets); {
+		end := s + 1
+		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= limit {
+			end++
+		}
+		chunks = append(chunks, chunk{s, end})
+		s = end
+	}
+	return chunks
+}
+
+// check refuses batches that the model cannot take.
+func (e *Engine) check(batch policy.Batch) error {
+	n := len(batch.TokenIDs)
+	if len(batch.Targets) != n {
+		return exit.Bugf("forward pass: %d targets for %d tokens", len(batch.Targets), n)
+	}
+	if n == 0 && len(batch.Offsets) <= 1 {
+		return nil
+	}
+	if len(batch.Offsets) == 0 || batch.Offsets[0] != 0 || int(batch.Offsets[len(batch.Offsets)-1]) != n {
+		return exit.Bugf("forward pass: the offsets do not span the %d tokens", n)
+	}
+	for s := range len(batch.Offsets) - 1 {
+		from, to := batch.Offsets[s], batch.Offsets[s+1]
+		if from > to || int(to) > n {
+			return exit.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
+		}
+		if int(to-from) > e.config.MaxPositionEmbeddings {
+			return exit.Dataf("sequence %d has %d tokens; the policy takes %d", s, to-from, e.config.MaxPositionEmbeddings)
+		}
+		if to > from && batch.Targets[from] {
+			return exit.Bugf("forward pass: the first token of sequence %d is a target, but nothing predicts it", s)
+		}
+	}
+	return e.checkTokens(batch.TokenIDs)
+}
+
+func (e *Engine) checkTokens(ids []int32) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= e.config.VocabSize {
+			return exit.Dataf("token %d has id %d; the policy's vocabulary has %d", i, id, e.config.VocabSize)
+		}
+	}
+	return nil
+}
+
+// checkSampling refuses settings out of range.
+func checkSampling(s policy.Sampling) error {
+	if !(s.Temperature >= 0) || math.IsInf(float64(s.Temperature), 0) {
+		return exit.Usagef("temperature is %g; it must be finite and not negative", s.Temperature)
+	}
+	if !(s.TopP >= 0 && s.TopP <= 1) {
+		return exit.Usagef("top_p is %g; it must lie in [0, 1]", s.TopP)
+	}
+	return nil
+}
+
+// runChunk computes the activations and the targets of one chunk.
+func (e *Engine) runChunk(batch policy.Batch, c chunk) {
+	first, end := batch.Offsets[c.from], batch.Offsets[c.to]
+	offsets := make([]int32, 0, c.to-c.from+1)
+	for s := c.from; s <= c.to; s++ {
+		offsets = append(offsets, batch.Offsets[s]-first)
+	}
+	e.pass.run(batch.TokenIDs[first:end], offsets, nil)
+	e.head.setTargets(batch, int(first), int(end))
+}
+
+// Forward implements [policy.Engine].
+func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
+	if err := e.check(batch); err != nil {
+		return err
+	}
+	if err := checkSampling(sampling); err != nil {
+		return err
+	}
+	if len(logProbs) != len(batch.TokenIDs) || len(entropy) != len(batch.TokenIDs) {
+		return exit.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), len(batch.TokenIDs))
+	}
+	clear(logProbs)
+	clear(entropy)
+	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch.Offsets)}
+	for _, c := range e.last.chunks {
+		e.runChunk(batch, c)
+		e.head.forward(e.pass, sampling, logProbs, entropy)
+	}
+	return nil
+}
+
+// Backward implements [policy.Engine]. It may be called once for a Forward.
+func (e *Engine) Backward(coefficients, entropyCoefficients []float32) error {
+	if !e.train {
+		return exit.Bugf("backward pass: the engine was opened without Train")
+	}
+	last := e.last
+	if !last.valid {
+		return exit.Bugf("backward pass: there is no forward pass to go back through")
+	}
+	n := len(last.batch.TokenIDs)
+	if len(coefficients) != n || entropyCoefficients != nil && len(entropyCoefficients) != n {
+		return exit.Bugf("backward pass: %d and %d coefficients for %d tokens", len(coefficients), len(entropyCoefficients), n)
+	}
+	e.packBackward()
+	for _, c := range last.chunks {
+		if len(last.chunks) > 1 {
+			e.runChunk(last.batch, c)
+			scratch := make([]float32, n)
+			e.head.forward(e.pass, last.sampling, scratch, scratch)
+		}
+		g := &e.pass.gradients
+		g.stream = grow(g.stream, len(e.pass.tokens)*e.config.HiddenSize)
+		e.head.backward(e.pass, last.sampling, coefficients, entropyCoefficients, g.stream)
+		e.pass.back()
+	}
+	e.last = lastForward{}
+	return nil
+}
+
+// segment is the number of elements that an optimizer's goroutine takes at a
+// time; norms are summed segment by segment, so it is part of the result.
+const segment = 1 << 16
+
+// segmentOf is a part of one tensor.
+type segmentOf struct {
+	from, to int // in the block of all parameters
+	decayed  bool
+}
+
+func (p *parameters) segments() []segmentOf {
+	var all []segmentOf
+	at := 0
+	for _, t := range p.tensors {
+		for from := 0; from < len(t.Data); from += segment {
+			all = append(all, segmentOf{at + from, at + min(len(t.Data), from+segment), t.Decayed()})
+		}
+		at += len(t.Data)
+	}
+	return all
+}
+
+// Step implements [policy.Engine] with AdamW. Weight decay applies to
+// matrices, the embedding and the head included. The gradient is multiplied by
+// min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
+// The gradients are left as they are.
+func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
+	if !e.train {
+		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
+	}
+	segments := e.weights.segments()
+	squares := make([]float64, len(segments))
+	parallel(e.threads, len(segments), 1, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			squares[i] = vec.SumSquares(e.grads.data[segments[i].from:segments[i].to])
+		}
+	})
+	total := 0.0
+	for _, s := range squares {
+		total += s
+	}
+	stats := policy.StepStats{GradNorm: math.Sqrt(total), Scale: 1}
+	if math.IsNaN(total) || math.IsInf(total, 0) {
+		stats.Scale, stats.Skipped = 0, true
+		return stats, nil
+	}
+	if settings.MaxGradNorm > 0 {
+		stats.Scale = min(1, settings.MaxGradNorm/(stats.GradNorm+1e-6))
+	}
+	e.allocateMoments()
+	e.steps++
+	params := vec.AdamWParams{
+		LR: float32(settings.LearningRate), Beta1: float32(settings.Beta1), Beta2: float32(settings.Beta2),
+		Eps:             float32(settings.Epsilon),
+		BiasCorrection1: float32(1 - math.Pow(settings.Beta1, float64(e.steps))),
+		BiasCorrection2: float32(1 - math.Pow(settings.Beta2, float64(e.steps))),
+		GradScale:       float32(stats.Scale),
+	}
+	parallel(e.threads, len(segments), 1, func(_, from, to int) {
+		for _, s := range segments[from:to] {
+			own := params
+			if s.decayed {
+				own.WeightDecay = float32(settings.WeightDecay)
+			}
+			vec.AdamW(e.weights.data[s.from:s.to], e.moments.data[s.from:s.to], e.moments2.data[s.from:s.to], e.grads.data[s.from:s.to], own)
+		}
+	})
+	e.WeightsChanged()
+	return stats, nil
+}
+
+func (e *Engine) allocateMoments() {
+	if e.moments.data == nil {
+		e.moments = newParameters(e.config, "exp_avg.")
+		e.moments2 = newParameters(e.config, "exp_avg_sq.")
+	}
+}
+
+// OptimizerState implements [policy.Engine].
+func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
+	e.allocateMoments()
+	return append(append(tensors, e.moments.tensors...), e.moments2.tensors...), e.steps
+}
+
+// LoadOptimizerState implements [policy.Engine].
+func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
+	e.allocateMoments()
+	half := len(e.moments.tensors)
+	if len(tensors) != 2*half || steps < 0 {
+		return exit.Bugf("loading the optimizer's state: %d tensors and %d steps; %d tensors were expected", len(tensors), steps, 2*half)
+	}
+	if err := e.moments.set(tensors[:half]); err != nil {
+		return exit.Bugf("loading the optimizer's first moments: %w", err)
+	}
+	if err := e.moments2.set(tensors[half:]); err != nil {
+		return exit.Bugf("loading the optimizer's second moments: %w", err)
+	}
+	e.steps = steps
+	return nil
+}

@@ -1,0 +1,196 @@
+package policy
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// The files of a policy's folder beside those of the tokenizer.
+const (
+	ConfigFile     = "config.json"
+	GenerationFile = "generation_config.json"
+	WeightsFile    = "model.safetensors"
+	OptimizerFile  = "optimizer.safetensors" // in the folder of the optimizer's state
+)
+
+// Save writes config.json, generation_config.json and model.safetensors into
+// an existing folder. The tensors are those of Layout, in its order. The same
+// arguments give the same bytes. Sealing the files is the caller's business.
+func Save(folder string, c Config, tensors []Tensor) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := matchLayout(Layout(c), tensors); err != nil {
+		return exit.Bugf("saving a policy to %q: %w", folder, err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, ConfigFile), c.JSON(), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o644); err != nil {
+		return err
+	}
+	return writeTensors(filepath.Join(folder, WeightsFile), tensors, map[string]string{"format": "pt"})
+}
+
+// matchLayout compares names, shapes and sizes.
+func matchLayout(layout, tensors []Tensor) error {
+	if len(layout) != len(tensors) {
+		return fmt.Errorf("%d tensors given; the model has %d", len(tensors), len(layout))
+	}
+	for i, want := range layout {
+		got := tensors[i]
+		if got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || len(got.Data) != want.Elements() {
+			return fmt.Errorf("tensor %d is %q %v with %d elements; %q %v was expected", i, got.Name, got.Shape, len(got.Data), want.Name, want.Shape)
+		}
+	}
+	return nil
+}
+
+func writeTensors(path string, tensors []Tensor, metadata map[string]string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := make([]safetensors.Tensor, len(tensors))
+	for i, t := range tensors {
+		out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, Data: t.Data}
+	}
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := safetensors.Write(buffered, out, metadata); err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	return nil
+}
+
+// LoadConfig reads the config.json of a model folder.
+func LoadConfig(folder string) (Config, error) {
+	path := filepath.Join(folder, ConfigFile)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := ParseConfig(raw)
+	if err != nil {
+		return Config{}, exit.Dataf("reading %q: %w", path, err)
+	}
+	return c, nil
+}
+
+// Load reads a model folder in Hugging Face layout with its weights in one
+// model.safetensors. Weights in half precision are widened to float32.
+func Load(folder string) (Config, []Tensor, error) {
+	c, err := LoadConfig(folder)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	path := filepath.Join(folder, WeightsFile)
+	if _, err := os.Stat(path); os.IsNotExist(err) {
+		if _, err := os.Stat(path + ".index.json"); err == nil {
+			return Config{}, nil, exit.Dataf("reading %q: the weights are split over several files; join them into one %s", folder, WeightsFile)
+		}
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	tensors := Layout(c)
+	err = errors.Join(readTensors(f, path, tensors, c.TieWordEmbeddings), f.Close())
+	if err != nil {
+		return Config{}, nil, err
+	}
+	return c, tensors, nil
+}
+
+// readTensors fills tensors with the data of the file, which must have these
+// tensors and no others. A tied head that is stored all the same is passed over.
+func readTensors(f *safetensors.File, path string, tensors []Tensor, tied bool) error {
+	wanted := map[string]bool{}
+	for i := range tensors {
+		t := &tensors[i]
+		wanted[t.Name] = true
+		info, ok := f.Lookup(t.Name)
+		if !ok {
+			return exit.Dataf("reading %q: there is no tensor %q", path, t.Name)
+		}
+		if !slices.Equal(info.Shape, t.Shape) {
+			return exit.Dataf("reading %q: tensor %q has shape %v; %v was expected", path, t.Name, info.Shape, t.Shape)
+		}
+		t.Data = make([]float32, t.Elements())
+		if err := f.Float32To(t.Data, t.Name); err != nil {
+			return err
+		}
+	}
+	for _, info := range f.Tensors() {
+		if !wanted[info.Name] && !(tied && info.Name == "lm_head.weight") {
+			return exit.Dataf("reading %q: tensor %q belongs to no part of the model", path, info.Name)
+		}
+	}
+	return nil
+}
+
+// OptimizerLayout lists the tensors of the optimizer's state by name and
+// shape, without data: the first and then the second moment of each weight.
+func OptimizerLayout(c Config) []Tensor {
+	var tensors []Tensor
+	for _, prefix := range []string{"exp_avg.", "exp_avg_sq."} {
+		for _, t := range Layout(c) {
+			tensors = append(tensors, Tensor{Name: prefix + t.Name, Shape: t.Shape})
+		}
+	}
+	return tensors
+}
+
+// SaveOptimizer writes the optimizer's state, the moments and the number of
+// steps taken, into an existing folder.
+func SaveOptimizer(folder string, tensors []Tensor, steps int) error {
+	return writeTensors(filepath.Join(folder, OptimizerFile), tensors,
+		map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
+}
+
+// LoadOptimizer reads what SaveOptimizer wrote for a policy of this shape.
+func LoadOptimizer(folder string, c Config) (tensors []Tensor, steps int, err error) {
+	path := filepath.Join(folder, OptimizerFile)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	steps, err = strconv.Atoi(f.Metadata["steps"])
+	if err != nil || steps < 0 {
+		return nil, 0, exit.Dataf("reading %q: the metadata has no number of steps", path)
+	}
+	tensors = OptimizerLayout(c)
+	if err := readTensors(f, path, tensors, false); err != nil {
+		return nil, 0, err
+	}
+	return tensors, steps, nil
+}
+
+// Digest is the sha256 of a folder's model.safetensors, in hexadecimal.
+func Digest(folder string) (string, error) {
+	f, err := os.Open(filepath.Join(folder, WeightsFile))
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,292 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+func testConfig() Config {
+	return Config{
+		Architecture: Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
+		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 16,
+		RMSNormEps: 1e-6, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
+	}
+}
+
+func TestConfigRoundTrip(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) { c.Architecture, c.TieWordEmbeddings = Llama, false },
+		func(c *Config) { c.BOSTokenID, c.EOSTokenIDs = -1, nil },
+		func(c *Config) { c.EOSTokenIDs = []int32{0} },
+	} {
+		want := testConfig()
+		change(&want)
+		got, err := ParseConfig(want.JSON())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// The layout of config.json that transformers 5 writes.
+func TestConfigOfTransformers5(t *testing.T) {
+	c, err := ParseConfig([]byte(`{"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+		"bos_token_id":1,"dtype":"float32","eos_token_id":2,"head_dim":8,"hidden_act":"silu","hidden_size":32,
+		"initializer_range":0.02,"intermediate_size":48,"max_position_embeddings":64,"mlp_bias":false,"model_type":"llama",
+		"num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":4,"pretraining_tp":1,"rms_norm_eps":1e-06,
+		"rope_parameters":{"rope_theta":5000.0,"rope_type":"default"},"tie_word_embeddings":false,
+		"transformers_version":"5.23.0","use_cache":true,"vocab_size":50}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.RopeTheta != 5000 || c.HeadDim != 8 || c.BOSTokenID != 1 || !cmp.Equal(c.EOSTokenIDs, []int32{2}) {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestConfigRefusals(t *testing.T) {
+	tests := []struct{ old, new, want string }{
+		{`"Qwen2ForCausalLM"`, `"MixtralForCausalLM"`, "MixtralForCausalLM"},
+		{`"silu"`, `"gelu"`, `hidden_act is "gelu"`},
+		{`"use_cache": true`, `"use_sliding_window": true`, "use_sliding_window"},
+		{`"use_cache": true`, `"layer_types": ["sliding_attention"]`, "sliding_attention"},
+		{`"use_cache": true`, `"attention_bias": true`, "attention_bias"},
+		{`"use_cache": true`, `"quantization_config": {}`, "quantization_config"},
+		{`"use_cache": true`, `"rope_scaling": {"rope_type": "llama3"}`, "rotary embedding is scaled"},
+		{`"use_cache": true`, `"rope_parameters": {"rope_type": "yarn"}`, "rotary embedding is scaled"},
+		{`"use_cache": true`, `"partial_rotary_factor": 0.5`, "partial_rotary_factor"},
+		{`"attention_dropout": 0`, `"attention_dropout": 0.1`, "attention_dropout"},
+		{`"vocab_size": 11`, `"vocab_size": 0`, "vocab_size is 0"},
+		{`"vocab_size": 11`, `"vocab_size": "x"`, "not a config.json"},
+		{`"num_key_value_heads": 2`, `"num_key_value_heads": 3`, "not a multiple"},
+		{`"head_dim": 2`, `"head_dim": 3`, "rotary embedding needs it even"},
+		{`"rms_norm_eps": 0.000001`, `"rms_norm_eps": 0`, "rms_norm_eps is 0"},
+		{`"rope_theta": 10000`, `"rope_theta": -1`, "rope_theta is -1"},
+		{`"bos_token_id": 3`, `"bos_token_id": 11`, "bos_token_id is 11"},
+	}
+	raw := string(testConfig().JSON())
+	for _, test := range tests {
+		changed := strings.Replace(raw, test.old, test.new, 1)
+		if changed == raw {
+			t.Errorf("%s is not in %s", test.old, raw)
+			continue
+		}
+		_, err := ParseConfig([]byte(changed))
+		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.new, err, test.want)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add(testConfig().JSON())
+	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"eos_token_id":[1,2]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c, err := ParseConfig(raw)
+		if err != nil {
+			if exit.Code(err) != exit.Data {
+				t.Fatalf("code %d for %v", exit.Code(err), err)
+			}
+			return
+		}
+		again, err := ParseConfig(c.JSON())
+		if err != nil || !cmp.Equal(c, again) {
+			t.Fatalf("%+v came back as %+v, %v", c, again, err)
+		}
+	})
+}
+
+func TestFolderRoundTrip(t *testing.T) {
+	c := testConfig()
+	weights, err := Init(c, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := Save(folder, c, weights); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Digest(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Pinned: the bytes of a new policy are part of every run's identity.
+	if want := "972c428156b32ccd50f42787faaf5b217853f49f4fa5120321705265c7473c11"; first != want {
+		t.Errorf("digest of the initial weights is %s, want %s", first, want)
+	}
+	gotConfig, gotWeights, err := Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, gotConfig); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(weights, gotWeights); diff != "" {
+		t.Error(diff)
+	}
+	if err := Save(folder, gotConfig, gotWeights); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := Digest(folder); second != first {
+		t.Errorf("saving again changed the digest to %s", second)
+	}
+	other, err := Init(c, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cmp.Equal(weights, other) {
+		t.Error("two seeds gave the same weights")
+	}
+}
+
+func TestInit(t *testing.T) {
+	c := testConfig()
+	c.HiddenSize, c.HeadDim, c.NumHiddenLayers, c.VocabSize = 128, 32, 2, 300
+	weights, err := Init(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, w := range weights {
+		total += len(w.Data)
+		mean, square := 0.0, 0.0
+		for _, x := range w.Data {
+			mean += float64(x) / float64(len(w.Data))
+			square += float64(x) * float64(x) / float64(len(w.Data))
+		}
+		// 0.02² and, for the two that add to the stream of two layers, 0.01².
+		wantMean, wantSquare, slack := 0.0, 4e-4, 0.1
+		switch {
+		case strings.HasSuffix(w.Name, "norm.weight"):
+			wantMean, wantSquare = 1, 1
+		case strings.HasSuffix(w.Name, ".bias"):
+			wantSquare = 0
+		case strings.HasSuffix(w.Name, "o_proj.weight"), strings.HasSuffix(w.Name, "down_proj.weight"):
+			wantSquare = 1e-4
+		}
+		if mean < wantMean-2e-3 || mean > wantMean+2e-3 || square < wantSquare*(1-slack) || square > wantSquare*(1+slack) {
+			t.Errorf("%s has mean %g and mean square %g, want %g and %g", w.Name, mean, square, wantMean, wantSquare)
+		}
+	}
+	if got := ParameterCount(c); got != total {
+		t.Errorf("ParameterCount is %d, want %d", got, total)
+	}
+}
+
+// engine.md, section 1: Qwen2.5-0.5B has 0.49 B parameters and takes 3.10 and
+// 3.49 GFLOP for a token of sequences of 1,024 and 4,096 tokens.
+func TestFLOPsPerToken(t *testing.T) {
+	c := Config{
+		Architecture: Qwen2, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
+		NumAttentionHeads: 14, NumKeyValueHeads: 2, HeadDim: 64, TieWordEmbeddings: true,
+	}
+	if n := ParameterCount(c); n != 494032768 {
+		t.Errorf("%d parameters, want 494032768", n)
+	}
+	for tokens, want := range map[int]float64{1024: 3.10e9, 4096: 3.49e9} {
+		if got := FLOPsPerToken(c, tokens); got < want*0.995 || got > want*1.005 {
+			t.Errorf("%.4g FLOP at %d tokens, want %.3g", got, tokens, want)
+		}
+	}
+}
+
+func TestLoadFaults(t *testing.T) {
+	c := testConfig()
+	weights, err := Init(c, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		damage func(folder string) error
+		code   int
+		want   string
+	}{
+		{"no weights", func(f string) error { return os.Remove(filepath.Join(f, WeightsFile)) }, exit.Failed, "no such file"},
+		{"split weights", func(f string) error {
+			return os.Rename(filepath.Join(f, WeightsFile), filepath.Join(f, WeightsFile+".index.json"))
+		}, exit.Data, "split over several files"},
+		{"cut weights", func(f string) error { return os.Truncate(filepath.Join(f, WeightsFile), 5000) }, exit.Data, "cut short"},
+		{"broken config", func(f string) error { return os.WriteFile(filepath.Join(f, ConfigFile), []byte("{"), 0o644) }, exit.Data, ConfigFile},
+		{"other shape", func(f string) error {
+			wide := c
+			wide.IntermediateSize = 13
+			return os.WriteFile(filepath.Join(f, ConfigFile), wide.JSON(), 0o644)
+		}, exit.Data, "mlp.gate_proj.weight"},
+		{"fewer layers", func(f string) error {
+			short := c
+			short.NumHiddenLayers = 1
+			return os.WriteFile(filepath.Join(f, ConfigFile), short.JSON(), 0o644)
+		}, exit.Data, "belongs to no part of the model"},
+		{"untied", func(f string) error {
+			untied := c
+			untied.TieWordEmbeddings = false
+			return os.WriteFile(filepath.Join(f, ConfigFile), untied.JSON(), 0o644)
+		}, exit.Data, `no tensor "lm_head.weight"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			folder := t.TempDir()
+			if err := Save(folder, c, weights); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.damage(folder); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := Load(folder)
+			if err == nil || exit.Code(err) != test.code || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got code %d, %v; want %d with %q", exit.Code(err), err, test.code, test.want)
+			}
+		})
+	}
+}
+
+func TestOptimizerRoundTrip(t *testing.T) {
+	c := testConfig()
+	tensors := OptimizerLayout(c)
+	for i := range tensors {
+		tensors[i].Data = make([]float32, tensors[i].Elements())
+		for j := range tensors[i].Data {
+			tensors[i].Data[j] = float32(i) + float32(j)/1024
+		}
+	}
+	folder := t.TempDir()
+	if err := SaveOptimizer(folder, tensors, 12); err != nil {
+		t.Fatal(err)
+	}
+	got, steps, err := LoadOptimizer(folder, c)
+	if err != nil || steps != 12 {
+		t.Fatalf("%d steps, %v", steps, err)
+	}
+	if diff := cmp.Diff(tensors, got); diff != "" {
+		t.Error(diff)
+	}
+	if tensors[0].Name != "exp_avg.model.embed_tokens.weight" || tensors[len(tensors)-1].Name != "exp_avg_sq.model.norm.weight" {
+		t.Errorf("first %s, last %s", tensors[0].Name, tensors[len(tensors)-1].Name)
+	}
+}
+
+func TestSaveRefusesBugs(t *testing.T) {
+	c := testConfig()
+	weights, err := Init(c, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(t.TempDir(), c, weights[1:]); exit.Code(err) != exit.Bug {
+		t.Errorf("a missing tensor: %v", err)
+	}
+	weights[2].Name = "x"
+	if err := Save(t.TempDir(), c, weights); exit.Code(err) != exit.Bug {
+		t.Errorf("a wrong name: %v", err)
+	}
+}

@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Layout lists a policy's tensors by name and shape, without data, in the
+// order of files and engines. Query, key and value projections lie next to
+// each other, and so do gate and up, so that a backend can multiply by each
+// group at once.
+func Layout(c Config) []Tensor {
+	hidden := c.HiddenSize
+	tensors := []Tensor{{Name: "model.embed_tokens.weight", Shape: []int{c.VocabSize, hidden}}}
+	for layer := range c.NumHiddenLayers {
+		add := func(name string, shape ...int) {
+			tensors = append(tensors, Tensor{Name: fmt.Sprintf("model.layers.%d.%s", layer, name), Shape: shape})
+		}
+		add("input_layernorm.weight", hidden)
+		add("self_attn.q_proj.weight", c.QueryWidth(), hidden)
+		add("self_attn.k_proj.weight", c.KeyValueWidth(), hidden)
+		add("self_attn.v_proj.weight", c.KeyValueWidth(), hidden)
+		if c.QKVBias() {
+			add("self_attn.q_proj.bias", c.QueryWidth())
+			add("self_attn.k_proj.bias", c.KeyValueWidth())
+			add("self_attn.v_proj.bias", c.KeyValueWidth())
+		}
+		add("self_attn.o_proj.weight", hidden, c.QueryWidth())
+		add("post_attention_layernorm.weight", hidden)
+		add("mlp.gate_proj.weight", c.IntermediateSize, hidden)
+		add("mlp.up_proj.weight", c.IntermediateSize, hidden)
+		add("mlp.down_proj.weight", hidden, c.IntermediateSize)
+	}
+	tensors = append(tensors, Tensor{Name: "model.norm.weight", Shape: []int{hidden}})
+	if !c.TieWordEmbeddings {
+		tensors = append(tensors, Tensor{Name: "lm_head.weight", Shape: []int{c.VocabSize, hidden}})
+	}
+	return tensors
+}
+
+// Elements is the number of elements of the tensor's shape.
+func (t Tensor) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Decayed reports whether weight decay applies to the tensor: to matrices,
+// the embedding and the head included, but not to norms and biases.
+func (t Tensor) Decayed() bool { return len(t.Shape) == 2 }
+
+// initStd is the standard deviation of random matrices, the initializer_range
+// of both architectures' defaults.
+const initStd = 0.02
+
+// Init draws the weights of a new policy: matrices normal with standard
+// deviation 0.02, the two projections that add to the residual stream with
+// 0.02/sqrt(2·layers) (Radford et al., Language Models are Unsupervised
+// Multitask Learners, 2019, section 2.3), norms one, biases zero. Each tensor
+// has a stream of its own by name, so that its numbers do not depend on the
+// others.
+func Init(c Config, seed uint64) ([]Tensor, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	tensors := Layout(c)
+	for i := range tensors {
+		t := &tensors[i]
+		t.Data = make([]float32, t.Elements())
+		switch {
+		case strings.HasSuffix(t.Name, "norm.weight"):
+			for j := range t.Data {
+				t.Data[j] = 1
+			}
+		case t.Decayed():
+			std := initStd
+			if strings.HasSuffix(t.Name, "o_proj.weight") || strings.HasSuffix(t.Name, "down_proj.weight") {
+				std /= math.Sqrt(2 * float64(c.NumHiddenLayers))
+			}
+			stream := rng.New(seed, rng.PurposeInit, 0, t.Name, 0)
+			for j := range t.Data {
+				t.Data[j] = float32(stream.Normal(uint64(j)) * std)
+			}
+		}
+	}
+	return tensors, nil
+}
