@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"reflect"
 	"strings"
-	"sync"
 )
 
 // The comments on the types are the reference: there is no second text to
@@ -103,11 +102,6 @@ func describeType(t reflect.Type) string {
 
 // comments maps Type and Type.Field to the text of their comments.
 func comments(source string) map[string]string {
-	commentsMu.Lock()
-	defer commentsMu.Unlock()
-	if docs, ok := commentsOf[source]; ok {
-		return docs
-	}
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
 		panic(fmt.Sprintf("recipe: reading our own source: %v", err)) // it compiled
@@ -132,14 +126,8 @@ func comments(source string) map[string]string {
 			}
 		}
 	}
-	commentsOf[source] = docs
 	return docs
 }
-
-var (
-	commentsMu sync.Mutex
-	commentsOf = map[string]map[string]string{}
-)
 
 // paragraph is the first paragraph of a comment on one line.
 func paragraph(group *ast.CommentGroup) string {
@@ -182,21 +170,47 @@ A recipe is one YAML file. Later wins: defaults, preset, the files named by ` + 
 	return b.String()
 }
 
+// referenceTable writes one row for each field. A group whose fields are the
+// same as an earlier group's, defaults included, is one row that says so.
 func referenceTable(b *strings.Builder, fields []Field) {
 	b.WriteString("| field | value | default | meaning |\n| --- | --- | --- | --- |\n")
 	escape := strings.NewReplacer("|", `\|`, "\n", " ")
-	for _, f := range fields {
+	groups := map[string]string{}
+	for i := 0; i < len(fields); i++ {
+		f := fields[i]
 		value := f.Type
 		if len(f.Choices) > 0 {
 			value = strings.Join(f.Choices, ", ")
 		}
-		name, shown := "`"+f.Path+"`", f.Default
+		name, shown, doc := "`"+f.Path+"`", f.Default, f.Doc
 		if f.Group {
 			name = "**" + name + "**"
+			children, signature := childrenOf(fields, i)
+			if earlier, ok := groups[signature]; ok {
+				doc = "fields and defaults as `" + earlier + "`"
+				i += children
+			}
+			groups[signature] = f.Path
 		}
 		if shown != "" {
 			shown = "`" + escape.Replace(shorten(shown)) + "`"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, escape.Replace(value), shown, escape.Replace(f.Doc))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, escape.Replace(value), shown, escape.Replace(doc))
 	}
+}
+
+// childrenOf counts the fields below the group at an index, and puts what
+// they have in common with another group's into a text.
+func childrenOf(fields []Field, group int) (count int, signature string) {
+	prefix := fields[group].Path + "."
+	var b strings.Builder
+	for _, f := range fields[group+1:] {
+		name, ok := strings.CutPrefix(f.Path, prefix)
+		if !ok {
+			break
+		}
+		count++
+		fmt.Fprintf(&b, "%s %s %s\n", name, f.Type, f.Default)
+	}
+	return count, b.String()
 }

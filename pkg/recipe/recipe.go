@@ -7,10 +7,10 @@ package recipe
 // Recipe is everything that decides the bytes of a run, and the resources it
 // asks for.
 type Recipe struct {
-	Name        string     `yaml:"name"`
-	Description string     `yaml:"description"`
-	Seed        uint64     `yaml:"seed"`
-	Preset      string     `yaml:"preset"` // fills advantage, filters and loss; see Presets
+	Name        string     `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
+	Description string     `yaml:"description"` // one line for people
+	Seed        uint64     `yaml:"seed"`        // of every random stream of the run
+	Preset      string     `yaml:"preset"`      // fills advantage, filters and loss; see Presets
 	Policy      Policy     `yaml:"policy"`
 	WarmStart   WarmStart  `yaml:"warm_start"`
 	Env         Env        `yaml:"env"`
@@ -38,35 +38,35 @@ type Policy struct {
 // NewPolicy is the shape of a policy made by the run. The names are those of
 // Hugging Face's config.json.
 type NewPolicy struct {
-	HiddenSize            int     `yaml:"hidden_size"`
-	IntermediateSize      int     `yaml:"intermediate_size"`
-	NumHiddenLayers       int     `yaml:"num_hidden_layers"`
-	NumAttentionHeads     int     `yaml:"num_attention_heads"`
-	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`
-	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"`
-	RopeTheta             float64 `yaml:"rope_theta"`
-	RMSNormEps            float64 `yaml:"rms_norm_eps"`
-	QKVBias               bool    `yaml:"qkv_bias"`
-	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings"`
-	Tokenizer             string  `yaml:"tokenizer"`  // bytes, or bpe trained on the training problems
-	VocabSize             int     `yaml:"vocab_size"` // for bpe
+	HiddenSize            int     `yaml:"hidden_size"`             // width of the residual stream
+	IntermediateSize      int     `yaml:"intermediate_size"`       // width inside each SwiGLU
+	NumHiddenLayers       int     `yaml:"num_hidden_layers"`       // blocks of attention and SwiGLU
+	NumAttentionHeads     int     `yaml:"num_attention_heads"`     // query heads; divides hidden_size
+	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`     // key and value heads; divides num_attention_heads
+	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"` // longest sequence in tokens, prompt included
+	RopeTheta             float64 `yaml:"rope_theta"`              // base of the rotary frequencies
+	RMSNormEps            float64 `yaml:"rms_norm_eps"`            // added to the mean square
+	QKVBias               bool    `yaml:"qkv_bias"`                // biases of the query, key and value projections, as in Qwen 2
+	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings"`     // the output head is the embedding
+	Tokenizer             string  `yaml:"tokenizer"`               // bytes, or bpe trained on the training problems
+	VocabSize             int     `yaml:"vocab_size"`              // for bpe
 }
 
 // Chat is the text around each message. A string that is a special token of
 // the tokenizer becomes that one token.
 type Chat struct {
-	SystemPrefix    string `yaml:"system_prefix"`
-	SystemSuffix    string `yaml:"system_suffix"`
-	UserPrefix      string `yaml:"user_prefix"`
-	UserSuffix      string `yaml:"user_suffix"`
-	AssistantPrefix string `yaml:"assistant_prefix"`
+	SystemPrefix    string `yaml:"system_prefix"`    // before a system message
+	SystemSuffix    string `yaml:"system_suffix"`    // after it
+	UserPrefix      string `yaml:"user_prefix"`      // before a user message
+	UserSuffix      string `yaml:"user_suffix"`      // after it
+	AssistantPrefix string `yaml:"assistant_prefix"` // before a response
 	AssistantSuffix string `yaml:"assistant_suffix"` // ends with the stop token
 }
 
 // WarmStart is supervised learning on correct demonstrations before the first
 // iteration. Zero steps means none.
 type WarmStart struct {
-	Steps     int       `yaml:"steps"`
+	Steps     int       `yaml:"steps"`   // optimizer steps
 	Chunk     int       `yaml:"chunk"`   // optimizer steps between two sealed checkpoints; changes no result
 	Batch     int       `yaml:"batch"`   // demonstrations per step
 	Improve   float64   `yaml:"improve"` // share of demonstrations that answer a self-improve prompt, in [0, 1]
@@ -120,8 +120,8 @@ type Source struct {
 // Fields names the fields of a JSONL line.
 type Fields struct {
 	ID           string `yaml:"id"`            // empty: the line's number
-	Question     string `yaml:"question"`      //
-	Answer       string `yaml:"answer"`        //
+	Question     string `yaml:"question"`      // what {question} stands for
+	Answer       string `yaml:"answer"`        // the reference answer
 	AnswerMarker string `yaml:"answer_marker"` // the answer is what follows the last one, for example "####" of GSM8K
 	Kind         string `yaml:"kind"`          // optional
 	Level        string `yaml:"level"`         // optional
@@ -130,13 +130,13 @@ type Fields struct {
 // Filter keeps the lines whose field has one of the values, where a * at
 // the end of a value matches any rest.
 type Filter struct {
-	Field string   `yaml:"field"`
-	In    []string `yaml:"in"`
+	Field string   `yaml:"field"` // name of a field of the line
+	In    []string `yaml:"in"`    // values that are kept
 }
 
 // Generate is our own seeded generator of arithmetic problems.
 type Generate struct {
-	Kinds  []string `yaml:"kinds"`  // add, sub, mul, div, compare, mod, chain, linear …
+	Kinds  []string `yaml:"kinds"`  // add, sub, mul, div, compare, mod, chain, linear, fraction or decimal
 	Levels []int    `yaml:"levels"` // difficulty; for add and sub the number of digits
 	Count  int      `yaml:"count"`  // problems, spread evenly over kinds and levels
 	// TestShare is the share of the problem space that is held out: a problem
@@ -165,13 +165,13 @@ type Exit struct {
 
 // Rollout says how responses are sampled.
 type Rollout struct {
-	Prompts      int     `yaml:"prompts"` // B, instances per iteration
-	Group        int     `yaml:"group"`   // G, responses per instance
-	MaxNewTokens int     `yaml:"max_new_tokens"`
-	Temperature  float64 `yaml:"temperature"`
-	TopK         int     `yaml:"top_k"` // 0 keeps all
-	TopP         float64 `yaml:"top_p"` // 1 keeps all
-	Shards       int     `yaml:"shards"`
+	Prompts      int     `yaml:"prompts"`        // B, instances per iteration
+	Group        int     `yaml:"group"`          // G, responses per instance
+	MaxNewTokens int     `yaml:"max_new_tokens"` // bound on the tokens of one response
+	Temperature  float64 `yaml:"temperature"`    // what logits are divided by; above 0
+	TopK         int     `yaml:"top_k"`          // 0 keeps all
+	TopP         float64 `yaml:"top_p"`          // 1 keeps all
+	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
 }
 
 // Score says how responses are judged. A score shard reads the rollout shard
@@ -180,7 +180,7 @@ type Score struct {
 	Embedding string `yaml:"embedding"` // none, or ngrams: hashed character n-grams, for ExIt's diversity bonus
 }
 
-// Advantage is the group statistic (rl-frameworks, section 3.1):
+// Advantage is the group statistic (rl-frameworks, section 3.1).
 //
 //	A_i = (r_i - b_i) / (s_i + epsilon)
 //
@@ -208,8 +208,9 @@ type Filters struct {
 	MinAdvantage  float64 `yaml:"min_advantage"`  // drop responses with |A| below
 }
 
-// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6). With
-// r = exp(logp - logp of the sampler) and advantage A, the loss of a token is
+// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
+//
+// With r = exp(logp - logp of the sampler) and advantage A, the loss of a token is
 //
 //	clip       max(-A·r, -A·clip(r, 1-clip_low, 1+clip_high)), and for A < 0 at most -A·dual_clip
 //	cispo      -stop(clip(r, 1-clip_low, 1+clip_high))·A·logp, where stop passes no gradient
@@ -235,7 +236,9 @@ type Loss struct {
 	MiniBatches  int     `yaml:"mini_batches"`  // optimizer steps per pass
 }
 
-// KL is the penalty towards the reference policy. With d = logp - logp of the
+// KL is the penalty towards the reference policy.
+//
+// With d = logp - logp of the
 // reference, k1 = d, k2 = d²/2, k3 = exp(-d) - 1 + d and abs = |d|.
 type KL struct {
 	Coef        float64 `yaml:"coef"`         // β; 0 for none, and no reference is computed
@@ -250,19 +253,20 @@ type KL struct {
 
 // Optimizer is AdamW with a learning-rate schedule.
 type Optimizer struct {
-	LearningRate float64 `yaml:"learning_rate"`
-	Beta1        float64 `yaml:"beta1"`
-	Beta2        float64 `yaml:"beta2"`
-	Epsilon      float64 `yaml:"epsilon"`
-	WeightDecay  float64 `yaml:"weight_decay"`
-	MaxGradNorm  float64 `yaml:"max_grad_norm"`
-	WarmupSteps  int     `yaml:"warmup_steps"` // linear from 0
-	Decay        string  `yaml:"decay"`        // constant, linear or cosine, to MinRatio at the last step
-	MinRatio     float64 `yaml:"min_ratio"`
+	LearningRate float64 `yaml:"learning_rate"` // the highest of the schedule
+	Beta1        float64 `yaml:"beta1"`         // decay of the first moment
+	Beta2        float64 `yaml:"beta2"`         // decay of the second moment
+	Epsilon      float64 `yaml:"epsilon"`       // added to the root of the second moment
+	WeightDecay  float64 `yaml:"weight_decay"`  // decoupled; of matrices, not of norms and biases
+	MaxGradNorm  float64 `yaml:"max_grad_norm"` // global L2 norm to clip to; 0 for none
+	WarmupSteps  int     `yaml:"warmup_steps"`  // linear from 0
+	Decay        string  `yaml:"decay"`         // constant, linear or cosine, to MinRatio at the last step
+	MinRatio     float64 `yaml:"min_ratio"`     // of the last step to the highest learning rate
 }
 
 // Schedule says how many iterations run and how they overlap.
 type Schedule struct {
+	// Iterations of rollout, score, buffer and learn.
 	Iterations int `yaml:"iterations"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
@@ -297,7 +301,7 @@ type Evaluation struct {
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
 	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
 	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
-	Shards       int     `yaml:"shards"`
+	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
 }
 
 // Resources are what each stage's tasks ask for. They never change results.
@@ -320,8 +324,8 @@ type StageRequest struct {
 
 // Request is what one task of a stage asks for.
 type Request struct {
-	CPUs     int     `yaml:"cpus"`
-	MemoryGB float64 `yaml:"memory_gb"`
-	GPUs     int     `yaml:"gpus"`
-	Minutes  int     `yaml:"minutes"`
+	CPUs     int     `yaml:"cpus"`      // cores
+	MemoryGB float64 `yaml:"memory_gb"` // memory in GiB
+	GPUs     int     `yaml:"gpus"`      // GPUs
+	Minutes  int     `yaml:"minutes"`   // time limit
 }

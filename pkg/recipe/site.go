@@ -15,17 +15,17 @@ import (
 // Site says how a run is carried out at one place: nothing in it changes a
 // result. One file serves every recipe that is run there.
 type Site struct {
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"`
+	Name        string `yaml:"name"`        // by default the file's name
+	Description string `yaml:"description"` // one line for people
 
 	Executor  string `yaml:"executor"`  // local: processes on this machine; slurm: arrays; steps: srun inside one allocation
 	Processes int    `yaml:"processes"` // local and steps: processes at once; 0: as many as the cores allow
 
 	Partition   string `yaml:"partition"`   // empty leaves it to the cluster, here and below
-	Account     string `yaml:"account"`     //
-	QOS         string `yaml:"qos"`         //
+	Account     string `yaml:"account"`     // what --account names
+	QOS         string `yaml:"qos"`         // what --qos names
 	Constraint  string `yaml:"constraint"`  // node features, for example "h100|a100"
-	Reservation string `yaml:"reservation"` //
+	Reservation string `yaml:"reservation"` // what --reservation names
 
 	GPUFlag    string `yaml:"gpu_flag"`    // how GPUs are asked for: gres, gpus, gpus-per-node or none
 	GPUType    string `yaml:"gpu_type"`    // as in --gres=gpu:TYPE:1; empty for any
@@ -68,15 +68,15 @@ type SiteStages struct {
 // SiteStage replaces the site's setting wherever it is not empty. Setup and
 // extra are added to the site's.
 type SiteStage struct {
-	Partition   string   `yaml:"partition"`
-	Account     string   `yaml:"account"`
-	QOS         string   `yaml:"qos"`
-	Constraint  string   `yaml:"constraint"`
-	Reservation string   `yaml:"reservation"`
-	GPUType     string   `yaml:"gpu_type"`
-	Throttle    int      `yaml:"throttle"`
-	Setup       []string `yaml:"setup"`
-	Extra       []string `yaml:"extra"`
+	Partition   string   `yaml:"partition"`   // replaces the site's
+	Account     string   `yaml:"account"`     // replaces the site's
+	QOS         string   `yaml:"qos"`         // replaces the site's
+	Constraint  string   `yaml:"constraint"`  // replaces the site's
+	Reservation string   `yaml:"reservation"` // replaces the site's
+	GPUType     string   `yaml:"gpu_type"`    // replaces the site's
+	Throttle    int      `yaml:"throttle"`    // replaces the site's unless 0
+	Setup       []string `yaml:"setup"`       // lines after the site's
+	Extra       []string `yaml:"extra"`       // flags after the site's
 }
 
 // DefaultSite is this machine, with the values that a Slurm site starts from.

@@ -26,6 +26,8 @@ var managedFlags = map[string]string{
 	"--job-name":            "status finds jobs by it",
 	"--kill-on-invalid-dep": "set kill_on_invalid_dependency",
 	"--mem":                 "set memory_flag and resources.stages in the recipe",
+	"--mem-per-cpu":         "set memory_flag and resources.stages in the recipe",
+	"--mem-per-gpu":         "set memory_flag and resources.stages in the recipe",
 	"--no-requeue":          "set requeue",
 	"--nodes":               "each task is one process on one node",
 	"--ntasks":              "each task is one process on one node",
@@ -188,6 +190,15 @@ func (s *Site) checkExtra(c *checker, field string, extra []string) {
 		}
 		if long, ok := shortFlags[flag]; ok {
 			flag = long
+		}
+		if _, managed := managedFlags[flag]; !managed && strings.HasPrefix(flag, "--") {
+			// sbatch takes the beginning of a long name for the name.
+			for _, long := range ManagedFlags() {
+				if strings.HasPrefix(long, flag) {
+					flag = long
+					break
+				}
+			}
 		}
 		if hint, managed := managedFlags[flag]; managed && !s.Skips(flag) {
 			c.add(place, argument, "collides with %s, which lathe gives itself: %s", flag, hint)

@@ -30,7 +30,7 @@ var choices = map[string][]string{
 	"loss.kl.estimator":         {"k1", "k2", "k3", "abs"},
 	"loss.kl.gradient":          {"estimator", "k2"},
 	"optimizer.decay":           {"constant", "linear", "cosine"},
-	"data.train.generate.kinds": {"add", "sub", "mul", "div", "compare", "mod", "chain", "linear"},
+	"data.train.generate.kinds": {"add", "sub", "mul", "div", "compare", "mod", "chain", "linear", "fraction", "decimal"},
 }
 
 // Choices lists the values of a field that names one of several things, by
@@ -327,7 +327,7 @@ func checkGenerate(c *checker, field string, g *Generate) {
 		c.add(field+".levels", nil, "must name at least one level")
 	}
 	for i, level := range g.Levels {
-		if c.between(field+".levels", level, 1, 18) && slices.Contains(g.Levels[:i], level) {
+		if c.between(field+".levels", level, 1, 9) && slices.Contains(g.Levels[:i], level) {
 			c.add(field+".levels", level, "is named twice")
 		}
 	}

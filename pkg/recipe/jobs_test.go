@@ -1,0 +1,213 @@
+package recipe_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const jobsFolder = "../../jobs"
+
+func sharedFolder(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("LATHE_SHARED")
+	if folder == "" {
+		folder = "../../../shared"
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files match %s (%v)", pattern, err)
+	}
+	return paths
+}
+
+// Every recipe that is shipped loads, validates, is called after its file,
+// and comes back from its written form.
+func TestShippedRecipes(t *testing.T) {
+	for _, path := range glob(t, jobsFolder+"/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			resolved, err := recipe.Load(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.TrimSuffix(filepath.Base(path), ".yaml"); resolved.Recipe.Name != want {
+				t.Errorf("the recipe is called %q, want %q", resolved.Recipe.Name, want)
+			}
+			if resolved.Recipe.Description == "" {
+				t.Error("the recipe has no description")
+			}
+			back, err := recipe.Parse(resolved.YAML)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&resolved.Recipe, back); diff != "" {
+				t.Errorf("the written recipe reads back differently (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShippedSites(t *testing.T) {
+	for _, path := range glob(t, jobsFolder+"/sites/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		resolved, err := recipe.LoadSite(name, []string{jobsFolder + "/sites"}, nil)
+		if err != nil {
+			t.Error(err)
+		} else if resolved.Site.Name != name || resolved.Path != path {
+			t.Errorf("site %q at %q, want %q at %q", resolved.Site.Name, resolved.Path, name, path)
+		}
+	}
+}
+
+// The data of the recipes exist in the quantity that they ask for.
+func TestShippedRecipesHaveProblems(t *testing.T) {
+	shared := sharedFolder(t)
+	for _, path := range glob(t, jobsFolder+"/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			resolved, err := recipe.Load(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := resolved.Recipe
+			switch files := strings.Join(r.Data.Train.Files, " "); {
+			case strings.Contains(files, "$LATHE_DATA"):
+				t.Skip("the recipe's problems are not shipped")
+			case strings.Contains(files, "$LATHE_SHARED"):
+				if _, err := os.Stat(filepath.Join(shared, "data", "math")); err != nil {
+					t.Skip("set LATHE_SHARED to the folder that holds data/math")
+				}
+				t.Setenv("LATHE_SHARED", shared)
+			}
+			problems, err := math.New(r.Env, r.Data, r.Seed, filepath.Dir(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(problems.Tasks(env.Test)); got < r.Evaluation.Problems {
+				t.Errorf("%d test problems, but evaluation.problems is %d", got, r.Evaluation.Problems)
+			}
+			if got := len(problems.Tasks(env.Train)); got < r.Rollout.Prompts {
+				t.Errorf("%d training problems, but rollout.prompts is %d", got, r.Rollout.Prompts)
+			}
+		})
+	}
+}
+
+// The kinds that a recipe may name are the ones that the environment makes.
+func TestGeneratorKinds(t *testing.T) {
+	want := slices.Clone(math.Kinds())
+	if got := recipe.Choices("data.train.generate.kinds"); !slices.Equal(got, want) {
+		t.Errorf("recipes may name %q, the environment makes %q", got, want)
+	}
+}
+
+// Table 4 of paper 000, column by column: what distinguishes the ablations.
+func TestExitAblations(t *testing.T) {
+	type column struct {
+		curriculum     string
+		improve        bool
+		pDiverge       float64
+		bonus          bool
+		usesEmbeddings bool
+	}
+	want := map[string]column{
+		"exit-curriculum": {"exit", false, 0, false, false},
+		"exit-improve":    {"exit", true, 0, false, false},
+		"exit-diverge":    {"exit", true, 0.2, false, false},
+		"exit-math":       {"exit", true, 0.2, true, true},
+	}
+	for name, want := range want {
+		resolved, err := recipe.Load(filepath.Join(jobsFolder, name+".yaml"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := resolved.Recipe
+		e := r.Curriculum.Exit
+		got := column{r.Curriculum.Name, e.Improve, e.DivergeProbability, e.DiversityBonus, r.Score.Embedding != "none"}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+		if e.BufferSize != 512 || e.MinBufferSize != 128 || e.SelectProbability != 0.5 {
+			t.Errorf("%s: buffer %d, minimum %d, p %v; Table 4 has 512, 128, 0.5", name, e.BufferSize, e.MinBufferSize, e.SelectProbability)
+		}
+	}
+	// The rows that all columns share.
+	for _, name := range []string{"exit-grpo", "exit-curriculum", "exit-improve", "exit-diverge", "exit-math"} {
+		resolved, err := recipe.Load(filepath.Join(jobsFolder, name+".yaml"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := resolved.Recipe
+		type shared struct {
+			learningRate         float64
+			prompts, group       int
+			epochs               int
+			beta                 float64
+			refEvery             int
+			refAlpha             float64
+			clipLow, clipHigh    float64
+			scale                string
+			aggregation, problem string
+		}
+		got := shared{
+			r.Optimizer.LearningRate, r.Rollout.Prompts, r.Rollout.Group, r.Loss.Epochs, r.Loss.KL.Coef, r.Loss.KL.RefEvery,
+			r.Loss.KL.RefAlpha, r.Loss.ClipLow, r.Loss.ClipHigh, r.Advantage.Scale, r.Loss.Aggregation, r.Data.Train.Fields.Question,
+		}
+		if want := (shared{1e-6, 128, 8, 1, 0.001, 100, 1, 0.2, 0.2, "std", "seq_mean_token_mean", "problem"}); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	grpo, err := recipe.Load(filepath.Join(jobsFolder, "exit-grpo.yaml"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := grpo.Recipe.Curriculum.Name; got != "uniform" {
+		t.Errorf("exit-grpo has the curriculum %q, want uniform", got)
+	}
+}
+
+// golden compares text with a file, or writes the file with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is out of step; run the test with -update (-file +now):\n%s", path, diff)
+	}
+}
+
+// jobs/REFERENCE.md says what the types say.
+func TestReference(t *testing.T) {
+	golden(t, jobsFolder+"/REFERENCE.md", recipe.Reference())
+	for _, f := range append(recipe.Describe(), recipe.DescribeSite()...) {
+		if f.Doc == "" {
+			t.Errorf("%s has no comment", f.Path)
+		}
+	}
+}
