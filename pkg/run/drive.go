@@ -1,0 +1,280 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Launcher starts tasks as processes: on this machine, or as steps of an
+// allocation.
+type Launcher interface {
+	// Cores is how many cores the tasks may use together.
+	Cores() int
+	// Launch starts an array of one shard and reports its end once, from a
+	// goroutine of its own.
+	Launch(ctx context.Context, array executor.Array, done func(executor.Result)) error
+	// Close waits until every launched task has ended.
+	Close() error
+}
+
+// Progress is what the driver tells whoever watches.
+type Progress struct {
+	Event   string // launched, done, failed, retry, closed, finished
+	Task    Task
+	Result  executor.Result
+	Survey  Survey
+	Running int // tasks
+}
+
+// Driver advances a run in the foreground until it is done, fails or is
+// stopped. Everything it decides it reads from the files; killing it loses
+// the work in flight and nothing else.
+type Driver struct {
+	Run      *Run
+	Launcher Launcher
+	Attempt  seal.Attempt
+	Binaries string         // folder of the binaries; empty finds them on PATH
+	Watch    func(Progress) // may be nil
+	Version  string
+
+	planner  *Planner
+	running  map[Task]launched
+	failures map[Task]int // failures of a task's own, in this process
+	cores    int          // in use
+	last     map[Task]ended
+}
+
+// launched is a task that runs.
+type launched struct {
+	array executor.Array
+	since time.Time
+}
+
+// ended is how a task last ended.
+type ended struct {
+	attempt int
+	result  executor.Result
+}
+
+// Drive runs until the goals are sealed. Shards that gave up within the
+// quorum end it with exit.LeftOut.
+func (d *Driver) Drive(ctx context.Context) error {
+	d.planner = NewPlanner(d.Run.Graph)
+	d.running, d.failures, d.last = map[Task]launched{}, map[Task]int{}, map[Task]ended{}
+	d.planner.GaveUp = func(t Task) bool { return d.failures[t] >= d.Run.Recipe.Schedule.MaxAttempts }
+	results := make(chan finished)
+	inFlight, cancel := context.WithCancel(ctx)
+	defer func() { // leave no task behind
+		cancel()
+		for range d.running {
+			<-results
+		}
+	}()
+	for {
+		survey, err := d.advance(ctx)
+		if err != nil {
+			return err
+		}
+		if survey.Done {
+			d.tell(Progress{Event: "finished", Survey: survey})
+			return d.leftOut(ctx)
+		}
+		if err := d.launch(inFlight, survey, results); err != nil {
+			return err
+		}
+		if len(d.running) == 0 {
+			return d.stuck(survey)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case f := <-results:
+			if err := d.settle(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+type finished struct {
+	task   Task
+	result executor.Result
+}
+
+// advance surveys the files and closes what can be closed, until there is
+// nothing left to close.
+func (d *Driver) advance(ctx context.Context) (Survey, error) {
+	for {
+		survey, err := d.planner.Survey(ctx)
+		if err != nil || len(survey.Closable) == 0 {
+			return survey, err
+		}
+		for _, closing := range survey.Closable {
+			if err := SealClosing(d.Run, closing, d.Attempt, d.Version); err != nil {
+				return survey, err
+			}
+			d.tell(Progress{Event: "closed", Task: Task{Node: Node{Stage: StageClose, Iteration: closing.Iteration}}, Survey: survey})
+		}
+	}
+}
+
+// launch starts ready tasks as long as there are cores.
+func (d *Driver) launch(ctx context.Context, survey Survey, results chan<- finished) error {
+	for _, t := range survey.Ready {
+		if _, already := d.running[t]; already {
+			continue
+		}
+		array := d.array(t)
+		if d.cores > 0 && d.cores+array.CPUs > d.Launcher.Cores() {
+			return nil // keep the order of urgency: nothing jumps the queue
+		}
+		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
+			return fmt.Errorf("starting %s: %w", t, err)
+		}
+		d.running[t] = launched{array, time.Now()}
+		d.cores += array.CPUs
+		d.tell(Progress{Event: "launched", Task: t, Survey: survey, Running: len(d.running)})
+	}
+	return nil
+}
+
+// settle judges a task that has ended: by its outputs, not by its exit code.
+func (d *Driver) settle(ctx context.Context, f finished) error {
+	t, r := f.task, f.result
+	array := d.running[t].array
+	delete(d.running, t)
+	d.cores -= array.CPUs
+	d.last[t] = ended{array.Attempt, r}
+	done, err := d.planner.Sealed(ctx, t)
+	if err != nil {
+		return err
+	}
+	if done {
+		d.tell(Progress{Event: "done", Task: t, Result: r, Running: len(d.running)})
+		return nil
+	}
+	verdict := Judge(r.Cause)
+	if verdict == Again {
+		d.tell(Progress{Event: "retry", Task: t, Result: r, Running: len(d.running)})
+		return nil
+	}
+	d.failures[t]++
+	if verdict == Never {
+		d.failures[t] = d.Run.Recipe.Schedule.MaxAttempts
+	}
+	event := "retry"
+	if d.planner.GaveUp(t) {
+		event = "failed"
+	}
+	d.tell(Progress{Event: event, Task: t, Result: r, Running: len(d.running)})
+	return nil
+}
+
+// stuck explains why nothing can be started although the run is not done.
+func (d *Driver) stuck(survey Survey) error {
+	for _, s := range survey.Stuck {
+		task := Task{Node: s.Node, Shard: s.Shards[0]}
+		for _, t := range []Task{task, {Node: Node{Stage: StageRollout, Iteration: s.Node.Iteration}, Shard: task.Shard}} {
+			last, seen := d.last[t]
+			if !seen {
+				continue
+			}
+			r, log := last.result, d.Run.Dir.Rel(last.result.Log)
+			if record, ok := readExitRecord(d.Run.Dir, t, last.attempt); ok {
+				err := error(&exit.Error{Code: record.Code, Err: fmt.Errorf("%s failed: %s", t, record.Message)})
+				if record.Hint != "" {
+					err = exit.WithHint(err, "%s", record.Hint)
+				}
+				return exit.WithHint(err, "its log is %s", log)
+			}
+			return exit.WithHint(&exit.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)}, "its log is %s", log)
+		}
+		return exit.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
+	}
+	return exit.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
+}
+
+// leftOut reports shards that the run finished without.
+func (d *Driver) leftOut(ctx context.Context) error {
+	n := 0
+	for k := 1; k <= d.Run.Recipe.Schedule.Iterations; k++ {
+		if closing, err := ReadClosing(ctx, d.Run.Dir, k); err == nil {
+			n += len(closing.LeftOut)
+		}
+	}
+	if n > 0 {
+		return exit.LeftOutf("the run is done without %d shards that used up their attempts", n)
+	}
+	return nil
+}
+
+func (d *Driver) tell(p Progress) {
+	if d.Watch != nil {
+		d.Watch(p)
+	}
+}
+
+// array is the next attempt at a task, as the launcher takes it.
+func (d *Driver) array(t Task) executor.Array {
+	request := d.Run.Graph.Request(t.Stage)
+	cpus := max(1, min(request.CPUs, d.Launcher.Cores()))
+	return executor.Array{
+		Run: d.Run.Identity.RunID, Stage: string(t.Stage), Iteration: t.Iteration, Step: t.Step,
+		Attempt: nextAttempt(d.Run.Dir, t), Shards: []int{t.Shard}, Command: TaskCommand(d.Binaries, d.Run.Dir, t.Node), CPUs: cpus,
+		MemoryGB: request.MemoryGB, GPUs: request.GPUs, Minutes: request.Minutes, LogDir: d.Run.Dir.Logs(),
+		Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(d.Run.Recipe, cpus))},
+	}
+}
+
+// threadsOf is how many threads the engine of a task uses.
+func threadsOf(r recipe.Recipe, cpus int) int {
+	if r.Resources.Threads > 0 {
+		return r.Resources.Threads
+	}
+	return cpus
+}
+
+// nextAttempt is one more than the attempts that have left a log.
+func nextAttempt(d Dir, t Task) int {
+	attempt := 0
+	for {
+		if _, err := os.Lstat(d.Log(t, attempt)); errors.Is(err, os.ErrNotExist) {
+			return attempt
+		}
+		attempt++
+	}
+}
+
+// TaskCommand is the command line of the tasks of a node, without the shard.
+func TaskCommand(binaries string, dir Dir, n Node) []string {
+	binary := map[Stage]string{
+		StageWarm: "lathe-learn", StageRollout: "lathe-rollout", StageScore: "lathe-score", StageBuffer: "lathe-buffer",
+		StageGradient: "lathe-learn", StageLearn: "lathe-learn", StageEvaluate: "lathe-rollout",
+	}[n.Stage]
+	if binaries != "" {
+		binary = filepath.Join(binaries, binary)
+	}
+	command := []string{binary, "--run", string(dir)}
+	number := strconv.Itoa(n.Iteration)
+	switch n.Stage {
+	case StageWarm:
+		return append(command, "--warm", number)
+	case StageEvaluate:
+		return append(command, "--evaluate", number)
+	case StageGradient:
+		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--gradient")
+	case StageLearn:
+		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step))
+	}
+	return append(command, "--iteration", number)
+}

@@ -1,0 +1,71 @@
+package run_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// inProcess carries tasks out in this process: the files are those of a
+// process per task, without the time to start it.
+type inProcess struct {
+	t   *testing.T
+	run *run.Run
+}
+
+func (inProcess) Cores() int   { return 2 }
+func (inProcess) Close() error { return nil }
+
+func (p inProcess) Launch(ctx context.Context, a executor.Array, done func(executor.Result)) error {
+	worker := run.NewWorker(p.run, seal.AttemptFromEnv(), "test", p.t.Logf)
+	worker.Threads = 1
+	task := run.Task{Node: run.Node{Stage: run.Stage(a.Stage), Iteration: a.Iteration, Step: a.Step}, Shard: a.Shards[0]}
+	go func() {
+		err := worker.Do(ctx, task)
+		r := executor.Result{Shard: task.Shard, Exit: exit.Code(err), Cause: executor.CauseOfExit(exit.Code(err))}
+		if err != nil {
+			r.Evidence = err.Error()
+		}
+		done(r)
+	}()
+	return nil
+}
+
+// finish makes a run of a recipe and drives it to its end.
+func finish(t *testing.T, path string, settings ...string) *run.Run {
+	t.Helper()
+	resolved, err := recipe.Load(path, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := run.Create(t.Context(), run.Dir(filepath.Join(t.TempDir(), "run")), resolved, seal.AttemptFromEnv(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := &run.Driver{Run: opened, Launcher: inProcess{t, opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	started := time.Now()
+	if err := driver.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("run took %v", time.Since(started))
+	return opened
+}
+
+func TestSmokeRun(t *testing.T) {
+	opened := finish(t, "../../jobs/smoke.yaml")
+	result, err := run.Verify(t.Context(), opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range result.Faults {
+		t.Errorf("%s: %s", fault.Path, fault.Problem)
+	}
+	t.Logf("%+v", result.Ledger)
+}

@@ -1,0 +1,277 @@
+package run
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
+)
+
+// Worker carries out tasks of a run in this process.
+type Worker struct {
+	Run     *Run
+	Attempt seal.Attempt
+	Threads int // 0: as the recipe says, else as many as there are cores
+	Version string
+	Log     func(format string, args ...any)
+	// Output is where outputs go: the run itself, or another folder of the
+	// same layout for a replay.
+	Output Dir
+}
+
+// NewWorker returns a worker that writes into the run.
+func NewWorker(r *Run, attempt seal.Attempt, version string, log func(string, ...any)) *Worker {
+	return &Worker{Run: r, Attempt: attempt, Version: version, Log: log, Output: r.Dir}
+}
+
+func (w *Worker) threads() int {
+	switch {
+	case w.Threads > 0:
+		return w.Threads
+	case w.Run.Recipe.Resources.Threads > 0:
+		return w.Run.Recipe.Resources.Threads
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (w *Worker) job() stage.Job {
+	return stage.Job{
+		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, Threads: w.threads(),
+		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log,
+		Reading: seal.Options{Visibility: visibilityTimeout},
+	}
+}
+
+// Do carries out one task. A task whose outputs are sealed already is done.
+func (w *Worker) Do(ctx context.Context, t Task) error {
+	if shards := w.Run.Graph.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
+		return exit.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
+	}
+	last := w.Run.Recipe.Schedule.Iterations
+	if t.Stage != StageWarm && (t.Iteration < 0 || t.Iteration > last) {
+		return exit.Usagef("iteration %d: the run has iterations up to %d", t.Iteration, last)
+	}
+	if done, err := NewPlanner(Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Sealed(ctx, t); err != nil || done {
+		return err
+	}
+	world, err := w.Run.World()
+	if err != nil {
+		return err
+	}
+	switch t.Stage {
+	case StageWarm:
+		return w.warm(ctx, world, t.Iteration)
+	case StageRollout:
+		return w.rollout(ctx, world, t.Iteration, t.Shard)
+	case StageScore:
+		return w.score(ctx, world, t.Iteration, t.Shard)
+	case StageBuffer:
+		return w.buffer(ctx, world, t.Iteration)
+	case StageGradient:
+		return w.gradient(ctx, t)
+	case StageLearn:
+		return w.learn(ctx, t)
+	case StageEvaluate:
+		return w.evaluate(ctx, world, t.Iteration, t.Shard)
+	}
+	return exit.Usagef("stage %q is not one that runs as a task", t.Stage)
+}
+
+func (w *Worker) warm(ctx context.Context, world env.Env, chunk int) error {
+	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
+	steps, size := w.Run.Recipe.WarmStart.Steps, w.Run.Recipe.WarmStart.Chunk
+	if size <= 0 {
+		size = steps
+	}
+	inputs := learn.WarmInputs{
+		Chunk: chunk, Source: w.Run.Identity.PolicySource,
+		FirstStep: min(steps, (chunk-1)*size), LastStep: min(steps, chunk*size),
+		PolicyOutput: out.Warm(chunk), PolicyVersion: -1, OptimizerOutput: out.WarmOptimizer(chunk),
+	}
+	if chunk > 1 {
+		inputs.Policy, inputs.Optimizer = in.Warm(chunk-1), in.WarmOptimizer(chunk-1)
+	}
+	if chunk == g.WarmChunks() {
+		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
+	}
+	_, err := learn.RunWarm(ctx, w.job(), world, inputs)
+	return err
+}
+
+func (w *Worker) rollout(ctx context.Context, world env.Env, k, n int) error {
+	g := w.Run.Graph
+	shards := g.Shards(Node{Stage: StageRollout, Iteration: k})
+	first, last := ShardRange(g.PlanRows(), n, shards)
+	version := g.RolloutVersion(k)
+	_, err := rollout.Run(ctx, w.job(), world, rollout.Inputs{
+		Plan: w.Run.Dir.Plan(k), FirstRow: first, LastRow: last,
+		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version,
+		Iteration: k, Shard: n, Of: shards, Output: w.Output.Rollout(k, n),
+	})
+	return err
+}
+
+func (w *Worker) score(ctx context.Context, world env.Env, k, n int) error {
+	_, err := score.Run(ctx, w.job(), world, score.Inputs{
+		Plan: w.Run.Dir.Plan(k), Rollout: w.Run.Dir.Rollout(k, n), Iteration: k, Shard: n,
+		Of: w.Run.Graph.Shards(Node{Stage: StageScore, Iteration: k}), Output: w.Output.Score(k, n),
+	})
+	return err
+}
+
+func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
+	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
+	chooser, err := choose.New(w.Run.Recipe.Curriculum, w.Run.Recipe.Seed)
+	if err != nil {
+		return err
+	}
+	inputs := buffer.Inputs{Iteration: k, StateOutput: out.State(k), PlanRows: g.PlanRows()}
+	for _, i := range g.PlansWritten(k) {
+		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
+	}
+	if k > 0 {
+		closing, err := ReadClosing(ctx, in, k)
+		if err != nil {
+			return err
+		}
+		inputs.State, inputs.BatchOutput, inputs.LedgerOutput = in.State(k-1), out.Batch(k), out.Ledger(k)
+		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
+		inputs.Shards = w.shardRefs(k, closing.Included)
+		inputs.LeftOut = w.shardRefs(k, closing.LeftOut)
+		planned := map[int]bool{k: true}
+		cite := func(iteration int) {
+			if !planned[iteration] {
+				planned[iteration] = true
+				inputs.Plans = append(inputs.Plans, buffer.PlanRef{Iteration: iteration, Path: in.Plan(iteration)})
+			}
+		}
+		for _, ref := range closing.Carried {
+			cite(ref.Iteration)
+			inputs.Shards = append(inputs.Shards, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
+		}
+		if k == w.Run.Recipe.Schedule.Iterations {
+			for _, ref := range lateForGood(ctx, in, k, closing) {
+				cite(ref.Iteration)
+				inputs.RunEnded = append(inputs.RunEnded, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
+			}
+		}
+	}
+	return buffer.Run(ctx, w.job(), world, chooser, inputs)
+}
+
+// lateForGood lists the late shards that the last iteration leaves behind.
+func lateForGood(ctx context.Context, d Dir, last int, closing Closing) []CarriedRef {
+	late := map[CarriedRef]bool{}
+	var order []CarriedRef
+	note := func(c Closing) {
+		for _, shard := range c.Late {
+			ref := CarriedRef{c.Iteration, shard}
+			late[ref] = true
+			order = append(order, ref)
+		}
+		for _, ref := range c.Carried {
+			late[ref] = false
+		}
+	}
+	for k := 1; k < last; k++ {
+		if earlier, err := ReadClosing(ctx, d, k); err == nil {
+			note(earlier)
+		}
+	}
+	note(closing)
+	var out []CarriedRef
+	for _, ref := range order {
+		if late[ref] {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+func (w *Worker) shardRefs(k int, shards []int) []buffer.ShardRef {
+	g, d := w.Run.Graph, w.Run.Dir
+	total := g.Shards(Node{Stage: StageRollout, Iteration: k})
+	var refs []buffer.ShardRef
+	for _, n := range shards {
+		first, last := ShardRange(g.PlanRows(), n, total)
+		refs = append(refs, buffer.ShardRef{
+			Iteration: k, FirstRow: first, LastRow: last, Rollout: d.Rollout(k, n), Score: d.Score(k, n),
+		})
+	}
+	return refs
+}
+
+// learnInputs says what an optimizer step of iteration k starts from.
+func (w *Worker) learnInputs(t Task) learn.Inputs {
+	g, in, k := w.Run.Graph, w.Run.Dir, t.Iteration
+	steps := g.OptimizerSteps()
+	inputs := learn.Inputs{
+		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1),
+		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.Iterations * steps,
+	}
+	if k > 1 {
+		inputs.Optimizer = in.Optimizer(k - 1)
+	}
+	if t.Step > 0 {
+		inputs.Policy, inputs.Optimizer = in.StepPolicy(k, t.Step-1), in.StepOptimizer(k, t.Step-1)
+	}
+	if w.Run.Recipe.Loss.KL.Coef != 0 {
+		inputs.Reference = g.ReferencePath(k)
+	}
+	return inputs
+}
+
+func (w *Worker) gradient(ctx context.Context, t Task) error {
+	_, err := learn.RunGradient(ctx, w.job(), w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
+		w.Output.Gradient(t.Iteration, t.Step, t.Shard))
+	return err
+}
+
+func (w *Worker) learn(ctx context.Context, t Task) error {
+	g, k := w.Run.Graph, t.Iteration
+	if k == 0 {
+		return exit.Usagef("iteration 0 learns nothing: policy v000000 is made by the warm start")
+	}
+	inputs := w.learnInputs(t)
+	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
+	if g.sharded() {
+		inputs.FirstStep, inputs.LastStep = t.Step, t.Step+1
+		if t.Step < g.OptimizerSteps()-1 {
+			inputs.PolicyOutput, inputs.OptimizerOutput = w.Output.StepPolicy(k, t.Step), w.Output.StepOptimizer(k, t.Step)
+			inputs.PolicyVersion = -1
+		}
+		for n := range g.Shards(Node{Stage: StageGradient, Iteration: k, Step: t.Step}) {
+			inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(k, t.Step, n))
+		}
+	}
+	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
+		inputs.ReferenceOutput = w.Output.Reference(k)
+	}
+	_, err := learn.Run(ctx, w.job(), inputs)
+	return err
+}
+
+func (w *Worker) evaluate(ctx context.Context, world env.Env, version, n int) error {
+	shards := w.Run.Graph.Shards(Node{Stage: StageEvaluate, Iteration: version})
+	first, last := ShardRange(w.Run.Recipe.Evaluation.Problems, n, shards)
+	_, err := evaluate.Run(ctx, w.job(), world, evaluate.Inputs{
+		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version, FirstProblem: first, LastProblem: last,
+		Shard: n, Of: shards, Output: w.Output.Evaluation(version, n),
+	})
+	return err
+}
+
+// visibilityTimeout is how long an input may stay invisible on a shared
+// filesystem before it counts as missing: NFS keeps negative lookups for up
+// to a minute.
+const visibilityTimeout = 90 * time.Second

@@ -1,0 +1,330 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Stage names a kind of work in a run.
+type Stage string
+
+// The stages of a run, in the order in which an iteration goes through them.
+const (
+	StageWarm     Stage = "warm"     // supervised warm start, one node per checkpoint
+	StageRollout  Stage = "rollout"  //
+	StageScore    Stage = "score"    //
+	StageClose    Stage = "close"    // done by whoever advances the run, not by a task
+	StageBuffer   Stage = "buffer"   // for iteration 0: the first state and plans
+	StageGradient Stage = "gradient" //
+	StageLearn    Stage = "learn"    //
+	StageEvaluate Stage = "evaluate" // one node per evaluated policy version
+)
+
+// Stages lists every stage that runs as tasks, in order.
+func Stages() []Stage {
+	return []Stage{StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageLearn, StageEvaluate}
+}
+
+// Node is one array of tasks: a stage of an iteration, or of one optimizer
+// step of an iteration.
+type Node struct {
+	Stage     Stage
+	Iteration int // for warm: the checkpoint, from 1; for evaluate: the policy version
+	Step      int // for gradient and learn with gradient shards: the optimizer step, from 0
+}
+
+func (n Node) String() string {
+	if n.Stage == StageGradient || n.Step > 0 {
+		return fmt.Sprintf("%s-%06d-step%03d", n.Stage, n.Iteration, n.Step)
+	}
+	return fmt.Sprintf("%s-%06d", n.Stage, n.Iteration)
+}
+
+// Task is one shard of a node.
+type Task struct {
+	Node
+	Shard int
+}
+
+func (t Task) String() string { return fmt.Sprintf("%s-%05d", t.Node, t.Shard) }
+
+// Graph is the dependency graph of a run. It is a pure function of the
+// recipe.
+type Graph struct {
+	Dir    Dir
+	Recipe recipe.Recipe
+}
+
+// PlanRows is the number of instances in an iteration's plan: m·B.
+func (g Graph) PlanRows() int {
+	return int(float64(g.Recipe.Rollout.Prompts)*g.Recipe.Schedule.Oversample + 0.5)
+}
+
+// OptimizerSteps is the number of optimizer steps of an iteration.
+func (g Graph) OptimizerSteps() int { return g.Recipe.Loss.Epochs * g.Recipe.Loss.MiniBatches }
+
+// WarmChunks is the number of checkpoints of the warm start. A run without
+// one still has a chunk, which makes or copies the policy.
+func (g Graph) WarmChunks() int {
+	w := g.Recipe.WarmStart
+	if w.Steps == 0 || w.Chunk <= 0 {
+		return 1
+	}
+	return (w.Steps + w.Chunk - 1) / w.Chunk
+}
+
+// RolloutVersion is the policy version that samples iteration k.
+func (g Graph) RolloutVersion(k int) int { return max(0, k-1-g.Recipe.Schedule.Staleness) }
+
+// ReferenceVersion is the version whose reference policy iteration k learns
+// with: the last multiple of M below k, or 0.
+func (g Graph) ReferenceVersion(k int) int {
+	every := g.Recipe.Loss.KL.RefEvery
+	if every <= 0 {
+		return 0
+	}
+	return (k - 1) / every * every
+}
+
+// RefreshesReference reports whether iteration k ends with a new reference.
+func (g Graph) RefreshesReference(k int) bool {
+	kl := g.Recipe.Loss.KL
+	return kl.Coef != 0 && kl.RefEvery > 0 && k > 0 && k%kl.RefEvery == 0
+}
+
+// ReferencePath is the folder of the reference policy of iteration k.
+func (g Graph) ReferencePath(k int) string {
+	if version := g.ReferenceVersion(k); version > 0 {
+		return g.Dir.Reference(version)
+	}
+	return g.Dir.Policy(0)
+}
+
+// Shards is the number of tasks of a node.
+func (g Graph) Shards(n Node) int {
+	switch n.Stage {
+	case StageRollout, StageScore:
+		return min(max(1, g.Recipe.Rollout.Shards), g.PlanRows())
+	case StageGradient:
+		return min(max(1, g.Recipe.Schedule.GradientShards), g.Recipe.Schedule.GradientUnits)
+	case StageEvaluate:
+		return min(max(1, g.Recipe.Evaluation.Shards), g.Recipe.Evaluation.Problems)
+	}
+	return 1
+}
+
+// ShardRange is the half-open range of rows, of total, that a shard of a
+// node works on.
+func ShardRange(total, shard, shards int) (first, last int) {
+	return total * shard / shards, total * (shard + 1) / shards
+}
+
+// sharded reports whether gradients are computed by an array of tasks.
+func (g Graph) sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
+
+// lastLearn is the node that makes policy version k.
+func (g Graph) lastLearn(k int) Node {
+	if k == 0 {
+		return Node{Stage: StageWarm, Iteration: g.WarmChunks()}
+	}
+	if g.sharded() {
+		return Node{Stage: StageLearn, Iteration: k, Step: g.OptimizerSteps() - 1}
+	}
+	return Node{Stage: StageLearn, Iteration: k}
+}
+
+// Needs lists the nodes whose outputs a node reads.
+func (g Graph) Needs(n Node) []Node {
+	k := n.Iteration
+	switch n.Stage {
+	case StageWarm:
+		if k > 1 {
+			return []Node{{Stage: StageWarm, Iteration: k - 1}}
+		}
+	case StageRollout:
+		return []Node{g.planner(k), g.lastLearn(g.RolloutVersion(k))}
+	case StageScore:
+		return []Node{{Stage: StageRollout, Iteration: k}}
+	case StageClose:
+		return []Node{{Stage: StageScore, Iteration: k}}
+	case StageBuffer:
+		if k > 0 {
+			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}}
+		}
+	case StageGradient:
+		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
+	case StageLearn:
+		if g.sharded() {
+			return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step})
+		}
+		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
+	case StageEvaluate:
+		return []Node{g.lastLearn(k)}
+	}
+	return nil
+}
+
+// learnNeeds lists what an optimizer step starts from: the policy before it,
+// and the reference policy.
+func (g Graph) learnNeeds(n Node) []Node {
+	previous := g.lastLearn(n.Iteration - 1)
+	if n.Step > 0 {
+		previous = Node{Stage: StageLearn, Iteration: n.Iteration, Step: n.Step - 1}
+	}
+	needs := []Node{previous}
+	if g.Recipe.Loss.KL.Coef != 0 {
+		needs = append(needs, g.lastLearn(g.ReferenceVersion(n.Iteration)))
+	}
+	return needs
+}
+
+// planner is the buffer node that writes the plan of iteration k.
+func (g Graph) planner(k int) Node {
+	return Node{Stage: StageBuffer, Iteration: max(0, k-1-g.Recipe.Schedule.Staleness)}
+}
+
+// PlansWritten lists the iterations whose plans the buffer node of iteration
+// k writes: with staleness s, iteration 0 writes 1 to 1+s and every later
+// one writes k+1+s.
+func (g Graph) PlansWritten(k int) []int {
+	s, last := g.Recipe.Schedule.Staleness, g.Recipe.Schedule.Iterations
+	first := k + 1 + s
+	if k == 0 {
+		first = 1
+	}
+	var plans []int
+	for i := first; i <= min(k+1+s, last); i++ {
+		plans = append(plans, i)
+	}
+	return plans
+}
+
+// Outputs lists the sealed files and folders that a task makes.
+func (g Graph) Outputs(t Task) []string {
+	d, k := g.Dir, t.Iteration
+	switch t.Stage {
+	case StageWarm:
+		if k == g.WarmChunks() {
+			return []string{d.Policy(0)}
+		}
+		return []string{d.Warm(k), d.WarmOptimizer(k)}
+	case StageRollout:
+		return []string{d.Rollout(k, t.Shard)}
+	case StageScore:
+		return []string{d.Score(k, t.Shard)}
+	case StageClose:
+		return []string{d.Close(k)}
+	case StageBuffer:
+		outputs := []string{d.State(k)}
+		if k > 0 {
+			outputs = append(outputs, d.Batch(k), d.Ledger(k))
+		}
+		for _, i := range g.PlansWritten(k) {
+			outputs = append(outputs, d.Plan(i))
+		}
+		return outputs
+	case StageGradient:
+		return []string{d.Gradient(k, t.Step, t.Shard)}
+	case StageLearn:
+		if g.sharded() && t.Step < g.OptimizerSteps()-1 {
+			return []string{d.StepPolicy(k, t.Step), d.StepOptimizer(k, t.Step)}
+		}
+		outputs := []string{d.Policy(k), d.Optimizer(k)}
+		if g.RefreshesReference(k) {
+			outputs = append(outputs, d.Reference(k))
+		}
+		return outputs
+	case StageEvaluate:
+		return []string{d.Evaluation(k, t.Shard)}
+	}
+	return nil
+}
+
+// EvaluatedVersions lists the policy versions that the run measures: the
+// first, the last, and every n-th between.
+func (g Graph) EvaluatedVersions() []int {
+	if g.Recipe.Evaluation.Problems == 0 {
+		return nil
+	}
+	last := g.Recipe.Schedule.Iterations
+	versions := []int{0}
+	if every := g.Recipe.Evaluation.Every; every > 0 {
+		for v := every; v < last; v += every {
+			versions = append(versions, v)
+		}
+	}
+	if last > 0 {
+		versions = append(versions, last)
+	}
+	return versions
+}
+
+// Goals lists the nodes that a finished run has done; all others are only
+// needed for these. Evaluations come last so that they never hold up
+// training.
+func (g Graph) Goals() []Node {
+	last := g.Recipe.Schedule.Iterations
+	goals := []Node{g.lastLearn(last)}
+	if last > 0 {
+		goals = append(goals, Node{Stage: StageBuffer, Iteration: last})
+	}
+	for _, version := range g.EvaluatedVersions() {
+		goals = append(goals, Node{Stage: StageEvaluate, Iteration: version})
+	}
+	return goals
+}
+
+// Nodes lists every node of the run, in the order of a run without overlap.
+func (g Graph) Nodes() []Node {
+	var nodes []Node
+	for c := 1; c <= g.WarmChunks(); c++ {
+		nodes = append(nodes, Node{Stage: StageWarm, Iteration: c})
+	}
+	nodes = append(nodes, Node{Stage: StageBuffer})
+	evaluated := map[int]bool{}
+	for _, version := range g.EvaluatedVersions() {
+		evaluated[version] = true
+	}
+	for k := 0; k <= g.Recipe.Schedule.Iterations; k++ {
+		if k > 0 {
+			nodes = append(nodes, Node{Stage: StageRollout, Iteration: k}, Node{Stage: StageScore, Iteration: k}, Node{Stage: StageBuffer, Iteration: k})
+			nodes = append(nodes, g.learnNodes(k)...)
+		}
+		if evaluated[k] {
+			nodes = append(nodes, Node{Stage: StageEvaluate, Iteration: k})
+		}
+	}
+	return nodes
+}
+
+func (g Graph) learnNodes(k int) []Node {
+	if !g.sharded() {
+		return []Node{{Stage: StageLearn, Iteration: k}}
+	}
+	var nodes []Node
+	for step := range g.OptimizerSteps() {
+		nodes = append(nodes, Node{StageGradient, k, step}, Node{StageLearn, k, step})
+	}
+	return nodes
+}
+
+// Request is what a task of a stage asks for.
+func (g Graph) Request(s Stage) recipe.Request {
+	q := g.Recipe.Resources.Stages
+	return map[Stage]recipe.Request{
+		StageWarm: q.Warm, StageRollout: q.Rollout, StageScore: q.Score, StageBuffer: q.Buffer,
+		StageGradient: q.Gradient, StageLearn: q.Learn, StageEvaluate: q.Evaluate,
+	}[s]
+}
+
+// ParseStage finds a stage that runs as tasks by its name.
+func ParseStage(name string) (Stage, error) {
+	for _, s := range Stages() {
+		if string(s) == name {
+			return s, nil
+		}
+	}
+	return "", exit.Usagef("stage %q is not one of %v", name, Stages())
+}

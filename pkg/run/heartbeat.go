@@ -1,0 +1,105 @@
+package run
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// heartbeatEvery is how often a foreground driver says that it is alive.
+const heartbeatEvery = 5 * time.Second
+
+// Heartbeat is jobs/driver.json: the process that advances a run in the
+// foreground. It is evidence for lathe status and decides nothing.
+type Heartbeat struct {
+	Executor string    `json:"executor"`
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Beat     time.Time `json:"beat"`
+	Ended    bool      `json:"ended"` // left in good order
+
+	path string
+	stop chan struct{}
+	done chan struct{}
+}
+
+func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), "driver.json") }
+
+// StartHeartbeat begins to write the heartbeat of this process.
+func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(d.Jobs(), 0o777); err != nil {
+		return nil, err
+	}
+	h := &Heartbeat{
+		Executor: executor, Host: host, PID: os.Getpid(), Started: time.Now().UTC(),
+		path: heartbeatPath(d), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := h.write(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(h.done)
+		ticker := time.NewTicker(heartbeatEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-h.stop:
+				return
+			case <-ticker.C:
+				_ = h.write() // a beat that is missed shows as one
+			}
+		}
+	}()
+	return h, nil
+}
+
+// Stop ends the heartbeat and says that it ended in good order.
+func (h *Heartbeat) Stop() {
+	close(h.stop)
+	<-h.done
+	h.Ended = true
+	_ = h.write()
+}
+
+func (h *Heartbeat) write() error {
+	h.Beat = time.Now().UTC()
+	content, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(h.path, append(content, '\n'), 0o666)
+}
+
+// readHeartbeat returns the last heartbeat of a run, if there was any.
+func readHeartbeat(d Dir) (Heartbeat, bool) {
+	var h Heartbeat
+	content, err := os.ReadFile(heartbeatPath(d))
+	if err != nil || json.Unmarshal(content, &h) != nil {
+		return Heartbeat{}, false
+	}
+	return h, true
+}
+
+// alive says whether the process of a heartbeat runs, and how that is known.
+// Clocks of two hosts differ, so another host's beat is judged generously.
+func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
+	host, _ := os.Hostname()
+	switch {
+	case h.Ended:
+		return false, true, "the driver on " + h.Host + " ended in good order"
+	case h.Host == host && syscall.Kill(h.PID, 0) == nil:
+		return true, true, "the driver process is alive on this host"
+	case h.Host == host:
+		return false, true, "the driver process on this host is gone"
+	case now.Sub(h.Beat) < 6*heartbeatEvery:
+		return true, true, "the driver on " + h.Host + " showed life " + now.Sub(h.Beat).Round(time.Second).String() + " ago"
+	}
+	return false, false, "the driver on " + h.Host + " was last seen " + h.Beat.Format(time.RFC3339)
+}

@@ -1,0 +1,114 @@
+// Package run is the run directory: its layout, the graph of its stages, what
+// of it is missing, and what to do next.
+//
+// Everything is decided from sealed files. A process that looks at a run
+// directory and knows the recipe knows all there is to know: nothing is kept
+// in memory that a second process could not read again.
+package run
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Dir is the folder of a run. Its layout is a contract (architecture,
+// section 2).
+type Dir string
+
+// Join returns a path below the run's folder.
+func (d Dir) Join(elements ...string) string {
+	return filepath.Join(append([]string{string(d)}, elements...)...)
+}
+
+// Rel returns a path below the run's folder relative to it, as manifests
+// cite it.
+func (d Dir) Rel(path string) string {
+	rel, err := filepath.Rel(string(d), path)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Identity is run.json: who this run is.
+func (d Dir) Identity() string { return d.Join("run.json") }
+
+// Recipe is the recipe as resolved, every default written out.
+func (d Dir) Recipe() string { return d.Join("recipe.yaml") }
+
+// Policy is the folder of a policy version, in Hugging Face layout.
+func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v%06d", version)) }
+
+// Optimizer is the folder of the optimizer state beside a policy version.
+func (d Dir) Optimizer(version int) string { return d.Policy(version) + ".optim" }
+
+// Reference is the folder of a refreshed reference policy.
+func (d Dir) Reference(version int) string { return d.Policy(version) + ".ref" }
+
+// Warm is the folder of one checkpoint of the warm start: a policy folder
+// with its optimizer state beside it.
+func (d Dir) Warm(chunk int) string { return d.Join("warm", fmt.Sprintf("%06d", chunk)) }
+
+// WarmOptimizer is the optimizer state beside a warm-start checkpoint.
+func (d Dir) WarmOptimizer(chunk int) string { return d.Warm(chunk) + ".optim" }
+
+// Iteration is the folder of an iteration. Iteration 0 holds the state and
+// the ledger before anything is sampled.
+func (d Dir) Iteration(k int) string { return d.Join("iter", fmt.Sprintf("%06d", k)) }
+
+// Plan names the instances that an iteration samples.
+func (d Dir) Plan(k int) string { return filepath.Join(d.Iteration(k), "plan.parquet") }
+
+// Rollout is one shard of an iteration's responses.
+func (d Dir) Rollout(k, shard int) string {
+	return filepath.Join(d.Iteration(k), "rollout", fmt.Sprintf("%05d.parquet", shard))
+}
+
+// Score is one shard of an iteration's verdicts.
+func (d Dir) Score(k, shard int) string {
+	return filepath.Join(d.Iteration(k), "score", fmt.Sprintf("%05d.parquet", shard))
+}
+
+// Close says with which shards an iteration was closed.
+func (d Dir) Close(k int) string { return filepath.Join(d.Iteration(k), "close.json") }
+
+// State is the curriculum's state after an iteration.
+func (d Dir) State(k int) string { return filepath.Join(d.Iteration(k), "state.parquet") }
+
+// Batch is what the learner maps.
+func (d Dir) Batch(k int) string { return filepath.Join(d.Iteration(k), "batch.arrow") }
+
+// Ledger says what became of each response that the iteration decided on.
+func (d Dir) Ledger(k int) string { return filepath.Join(d.Iteration(k), "ledger.parquet") }
+
+// Gradient is one gradient shard of one optimizer step.
+func (d Dir) Gradient(k, step, shard int) string {
+	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), fmt.Sprintf("%05d.arrow", shard))
+}
+
+// StepPolicy is the policy after an optimizer step that is not the last of
+// its iteration, when gradients are computed in shards.
+func (d Dir) StepPolicy(k, step int) string {
+	return filepath.Join(d.Iteration(k), "step", fmt.Sprintf("%03d", step))
+}
+
+// StepOptimizer is the optimizer state beside StepPolicy.
+func (d Dir) StepOptimizer(k, step int) string { return d.StepPolicy(k, step) + ".optim" }
+
+// Metrics gathers what the stages of an iteration measured.
+func (d Dir) Metrics(k int) string { return filepath.Join(d.Iteration(k), "metrics.parquet") }
+
+// Evaluation is one shard of the evaluation of a policy version.
+func (d Dir) Evaluation(version, shard int) string {
+	return d.Join("eval", fmt.Sprintf("v%06d", version), fmt.Sprintf("%05d.parquet", shard))
+}
+
+// Logs holds one log per attempt of each task.
+func (d Dir) Logs() string { return d.Join("logs") }
+
+// Jobs holds what was submitted and how tasks exited. None of it decides what
+// is done.
+func (d Dir) Jobs() string { return d.Join("jobs") }
+
+// Report is the folder of the report.
+func (d Dir) Report() string { return d.Join("report") }

@@ -1,0 +1,289 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Closing is close.json: which shards an iteration was closed with. With
+// oversampling it depends on what was done first, so the decision is sealed
+// and a replay reads it instead of deciding again.
+type Closing struct {
+	Iteration int          `json:"iteration"`
+	Shards    int          `json:"shards"`   // of the iteration's rollout and score arrays
+	Included  []int        `json:"included"` // shards of this iteration, in order
+	Late      []int        `json:"late"`     // not done yet: carried into a later iteration
+	LeftOut   []int        `json:"left_out"` // failed for good
+	Carried   []CarriedRef `json:"carried"`  // late shards of earlier iterations that are done now
+}
+
+// CarriedRef names a late shard of an earlier iteration.
+type CarriedRef struct {
+	Iteration int `json:"iteration"`
+	Shard     int `json:"shard"`
+}
+
+// Survey is what a look at the files of a run found.
+type Survey struct {
+	Done  bool   // every goal is sealed
+	Ready []Task // missing, with everything they read sealed; most urgent first
+	// Closable lists iterations whose shards allow closing, with the decision.
+	Closable []Closing
+	// Stuck lists nodes that can never be done: too many shards gave up.
+	Stuck []Stuck
+	// Counts says, for each node that was looked at, how many shards are
+	// sealed. Nodes that everything later has made unnecessary to look at are
+	// left out.
+	Counts map[Node]Count
+}
+
+// Stuck is a node that can never be done.
+type Stuck struct {
+	Node   Node
+	Shards []int
+	Reason string
+}
+
+// Count is the number of sealed shards of a node.
+type Count struct{ Sealed, Total int }
+
+// Planner finds what is missing from a run. It works backwards from the
+// goals, as make does, so a sealed result is never looked behind.
+type Planner struct {
+	Graph
+	// GaveUp reports whether a task has used up its attempts.
+	GaveUp func(Task) bool
+
+	sealed map[string]bool // outputs seen sealed; sealed files do not change
+}
+
+// NewPlanner returns a planner that believes in every task.
+func NewPlanner(g Graph) *Planner {
+	return &Planner{Graph: g, GaveUp: func(Task) bool { return false }, sealed: map[string]bool{}}
+}
+
+type survey struct {
+	*Planner
+	ctx     context.Context
+	result  Survey
+	visited map[Node]bool // node -> done
+	err     error
+}
+
+// Survey looks at the files. An error means that a manifest could not be
+// read for a reason other than not being there.
+func (p *Planner) Survey(ctx context.Context) (Survey, error) {
+	s := &survey{Planner: p, ctx: ctx, visited: map[Node]bool{}, result: Survey{Counts: map[Node]Count{}, Done: true}}
+	for _, goal := range p.Goals() {
+		if !s.visit(goal) {
+			s.result.Done = false
+		}
+	}
+	s.late()
+	sort.SliceStable(s.result.Ready, func(i, j int) bool {
+		return urgency(s.result.Ready[i]) < urgency(s.result.Ready[j])
+	})
+	return s.result, s.err
+}
+
+// urgency orders ready tasks: older iterations first, the stages nearest to
+// the learner first inside one, evaluations last of all.
+func urgency(t Task) int {
+	rank := map[Stage]int{StageLearn: 0, StageGradient: 1, StageBuffer: 2, StageScore: 3, StageRollout: 4}[t.Stage]
+	if t.Stage == StageEvaluate {
+		return 1<<30 + t.Iteration
+	}
+	return t.Iteration*8 + rank
+}
+
+// Sealed reports whether every output of a task is sealed.
+func (p *Planner) Sealed(ctx context.Context, t Task) (bool, error) {
+	for _, path := range p.Outputs(t) {
+		if p.sealed[path] {
+			continue
+		}
+		_, err := seal.Read(ctx, path, seal.Options{})
+		switch {
+		case err == nil:
+			p.sealed[path] = true
+		case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
+			return false, nil
+		default:
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Forget makes the planner look at every file again.
+func (p *Planner) Forget() { p.sealed = map[string]bool{} }
+
+func (s *survey) visit(n Node) bool {
+	if done, seen := s.visited[n]; seen {
+		return done
+	}
+	s.visited[n] = false // a cycle would be a bug; this keeps it from recursing for ever
+	done := s.look(n)
+	s.visited[n] = done
+	return done
+}
+
+func (s *survey) look(n Node) bool {
+	total := s.Shards(n)
+	var missing []int
+	for shard := range total {
+		ok, err := s.Sealed(s.ctx, Task{n, shard})
+		if err != nil && s.err == nil {
+			s.err = err
+		}
+		if !ok {
+			missing = append(missing, shard)
+		}
+	}
+	if n.Stage != StageClose {
+		s.result.Counts[n] = Count{Sealed: total - len(missing), Total: total}
+	}
+	if len(missing) == 0 {
+		return true
+	}
+	ready := true
+	for _, need := range s.Needs(n) {
+		ready = s.visit(need) && ready
+	}
+	if n.Stage == StageClose {
+		s.close(n.Iteration)
+		return false
+	}
+	for _, shard := range missing {
+		t := Task{n, shard}
+		switch {
+		case s.GaveUp(t):
+			// Only rollouts and scores may be left out, by the quorum.
+			if n.Stage != StageRollout && n.Stage != StageScore {
+				s.result.Stuck = append(s.result.Stuck, Stuck{
+					Node: n, Shards: []int{shard}, Reason: "its attempts are used up",
+				})
+			}
+		case ready, n.Stage == StageScore && s.scorable(t):
+			s.result.Ready = append(s.result.Ready, t)
+		}
+	}
+	return false
+}
+
+// scorable reports whether the one rollout shard that a score task reads is
+// sealed: a score need not wait for the other shards.
+func (s *survey) scorable(t Task) bool {
+	ok, err := s.Sealed(s.ctx, Task{Node{Stage: StageRollout, Iteration: t.Iteration}, t.Shard})
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	return ok
+}
+
+// close decides whether iteration k can be closed with what is sealed.
+func (s *survey) close(k int) {
+	score, rollout := Node{Stage: StageScore, Iteration: k}, Node{Stage: StageRollout, Iteration: k}
+	shards, rows := s.Shards(score), s.PlanRows()
+	closing := Closing{Iteration: k, Shards: shards, Included: []int{}, Late: []int{}, LeftOut: []int{}, Carried: []CarriedRef{}}
+	doneRows := 0
+	for shard := range shards {
+		sealed, err := s.Sealed(s.ctx, Task{score, shard})
+		if err != nil {
+			return // recorded by look
+		}
+		first, last := ShardRange(rows, shard, shards)
+		switch {
+		case sealed:
+			closing.Included = append(closing.Included, shard)
+			doneRows += last - first
+		case s.GaveUp(Task{score, shard}) || s.GaveUp(Task{rollout, shard}):
+			closing.LeftOut = append(closing.LeftOut, shard)
+		default:
+			closing.Late = append(closing.Late, shard)
+		}
+	}
+	quorum := s.Recipe.Schedule.Quorum
+	if float64(shards-len(closing.LeftOut)) < quorum*float64(shards) {
+		s.result.Stuck = append(s.result.Stuck, Stuck{Node: score, Shards: closing.LeftOut, Reason: fmt.Sprintf(
+			"%d of %d shards used up their attempts, more than schedule.quorum %g allows", len(closing.LeftOut), shards, quorum)})
+		return
+	}
+	enough := doneRows >= s.Recipe.Rollout.Prompts && len(closing.Included) > 0
+	if !enough && len(closing.Late) > 0 {
+		return
+	}
+	closing.Carried = s.carriable(k)
+	s.result.Closable = append(s.result.Closable, closing)
+}
+
+// carriable lists late shards of earlier iterations that are sealed now and
+// that no iteration has carried yet.
+func (s *survey) carriable(k int) []CarriedRef {
+	carried := []CarriedRef{}
+	for _, ref := range s.outstanding(k) {
+		if ok, err := s.Sealed(s.ctx, Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}); err == nil && ok {
+			carried = append(carried, ref)
+		}
+	}
+	return carried
+}
+
+// outstanding lists the late shards of iterations before k that no closed
+// iteration before k has carried.
+func (s *survey) outstanding(k int) []CarriedRef {
+	if s.Recipe.Schedule.Oversample <= 1 {
+		return nil
+	}
+	var late []CarriedRef
+	taken := map[CarriedRef]bool{}
+	for i := 1; i < k; i++ {
+		closing, err := ReadClosing(s.ctx, s.Dir, i)
+		if err != nil {
+			break
+		}
+		for _, shard := range closing.Late {
+			late = append(late, CarriedRef{i, shard})
+		}
+		for _, ref := range closing.Carried {
+			taken[ref] = true
+		}
+	}
+	var out []CarriedRef
+	for _, ref := range late {
+		if !taken[ref] {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// late adds the tasks of late shards, behind everything else, as long as
+// there is an iteration left to carry them into.
+func (s *survey) late() {
+	if s.result.Done {
+		return
+	}
+	for _, ref := range s.outstanding(s.Recipe.Schedule.Iterations + 1) {
+		rollout := Task{Node{Stage: StageRollout, Iteration: ref.Iteration}, ref.Shard}
+		score := Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}
+		for _, t := range []Task{rollout, score} {
+			if ok, err := s.Sealed(s.ctx, t); err != nil || ok || s.GaveUp(t) {
+				continue
+			}
+			s.result.Ready = append(s.result.Ready, t)
+			break // a score task becomes ready once its rollout is sealed
+		}
+	}
+}
+
+// ReadClosing reads close.json of an iteration.
+func ReadClosing(ctx context.Context, d Dir, k int) (Closing, error) {
+	var closing Closing
+	_, err := seal.ReadJSON(ctx, d.Close(k), seal.Options{}, &closing)
+	return closing, err
+}

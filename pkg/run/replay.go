@@ -1,0 +1,60 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Replayed is the comparison of one output that a stage made again.
+type Replayed struct {
+	Path   string `json:"path"` // relative to the run
+	Sealed string `json:"sealed_content_sha256"`
+	Now    string `json:"replayed_content_sha256"`
+	Same   bool   `json:"same"`
+}
+
+// Replay carries out tasks again, from the sealed files that they read, into
+// a temporary folder, and compares the content of every output with what is
+// sealed.
+func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
+	scratch, err := os.MkdirTemp("", "lathe-replay-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	again := *w
+	again.Output = Dir(scratch)
+	var results []Replayed
+	for _, t := range tasks {
+		was := w.Run.Graph.Outputs(t)
+		now := Graph{Dir: again.Output, Recipe: w.Run.Recipe}.Outputs(t)
+		sealed := make([]seal.Manifest, len(was))
+		for i, path := range was {
+			if sealed[i], err = seal.Verify(ctx, path, seal.Options{}); err != nil {
+				if errors.Is(err, seal.ErrNotSealed) {
+					return nil, exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
+				}
+				return nil, err
+			}
+		}
+		if err := again.Do(ctx, t); err != nil {
+			return nil, fmt.Errorf("replaying %s: %w", t, err)
+		}
+		for i, path := range now {
+			m, err := seal.Verify(ctx, path, seal.Options{})
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, Replayed{
+				Path: w.Run.Dir.Rel(was[i]), Sealed: sealed[i].ContentSHA256, Now: m.ContentSHA256,
+				Same: sealed[i].ContentSHA256 == m.ContentSHA256,
+			})
+		}
+	}
+	return results, nil
+}

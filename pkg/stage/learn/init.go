@@ -1,0 +1,81 @@
+package learn
+
+import (
+	"regexp"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// specialToken is how a chat format names a token of its own.
+var specialToken = regexp.MustCompile(`<\|[^|>]+\|>`)
+
+// InitPolicy writes a policy with random weights, as the recipe describes it,
+// into a folder. A byte-pair tokenizer is trained on the training problems.
+func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
+	n := r.Policy.New
+	format := tokenizer.ChatFormat(r.Policy.Chat)
+	tok, err := newTokenizer(r, world, format)
+	if err != nil {
+		return err
+	}
+	chat, err := tokenizer.NewChat(tok, format)
+	if err != nil {
+		return err
+	}
+	if err := tok.Save(folder, format, n.MaxPositionEmbeddings); err != nil {
+		return err
+	}
+	architecture := policy.Llama
+	if n.QKVBias {
+		architecture = policy.Qwen2
+	}
+	config := policy.Config{
+		Architecture: architecture, VocabSize: tok.Size(), HiddenSize: n.HiddenSize, IntermediateSize: n.IntermediateSize,
+		NumHiddenLayers: n.NumHiddenLayers, NumAttentionHeads: n.NumAttentionHeads, NumKeyValueHeads: n.NumKeyValueHeads,
+		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
+		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
+		BOSTokenID: -1, EOSTokenIDs: []int32{chat.StopToken()},
+	}
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	weights, err := policy.Init(config, r.Seed)
+	if err != nil {
+		return err
+	}
+	return policy.Save(folder, config, weights)
+}
+
+// newTokenizer makes the tokenizer with the special tokens that the chat
+// format names.
+func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
+	var specials []string
+	seen := map[string]bool{}
+	for _, text := range []string{f.SystemPrefix, f.SystemSuffix, f.UserPrefix, f.UserSuffix, f.AssistantPrefix, f.AssistantSuffix} {
+		for _, name := range specialToken.FindAllString(text, -1) {
+			if !seen[name] {
+				seen[name] = true
+				specials = append(specials, name)
+			}
+		}
+	}
+	roles := tokenizer.Roles{}
+	if stops := specialToken.FindAllString(f.AssistantSuffix, -1); len(stops) > 0 {
+		roles.EOS, roles.Pad = stops[0], stops[0]
+	}
+	switch r.Policy.New.Tokenizer {
+	case "bytes":
+		return tokenizer.NewBytes(specials, roles)
+	case "bpe":
+		var texts []string
+		for _, task := range world.Tasks(env.Train) {
+			texts = append(texts, task.Question, task.Answer)
+		}
+		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
+	}
+	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes or bpe", r.Policy.New.Tokenizer)
+}

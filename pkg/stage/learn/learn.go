@@ -1,0 +1,268 @@
+// Package learn updates a policy from a batch: in one task, or as an array of
+// gradient shards and a task that applies them, to the same bytes.
+package learn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// Inputs are the files that a learner task reads and those it makes.
+type Inputs struct {
+	Iteration int
+	Batch     string
+	Policy    string // the policy that the step starts from
+	Optimizer string // its optimizer state; empty for a fresh one
+	Reference string // empty when the loss has no KL term
+
+	FirstStep  int // optimizer steps of this iteration to take, LastStep exclusive
+	LastStep   int
+	StepsSoFar int // optimizer steps of all iterations before this one, for the learning rate
+	StepsTotal int // optimizer steps of the whole run
+
+	Gradients []string // gradient shards to apply, in order; empty to compute
+
+	PolicyOutput    string
+	PolicyVersion   int
+	OptimizerOutput string
+	ReferenceOutput string // empty unless this iteration refreshes the reference
+}
+
+// Run takes optimizer steps and seals the policy that comes out.
+func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
+	started := time.Now()
+	l, err := open(ctx, job, in)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	defer l.close()
+	var totals totals
+	for step := in.FirstStep; step < in.LastStep; step++ {
+		stats, gradient, err := l.gradient(ctx, step)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		if err := l.apply(step, gradient, stats); err != nil {
+			return seal.Manifest{}, err
+		}
+		totals.add(*stats)
+	}
+	m := job.Manifest("learn", in.Iteration, 0, 1, started, l.cited...)
+	m.PolicyVersion = in.PolicyVersion
+	m.Metrics = totals.metrics()
+	m.Metrics["seconds"] = time.Since(started).Seconds()
+	if m.Notes, err = presetNotes(job.Recipe); err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := l.saveOptimizer(m); err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := l.saveReference(m); err != nil {
+		return seal.Manifest{}, err
+	}
+	job.Log("learn %d: %d tokens, loss %.5f, gradient norm %.4f, %.1f s",
+		in.Iteration, totals.all.Tokens, m.Metrics["loss"], m.Metrics["grad_norm"], m.Metrics["seconds"])
+	return SavePolicy(l.engine, in.Policy, in.PolicyOutput, job.Attempt, m)
+}
+
+// learner is one loaded policy with what it learns from.
+type learner struct {
+	stage.Job
+	in        Inputs
+	engine    policy.Engine
+	reference policy.Engine // nil without a KL term
+	batch     []shard.Sequence
+	cited     []seal.Input
+}
+
+func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
+	l := &learner{Job: job, in: in}
+	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, job.Reading)
+	if err != nil {
+		return nil, err
+	}
+	l.batch = batch
+	l.cited = append(l.cited, job.Input(in.Batch, batchManifest))
+	if l.engine, err = l.openPolicy(ctx, in.Policy, true); err != nil {
+		return nil, err
+	}
+	if in.Optimizer != "" {
+		cited, err := job.Verify(ctx, in.Optimizer)
+		if err != nil {
+			return nil, err
+		}
+		l.cited = append(l.cited, cited)
+		if err := loadOptimizer(l.engine, in.Optimizer); err != nil {
+			return nil, err
+		}
+	}
+	if in.Reference != "" {
+		if l.reference, err = l.openPolicy(ctx, in.Reference, true); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// loadOptimizer gives an engine the moments that were sealed in a folder.
+func loadOptimizer(engine policy.Engine, folder string) error {
+	tensors, steps, err := policy.LoadOptimizer(folder, engine.Config())
+	if err != nil {
+		return err
+	}
+	return engine.LoadOptimizerState(tensors, steps)
+}
+
+func (l *learner) openPolicy(ctx context.Context, folder string, train bool) (policy.Engine, error) {
+	cited, err := l.Verify(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	l.cited = append(l.cited, cited)
+	return backend.Open(folder, backend.Options{Backend: l.Recipe.Policy.Backend, Threads: l.Threads, Train: train})
+}
+
+func (l *learner) close() {
+	l.engine.Close()
+	if l.reference != nil {
+		l.reference.Close()
+	}
+}
+
+// gradient computes the summed gradient of one optimizer step, or sums the
+// gradient shards that hold it. The tensors are valid until the next call.
+func (l *learner) gradient(ctx context.Context, step int) (*stepStats, []policy.Tensor, error) {
+	tree := newTree(l.Recipe.Schedule.GradientUnits)
+	stats := &stepStats{}
+	if len(l.in.Gradients) > 0 {
+		for i, path := range l.in.Gradients {
+			m, err := l.readGradient(ctx, path, tree, stats)
+			if err != nil {
+				return nil, nil, fmt.Errorf("gradient shard %d: %w", i, err)
+			}
+			l.cited = append(l.cited, l.Input(path, m))
+		}
+	} else if err := l.units(ctx, step, 0, l.Recipe.Schedule.GradientUnits, tree, stats); err != nil {
+		return nil, nil, err
+	}
+	sum, err := tree.finish()
+	return stats, sum, err
+}
+
+// apply takes the optimizer step. A step without sequences changes nothing,
+// and says so.
+func (l *learner) apply(step int, gradient []policy.Tensor, stats *stepStats) error {
+	if stats.Sequences == 0 {
+		stats.Skipped = true
+		return nil
+	}
+	targets := l.engine.Gradients()
+	for i := range targets {
+		copy(targets[i].Data, gradient[i].Data)
+	}
+	done, err := takeStep(l.engine, l.Recipe.Optimizer, l.in.StepsSoFar+step+1, l.in.StepsTotal)
+	stats.GradNorm, stats.Skipped = done.GradNorm, done.Skipped
+	return err
+}
+
+// takeStep applies the engine's gradients as optimizer step number step,
+// counted from 1, of total.
+func takeStep(engine policy.Engine, o recipe.Optimizer, step, total int) (policy.StepStats, error) {
+	rate, err := objective.LearningRate(o, step, total)
+	if err != nil {
+		return policy.StepStats{}, err
+	}
+	return engine.Step(policy.AdamW{
+		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
+	})
+}
+
+func (l *learner) saveOptimizer(m seal.Manifest) error {
+	folder, err := seal.CreateFolder(l.in.OptimizerOutput, l.Attempt)
+	if err != nil {
+		return err
+	}
+	defer folder.Abort()
+	tensors, steps := l.engine.OptimizerState()
+	if err := policy.SaveOptimizer(folder.Path(), tensors, steps); err != nil {
+		return err
+	}
+	_, err = folder.Commit(m)
+	return err
+}
+
+// saveReference refreshes the reference policy: ref ← α·policy + (1-α)·ref
+// (paper 000, section 2.2).
+func (l *learner) saveReference(m seal.Manifest) error {
+	if l.in.ReferenceOutput == "" {
+		return nil
+	}
+	weights, reference := l.engine.Weights(), l.reference.Weights()
+	if len(weights) != len(reference) {
+		return exit.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
+	}
+	for i := range reference {
+		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.Recipe.Loss.KL.RefAlpha); err != nil {
+			return err
+		}
+	}
+	l.reference.WeightsChanged()
+	_, err := SavePolicy(l.reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	return err
+}
+
+// SavePolicy seals an engine's weights as a policy folder, with the
+// configuration, tokenizer and chat files of the folder it came from.
+func SavePolicy(engine policy.Engine, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	folder, err := seal.CreateFolder(to, attempt)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	defer folder.Abort()
+	if err := policy.Save(folder.Path(), engine.Config(), engine.Weights()); err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := copyCompanions(folder.Path(), from); err != nil {
+		return seal.Manifest{}, fmt.Errorf("carrying the tokenizer of %q along: %w", filepath.Base(from), err)
+	}
+	return folder.Commit(m)
+}
+
+// copyCompanions copies what a policy folder holds besides configuration and
+// weights: tokenizer, chat format, licence.
+func copyCompanions(to, from string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !entry.Type().IsRegular() || strings.Contains(name, ".safetensors") || strings.HasPrefix(name, ".") {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
+			continue // written anew
+		}
+		content, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, name), content, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}

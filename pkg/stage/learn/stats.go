@@ -1,0 +1,77 @@
+package learn
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// stepStats is what one optimizer step saw. A gradient shard hands it on as
+// JSON. Sums are over sequences in batch order; they inform, no result
+// depends on them.
+type stepStats struct {
+	Objective objective.Stats `json:"objective"`
+	Sequences int             `json:"sequences"`
+	Tokens    int             `json:"tokens"`  // all, prompts included
+	AgeSum    int             `json:"age_sum"` // iterations since sampled
+	GradNorm  float64         `json:"-"`
+	Skipped   bool            `json:"-"` // nothing was changed
+}
+
+func (s *stepStats) merge(o stepStats) {
+	s.Objective.Add(o.Objective)
+	s.Sequences += o.Sequences
+	s.Tokens += o.Tokens
+	s.AgeSum += o.AgeSum
+}
+
+// totals gathers the statistics of an iteration's optimizer steps.
+type totals struct {
+	steps, skipped int
+	gradNorm       float64
+	first          stepStats // on policy, its importance ratios are exactly 1
+	all            stepStats
+}
+
+func (t *totals) add(s stepStats) {
+	if t.steps == 0 {
+		t.first = s
+	}
+	t.steps++
+	if s.Skipped {
+		t.skipped++
+	}
+	t.gradNorm += s.GradNorm
+	t.all.merge(s)
+}
+
+func (t *totals) metrics() map[string]float64 {
+	steps := math.Max(1, float64(t.steps))
+	metrics := map[string]float64{
+		"optimizer_steps": float64(t.steps), "skipped_steps": float64(t.skipped),
+		"tokens": float64(t.all.Tokens), "trained_tokens": float64(t.all.Objective.Tokens), "sequences": float64(t.all.Sequences),
+		"grad_norm": t.gradNorm / steps, "age_mean": float64(t.all.AgeSum) / math.Max(1, float64(t.all.Sequences)),
+		"first_step_ratio_deviation_max": t.first.Objective.MaxRatioDeviation,
+	}
+	for _, m := range t.all.Objective.Metrics() {
+		metrics[m.Name] = m.Value
+	}
+	return metrics
+}
+
+// presetNotes prints the objective whole into the manifest.
+func presetNotes(r recipe.Recipe) (map[string]json.RawMessage, error) {
+	notes := map[string]json.RawMessage{}
+	for name, value := range map[string]any{
+		"preset": r.Preset, "advantage": r.Advantage, "filters": r.Filters, "loss": r.Loss, "optimizer": r.Optimizer,
+	} {
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		notes[name] = encoded
+	}
+	return notes, nil
+}

@@ -1,0 +1,136 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// units adds the gradients of units [first, last) of one optimizer step to
+// the tree.
+func (l *learner) units(ctx context.Context, step, first, last int, t *tree, stats *stepStats) error {
+	byUnit := make([][]shard.Sequence, l.Recipe.Schedule.GradientUnits)
+	miniBatch := int32(step % l.Recipe.Loss.MiniBatches)
+	for _, s := range l.batch {
+		if s.OptimizerStep == miniBatch {
+			byUnit[s.Unit] = append(byUnit[s.Unit], s)
+		}
+	}
+	for unit := first; unit < last; unit++ {
+		l.engine.ZeroGradients()
+		for _, micro := range microBatches(byUnit[unit], l.Recipe.Schedule.MicroBatchTokens) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := l.accumulate(micro, stats); err != nil {
+				return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
+			}
+		}
+		if err := t.add(block{start: unit, sum: cloneTensors(l.engine.Gradients())}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// microBatches cuts sequences, in order, into runs of at most limit tokens;
+// a longer sequence is a run of its own.
+func microBatches(sequences []shard.Sequence, limit int) [][]shard.Sequence {
+	var runs [][]shard.Sequence
+	first, tokens := 0, 0
+	for i, s := range sequences {
+		n := len(s.TokenIDs)
+		if i > first && tokens+n > limit {
+			runs = append(runs, sequences[first:i])
+			first, tokens = i, 0
+		}
+		tokens += n
+	}
+	if first < len(sequences) {
+		runs = append(runs, sequences[first:])
+	}
+	return runs
+}
+
+// accumulate runs one micro-batch forward and backward.
+func (l *learner) accumulate(sequences []shard.Sequence, stats *stepStats) error {
+	batch := pack(sequences)
+	n := len(batch.TokenIDs)
+	logProbs, entropy := make([]float32, n), make([]float32, n)
+	sampling := policy.Sampling{
+		Temperature: float32(l.Recipe.Rollout.Temperature), TopK: l.Recipe.Rollout.TopK, TopP: float32(l.Recipe.Rollout.TopP),
+	}
+	var reference []float32
+	if l.reference != nil {
+		reference = make([]float32, n)
+		if err := l.reference.Forward(batch, sampling, reference, make([]float32, n)); err != nil {
+			return fmt.Errorf("reference policy: %w", err)
+		}
+	}
+	if err := l.engine.Forward(batch, sampling, logProbs, entropy); err != nil {
+		return err
+	}
+	coefficients := make([]float32, n)
+	var entropyCoefficients []float32
+	if l.Recipe.Loss.EntropyCoef != 0 {
+		entropyCoefficients = make([]float32, n)
+	}
+	for i, s := range sequences {
+		from, to := batch.Offsets[i], batch.Offsets[i+1]
+		tokens := objective.TokenInputs{
+			New: widen(logProbs[from:to]), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
+			Entropy: widen(entropy[from:to]), Weight: s.Weight,
+		}
+		if reference != nil {
+			tokens.Reference = widen(reference[from:to])
+		}
+		gradient, err := objective.Coefficients(l.Recipe.Loss, tokens)
+		if err != nil {
+			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
+		}
+		narrow(coefficients[from:to], gradient.LogProb)
+		if entropyCoefficients != nil {
+			narrow(entropyCoefficients[from:to], gradient.Entropy)
+		}
+		stats.merge(stepStats{
+			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),
+		})
+	}
+	return l.engine.Backward(coefficients, entropyCoefficients)
+}
+
+func widen(x []float32) []float64 {
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
+	return wide
+}
+
+func narrow(dst []float32, x []float64) {
+	for i, v := range x {
+		dst[i] = float32(v)
+	}
+}
+
+// pack lays sequences one after the other.
+func pack(sequences []shard.Sequence) policy.Batch {
+	batch := policy.Batch{Offsets: []int32{0}}
+	for _, s := range sequences {
+		batch.TokenIDs = append(batch.TokenIDs, s.TokenIDs...)
+		batch.Targets = append(batch.Targets, s.LossMask...)
+		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
+	}
+	return batch
+}
+
+func cloneTensors(tensors []policy.Tensor) []policy.Tensor {
+	clone := make([]policy.Tensor, len(tensors))
+	for i, t := range tensors {
+		clone[i] = policy.Tensor{Name: t.Name, Shape: t.Shape, Data: append([]float32(nil), t.Data...)}
+	}
+	return clone
+}

@@ -1,0 +1,191 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// WarmInputs are the files of one checkpoint of the warm start.
+type WarmInputs struct {
+	Chunk     int    // from 1
+	Source    string // policy folder to start from when the recipe names one
+	Policy    string // checkpoint before this one; empty for the first
+	Optimizer string // its optimizer state; empty for the first
+
+	FirstStep, LastStep int
+	PolicyOutput        string
+	PolicyVersion       int    // 0 for the last checkpoint, -1 for the others
+	OptimizerOutput     string // empty for the last checkpoint: learning starts with fresh moments
+}
+
+// RunWarm makes or copies the first policy and takes the supervised steps of
+// one checkpoint: plain negative log-likelihood of correct demonstrations,
+// averaged over the tokens of a step.
+func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (seal.Manifest, error) {
+	started := time.Now()
+	folder, cleanup, err := warmSource(ctx, job, world, in)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	defer cleanup()
+	engine, err := backend.Open(folder, backend.Options{Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: true})
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	defer engine.Close()
+	m := job.Manifest("warm", in.Chunk, 0, 1, started)
+	m.PolicyVersion = in.PolicyVersion
+	if in.Optimizer != "" {
+		if _, err := job.Verify(ctx, in.Optimizer); err != nil {
+			return seal.Manifest{}, err
+		}
+		if err := loadOptimizer(engine, in.Optimizer); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
+	teacher, err := newTeacher(job.Recipe, world, folder)
+	if err != nil && in.LastStep > in.FirstStep {
+		return seal.Manifest{}, err
+	}
+	var loss, tokens float64
+	for step := in.FirstStep; step < in.LastStep; step++ {
+		if err := ctx.Err(); err != nil {
+			return seal.Manifest{}, err
+		}
+		if loss, err = teacher.step(engine, step); err != nil {
+			return seal.Manifest{}, fmt.Errorf("warm-start step %d: %w", step, err)
+		}
+		tokens += float64(teacher.tokens)
+		if (step+1)%100 == 0 || step+1 == in.LastStep {
+			job.Log("warm start step %d of %d: loss %.4f", step+1, job.Recipe.WarmStart.Steps, loss)
+		}
+	}
+	m.Metrics = map[string]float64{
+		"loss": loss, "tokens": tokens, "optimizer_steps": float64(in.LastStep - in.FirstStep), "seconds": time.Since(started).Seconds(),
+	}
+	if in.OptimizerOutput != "" {
+		l := &learner{Job: job, in: Inputs{OptimizerOutput: in.OptimizerOutput}, engine: engine}
+		if err := l.saveOptimizer(m); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
+	return SavePolicy(engine, folder, in.PolicyOutput, job.Attempt, m)
+}
+
+// warmSource is the folder to start from: the checkpoint before, the folder
+// that the recipe names, or a new policy in a temporary folder.
+func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (folder string, cleanup func(), err error) {
+	nothing := func() {}
+	switch {
+	case in.Policy != "":
+		_, err := job.Verify(ctx, in.Policy)
+		return in.Policy, nothing, err
+	case job.Recipe.Policy.New == nil:
+		return in.Source, nothing, nil
+	}
+	folder, err = os.MkdirTemp("", "lathe-policy-")
+	if err != nil {
+		return "", nothing, err
+	}
+	cleanup = func() { os.RemoveAll(folder) }
+	if err := InitPolicy(job.Recipe, world, folder); err != nil {
+		cleanup()
+		return "", nothing, err
+	}
+	return folder, cleanup, nil
+}
+
+// teacher makes the demonstrations of each step.
+type teacher struct {
+	recipe recipe.Recipe
+	world  env.Env
+	tasks  []env.Task
+	chat   *tokenizer.Chat
+	tokens int // of the last step
+}
+
+func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error) {
+	t := &teacher{recipe: r, world: world, tasks: world.Tasks(env.Train)}
+	if len(t.tasks) == 0 {
+		return nil, exit.Dataf("environment %q has no training tasks to demonstrate", world.Name())
+	}
+	var err error
+	t.chat, err = tokenizer.LoadChat(folder)
+	return t, err
+}
+
+// step takes one optimizer step on a batch of demonstrations and returns its
+// loss in nats per token.
+func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error) {
+	var sequences []shard.Sequence
+	targets := 0
+	for i := range t.recipe.WarmStart.Batch {
+		conversation, err := t.demonstration(step, i)
+		if err != nil {
+			return 0, err
+		}
+		ids, mask, err := t.chat.Render(conversation, false)
+		if err != nil {
+			return 0, err
+		}
+		for _, masked := range mask {
+			if masked {
+				targets++
+			}
+		}
+		sequences = append(sequences, shard.Sequence{TokenIDs: ids, LossMask: mask})
+	}
+	engine.ZeroGradients()
+	t.tokens = 0
+	for _, micro := range microBatches(sequences, t.recipe.Schedule.MicroBatchTokens) {
+		batch := pack(micro)
+		n := len(batch.TokenIDs)
+		t.tokens += n
+		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
+		if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy); err != nil {
+			return 0, err
+		}
+		for i, wanted := range batch.Targets {
+			if wanted {
+				loss -= float64(logProbs[i]) / float64(targets)
+				coefficients[i] = -1 / float32(targets)
+			}
+		}
+		if err := engine.Backward(coefficients, nil); err != nil {
+			return 0, err
+		}
+	}
+	_, err = takeStep(engine, t.recipe.WarmStart.Optimizer, step+1, t.recipe.WarmStart.Steps)
+	return loss, err
+}
+
+// demonstration draws a task and the kind of prompt to answer.
+func (t *teacher) demonstration(step, index int) ([]shard.Message, error) {
+	stream := rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, "", index)
+	task := t.tasks[stream.IntN(0, len(t.tasks))]
+	kind, u := shard.KindInitial, stream.Float64(1)
+	switch w := t.recipe.WarmStart; {
+	case u < w.Improve:
+		kind = shard.KindImprove
+	case u < w.Improve+w.Diverge:
+		kind = shard.KindDiverge
+	}
+	conversation, ok := t.world.Demonstration(task, kind, rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
+	if !ok {
+		return nil, exit.Usagef("environment %q has no demonstrations of kind %q: set warm_start.steps to 0", t.world.Name(), kind)
+	}
+	return conversation, nil
+}

@@ -1,0 +1,271 @@
+// Package rollout samples responses: a shard of a plan and a policy version
+// in, a shard of rollouts out.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// Inputs are the files that a rollout task reads and the one it makes.
+type Inputs struct {
+	Plan          string // plan.parquet
+	FirstRow      int    // of the plan
+	LastRow       int    // exclusive
+	PolicyFolder  string
+	PolicyVersion int
+	Iteration     int
+	Shard, Of     int
+	Output        string
+}
+
+// Run samples group-size responses to each of the shard's instances.
+func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Manifest, error) {
+	started := time.Now()
+	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	if in.LastRow > len(instances) || in.FirstRow > in.LastRow {
+		return seal.Manifest{}, exit.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d",
+			in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
+	}
+	instances = instances[in.FirstRow:in.LastRow]
+	cited, err := job.Verify(ctx, in.PolicyFolder)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	sampler, err := OpenSampler(in.PolicyFolder, job.Recipe, job.Threads)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	defer sampler.Close()
+
+	group := job.Recipe.Rollout.Group
+	episodes := make([]*Episode, 0, len(instances)*group)
+	for i := range instances {
+		task, ok := world.Task(instances[i].TaskID)
+		if !ok {
+			return seal.Manifest{}, exit.Dataf("plan %q row %d names task %q, which environment %q does not have",
+				in.Plan, in.FirstRow+i, instances[i].TaskID, world.Name())
+		}
+		for sample := range group {
+			episodes = append(episodes, &Episode{
+				Task: task, Conversation: instances[i].Messages,
+				Stream: rng.New(job.Recipe.Seed, rng.PurposeSample, in.Iteration, instances[i].InstanceID, sample),
+			})
+		}
+	}
+	settings := policy.Sampling{
+		Temperature: float32(job.Recipe.Rollout.Temperature),
+		TopK:        job.Recipe.Rollout.TopK, TopP: float32(job.Recipe.Rollout.TopP),
+	}
+	if err := sampler.Play(ctx, world, episodes, settings, job.Recipe.Rollout.MaxNewTokens); err != nil {
+		return seal.Manifest{}, err
+	}
+
+	rows := make([]shard.Rollout, len(episodes))
+	var promptTokens, responseTokens, cutOff int
+	for i, e := range episodes {
+		instance := instances[i/group]
+		rows[i] = e.row()
+		rows[i].InstanceID, rows[i].GroupID = instance.InstanceID, instance.GroupID
+		rows[i].Sample, rows[i].PolicyVersion = int32(i%group), int32(in.PolicyVersion)
+		promptTokens += int(rows[i].PromptTokens)
+		responseTokens += int(rows[i].ResponseTokens)
+		if rows[i].FinishReason == string(policy.FinishLength) {
+			cutOff++
+		}
+	}
+	m := job.Manifest("rollout", in.Iteration, in.Shard, in.Of, started,
+		plan, cited)
+	m.PolicyVersion = in.PolicyVersion
+	seconds := time.Since(started).Seconds()
+	m.Metrics = map[string]float64{
+		"prompt_tokens": float64(promptTokens), "response_tokens": float64(responseTokens),
+		"responses": float64(len(rows)), "cut_off": float64(cutOff), "seconds": seconds,
+	}
+	job.Log("rollout %d shard %d: %d responses, %d tokens, %.1f s", in.Iteration, in.Shard, len(rows), responseTokens, seconds)
+	return shard.Write(in.Output, rows, nil, job.Attempt, m)
+}
+
+// Episode is one conversation that a policy takes part in.
+type Episode struct {
+	Task         env.Task
+	Conversation []shard.Message // grows by the policy's messages and the environment's
+	Stream       rng.Stream
+
+	tokens       []int32
+	mask         []bool
+	logProbs     []float32
+	promptTokens int // of the first turn
+	turns        int
+	finish       policy.FinishReason
+	seconds      float64
+}
+
+// Response is the policy's last message.
+func (e *Episode) Response() string {
+	if n := len(e.Conversation); n > 0 && e.Conversation[n-1].Role == "assistant" {
+		return e.Conversation[n-1].Content
+	}
+	return ""
+}
+
+// Finish is the finish reason of the last turn.
+func (e *Episode) Finish() string { return string(e.finish) }
+
+// ResponseTokens is the number of tokens that the policy wrote.
+func (e *Episode) ResponseTokens() int {
+	n := 0
+	for _, m := range e.mask {
+		if m {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *Episode) row() shard.Rollout {
+	return shard.Rollout{
+		Messages: e.Conversation, TokenIDs: e.tokens, LossMask: e.mask, LogProbs: e.logProbs,
+		FinishReason: string(e.finish), Turns: int32(e.turns),
+		PromptTokens: int32(e.promptTokens), ResponseTokens: int32(e.ResponseTokens()),
+		GenerateSeconds: e.seconds, Outcome: string(shard.OutcomeOK),
+	}
+}
+
+// Sampler is a policy that speaks: an engine, its tokenizer and its chat
+// format.
+type Sampler struct {
+	Engine policy.Engine
+	Chat   *tokenizer.Chat
+}
+
+// OpenSampler loads a policy folder for sampling.
+func OpenSampler(folder string, r recipe.Recipe, threads int) (*Sampler, error) {
+	chat, err := tokenizer.LoadChat(folder)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := backend.Open(folder, backend.Options{Backend: r.Policy.Backend, Threads: threads})
+	if err != nil {
+		return nil, err
+	}
+	return &Sampler{Engine: engine, Chat: chat}, nil
+}
+
+// Close frees the engine.
+func (s *Sampler) Close() error { return s.Engine.Close() }
+
+// Play lets the policy finish all episodes, turn by turn. Sequences are
+// batched freely: no result depends on the company it was sampled in.
+func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, settings policy.Sampling, maxNewTokens int) error {
+	stops := []int32{s.Chat.StopToken()}
+	active := episodes
+	for turn := 1; len(active) > 0; turn++ {
+		requests := make([]policy.Request, 0, len(active))
+		speaking := make([]*Episode, 0, len(active))
+		for _, e := range active {
+			if err := s.listen(e); err != nil {
+				return err
+			}
+			if len(e.tokens) >= s.Engine.Config().MaxPositionEmbeddings {
+				e.finish = policy.FinishLength
+				continue
+			}
+			speaking = append(speaking, e)
+			requests = append(requests, policy.Request{
+				Prompt: e.tokens, MaxNewTokens: maxNewTokens, StopTokens: stops, Stream: e.Stream, Sampling: settings,
+			})
+		}
+		began := time.Now()
+		completions, err := s.Engine.Generate(ctx, requests)
+		if err != nil {
+			return fmt.Errorf("sampling turn %d: %w", turn, err)
+		}
+		seconds := time.Since(began).Seconds() / float64(max(1, len(requests)))
+		var next []*Episode
+		for i, e := range speaking {
+			e.seconds += seconds
+			s.speak(e, completions[i])
+			if e.finish != policy.FinishStop {
+				continue // cut off: there is nothing to go on from
+			}
+			more, err := world.NextTurn(e.Task, e.Conversation, turn)
+			if err != nil {
+				return err
+			}
+			if len(more) > 0 {
+				e.Conversation = append(e.Conversation, more...)
+				next = append(next, e)
+			}
+		}
+		active = next
+	}
+	return nil
+}
+
+// listen appends the tokens that the conversation has gained since the
+// policy last spoke, and the opening of its own message.
+func (s *Sampler) listen(e *Episode) error {
+	ids, _, err := s.Chat.Render(e.unheard(), true)
+	if err != nil {
+		return fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
+	}
+	if e.turns > 0 {
+		ids = append(s.Chat.CloseResponse(e.finish == policy.FinishStop), ids...)
+	}
+	if len(ids) == 0 {
+		return exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
+	}
+	if e.turns == 0 {
+		e.promptTokens = len(ids)
+		e.Conversation = append([]shard.Message(nil), e.Conversation...) // the plan's messages are shared by the group
+	}
+	e.tokens = append(e.tokens, ids...)
+	e.mask = append(e.mask, make([]bool, len(ids))...)
+	e.logProbs = append(e.logProbs, make([]float32, len(ids))...)
+	return nil
+}
+
+// unheard lists the messages after the policy's last one of this episode.
+func (e *Episode) unheard() []shard.Message {
+	if e.turns == 0 {
+		return e.Conversation
+	}
+	for i := len(e.Conversation) - 1; i >= 0; i-- {
+		if e.Conversation[i].Role == "assistant" {
+			return e.Conversation[i+1:]
+		}
+	}
+	return e.Conversation
+}
+
+// speak appends what the policy said.
+func (s *Sampler) speak(e *Episode, c policy.Completion) {
+	e.turns++
+	e.finish = c.FinishReason
+	e.tokens = append(e.tokens, c.TokenIDs...)
+	e.logProbs = append(e.logProbs, c.LogProbs...)
+	for range c.TokenIDs {
+		e.mask = append(e.mask, true)
+	}
+	content := c.TokenIDs
+	if c.FinishReason == policy.FinishStop && len(content) > 0 {
+		content = content[:len(content)-1] // the stop token closes the message
+	}
+	e.Conversation = append(e.Conversation, shard.Message{Role: "assistant", Content: s.Chat.Tokenizer().Decode(content)})
+}

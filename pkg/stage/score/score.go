@@ -1,0 +1,96 @@
+// Package score judges responses: a shard of rollouts in, a shard of verdicts
+// out, row for row.
+package score
+
+import (
+	"context"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// Inputs are the files that a score task reads and the one it makes.
+type Inputs struct {
+	Plan      string
+	Rollout   string
+	Iteration int
+	Shard, Of int
+	Output    string
+}
+
+// Run judges every response of a rollout shard. A failure of ours on one
+// response is that row's outcome, never the policy's reward.
+func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Manifest, error) {
+	started := time.Now()
+	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job, in.Rollout)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	tasks := make(map[string]string, len(instances))
+	for _, instance := range instances {
+		tasks[instance.InstanceID] = instance.TaskID
+	}
+	rows := make([]shard.Score, len(rollouts))
+	outcomes := map[string]float64{}
+	var reward float64
+	for i, r := range rollouts {
+		if err := ctx.Err(); err != nil {
+			return seal.Manifest{}, err
+		}
+		task, ok := world.Task(tasks[r.InstanceID])
+		if !ok {
+			return seal.Manifest{}, exit.Dataf("rollout %q row %d: instance %q has no task in plan %q",
+				in.Rollout, i, r.InstanceID, in.Plan)
+		}
+		rows[i] = judge(ctx, job, world, task, r)
+		outcomes["outcome_"+rows[i].Outcome]++
+		reward += rows[i].Reward
+	}
+	m := job.Manifest("score", in.Iteration, in.Shard, in.Of, started,
+		rolloutInput, plan)
+	m.Metrics = outcomes
+	m.Metrics["responses"] = float64(len(rows))
+	m.Metrics["reward_sum"] = reward
+	m.Metrics["seconds"] = time.Since(started).Seconds()
+	return shard.Write(in.Output, rows, nil, job.Attempt, m)
+}
+
+// infraTries bounds how often a response is judged when the judging itself
+// fails.
+const infraTries = 3
+
+func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r shard.Rollout) shard.Score {
+	row := shard.Score{
+		InstanceID: r.InstanceID, GroupID: r.GroupID, Sample: r.Sample, Outcome: r.Outcome,
+		Attempt: int32(job.Attempt.Number), Node: job.Attempt.Host,
+		RewardParts: []shard.RewardPart{}, Milestones: []string{}, Embedding: []float32{},
+	}
+	if shard.Outcome(r.Outcome) != shard.OutcomeOK {
+		return row // nothing was said: our failure, or a preemption
+	}
+	verdict, err := world.Score(ctx, task, r.Messages, r.FinishReason)
+	for try := 1; err != nil && try < infraTries && ctx.Err() == nil; try++ {
+		verdict, err = world.Score(ctx, task, r.Messages, r.FinishReason)
+	}
+	if err != nil {
+		row.Outcome, row.Feedback = string(shard.OutcomeInfra), err.Error()
+		return row
+	}
+	row.Outcome, row.RawScore, row.NormalizedScore = string(verdict.Outcome), verdict.RawScore, verdict.NormalizedScore
+	row.Reward, row.Feedback, row.Extracted = verdict.Reward, verdict.Feedback, verdict.Extracted
+	row.ExecuteSeconds = verdict.ExecuteSeconds
+	row.RewardParts = append(row.RewardParts, verdict.Parts...)
+	row.Milestones = append(row.Milestones, verdict.Milestones...)
+	if job.Recipe.Score.Embedding == "ngrams" {
+		row.Embedding = NGrams(r.Messages[len(r.Messages)-1].Content)
+	}
+	return row
+}

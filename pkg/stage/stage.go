@@ -1,0 +1,54 @@
+// Package stage holds what the stages of a run have in common. A stage is a
+// function over files: it reads sealed files, computes, and seals its output.
+// It knows paths only as it is given them, so the same function serves a task
+// of a run, a replay, and a person who has plain files.
+package stage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Job is what every stage is given besides its own inputs.
+type Job struct {
+	Recipe        recipe.Recipe
+	RecipeSHA256  string
+	Attempt       seal.Attempt
+	Threads       int // of the engine; results do not depend on it
+	BinaryVersion string
+	Cite          func(string) string // how a manifest names an input file
+	Log           func(format string, args ...any)
+	Reading       seal.Options // how patient to be with files of other nodes
+	Plain         bool         // inputs may be unsealed files of a person's own
+}
+
+// Manifest starts the manifest of an output: what the job knows. The stage
+// adds the rest and the seal fills in the digests.
+func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, inputs ...seal.Input) seal.Manifest {
+	return seal.Manifest{
+		Stage: name, Iteration: iteration, Shard: shard, Of: of,
+		Seed: j.Recipe.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
+		PolicyVersion: -1, Started: started, Inputs: inputs,
+	}
+}
+
+// Input cites a sealed file that a stage has read.
+func (j Job) Input(path string, m seal.Manifest) seal.Input {
+	return seal.Input{Path: j.Cite(path), ContentSHA256: m.ContentSHA256}
+}
+
+// Verify digests a sealed input, usually a policy folder, and cites it.
+func (j Job) Verify(ctx context.Context, path string) (seal.Input, error) {
+	m, err := seal.Verify(ctx, path, j.Reading)
+	if j.Plain && errors.Is(err, seal.ErrNotSealed) {
+		return seal.Input{Path: j.Cite(path)}, nil
+	}
+	if err != nil {
+		return seal.Input{}, err
+	}
+	return j.Input(path, m), nil
+}
