@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -41,12 +42,17 @@ func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t)
 // check reports lists of different lengths.
 func (s *Sequence) check() error {
 	n := len(s.TokenIDs)
-	for name, length := range map[string]int{
-		"loss_mask": len(s.LossMask), "positions": len(s.Positions),
-		"advantages": len(s.Advantages), "old_logprobs": len(s.OldLogProbs),
+	for _, list := range []struct {
+		name   string
+		length int
+	}{
+		{"loss_mask", len(s.LossMask)},
+		{"positions", len(s.Positions)},
+		{"advantages", len(s.Advantages)},
+		{"old_logprobs", len(s.OldLogProbs)},
 	} {
-		if length != n {
-			return fmt.Errorf("sequence %s, sample %d: %d token_ids and %d %s", s.InstanceID, s.Sample, n, length, name)
+		if list.length != n {
+			return fmt.Errorf("sequence %q, sample %d: %d token_ids and %d %s", s.InstanceID, s.Sample, n, list.length, list.name)
 		}
 	}
 	return nil
@@ -66,19 +72,22 @@ func WriteBatch(path string, sequences []Sequence, meta map[string]string, a sea
 	}
 	m.Schema, m.Rows = batchSchema, int64(len(sequences))
 	schema := arrow.NewSchema(batchFields, metadata)
-	return sealArrow(path, schema, a, m, func(put func(arrow.Record) error) error {
-		for len(sequences) > 0 {
-			n := min(len(sequences), sequencesPerRecord)
-			record := sequencesRecord(schema, sequences[:n])
+	return sealArrow(path, schema, a, m, putSequences(schema, sequences))
+}
+
+// putSequences gives out the record batches of the sequences.
+func putSequences(schema *arrow.Schema, sequences []Sequence) func(put func(arrow.Record) error) error {
+	return func(put func(arrow.Record) error) error {
+		for chunk := range slices.Chunk(sequences, sequencesPerRecord) {
+			record := sequencesRecord(schema, chunk)
 			err := put(record)
 			record.Release()
 			if err != nil {
 				return err
 			}
-			sequences = sequences[n:]
 		}
 		return nil
-	})
+	}
 }
 
 func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {

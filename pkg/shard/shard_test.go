@@ -1,58 +1,368 @@
 package shard
 
 import (
-	"context"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-func sameRows[T any](t *testing.T, got, want T) {
+var testAttempt = seal.Attempt{JobID: "4711", TaskID: "3", Host: "node1"}
+
+// sameRows compares rows; an absent list is an empty one, and numbers are
+// compared by their bits.
+func sameRows(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, got, want any,
+) {
 	t.Helper()
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("rows differ (-want +got):\n%s", d)
+	bits := cmp.Options{
+		cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }),
+		cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }),
+	}
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), bits); d != "" {
+		t.Fatalf("rows differ (-want +got):\n%s", d)
 	}
 }
 
-func TestSmoke(t *testing.T) {
-	dir := t.TempDir()
-	a := seal.AttemptFromEnv()
-	rows := []Rollout{{InstanceID: "i1", Messages: []Message{{"user", "hi"}, {"assistant", "ho"}}, TokenIDs: []int32{1, 2, 300000}, LossMask: []bool{false, true, true}, LogProbs: []float32{0, -1.5, -2}, GenerateSeconds: 3}, {InstanceID: "i2"}}
-	p := filepath.Join(dir, "rollout", "00001.parquet")
-	m, err := Write(p, rows, map[string]string{"b": "1", "a": "2"}, a, seal.Manifest{PolicyVersion: -1})
+func get(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v", m)
-	got, _, err := Read[Rollout](context.Background(), p, seal.Options{})
+	return data
+}
+
+func put(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shaOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// encode returns the bytes of a table.
+func encode[T Row](t testing.TB, rows []T, meta map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := encodeTable(&b, rows, meta); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// decode is Read and ReadForeign without the files.
+func decode[T Row](data []byte, isForeign bool) (rows []T, err error) {
+	table, err := openTable[T](data, isForeign)
+	if err != nil {
+		return nil, err
+	}
+	if isForeign {
+		if err := table.checkNulls(); err != nil {
+			return nil, err
+		}
+	}
+	return table.all()
+}
+
+// sample rows, one of each kind of content.
+var sampleRollouts = []Rollout{
+	{
+		InstanceID: "i1", GroupID: "g1", Sample: 1, PolicyVersion: 2,
+		Messages: []Message{{"user", "1+1?"}, {"assistant", "2"}},
+		TokenIDs: []int32{1, 2, 300000, -1}, LossMask: []bool{false, false, true, true},
+		LogProbs: []float32{0, 0, -1.5, float32(math.Inf(-1))}, FinishReason: "stop", Turns: 1,
+		PromptTokens: 2, ResponseTokens: 2, GenerateSeconds: 0.25, Outcome: "ok",
+	},
+	{InstanceID: "i2", Messages: []Message{{}}, Outcome: "infra"},
+	{},
+}
+
+// checkRowType is the one-line test of a row type: its tags are understood,
+// each column has the expected Parquet type, and any rows come back.
+func checkRowType[T Row](t *testing.T, columns string) {
+	t.Helper()
+	var zero T
+	t.Run(zero.Schema().Name, func(t *testing.T) {
+		schema := parquet.SchemaOf(zero)
+		got := ""
+		for _, path := range schema.Columns() {
+			leaf, _ := schema.Lookup(path...)
+			name := path[0]
+			for _, part := range path[1:] {
+				if part != "list" && part != "element" {
+					name += "." + part
+				}
+			}
+			kind := leaf.Node.Type().String()
+			if leaf.MaxRepetitionLevel > 0 {
+				kind = "[]" + kind
+			}
+			got += name + " " + kind + "\n"
+		}
+		if got != columns {
+			t.Errorf("columns:\n%s\nwant:\n%s\n%s", got, columns, cmp.Diff(columns, got))
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			rows := rapid.SliceOfN(rapid.Custom(anyRow[T]), 0, 20).Draw(t, "rows")
+			var b, again bytes.Buffer
+			for _, w := range []*bytes.Buffer{&b, &again} {
+				if err := encodeTable(w, rows, map[string]string{"b": "2", "a": "1", "c": "3"}); err != nil {
+					t.Fatalf("writing: %v", err)
+				}
+			}
+			if !bytes.Equal(b.Bytes(), again.Bytes()) {
+				t.Fatalf("writing the same rows twice gives other bytes")
+			}
+			for _, isForeign := range []bool{false, true} {
+				got, err := decode[T](b.Bytes(), isForeign)
+				if err != nil {
+					t.Fatalf("reading: %v", err)
+				}
+				sameRows(t, got, rows)
+			}
+		})
+	})
+}
+
+// anyRow draws a row with any values, by reflection.
+func anyRow[T any](t *rapid.T) T {
+	var row T
+	fill(t, reflect.ValueOf(&row).Elem())
+	return row
+}
+
+func fill(t *rapid.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
+	case reflect.Int32:
+		v.SetInt(int64(rapid.Int32().Draw(t, "int32")))
+	case reflect.Int64:
+		v.SetInt(rapid.Int64().Draw(t, "int64"))
+	case reflect.Float32:
+		v.SetFloat(float64(rapid.OneOf(rapid.Float32(), rapid.Just(float32(math.Inf(-1)))).Draw(t, "float32")))
+	case reflect.Float64:
+		v.SetFloat(rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Copysign(0, -1))).Draw(t, "float64"))
+	case reflect.String:
+		v.SetString(rapid.String().Draw(t, "string"))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case reflect.Slice:
+		n := rapid.IntRange(0, 5).Draw(t, "length")
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			fill(t, v.Index(i))
+		}
+	default:
+		t.Fatalf("no way to draw a %s", v.Type())
+	}
+}
+
+func TestRowTypes(t *testing.T) {
+	checkRowType[Instance](t, `instance_id STRING
+task_id STRING
+env STRING
+kind STRING
+parent_id STRING
+group_id STRING
+depth INT(32,true)
+turn INT(32,true)
+messages.role []STRING
+messages.content []STRING
+base_score DOUBLE
+potential DOUBLE
+origin STRING
+last_sampled INT(32,true)
+visits INT(32,true)
+seed INT(64,true)
+iteration INT(32,true)
+`)
+	checkRowType[Rollout](t, `instance_id STRING
+group_id STRING
+sample INT(32,true)
+policy_version INT(32,true)
+messages.role []STRING
+messages.content []STRING
+token_ids []INT(32,true)
+loss_mask []BOOLEAN
+logprobs []FLOAT
+finish_reason STRING
+turns INT(32,true)
+prompt_tokens INT(32,true)
+response_tokens INT(32,true)
+generate_seconds DOUBLE
+outcome STRING
+`)
+	checkRowType[Score](t, `instance_id STRING
+group_id STRING
+sample INT(32,true)
+outcome STRING
+raw_score DOUBLE
+normalized_score DOUBLE
+reward DOUBLE
+reward_parts.name []STRING
+reward_parts.value []DOUBLE
+milestones []STRING
+execute_seconds DOUBLE
+feedback STRING
+extracted STRING
+validation_score DOUBLE
+embedding []FLOAT
+attempt INT(32,true)
+node STRING
+`)
+	checkRowType[LedgerRow](t, `instance_id STRING
+group_id STRING
+sample INT(32,true)
+iteration_sampled INT(32,true)
+iteration INT(32,true)
+fate STRING
+reason STRING
+`)
+	checkRowType[Metric](t, `iteration INT(32,true)
+stage STRING
+shard INT(32,true)
+name STRING
+value DOUBLE
+`)
+	checkRowType[EvaluationRow](t, `task_id STRING
+kind STRING
+policy_version INT(32,true)
+sample INT(32,true)
+step INT(32,true)
+prompt STRING
+response STRING
+extracted STRING
+score DOUBLE
+outcome STRING
+response_tokens INT(32,true)
+`)
+}
+
+func TestWriteAndRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rollout", "00001.parquet")
+	m, err := Write(path, sampleRollouts, map[string]string{"curriculum": "exit"}, testAttempt, seal.Manifest{PolicyVersion: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "rollout", Major: 1}) || m.PolicyVersion != 2 {
+		t.Errorf("manifest %+v", m)
+	}
+	if content, _ := ContentDigest(sampleRollouts); m.ContentSHA256 != content || m.SHA256 != shaOf(get(t, path)) {
+		t.Errorf("digests %s and %s", m.SHA256, m.ContentSHA256)
+	}
+	rows, read, err := Read[Rollout](t.Context(), path, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, rows, sampleRollouts)
+	sameRows(t, read, m)
+	meta, err := Metadata(t.Context(), path, seal.Options{})
+	if err != nil || !cmp.Equal(meta, map[string]string{"curriculum": "exit"}) {
+		t.Errorf("metadata %v, %v", meta, err)
+	}
+	rows, err = ReadForeign[Rollout](t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, rows, sampleRollouts)
+	var streamed []Rollout
+	for row, err := range Rows[Rollout](t.Context(), path, seal.Options{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		streamed = append(streamed, row)
+	}
+	sameRows(t, streamed, sampleRollouts)
+	for range Rows[Rollout](t.Context(), path, seal.Options{}) {
+		break // stopping early is fine
+	}
+}
+
+// The bytes of a table are part of every run's digest: they were pinned once
+// and must not move with a library or a machine.
+func TestPinnedBytes(t *testing.T) {
+	for _, c := range []struct {
+		name, got, want string
+	}{
+		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "d88e3cb44c0c7aa16bf33db1830e47b84516e57ddc30ddad23ffdafeb2c264c7"},
+		{"no scores", shaOf(encode(t, []Score{}, nil)), "cbeb70af828812ac722fab0fb36c923d17b0f4db78634dd06a6c2efbb12247e0"},
+		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: sha256 %s, want %s", c.name, c.got, c.want)
+		}
+	}
+}
+
+// Many row groups, and text long enough to be worth a statistic.
+func TestLargeTable(t *testing.T) {
+	const n = 2*rowsPerRowGroup + 5
+	rows := make([]EvaluationRow, n)
+	for i := range rows {
+		rows[i] = EvaluationRow{
+			TaskID: fmt.Sprint("task ", i), Sample: int32(i), Score: float64(i) / n,
+			Response: fmt.Sprintf("%0200d", i*i),
+		}
+	}
+	data := encode(t, rows, nil)
+	file, err := openParquet(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(file.RowGroups()); got != 3 {
+		t.Errorf("%d row groups, want 3", got)
+	}
+	got, err := decode[EvaluationRow](data, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sameRows(t, got, rows)
-	seqs := []Sequence{{TokenIDs: []int32{1, 2}, LossMask: []bool{false, true}, Positions: []int32{0, 1}, Advantages: []float32{0, 2}, OldLogProbs: []float32{0, -1}, Weight: 2, GroupID: "g"}, {}}
-	p = filepath.Join(dir, "batch.arrow")
-	if _, err := WriteBatch(p, seqs, map[string]string{"k": "v"}, a, seal.Manifest{}); err != nil {
-		t.Fatal(err)
+	for i, group := range file.Metadata().RowGroups {
+		for _, column := range group.Columns {
+			if column.MetaData.Type == 6 /* BYTE_ARRAY */ && len(column.MetaData.Statistics.MaxValue) > 0 {
+				t.Errorf("row group %d, column %v: the footer holds text", i, column.MetaData.PathInSchema)
+			}
+		}
 	}
-	gs, meta, _, err := ReadBatch(context.Background(), p, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestMetadataKeyIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil {
+		t.Error("key schema can be overwritten")
 	}
-	sameRows(t, gs, seqs)
-	sameRows(t, meta, map[string]string{"k": "v"})
-	ts := []Tensor{{"a", []int{2, 2}, []float32{1, 2, 3, 4}}, {"empty", []int{0, 3}, nil}, {"scalar", nil, []float32{7}}}
-	p = filepath.Join(dir, "grad.arrow")
-	if _, err := WriteTensors(p, ts, map[string]string{"k": "v"}, a, seal.Manifest{}); err != nil {
-		t.Fatal(err)
+	if _, err := WriteBatch(path, nil, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil {
+		t.Error("key schema can be overwritten in a batch")
 	}
-	gt, meta, _, err := ReadTensors(context.Background(), p, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
+	for _, key := range []string{"schema", "tensors"} {
+		if _, err := WriteTensors(path, nil, map[string]string{key: "x"}, testAttempt, seal.Manifest{}); err == nil {
+			t.Errorf("key %s can be overwritten in tensors", key)
+		}
 	}
-	sameRows(t, gt, ts)
-	sameRows(t, meta, map[string]string{"k": "v"})
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 0 {
+		t.Errorf("left behind %v, %v", entries, err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -214,7 +215,28 @@ func openParquet(data []byte) (file *parquet.File, err error) {
 	if len(data) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	return parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipBloomFilters(true))
+	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, err
+	}
+	return file, checkCodecs(file.Metadata())
+}
+
+// checkCodecs reports a column whose compression this package does not read.
+// The decoder of LZ4_RAW returns wrong rows (parquet-go issue 608), and asks
+// for ever more memory until the process dies when a page is damaged.
+func checkCodecs(m *format.FileMetaData) error {
+	for _, group := range m.RowGroups {
+		for _, column := range group.Columns {
+			switch codec := column.MetaData.Codec; codec {
+			case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
+			default:
+				return fmt.Errorf("column %s is compressed with %s; write the file with zstd, snappy, gzip or no compression",
+					strings.Join(column.MetaData.PathInSchema, "."), codec)
+			}
+		}
+	}
+	return nil
 }
 
 // table reads the rows of one Parquet file.

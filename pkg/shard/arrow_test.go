@@ -1,0 +1,284 @@
+package shard
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+var sampleBatch = []Sequence{
+	{
+		TokenIDs: []int32{1, 2, 300000}, LossMask: []bool{false, true, true}, Positions: []int32{0, 1, 2},
+		Advantages: []float32{0, 0.5, -0.5}, OldLogProbs: []float32{0, -1, float32(math.Inf(-1))}, Weight: 0.25,
+		GroupID: "g1", InstanceID: "i1", Sample: 1, IterationSampled: 2, OptimizerStep: 3, Unit: 4,
+	},
+	{},
+	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Advantages: []float32{1}, OldLogProbs: []float32{-2}, Weight: 1},
+}
+
+var sampleTensors = []Tensor{
+	{"model.embed_tokens.weight", []int{2, 3}, []float32{1, 2, 3, 4, 5, float32(math.NaN())}},
+	{"empty", []int{0, 3}, nil},
+	{"scalar", nil, []float32{-7}},
+}
+
+// batchBytes and tensorBytes return what is sealed.
+func batchBytes(t testing.TB, sequences []Sequence, meta map[string]string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "batch.arrow")
+	if _, err := WriteBatch(path, sequences, meta, testAttempt, seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	return get(t, path)
+}
+
+func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "grad.arrow")
+	if _, err := WriteTensors(path, tensors, meta, testAttempt, seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	return get(t, path)
+}
+
+func TestBatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "batch.arrow")
+	m, err := WriteBatch(path, sampleBatch, map[string]string{"steps": "4", "objective": "grpo"}, testAttempt, seal.Manifest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 1}) || m.ContentSHA256 != m.SHA256 {
+		t.Errorf("manifest %+v", m)
+	}
+	sequences, meta, read, err := ReadBatch(t.Context(), path, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, sequences, sampleBatch)
+	sameRows(t, read, m)
+	if !cmp.Equal(meta, map[string]string{"steps": "4", "objective": "grpo"}) {
+		t.Errorf("metadata %v", meta)
+	}
+}
+
+func TestBatchRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sequences := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Sequence {
+			n := rapid.IntRange(0, 20).Draw(t, "length")
+			s := Sequence{
+				TokenIDs:    rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "token_ids"),
+				LossMask:    rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "loss_mask"),
+				Positions:   rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "positions"),
+				Advantages:  rapid.SliceOfN(rapid.Float32(), n, n).Draw(t, "advantages"),
+				OldLogProbs: rapid.SliceOfN(rapid.Float32(), n, n).Draw(t, "old_logprobs"),
+				Weight:      rapid.Float64().Draw(t, "weight"),
+				GroupID:     rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
+				Sample: rapid.Int32().Draw(t, "sample"), IterationSampled: rapid.Int32().Draw(t, "iteration"),
+				OptimizerStep: rapid.Int32().Draw(t, "step"), Unit: rapid.Int32().Draw(t, "unit"),
+			}
+			return s
+		}), 0, 10).Draw(t, "sequences")
+		// More than a record batch holds, sometimes.
+		for range rapid.IntRange(0, 60).Draw(t, "repeat") {
+			sequences = append(sequences, sequences[:min(len(sequences), 20)]...)
+		}
+		encode := func() []byte {
+			var b bytes.Buffer
+			metadata, err := arrowMetadata(batchSchema, map[string]string{"b": "1", "a": "2", "c": "3"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			schema := arrow.NewSchema(batchFields, metadata)
+			if err := encodeArrow(&b, schema, putSequences(schema, sequences)); err != nil {
+				t.Fatal(err)
+			}
+			return b.Bytes()
+		}
+		data := encode()
+		if !bytes.Equal(data, encode()) {
+			t.Fatal("writing the same sequences twice gives other bytes")
+		}
+		got, _, err := decodeBatch(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameRows(t, got, sequences)
+	})
+}
+
+func TestTensors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "grad.arrow")
+	m, err := WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, testAttempt, seal.Manifest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "tensors", Major: 1}) {
+		t.Errorf("manifest %+v", m)
+	}
+	tensors, meta, _, err := ReadTensors(t.Context(), path, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, tensors, sampleTensors)
+	if !cmp.Equal(meta, map[string]string{"tokens": "12"}) {
+		t.Errorf("metadata %v", meta)
+	}
+	for _, none := range [][]Tensor{nil, {{"empty", []int{0}, nil}}} {
+		got, _, err := decodeTensors(tensorBytes(t, none, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameRows(t, got, none)
+	}
+}
+
+func TestPinnedArrowBytes(t *testing.T) {
+	for _, c := range []struct{ name, got, want string }{
+		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "d9f9e79fb4eea71228f0cc2827f586d2adb30283461a8ebfd0e6eed30e254dfd"},
+		{"no sequences", shaOf(batchBytes(t, nil, nil)), "2ea1422a527b193a24156f28c4d786291c02b388c057fae01826f6acbe313dc8"},
+		{"tensors", shaOf(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: sha256 %s, want %s", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.arrow")
+	for name, write := range map[string]func() error{
+		"mask": func() error {
+			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Advantages: []float32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+		"shape": func() error {
+			_, err := WriteTensors(path, []Tensor{{"w", []int{2, 2}, make([]float32, 3)}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+		"negative": func() error {
+			_, err := WriteTensors(path, []Tensor{{"w", []int{-1, -1}, make([]float32, 1)}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+		"overflow": func() error {
+			_, err := WriteTensors(path, []Tensor{{"w", []int{1 << 32, 1 << 32}, nil}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+		"twice": func() error {
+			_, err := WriteTensors(path, []Tensor{{"w", []int{0}, nil}, {"w", []int{0}, nil}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+	} {
+		if err := write(); exit.Code(err) != exit.Bug {
+			t.Errorf("%s: %v, want our bug", name, err)
+		}
+	}
+}
+
+// A sealed Arrow file of another layout is one clear error.
+func TestArrowSchemaEvolution(t *testing.T) {
+	file := func(schema string, rows int, fields ...arrow.Field) []byte {
+		t.Helper()
+		metadata := arrow.NewMetadata([]string{schemaKey, tensorsKey}, []string{schema, "[]"})
+		s := arrow.NewSchema(fields, &metadata)
+		b := array.NewRecordBuilder(memory.NewGoAllocator(), s)
+		defer b.Release()
+		for range rows {
+			for i := range fields {
+				b.Field(i).AppendNull()
+			}
+		}
+		var buffer bytes.Buffer
+		w, err := ipc.NewFileWriter(&position{w: &buffer}, ipc.WithSchema(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := b.NewRecord()
+		defer record.Release()
+		if err := w.Write(record); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return buffer.Bytes()
+	}
+	narrowed := append([]arrow.Field{}, batchFields[:11]...)
+	narrowed[5] = arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32}
+	nullable := append([]arrow.Field{{Name: "added_later", Type: arrow.BinaryTypes.String, Nullable: true}}, batchFields...)
+	for _, c := range []struct {
+		name string
+		data []byte
+		want []string
+	}{
+		{"missing and narrowed", file("batch/v1.0", 0, narrowed...), []string{"column weight: expected float64, found float32", "column unit: missing (expected int32)"}},
+		{"twice", file("batch/v1.0", 0, append(narrowed, batchFields...)...), []string{"column sample: found 2 times"}},
+		{"newer", file("batch/v2.0", 0, batchFields...), []string{"batch/v2.0 and this binary reads up to batch/v1.0"}},
+		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v1.0"}},
+		{"null", file("batch/v1.0", 1, nullable...), []string{"column token_ids: holds NULL"}},
+		{"empty", nil, []string{"it is empty"}},
+		{"not Arrow", []byte("PAR1"), nil},
+	} {
+		path := filepath.Join(t.TempDir(), "batch.arrow")
+		if _, err := seal.WriteBytes(path, c.data, testAttempt, seal.Manifest{}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _, err := ReadBatch(t.Context(), path, seal.Options{})
+		if exit.Code(err) != exit.Data || len(exit.Hints(err)) == 0 {
+			t.Errorf("%s: %v, want exit code 65 and a hint", c.name, err)
+			continue
+		}
+		for _, part := range append(c.want, path) {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not say %q", c.name, err, part)
+			}
+		}
+	}
+	more := file("batch/v1.3", 0, nullable...)
+	if got, _, err := decodeBatch(more); err != nil || len(got) != 0 {
+		t.Errorf("a column more: %v, %v", got, err)
+	}
+	if _, _, err := decodeTensors(file("tensors/v1.0", 1, tensorFields...)); err == nil || !strings.Contains(err.Error(), "there is no name for it") {
+		t.Errorf("a tensor without a name: %v", err)
+	}
+}
+
+// What reaches these decoders has been digested; they must still not take
+// the process down when a bug elsewhere seals nonsense.
+func FuzzDecodeBatch(f *testing.F) {
+	f.Add(batchBytes(f, sampleBatch, map[string]string{"a": "b"}))
+	f.Add(batchBytes(f, nil, nil))
+	f.Add([]byte("ARROW1\x00\x00ARROW1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sequences, _, err := decodeBatch(data)
+		for i := range sequences {
+			if sequences[i].check() != nil && err == nil {
+				t.Fatal("lists of different lengths")
+			}
+		}
+	})
+}
+
+func FuzzDecodeTensors(f *testing.F) {
+	f.Add(tensorBytes(f, sampleTensors, map[string]string{"a": "b"}))
+	f.Add(tensorBytes(f, nil, nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tensors, _, err := decodeTensors(data)
+		for _, tensor := range tensors {
+			if n, ok := size(tensor.Shape); err == nil && (!ok || n != len(tensor.Data)) {
+				t.Fatalf("tensor %q has shape %v and %d elements", tensor.Name, tensor.Shape, len(tensor.Data))
+			}
+		}
+	})
+}
