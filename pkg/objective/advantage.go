@@ -20,8 +20,9 @@ import (
 // others may pass nil.
 //
 // Unless the baseline is none, a group of equal rewards has advantage exactly
-// 0: a mean in floating point may differ from them in its last bit, and
-// dividing that by epsilon would make a gradient of nothing.
+// 0 (one response: what group_of_one says): a mean in floating point may differ from them in its last bit, and
+// dividing that by epsilon would make a gradient of nothing. Without a
+// baseline nothing is compared, and a lone response is like any other.
 //
 // A valid reward that is not finite is a data error; so is a result that is
 // not, which only a divisor of 0 with epsilon 0 and zero_scale divide gives.
@@ -66,7 +67,7 @@ func Advantages(spec recipe.Advantage, rewards []float64, valid []bool, lengths 
 // responses are all valid.
 func groupAdvantages(spec recipe.Advantage, rewards []float64, lengths []int) ([]float64, error) {
 	advantages := make([]float64, len(rewards))
-	if len(rewards) == 1 {
+	if len(rewards) == 1 && spec.Baseline != "none" {
 		switch spec.GroupOfOne {
 		case "zero":
 		case "reward":
@@ -109,7 +110,8 @@ func groupAdvantages(spec recipe.Advantage, rewards []float64, lengths []int) ([
 	return advantages, nil
 }
 
-// baseline returns b of response i. There are at least two responses.
+// baseline returns b of response i. There are at least two responses, unless
+// it is none.
 func baseline(spec recipe.Advantage, rewards []float64, lengths []int, i int) (float64, error) {
 	switch spec.Baseline {
 	case "mean":
@@ -141,7 +143,7 @@ func lengthWeightedMean(rewards []float64, lengths []int) (float64, error) {
 	return sum / tokens, nil
 }
 
-// scale returns s of response i. There are at least two responses.
+// scale returns s of response i.
 func scale(spec recipe.Advantage, rewards []float64, i int) (float64, error) {
 	switch spec.Scale {
 	case "std":

@@ -140,7 +140,11 @@ func TestGroupOfOne(t *testing.T) {
 		{verlAdvantage, .4999995000005}, // 0.5 / 1.000001
 		{trlAdvantage, 0},
 		{nemoAdvantage, 0},
-		{recipe.Advantage{Baseline: "none", Scale: "none", GroupOfOne: "reward"}, .5},
+		{recipe.Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
+		// Without a baseline there is nothing to compare it with anyway.
+		{recipe.Advantage{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
+		{recipe.Advantage{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
+		{recipe.Advantage{Baseline: "none", Scale: "leave_one_out_std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
 	} {
 		got, err := Advantages(test.spec, []float64{9, .5, -3}, []bool{false, true, false}, nil)
 		if err != nil {

@@ -20,8 +20,9 @@ const minDistanceRange = 1e-6
 // embeddings has shape (G, D). Only valid responses enter; the others get 0.
 // The paper does not say what a range of 0 means. Where all distances are
 // equal — one response, two responses, or equal embeddings — no response is
-// more diverse than another, and every d_i is 1. A small range gives large
-// scores: the paper bounds them neither, advantage.clip does.
+// more diverse than another, and every d_i is 1. Otherwise the largest score
+// is the smallest plus 1, and a range that is small beside the distances
+// makes all of them large: the formula has no bound.
 func Diversity(embeddings [][]float32, valid []bool) ([]float64, error) {
 	if len(valid) != len(embeddings) {
 		return nil, exit.Bugf("computing diversity: %d embeddings, %d valid marks", len(embeddings), len(valid))

@@ -16,6 +16,7 @@ func TestDiversity(t *testing.T) {
 	}
 	near4 := []float64{r2 / (r10 - r2), r10 / (r10 - r2), r2 / (r10 - r2), r10 / (r10 - r2)}
 	nearAll(t, "d", got, near4)
+	near(t, "largest less smallest d", got[1]-got[0], 1)
 
 	// On a line, 0, 1, 5 with centroid 2: distances 2, 1, 3, range 2.
 	got, err = MultiplyDiversity([]float64{.5, -1, 2, 0}, [][]float32{{0}, {1}, {5}, nil}, []bool{true, true, true, false})

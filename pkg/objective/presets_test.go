@@ -1,0 +1,122 @@
+package objective
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+func preset(t *testing.T, name string) recipe.Objective {
+	t.Helper()
+	objective, err := recipe.Preset(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objective
+}
+
+// Each preset gives the vectors of the source that it is named after: the
+// advantages of rewards 1, 0, 0, 0 (section 3.1), and the aggregate of the
+// token losses [[1,2],[3,4,5,6]] where responses may have 8 tokens (3.2).
+func TestPresetsGiveTheirVectors(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		first     float64 // advantage of the reward of 1
+		others    float64
+		aggregate float64
+	}{
+		{"lathe", 1.499997000006, -.499999000002, 3.5},
+		{"exit", 1.732050767569, -.577350255856, 3.0},
+		{"verl-grpo", 1.499997000006, -.499999000002, 3.5},
+		{"trl-grpo", 1.499700059988, -.499900019996, 3.5},
+		{"open-instruct-grpo", .75, -.25, 3.5},
+		{"slime-grpo", 1.499997000006, -.499999000002, 3.0},
+		{"prime-rl", .75, -.25, 3.5},
+		{"nemo-grpo", 1, -.577349269191, 3.5},
+		{"drgrpo", .75, -.25, 1.3125},
+		{"dapo", 1.499997000006, -.499999000002, 3.5},
+		{"cispo", 1.499997000006, -.499999000002, 3.5},
+		{"gspo", 1.499997000006, -.499999000002, 3.0},
+		{"rloo", 1, -1. / 3, 10.5},
+		{"verl-ppo", 1, 0, 3.5}, // before whitening
+		{"reinforce", 1, 0, 10.5},
+		{"nll", 1, 0, 3.5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := preset(t, test.name)
+			advantages, err := Advantages(o.Advantage, []float64{1, 0, 0, 0}, allValid(4), []int{1, 2, 3, 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
+			lengths := []int{2, 4}
+			weights, err := Weights(o.Loss.Aggregation, lengths, NormTokens(o.Loss, lengths, 8))
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "aggregate", weightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
+		})
+	}
+}
+
+// The policy terms of section 3.3 at one token of log-probability -1, with
+// the bounds that each preset has by default.
+func TestPresetsClip(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		advantage, ratio float64
+		loss, slope      float64
+	}{
+		{"lathe", -1, 5, 3, 0},
+		{"verl-grpo", -1, 5, 3, 0},
+		{"verl-grpo", 1, 1.35, -1.2, 0},
+		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (paper 000, appendix A.5)
+		{"exit", 1, 1.35, -1.2, 0},
+		{"trl-grpo", -1, 5, 5, 5},
+		{"open-instruct-grpo", 1, 1.35, -1.272, 0},
+		{"slime-grpo", 1, .5, -.5, -.5},
+		{"drgrpo", -1, .5, .8, 0},
+		{"dapo", 1, 1.35, -1.28, 0},
+		{"cispo", 1, 1.5, 1.28, -1.28},
+		{"cispo", 1, .5, .5, -.5},
+		{"gspo", 1, 1.35, -1.0004, 0},
+		{"reinforce", 1, 1.35, 1, -1},
+		{"rloo", 1, 1.35, 1, -1},
+		{"nll", 0, 1.35, 1, -1},
+	} {
+		spec := preset(t, test.name).Loss
+		in := one(-1, test.ratio, test.advantage)
+		in.Reference = in.New // no divergence from the reference
+		gradient := mustCoefficients(t, spec, in)
+		near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
+		near(t, test.name+" slope", gradient.LogProb[0], test.slope)
+	}
+}
+
+// NeMo-RL's k3 has the gradient of k2: lp - ref (section 3.4).
+func TestNeMoPenaltyGradient(t *testing.T) {
+	kl := preset(t, "nemo-grpo").Loss.KL
+	near(t, "slope", penalty(kl, -1, -1.2).slope, .2)
+	near(t, "slope", penalty(kl, -1, -.5).slope, -.5)
+}
+
+// The complete step of section 3.7 by the preset verl-grpo, whose upper bound
+// of 0.2 no token of positive advantage reaches.
+func TestCompleteStepByPreset(t *testing.T) {
+	stats, _ := runStep(t, preset(t, "verl-grpo").Loss, completeStep(t))
+	near(t, "loss", stats.Loss(), .143048048625)
+}
+
+// Every preset is complete: a step with every input it may need has no
+// error.
+func TestEveryPresetRuns(t *testing.T) {
+	for _, name := range recipe.PresetNames() {
+		t.Run(name, func(t *testing.T) {
+			o := preset(t, name)
+			if _, err := Advantages(o.Advantage, []float64{1}, allValid(1), []int{3}); err != nil {
+				t.Error(err)
+			}
+			runStep(t, o.Loss, completeStep(t))
+		})
+	}
+}
