@@ -32,6 +32,7 @@ var benchmarkShapes = []struct {
 	{"NN", 256, 256, 64},
 	{"NT", 1, 64, 512},
 	{"NN", 1, 512, 64},
+	{"NT", 16, 16, 16},
 }
 
 func BenchmarkGEMM(b *testing.B) {

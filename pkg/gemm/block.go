@@ -83,8 +83,10 @@ func (b *block) pass(j0, j1, k0, k1 int) {
 		i0 := b.i0 + part*height/b.rowParts
 		i1 := b.i0 + (part+1)*height/b.rowParts
 		b.packA(i0, i1, k0, k1)
-		for j := j0; j < j1; j += panelWidth {
-			b.panel(i0, i1, j, min(j1, j+panelWidth), j-j0, k0, k1)
+		for j := j0; j < j1; {
+			count := widePanels(b.level, i1-i0, (j1-j)/panelWidth)
+			b.panel(i0, i1, j, min(j1, j+count*panelWidth), count, j-j0, k0, k1)
+			j += count * panelWidth
 		}
 	}
 }
@@ -133,21 +135,25 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 	}
 }
 
-// panel computes the rows [i0, i1) and columns [j0, j1), at most 32, for the
-// depths [k0, k1). offset is the distance of j0 from the first packed column.
-func (b *block) panel(i0, i1, j0, j1, offset, k0, k1 int) {
-	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth}
+// panel computes the rows [i0, i1) and columns [j0, j1) for the depths
+// [k0, k1), where the columns are those of count panels. offset is the distance
+// of j0 from the first packed column.
+func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
+	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count}
 	var panel []float32
 	switch {
 	case b.packed != nil:
 		panel = b.packed[j0*b.k+k0*panelWidth:]
-	case b.directB && j1-j0 == panelWidth:
+		t.panelStep = b.k * panelWidth
+	case b.directB && j1-j0 >= panelWidth:
 		panel = b.b[k0*b.ldb+j0:]
 		t.bDepth = b.ldb
+		t.panelStep = panelWidth
 	case b.directB:
 		panel = b.ws.panels
 	default:
 		panel = b.ws.panels[offset*(k1-k0):]
+		t.panelStep = (k1 - k0) * panelWidth
 	}
 	tiles := (i1 - i0 + b.rows - 1) / b.rows
 	step := k1 - k0

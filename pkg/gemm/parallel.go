@@ -3,6 +3,8 @@ package gemm
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
 // A job is work in independent tasks that write to disjoint memory.
@@ -89,12 +91,14 @@ func (t *team) work() {
 
 // pack runs p on at most threads goroutines.
 func pack(p packing, threads int) {
+	if p.n == 0 || p.k == 0 {
+		return
+	}
+	p.level = vec.Active()
 	t := getTeam()
 	t.packing = p
-	t.packing.level = activeLevel()
 	t.job = &t.packing
-	tasks := (panels(p.n) + panelsPerTask - 1) / panelsPerTask
-	t.run(tasks, threads)
+	t.run((panels(p.n)+panelsPerTask-1)/panelsPerTask, threads)
 	putTeam(t)
 }
 
@@ -103,11 +107,17 @@ func multiply(p product, threads int) {
 	if p.m == 0 || p.n == 0 {
 		return
 	}
+	p.level = vec.Active()
+	p.divide(threads)
+	if p.rowTasks*p.columnTasks == 1 {
+		ws := getWorkspace()
+		p.compute(0, p.m, 0, p.n, ws)
+		putWorkspace(ws)
+		return
+	}
 	t := getTeam()
 	t.product = p
-	t.product.level = activeLevel()
-	t.product.divide(threads)
 	t.job = &t.product
-	t.run(t.product.rowTasks*t.product.columnTasks, threads)
+	t.run(p.rowTasks*p.columnTasks, threads)
 	putTeam(t)
 }

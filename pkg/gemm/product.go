@@ -46,9 +46,7 @@ type product struct {
 	rowTasks, columnTasks int
 }
 
-func activeLevel() vec.Level { return vec.Active() }
-
-// divide chooses the level and the grid of tasks. Splitting columns is better
+// divide chooses the tile and the grid of tasks. Splitting columns is better
 // than splitting rows, since each column of B is then packed and read by one
 // task only.
 func (p *product) divide(threads int) {
@@ -57,7 +55,8 @@ func (p *product) divide(threads int) {
 	if threads <= 1 {
 		return
 	}
-	work := p.m * p.n * max(1, p.k)
+	// One row takes as long as four: B has to be read.
+	work := max(p.m, 4) * p.n * p.k
 	want := min(threads*tasksPerThread, work/taskWork)
 	if want <= 1 {
 		return

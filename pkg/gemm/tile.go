@@ -3,7 +3,7 @@ package gemm
 import "github.com/lathe-rl/lathe/pkg/vec"
 
 // tile is one block of C that a micro-kernel computes: rows ≤ tileRows and
-// columns ≤ panelWidth. Strides count elements. The assembly reads the fields
+// columns ≤ panelWidth, or several panels. Strides count elements. The assembly reads the fields
 // by name.
 type tile struct {
 	a      []float32 // A(i, k) is a[i·aRow + k·aDepth]
@@ -15,6 +15,11 @@ type tile struct {
 	cRow   int
 
 	rows, columns, depth int
+
+	// panels is 1, or more for a tile of that many whole panels of B, which
+	// are panelStep elements apart; see widePanels.
+	panels    int
+	panelStep int
 
 	// accumulate is 1 to start the chains from C and 0 to start them from zero.
 	accumulate int
@@ -30,6 +35,22 @@ func tileRows(level vec.Level) int {
 		return 6
 	default:
 		return 4
+	}
+}
+
+// widePanels returns how many panels a tile of rows rows takes at once, where
+// whole is the number of whole panels left. Few rows need more than one panel
+// to have eight independent chains in flight.
+func widePanels(level vec.Level, rows, whole int) int {
+	switch {
+	case level == vec.AVX512 && rows == 1 && whole >= 4:
+		return 4
+	case level == vec.AVX512 && rows <= 3 && whole >= 2:
+		return 2
+	case level == vec.AVX2 && rows == 1 && whole >= 2:
+		return 2
+	default:
+		return 1
 	}
 }
 

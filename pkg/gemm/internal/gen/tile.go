@@ -60,6 +60,8 @@ func tileAVX512(w *writer) {
 	w.op("MOVQ tile_a(AX), R8")
 	w.op("MOVQ tile_b(AX), BX")
 	w.op("MOVQ tile_c(AX), DI")
+	w.op("CMPQ tile_panels(AX), $1")
+	w.op("JNE  wide")
 	w.op("MOVQ tile_columns(AX), CX")
 	w.op("MOVQ $-1, R9")
 	w.op("SHLQ CX, R9")
@@ -75,6 +77,82 @@ func tileAVX512(w *writer) {
 		w.op("VZEROUPPER")
 		w.op("RET")
 	}
+	w.label("wide")
+	w.op("MOVQ tile_rows(AX), CX")
+	w.op("CMPQ CX, $3")
+	w.op("JEQ  wide3x2")
+	w.op("CMPQ CX, $2")
+	w.op("JEQ  wide2x2")
+	w.op("CMPQ tile_panels(AX), $2")
+	w.op("JEQ  wide1x2")
+	for _, size := range [][2]int{{1, 4}, {1, 2}, {2, 2}, {3, 2}} {
+		wide(w, "Z", 64, size[0], size[1])
+	}
+}
+
+// wide writes the body for a few rows and several whole panels, whose chains
+// are enough to hide the latency of the multiply-adds. Panels are R9 bytes
+// apart, three panels R12; vectors of bytes bytes are in registers Z or Y. A
+// single row reads B from memory; more rows keep it in the registers below the
+// last two.
+func wide(w *writer, register string, bytes, rows, panels int) {
+	name := fmt.Sprintf("wide%dx%d", rows, panels)
+	perPanel := 4 * panelWidth / bytes
+	perRow := panels * perPanel
+	last := 31
+	if register == "Y" {
+		last = 15
+	}
+	panelAddress := [4]string{"(BX)", "(BX)(R9*1)", "(BX)(R9*2)", "(BX)(R12*1)"}
+	w.label("%s", name)
+	w.op("MOVQ tile_depth(AX), CX")
+	w.op("MOVQ tile_panelStep(AX), R9")
+	w.op("SHLQ $2, R9")
+	w.op("LEAQ (R9)(R9*2), R12")
+	w.op("CMPQ tile_accumulate(AX), $0")
+	w.op("JEQ  %szero", name)
+	for i := range rows {
+		for v := range perRow {
+			w.op("VMOVUPS %d(DI), %s%d", v*bytes, register, i*perRow+v)
+		}
+		w.op("ADDQ SI, DI")
+	}
+	w.op("JMP  %sloop", name)
+	w.label("%szero", name)
+	for i := range rows * perRow {
+		w.op("VXORPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[2]d", register, i)
+	}
+	w.op("PCALIGN $32")
+	w.label("%sloop", name)
+	operand := func(v int) string {
+		return fmt.Sprintf("%d%s", v%perPanel*bytes, panelAddress[v/perPanel])
+	}
+	if rows > 1 {
+		for v := range perRow {
+			w.op("VMOVUPS %s, %s%d", operand(v), register, last-2-v)
+		}
+		operand = func(v int) string { return fmt.Sprintf("%s%d", register, last-2-v) }
+	}
+	for i := range rows {
+		broadcast := last - i%2
+		w.op("VBROADCASTSS %s, %s%d", rowAddress(i), register, broadcast)
+		for v := range perRow {
+			w.op("VFMADD231PS %s, %[2]s%[3]d, %[2]s%[4]d", operand(v), register, broadcast, i*perRow+v)
+		}
+	}
+	w.op("ADDQ R13, R8")
+	w.op("ADDQ DX, BX")
+	w.op("DECQ CX")
+	w.op("JNZ  %sloop", name)
+	w.op("MOVQ tile_c(AX), DI")
+	for i := range rows {
+		for v := range perRow {
+			w.op("VMOVUPS %s%d, %d(DI)", register, i*perRow+v, v*bytes)
+		}
+		w.op("ADDQ SI, DI")
+	}
+	w.op("VZEROUPPER")
+	w.op("RET")
 }
 
 func body512(w *writer, rows int) {
@@ -144,6 +222,9 @@ func tileAVX2(w *writer) {
 	loadStrides(w)
 	w.op("MOVQ tile_b(AX), BX")
 	w.op("MOVQ tile_c(AX), DI")
+	w.op("MOVQ tile_a(AX), R8")
+	w.op("CMPQ tile_panels(AX), $1")
+	w.op("JNE  wide1x2")
 	w.op("MOVQ tile_columns(AX), R9")
 	w.op("MOVQ tile_rows(AX), CX")
 	dispatch(w, tileRows256)
@@ -153,6 +234,7 @@ func tileAVX2(w *writer) {
 		w.op("VZEROUPPER")
 		w.op("RET")
 	}
+	wide(w, "Y", 32, 1, 2)
 }
 
 func body256(w *writer, rows int) {

@@ -49,5 +49,26 @@ func writeConstants(w io.Writer) {
 	fmt.Fprintf(w, "GLOBL masks<>(SB), RODATA|NOPTR, $%d\n", 8*lanes)
 }
 
-// constant returns the operand of a constant.
-func constant(name string) string { return name + "<>(SB)" }
+// hoist loads all constants into registers before a loop, if the target has
+// enough of them: V13 and up.
+func (k *kernel) hoist() {
+	if !k.wide() {
+		return
+	}
+	for i, c := range constants {
+		k.op("VBROADCASTSS %s<>(SB), V%d", c.name, firstConstant+i)
+	}
+	k.hoisted = true
+}
+
+const firstConstant = 13
+
+// constant returns the operand of a constant: a register if it was hoisted.
+func (k *kernel) constant(name string) string {
+	for i, c := range constants {
+		if c.name == name && k.hoisted {
+			return fmt.Sprintf("V%d", firstConstant+i)
+		}
+	}
+	return name + "<>(SB)"
+}

@@ -43,12 +43,13 @@ func scale(k *kernel) {
 // silu leaves gate in V5, silu(gate) in V6 and 1 + exp(-gate) in V4.
 func silu(k *kernel) {
 	k.load("gate", "V5")
-	k.op("VXORPS %s, V5, V0", constant("sign"))
+	k.op("VXORPS %s, V5, V0", k.constant("sign"))
 	exp(k)
-	k.op("VADDPS %s, V4, V4\nVDIVPS V4, V5, V6", constant("one"))
+	k.op("VADDPS %s, V4, V4\nVDIVPS V4, V5, V6", k.constant("one"))
 }
 
 func swiGLU(k *kernel) {
+	k.hoist()
 	k.loop(func() {
 		silu(k)
 		k.load("up", "V0")
@@ -58,10 +59,11 @@ func swiGLU(k *kernel) {
 }
 
 func swiGLUGrad(k *kernel) {
+	k.hoist()
 	k.loop(func() {
 		silu(k)
-		k.op("VMOVUPS %s, V2\nVDIVPS V4, V2, V1", constant("one")) // sigmoid
-		k.op("VSUBPS V1, V2, V2\nVFMADD213PS %s, V5, V2", constant("one"))
+		k.op("VMOVUPS %s, V2\nVDIVPS V4, V2, V1", k.constant("one")) // sigmoid
+		k.op("VSUBPS V1, V2, V2\nVFMADD213PS %s, V5, V2", k.constant("one"))
 		k.op("VMULPS V2, V1, V1") // slope
 		k.load("up", "V0")
 		k.load("dOut", "V3")

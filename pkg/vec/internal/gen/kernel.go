@@ -21,8 +21,8 @@ type target struct {
 // or two parts of a vector register each.
 //
 // A body names vector registers V0, V1, ...; V becomes Z or Y. V0 to V6 are
-// free in each part. Scalars and accumulators count down from V15, or V31 with
-// AVX-512, where V15 masks the last step with AVX2; with AVX-512 K1 does.
+// free in each part. Scalars count down from V14, or V31 with AVX-512, and
+// accumulators from V12. V15 masks the last step with AVX2, K1 with AVX-512.
 // Pointers are in pointerRegisters in the order of the parameters, the number
 // of elements left in CX.
 type kernel struct {
@@ -33,6 +33,8 @@ type kernel struct {
 	pointers []string // parameter names
 	scalars  []string // names of float32 parameters, in S registers
 	table    string   // name of the struct pointer parameter
+
+	hoisted bool // the constants are in registers
 
 	part   int
 	masked bool // in the last step of less than 16 elements

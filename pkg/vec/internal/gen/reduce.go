@@ -94,7 +94,7 @@ func sumSquares(k *kernel) {
 // equal or one is NaN.
 func maximum(k *kernel) {
 	for k.part = range k.parts {
-		k.op("VMOVUPS %s, V0\nVXORPS %s, V0, %s", constant("infinity"), constant("sign"), k.accumulator(0))
+		k.op("VMOVUPS %s, V0\nVXORPS %s, V0, %s", k.constant("infinity"), k.constant("sign"), k.accumulator(0))
 	}
 	k.part = 0
 	k.loop(func() {
@@ -113,6 +113,7 @@ func maximum(k *kernel) {
 }
 
 func expShiftSum(k *kernel) {
+	k.hoist()
 	clearAccumulators(k, 1)
 	k.loop(func() {
 		k.load("x", "V0")

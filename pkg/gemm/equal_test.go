@@ -1,0 +1,129 @@
+package gemm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// checkDefinition compares a product on every instruction set with its
+// definition, guards included.
+func checkDefinition(t rapid.TB, p *problem, threads int) {
+	want := p.want()
+	for _, isa := range vec.AvailableISAs() {
+		if err := vec.SelectISA(isa); err != nil {
+			t.Fatal(err)
+		}
+		got := p.run(threads)
+		if i := firstDifference(got, want); i >= 0 {
+			i0 := i - 64
+			t.Fatalf("%s m=%d n=%d k=%d, accumulate %v, threads %d, %s: row %d column %d of %d is %v, want %v",
+				p.op, p.m, p.n, p.k, p.accumulate, threads, isa, i0/p.ldc, i0%p.ldc, p.ldc, got[i], want[i])
+		}
+	}
+}
+
+// TestDefinition is the contract of the package: the bits of the definition, on
+// every instruction set, and nothing written beside C. The shapes cross every
+// edge of the blocking.
+func TestDefinition(t *testing.T) {
+	before := vec.Active().String()
+	defer func() { _ = vec.SelectISA(before) }()
+	shapes := [][3]int{ // m, n, k
+		{0, 3, 3}, {3, 0, 3}, {3, 3, 0}, {1, 1, 1}, {2, 3, 4}, {5, 31, 7}, {6, 32, 8}, {7, 33, 9},
+		{1, 256, 20}, {1, 200, 33}, {2, 130, 17}, {3, 130, 18}, {4, 160, 19}, {14, 64, 64}, {15, 64, 65},
+		{28, 100, 40}, {29, 129, 40}, // two and three tiles, with and without a copy of A
+		{113, 40, 30}, {113, 140, 30}, {230, 128, 12}, // several blocks of rows
+		{9, 520, 21}, {9, 1100, 21}, // several blocks of columns
+		{16, 36, 255}, {16, 36, 257}, {16, 140, 513}, {100, 150, 600}, // several depths of tiles
+		{120, 130, 1100}, {3, 33, 8200}, {15, 33, 8200}, // several blocks of depths
+	}
+	for _, op := range ops {
+		for i, s := range shapes {
+			accumulate := i%2 == 0
+			checkDefinition(t, newProblem(op, s[0], s[1], s[2], i%4, accumulate, 0, uint64(i)), 1+i%3)
+		}
+	}
+}
+
+func TestDefinitionRandomly(t *testing.T) {
+	before := vec.Active().String()
+	defer func() { _ = vec.SelectISA(before) }()
+	rapid.Check(t, func(t *rapid.T) {
+		p := newProblem(
+			rapid.SampledFrom(ops).Draw(t, "op"),
+			rapid.IntRange(0, 70).Draw(t, "m"),
+			rapid.IntRange(0, 200).Draw(t, "n"),
+			rapid.IntRange(0, 90).Draw(t, "k"),
+			rapid.IntRange(0, 20).Draw(t, "padding"),
+			rapid.Bool().Draw(t, "accumulate"),
+			rapid.SampledFrom([]float64{0, 0, 0.001, 0.05}).Draw(t, "specials"),
+			rapid.Uint64().Draw(t, "seed"),
+		)
+		checkDefinition(t, p, rapid.IntRange(0, 4).Draw(t, "threads"))
+	})
+}
+
+// TestOracle checks the definition itself against float64.
+func TestOracle(t *testing.T) {
+	for _, op := range ops {
+		p := newProblem(op, 17, 45, 300, 3, true, 0, 11)
+		got := p.run(2)
+		for i := range p.m {
+			for j := range p.n {
+				index := 64 + i*p.ldc + j
+				want := float64(p.start[index])
+				for k := range p.k {
+					want += float64(p.elementA(i, k)) * float64(p.elementB(k, j))
+				}
+				// 300 roundings of partial sums below 40.
+				if math.Abs(float64(got[index])-want) > 300*40*0x1p-24 {
+					t.Fatalf("%s: row %d column %d is %v, want %v", op, i, j, got[index], want)
+				}
+			}
+		}
+	}
+}
+
+// TestRowsDoNotDependOnBatch takes rows out of a large product and compares
+// them with products of fewer rows.
+func TestRowsDoNotDependOnBatch(t *testing.T) {
+	const n, k, most = 1000, 700, 300
+	r := rand.New(rand.NewPCG(5, 6))
+	a, w := make([]float32, most*k), make([]float32, n*k)
+	fill(r, a)
+	fill(r, w)
+	var packed Packed
+	PackNT(w, n, k, &packed, 2)
+	want := make([]float32, most*n)
+	MulPacked(want, n, a, k, most, &packed, false, 2)
+	eachISA(t, func(isa string) {
+		if isa == "go" && testing.Short() {
+			return
+		}
+		for _, m := range []int{1, 2, 3, 4, 8, 13, 14, 15, 17, 32, 64} {
+			first := (most - m) / 2
+			got, unpacked := make([]float32, m*n), make([]float32, m*n)
+			for threads := 1; threads <= 4; threads++ {
+				MulPacked(got, n, a[first*k:], k, m, &packed, false, threads)
+				NT(unpacked, n, a[first*k:], k, w, k, m, n, k, false, threads)
+				if i := firstDifference(got, want[first*n:][:m*n]); i >= 0 {
+					t.Fatalf("%s, m = %d, %d threads: row %d column %d differs", isa, m, threads, i/n, i%n)
+				}
+				if i := firstDifference(unpacked, got); i >= 0 {
+					t.Fatalf("%s, m = %d, %d threads: NT differs at row %d column %d", isa, m, threads, i/n, i%n)
+				}
+				if isa == "go" {
+					break
+				}
+			}
+			if isa == "go" && m >= 4 {
+				break
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package gemm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// ops are the products under test by name.
+var ops = []string{"NT", "NN", "TN", "PackNT", "PackNN"}
+
+// guard is the value around and between the rows of C in a test; no product
+// may change it.
+const guard = float32(-7.25e17)
+
+// problem is one product with operands in wider rows than it needs.
+type problem struct {
+	op            string
+	m, n, k       int
+	lda, ldb, ldc int
+	a, b          []float32 // in the layout of op
+	start         []float32 // C before the product, with guards
+	accumulate    bool
+}
+
+// newProblem draws the operands of a product. padding widens the rows of all
+// matrices that may be wider; specials is the probability of NaN, infinities
+// and other edge values.
+func newProblem(op string, m, n, k, padding int, accumulate bool, specials float64, seed uint64) *problem {
+	p := &problem{op: op, m: m, n: n, k: k, accumulate: accumulate}
+	r := rand.New(rand.NewPCG(seed, 3))
+	rowsA, columnsA := m, k
+	if op == "TN" {
+		rowsA, columnsA = k, m
+	}
+	rowsB, columnsB := k, n
+	if op == "NT" || op == "PackNT" {
+		rowsB, columnsB = n, k
+	}
+	p.lda, p.ldb, p.ldc = columnsA+padding, columnsB+padding, n+padding
+	if op == "PackNT" || op == "PackNN" {
+		p.ldb = columnsB
+	}
+	p.a = make([]float32, rowsA*p.lda)
+	p.b = make([]float32, rowsB*p.ldb)
+	draw(r, p.a, specials)
+	draw(r, p.b, specials)
+	const margin = 64
+	p.start = make([]float32, m*p.ldc+2*margin)
+	for i := range p.start {
+		p.start[i] = guard
+	}
+	for i := range m {
+		draw(r, p.start[margin+i*p.ldc:][:n], specials)
+	}
+	return p
+}
+
+// fill fills x with values in [-1, 1).
+func fill(r *rand.Rand, x []float32) {
+	for i := range x {
+		x[i] = r.Float32()*2 - 1
+	}
+}
+
+func draw(r *rand.Rand, x []float32, specials float64) {
+	fill(r, x)
+	special := []float32{
+		0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+		math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0x1p-126, 0x1p-70,
+	}
+	for i := range x {
+		if r.Float64() < specials {
+			x[i] = special[r.IntN(len(special))]
+		}
+	}
+}
+
+// run returns C with its guards after the product.
+func (p *problem) run(threads int) []float32 {
+	whole := append([]float32(nil), p.start...)
+	c := whole[64 : len(whole)-64]
+	switch p.op {
+	case "NT":
+		NT(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "NN":
+		NN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "TN":
+		TN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "PackNT", "PackNN":
+		var b Packed
+		if p.op == "PackNT" {
+			PackNT(p.b, p.n, p.k, &b, threads)
+		} else {
+			PackNN(p.b, p.k, p.n, &b, threads)
+		}
+		MulPacked(c, p.ldc, p.a, p.lda, p.m, &b, p.accumulate, threads)
+	}
+	return whole
+}
+
+// elementA returns A(i, k), elementB returns B(k, j).
+func (p *problem) elementA(i, k int) float32 {
+	if p.op == "TN" {
+		return p.a[k*p.lda+i]
+	}
+	return p.a[i*p.lda+k]
+}
+
+func (p *problem) elementB(k, j int) float32 {
+	if p.op == "NT" || p.op == "PackNT" {
+		return p.b[j*p.ldb+k]
+	}
+	return p.b[k*p.ldb+j]
+}
+
+// want returns what run must return, from the definition: one chain of fused
+// multiply-adds for each element.
+func (p *problem) want() []float32 {
+	whole := append([]float32(nil), p.start...)
+	for i := range p.m {
+		for j := range p.n {
+			c := &whole[64+i*p.ldc+j]
+			if !p.accumulate {
+				*c = 0
+			}
+			for k := range p.k {
+				*c = vec.FMA(p.elementA(i, k), p.elementB(k, j), *c)
+			}
+		}
+	}
+	return whole
+}
+
+// firstDifference returns the first index where the bits differ, or -1. All
+// NaNs are the same.
+func firstDifference(a, b []float32) int {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// eachISA runs f with every instruction set of the machine in use in turn.
+func eachISA(t testing.TB, f func(isa string)) {
+	t.Helper()
+	before := vec.Active().String()
+	defer func() {
+		if err := vec.SelectISA(before); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for _, isa := range vec.AvailableISAs() {
+		if err := vec.SelectISA(isa); err != nil {
+			t.Fatal(err)
+		}
+		f(isa)
+	}
+}

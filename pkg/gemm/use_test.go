@@ -1,0 +1,108 @@
+package gemm
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// TestConcurrentCallers runs products of all kinds at once on shared operands.
+func TestConcurrentCallers(t *testing.T) {
+	var problems []*problem
+	var want [][]float32
+	for i, op := range ops {
+		p := newProblem(op, 40+i, 300, 170, i, true, 0, uint64(i))
+		problems = append(problems, p)
+		want = append(want, p.run(1))
+	}
+	var group sync.WaitGroup
+	for caller := range 8 {
+		group.Go(func() {
+			for i := range 20 {
+				j := (caller + i) % len(problems)
+				if d := firstDifference(problems[j].run(1+i%4), want[j]); d >= 0 {
+					t.Errorf("%s: element %d differs among concurrent callers", ops[j], d)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestNoAllocations(t *testing.T) {
+	x := newOperands(rand.New(rand.NewPCG(1, 2)), 40, 500, 300)
+	for _, op := range []string{"NT", "NN", "TN", "packed"} {
+		for _, threads := range []int{1, 2} {
+			x.multiply(op, threads)
+			if n := testing.AllocsPerRun(20, func() { x.multiply(op, threads) }); n > 0 {
+				t.Errorf("%s on %d threads: %v allocations", op, threads, n)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(20, func() { PackNT(x.bT, x.n, x.k, &x.packedNT, 1) }); n > 0 {
+		t.Errorf("packing again: %v allocations", n)
+	}
+}
+
+// TestPackAgain packs matrices of other shapes into one Packed. What is left of
+// a larger matrix must not show.
+func TestPackAgain(t *testing.T) {
+	eachISA(t, func(isa string) {
+		var b Packed
+		r := rand.New(rand.NewPCG(8, 9))
+		for _, s := range [][2]int{{70, 90}, {33, 7}, {5, 200}, {200, 61}, {0, 5}, {5, 0}} {
+			n, k := s[0], s[1]
+			w, x := make([]float32, n*k), make([]float32, k)
+			fill(r, w)
+			fill(r, x)
+			PackNT(w, n, k, &b, 2)
+			if b.N() != n || b.K() != k {
+				t.Fatalf("%s: packed shape is (%d, %d), want (%d, %d)", isa, b.N(), b.K(), n, k)
+			}
+			got := make([]float32, n)
+			MulPacked(got, n, x, k, 1, &b, false, 1)
+			for j := range got {
+				want := float32(0)
+				for i := range k {
+					want = vec.FMA(x[i], w[j*k+i], want)
+				}
+				if got[j] != want {
+					t.Fatalf("%s, n = %d, k = %d: output %d is %v, want %v", isa, n, k, j, got[j], want)
+				}
+			}
+		}
+	})
+}
+
+func TestShapePanics(t *testing.T) {
+	x := func(n int) []float32 { return make([]float32, n) }
+	var packed Packed
+	PackNT(x(12), 4, 3, &packed, 1)
+	for _, c := range []struct {
+		name, want string
+		f          func()
+	}{
+		{"negative", badDimension, func() { NN(x(4), 2, x(4), 2, x(4), 2, -1, 2, 2, false, 1) }},
+		{"lda", badStrideA, func() { NN(x(4), 2, x(4), 1, x(4), 2, 2, 2, 2, false, 1) }},
+		{"ldb", badStrideB, func() { NT(x(4), 2, x(4), 2, x(4), 1, 2, 2, 2, false, 1) }},
+		{"ldc", badStrideC, func() { TN(x(4), 1, x(4), 2, x(4), 2, 2, 2, 2, false, 1) }},
+		{"a", shortA, func() { NN(x(4), 2, x(3), 2, x(4), 2, 2, 2, 2, false, 1) }},
+		{"b", shortB, func() { NT(x(4), 2, x(4), 2, x(3), 2, 2, 2, 2, false, 1) }},
+		{"c", shortC, func() { TN(x(3), 2, x(4), 2, x(4), 2, 2, 2, 2, false, 1) }},
+		{"packed a", shortA, func() { MulPacked(x(8), 4, x(5), 3, 2, &packed, false, 1) }},
+		{"packed c", shortC, func() { MulPacked(x(7), 4, x(6), 3, 2, &packed, false, 1) }},
+		{"weight", shortW, func() { PackNN(x(11), 4, 3, &packed, 1) }},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != c.want {
+					t.Errorf("%s: panic %v, want %q", c.name, got, c.want)
+				}
+			}()
+			c.f()
+		}()
+	}
+}
