@@ -128,16 +128,10 @@ func (s *Site) validate(what string) error {
 	return c.err(what)
 }
 
-func (c *checker) choiceOf(field, value string, allowed []string) {
-	if !slices.Contains(allowed, value) {
-		c.add(field, value, "must be one of %s", strings.Join(allowed, ", "))
-	}
-}
-
-// word checks the value of a flag, which stands in a script as it is.
+// word checks the value of a flag.
 func (c *checker) word(field, value string) {
 	if !wordPattern.MatchString(value) {
-		c.add(field, value, "must be one word that a shell leaves alone")
+		c.add(field, value, "must be one word of letters, digits and _.,:|&*()[]+-")
 	}
 }
 
@@ -175,6 +169,10 @@ func (s *Site) checkExport(c *checker) {
 func (s *Site) checkExtra(c *checker, field string, extra []string) {
 	for i, argument := range extra {
 		place := fmt.Sprintf("%s.%d", field, i)
+		if strings.Contains(argument, "\n") {
+			c.add(place, argument, "must be one line; give one entry for each flag")
+			continue
+		}
 		flag, _, _ := strings.Cut(argument, "=")
 		if !strings.HasPrefix(flag, "-") {
 			c.add(place, argument, "must be a flag with its value in one entry, such as --exclude=node7")

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
@@ -82,7 +83,14 @@ func (d *document) render(p problem) string {
 	}
 	// Only the surroundings of the place are shown of a long line.
 	const before, after = 60, 40
-	line := []rune(strings.ReplaceAll(d.lines[p.line-1], "\t", " "))
+	line := []rune(d.lines[p.line-1])
+	for i, r := range line {
+		if r == '\t' {
+			line[i] = ' '
+		} else if !unicode.IsPrint(r) {
+			line[i] = unicode.ReplacementChar // a terminal would act on it
+		}
+	}
 	column := min(max(p.column-1, 0), len(line))
 	start := max(0, column-before)
 	end := min(len(line), column+after)
@@ -142,7 +150,7 @@ func (d *document) parse(text string) (node ast.Node) {
 			GetMessage() string
 		}
 		if errors.As(err, &syntax) {
-			d.add(syntax.GetToken(), "%s", syntax.GetMessage())
+			d.add(syntax.GetToken(), "%s", plainer(syntax.GetMessage()))
 		} else {
 			d.add(nil, "%v", err)
 		}
@@ -160,6 +168,17 @@ func (d *document) parse(text string) (node ast.Node) {
 		return nil
 	}
 	return body
+}
+
+// plainer says the parser's commonest messages in a recipe author's words.
+func plainer(message string) string {
+	switch {
+	case strings.Contains(message, "mapping value is not allowed"):
+		return "the indentation is wrong here, or the text holds a colon and must be in quotes"
+	case strings.Contains(message, "'\t' that cannot start"), strings.Contains(message, "tab character cannot use"):
+		return "a line cannot begin with a tab; indent with spaces"
+	}
+	return message
 }
 
 func (d *document) checkTokens(tokens token.Tokens) {

@@ -73,16 +73,15 @@ func (c *checker) err(what string) error {
 }
 
 func (c *checker) choice(field, value string) bool {
-	allowed := Choices(field)
-	if slices.Contains(allowed, value) {
-		return true
-	}
-	if near, ok := nearest(value, allowed); ok && value != "" {
-		c.add(field, value, "unknown; did you mean %q?", near)
-	} else {
+	return c.choiceOf(field, value, Choices(field))
+}
+
+func (c *checker) choiceOf(field, value string, allowed []string) bool {
+	if !slices.Contains(allowed, value) {
 		c.add(field, value, "must be one of %s", strings.Join(allowed, ", "))
+		return false
 	}
-	return false
+	return true
 }
 
 func (c *checker) atLeast(field string, value, low int) bool {

@@ -1,0 +1,82 @@
+package recipe_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+func addCorpus(f *testing.F, patterns ...string) {
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+}
+
+// No text makes the parser panic, and every refusal is a usage error. What is
+// accepted is written in one way only.
+func FuzzParse(f *testing.F) {
+	addCorpus(f, "testdata/good/*.yaml", "testdata/bad/*.yaml", "../../jobs/*.yaml")
+	resolved, err := recipe.Load(minimal, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(resolved.YAML)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := recipe.Parse(text)
+		if err != nil {
+			if exit.Code(err) != exit.Usage || err.Error() == "" {
+				t.Fatalf("%v: exit code %d", err, exit.Code(err))
+			}
+			return
+		}
+		written := recipe.Write(r)
+		back, err := recipe.Parse(written)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written)
+		}
+		if again := recipe.Write(back); !bytes.Equal(written, again) {
+			t.Fatalf("written:\n%s\nthen:\n%s", written, again)
+		}
+	})
+}
+
+func FuzzSetting(f *testing.F) {
+	for _, setting := range []string{
+		"rollout.shards=3", "a.b=c", "data.train.generate.levels.2=4", "data.train.filter.0.in=[a]", "env.prompts.initial=\"x\\n\"",
+		"policy.new={hidden_size: 8}", "loss={kl: {coef: 1e-3}}", "=", "seed=-1", "policy.new=~", "data.train.files.0=''",
+	} {
+		f.Add(setting)
+	}
+	f.Fuzz(func(t *testing.T, setting string) {
+		if _, err := recipe.Load(minimal, []string{setting}); err != nil && exit.Code(err) != exit.Usage {
+			t.Fatalf("%v: exit code %d", err, exit.Code(err))
+		}
+	})
+}
+
+func FuzzSite(f *testing.F) {
+	addCorpus(f, "testdata/good-sites/*.yaml", "testdata/bad-sites/*.yaml", "../../jobs/sites/*.yaml")
+	path := filepath.Join(f.TempDir(), "site.yaml")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := recipe.LoadSite(path, nil, nil); err != nil && exit.Code(err) != exit.Usage {
+			t.Fatalf("%v: exit code %d", err, exit.Code(err))
+		}
+	})
+}

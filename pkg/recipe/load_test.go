@@ -1,0 +1,254 @@
+package recipe_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+const minimal = "testdata/good/minimal.yaml"
+
+func load(t *testing.T, path string, settings ...string) recipe.Recipe {
+	t.Helper()
+	resolved, err := recipe.Load(path, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved.Recipe
+}
+
+// Defaults, then the preset, then base, file and settings: the preset lies
+// beneath what any of them says, wherever it is named.
+func TestLayers(t *testing.T) {
+	dapo, err := recipe.Preset("dapo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// good/preset.yaml is based on overlays/penalty.yaml, which sets the
+	// preset exit and loss.kl.coef 0.01.
+	r := load(t, "testdata/good/preset.yaml")
+	want := dapo
+	want.Loss.KL.Coef = 0.01
+	if diff := cmp.Diff(want, recipe.Objective{Advantage: r.Advantage, Filters: r.Filters, Loss: r.Loss}); diff != "" {
+		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
+	}
+	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")
+	if r.Preset != "gspo" || r.Loss.Kind != "gspo" || r.Loss.ClipHigh != 0.5 || r.Loss.ClipLow != 3e-4 || r.Loss.KL.Coef != 0.01 {
+		t.Errorf("preset gspo by a setting, named after loss.clip_high: %+v", r.Loss)
+	}
+	r = load(t, minimal, "seed=1", "seed=2")
+	if r.Seed != 2 {
+		t.Errorf("the later of two settings gives %d, want 2", r.Seed)
+	}
+}
+
+// A name comes from the file itself or from its file name, never from a base.
+func TestName(t *testing.T) {
+	for path, want := range map[string]string{
+		minimal:                                   "minimal",
+		"testdata/good/crlf.yaml":                 "crlf",
+		"testdata/good/overlays/files.yaml":       "files",
+		"testdata/good/overlays/replaced.yaml":    "called-otherwise",
+		"testdata/good/overlays/generated.yaml":   "generated",
+		"../../pkg/recipe/testdata/good/bpe.yaml": "bpe",
+	} {
+		if got := load(t, path).Name; got != want {
+			t.Errorf("%s is called %q, want %q", path, got, want)
+		}
+	}
+	if got := load(t, minimal, "name=trial-7").Name; got != "trial-7" {
+		t.Errorf("named by a setting: %q", got)
+	}
+}
+
+// Relative paths of a base in another folder still point at the same files.
+func TestBasePaths(t *testing.T) {
+	base := []string{"train.jsonl", "$LATHE_SHARED/more.jsonl", "/data/absolute.jsonl"}
+	moved := []string{"../train.jsonl", "$LATHE_SHARED/more.jsonl", "/data/absolute.jsonl"}
+	if got := load(t, "testdata/good/files.yaml").Data.Train.Files; !slices.Equal(got, base) {
+		t.Errorf("files %q, want %q", got, base)
+	}
+	r := load(t, "testdata/good/overlays/files.yaml")
+	if got := r.Data.Train.Files; !slices.Equal(got, moved) {
+		t.Errorf("files of a base %q, want %q", got, moved)
+	}
+	t.Setenv("LATHE_SHARED", "/shared")
+	got, err := r.Data.Train.Resolve("testdata/good/overlays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"testdata/good/train.jsonl", "/shared/more.jsonl", "/data/absolute.jsonl"}; !slices.Equal(got, want) {
+		t.Errorf("resolved %q, want %q", got, want)
+	}
+	r = load(t, "testdata/good/overlays/replaced.yaml")
+	if got := r.Data.Train.Files; !slices.Equal(got, []string{"mine.jsonl"}) {
+		t.Errorf("replaced files: %q", got)
+	}
+	if len(r.Data.Train.Filter) != 0 || r.Data.Train.Fields.Question != "problem" {
+		t.Errorf("an overlay's empty list clears the base's, and leaves other fields: %+v", r.Data.Train)
+	}
+	r = load(t, "testdata/good/overlays/generated.yaml")
+	if g := r.Data.Train.Generate; g == nil || g.Count != 50 || g.TestShare != 0.2 || len(r.Data.Train.Files) != 0 {
+		t.Errorf("files replaced by a generator: %+v", r.Data.Train)
+	}
+}
+
+func TestResolvePaths(t *testing.T) {
+	t.Setenv("LATHE_TEST_FOLDER", "/models")
+	t.Setenv("LATHE_TEST_NOTHING", "")
+	for path, want := range map[string]string{
+		"":                         "",
+		"a/b":                      "jobs/a/b",
+		"../a":                     "a",
+		"/a":                       "/a",
+		"$LATHE_TEST_FOLDER/a":     "/models/a",
+		"${LATHE_TEST_FOLDER}-2/a": "/models-2/a",
+	} {
+		got, err := recipe.Policy{Path: path}.Resolve("jobs")
+		if err != nil || got != filepath.FromSlash(want) {
+			t.Errorf("%q: %q, %v; want %q", path, got, err, want)
+		}
+	}
+	_, err := recipe.Policy{Path: "$LATHE_TEST_NOTHING/a"}.Resolve("jobs")
+	want := `the recipe's path "$LATHE_TEST_NOTHING/a" needs the environment variable LATHE_TEST_NOTHING, which is not set`
+	if err == nil || err.Error() != want || exit.Code(err) != exit.Usage || len(exit.Hints(err)) != 1 {
+		t.Errorf("an unset variable: %v, hints %q", err, exit.Hints(err))
+	}
+}
+
+func TestSettings(t *testing.T) {
+	r := load(t, minimal,
+		"rollout.shards=3", "optimizer.learning_rate=1e-4", "evaluation.greedy=false", "name=a", `description="quoted # text"`,
+		"env.prompts.initial={question}=", "env.answer.marker=####", "policy.new.hidden_size=64", "policy={backend: cpu}",
+		"data.train.generate.kinds=[mul, div]", "data.train.generate.levels.1=3", "data.train.generate.levels.2=4",
+		"data.train.filter.0.field=module", "data.train.filter.0.in=[a, b]", "curriculum.exit.select_probability=1",
+	)
+	if r.Rollout.Shards != 3 || r.Optimizer.LearningRate != 1e-4 || r.Evaluation.Greedy || r.Name != "a" ||
+		r.Description != "quoted # text" || r.Env.Prompts.Initial != "{question}=" || r.Env.Answer.Marker != "####" ||
+		r.Policy.New.HiddenSize != 64 || r.Policy.Backend != "cpu" || r.Curriculum.Exit.SelectProbability != 1 {
+		t.Errorf("settings are not taken: %+v", r)
+	}
+	g := r.Data.Train.Generate
+	if !slices.Equal(g.Kinds, []string{"mul", "div"}) || !slices.Equal(g.Levels, []int{1, 3, 4}) {
+		t.Errorf("lists: %q %v", g.Kinds, g.Levels)
+	}
+	if f := r.Data.Train.Filter; len(f) != 1 || f[0].Field != "module" || !slices.Equal(f[0].In, []string{"a", "b"}) {
+		t.Errorf("a list of groups: %+v", f)
+	}
+	r = load(t, minimal, "policy.new=null", "policy.path=models/x")
+	if r.Policy.New != nil || r.Policy.Path != "models/x" {
+		t.Errorf("policy.new=null leaves %+v", r.Policy)
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	for setting, want := range map[string]string{
+		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
+		"":                                "--set : want FIELD=VALUE",
+		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, rollout, score, advantage, filters, loss, optimizer, schedule, evaluation, resources`,
+		"rollout.shard=2":                 `--set rollout.shard=2: unknown field "shard" in rollout; did you mean "shards"?`,
+		"rolout.shards=2":                 `--set rolout.shards=2: unknown field "rolout"; did you mean "rollout"?`,
+		"shards=2":                        `--set shards=2: unknown field "shards"; did you mean "rollout.shards"?`,
+		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, rollout, score, advantage, filters, loss, optimizer, schedule, evaluation, resources`,
+		"rollout.shards=1.5":              "--set rollout.shards=1.5: want a whole number, got 1.5",
+		"rollout.shards=":                 "--set rollout.shards=: want a whole number, got nothing",
+		"rollout.shards=[":                "--set rollout.shards=[: sequence end token ']' not found",
+		"rollout.top_p=1: 2":              "--set rollout.top_p=1: 2: want a finite number, got fields",
+		"optimizer.learning_rate=.nan":    "--set optimizer.learning_rate=.nan: want a finite number, got .nan",
+		"evaluation.greedy=yes":           "--set evaluation.greedy=yes: want true or false, got yes",
+		"data.train.generate.levels.3=2":  `--set data.train.generate.levels.3=2: data.train.generate.levels is a list of 2 entries, numbered from 0; "3" is none of them`,
+		"data.train.generate.levels.-1=2": `--set data.train.generate.levels.-1=2: data.train.generate.levels is a list of 2 entries, numbered from 0; "-1" is none of them`,
+		"seed.x=1":                        `--set seed.x=1: seed is a whole number from 0 and has no field "x"`,
+		"policy=null":                     "--set policy=null: want fields, got nothing",
+		"loss.kl=3":                       "--set loss.kl=3: loss.kl wants fields, got the number 3",
+		"loss.kl={coeff: 1}":              `--set loss.kl={coeff: 1}: unknown field "coeff" in loss.kl; did you mean "coef"?`,
+		"env.answer.marker=a\x07":         "--set env.answer.marker=a\x07: the text has a control character or is not valid UTF-8",
+		"preset=dappo":                    `--set preset=dappo: unknown preset "dappo"; did you mean "dapo"?`,
+		"rollout.shards=500":              "testdata/good/minimal.yaml: rollout.shards: must not be above rollout.prompts 128 (500)",
+	} {
+		_, err := recipe.Load(minimal, []string{setting})
+		if err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
+			t.Errorf("%q:\n got %v\nwant %s", setting, err, want)
+		}
+	}
+}
+
+// The recipe of a run is whole; whoever edits it is told where.
+func TestParse(t *testing.T) {
+	resolved, err := recipe.Load(minimal, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(resolved.YAML)
+	for _, c := range []struct{ from, to, want string }{
+		{"name: minimal", "base: other.yaml", "recipe.yaml:1:7: the recipe of a run is whole; it has no base"},
+		{"  group: 8", "  group: 8.5", "want a whole number, got 8.5"},
+		{"  group: 8", "  group: 0", "recipe.yaml: rollout.group: must be 1 or more (0)"},
+		{"preset: lathe", "preset: leathe", `unknown preset "leathe"; did you mean "lathe"?`},
+	} {
+		_, err := recipe.Parse([]byte(strings.Replace(text, c.from, c.to, 1)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.to, err, c.want)
+		}
+	}
+}
+
+// Every preset makes a recipe that validates, and every field of an objective
+// that names one of several things does so.
+func TestPresetsValidate(t *testing.T) {
+	for _, name := range recipe.PresetNames() {
+		if _, err := recipe.Load(minimal, []string{"preset=" + name}); err != nil {
+			t.Error(err)
+		}
+	}
+	if recipe.PresetNames()[0] != recipe.DefaultPreset {
+		t.Errorf("the default preset %q is not listed first", recipe.DefaultPreset)
+	}
+}
+
+// The settings that tell the frameworks' GRPO apart (rl-frameworks, sections
+// 3.1 to 3.4): each row is one line of those tables.
+func TestPresetTable(t *testing.T) {
+	type row struct {
+		baseline, scale string
+		ddof            int
+		epsilon         float64
+		aggregation     string
+		low, high, dual float64
+		estimator       string
+		coef            float64
+		inClamp, outK   float64
+		dropsConstant   bool
+	}
+	for name, want := range map[string]row{
+		"verl-grpo":          {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0.001, 20, 10, false},
+		"trl-grpo":           {"mean", "std", 1, 1e-4, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
+		"open-instruct-grpo": {"mean", "none", 1, 0, "token_mean", 0.2, 0.272, 0, "k3", 0.05, 40, 0, true},
+		"slime-grpo":         {"mean", "std", 1, 1e-6, "seq_mean_token_mean", 0.2, 0.2, 0, "k1", 0, 0, 0, false},
+		"nemo-grpo":          {"leave_one_out", "leave_one_out_std", 1, 1e-6, "token_mean", 0.2, 0.2, 0, "k3", 0.01, 20, 10, false},
+		"prime-rl":           {"mean", "none", 1, 0, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, true},
+		"drgrpo":             {"mean", "none", 1, 0, "seq_mean_token_sum_norm", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
+		"dapo":               {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.28, 0, "k3", 0, 0, 0, true},
+		"exit":               {"mean", "std", 0, 1e-8, "seq_mean_token_mean", 0.2, 0.2, 0, "k3", 0.001, 40, 0, true},
+		"lathe":              {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0, 20, 10, true},
+	} {
+		o, err := recipe.Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, l := o.Advantage, o.Loss
+		got := row{
+			a.Baseline, a.Scale, a.DDof, a.Epsilon, l.Aggregation, l.ClipLow, l.ClipHigh, l.DualClip,
+			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, o.Filters.ConstantGroup,
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}

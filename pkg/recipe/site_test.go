@@ -1,0 +1,96 @@
+package recipe_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+func TestGoodSites(t *testing.T) {
+	for _, path := range glob(t, "testdata/good-sites/*.yaml") {
+		resolved, err := recipe.LoadSite(path, nil, nil)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		// The written profile reads back to the same bytes.
+		again := filepath.Join(t.TempDir(), "again.yaml")
+		if err := os.WriteFile(again, resolved.YAML, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		back, err := recipe.LoadSite(again, nil, nil)
+		if err != nil {
+			t.Error(err)
+		} else if back.SHA256 != resolved.SHA256 {
+			t.Errorf("%s reads back as\n%s\nwant\n%s", path, back.YAML, resolved.YAML)
+		}
+	}
+}
+
+func TestSiteStage(t *testing.T) {
+	resolved, err := recipe.LoadSite("testdata/good-sites/full.yaml", nil, []string{"throttle=8", "stages.learn.throttle=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := resolved.Site
+	score, err := site.Stage("score")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if score.Partition != "cpu" || score.QOS != "high" || score.Throttle != 8 {
+		t.Errorf("score: partition %q, qos %q, throttle %d", score.Partition, score.QOS, score.Throttle)
+	}
+	if want := []string{"module purge", "module load cuda/12.4", "module unload cuda"}; !slices.Equal(score.Setup, want) {
+		t.Errorf("score: setup %q, want %q", score.Setup, want)
+	}
+	if want := append(slices.Clone(site.Extra), "--nice=10"); !slices.Equal(score.Extra, want) {
+		t.Errorf("score: extra %q, want %q", score.Extra, want)
+	}
+	learn, err := site.Stage("learn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if learn.Partition != "gpu,preempt" || learn.Throttle != 2 || !slices.Equal(learn.Extra, site.Extra) {
+		t.Errorf("learn: %+v", learn)
+	}
+	if _, err := site.Stage("training"); exit.Code(err) != exit.Bug {
+		t.Errorf("an unknown stage: %v, want a bug", err)
+	}
+	if !site.Skips("--mem") || site.Skips("--time") {
+		t.Error("skip holds --mem and not --time")
+	}
+}
+
+func TestFindSite(t *testing.T) {
+	folders := []string{"testdata/good-sites", jobsFolder + "/sites"}
+	for name, want := range map[string]string{
+		"full":                          "testdata/good-sites/full.yaml",
+		"devcluster":                    jobsFolder + "/sites/devcluster.yaml",
+		"testdata/good-sites/full.yaml": "testdata/good-sites/full.yaml",
+	} {
+		resolved, err := recipe.LoadSite(name, folders, nil)
+		if err != nil || resolved.Path != filepath.FromSlash(want) {
+			t.Errorf("%s: %+v, %v; want %s", name, resolved, err, want)
+		}
+	}
+	local, err := recipe.LoadSite("local", nil, nil)
+	if err != nil || local.Path != "" || local.Site.Executor != "local" {
+		t.Errorf("the built-in site: %+v, %v", local, err)
+	}
+	for name, want := range map[string]string{
+		"hilbert":     `site profile "hilbert" not found: there is no testdata/good-sites/hilbert.yaml nor ../../jobs/sites/hilbert.yaml`,
+		"./none.yaml": `site profile "./none.yaml" does not exist`,
+	} {
+		if _, err := recipe.LoadSite(name, folders, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if _, err := recipe.LoadSite("local", nil, []string{"gpu_flg=gpus"}); err == nil ||
+		err.Error() != `--set gpu_flg=gpus: unknown field "gpu_flg"; did you mean "gpu_flag"?` {
+		t.Errorf("a bad setting: %v", err)
+	}
+}
