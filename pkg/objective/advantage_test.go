@@ -77,6 +77,8 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 		{"MaxRL, prime-rl", maxRLPrime, oneOfFour, nil, []float64{3, -1, -1, -1}},
 		{"MaxRL, SkyRL", maxRLSkyRL, oneOfFour, nil, []float64{2.999988000048, -.999996000016, -.999996000016, -.999996000016}},
 		{"NeMo leave-one-out: the first divisor is 0 and left out", nemoAdvantage, oneOfFour, nil, []float64{1, -.577349269191, -.577349269191, -.577349269191}},
+		// By hand: the others of .7 have -(3/70) / (.3/√7 + 1e-6).
+		{"NeMo: seven equal others have a divisor of exactly 0", nemoAdvantage, []float64{1, .7, .7, .7, .7, .7, .7, .7}, nil, append([]float64{.3}, repeat(-.377961139705, 7)...)},
 		{"verl", verlAdvantage, twoOfFour, nil, []float64{.866023903787, .866023903787, -.866023903787, -.866023903787}},
 		{"open-instruct standard", openInstructStd, twoOfFour, nil, []float64{.99999998, .99999998, -.99999998, -.99999998}},
 		{"NeMo", nemoAdvantage, twoOfFour, nil, []float64{1.154698538383, 1.154698538383, -1.154698538383, -1.154698538383}},
@@ -285,6 +287,14 @@ func TestAdvantagesDoNotDependOnOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+func repeat(x float64, n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = x
+	}
+	return list
 }
 
 func indices(n int) []int {

@@ -200,6 +200,15 @@ func TestPenaltyVectors(t *testing.T) {
 		near(t, "clamped k3", got.value, 10)
 		near(t, "clamped k3 slope", got.slope, 0)
 	}
+	// Each clamp by itself: d = -3 and its k3 = exp(3) - 4 = 16.085536923188.
+	inner := penalty(recipe.KL{Estimator: "k3", InputClamp: 2}, -4, -1)
+	near(t, "k3 of d clamped to -2", inner.value, 4.389056098931) // exp(2) - 3
+	near(t, "k3 of d clamped to -2, slope", inner.slope, 0)
+	outer := penalty(recipe.KL{Estimator: "k3", OutputClamp: 16}, -4, -1)
+	near(t, "k3 clamped to 16", outer.value, 16)
+	near(t, "k3 clamped to 16, slope", outer.slope, 0)
+	through := penalty(recipe.KL{Estimator: "k3", OutputClamp: 16, Gradient: "k2"}, -4, -1)
+	near(t, "k3 clamped to 16 with gradient k2, slope", through.slope, -3)
 	if got := penalty(recipe.KL{Estimator: "abs"}, -1, -1); got != (term{}) {
 		t.Errorf("abs at 0 = %+v, want value and slope 0", got)
 	}

@@ -35,6 +35,7 @@ func TestDiversityWithoutRange(t *testing.T) {
 		{"equal embeddings", [][]float32{{.1, .7}, {.1, .7}, {.1, .7}}},
 		{"two responses are equally far from their mean", [][]float32{{.1, .7}, {.3, -.2}}},
 		{"one response", [][]float32{{.1, .7}}},
+		{"a simplex: distances that differ in rounding alone", [][]float32{{.1, 0, 0, 0, 0}, {0, .1, 0, 0, 0}, {0, 0, .1, 0, 0}, {0, 0, 0, .1, 0}, {0, 0, 0, 0, .1}}},
 		{"a square around its centre", [][]float32{{.1, .1}, {.1, .3}, {.3, .1}, {.3, .3}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

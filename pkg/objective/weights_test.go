@@ -174,17 +174,23 @@ func stepLoss(t *rapid.T, spec recipe.Loss, aggregation string, sequences []Toke
 	return step.Loss()
 }
 
-// drawLoss draws settings of any kind with every penalty on.
-func drawLoss(t *rapid.T) recipe.Loss {
+// lossWithEverything has every term of the loss switched on.
+func lossWithEverything() recipe.Loss {
 	return recipe.Loss{
-		Kind:    rapid.SampledFrom([]string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"}).Draw(t, "kind"),
-		ClipLow: .2, ClipHigh: .28, DualClip: rapid.SampledFrom([]float64{0, 1.5, 3}).Draw(t, "dual clip"), RatioClamp: 20,
-		KL: recipe.KL{
-			Coef: .1, Estimator: rapid.SampledFrom([]string{"k1", "k2", "k3", "abs"}).Draw(t, "estimator"), Gradient: "estimator",
-			Importance: rapid.Bool().Draw(t, "importance"),
-		},
+		Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
+		KL:        recipe.KL{Coef: .1, Estimator: "k3", Gradient: "estimator", Importance: true},
 		SamplerKL: .05, EntropyCoef: .01, TruncatedIS: 2,
 	}
+}
+
+// drawLoss draws settings of any kind with every penalty on.
+func drawLoss(t *rapid.T) recipe.Loss {
+	spec := lossWithEverything()
+	spec.Kind = rapid.SampledFrom([]string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"}).Draw(t, "kind")
+	spec.DualClip = rapid.SampledFrom([]float64{0, 1.5, 3}).Draw(t, "dual clip")
+	spec.KL.Estimator = rapid.SampledFrom([]string{"k1", "k2", "k3", "abs"}).Draw(t, "estimator")
+	spec.KL.Importance = rapid.Bool().Draw(t, "importance")
+	return spec
 }
 
 // drawSequence draws up to six tokens with one advantage, some masked out

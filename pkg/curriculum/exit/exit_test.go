@@ -106,7 +106,7 @@ func TestLearnability(t *testing.T) {
 			g.Responses[i].Valid = false
 		}
 		got, ok := Learnability(g.Responses)
-		if math.Abs(got-test.want) > 1e-15 || ok != test.ok || (test.want == 0 && got != 0) {
+		if !(math.Abs(got-test.want) <= 1e-15) || ok != test.ok || (test.want == 0 && got != 0) {
 			t.Errorf("%s: %v, %v, want %v, %v", test.name, got, ok, test.want, test.ok)
 		}
 	}
@@ -134,7 +134,7 @@ func TestProbabilities(t *testing.T) {
 			t.Fatalf("%s: %v, want %v", test.name, got, test.want)
 		}
 		for i := range got {
-			if math.Abs(got[i]-test.want[i]) > 1e-15 {
+			if !(math.Abs(got[i]-test.want[i]) <= 1e-15) {
 				t.Errorf("%s: %v, want %v", test.name, got, test.want)
 			}
 		}

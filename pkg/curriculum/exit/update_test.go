@@ -1,6 +1,7 @@
 package exit
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,7 +63,7 @@ func TestExpansionOfAnEntry(t *testing.T) {
 
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if d := got - want; d > 1e-15 || d < -1e-15 {
+	if !(math.Abs(got-want) <= 1e-15) {
 		t.Errorf("%s is %v, want %v", what, got, want)
 	}
 }
