@@ -4,149 +4,188 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
 )
 
-// grace is how long a task may take to seal or drop its work after a
-// SIGTERM.
-const grace = 20 * time.Second
+// DefaultGrace is how long a task may take to seal or drop its work once it
+// has been told to stop: the contract of every Lathe binary.
+const DefaultGrace = 20 * time.Second
 
-// Pool starts each task in a process group of its own and reports how it
-// ended. It does not queue: whoever launches respects Cores.
-type Pool struct {
-	cores int
-	wrap  func(executor.Array) []string // command words in front of the task's own
-	wg    sync.WaitGroup
+// Interruption is what a cluster may do to a task, done here on purpose.
+type Interruption struct {
+	Cause executor.Cause // CausePreempted or CauseTimeout
+	After time.Duration  // from the start of the task
 }
 
-// New returns a pool of processes on this machine.
+// Pool runs tasks as processes, never more at once than its cores allow. Its
+// fields may be set before the first Launch.
+type Pool struct {
+	// Grace is the time between the request to stop and SIGKILL.
+	Grace time.Duration
+	// Interrupt, when it is not nil, is asked once for each task that starts
+	// whether to rehearse a preemption or a time limit on it: the task gets
+	// SIGUSR2, and SIGKILL after the grace time, as it would from Slurm.
+	Interrupt func(array executor.Array, shard int) (Interruption, bool)
+
+	cores     int
+	processes int
+	free      *semaphore.Weighted // cores
+	slots     *semaphore.Weighted // processes
+	starter   starter
+
+	mu     sync.Mutex // guards closed, and orders Launch before Close
+	closed bool
+	tasks  sync.WaitGroup
+}
+
+// New returns a pool of processes of this machine that use up to that many
+// cores together.
 func New(cores int) *Pool {
-	return &Pool{cores: max(1, cores), wrap: func(executor.Array) []string { return nil }}
+	return newPool(max(1, cores), 0, processStarter{})
+}
+
+// newPool bounds the tasks by cores, and by their number when processes is
+// not 0.
+func newPool(cores, processes int, s starter) *Pool {
+	if processes <= 0 || processes > cores {
+		processes = cores // a task takes at least one core
+	}
+	return &Pool{
+		Grace: DefaultGrace, cores: cores, processes: processes, starter: s,
+		free: semaphore.NewWeighted(int64(cores)), slots: semaphore.NewWeighted(int64(processes)),
+	}
 }
 
 // Cores is how many cores the tasks may use together.
 func (p *Pool) Cores() int { return p.cores }
 
-// Close waits until every task has ended.
-func (p *Pool) Close() error {
-	p.wg.Wait()
+// Launch starts the tasks of an array as cores become free, in the order of
+// their shards, and calls done once for each, from goroutines of its own.
+// It does not wait for a task to start. When ctx ends, tasks that run are
+// told to stop and those that wait are reported as stopped.
+//
+// An error means that no task was started and done is not called.
+func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(executor.Result)) error {
+	if err := array.Validate(); err != nil {
+		return err
+	}
+	if array.CPUs > p.cores {
+		return exit.Unavailablef("a task of %s asks for %d cores; there are %d", array.Name(), array.CPUs, p.cores)
+	}
+	binary, err := exec.LookPath(array.Command[0])
+	if err != nil {
+		return exit.Unavailablef("finding the program of %s: %w", array.Name(), err)
+	}
+	array.Command = append([]string{binary}, array.Command[1:]...)
+	if err := os.MkdirAll(array.LogDir, 0o777); err != nil {
+		return exit.IOf("making the log folder: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return exit.Bugf("array %s is launched on a pool that is closed", array.Name())
+	}
+	p.tasks.Add(1)
+	go func() {
+		defer p.tasks.Done()
+		for _, shard := range array.Shards {
+			p.launchOne(ctx, array, shard, done)
+		}
+	}()
 	return nil
 }
 
-// Launch starts the one shard of an array and calls done when it has ended.
-// When the context ends the task gets SIGTERM, and SIGKILL after the grace
-// time. A task never outlives the process that launched it.
-func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(executor.Result)) error {
-	if len(array.Shards) != 1 {
-		return fmt.Errorf("a pool launches one shard at a time, not %d", len(array.Shards))
-	}
-	shard := array.Shards[0]
-	logPath := array.Log(shard)
-	if err := os.MkdirAll(filepath.Dir(logPath), 0o777); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+// launchOne waits for a place and runs one task in it.
+func (p *Pool) launchOne(ctx context.Context, array executor.Array, shard int, done func(executor.Result)) {
+	release, err := p.place(ctx, int64(array.CPUs))
 	if err != nil {
-		return err
+		now := time.Now()
+		done(executor.Result{
+			Shard: shard, Exit: -1, Cause: executor.CauseStopped, Evidence: "never started: " + err.Error(),
+			Start: now, End: now, Log: array.Log(shard),
+		})
+		return
 	}
-	words := append(p.wrap(array), array.Command...)
-	words = append(words, "--shard", strconv.Itoa(shard))
-	command := exec.Command(words[0], words[1:]...)
-	command.Stdout, command.Stderr = log, log
-	command.Env = environment(array)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := time.Now()
-	result := executor.Result{Shard: shard, Start: started, Log: logPath}
-
-	p.wg.Add(1)
-	begun := make(chan error, 1)
+	p.tasks.Add(1)
 	go func() {
-		defer p.wg.Done()
-		defer log.Close()
-		// Pdeathsig is tied to the thread that starts the child: the
-		// goroutine keeps it until the child has ended.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := command.Start(); err != nil {
-			begun <- err
-			return
-		}
-		begun <- nil
-		exited := make(chan error, 1)
-		go func() { exited <- command.Wait() }()
-		err := p.await(ctx, command, exited)
-		result.End = time.Now()
-		judge(&result, err)
+		defer p.tasks.Done()
+		result := p.run(ctx, array, shard)
+		release() // before done, which may launch the next task
 		done(result)
 	}()
-	if err := <-begun; err != nil {
-		return fmt.Errorf("starting %q: %w", words[0], err)
+}
+
+// place waits for a process slot and cores.
+func (p *Pool) place(ctx context.Context, cores int64) (release func(), err error) {
+	if err := p.slots.Acquire(ctx, 1); err != nil {
+		return nil, err
 	}
+	if err := p.free.Acquire(ctx, cores); err != nil {
+		p.slots.Release(1)
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // a free place is given even to a context that has ended
+		p.free.Release(cores)
+		p.slots.Release(1)
+		return nil, err
+	}
+	return func() {
+		p.free.Release(cores)
+		p.slots.Release(1)
+	}, nil
+}
+
+// Close waits until every launched task has ended. To end them sooner, end
+// the contexts they were launched with.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.tasks.Wait()
 	return nil
 }
 
-// await waits for the end of a child, and brings it about when the context
-// ends first.
-func (p *Pool) await(ctx context.Context, command *exec.Cmd, exited <-chan error) error {
-	select {
-	case err := <-exited:
-		return err
-	case <-ctx.Done():
+// arguments is the command line of a task.
+func arguments(array executor.Array, shard int) []string {
+	words := slices.Clone(array.Command)
+	if !array.NoShard {
+		words = append(words, "--shard", strconv.Itoa(shard))
 	}
-	group := -command.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // gone already: exited says so
-	select {
-	case err := <-exited:
-		return err
-	case <-time.After(grace):
-	}
-	_ = syscall.Kill(group, syscall.SIGKILL)
-	return <-exited
+	return words
 }
 
-// environment is what a task sees: the caller's variables, less those that
-// would make it take itself for an array task, and its own.
-func environment(array executor.Array) []string {
-	env := make([]string, 0, len(os.Environ())+len(array.Env)+1)
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "SLURM_ARRAY_") && !strings.HasPrefix(entry, "LATHE_ATTEMPT=") {
-			env = append(env, entry)
-		}
+// openLog opens the log of a task for appending.
+func openLog(path string) (*os.File, error) {
+	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
 	}
+	return log, nil
+}
+
+// ownVariables are added to the environment of every task.
+func ownVariables(array executor.Array) map[string]string {
+	added := map[string]string{"LATHE_ATTEMPT": strconv.Itoa(array.Attempt)}
 	for name, value := range array.Env {
-		env = append(env, name+"="+value)
+		added[name] = value
 	}
-	return append(env, "LATHE_ATTEMPT="+strconv.Itoa(array.Attempt))
+	return added
 }
 
-// judge fills in how a process ended.
-func judge(r *executor.Result, err error) {
-	var ended *exec.ExitError
-	switch {
-	case err == nil:
-		r.Cause, r.Evidence = executor.CauseOK, "exit code 0"
-	case !errors.As(err, &ended):
-		r.Exit, r.Cause, r.Evidence = -1, executor.CauseLaunchFailed, err.Error()
-	default:
-		status, _ := ended.Sys().(syscall.WaitStatus)
-		r.Exit = status.ExitStatus()
-		var signal syscall.Signal
-		if status.Signaled() {
-			signal = status.Signal()
-			r.Signal = executor.SignalName(signal)
-		}
-		r.Cause, r.Evidence = executor.CauseOf(r.Exit, signal)
-	}
+// belongsToArrayTask reports the variables by which a task would take itself
+// for a task of the job array that this process runs in.
+func belongsToArrayTask(name string) bool {
+	return strings.HasPrefix(name, "SLURM_ARRAY_") || name == "SLURM_RESTART_COUNT"
 }

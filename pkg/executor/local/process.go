@@ -1,0 +1,161 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+)
+
+// starter makes the process of a task: the task itself, or the srun that
+// carries it to a node.
+type starter interface {
+	command(array executor.Array, shard int) *exec.Cmd
+	// stopSignals are sent to the process in turn to make the task stop: the
+	// first at once, the others at equal distances within the grace time.
+	stopSignals() []syscall.Signal
+	// deathSignal is sent to the process when this one dies.
+	deathSignal() syscall.Signal
+	// ended reads how the task ended from how the process did.
+	ended(status syscall.WaitStatus) (code int, signal syscall.Signal)
+}
+
+// processStarter runs tasks as children of this process.
+type processStarter struct{}
+
+func (processStarter) command(array executor.Array, shard int) *exec.Cmd {
+	words := arguments(array, shard)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = executor.Environ(belongsToArrayTask, ownVariables(array))
+	return cmd
+}
+
+func (processStarter) stopSignals() []syscall.Signal { return []syscall.Signal{syscall.SIGTERM} }
+func (processStarter) deathSignal() syscall.Signal   { return syscall.SIGKILL }
+
+func (processStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
+	if status.Signaled() {
+		return -1, status.Signal()
+	}
+	return status.ExitStatus(), 0
+}
+
+// run carries out one task and says how it ended.
+func (p *Pool) run(ctx context.Context, array executor.Array, shard int) executor.Result {
+	result := executor.Result{Shard: shard, Exit: -1, Log: array.Log(shard), Start: time.Now()}
+	defer func() { result.End = time.Now() }()
+	fail := func(err error) executor.Result {
+		result.Cause, result.Evidence = executor.CauseLaunchFailed, err.Error()
+		return result
+	}
+	log, err := openLog(result.Log)
+	if err != nil {
+		return fail(err)
+	}
+	defer log.Close() // every write was the child's
+
+	var interruption Interruption
+	interrupted := false
+	if p.Interrupt != nil {
+		interruption, interrupted = p.Interrupt(array, shard)
+	}
+	cmd := p.starter.command(array, shard)
+	cmd.Stdout, cmd.Stderr = log, log
+	// A group of its own, so that a SIGINT from the terminal reaches the task
+	// through us and not twice, and so that nothing of it is left behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: p.starter.deathSignal()}
+	started, exited := start(cmd)
+	if err := <-started; err != nil {
+		return fail(err)
+	}
+
+	var rehearsal <-chan time.Time // nil blocks for ever
+	if interrupted {
+		timer := time.NewTimer(interruption.After)
+		defer timer.Stop()
+		rehearsal = timer.C
+	}
+	var stopped executor.Cause // why the task was told to stop; empty if it was not
+	select {
+	case err = <-exited:
+	case <-ctx.Done():
+		stopped = executor.CauseStopped
+		err = p.stop(cmd, p.starter.stopSignals(), exited)
+	case <-rehearsal:
+		stopped = interruption.Cause
+		err = p.stop(cmd, []syscall.Signal{syscall.SIGUSR2}, exited)
+	}
+	return p.judge(result, err, stopped)
+}
+
+// start runs a command in a goroutine that keeps its thread until the command
+// has ended, for the death signal is sent when the thread that started the
+// command ends, not only when the process does (golang.org/issue/27505).
+func start(cmd *exec.Cmd) (started, exited <-chan error) {
+	begin, end := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		begin <- err
+		if err == nil {
+			end <- cmd.Wait()
+		}
+	}()
+	return begin, end
+}
+
+// stop tells a task to stop, and kills its process group when the grace time
+// is over. A signal that finds nobody is not an error: exited says so.
+func (p *Pool) stop(cmd *exec.Cmd, signals []syscall.Signal, exited <-chan error) error {
+	for _, signal := range signals {
+		_ = syscall.Kill(cmd.Process.Pid, signal)
+		timer := time.NewTimer(p.Grace / time.Duration(len(signals)))
+		select {
+		case err := <-exited:
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return <-exited
+}
+
+// judge says how a task ended from the error of its Wait, and from why it was
+// told to stop, if it was.
+func (p *Pool) judge(result executor.Result, err error, stopped executor.Cause) executor.Result {
+	var status syscall.WaitStatus
+	var failed *exec.ExitError
+	switch {
+	case errors.As(err, &failed):
+		status, _ = failed.Sys().(syscall.WaitStatus)
+	case err != nil:
+		result.Cause, result.Evidence = executor.CauseUnknown, "waiting for the process: "+err.Error()
+		return result
+	}
+	var signal syscall.Signal
+	result.Exit, signal = p.starter.ended(status)
+	if signal != 0 {
+		result.Signal = executor.SignalName(signal)
+	}
+	result.Cause, result.Evidence = executor.CauseOf(result.Exit, signal)
+	if stopped == "" || result.Cause == executor.CauseOK {
+		return result
+	}
+	// Whoever was told to stop and did is not judged by how.
+	if result.Cause == executor.CauseStopped || signal == syscall.SIGKILL {
+		result.Cause = stopped
+	}
+	switch stopped {
+	case executor.CausePreempted, executor.CauseTimeout:
+		result.Evidence += ", after a rehearsed " + string(stopped)
+	default:
+		result.Evidence += ", after it was told to stop"
+	}
+	return result
+}
