@@ -20,9 +20,10 @@ import (
 const (
 	maxLevel = 9
 	// enumerateAlways is the size of a problem space that is always listed
-	// rather than drawn from, and enumerateMost the largest that is.
+	// rather than drawn from.
 	enumerateAlways = 1 << 16
-	enumerateMost   = 1 << 24
+	// drawMost bounds the draws that a kind at a level is expected to take.
+	drawMost = 1 << 22
 )
 
 // cell is one kind at one level, of one split.
@@ -123,13 +124,13 @@ func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, wher
 		return 0, nil
 	}
 	stream := rng.New(seed, rng.PurposeData, 0, fmt.Sprintf("generate/%s/%s/%d", split, c.kind.name, c.level), 0)
-	size := c.size()
+	draws := float64(c.quota+16) / share
+	if draws > drawMost {
+		return 0, exit.Usagef("%s: count %d with test_share %v is too large for %s level %d: change the share or lower the count", where, c.quota, testShare, c.kind.name, c.level)
+	}
 	// Drawing is cheap while at most a quarter of the problems is wanted, and
 	// ends for sure: with 64 of them expected, none is out of the question.
-	if wanted := 4 * float64(c.quota+16) / share; float64(size) <= max(enumerateAlways, wanted) {
-		if size > enumerateMost {
-			return 0, exit.Usagef("%s: count %d with test_share %v is too large for %s level %d: raise the share or lower the count", where, c.quota, testShare, c.kind.name, c.level)
-		}
+	if size := c.size(); float64(size) <= max(enumerateAlways, 4*draws) {
 		return c.enumerate(size, testShare, split, stream), nil
 	}
 	c.draw(testShare, split, stream)

@@ -6,10 +6,7 @@ package math
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -72,11 +69,11 @@ func (e *Env) load(split env.Split, source recipe.Source, seed uint64, folder st
 		}
 		tasks = generated
 	case len(source.Files) > 0:
-		for _, name := range source.Files {
-			path, err := resolve(name, where, folder)
-			if err != nil {
-				return err
-			}
+		paths, err := source.Resolve(folder)
+		if err != nil {
+			return fmt.Errorf("%s.files: %w", where, err)
+		}
+		for _, path := range paths {
 			read, input, err := readFile(path, where, source)
 			if err != nil {
 				return err
@@ -102,28 +99,6 @@ func (e *Env) load(split env.Split, source recipe.Source, seed uint64, folder st
 	}
 	e.splits[split] = tasks
 	return nil
-}
-
-// resolve makes a file's name from the recipe into a path.
-func resolve(name, where, folder string) (string, error) {
-	var unset []string
-	path := os.Expand(name, func(variable string) string {
-		value, ok := os.LookupEnv(variable)
-		if !ok {
-			unset = append(unset, variable)
-		}
-		return value
-	})
-	if len(unset) > 0 {
-		return "", exit.Usagef("%s.files: %q needs the environment variable %s, which is not set", where, name, strings.Join(unset, ", "))
-	}
-	if path == "" {
-		return "", exit.Usagef("%s.files: %q is an empty name", where, name)
-	}
-	if filepath.IsAbs(path) {
-		return path, nil
-	}
-	return filepath.Join(folder, path), nil
 }
 
 // choose keeps limit of the tasks, any of them with equal probability, in

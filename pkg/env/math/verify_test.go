@@ -276,7 +276,7 @@ func TestVerifyIsLinear(t *testing.T) {
 		response := strings.Repeat(unit, size/len(unit))
 		for _, mode := range []string{ExtractWhole, ExtractLast, ExtractMarked, ExtractBoxed} {
 			verifier := exact(t, recipe.Answer{Extract: mode})
-			for _, gold := range []string{"7", "True", "1, 2"} {
+			for _, gold := range []string{"7", "1, True"} {
 				start := time.Now()
 				if got := verifier.Verify(gold, response+"x"); got.Equal {
 					t.Errorf("%s: %q… is equal to %q", mode, unit, gold)

@@ -1,0 +1,300 @@
+package math
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func generate(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []env.Task {
+	t.Helper()
+	tasks, err := Generate(g, split, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tasks
+}
+
+// The bytes of generated problems are a contract: a run that is made again
+// must train on the same ones.
+func TestGenerateGolden(t *testing.T) {
+	var got bytes.Buffer
+	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 80, TestShare: 0.25}
+	for _, split := range []env.Split{env.Train, env.Test} {
+		if err := WriteTasks(&got, generate(t, g, split, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join("testdata", "generated.golden.jsonl")
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("generated problems (-want +got):\n%s", diff)
+	}
+}
+
+// Written problems are read back as they were, but for the file's name in
+// front of the ids.
+func TestWriteTasksRoundTrip(t *testing.T) {
+	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 3}, Count: 100, TestShare: 0.1}
+	want := generate(t, g, env.Train, 1)
+	var written bytes.Buffer
+	if err := WriteTasks(&written, want); err != nil {
+		t.Fatal(err)
+	}
+	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
+	got, _, err := readProblems(&written, "made.jsonl", "data.train", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		got[i].ID = strings.TrimPrefix(got[i].ID, "made/")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+// Every answer is what an independent reading of the question gives, and
+// verifies; every question has the digits that its level promises.
+func TestGenerateAnswers(t *testing.T) {
+	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	easy := recipe.Generate{Kinds: Kinds(), Levels: []int{1}, Count: 500, TestShare: 0.2}
+	rest := recipe.Generate{Kinds: Kinds(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
+	for _, task := range append(generate(t, easy, env.Train, 3), generate(t, rest, env.Train, 3)...) {
+		want := evaluate(t, task.Question)
+		if task.Answer != want {
+			t.Errorf("%s: answer %q, want %q", task.ID, task.Answer, want)
+		}
+		if v := verifier.Verify(task.Answer, want); !v.Equal {
+			t.Errorf("%s: %q does not verify", task.ID, want)
+		}
+	}
+}
+
+// evaluate answers a question by reading it with a parser of its own.
+func evaluate(t *testing.T, question string) string {
+	t.Helper()
+	parse := func(s string) *big.Rat {
+		p := &expression{text: s}
+		value := p.sum()
+		if p.text != "" {
+			t.Fatalf("question %q: cannot read %q", question, p.text)
+		}
+		return value
+	}
+	show := func(value *big.Rat) string {
+		if strings.Contains(question, ".") && !value.IsInt() {
+			places, _ := value.FloatPrec()
+			return value.FloatString(places)
+		}
+		return value.RatString()
+	}
+	if name, arguments, ok := strings.Cut(strings.TrimSuffix(question, ")"), "("); ok {
+		left, right, _ := strings.Cut(arguments, ",")
+		a, b := parse(left), parse(right)
+		if (a.Cmp(b) > 0) == (name == "max") {
+			return show(a)
+		}
+		return show(b)
+	}
+	if left, right, ok := strings.Cut(question, "<"); ok {
+		return map[bool]string{true: "True", false: "False"}[parse(left).Cmp(parse(right)) < 0]
+	}
+	if left, right, ok := strings.Cut(question, " mod "); ok {
+		return new(big.Int).Mod(parse(left).Num(), parse(right).Num()).String()
+	}
+	if left, right, ok := strings.Cut(question, "="); ok {
+		slope, offset, _ := strings.Cut(left, "*x")
+		rest := new(big.Rat).Sub(parse(right), parse("0"+offset))
+		return show(rest.Quo(rest, parse(slope)))
+	}
+	return show(parse(question))
+}
+
+// expression reads sums of products of numbers, left to right.
+type expression struct{ text string }
+
+func (e *expression) sum() *big.Rat {
+	value := e.product()
+	for len(e.text) > 0 && strings.ContainsRune("+-", rune(e.text[0])) {
+		operator := e.text[0]
+		e.text = e.text[1:]
+		term := e.product()
+		if operator == '-' {
+			term.Neg(term)
+		}
+		value.Add(value, term)
+	}
+	return value
+}
+
+func (e *expression) product() *big.Rat {
+	value := e.number()
+	for len(e.text) > 0 && strings.ContainsRune("*/", rune(e.text[0])) {
+		operator := e.text[0]
+		e.text = e.text[1:]
+		factor := e.number()
+		if operator == '/' {
+			factor.Inv(factor)
+		}
+		value.Mul(value, factor)
+	}
+	return value
+}
+
+func (e *expression) number() *big.Rat {
+	n := 0
+	for n < len(e.text) && (e.text[n] == '-' && n == 0 || strings.ContainsRune(".0123456789", rune(e.text[n]))) {
+		n++
+	}
+	value, ok := new(big.Rat).SetString(e.text[:n])
+	if !ok {
+		return new(big.Rat)
+	}
+	e.text = e.text[n:]
+	return value
+}
+
+// The splits share no question, whatever they are made with, and no split has
+// a question twice.
+func TestGenerateDisjoint(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) recipe.Generate {
+			levels := rapid.SliceOfNDistinct(rapid.IntRange(1, 2), 1, 2, rapid.ID[int]).Draw(t, name+" levels")
+			names := rapid.SliceOfNDistinct(rapid.SampledFrom(Kinds()), 1, 3, rapid.ID[string]).Draw(t, name+" kinds")
+			return recipe.Generate{Kinds: names, Levels: levels, Count: rapid.IntRange(1, 60).Draw(t, name+" count"), TestShare: 0.5}
+		}
+		train, errTrain := Generate(draw("train"), env.Train, rapid.Uint64().Draw(t, "train seed"))
+		test, errTest := Generate(draw("test"), env.Test, rapid.Uint64().Draw(t, "test seed"))
+		if errTrain != nil && exit.Code(errTrain) != exit.Usage || errTest != nil && exit.Code(errTest) != exit.Usage {
+			t.Fatal(errTrain, errTest)
+		}
+		seen := map[string]env.Split{}
+		for split, tasks := range map[env.Split][]env.Task{env.Train: train, env.Test: test} {
+			for _, task := range tasks {
+				if other, ok := seen[task.Question]; ok {
+					t.Fatalf("%q is in %s and %s", task.Question, other, split)
+				}
+				seen[task.Question] = split
+			}
+		}
+	})
+}
+
+// Kinds and levels come in turn, and the first ones get what is left over.
+func TestGenerateSpread(t *testing.T) {
+	g := recipe.Generate{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}
+	var got []string
+	for _, task := range generate(t, g, env.Test, 1) {
+		got = append(got, fmt.Sprint(task.Kind, task.Level))
+	}
+	want := strings.Fields("add2 add3 mul2 mul3 add2 add3 mul2 mul3 add2 add3")
+	if !slices.Equal(got, want) {
+		t.Errorf("kinds and levels %q, want %q", got, want)
+	}
+}
+
+// All problems of a small space can be had, each once; one more cannot.
+func TestGenerateWholeSpace(t *testing.T) {
+	g := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, TestShare: 0.3}
+	questions := map[string]bool{}
+	for _, split := range []env.Split{env.Train, env.Test} {
+		g.Count = 101
+		_, err := Generate(g, split, 1)
+		if err == nil {
+			t.Fatalf("%s: 101 problems of 100", split)
+		}
+		var level, exist int
+		rest := err.Error()[strings.Index(err.Error(), "add level"):]
+		if _, scanErr := fmt.Sscanf(rest, "add level %d has %d", &level, &exist); scanErr != nil {
+			t.Fatal(scanErr, err)
+		}
+		g.Count = exist
+		for _, task := range generate(t, g, split, 1) {
+			questions[task.Question] = true
+		}
+		g.Count = exist + 1
+		if _, err := Generate(g, split, 1); err == nil {
+			t.Errorf("%s: %d problems of %d", split, exist+1, exist)
+		}
+	}
+	if len(questions) != 100 {
+		t.Errorf("both splits together have %d problems, want the 100 sums of two digits", len(questions))
+	}
+}
+
+// The held-out share is what the recipe says, within chance: 4 standard
+// deviations of a binomial of 10,000 are 0.018.
+func TestGenerateShare(t *testing.T) {
+	g := recipe.Generate{Kinds: []string{"add"}, Levels: []int{2}, Count: 10000, TestShare: 0.3}
+	held := 0
+	for a := range 100 {
+		for b := range 100 {
+			if splitOf(fmt.Sprintf("%d+%d", a, b), g.TestShare) == env.Test {
+				held++
+			}
+		}
+	}
+	if held < 2820 || held > 3180 {
+		t.Errorf("%d of 10000 sums are held out, want about 3000", held)
+	}
+}
+
+func TestGenerateSettings(t *testing.T) {
+	good := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 10, TestShare: 0.2}
+	tests := []struct {
+		change func(*recipe.Generate)
+		split  env.Split
+		want   string
+	}{
+		{func(g *recipe.Generate) { g.Kinds = nil }, env.Train, `data.train.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
+		{func(g *recipe.Generate) { g.Levels = nil }, env.Test, `data.test.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
+		{func(g *recipe.Generate) { g.Kinds = []string{"plus"} }, env.Train, `data.train.generate.kinds has "plus": the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
+		{func(g *recipe.Generate) { g.Kinds = []string{"add", "add"} }, env.Train, `data.train.generate.kinds has "add" twice`},
+		{func(g *recipe.Generate) { g.Levels = []int{0} }, env.Train, `data.train.generate.levels has 0: levels are 1 to 9`},
+		{func(g *recipe.Generate) { g.Levels = []int{2, 10} }, env.Train, `data.train.generate.levels has 10: levels are 1 to 9`},
+		{func(g *recipe.Generate) { g.Levels = []int{2, 2} }, env.Train, `data.train.generate.levels has 2 twice`},
+		{func(g *recipe.Generate) { g.Count = 0 }, env.Train, `data.train.generate.count is 0: it must be 1 or more`},
+		{func(g *recipe.Generate) { g.TestShare = -0.1 }, env.Train, `data.train.generate.test_share is -0.1: it must be in [0, 1]`},
+		{func(g *recipe.Generate) { g.TestShare = 0 }, env.Test, `data.test.generate.test_share is 0: it leaves no test problems`},
+		{func(g *recipe.Generate) { g.TestShare = 1 }, env.Train, `data.train.generate.test_share is 1: it leaves no train problems`},
+		{
+			func(g *recipe.Generate) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test,
+			`data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`,
+		},
+		{
+			func(g *recipe.Generate) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train,
+			`data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`,
+		},
+	}
+	for _, test := range tests {
+		g := good
+		test.change(&g)
+		_, err := Generate(g, test.split, 1)
+		if err == nil || err.Error() != test.want || exit.Code(err) != exit.Usage {
+			t.Errorf("Generate(%+v) is %v (code %d), want %s", g, err, exit.Code(err), test.want)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package math
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// short are the templates of the tests.
+func short() recipe.Env {
+	return recipe.Env{
+		Name:     Name,
+		MaxTurns: 1,
+		Prompts: recipe.Prompts{
+			Initial: "Q: {question}",
+			Refine:  "again {question} not {previous_response}",
+			Improve: "improve [{instruction}] from [{previous_response}]",
+			Diverge: "differ [{instruction}] from [{previous_response}]",
+		},
+		Answer: recipe.Answer{Extract: ExtractWhole},
+	}
+}
+
+func sums(count int) recipe.Source {
+	return recipe.Source{Generate: &recipe.Generate{Kinds: []string{"add"}, Levels: []int{2}, Count: count, TestShare: 0.2}}
+}
+
+func newEnv(t testing.TB, settings recipe.Env) *Env {
+	t.Helper()
+	e, err := New(settings, recipe.Data{Train: sums(20), Test: sums(5)}, 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func user(text string) shard.Message      { return shard.Message{Role: "user", Content: text} }
+func assistant(text string) shard.Message { return shard.Message{Role: "assistant", Content: text} }
+func system(text string) shard.Message    { return shard.Message{Role: "system", Content: text} }
+
+var task = env.Task{ID: "t", Question: "1+1", Answer: "2"}
+
+func TestTasks(t *testing.T) {
+	e := newEnv(t, short())
+	if len(e.Tasks(env.Train)) != 20 || len(e.Tasks(env.Test)) != 5 || e.Name() != "math" {
+		t.Fatalf("%d and %d tasks, want 20 and 5", len(e.Tasks(env.Train)), len(e.Tasks(env.Test)))
+	}
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.Tasks(split) {
+			if found, ok := e.Task(task.ID); !ok || found != task {
+				t.Errorf("Task(%q) is %+v", task.ID, found)
+			}
+		}
+	}
+	if _, ok := e.Task("absent"); ok {
+		t.Error("a task that is not there was found")
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.jsonl", `{"question": "1+1", "answer": "2"}`)
+	write("b.jsonl", `{"question": "1+2", "answer": "3"}`+"\n"+`{"question": "1+1", "answer": "2"}`)
+	if err := os.Mkdir(filepath.Join(folder, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("sub/a.jsonl", `{"question": "3+1", "answer": "4"}`)
+	files := func(names ...string) recipe.Source {
+		source := plain()
+		source.Files = names
+		return source
+	}
+	both := sums(3)
+	both.Files = []string{"a.jsonl"}
+	negative := sums(3)
+	negative.Limit = -1
+	otherShare := sums(3)
+	otherShare.Generate.TestShare = 0.5
+	tests := []struct {
+		name   string
+		change func(*recipe.Env, *recipe.Data)
+		code   int
+		want   string
+	}{
+		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exit.Usage, `data.train names no problems: give generate or files`},
+		{"two sources", func(_ *recipe.Env, d *recipe.Data) { d.Test = both }, exit.Usage, `data.test has both generate and files: give one of them`},
+		{"limit", func(_ *recipe.Env, d *recipe.Data) { d.Train = negative }, exit.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
+		{"shares", func(_ *recipe.Env, d *recipe.Data) { d.Test = otherShare }, exit.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
+		{"variable", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exit.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
+		{"twice", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exit.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
+		{"shared question", func(_ *recipe.Env, d *recipe.Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exit.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two`},
+		{"initial", func(e *recipe.Env, _ *recipe.Data) { e.Prompts.Initial = "Q" }, exit.Usage, `env.prompts.initial is "Q": it must contain {question}`},
+		{"turns", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns = 0 }, exit.Usage, `env.max_turns is 0: it must be 1 or more`},
+		{"refine", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exit.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},
+		{"answer", func(e *recipe.Env, _ *recipe.Data) { e.Answer.Extract = "" }, exit.Usage, `env.answer.extract is "": it must be whole, last, marked or boxed`},
+	}
+	for _, test := range tests {
+		settings, data := short(), recipe.Data{Train: sums(3), Test: sums(3)}
+		test.change(&settings, &data)
+		_, err := New(settings, data, 1, folder)
+		if err == nil || err.Error() != test.want || exit.Code(err) != test.code {
+			t.Errorf("%s: %v (code %d), want %s (code %d)", test.name, err, exit.Code(err), test.want, test.code)
+		}
+	}
+}
+
+// A limit keeps a choice of the seed in the file's order; names may use
+// environment variables; inputs are on record.
+func TestFilesAndLimit(t *testing.T) {
+	folder := t.TempDir()
+	var text strings.Builder
+	for i := range 100 {
+		text.WriteString(`{"question": "` + strings.Repeat("1+", i) + `1", "answer": "` + whole(int64(i+1)) + `"}` + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LATHE_TEST_FOLDER", folder)
+	source := plain()
+	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
+	choice := func(seed uint64) []string {
+		e, err := New(short(), recipe.Data{Train: source}, seed, "elsewhere")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inputs := e.Inputs(); len(inputs) != 1 || inputs[0].Lines != 100 || inputs[0].Split != env.Train || len(inputs[0].SHA256) != 64 {
+			t.Errorf("inputs %+v", inputs)
+		}
+		var ids []string
+		last := 0
+		for _, task := range e.Tasks(env.Train) {
+			ids = append(ids, task.ID)
+			if terms := strings.Count(task.Question, "1"); terms <= last {
+				t.Errorf("%s is out of order", task.ID)
+			} else {
+				last = terms
+			}
+		}
+		return ids
+	}
+	first, again, other := choice(1), choice(1), choice(2)
+	if len(first) != 10 || !cmp.Equal(first, again) || cmp.Equal(first, other) {
+		t.Errorf("limits keep %q, %q again, %q with another seed", first, again, other)
+	}
+}
+
+func TestPrompt(t *testing.T) {
+	tests := []struct {
+		name    string
+		system  string
+		kind    shard.Kind
+		history []shard.Message
+		want    []shard.Message
+	}{
+		{"initial", "", shard.KindInitial, nil, []shard.Message{user("Q: 1+1")}},
+		{"initial with system", "S", shard.KindInitial, nil, []shard.Message{system("S"), user("Q: 1+1")}},
+		{
+			"improve", "S", shard.KindImprove,
+			[]shard.Message{system("S"), user("Q: 1+1"), assistant("3")},
+			[]shard.Message{system("S"), user("improve [Q: 1+1] from [3]")},
+		},
+		{
+			"diverge", "", shard.KindDiverge,
+			[]shard.Message{user("Q: 1+1"), assistant("3")},
+			[]shard.Message{user("differ [Q: 1+1] from [3]")},
+		},
+		{
+			"improve on an improvement", "", shard.KindImprove,
+			[]shard.Message{user("improve [Q: 1+1] from [3]"), assistant("4")},
+			[]shard.Message{user("improve [Q: 1+1] from [4]")},
+		},
+		{
+			"improve the second turn", "", shard.KindImprove,
+			[]shard.Message{user("differ [Q: 1+1] from [9]"), assistant("3"), user("again 1+1 not 3"), assistant("4")},
+			[]shard.Message{user("Q: 1+1"), assistant("3"), user("improve [Q: 1+1] from [4]")},
+		},
+		{
+			"refine", "", shard.KindRefine,
+			[]shard.Message{user("Q: 1+1"), assistant("3")},
+			[]shard.Message{user("Q: 1+1"), assistant("3"), user("again 1+1 not 3")},
+		},
+		{
+			"a response cannot fill the template", "", shard.KindImprove,
+			[]shard.Message{user("Q: 1+1"), assistant("{instruction} {question} {previous_response}")},
+			[]shard.Message{user("improve [Q: 1+1] from [{instruction} {question} {previous_response}]")},
+		},
+	}
+	for _, test := range tests {
+		settings := short()
+		settings.Prompts.System = test.system
+		got, err := newEnv(t, settings).Prompt(task, test.kind, test.history)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		} else if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+	injected := env.Task{ID: "i", Question: "{instruction}{previous_response}", Answer: "1"}
+	got, err := newEnv(t, short()).Prompt(injected, shard.KindImprove, []shard.Message{user("x"), assistant("y")})
+	want := []shard.Message{user("improve [Q: {instruction}{previous_response}] from [y]")}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("a question cannot fill the template: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestPromptErrors(t *testing.T) {
+	settings := short()
+	settings.Prompts.Diverge = ""
+	e := newEnv(t, settings)
+	answered := []shard.Message{user("Q: 1+1"), assistant("3")}
+	tests := []struct {
+		kind    shard.Kind
+		history []shard.Message
+		code    int
+		want    string
+	}{
+		{shard.KindDiverge, answered, exit.Usage, `env.prompts.diverge is empty: the run asks for diverge steps`},
+		{shard.KindImprove, nil, exit.Bug, `prompting "t": improve needs an earlier response, and the history has none`},
+		{shard.KindInitial, answered, exit.Bug, `prompting "t": an initial prompt has no history, and was given 1 responses`},
+		{shard.KindDebug, answered, exit.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
+	}
+	for _, test := range tests {
+		_, err := e.Prompt(task, test.kind, test.history)
+		if err == nil || err.Error() != test.want || exit.Code(err) != test.code {
+			t.Errorf("%s: %v (code %d), want %s (code %d)", test.kind, err, exit.Code(err), test.want, test.code)
+		}
+	}
+}
+
+// An episode of three turns, and one that goes on from an improved turn 2.
+func TestNextTurn(t *testing.T) {
+	settings := short()
+	settings.MaxTurns = 3
+	e := newEnv(t, settings)
+	conversation, err := e.Prompt(task, shard.KindInitial, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []string
+	for turn := 1; turn < 10; turn++ {
+		conversation = append(conversation, assistant(whole(int64(turn))))
+		next, err := e.NextTurn(task, conversation, turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(next) == 0 {
+			break
+		}
+		requests = append(requests, next[0].Content)
+		conversation = append(conversation, next...)
+	}
+	if want := []string{"again 1+1 not 1", "again 1+1 not 2"}; !cmp.Equal(requests, want) {
+		t.Errorf("requests %q, want %q", requests, want)
+	}
+
+	improved, err := e.Prompt(task, shard.KindImprove, conversation[:4])
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := e.NextTurn(task, append(improved, assistant("7")), 1)
+	if err != nil || len(next) != 1 || next[0].Content != "again 1+1 not 7" {
+		t.Errorf("after an improved turn 2: %v, %v", next, err)
+	}
+	if _, err := e.NextTurn(task, improved, 1); exit.Code(err) != exit.Bug {
+		t.Errorf("a conversation that ends with a request: %v", err)
+	}
+}
+
+func TestScore(t *testing.T) {
+	parts := func(correct, format float64) []shard.RewardPart {
+		return []shard.RewardPart{{Name: "correct", Value: correct}, {Name: "format", Value: format}}
+	}
+	tests := []struct {
+		response, finish string
+		want             env.Verdict
+	}{
+		{"2", "stop", env.Verdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
+		{"2", "length", env.Verdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
+		{"3", "stop", env.Verdict{Outcome: shard.OutcomeWrong, Reward: 0.25, Parts: parts(0, 0.25), Extracted: "3", Feedback: "the answer is wrong"}},
+		{"two", "stop", env.Verdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Extracted: "two", Feedback: "the answer cannot be read: not a number"}},
+		{"", "length", env.Verdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Feedback: "the response is empty; the response was cut by the length limit"}},
+	}
+	settings := short()
+	settings.Answer.FormatReward = 0.25
+	e := newEnv(t, settings)
+	for _, test := range tests {
+		// An earlier right answer does not count.
+		conversation := []shard.Message{user("Q: 1+1"), assistant("2"), user("again"), assistant(test.response)}
+		got, err := e.Score(context.Background(), task, conversation, test.finish)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("%q, %s: %v (-want +got):\n%s", test.response, test.finish, err, diff)
+		}
+	}
+	if _, err := e.Score(context.Background(), task, []shard.Message{user("Q")}, "stop"); exit.Code(err) != exit.Bug {
+		t.Errorf("a conversation without a response: %v", err)
+	}
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := e.Score(stopped, task, []shard.Message{assistant("2")}, "stop"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled context: %v", err)
+	}
+}
+
+// A demonstration ends with a correct response to its prompt; about half of
+// the earlier responses are right, and the others are read as wrong.
+func TestDemonstration(t *testing.T) {
+	modes := []recipe.Answer{{Extract: ExtractWhole}, {Extract: ExtractLast}, {Extract: ExtractMarked, Marker: "####"}, {Extract: ExtractBoxed}}
+	last := map[string]string{ExtractWhole: "2", ExtractLast: "2", ExtractMarked: "#### 2", ExtractBoxed: `\boxed{2}`}
+	for _, mode := range modes {
+		settings := short()
+		settings.Answer = mode
+		e := newEnv(t, settings)
+		for _, kind := range []shard.Kind{shard.KindInitial, shard.KindRefine, shard.KindImprove, shard.KindDiverge} {
+			got, ok := e.Demonstration(task, kind, rng.New(1, rng.PurposeTest, 0, "demonstration", 0))
+			if !ok || got[len(got)-1] != assistant(last[mode.Extract]) {
+				t.Fatalf("%s: demonstration %+v", mode.Extract, got)
+			}
+		}
+		answers := []string{"46", "-3/17", "0.5", "True", "b", "-3, 4", "7*sqrt(3)", "-13c", "0"}
+		for _, answer := range answers {
+			task := env.Task{ID: "t", Question: "q", Answer: answer}
+			kept := 0
+			const samples = 400
+			for sample := range samples {
+				stream := rng.New(1, rng.PurposeTest, 0, answer, sample)
+				messages, ok := e.Demonstration(task, shard.KindImprove, stream)
+				if !ok || len(messages) != 2 {
+					t.Fatalf("%s: no demonstration for %q", mode.Extract, answer)
+				}
+				_, rest, _ := strings.Cut(messages[0].Content, "] from [")
+				v := e.verifier.Verify(answer, strings.TrimSuffix(rest, "]"))
+				if !v.Readable {
+					t.Fatalf("%s: %q is an unreadable earlier response for %q", mode.Extract, rest, answer)
+				}
+				if v.Equal {
+					kept++
+				}
+			}
+			// Five standard deviations of a binomial of 400 are 50.
+			if kept < samples/2-50 || kept > samples/2+50 {
+				t.Errorf("%s: %d of %d earlier responses for %q are right", mode.Extract, kept, samples, answer)
+			}
+		}
+	}
+}
+
+func TestDemonstrationTurns(t *testing.T) {
+	settings := short()
+	settings.MaxTurns = 2
+	e := newEnv(t, settings)
+	turns := map[int]int{}
+	for sample := range 200 {
+		messages, ok := e.Demonstration(task, shard.KindInitial, rng.New(1, rng.PurposeTest, 0, "turns", sample))
+		if !ok {
+			t.Fatal("no demonstration")
+		}
+		responses := responsesOf(messages)
+		for _, response := range responses {
+			if response != "2" {
+				t.Errorf("initial demonstration has the response %q", response)
+			}
+		}
+		turns[len(responses)]++
+	}
+	if turns[1]+turns[2] != 200 || turns[1] < 60 || turns[2] < 60 {
+		t.Errorf("turns %v, want about as many of one and of two", turns)
+	}
+	if _, ok := e.Demonstration(env.Task{Question: "q"}, shard.KindInitial, rng.Stream{}); ok {
+		t.Error("a task without an answer was demonstrated")
+	}
+	if _, ok := e.Demonstration(task, shard.KindDraft, rng.Stream{}); ok {
+		t.Error("a kind that is not ours was demonstrated")
+	}
+}
