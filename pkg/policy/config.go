@@ -86,7 +86,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-
 // ParameterCount is the number of trained parameters; a tied head counts once.
 func ParameterCount(c Config) int {
 	n := 0

@@ -12,13 +12,6 @@ import (
 // chain over keys in ascending order to which masked keys add exact zeros.
 const queryBlock = 64
 
-// attentionScratch is one thread's memory.
-type attentionScratch struct {
-	scores []float32 // (queryBlock, keys)
-	grads  []float32 // (queryBlock, keys)
-	output []float32 // (queryBlock, d) gradient of a head's output
-}
-
 // scoreScale is what scores are multiplied by before the softmax.
 func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(headDim))) }
 
@@ -37,7 +30,7 @@ func (p *pass) attend(l *layerActivations) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHead(l, &p.attention[worker], int(p.offsets[s]), int(p.offsets[s+1]), a, head)
+				p.attendHead(l, &p.workers[worker], int(p.offsets[s]), int(p.offsets[s+1]), a, head)
 			}
 		}
 	})
@@ -47,13 +40,13 @@ func (p *pass) attend(l *layerActivations) {
 // rows from start: slices of l.qkv whose rows are q+2kv apart.
 func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []float32, stride int) {
 	c := p.e.config
-	stride = c.QueryWidth() + 2*c.KeyValueWidth()
+	stride = wide(c)
 	rows := qkv[start*stride:]
 	keys := c.QueryWidth() + kvHead*c.HeadDim
 	return rows[a*c.HeadDim:], rows[keys:], rows[keys+c.KeyValueWidth():], stride
 }
 
-func (p *pass) attendHead(l *layerActivations, scratch *attentionScratch, start, end, a, kvHead int) {
+func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, start, end, a, kvHead int) {
 	c := p.e.config
 	d, width := c.HeadDim, c.QueryWidth()
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
@@ -91,7 +84,7 @@ func softmaxRow(row []float32, n int, scale float32) (shift, sum float32) {
 func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 	c := p.e.config
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
-	stride := c.QueryWidth() + 2*c.KeyValueWidth()
+	stride := wide(c)
 	items := (len(p.offsets) - 1) * heads
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
@@ -103,7 +96,7 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 				clear(dQKV[i*stride+keys+c.KeyValueWidth():][:c.HeadDim])
 			}
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHeadGrad(l, &p.attention[worker], dQKV, dMixed, start, end, a, head)
+				p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, start, end, a, head)
 			}
 		}
 	})
@@ -116,7 +109,7 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 //	dQ_i  = Σ_j dS_ij k_j,  dK_j += Σ_i dS_ij q_i
 //
 // with sums over queries in ascending order.
-func (p *pass) attendHeadGrad(l *layerActivations, scratch *attentionScratch, dQKV, dMixed []float32, start, end, a, kvHead int) {
+func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, start, end, a, kvHead int) {
 	c := p.e.config
 	d, width, heads := c.HeadDim, c.QueryWidth(), c.NumAttentionHeads
 	scale := scoreScale(d)

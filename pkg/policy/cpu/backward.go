@@ -5,85 +5,97 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// gradientScratch holds the gradients of activations that are alive at a time.
+// gradientScratch holds the gradients of activations that are alive at a time,
+// and activations that are computed again.
 type gradientScratch struct {
-	stream []float32 // (N, h) of the residual stream
-	normed []float32 // (N, h) of a norm's output
+	stream []float32 // (N, h) of the residual stream after a block, then before it
+	middle []float32 // (N, h) of the residual stream inside it
+	dNorm  []float32 // (N, h) of a norm's output
 	mixed  []float32 // (N, q) of attention's output
 	qkv    []float32 // (N, q+2kv)
-	mlp    []float32 // (N, i) of the MLP's inner activation
-	sums   [][]float32
+	normed []float32 // (N, h) a norm's output
+	mlp    []float32 // (N, i) the MLP's inner activation
 }
 
 // back takes p.gradients.stream, the gradient of the residual stream after the
 // last block, through all blocks to the embedding, and adds to the gradients
 // of the weights.
 func (p *pass) back() {
+	g, c, n := &p.gradients, p.e.config, len(p.tokens)
+	g.middle = grow(g.middle, n*c.HiddenSize)
+	g.dNorm = grow(g.dNorm, n*c.HiddenSize)
+	g.normed = grow(g.normed, n*c.HiddenSize)
+	g.mixed = grow(g.mixed, n*c.QueryWidth())
+	g.qkv = grow(g.qkv, n*wide(c))
+	g.mlp = grow(g.mlp, n*c.IntermediateSize)
 	for i := len(p.layers) - 1; i >= 0; i-- {
-		p.blockGrad(i)
+		p.combineGrad(i)
+		p.attendGrad(&p.layers[i], g.qkv, g.mixed)
+		p.projectGrad(i)
 	}
 	p.embeddingGrad()
 }
 
-// blockGrad is the backward pass of block.
-func (p *pass) blockGrad(index int) {
-	c, e := p.e.config, p.e
+// combineGrad is the backward pass of combine: from g.stream to g.middle and
+// g.mixed.
+func (p *pass) combineGrad(index int) {
+	c, e, g := p.e.config, p.e, &p.gradients
 	l, w := &p.layers[index], &e.weights.layers[index]
-	packed, grads, g := &e.backward.layers[index], &e.grads.layers[index], &p.gradients
-	n, hidden, inner := len(p.tokens), c.HiddenSize, c.IntermediateSize
-	wide, queries := c.QueryWidth()+2*c.KeyValueWidth(), c.QueryWidth()
-
-	// The MLP: next = middle + down(silu(gate)·up), gate and up of norm2(middle).
-	p.swiGLU(l)
-	gemm.TN(grads.down, inner, g.stream, hidden, p.mlp, inner, hidden, inner, n, true, p.threads)
-	g.mlp = grow(g.mlp, n*inner)
-	gemm.MulPacked(g.mlp, inner, g.stream, hidden, n, &packed.down, false, p.threads)
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
+	packed, grads := &e.backward.layers[index], &e.grads.layers[index]
+	n, hidden, inner, queries := len(p.tokens), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
+	p.blocks(func(s *workerScratch, from, to int) {
+		s.mlp = grow(s.mlp, p.blockRow*inner)
+		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
+		gemm.MulPacked(s.mlp, inner, g.stream[from*hidden:], hidden, to-from, &packed.down, false, 1)
 		for i := from; i < to; i++ {
 			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
-			gate, up := row[:inner], row[inner:]
-			vec.SwiGLUGrad(gate, up, g.mlp[i*inner:(i+1)*inner], gate, up)
-			vec.RMSNorm(p.normed[i*hidden:(i+1)*hidden], l.middle[i*hidden:(i+1)*hidden], w.norm2, float32(c.RMSNormEps))
+			vec.SwiGLUGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
 		}
+		gemm.MulPacked(g.dNorm[from*hidden:], hidden, l.gateUp[2*from*inner:], 2*inner, to-from, &packed.gateUp, false, 1)
+		p.normRows(g.normed[from*hidden:], l.middle, w.norm2, l.rstd2, from, to)
+		p.throughNorm(g.middle, g.stream, l.middle, w.norm2, l.rstd2, from, to)
+		gemm.MulPacked(g.mixed[from*queries:], queries, g.middle[from*hidden:], hidden, to-from, &packed.output, false, 1)
 	})
-	gemm.TN(grads.gateUp, hidden, l.gateUp, 2*inner, p.normed, hidden, 2*inner, hidden, n, true, p.threads)
-	g.normed = grow(g.normed, n*hidden)
-	gemm.MulPacked(g.normed, hidden, l.gateUp, 2*inner, n, &packed.gateUp, false, p.threads)
-	normGrad(p, grads.norm2, g.normed, l.middle, l.rstd2)
-	p.addNormGrad(g.normed, l.middle, w.norm2, l.rstd2)
+	gemm.TN(grads.down, inner, g.stream, hidden, g.mlp, inner, hidden, inner, n, true, p.threads)
+	gemm.TN(grads.gateUp, hidden, l.gateUp, 2*inner, g.normed, hidden, 2*inner, hidden, n, true, p.threads)
+	gemm.TN(grads.output, queries, g.middle, hidden, l.mixed, queries, hidden, queries, n, true, p.threads)
+	normGrad(p, grads.norm2, g.dNorm, l.middle, l.rstd2)
+}
 
-	// Attention: middle = input + output(attention(qkv(norm1(input)))).
-	gemm.TN(grads.output, queries, g.stream, hidden, l.mixed, queries, hidden, queries, n, true, p.threads)
-	g.mixed = grow(g.mixed, n*queries)
-	gemm.MulPacked(g.mixed, queries, g.stream, hidden, n, &packed.output, false, p.threads)
-	g.qkv = grow(g.qkv, n*wide)
-	p.attendGrad(l, g.qkv, g.mixed)
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
+// projectGrad is the backward pass of project: from g.qkv and g.middle to
+// g.stream.
+func (p *pass) projectGrad(index int) {
+	c, e, g := p.e.config, p.e, &p.gradients
+	l, w := &p.layers[index], &e.weights.layers[index]
+	packed, grads := &e.backward.layers[index], &e.grads.layers[index]
+	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
+	rotated := c.QueryWidth() + c.KeyValueWidth()
+	p.blocks(func(_ *workerScratch, from, to int) {
 		for i := from; i < to; i++ {
 			cos, sin := e.rope.at(int(p.positions[i]))
-			vec.RoPEGrad(g.qkv[i*wide:i*wide+queries+c.KeyValueWidth()], cos, sin)
-			vec.RMSNorm(p.normed[i*hidden:(i+1)*hidden], l.input[i*hidden:(i+1)*hidden], w.norm1, float32(c.RMSNormEps))
+			vec.RoPEGrad(g.qkv[i*wide:i*wide+rotated], cos, sin)
 		}
+		gemm.MulPacked(g.dNorm[from*hidden:], hidden, g.qkv[from*wide:], wide, to-from, &packed.qkv, false, 1)
+		p.normRows(g.normed[from*hidden:], l.input, w.norm1, l.rstd1, from, to)
+		p.throughNorm(g.stream, g.middle, l.input, w.norm1, l.rstd1, from, to)
 	})
 	if len(grads.qkvBias) > 0 {
 		p.sumRows(grads.qkvBias, g.qkv)
 	}
-	gemm.TN(grads.qkv, hidden, g.qkv, wide, p.normed, hidden, wide, hidden, n, true, p.threads)
-	gemm.MulPacked(g.normed, hidden, g.qkv, wide, n, &packed.qkv, false, p.threads)
-	normGrad(p, grads.norm1, g.normed, l.input, l.rstd1)
-	p.addNormGrad(g.normed, l.input, w.norm1, l.rstd1)
+	gemm.TN(grads.qkv, hidden, g.qkv, wide, g.normed, hidden, wide, hidden, n, true, p.threads)
+	normGrad(p, grads.norm1, g.dNorm, l.input, l.rstd1)
 }
 
-// addNormGrad adds to the residual stream's gradient that of the input of a
-// norm with output gradient dy.
-func (p *pass) addNormGrad(dy, x, weight, rstd []float32) {
+// throughNorm sets rows of dst to those of direct, the gradient that goes past
+// a norm and its branch, plus what goes through the norm, whose output has the
+// gradient g.dNorm and whose input was x.
+func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int) {
 	hidden := len(weight)
-	parallel(p.threads, len(rstd), rowGrain, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			row := func(m []float32) []float32 { return m[i*hidden : (i+1)*hidden] }
-			vec.RMSNormGrad(row(p.gradients.stream), nil, row(dy), row(x), weight, rstd[i], true)
-		}
-	})
+	copy(dst[from*hidden:to*hidden], direct[from*hidden:])
+	for i := from; i < to; i++ {
+		row := func(m []float32) []float32 { return m[i*hidden : (i+1)*hidden] }
+		vec.RMSNormGrad(row(dst), nil, row(p.gradients.dNorm), row(x), weight, rstd[i], true)
+	}
 }
 
 // Columns below which one goroutine sums them alone, and the unit in which
@@ -127,13 +139,10 @@ func (p *pass) embeddingGrad() {
 
 // parallelColumns shares out columns; f gets scratch as long as width.
 func parallelColumns(p *pass, width int, f func(scratch []float32, from, to int)) {
-	g := &p.gradients
-	if len(g.sums) < p.threads {
-		g.sums = make([][]float32, p.threads)
-	}
 	units := (width + columnGrain - 1) / columnGrain
 	parallel(p.threads, units, 1, func(worker, from, to int) {
-		g.sums[worker] = grow(g.sums[worker], width)
-		f(g.sums[worker], from*columnGrain, min(width, to*columnGrain))
+		s := &p.workers[worker]
+		s.sums = grow(s.sums, width)
+		f(s.sums, from*columnGrain, min(width, to*columnGrain))
 	})
 }

@@ -34,14 +34,16 @@ type decoder struct {
 	completions []policy.Completion
 
 	pool    pool
-	prefill *pass
+	prefill *pass     // whole prompts
 	open    []*prompt // computed, with requests not yet started
 	slots   []slot
 
-	// One row for each slot.
-	stream, normed, qkv, mixed, gateUp, mlp, logits []float32
-	scores, sums                                    []float32
-	dist                                            distribution
+	decode            *pass // one token of each slot
+	tokens, positions []int32
+	normed            []float32 // (slots, h)
+	logits            []float32 // (some slots, V)
+	scores, sums      []float32 // of one slot and key-value head
+	dist              distribution
 }
 
 func newDecoder(e *Engine) *decoder {
@@ -58,17 +60,18 @@ func (d *decoder) begin(requests []policy.Request, completions []policy.Completi
 	d.open, d.slots = nil, d.slots[:0]
 	if d.prefill == nil || d.prefill.threads != threads {
 		d.prefill = newPass(d.e, threads, false)
+		d.decode = newPass(d.e, threads, false)
 	}
 }
 
-// decode works until the queue is empty and all slots are done.
-func (d *decoder) decode(ctx context.Context, work *queue) error {
+// work decodes until the queue is empty and all slots are done.
+func (d *decoder) work(ctx context.Context, queue *queue) error {
 	defer d.dropAll()
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("generating: %w", err)
 		}
-		if err := d.admit(work); err != nil {
+		if err := d.admit(queue); err != nil {
 			return err
 		}
 		if len(d.slots) == 0 {
@@ -100,7 +103,7 @@ func (d *decoder) capacity() int {
 
 // admit starts requests in free slots. New prompts are computed only once a
 // quarter of the slots is free, so that several are computed together.
-func (d *decoder) admit(work *queue) error {
+func (d *decoder) admit(queue *queue) error {
 	capacity := d.capacity()
 	for {
 		for len(d.open) > 0 && len(d.slots) < capacity {
@@ -116,7 +119,7 @@ func (d *decoder) admit(work *queue) error {
 		if len(d.open) > 0 || len(d.slots) > 0 && free < (capacity+3)/4 {
 			return nil
 		}
-		taken := work.take(free, prefillTokens)
+		taken := queue.take(free, prefillTokens)
 		if len(taken) == 0 {
 			return nil
 		}
@@ -196,65 +199,28 @@ func (d *decoder) sample(s *slot, logits []float32) (done bool, err error) {
 
 // step feeds every slot's last token and samples the next one.
 func (d *decoder) step() error {
-	e, c := d.e, d.e.config
-	m, hidden := len(d.slots), c.HiddenSize
-	d.stream = grow(d.stream, m*hidden)
-	d.normed = grow(d.normed, m*hidden)
+	c, p := d.e.config, d.decode
+	m := len(d.slots)
+	d.tokens, d.positions = grow(d.tokens, m), grow(d.positions, m)
 	for i := range d.slots {
 		s := &d.slots[i]
-		copy(d.stream[i*hidden:(i+1)*hidden], e.weights.embed[int(s.token)*hidden:])
+		d.tokens[i], d.positions[i] = s.token, int32(s.length)
 		if s.length%pageTokens == 0 {
 			s.pages = append(s.pages, d.pool.get())
 		}
 	}
+	p.start(d.tokens, d.positions)
 	for layer := range c.NumHiddenLayers {
-		d.block(layer)
-	}
-	d.normRows(e.weights.norm)
-	return d.sampleAll()
-}
-
-// normRows fills d.normed from d.stream.
-func (d *decoder) normRows(weight []float32) {
-	hidden := len(weight)
-	for i := range d.slots {
-		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.stream[i*hidden:(i+1)*hidden], weight, float32(d.e.config.RMSNormEps))
-	}
-}
-
-// block is pass.block for one token of each slot.
-func (d *decoder) block(layer int) {
-	e, c := d.e, d.e.config
-	w, packed := &e.weights.layers[layer], &e.forward.layers[layer]
-	m, hidden, queries, inner := len(d.slots), c.HiddenSize, c.QueryWidth(), c.IntermediateSize
-	wide := queries + 2*c.KeyValueWidth()
-	d.qkv = grow(d.qkv, m*wide)
-	d.mixed = grow(d.mixed, m*queries)
-	d.gateUp = grow(d.gateUp, m*2*inner)
-	d.mlp = grow(d.mlp, m*inner)
-
-	d.normRows(w.norm1)
-	if len(w.qkvBias) > 0 {
-		for i := range m {
-			copy(d.qkv[i*wide:(i+1)*wide], w.qkvBias)
+		p.project(layer)
+		l := &p.layers[layer]
+		for i := range d.slots {
+			s, row := &d.slots[i], l.qkv[i*wide(c):(i+1)*wide(c)]
+			d.pool.put(s.pages, layer, s.length, row[c.QueryWidth():], row[c.QueryWidth()+c.KeyValueWidth():])
+			d.attend(layer, s, row[:c.QueryWidth()], l.mixed[i*c.QueryWidth():(i+1)*c.QueryWidth()])
 		}
+		p.combine(layer)
 	}
-	gemm.MulPacked(d.qkv, wide, d.normed, hidden, m, &packed.qkv, len(w.qkvBias) > 0, d.threads)
-	for i := range d.slots {
-		s, row := &d.slots[i], d.qkv[i*wide:(i+1)*wide]
-		cos, sin := e.rope.at(s.length)
-		vec.RoPE(row[:queries+c.KeyValueWidth()], cos, sin)
-		d.pool.put(s.pages, layer, s.length, row[queries:], row[queries+c.KeyValueWidth():])
-		d.attend(layer, s, row[:queries], d.mixed[i*queries:(i+1)*queries])
-	}
-	gemm.MulPacked(d.stream, hidden, d.mixed, queries, m, &packed.output, true, d.threads)
-	d.normRows(w.norm2)
-	gemm.MulPacked(d.gateUp, 2*inner, d.normed, hidden, m, &packed.gateUp, false, d.threads)
-	for i := range m {
-		row := d.gateUp[2*i*inner : 2*(i+1)*inner]
-		vec.SwiGLU(d.mlp[i*inner:(i+1)*inner], row[:inner], row[inner:])
-	}
-	gemm.MulPacked(d.stream, hidden, d.mlp, inner, m, &packed.down, true, d.threads)
+	return d.sampleAll()
 }
 
 // attend is attendHead for the one query of a slot, whose keys and values are
@@ -290,12 +256,16 @@ func (d *decoder) attend(layer int, s *slot, query, mixed []float32) {
 // sampleAll samples a token for each slot and drops the finished ones.
 func (d *decoder) sampleAll() error {
 	c := d.e.config
-	size := chunkRows(c.VocabSize)
+	size, hidden := chunkRows(c.VocabSize), c.HiddenSize
+	d.normed = grow(d.normed, len(d.slots)*hidden)
+	for i := range d.slots {
+		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.decode.final[i*hidden:(i+1)*hidden], d.e.weights.norm, float32(c.RMSNormEps))
+	}
 	live := 0
 	for from := 0; from < len(d.slots); from += size {
 		to := min(len(d.slots), from+size)
 		d.logits = grow(d.logits, (to-from)*c.VocabSize)
-		gemm.MulPacked(d.logits, c.VocabSize, d.normed[from*c.HiddenSize:], c.HiddenSize, to-from, &d.e.forward.head, false, d.threads)
+		gemm.MulPacked(d.logits, c.VocabSize, d.normed[from*hidden:], hidden, to-from, &d.e.forward.head, false, d.threads)
 		for i := from; i < to; i++ {
 			s := d.slots[i]
 			s.length++

@@ -84,7 +84,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 	for _, d := range e.decoders[:used] {
 		d.begin(requests, completions, longest, e.threads/used)
 		group.Go(func() {
-			if err := d.decode(ctx, work); err != nil {
+			if err := d.work(ctx, work); err != nil {
 				work.fail(err)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	// rowGrain is the number of rows that are worth another goroutine.
+	rowGrain = 32
 	// chunkLogits bounds the logits that are computed at a time.
 	chunkLogits = 1 << 20
 	// keptLogits is the number of logits that are kept for the backward pass

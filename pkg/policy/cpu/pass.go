@@ -2,30 +2,31 @@ package cpu
 
 import (
 	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// Rows of work below which one goroutine does it alone.
-const rowGrain = 32
-
-// pass is a run of the blocks over packed sequences, with the activations that
-// it leaves. Shapes are given with N tokens, h the hidden size, i the
+// pass is a run of the blocks over tokens, with the activations that it
+// leaves. Shapes are given with N tokens, h the hidden size, i the
 // intermediate size, q and kv the widths of all query and of all key heads.
+//
+// What is done to tokens one by one goes by blocks of rows, each through
+// several operations while it is in the cache, and the blocks are shared out
+// to threads.
 type pass struct {
-	e       *Engine
-	threads int
-	train   bool // keep every layer's activations
+	e        *Engine
+	threads  int
+	train    bool // keep every layer's activations
+	blockRow int  // rows of a block
 
 	tokens    []int32 // (N)
-	offsets   []int32 // (S+1)
-	positions []int32 // (N)
+	positions []int32 // (N) in the token's sequence
+	offsets   []int32 // (S+1) sequence s is tokens[offsets[s]:offsets[s+1]]
 
 	layers []layerActivations
 	final  []float32 // (N, h) the residual stream after the last block
-	normed []float32 // (N, h) scratch
-	mlp    []float32 // (N, i) scratch
 
-	attention []attentionScratch // one for each thread
+	workers   []workerScratch // one for each thread
 	gradients gradientScratch
 }
 
@@ -44,12 +45,37 @@ type layerActivations struct {
 	rstd2  []float32 // (N) of the second norm
 }
 
+// workerScratch is one thread's memory.
+type workerScratch struct {
+	normed []float32 // (block, h)
+	mlp    []float32 // (block, i)
+	sums   []float32 // (h)
+
+	scores []float32 // (queryBlock, keys)
+	grads  []float32 // (queryBlock, keys)
+	output []float32 // (queryBlock, d) gradient of a head's output
+}
+
+const (
+	// smallBlock rows take few trips through gemm's tiles and leave their
+	// activations in a level-2 cache.
+	smallBlock = 112
+	// largeBlock rows make up for reading weights from memory.
+	largeBlock = 448
+	// cachedWeights is the size of a matrix that stays in the cache.
+	cachedWeights = 2 << 20 // bytes
+)
+
 func newPass(e *Engine, threads int, train bool) *pass {
-	return &pass{
-		e: e, threads: threads, train: train,
-		layers:    make([]layerActivations, e.config.NumHiddenLayers),
-		attention: make([]attentionScratch, threads),
+	p := &pass{
+		e: e, threads: threads, train: train, blockRow: smallBlock,
+		layers:  make([]layerActivations, e.config.NumHiddenLayers),
+		workers: make([]workerScratch, threads),
 	}
+	if 4*2*e.config.IntermediateSize*e.config.HiddenSize > cachedWeights {
+		p.blockRow = largeBlock
+	}
+	return p
 }
 
 // allocate makes room for N tokens.
@@ -62,7 +88,7 @@ func (p *pass) allocate(n int) {
 			continue
 		}
 		l.input = grow(l.input, n*c.HiddenSize)
-		l.qkv = grow(l.qkv, n*(c.QueryWidth()+2*c.KeyValueWidth()))
+		l.qkv = grow(l.qkv, n*wide(c))
 		l.mixed = grow(l.mixed, n*c.QueryWidth())
 		l.shift = grow(l.shift, n*c.NumAttentionHeads)
 		l.sum = grow(l.sum, n*c.NumAttentionHeads)
@@ -80,8 +106,19 @@ func (p *pass) allocate(n int) {
 	} else {
 		p.final = p.layers[0].input
 	}
-	p.normed = grow(p.normed, n*c.HiddenSize)
-	p.mlp = grow(p.mlp, n*c.IntermediateSize)
+}
+
+// wide is q+2kv, the width of queries, keys and values together.
+func wide(c policy.Config) int { return c.QueryWidth() + 2*c.KeyValueWidth() }
+
+// blocks calls f for consecutive ranges of rows.
+func (p *pass) blocks(f func(w *workerScratch, from, to int)) {
+	n := len(p.tokens)
+	parallel(p.threads, (n+p.blockRow-1)/p.blockRow, 1, func(worker, from, to int) {
+		for b := from; b < to; b++ {
+			f(&p.workers[worker], b*p.blockRow, min(n, (b+1)*p.blockRow))
+		}
+	})
 }
 
 // run computes the residual stream after the last block, p.final, for
@@ -89,12 +126,7 @@ func (p *pass) allocate(n int) {
 // After each layer's keys and values are known, keep is called with the
 // layer's index, unless it is nil.
 func (p *pass) run(tokens, offsets []int32, keep func(layer int, qkv []float32)) {
-	e, c := p.e, p.e.config
-	e.packForward()
-	n, hidden := len(tokens), c.HiddenSize
-	p.tokens, p.offsets = tokens, offsets
-	p.allocate(n)
-	p.positions = grow(p.positions, n)
+	p.positions, p.offsets = grow(p.positions, len(tokens)), offsets
 	longest := int32(0)
 	for s := range len(offsets) - 1 {
 		for i := offsets[s]; i < offsets[s+1]; i++ {
@@ -102,79 +134,94 @@ func (p *pass) run(tokens, offsets []int32, keep func(layer int, qkv []float32))
 		}
 		longest = max(longest, offsets[s+1]-offsets[s])
 	}
-	e.rope.extend(int(longest))
-
-	stream := p.layers[0].input
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			copy(stream[i*hidden:(i+1)*hidden], e.weights.embed[int(tokens[i])*hidden:])
-		}
-	})
+	p.e.rope.extend(int(longest))
+	p.start(tokens, p.positions)
 	for i := range p.layers {
-		next := p.final
-		if i+1 < len(p.layers) {
-			next = p.layers[i+1].input
+		p.project(i)
+		if keep != nil {
+			keep(i, p.layers[i].qkv)
 		}
-		p.block(i, next, keep)
+		p.attend(&p.layers[i])
+		p.combine(i)
 	}
 }
 
-// block computes one transformer block from layers[index].input to next.
-func (p *pass) block(index int, next []float32, keep func(layer int, qkv []float32)) {
-	c := p.e.config
-	l, w, packed := &p.layers[index], &p.e.weights.layers[index], &p.e.forward.layers[index]
-	n, hidden, wide := len(p.tokens), c.HiddenSize, c.QueryWidth()+2*c.KeyValueWidth()
-	eps := float32(c.RMSNormEps)
-
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
+// start readies the pass for tokens at positions of their sequences and looks
+// up their embeddings. The weights must be packed and the rotary table long
+// enough.
+func (p *pass) start(tokens, positions []int32) {
+	hidden := p.e.config.HiddenSize
+	p.tokens, p.positions = tokens, positions
+	p.allocate(len(tokens))
+	p.blocks(func(_ *workerScratch, from, to int) {
 		for i := from; i < to; i++ {
-			l.rstd1[i] = vec.RMSNorm(p.normed[i*hidden:(i+1)*hidden], l.input[i*hidden:(i+1)*hidden], w.norm1, eps)
-			if len(w.qkvBias) > 0 {
+			copy(p.layers[0].input[i*hidden:(i+1)*hidden], p.e.weights.embed[int(tokens[i])*hidden:])
+		}
+	})
+}
+
+// normRows fills normed with norms of the rows from..to-1 of stream.
+func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
+	hidden, eps := len(weight), float32(p.e.config.RMSNormEps)
+	for i := from; i < to; i++ {
+		rstd[i] = vec.RMSNorm(normed[(i-from)*hidden:(i-from+1)*hidden], stream[i*hidden:(i+1)*hidden], weight, eps)
+	}
+}
+
+// project computes a layer's queries, keys and values from its input.
+func (p *pass) project(index int) {
+	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
+	l, w, packed := &p.layers[index], &p.e.weights.layers[index], &p.e.forward.layers[index]
+	biased, rotated := len(w.qkvBias) > 0, c.QueryWidth()+c.KeyValueWidth()
+	p.blocks(func(s *workerScratch, from, to int) {
+		s.normed = grow(s.normed, p.blockRow*hidden)
+		p.normRows(s.normed, l.input, w.norm1, l.rstd1, from, to)
+		if biased {
+			for i := from; i < to; i++ {
 				copy(l.qkv[i*wide:(i+1)*wide], w.qkvBias)
 			}
 		}
-	})
-	gemm.MulPacked(l.qkv, wide, p.normed, hidden, n, &packed.qkv, len(w.qkvBias) > 0, p.threads)
-	rotated := c.QueryWidth() + c.KeyValueWidth()
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
+		gemm.MulPacked(l.qkv[from*wide:], wide, s.normed, hidden, to-from, &packed.qkv, biased, 1)
 		for i := from; i < to; i++ {
 			cos, sin := p.e.rope.at(int(p.positions[i]))
 			vec.RoPE(l.qkv[i*wide:i*wide+rotated], cos, sin)
 		}
 	})
-	if keep != nil {
-		keep(index, l.qkv)
-	}
-	p.attend(l)
-
-	if p.train {
-		copyParallel(p.threads, l.middle, l.input)
-	}
-	gemm.MulPacked(l.middle, hidden, l.mixed, c.QueryWidth(), n, &packed.output, true, p.threads)
-	parallel(p.threads, n, rowGrain, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			l.rstd2[i] = vec.RMSNorm(p.normed[i*hidden:(i+1)*hidden], l.middle[i*hidden:(i+1)*hidden], w.norm2, eps)
-		}
-	})
-	gemm.MulPacked(l.gateUp, 2*c.IntermediateSize, p.normed, hidden, n, &packed.gateUp, false, p.threads)
-	p.swiGLU(l)
-	if p.train {
-		copyParallel(p.threads, next, l.middle)
-	}
-	gemm.MulPacked(next, hidden, p.mlp, c.IntermediateSize, n, &packed.down, true, p.threads)
 }
 
-// swiGLU fills p.mlp from a layer's gate and up projections.
-func (p *pass) swiGLU(l *layerActivations) {
-	width := p.e.config.IntermediateSize
-	parallel(p.threads, len(p.tokens), rowGrain, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			row := l.gateUp[2*i*width : 2*(i+1)*width]
-			vec.SwiGLU(p.mlp[i*width:(i+1)*width], row[:width], row[width:])
+// combine adds to the residual stream the projection of attention's output,
+// and then the MLP's: next = middle + down(silu(gate)·up), with gate and up
+// projections of norm2(middle).
+func (p *pass) combine(index int) {
+	c, hidden, inner := p.e.config, p.e.config.HiddenSize, p.e.config.IntermediateSize
+	l, w, packed := &p.layers[index], &p.e.weights.layers[index], &p.e.forward.layers[index]
+	next := p.final
+	if index+1 < len(p.layers) {
+		next = p.layers[index+1].input
+	}
+	p.blocks(func(s *workerScratch, from, to int) {
+		rows := to - from
+		s.normed = grow(s.normed, p.blockRow*hidden)
+		s.mlp = grow(s.mlp, p.blockRow*inner)
+		middle := l.middle[from*hidden : to*hidden]
+		if p.train {
+			copy(middle, l.input[from*hidden:])
 		}
+		gemm.MulPacked(middle, hidden, l.mixed[from*c.QueryWidth():], c.QueryWidth(), rows, &packed.output, true, 1)
+		p.normRows(s.normed, l.middle, w.norm2, l.rstd2, from, to)
+		gemm.MulPacked(l.gateUp[2*from*inner:], 2*inner, s.normed, hidden, rows, &packed.gateUp, false, 1)
+		swiGLU(s.mlp, l.gateUp, inner, from, to)
+		if p.train {
+			copy(next[from*hidden:to*hidden], middle)
+		}
+		gemm.MulPacked(next[from*hidden:], hidden, s.mlp, inner, rows, &packed.down, true, 1)
 	})
 }
 
-func copyParallel(threads int, dst, src []float32) {
-	parallel(threads, len(src), 1<<16, func(_, from, to int) { copy(dst[from:to], src[from:to]) })
+// swiGLU fills mlp from the rows from..to-1 of gate and up projections.
+func swiGLU(mlp, gateUp []float32, inner, from, to int) {
+	for i := from; i < to; i++ {
+		row := gateUp[2*i*inner : 2*(i+1)*inner]
+		vec.SwiGLU(mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
+	}
 }

@@ -121,6 +121,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	}
 	clear(logProbs)
 	clear(entropy)
+	e.packForward()
 	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch.Offsets)}
 	for _, c := range e.last.chunks {
 		e.runChunk(batch, c)
