@@ -76,7 +76,7 @@ func TestBadRecipes(t *testing.T) {
 
 func TestBadSites(t *testing.T) {
 	testBad(t, "testdata/bad-sites", func(path string) error {
-		_, err := recipe.LoadSite(path, nil, nil)
+		_, err := recipe.LoadSite(path)
 		return err
 	})
 }

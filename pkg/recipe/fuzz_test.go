@@ -75,7 +75,7 @@ func FuzzSite(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := recipe.LoadSite(path, nil, nil); err != nil && exit.Code(err) != exit.Usage {
+		if _, err := recipe.LoadSite(path); err != nil && exit.Code(err) != exit.Usage {
 			t.Fatalf("%v: exit code %d", err, exit.Code(err))
 		}
 	})

@@ -68,9 +68,10 @@ func TestShippedRecipes(t *testing.T) {
 }
 
 func TestShippedSites(t *testing.T) {
+	t.Setenv(recipe.SiteFolders, jobsFolder+"/sites")
 	for _, path := range glob(t, jobsFolder+"/sites/*.yaml") {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		resolved, err := recipe.LoadSite(name, []string{jobsFolder + "/sites"}, nil)
+		resolved, err := recipe.LoadSite(name)
 		if err != nil {
 			t.Error(err)
 		} else if resolved.Site.Name != name || resolved.Path != path {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -87,6 +88,16 @@ func DefaultSite() Site {
 	}
 }
 
+// builtinSite gives the profiles that need no file: local, and generic, a
+// Slurm cluster of which nothing is known.
+func builtinSite(name string) (site Site, ok bool) {
+	site = DefaultSite()
+	if name == "generic" {
+		site.Name, site.Executor = name, "slurm"
+	}
+	return site, name == site.Name
+}
+
 // ResolvedSite is a site profile with every default written out.
 type ResolvedSite struct {
 	Site   Site
@@ -95,19 +106,26 @@ type ResolvedSite struct {
 	SHA256 string // of YAML, in hexadecimal
 }
 
+// SiteFolders lists the folders of site profiles, separated like those of
+// PATH, in the environment.
+const SiteFolders = "LATHE_SITES"
+
 // LoadSite reads a site profile. What has a slash or ends in .yaml is a path;
-// any other name is looked up as NAME.yaml in the folders, in their order,
-// and "local" is built in when there is no such file. Settings are as in
-// [Load]; a profile has no base.
-func LoadSite(nameOrPath string, folders, settings []string) (*ResolvedSite, error) {
-	site := DefaultSite()
-	path, text, err := findSite(nameOrPath, folders)
+// any other name is looked up as NAME.yaml in the folders of LATHE_SITES, then
+// in jobs/sites below the working folder. The profiles "local" and "generic"
+// are built in where there is no such file. Settings are as in [Load]; a
+// profile has no base.
+func LoadSite(nameOrPath string, settings ...string) (*ResolvedSite, error) {
+	path, text, err := findSite(nameOrPath)
 	if err != nil {
 		return nil, err
 	}
-	what := "site " + nameOrPath
-	if path != "" {
-		what = path
+	what := path
+	site := DefaultSite()
+	if path == "" {
+		what = "site " + nameOrPath
+		site, _ = builtinSite(nameOrPath)
+	} else {
 		doc, root, err := parseYAML(path, text)
 		if err != nil {
 			return nil, err
@@ -133,26 +151,26 @@ func LoadSite(nameOrPath string, folders, settings []string) (*ResolvedSite, err
 	return &ResolvedSite{Site: site, Path: path, YAML: []byte(b.String()), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-func findSite(nameOrPath string, folders []string) (path string, text []byte, err error) {
-	isPath := strings.ContainsRune(nameOrPath, filepath.Separator) || filepath.Ext(nameOrPath) == ".yaml"
-	tried := []string{nameOrPath}
-	if !isPath {
-		tried = nil
-		for _, folder := range folders {
-			tried = append(tried, filepath.Join(folder, nameOrPath+".yaml"))
+// findSite reads the file of a profile. The path is empty for a built-in one.
+func findSite(nameOrPath string) (path string, text []byte, err error) {
+	if strings.ContainsRune(nameOrPath, filepath.Separator) || filepath.Ext(nameOrPath) == ".yaml" {
+		text, err := readBounded(nameOrPath)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil, exit.Usagef("site profile %q does not exist", nameOrPath)
 		}
+		return nameOrPath, text, err
 	}
-	for _, path := range tried {
+	var tried []string
+	for _, folder := range append(filepath.SplitList(os.Getenv(SiteFolders)), filepath.Join("jobs", "sites")) {
+		path := filepath.Join(folder, nameOrPath+".yaml")
 		text, err := readBounded(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return path, text, err
 		}
+		tried = append(tried, path)
 	}
-	if nameOrPath == DefaultSite().Name {
+	if _, ok := builtinSite(nameOrPath); ok {
 		return "", nil, nil
-	}
-	if isPath {
-		return "", nil, exit.Usagef("site profile %q does not exist", nameOrPath)
 	}
 	return "", nil, exit.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
 }

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 func TestGoodSites(t *testing.T) {
 	for _, path := range glob(t, "testdata/good-sites/*.yaml") {
-		resolved, err := recipe.LoadSite(path, nil, nil)
+		resolved, err := recipe.LoadSite(path)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -22,7 +24,7 @@ func TestGoodSites(t *testing.T) {
 		if err := os.WriteFile(again, resolved.YAML, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		back, err := recipe.LoadSite(again, nil, nil)
+		back, err := recipe.LoadSite(again)
 		if err != nil {
 			t.Error(err)
 		} else if back.SHA256 != resolved.SHA256 {
@@ -32,7 +34,7 @@ func TestGoodSites(t *testing.T) {
 }
 
 func TestSiteStage(t *testing.T) {
-	resolved, err := recipe.LoadSite("testdata/good-sites/full.yaml", nil, []string{"throttle=8", "stages.learn.throttle=2"})
+	resolved, err := recipe.LoadSite("testdata/good-sites/full.yaml", "throttle=8", "stages.learn.throttle=2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,30 +68,43 @@ func TestSiteStage(t *testing.T) {
 }
 
 func TestFindSite(t *testing.T) {
-	folders := []string{"testdata/good-sites", jobsFolder + "/sites"}
+	// Neither of the built-in profiles needs a file, and the shipped files say
+	// what is built in.
+	for name, executor := range map[string]string{"local": "local", "generic": "slurm"} {
+		builtin, err := recipe.LoadSite(name)
+		if err != nil || builtin.Path != "" || builtin.Site.Name != name || builtin.Site.Executor != executor {
+			t.Fatalf("the built-in site %s: %+v, %v", name, builtin, err)
+		}
+		shipped, err := recipe.LoadSite(filepath.Join(jobsFolder, "sites", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shipped.Site.Description = ""
+		if diff := cmp.Diff(builtin.Site, shipped.Site); diff != "" {
+			t.Errorf("site %s (-built in +shipped):\n%s", name, diff)
+		}
+	}
+	t.Setenv(recipe.SiteFolders, "testdata/good-sites"+string(os.PathListSeparator)+jobsFolder+"/sites")
 	for name, want := range map[string]string{
 		"full":                          "testdata/good-sites/full.yaml",
 		"devcluster":                    jobsFolder + "/sites/devcluster.yaml",
+		"generic":                       jobsFolder + "/sites/generic.yaml",
 		"testdata/good-sites/full.yaml": "testdata/good-sites/full.yaml",
 	} {
-		resolved, err := recipe.LoadSite(name, folders, nil)
+		resolved, err := recipe.LoadSite(name)
 		if err != nil || resolved.Path != filepath.FromSlash(want) {
 			t.Errorf("%s: %+v, %v; want %s", name, resolved, err, want)
 		}
 	}
-	local, err := recipe.LoadSite("local", nil, nil)
-	if err != nil || local.Path != "" || local.Site.Executor != "local" {
-		t.Errorf("the built-in site: %+v, %v", local, err)
-	}
 	for name, want := range map[string]string{
-		"hilbert":     `site profile "hilbert" not found: there is no testdata/good-sites/hilbert.yaml nor ../../jobs/sites/hilbert.yaml`,
+		"hilbert":     `site profile "hilbert" not found: there is no testdata/good-sites/hilbert.yaml nor ../../jobs/sites/hilbert.yaml nor jobs/sites/hilbert.yaml`,
 		"./none.yaml": `site profile "./none.yaml" does not exist`,
 	} {
-		if _, err := recipe.LoadSite(name, folders, nil); err == nil || err.Error() != want {
+		if _, err := recipe.LoadSite(name); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if _, err := recipe.LoadSite("local", nil, []string{"gpu_flg=gpus"}); err == nil ||
+	if _, err := recipe.LoadSite("local", "gpu_flg=gpus"); err == nil ||
 		err.Error() != `--set gpu_flg=gpus: unknown field "gpu_flg"; did you mean "gpu_flag"?` {
 		t.Errorf("a bad setting: %v", err)
 	}

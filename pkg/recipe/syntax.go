@@ -19,10 +19,11 @@ import (
 
 // The bounds of a YAML file. They are far above what a recipe needs, and low
 // enough that no file makes the parser slow: its time grows with the square
-// of the nesting.
+// of the nesting and of the number of keys.
 const (
 	maxFileBytes = 64 << 10
 	maxNesting   = 16
+	maxKeys      = 4096
 	maxProblems  = 20 // reported at once
 )
 
@@ -182,7 +183,7 @@ func plainer(message string) string {
 }
 
 func (d *document) checkTokens(tokens token.Tokens) {
-	depth, line, onLine := 0, 0, 0
+	depth, line, onLine, keys := 0, 0, 0, 0
 	for _, tok := range tokens {
 		if tok.Position.Line != line {
 			line, onLine = tok.Position.Line, 0
@@ -205,6 +206,9 @@ func (d *document) checkTokens(tokens token.Tokens) {
 		case token.SequenceEntryType:
 			onLine++
 		case token.MappingValueType:
+			if keys++; keys > maxKeys {
+				d.add(tok, "more than %d keys", maxKeys)
+			}
 			if depth == 0 {
 				onLine++
 			}

@@ -177,8 +177,14 @@ func (r *Recipe) checkResources(c *checker) {
 		engine bool // runs the policy
 		Request
 	}{
-		{"warm", true, s.Warm}, {"rollout", true, s.Rollout}, {"score", false, s.Score}, {"buffer", false, s.Buffer},
-		{"learn", true, s.Learn}, {"gradient", true, s.Gradient}, {"evaluate", true, s.Evaluate}, {"gate", false, s.Gate},
+		{"warm", true, s.Warm},
+		{"rollout", true, s.Rollout},
+		{"score", false, s.Score},
+		{"buffer", false, s.Buffer},
+		{"learn", true, s.Learn},
+		{"gradient", true, s.Gradient},
+		{"evaluate", true, s.Evaluate},
+		{"gate", false, s.Gate},
 	} {
 		field := "resources.stages." + stage.name
 		c.atLeast(field+".cpus", stage.CPUs, 1)
