@@ -12,9 +12,20 @@ import (
 )
 
 const (
-	maxSlots      = 256     // responses that one decoder works on at a time
-	prefillTokens = 2048    // prompt tokens of one prefill
-	cacheBytes    = 1 << 30 // of all decoders together, as far as one slot each fits
+	prefillTokens = 2048 // prompt tokens of one prefill
+
+	// Responses that one decoder works on at a time: as many as leave their
+	// keys and values in a share of the last-level cache, within bounds. Fewer
+	// would read the weights too often; more would gain nothing.
+	minSlots      = 32
+	minSlotsLarge = 64 // for models of more than largeModel bytes
+	maxSlots      = 256
+	largeModel    = 8 << 20
+	cacheShare    = 10 << 20 // bytes
+
+	// cacheBytes bounds the keys and values of all decoders together, as far
+	// as one slot each fits.
+	cacheBytes = 1 << 30
 )
 
 // slot is a response under way.
@@ -98,7 +109,12 @@ func (d *decoder) dropAll() {
 // that the cache must hold.
 func (d *decoder) capacity() int {
 	perSlot := d.pool.bytes() * (d.longest/pageTokens + 1)
-	return max(1, min(maxSlots, cacheBytes/perSlot/max(1, len(d.e.decoders))))
+	least := minSlots
+	if 4*len(d.e.weights.data) > largeModel {
+		least = minSlotsLarge
+	}
+	slots := min(maxSlots, max(least, cacheShare/perSlot))
+	return max(1, min(slots, cacheBytes/perSlot/max(1, len(d.e.decoders))))
 }
 
 // admit starts requests in free slots. New prompts are computed only once a
@@ -228,24 +244,30 @@ func (d *decoder) step() error {
 func (d *decoder) attend(layer int, s *slot, query, mixed []float32) {
 	c := d.e.config
 	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
-	keys := s.length + 1
-	d.scores = grow(d.scores, shared*keys)
+	keys, stride := s.length+1, len(s.pages)*pageTokens
+	d.scores = grow(d.scores, shared*stride)
 	d.sums = grow(d.sums, shared)
+	clear(mixed)
 	for head := range c.NumKeyValueHeads {
 		q := query[head*shared*width : (head+1)*shared*width]
 		out := mixed[head*shared*width : (head+1)*shared*width]
 		for i, pg := range s.pages {
 			k, _ := d.pool.at(pg, layer, head)
+			scores := d.scores[i*pageTokens:]
 			n := min(pageTokens, keys-i*pageTokens)
-			gemm.NN(d.scores[i*pageTokens:], keys, q, width, k, pageTokens, shared, n, width, false, 1)
+			if !scoreRows(scores, stride, q, shared, width, k, n) {
+				gemm.NN(scores, stride, q, width, k, pageTokens, shared, n, width, false, 1)
+			}
 		}
 		for a := range shared {
-			_, d.sums[a] = softmaxRow(d.scores[a*keys:(a+1)*keys], keys, scoreScale(width))
+			_, d.sums[a] = softmaxRow(d.scores[a*stride:a*stride+keys], keys, scoreScale(width))
 		}
 		for i, pg := range s.pages {
 			_, v := d.pool.at(pg, layer, head)
-			n := min(pageTokens, keys-i*pageTokens)
-			gemm.NN(out, width, d.scores[i*pageTokens:], keys, v, width, shared, width, n, i > 0, 1)
+			scores, n := d.scores[i*pageTokens:], min(pageTokens, keys-i*pageTokens)
+			if !mixRows(out, scores, stride, shared, width, v, n) {
+				gemm.NN(out, width, scores, stride, v, width, shared, width, n, true, 1)
+			}
 		}
 		for a := range shared {
 			vec.Scale(out[a*width:(a+1)*width], 1/d.sums[a], out[a*width:(a+1)*width])

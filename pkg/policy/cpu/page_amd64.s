@@ -1,0 +1,236 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// func scorePageAVX512(dst0, dst1, q0, q1, keys *float32, d, n int)
+TEXT ·scorePageAVX512(SB), NOSPLIT, $0-56
+	MOVQ   dst0+0(FP), DI
+	MOVQ   dst1+8(FP), SI
+	MOVQ   q0+16(FP), R8
+	MOVQ   q1+24(FP), R9
+	MOVQ   keys+32(FP), R10
+	MOVQ   d+40(FP), CX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	CMPQ   n+48(FP), $32
+	JLE    narrow512
+
+scores512:
+	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z9
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	VMOVUPS      128(R10), Z12
+	VMOVUPS      192(R10), Z13
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z11, Z8, Z1
+	VFMADD231PS  Z12, Z8, Z2
+	VFMADD231PS  Z13, Z8, Z3
+	VFMADD231PS  Z10, Z9, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	VFMADD231PS  Z12, Z9, Z6
+	VFMADD231PS  Z13, Z9, Z7
+	ADDQ         $4, R8
+	ADDQ         $4, R9
+	ADDQ         $256, R10
+	DECQ         CX
+	JNZ          scores512
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VMOVUPS      Z2, 128(DI)
+	VMOVUPS      Z3, 192(DI)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	VZEROUPPER
+	RET
+
+narrow512:
+	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z9
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z11, Z8, Z1
+	VFMADD231PS  Z10, Z9, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	ADDQ         $4, R8
+	ADDQ         $4, R9
+	ADDQ         $256, R10
+	DECQ         CX
+	JNZ          narrow512
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VZEROUPPER
+	RET
+
+// func mixPageAVX512(dst0, dst1, p0, p1, values *float32, stride, n int, mask uint64)
+TEXT ·mixPageAVX512(SB), NOSPLIT, $0-64
+	MOVQ      dst0+0(FP), DI
+	MOVQ      dst1+8(FP), SI
+	MOVQ      p0+16(FP), R8
+	MOVQ      p1+24(FP), R9
+	MOVQ      values+32(FP), R10
+	MOVQ      stride+40(FP), R11
+	MOVQ      n+48(FP), CX
+	MOVQ      mask+56(FP), AX
+	SHLQ      $2, R11
+	KMOVQ     AX, K1
+	KSHIFTRQ  $16, K1, K2
+	KSHIFTRQ  $32, K1, K3
+	KSHIFTRQ  $48, K1, K4
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z 128(DI), K3, Z2
+	VMOVUPS.Z 192(DI), K4, Z3
+	VMOVUPS.Z (SI), K1, Z4
+	VMOVUPS.Z 64(SI), K2, Z5
+	VMOVUPS.Z 128(SI), K3, Z6
+	VMOVUPS.Z 192(SI), K4, Z7
+
+mix512:
+	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z9
+	VMOVUPS.Z    (R10), K1, Z10
+	VMOVUPS.Z    64(R10), K2, Z11
+	VMOVUPS.Z    128(R10), K3, Z12
+	VMOVUPS.Z    192(R10), K4, Z13
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z11, Z8, Z1
+	VFMADD231PS  Z12, Z8, Z2
+	VFMADD231PS  Z13, Z8, Z3
+	VFMADD231PS  Z10, Z9, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	VFMADD231PS  Z12, Z9, Z6
+	VFMADD231PS  Z13, Z9, Z7
+	ADDQ         $4, R8
+	ADDQ         $4, R9
+	ADDQ         R11, R10
+	DECQ         CX
+	JNZ          mix512
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	VMOVUPS      Z4, K1, (SI)
+	VMOVUPS      Z5, K2, 64(SI)
+	VMOVUPS      Z6, K3, 128(SI)
+	VMOVUPS      Z7, K4, 192(SI)
+	VZEROUPPER
+	RET
+
+// func scorePageAVX2(dst0, dst1, q0, q1, keys *float32, d, n int)
+TEXT ·scorePageAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst0+0(FP), DI
+	MOVQ dst1+8(FP), SI
+	MOVQ keys+32(FP), R12
+	MOVQ n+48(FP), DX
+
+scoresHalf:
+	MOVQ   q0+16(FP), R8
+	MOVQ   q1+24(FP), R9
+	MOVQ   R12, R10
+	MOVQ   d+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+scores256:
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y9
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	VMOVUPS      64(R10), Y12
+	VMOVUPS      96(R10), Y13
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y11, Y8, Y1
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y4
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y12, Y9, Y6
+	VFMADD231PS  Y13, Y9, Y7
+	ADDQ         $4, R8
+	ADDQ         $4, R9
+	ADDQ         $256, R10
+	DECQ         CX
+	JNZ          scores256
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, (SI)
+	VMOVUPS      Y5, 32(SI)
+	VMOVUPS      Y6, 64(SI)
+	VMOVUPS      Y7, 96(SI)
+	ADDQ         $128, DI
+	ADDQ         $128, SI
+	ADDQ         $128, R12
+	SUBQ         $32, DX
+	JG           scoresHalf
+	VZEROUPPER
+	RET
+
+// func mixPageAVX2(dst0, dst1, p0, p1, values *float32, stride, n int)
+TEXT ·mixPageAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst0+0(FP), DI
+	MOVQ    dst1+8(FP), SI
+	MOVQ    p0+16(FP), R8
+	MOVQ    p1+24(FP), R9
+	MOVQ    values+32(FP), R10
+	MOVQ    stride+40(FP), R11
+	MOVQ    n+48(FP), CX
+	SHLQ    $2, R11
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+
+mix256:
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y9
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	VMOVUPS      64(R10), Y12
+	VMOVUPS      96(R10), Y13
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y11, Y8, Y1
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y4
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y12, Y9, Y6
+	VFMADD231PS  Y13, Y9, Y7
+	ADDQ         $4, R8
+	ADDQ         $4, R9
+	ADDQ         R11, R10
+	DECQ         CX
+	JNZ          mix256
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, (SI)
+	VMOVUPS      Y5, 32(SI)
+	VMOVUPS      Y6, 64(SI)
+	VMOVUPS      Y7, 96(SI)
+	VZEROUPPER
+	RET
