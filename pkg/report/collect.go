@@ -1,0 +1,337 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Collect sums up a run from its sealed files. A damaged file is an error; a
+// missing one leaves what depends on it null.
+func Collect(ctx context.Context, r *run.Run) (Summary, error) {
+	f, err := collect(ctx, r)
+	if err != nil {
+		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
+	}
+	return f.Summary, nil
+}
+
+// findings is a summary with what it was made from.
+type findings struct {
+	Summary
+	run        *run.Run
+	tasks      []finishedTask         // of all iterations and evaluations
+	iterations map[int][]finishedTask // without evaluations
+	before     []shard.EvaluationRow  // of policy v000000; nil unless all of it is sealed
+	after      []shard.EvaluationRow  // of the last version
+	last       *seal.Manifest         // of the newest sealed policy
+}
+
+func collect(ctx context.Context, r *run.Run) (*findings, error) {
+	f := &findings{run: r, iterations: map[int][]finishedTask{}}
+	f.identify()
+	for k := 0; k <= f.Iterations; k++ {
+		tasks, err := finishedTasks(ctx, r.Graph, nodes(r.Graph, k))
+		if err != nil {
+			return nil, err
+		}
+		f.iterations[k] = tasks
+		f.tasks = append(f.tasks, tasks...)
+	}
+	evaluated, err := finishedTasks(ctx, r.Graph, evaluations(r.Graph))
+	if err != nil {
+		return nil, err
+	}
+	f.tasks = append(f.tasks, evaluated...)
+	for _, part := range []func(context.Context) error{f.progress, f.measure, f.trace, f.account} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	f.clock()
+	return f, nil
+}
+
+func (f *findings) identify() {
+	id, rec := f.run.Identity, f.run.Recipe
+	f.Summary = Summary{
+		Format: summaryFormat, RunID: id.RunID, Name: id.Name, Description: rec.Description, Seed: id.Seed,
+		RecipeSHA256: id.RecipeSHA256, Preset: rec.Preset, Environment: rec.Env.Name, Curriculum: rec.Curriculum.Name,
+		BinaryVersion: id.BinaryVersion, Created: id.Created, Iterations: rec.Schedule.Iterations,
+		Problems: rec.Evaluation.Problems, Samples: rec.Evaluation.Samples, Steps: rec.Evaluation.Steps,
+		Temperature: rec.Evaluation.Temperature, Missing: map[string]string{}, Series: []Iteration{},
+	}
+}
+
+// progress says how far the run is and which policy came out.
+func (f *findings) progress(ctx context.Context) error {
+	survey, err := run.NewPlanner(f.run.Graph).Survey(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case survey.Done:
+		f.State = "done"
+	case len(f.tasks) == 0:
+		f.State = "pending"
+	default:
+		f.State = "unknown"
+	}
+	for version := 0; version <= f.Iterations; version++ {
+		m, err := seal.Read(ctx, f.run.Dir.Policy(version), seal.Options{})
+		if errors.Is(err, seal.ErrNotSealed) {
+			continue // or removed to save room
+		}
+		if err != nil {
+			return err
+		}
+		f.PolicyVersion, f.last = &version, &m
+		f.IterationsDone = version
+	}
+	const key = "policy_sha256"
+	switch {
+	case f.PolicyVersion == nil:
+		f.missing("no policy version is sealed yet", key, "policy_version")
+	case *f.PolicyVersion < f.Iterations:
+		f.missing(fmt.Sprintf("policy v%06d is not sealed yet; the newest is v%06d", f.Iterations, *f.PolicyVersion), key)
+	default:
+		for _, file := range f.last.Files {
+			if file.Name == "model.safetensors" {
+				f.PolicySHA256 = &file.SHA256
+			}
+		}
+		if f.PolicySHA256 == nil {
+			f.missing("the policy's weights are in several files: see the manifest of its folder", key)
+		}
+	}
+	return nil
+}
+
+// missing notes why the values of some keys are null.
+func (f *findings) missing(reason string, keys ...string) {
+	for _, key := range keys {
+		f.Missing[key] = reason
+	}
+}
+
+// measure reads the evaluations.
+func (f *findings) measure(ctx context.Context) error {
+	before := []string{"accuracy_before", "accuracy_by_step_before", "delta_k_before", "corrections_before"}
+	after := []string{"accuracy_after", "accuracy_by_step", "delta_k", "corrections"}
+	both := []string{"accuracy_gain", "accuracy_by_kind", "accuracy_by_version"}
+	if f.Problems == 0 {
+		const reason = "the recipe evaluates no problems (evaluation.problems is 0)"
+		f.missing(reason, before...)
+		f.missing(reason, after...)
+		f.missing(reason, both...)
+		f.missing(reason, "greedy_accuracy_before", "greedy_accuracy_after")
+		return nil
+	}
+	for _, version := range f.run.Graph.EvaluatedVersions() {
+		rows, reason, err := f.evaluation(ctx, version)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			if version == 0 {
+				f.missing(reason, append(before, "greedy_accuracy_before")...)
+			}
+			if version == f.Iterations {
+				f.missing(reason, append(after, "greedy_accuracy_after")...)
+			}
+			continue
+		}
+		v := assess(version, rows, f.Steps)
+		f.AccuracyByVersion = append(f.AccuracyByVersion, v)
+		if version == 0 {
+			f.before = rows
+			f.AccuracyBefore, f.AccuracyBeforeStandardError, f.GreedyAccuracyBefore = v.Accuracy, v.StandardError, v.GreedyAccuracy
+			f.AccuracyByStepBefore, f.CorrectionsBefore = v.AccuracyByStep, v.Corrections
+			f.DeltaKBefore, f.DeltaKBeforeStandardError = v.DeltaK, v.DeltaKStandardError
+		}
+		if version == f.Iterations {
+			f.after = rows
+			f.AccuracyAfter, f.AccuracyAfterStandardError, f.GreedyAccuracyAfter = v.Accuracy, v.StandardError, v.GreedyAccuracy
+			f.AccuracyByStep, f.Corrections = v.AccuracyByStep, v.Corrections
+			f.DeltaK, f.DeltaKStandardError = v.DeltaK, v.DeltaKStandardError
+		}
+	}
+	if f.AccuracyByVersion == nil {
+		f.missing("no policy version has been evaluated whole yet", "accuracy_by_version", "accuracy_by_kind")
+	} else {
+		f.AccuracyByKind = byKind(f.before, f.after)
+		if f.AccuracyByKind == nil {
+			f.missing("neither the first nor the last policy version has been evaluated whole yet", "accuracy_by_kind")
+		}
+	}
+	if gain, ok := paired(sampledAt(f.before, 0), sampledAt(f.after, 0)); ok {
+		f.AccuracyGain, f.AccuracyGainStandardError = &gain.mean, gain.err
+	} else {
+		f.missing("it needs the accuracy before and after", "accuracy_gain")
+	}
+	f.explain()
+	return nil
+}
+
+// explain gives a reason for what whole evaluations did not hold.
+func (f *findings) explain() {
+	because := func(null bool, key, reason string) {
+		if _, known := f.Missing[key]; null && !known {
+			f.Missing[key] = reason
+		}
+	}
+	for _, v := range []struct {
+		suffix           string
+		accuracy, greedy *float64
+		delta            *float64
+		steps            []float64
+	}{
+		{"_before", f.AccuracyBefore, f.GreedyAccuracyBefore, f.DeltaKBefore, f.AccuracyByStepBefore},
+		{"", f.AccuracyAfter, f.GreedyAccuracyAfter, f.DeltaK, f.AccuracyByStep},
+	} {
+		when := v.suffix
+		if when == "" {
+			when = "_after"
+		}
+		samples := "no sampled response could be judged"
+		if f.Samples == 0 {
+			samples = "the recipe samples no responses (evaluation.samples is 0)"
+		}
+		because(v.accuracy == nil, "accuracy"+when, samples)
+		because(v.steps == nil, "accuracy_by_step"+v.suffix, samples)
+		steps := samples
+		if f.Steps == 0 {
+			steps = "the recipe has no self-improvement steps (evaluation.steps is 0)"
+		}
+		because(v.delta == nil, "delta_k"+v.suffix, steps)
+		because(v.delta == nil, "corrections"+v.suffix, steps)
+		greedy := "no greedy response could be judged"
+		if !f.run.Recipe.Evaluation.Greedy {
+			greedy = "the recipe evaluates no greedy responses (evaluation.greedy is false)"
+		}
+		because(v.greedy == nil, "greedy_accuracy"+when, greedy)
+	}
+}
+
+// evaluation reads the rows of one version, or says why not all are there.
+func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.EvaluationRow, reason string, err error) {
+	shards := f.run.Graph.Shards(run.Node{Stage: run.StageEvaluate, Iteration: version})
+	sealed := 0
+	for n := range shards {
+		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), seal.Options{})
+		if errors.Is(err, seal.ErrNotSealed) {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		sealed++
+		rows = append(rows, part...)
+	}
+	if sealed < shards {
+		return nil, fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", version, sealed, shards), nil
+	}
+	return rows, "", nil
+}
+
+// account counts tokens, outcomes and fates.
+func (f *findings) account(ctx context.Context) error {
+	ledger, err := run.ReadLedger(ctx, f.run)
+	if err != nil {
+		return err
+	}
+	f.Ledger = ledger
+	for _, count := range []struct {
+		to     **int64
+		key    string
+		stage  run.Stage
+		metric string
+	}{
+		{&f.Tokens.Prompt, "prompt", run.StageRollout, "prompt_tokens"},
+		{&f.Tokens.Response, "response", run.StageRollout, "response_tokens"},
+		{&f.Tokens.Trained, "trained", run.StageLearn, "trained_tokens"},
+		{&f.Tokens.Learned, "learned", run.StageLearn, "tokens"},
+		{&f.Tokens.WarmStart, "warm_start", run.StageWarm, "tokens"},
+		{&f.Tokens.Evaluation, "evaluation", run.StageEvaluate, "response_tokens"},
+	} {
+		for _, t := range f.tasks {
+			if value, ok := t.metrics[count.metric]; ok && t.Stage == count.stage {
+				if *count.to == nil {
+					*count.to = new(int64)
+				}
+				**count.to += int64(value)
+			}
+		}
+		if *count.to == nil {
+			f.missing(fmt.Sprintf("no %s task is done", count.stage), "tokens."+count.key)
+		}
+	}
+	for _, t := range f.tasks {
+		if t.Stage != run.StageScore {
+			continue
+		}
+		if f.Outcomes == nil {
+			f.Outcomes = map[string]int{}
+			for _, outcome := range outcomes {
+				f.Outcomes[string(outcome)] = 0
+			}
+		}
+		for _, outcome := range outcomes {
+			f.Outcomes[string(outcome)] += int(t.metrics["outcome_"+string(outcome)])
+		}
+	}
+	if f.Outcomes == nil {
+		f.missing("no responses have been judged yet", "outcomes")
+	}
+	return nil
+}
+
+var outcomes = []shard.Outcome{
+	shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeInvalid, shard.OutcomeTimeout, shard.OutcomeInfra, shard.OutcomePreempted,
+}
+
+// clock says how long everything took and where.
+func (f *findings) clock() {
+	window, ok := whole(f.tasks)
+	if !ok {
+		f.missing("nothing is sealed yet", "wall_seconds", "wall_seconds_by_stage", "stages", "host_count", "orchestration_seconds_per_iteration")
+		return
+	}
+	seconds := window.seconds()
+	f.WallSeconds = &seconds
+	f.Stages = stageTimes(f.tasks)
+	f.WallSecondsByStage = map[string]float64{}
+	for _, s := range f.Stages {
+		f.WallSecondsByStage[s.Stage] = s.WallSeconds
+	}
+	hosts := map[string]bool{}
+	for _, t := range f.tasks {
+		for _, o := range t.outputs {
+			hosts[o.manifest.Host] = true
+		}
+	}
+	n := len(hosts)
+	f.HostCount = &n
+	wall, idle := orchestration(f.iterations, f.tasks, f.Iterations)
+	var idles []float64
+	for i := range f.Series {
+		it := &f.Series[i]
+		if w, ok := wall[it.Iteration]; ok {
+			pause := idle[it.Iteration]
+			it.WallSeconds, it.OrchestrationSeconds = &w, &pause
+		}
+		if it.Iteration <= f.IterationsDone && it.OrchestrationSeconds != nil {
+			idles = append(idles, *it.OrchestrationSeconds)
+		}
+	}
+	if len(idles) == 0 {
+		f.missing("no iteration is done", "orchestration_seconds_per_iteration")
+		return
+	}
+	m := median(idles)
+	f.OrchestrationSeconds = &m
+}

@@ -1,0 +1,260 @@
+package report
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// fixtureRecipe has 2 iterations of 2 prompts of 2 responses in 2 shards, and
+// evaluates 2 problems with 2 samples, 1 self-improvement step and a greedy
+// chain.
+const fixtureRecipe = `
+name: fixture
+description: sealed files made by hand
+preset: exit
+policy:
+  backend: cpu
+  new: {hidden_size: 32, intermediate_size: 64, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, max_position_embeddings: 64}
+data:
+  train: {generate: {kinds: [add], levels: [1], count: 20, test_share: 0.25}}
+  test: {generate: {kinds: [add], levels: [1], count: 5, test_share: 0.25}}
+curriculum: {name: exit}
+loss: {kl: {coef: 0}}
+rollout: {prompts: 2, group: 2, max_new_tokens: 16, shards: 2}
+schedule: {iterations: 2, gradient_units: 2}
+evaluation: {problems: 2, samples: 2, steps: 1, shards: 1}
+`
+
+// fixture is a run whose files are made one by one.
+type fixture struct {
+	t   *testing.T
+	run *run.Run
+}
+
+func newFixture(t *testing.T, settings ...string) *fixture {
+	t.Helper()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "fixture.yaml")
+	if err := os.WriteFile(path, []byte(fixtureRecipe), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := recipe.Load(path, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Create(context.Background(), run.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{t, r}
+}
+
+// second is a time of the fixture's clock.
+func second(n float64) time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
+}
+
+// job is who wrote a file, when and with what to tell.
+func job(host string, from, to float64, stage run.Stage, k, n, of int, metrics map[string]float64) (seal.Attempt, seal.Manifest) {
+	return seal.Attempt{Host: host, Clock: func() time.Time { return second(to) }},
+		seal.Manifest{Stage: string(stage), Iteration: k, Shard: n, Of: of, PolicyVersion: -1, Started: second(from), Metrics: metrics}
+}
+
+func (f *fixture) check(_ seal.Manifest, err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// folder seals a folder with one weight file.
+func (f *fixture) folder(path, weights string, a seal.Attempt, m seal.Manifest) {
+	f.t.Helper()
+	w, err := seal.CreateFolder(path, a)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.Path(), "model.safetensors"), []byte(weights), 0o666); err != nil {
+		f.t.Fatal(err)
+	}
+	f.check(w.Commit(m))
+}
+
+// plan seals a plan of two instances.
+func (f *fixture) plan(k int, a seal.Attempt, m seal.Manifest) {
+	f.t.Helper()
+	m.Metrics = nil
+	var rows []shard.Instance
+	for i := range 2 {
+		id := fmt.Sprintf("i%d-%d", k, i)
+		rows = append(rows, shard.Instance{InstanceID: id, GroupID: id, Kind: "initial", Origin: "base", Iteration: int32(k)})
+	}
+	f.check(shard.Write(f.run.Dir.Plan(k), rows, nil, a, m))
+}
+
+// begin seals the warm start (0 s to 10 s) and the first plan (10 s to 11 s).
+func (f *fixture) begin() {
+	f.t.Helper()
+	d := f.run.Dir
+	a, m := job("a", 0, 10, run.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
+	f.folder(d.Policy(0), "weights 0", a, m)
+	a, m = job("a", 10, 11, run.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
+	f.check(shard.Write(d.State(0), []shard.Instance(nil), nil, a, m))
+	f.plan(1, a, m)
+}
+
+// sample seals the rollout and score of one shard of iteration k.
+func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
+	f.t.Helper()
+	d := f.run.Dir
+	a, m := job(host, rollout[0], rollout[1], run.StageRollout, k, n, 2, map[string]float64{
+		"prompt_tokens": 10, "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
+	})
+	f.check(shard.Write(d.Rollout(k, n), []shard.Rollout(nil), nil, a, m))
+	a, m = job(host, score[0], score[1], run.StageScore, k, n, 2, map[string]float64{"outcome_ok": 1, "outcome_wrong": 1, "responses": 2})
+	f.check(shard.Write(d.Score(k, n), []shard.Score(nil), nil, a, m))
+}
+
+// closing seals how iteration k was closed.
+func (f *fixture) closing(c run.Closing) {
+	f.t.Helper()
+	a, _ := job("a", 0, 0, run.StageClose, c.Iteration, 0, 2, nil)
+	if err := run.SealClosing(f.run, c, a, "test"); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// fold seals the buffer stage of iteration k.
+func (f *fixture) fold(k int, from, to float64, metrics map[string]float64, ledger []shard.LedgerRow) {
+	f.t.Helper()
+	d := f.run.Dir
+	a, m := job("a", from, to, run.StageBuffer, k, 0, 1, metrics)
+	f.check(seal.WriteBytes(d.Batch(k), []byte("a batch"), a, m))
+	m.Metrics = nil
+	f.check(shard.Write(d.Ledger(k), ledger, nil, a, m))
+	if k < f.run.Recipe.Schedule.Iterations {
+		f.plan(k+1, a, m)
+	}
+	m.Metrics = map[string]float64{"curriculum_instances": float64(3 * k)}
+	f.check(shard.Write(d.State(k), []shard.Instance(nil), nil, a, m))
+}
+
+// fates makes ledger rows for the four responses of iteration k: an empty
+// reason is trained on.
+func fates(k int, reasons ...string) []shard.LedgerRow {
+	var rows []shard.LedgerRow
+	for i, reason := range reasons {
+		row := shard.LedgerRow{
+			InstanceID: fmt.Sprintf("i%d-%d", k, i/2), Sample: int32(i % 2), IterationSampled: int32(k), Iteration: int32(k),
+			Fate: string(shard.FateTrained), Reason: reason,
+		}
+		if reason != "" {
+			row.Fate = string(shard.FateDropped)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// learn seals the policy that iteration k makes.
+func (f *fixture) learn(k int, from, to float64) {
+	f.t.Helper()
+	a, m := job("a", from, to, run.StageLearn, k, 0, 1, map[string]float64{
+		"tokens": 100, "trained_tokens": 60, "optimizer_steps": 1, "loss": 0.25, "entropy": 1 / float64(k), "grad_norm": 0.5, "old_kl_k3": 0,
+		"ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0, "clip_share": 0, "reference_kl": 0,
+	})
+	f.folder(f.run.Dir.Optimizer(k), "moments", a, m)
+	f.folder(f.run.Dir.Policy(k), fmt.Sprintf("weights %d", k), a, m)
+}
+
+// iterations seals both iterations.
+func (f *fixture) iterations() {
+	f.t.Helper()
+	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
+	f.sample(1, 1, "b", [2]float64{12, 20}, [2]float64{20, 21})
+	f.closing(run.Closing{Iteration: 1, Shards: 2, Included: []int{0, 1}})
+	f.fold(1, 22, 23, map[string]float64{
+		"reward_mean": 0.25, "score_mean": 0.25, "depth_mean": 0, "kind_initial": 2, "origin_base": 2,
+	}, fates(1, "", "", "constant_group", "constant_group"))
+	f.learn(1, 23, 33)
+	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
+	f.sample(2, 1, "b", [2]float64{34, 37}, [2]float64{37, 38})
+	f.closing(run.Closing{Iteration: 2, Shards: 2, Included: []int{0, 1}})
+	f.fold(2, 38, 39, map[string]float64{
+		"reward_mean": 0.75, "score_mean": 0.5, "depth_mean": 0.5, "kind_initial": 1, "kind_improve": 1, "origin_base": 1, "origin_buffer": 1,
+	}, fates(2, "", "", "", "infra"))
+	f.learn(2, 40, 50)
+}
+
+// verdicts is one problem's chains as pairs of first and second answer, the
+// greedy chain first: r is right, w is wrong.
+type verdicts struct{ task, kind, chains string }
+
+// Two problems of two samples. Of policy v000000, 1 of 4 first answers is
+// right and 2 of 4 second answers; of v000002, 3 and 3.
+var (
+	verdictsBefore = []verdicts{{"t1", "add", "ww wr rr"}, {"t2", "sub", "rr ww ww"}}
+	verdictsAfter  = []verdicts{{"t1", "add", "rr rr rw"}, {"t2", "sub", "rr rr wr"}}
+)
+
+func evaluationRows(version int, problems []verdicts) []shard.EvaluationRow {
+	var rows []shard.EvaluationRow
+	for _, p := range problems {
+		for i := 0; i < len(p.chains); i += 3 {
+			for step := range 2 {
+				row := shard.EvaluationRow{
+					TaskID: p.task, Kind: p.kind, PolicyVersion: int32(version), Sample: int32(i/3 - 1), Step: int32(step),
+					Prompt: "What is " + p.task + "?", Response: fmt.Sprintf("answer %d", step), Extracted: fmt.Sprint(step),
+					Outcome: string(shard.OutcomeWrong), ResponseTokens: int32(2 + step),
+				}
+				if p.chains[i+step] == 'r' {
+					row.Outcome, row.Score = string(shard.OutcomeOK), 1
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+func (f *fixture) evaluate(version int, from, to float64, rows []shard.EvaluationRow) {
+	f.t.Helper()
+	a, m := job("a", from, to, run.StageEvaluate, version, 0, 1, map[string]float64{"response_tokens": 30, "responses": float64(len(rows))})
+	f.check(shard.Write(f.run.Dir.Evaluation(version, 0), rows, nil, a, m))
+}
+
+// finished is a run with everything.
+func finished(t *testing.T, settings ...string) *fixture {
+	t.Helper()
+	f := newFixture(t, settings...)
+	f.begin()
+	f.iterations()
+	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(2, 50, 60, evaluationRows(2, verdictsAfter))
+	return f
+}
+
+func (f *fixture) collect() Summary {
+	f.t.Helper()
+	s, err := Collect(context.Background(), f.run)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func sha(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

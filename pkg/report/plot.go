@@ -1,0 +1,300 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// The size of a figure: half of the text width of a page.
+const (
+	figureWidth  = 3.35 * vg.Inch
+	figureHeight = 2.05 * vg.Inch
+)
+
+// The look of the lines, in the order in which a figure uses them. They
+// differ in lightness, dash and mark, so that they can be told apart in print
+// without colour.
+var looks = []struct {
+	color  color.Color
+	dashes []vg.Length
+	mark   draw.GlyphDrawer
+}{
+	{color.RGBA{R: 0x1b, G: 0x4f, B: 0x8f, A: 0xff}, nil, draw.CircleGlyph{}},
+	{color.RGBA{R: 0xd0, G: 0x6a, B: 0x12, A: 0xff}, []vg.Length{4, 2}, draw.BoxGlyph{}},
+	{color.RGBA{R: 0x6c, G: 0x8f, B: 0x3d, A: 0xff}, []vg.Length{1.5, 1.5}, draw.PyramidGlyph{}},
+	{color.RGBA{R: 0x8a, G: 0x55, B: 0x9c, A: 0xff}, []vg.Length{6, 2, 1, 2}, draw.CrossGlyph{}},
+	{color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}, []vg.Length{2, 3}, draw.PlusGlyph{}},
+}
+
+var (
+	ink  = color.RGBA{R: 0x33, G: 0x33, B: 0x33, A: 0xff}
+	rule = color.RGBA{R: 0xe2, G: 0xe2, B: 0xe2, A: 0xff}
+)
+
+// maxMarked is the number of points up to which each gets a mark.
+const maxMarked = 40
+
+// point is one value of a line.
+type point struct {
+	x, y float64
+	err  *float64 // standard error; null for none
+}
+
+// line is one series of a figure.
+type line struct {
+	name   string // in the legend; empty for none
+	points []point
+}
+
+// lineChart draws series over whole numbers.
+type lineChart struct {
+	x, y     string // labels of the axes
+	lines    []line
+	fromZero bool // the y axis begins at 0 at the latest
+}
+
+// svg draws the figure. The bytes depend on the figure alone.
+func (f lineChart) svg() []byte {
+	p := newPlot()
+	p.X.Label.Text, p.Y.Label.Text = f.x, f.y
+	p.X.Tick.Marker = wholeTicks{}
+	named := 0
+	for i, l := range f.lines {
+		if len(l.points) == 0 {
+			continue
+		}
+		look := looks[i%len(looks)]
+		xys := make(plotter.XYs, len(l.points))
+		for j, pt := range l.points {
+			xys[j] = plotter.XY{X: pt.x, Y: pt.y}
+		}
+		path := &plotter.Line{XYs: xys, LineStyle: draw.LineStyle{Color: look.color, Width: vg.Points(1.3), Dashes: look.dashes}}
+		thumbs := []plot.Thumbnailer{path}
+		p.Add(path)
+		if len(l.points) <= maxMarked {
+			marks := &plotter.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{Color: look.color, Radius: vg.Points(1.9), Shape: look.mark}}
+			p.Add(marks)
+			thumbs = append(thumbs, marks)
+		}
+		p.Add(errorBars(l.points, look.color))
+		if l.name != "" {
+			p.Legend.Add(l.name, thumbs...)
+			named++
+		}
+	}
+	if f.fromZero {
+		p.Y.Min = math.Min(p.Y.Min, 0)
+	}
+	spread(&p.Y, named)
+	if p.X.Min == p.X.Max {
+		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
+	}
+	return render(p, figureHeight)
+}
+
+// spread makes room for the legend, and for a line whose values are all
+// equal or almost so.
+func spread(axis *plot.Axis, legend int) {
+	if axis.Max-axis.Min < 1e-9*math.Max(1, math.Abs(axis.Max)) {
+		margin := math.Max(0.5*math.Abs(axis.Max), 0.01)
+		if axis.Min >= 0 && axis.Min-margin < 0 {
+			axis.Max += 2 * margin
+		} else {
+			axis.Min, axis.Max = axis.Min-margin, axis.Max+margin
+		}
+	}
+	if legend > 0 {
+		const lineShare = 0.115 // of the height of the data area
+		room := lineShare * float64(legend)
+		axis.Max += (axis.Max - axis.Min) * room / (1 - room)
+	}
+}
+
+// errorBars draws the standard errors that there are.
+func errorBars(points []point, c color.Color) plot.Plotter {
+	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(0.7)}, CapWidth: vg.Points(3)}
+	for _, pt := range points {
+		if pt.err != nil {
+			bars.XYs = append(bars.XYs, plotter.XY{X: pt.x, Y: pt.y})
+			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{-*pt.err, *pt.err})
+		}
+	}
+	if len(bars.XYs) == 0 {
+		return nothing{}
+	}
+	return bars
+}
+
+// nothing draws nothing.
+type nothing struct{}
+
+func (nothing) Plot(draw.Canvas, *plot.Plot) {}
+
+// barChart draws one horizontal bar for each name, from the top down.
+type barChart struct {
+	x      string
+	names  []string
+	values []float64
+	labels []string // at the ends of the bars
+}
+
+func (f barChart) svg() []byte {
+	p := newPlot()
+	p.X.Label.Text = f.x
+	n := len(f.names)
+	names, values := make([]string, n), make(plotter.Values, n)
+	var ends plotter.XYLabels
+	for i := range n {
+		names[n-1-i], values[n-1-i] = f.names[i], f.values[i]
+		ends.XYs = append(ends.XYs, plotter.XY{X: f.values[i], Y: float64(n - 1 - i)})
+		ends.Labels = append(ends.Labels, f.labels[i])
+		p.X.Max = math.Max(p.X.Max, f.values[i])
+	}
+	bars, err := plotter.NewBarChart(values, vg.Points(9))
+	if err != nil {
+		return nil // there are no values
+	}
+	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, looks[0].color, 0
+	labels, err := plotter.NewLabels(ends)
+	if err != nil {
+		return nil
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i] = style(7, draw.XLeft, draw.YCenter)
+	}
+	labels.Offset.X = vg.Points(3)
+	p.Add(bars, labels)
+	p.NominalY(names...)
+	p.Y.Tick.Label = style(7.5, draw.XRight, draw.YCenter)
+	p.Y.LineStyle.Width = 0
+	p.X.Min = 0
+	p.X.Max = math.Max(p.X.Max*1.18, 1e-9) // room for the labels
+	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
+	return render(p, vg.Points(float64(17*n+38)))
+}
+
+// newPlot is an empty plot in the report's style.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = color.Transparent
+	p.Add(horizontalRules{})
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle = style(8, draw.XCenter, draw.YBottom)
+		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
+		axis.Tick.Length = vg.Points(3)
+		axis.Label.Padding = vg.Points(2)
+	}
+	p.X.Tick.Label = style(7.5, draw.XCenter, draw.YTop)
+	p.Y.Tick.Label = style(7.5, draw.XRight, draw.YCenter)
+	p.Y.Tick.Marker = fewTicks{}
+	p.X.Tick.Marker = fewTicks{}
+	p.Y.LineStyle.Width = 0
+	p.Y.Tick.Length = 0
+	p.Y.Padding = vg.Points(4)
+	p.X.Padding = vg.Points(3)
+	p.Legend.TextStyle = style(7.5, draw.XLeft, draw.YCenter)
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs = vg.Points(4)
+	p.Legend.ThumbnailWidth = vg.Points(22)
+	p.Legend.Padding = vg.Points(1)
+	return p
+}
+
+func style(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
+	return text.Style{
+		Color: ink, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler,
+	}
+}
+
+// horizontalRules draws a thin rule at each labelled tick of the y axis.
+type horizontalRules struct{}
+
+func (horizontalRules) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		if tick.Label != "" && tick.Value >= p.Y.Min && tick.Value <= p.Y.Max {
+			c.StrokeLine2(draw.LineStyle{Color: rule, Width: vg.Points(0.5)}, c.Min.X, y(tick.Value), c.Max.X, y(tick.Value))
+		}
+	}
+}
+
+// fewTicks labels round numbers, about five of them.
+type fewTicks struct{}
+
+func (fewTicks) Ticks(low, high float64) []plot.Tick {
+	step := roundStep((high - low) / 5)
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-12)+1e-300; i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: label(i*step, step)})
+		if len(ticks) > 20 {
+			break
+		}
+	}
+	return ticks
+}
+
+// label prints a tick with as many digits as its step needs.
+func label(value, step float64) string {
+	if math.Abs(value) < step/2 {
+		return "0"
+	}
+	if a := math.Abs(value); a >= 1e5 || a < 1e-3 {
+		return strconv.FormatFloat(value, 'g', 2, 64)
+	}
+	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	return strconv.FormatFloat(value, 'f', digits, 64)
+}
+
+// roundStep is the smallest of 1, 2, 5, 10, … times a power of ten that is
+// not below x.
+func roundStep(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 0) {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*power >= x*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// wholeTicks labels whole numbers.
+type wholeTicks struct{}
+
+func (wholeTicks) Ticks(low, high float64) []plot.Tick {
+	step := math.Max(1, roundStep((high-low)/8))
+	var ticks []plot.Tick
+	for i := math.Ceil(low / step); i*step <= high; i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: strconv.Itoa(int(i * step))})
+	}
+	return ticks
+}
+
+// render draws a plot as an SVG document.
+func render(p *plot.Plot, height vg.Length) []byte {
+	canvas := vgsvg.New(figureWidth, height)
+	area := draw.New(canvas)
+	// The last labels of the axes reach over the edge of the data.
+	p.Draw(draw.Crop(area, vg.Points(1), -vg.Points(7), vg.Points(1), -vg.Points(4)))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		panic(fmt.Sprintf("report: writing to memory: %v", err))
+	}
+	// Liberation Sans has the widths of Arial and Helvetica.
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;font-variant:normal"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
+}

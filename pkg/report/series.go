@@ -1,0 +1,179 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// trace makes the series over iterations.
+func (f *findings) trace(ctx context.Context) error {
+	for k := 1; k <= f.Iterations; k++ {
+		tasks := f.iterations[k]
+		if len(tasks) == 0 {
+			continue
+		}
+		it := Iteration{Iteration: k}
+		it.sampled(tasks)
+		for _, t := range tasks {
+			switch {
+			case t.Stage == run.StageBuffer:
+				it.folded(t.metrics)
+			case t.Stage == run.StageLearn && t.whole && isLast(f.run.Graph, t):
+				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
+			}
+		}
+		if err := it.decided(ctx, f.run.Dir); err != nil {
+			return err
+		}
+		if it.LeftOutShards != nil {
+			f.LeftOutShards += *it.LeftOutShards
+		}
+		f.Series = append(f.Series, it)
+	}
+	return nil
+}
+
+// sampled takes what the rollouts say.
+func (it *Iteration) sampled(tasks []finishedTask) {
+	var responses, tokens, cut float64
+	for _, t := range tasks {
+		if t.Stage == run.StageRollout {
+			responses += t.metrics["responses"]
+			tokens += t.metrics["response_tokens"]
+			cut += t.metrics["cut_off"]
+		}
+	}
+	if responses > 0 {
+		length, share := tokens/responses, cut/responses
+		it.ResponseTokensMean, it.CutOffShare = &length, &share
+	}
+}
+
+// folded takes what the buffer stage says.
+func (it *Iteration) folded(m map[string]float64) {
+	it.RewardMean, it.ScoreMean = find(m, "reward_mean"), find(m, "score_mean")
+	it.DepthMean = find(m, "depth_mean")
+	if size := find(m, "curriculum_instances"); size != nil {
+		n := int(*size)
+		it.BufferSize = &n
+	}
+	it.Kinds, it.Origins = withPrefix(m, "kind_"), withPrefix(m, "origin_")
+}
+
+// learned takes what the learner says. Without a token to learn from its
+// means are not numbers of this iteration.
+func (it *Iteration) learned(m map[string]float64, reference bool) {
+	if m["tokens"] == 0 {
+		return
+	}
+	it.Loss, it.Entropy, it.GradNorm = find(m, "loss"), find(m, "entropy"), find(m, "grad_norm")
+	it.OldKL, it.ClipShare = find(m, "old_kl_k3"), find(m, "clip_share")
+	it.RatioDeviationMax = find(m, "ratio_deviation_max")
+	it.FirstStepRatioDeviationMax = find(m, "first_step_ratio_deviation_max")
+	if reference {
+		it.ReferenceKL = find(m, "reference_kl")
+	}
+}
+
+// isLast reports whether a learn task makes the policy version of its
+// iteration.
+func isLast(g run.Graph, t finishedTask) bool {
+	return g.Recipe.Schedule.GradientShards <= 1 || t.Step == g.OptimizerSteps()-1
+}
+
+// learnMetrics joins the metrics of an iteration's learn tasks, of which
+// there are several when gradients are computed in shards: maxima and first
+// values as such, all others as means over tokens, or over steps for the
+// gradient norm.
+func learnMetrics(tasks []finishedTask) map[string]float64 {
+	joined := map[string]float64{}
+	var tokens, steps float64
+	for _, t := range tasks {
+		if t.Stage != run.StageLearn {
+			continue
+		}
+		n, s := t.metrics["trained_tokens"], t.metrics["optimizer_steps"]
+		for name, value := range t.metrics {
+			switch {
+			case name == "first_step_ratio_deviation_max":
+				if t.Step == 0 {
+					joined[name] = value
+				}
+			case strings.HasSuffix(name, "_max"):
+				joined[name] = max(joined[name], value)
+			case name == "tokens", name == "loss": // a sum over tokens already
+				joined[name] += value
+			case name == "grad_norm":
+				joined[name] += value * s
+			default:
+				joined[name] += value * n
+			}
+		}
+		tokens += n
+		steps += s
+	}
+	for name := range joined {
+		switch {
+		case strings.HasSuffix(name, "_max"), name == "tokens", name == "loss":
+		case name == "grad_norm":
+			joined[name] /= max(1, steps)
+		default:
+			joined[name] /= max(1, tokens)
+		}
+	}
+	return joined
+}
+
+// decided takes the fates of the iteration's responses and how its shards
+// were closed.
+func (it *Iteration) decided(ctx context.Context, d run.Dir) error {
+	rows, _, err := shard.Read[shard.LedgerRow](ctx, d.Ledger(it.Iteration), seal.Options{})
+	if err == nil {
+		trained := 0
+		it.Dropped = map[string]int{}
+		for _, row := range rows {
+			if row.Fate == string(shard.FateTrained) {
+				trained++
+			} else {
+				it.Dropped[row.Reason]++
+			}
+		}
+		it.Trained = &trained
+	} else if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	closing, err := run.ReadClosing(ctx, d, it.Iteration)
+	if err == nil {
+		late, carried, leftOut := len(closing.Late), len(closing.Carried), len(closing.LeftOut)
+		it.LateShards, it.CarriedShards, it.LeftOutShards = &late, &carried, &leftOut
+	} else if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	return nil
+}
+
+func find(m map[string]float64, name string) *float64 {
+	if value, ok := m[name]; ok {
+		return &value
+	}
+	return nil
+}
+
+// withPrefix returns the counts whose names begin with a prefix, without it.
+func withPrefix(m map[string]float64, prefix string) map[string]int {
+	counts := map[string]int{}
+	for name, value := range m {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			counts[rest] = int(value)
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	return counts
+}

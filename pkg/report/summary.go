@@ -1,0 +1,176 @@
+package report
+
+import (
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+)
+
+// summaryFormat names the layout of summary.json. Keys are added, never
+// renamed.
+const summaryFormat = "lathe-summary/1.0"
+
+// Summary is report/summary.json. Its keys are a contract.
+//
+// Pointers, lists and maps are null when their value is not known; Missing
+// then has the key and the reason.
+type Summary struct {
+	Format        string    `json:"format"`
+	RunID         string    `json:"run_id"`
+	Name          string    `json:"name"`
+	Description   string    `json:"description"`
+	Seed          uint64    `json:"seed"`
+	RecipeSHA256  string    `json:"recipe_sha256"`
+	Preset        string    `json:"preset"`
+	Environment   string    `json:"environment"`
+	Curriculum    string    `json:"curriculum"`
+	BinaryVersion string    `json:"binary_version"` // that made the run
+	Created       time.Time `json:"created"`
+
+	// State is done when everything that the recipe asks for is sealed,
+	// pending when nothing is, else unknown: whether somebody is working on
+	// the rest cannot be told from the files. Ask lathe status.
+	State          string `json:"state"`
+	Iterations     int    `json:"iterations"` // that the recipe asks for
+	IterationsDone int    `json:"iterations_done"`
+	LeftOutShards  int    `json:"left_out_shards"` // that iterations were closed without for good
+	HostCount      *int   `json:"host_count"`
+
+	Problems    int     `json:"evaluation_problems"`
+	Samples     int     `json:"evaluation_samples"` // n of avg@n
+	Steps       int     `json:"evaluation_steps"`   // K self-improvement steps
+	Temperature float64 `json:"evaluation_temperature"`
+
+	// Before is policy v000000, after is the run's last version. Without a
+	// step in their name accuracies are of first answers, step 0.
+	AccuracyBefore              *float64 `json:"accuracy_before"`
+	AccuracyBeforeStandardError *float64 `json:"accuracy_before_standard_error"`
+	AccuracyAfter               *float64 `json:"accuracy_after"`
+	AccuracyAfterStandardError  *float64 `json:"accuracy_after_standard_error"`
+	AccuracyGain                *float64 `json:"accuracy_gain"` // after - before
+	AccuracyGainStandardError   *float64 `json:"accuracy_gain_standard_error"`
+	GreedyAccuracyBefore        *float64 `json:"greedy_accuracy_before"`
+	GreedyAccuracyAfter         *float64 `json:"greedy_accuracy_after"`
+
+	// Over self-improvement steps 0 to K.
+	AccuracyByStep       []float64 `json:"accuracy_by_step"` // of the last version
+	AccuracyByStepBefore []float64 `json:"accuracy_by_step_before"`
+	// Delta is the accuracy at step K less that at step 0 (paper 000, section 5.3).
+	DeltaKBefore              *float64 `json:"delta_k_before"`
+	DeltaKBeforeStandardError *float64 `json:"delta_k_before_standard_error"`
+	DeltaK                    *float64 `json:"delta_k"` // of the last version
+	DeltaKStandardError       *float64 `json:"delta_k_standard_error"`
+
+	Corrections       *Corrections   `json:"corrections"` // by the last version
+	CorrectionsBefore *Corrections   `json:"corrections_before"`
+	AccuracyByKind    []KindAccuracy `json:"accuracy_by_kind"`
+	AccuracyByVersion []Version      `json:"accuracy_by_version"`
+
+	// Wall clock. The times come from the manifests, each from the clock of
+	// its own host, so sums inside a task are exact and spans over hosts are
+	// as good as the hosts' clocks agree.
+	WallSeconds        *float64           `json:"wall_seconds"` // first start to last end, pauses included
+	WallSecondsByStage map[string]float64 `json:"wall_seconds_by_stage"`
+	Stages             []StageTime        `json:"stages"`
+	// OrchestrationSeconds is the median over iterations of the time in which
+	// no task ran.
+	OrchestrationSeconds *float64 `json:"orchestration_seconds_per_iteration"`
+
+	Tokens   Tokens         `json:"tokens"`
+	Outcomes map[string]int `json:"outcomes"` // of sampled training responses
+	Ledger   run.Ledger     `json:"ledger"`
+
+	Series []Iteration `json:"iteration_series"`
+
+	PolicyVersion *int              `json:"policy_version"` // the newest that is sealed
+	PolicySHA256  *string           `json:"policy_sha256"`  // of model.safetensors of the run's last version
+	Missing       map[string]string `json:"missing"`        // key -> why its value is null
+}
+
+// Version is the evaluation of one policy version.
+type Version struct {
+	Version               int          `json:"version"`
+	Accuracy              *float64     `json:"accuracy"`
+	StandardError         *float64     `json:"standard_error"`
+	GreedyAccuracy        *float64     `json:"greedy_accuracy"`
+	AccuracyByStep        []float64    `json:"accuracy_by_step"`
+	StandardErrorByStep   []*float64   `json:"standard_error_by_step"`
+	GreedyAccuracyByStep  []float64    `json:"greedy_accuracy_by_step"`
+	DeltaK                *float64     `json:"delta_k"`
+	DeltaKStandardError   *float64     `json:"delta_k_standard_error"`
+	ResponseTokensPerStep []float64    `json:"response_tokens_by_step"` // mean length of an answer
+	Corrections           *Corrections `json:"corrections"`
+	Excluded              int          `json:"excluded"` // responses that failed for a reason that is not the policy's
+}
+
+// Corrections compares answers before and after K self-improvement steps.
+type Corrections struct {
+	Chains    int `json:"chains"`     // sampled lines of answers
+	Corrected int `json:"corrected"`  // wrong at step 0, right at step K
+	Broken    int `json:"broken"`     // right at step 0, wrong at step K
+	KeptRight int `json:"kept_right"` // right at both
+	KeptWrong int `json:"kept_wrong"` // wrong at both
+	// Problems whose average over samples rose or fell.
+	ProblemsImproved int `json:"problems_improved"`
+	ProblemsWorsened int `json:"problems_worsened"`
+}
+
+// KindAccuracy is the accuracy of first answers on the problems of one kind.
+type KindAccuracy struct {
+	Kind                string   `json:"kind"`
+	Problems            int      `json:"problems"`
+	Before              *float64 `json:"before"`
+	BeforeStandardError *float64 `json:"before_standard_error"`
+	After               *float64 `json:"after"`
+	AfterStandardError  *float64 `json:"after_standard_error"`
+}
+
+// StageTime says what a stage took.
+type StageTime struct {
+	Stage          string   `json:"stage"`
+	Tasks          int      `json:"tasks"`
+	WallSeconds    float64  `json:"wall_seconds"`      // in which at least one of its tasks ran
+	TaskSeconds    float64  `json:"task_seconds"`      // summed over tasks
+	LongestSeconds float64  `json:"longest_seconds"`   // of one task
+	TokenRate      *float64 `json:"tokens_per_second"` // of task time: sampled, or learned from
+}
+
+// Tokens counts tokens, of sealed tasks.
+type Tokens struct {
+	Prompt     *int64 `json:"prompt"`     // read by rollouts
+	Response   *int64 `json:"response"`   // sampled by rollouts
+	Trained    *int64 `json:"trained"`    // whose log-probability the loss was computed on, each epoch
+	Learned    *int64 `json:"learned"`    // that went through the learner, prompts included
+	WarmStart  *int64 `json:"warm_start"` // of demonstrations
+	Evaluation *int64 `json:"evaluation"` // sampled by evaluations
+}
+
+// Iteration is what one iteration did.
+type Iteration struct {
+	Iteration          int      `json:"iteration"`
+	RewardMean         *float64 `json:"reward_mean"`
+	ScoreMean          *float64 `json:"score_mean"`
+	ResponseTokensMean *float64 `json:"response_tokens_mean"`
+	CutOffShare        *float64 `json:"cut_off_share"` // of responses that met the length limit
+	Loss               *float64 `json:"loss"`
+	Entropy            *float64 `json:"entropy"`      // nats per token
+	ReferenceKL        *float64 `json:"reference_kl"` // nats per token; null without a KL term
+	OldKL              *float64 `json:"old_kl"`       // k3 of sampler and learner's policy, nats per token
+	GradNorm           *float64 `json:"grad_norm"`    // before clipping, mean over optimizer steps
+	ClipShare          *float64 `json:"clip_share"`
+	// RatioDeviationMax is the largest |importance ratio - 1|; FirstStep is
+	// over the first optimizer step, where it must be 0 on policy.
+	RatioDeviationMax          *float64       `json:"ratio_deviation_max"`
+	FirstStepRatioDeviationMax *float64       `json:"first_step_ratio_deviation_max"`
+	BufferSize                 *int           `json:"buffer_size"` // instances of the curriculum's state
+	DepthMean                  *float64       `json:"depth_mean"`  // self-iterations before the sampled response
+	Kinds                      map[string]int `json:"kinds"`       // prompts by what they ask for
+	Origins                    map[string]int `json:"origins"`
+	Trained                    *int           `json:"trained"` // responses
+	Dropped                    map[string]int `json:"dropped"` // responses by reason
+	LateShards                 *int           `json:"late_shards"`
+	CarriedShards              *int           `json:"carried_shards"`
+	LeftOutShards              *int           `json:"left_out_shards"`
+	WallSeconds                *float64       `json:"wall_seconds"`
+	OrchestrationSeconds       *float64       `json:"orchestration_seconds"`
+}

@@ -1,0 +1,107 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// finishedTask is a task of a run with the manifests of its outputs.
+type finishedTask struct {
+	run.Task
+	outputs []output
+	whole   bool // every output is sealed
+	metrics map[string]float64
+	span    span
+}
+
+type output struct {
+	path     string
+	manifest seal.Manifest
+}
+
+// nodes lists the arrays of tasks of one iteration, in the order in which it
+// goes through them. Iteration 0 is the warm start and the first plan.
+func nodes(g run.Graph, k int) []run.Node {
+	if k == 0 {
+		var list []run.Node
+		for chunk := 1; chunk <= g.WarmChunks(); chunk++ {
+			list = append(list, run.Node{Stage: run.StageWarm, Iteration: chunk})
+		}
+		return append(list, run.Node{Stage: run.StageBuffer})
+	}
+	list := []run.Node{
+		{Stage: run.StageRollout, Iteration: k}, {Stage: run.StageScore, Iteration: k}, {Stage: run.StageBuffer, Iteration: k},
+	}
+	if g.Recipe.Schedule.GradientShards <= 1 {
+		return append(list, run.Node{Stage: run.StageLearn, Iteration: k})
+	}
+	for step := range g.OptimizerSteps() {
+		list = append(list, run.Node{Stage: run.StageGradient, Iteration: k, Step: step}, run.Node{Stage: run.StageLearn, Iteration: k, Step: step})
+	}
+	return list
+}
+
+// evaluations lists the arrays that measure policies.
+func evaluations(g run.Graph) []run.Node {
+	var list []run.Node
+	for _, version := range g.EvaluatedVersions() {
+		list = append(list, run.Node{Stage: run.StageEvaluate, Iteration: version})
+	}
+	return list
+}
+
+// finishedTasks returns the tasks of nodes that have sealed something. A damaged
+// file is an error, not something missing.
+func finishedTasks(ctx context.Context, g run.Graph, list []run.Node) ([]finishedTask, error) {
+	var tasks []finishedTask
+	for _, node := range list {
+		for shard := range g.Shards(node) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			t, err := finish(ctx, g, run.Task{Node: node, Shard: shard})
+			if err != nil {
+				return nil, err
+			}
+			if len(t.outputs) > 0 {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks, nil
+}
+
+func finish(ctx context.Context, g run.Graph, task run.Task) (finishedTask, error) {
+	t := finishedTask{Task: task, whole: true, metrics: map[string]float64{}}
+	for _, path := range g.Outputs(task) {
+		m, err := seal.Read(ctx, path, seal.Options{})
+		if errors.Is(err, seal.ErrNotSealed) {
+			t.whole = false
+			continue
+		}
+		if err != nil {
+			return t, err
+		}
+		if len(t.outputs) == 0 || m.Started.Before(t.span.from) {
+			t.span.from = m.Started
+		}
+		if m.Ended.After(t.span.to) {
+			t.span.to = m.Ended
+		}
+		t.outputs = append(t.outputs, output{path, m})
+		// Outputs of one task repeat its metrics or have different ones.
+		for name, value := range m.Metrics {
+			t.metrics[name] = value
+		}
+	}
+	return t, nil
+}
+
+// span is a stretch of time.
+type span struct{ from, to time.Time }
+
+func (s span) seconds() float64 { return max(0, s.to.Sub(s.from).Seconds()) }

@@ -1,0 +1,279 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/guptarohit/asciigraph"
+)
+
+// The curve of the terminal summary, in characters and lines.
+const (
+	curveWidth  = 56
+	curveHeight = 7
+)
+
+// indent is the space before each column of a table.
+const indent = 3
+
+// Text prints a summary for a terminal or a log: plain text, at most about
+// 100 characters wide, without colour.
+func Text(w io.Writer, s Summary) error {
+	t := &textReport{out: w, s: s}
+	t.head()
+	t.accuracy()
+	t.kinds()
+	t.curve()
+	t.accounts()
+	t.missing()
+	if t.err != nil {
+		return fmt.Errorf("printing the summary: %w", t.err)
+	}
+	return nil
+}
+
+type textReport struct {
+	out io.Writer
+	s   Summary
+	err error
+}
+
+func (t *textReport) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.out, format+"\n", args...)
+	}
+}
+
+// table prints rows of cells, the first column to the left.
+func (t *textReport) table(rows [][]string) {
+	if t.err != nil {
+		return
+	}
+	tab := tabwriter.NewWriter(t.out, 0, 0, indent, ' ', tabwriter.AlignRight)
+	width := 0
+	for _, row := range rows {
+		width = max(width, utf8.RuneCountInString(row[0]))
+	}
+	for _, row := range rows {
+		first := row[0] + strings.Repeat(" ", width-utf8.RuneCountInString(row[0]))
+		_, err := fmt.Fprintln(tab, first+"\t"+strings.Join(row[1:], "\t")+"\t")
+		t.err = errors.Join(t.err, err)
+	}
+	t.err = errors.Join(t.err, tab.Flush())
+}
+
+func (t *textReport) head() {
+	s := t.s
+	t.line("%s   run %s, seed %d, %s on %s", printable(s.Name), printable(s.RunID), s.Seed, printable(s.Curriculum), printable(s.Environment))
+	hosts := ""
+	if s.HostCount != nil {
+		hosts = fmt.Sprintf(", %d %s", *s.HostCount, plural(*s.HostCount, "host"))
+	}
+	t.line("%s: %d of %d %s%s%s", stateWords(s), s.IterationsDone, s.Iterations, plural(s.Iterations, "iteration"), hosts, leftOutWords(s))
+}
+
+// stateWords says in words what the files show.
+func stateWords(s Summary) string {
+	switch s.State {
+	case "done":
+		return "done"
+	case "pending":
+		return "not begun"
+	}
+	return "not finished"
+}
+
+func leftOutWords(s Summary) string {
+	if s.LeftOutShards == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d %s left out", s.LeftOutShards, plural(s.LeftOutShards, "shard"))
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+func (t *textReport) accuracy() {
+	s := t.s
+	if s.AccuracyByVersion == nil {
+		return
+	}
+	t.line("\nHeld-out accuracy in %%, %d problems, avg@%d at temperature %g (± standard error)", s.Problems, s.Samples, s.Temperature)
+	rows := [][]string{{"", "before", "after", "change"}}
+	rows = append(rows, []string{
+		"sampled", withError(s.AccuracyBefore, s.AccuracyBeforeStandardError), withError(s.AccuracyAfter, s.AccuracyAfterStandardError),
+		changeWithError(s.AccuracyGain, s.AccuracyGainStandardError),
+	})
+	if s.GreedyAccuracyBefore != nil || s.GreedyAccuracyAfter != nil {
+		rows = append(rows, []string{
+			"greedy", percent(s.GreedyAccuracyBefore), percent(s.GreedyAccuracyAfter),
+			change(difference(s.GreedyAccuracyBefore, s.GreedyAccuracyAfter)),
+		})
+	}
+	if s.Steps > 0 {
+		for step := 1; step <= s.Steps; step++ {
+			before, after := at(s.AccuracyByStepBefore, step), at(s.AccuracyByStep, step)
+			rows = append(rows, []string{fmt.Sprintf("after step %d", step), percent(before), percent(after), change(difference(before, after))})
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "step")), changeWithError(s.DeltaKBefore, s.DeltaKBeforeStandardError),
+			changeWithError(s.DeltaK, s.DeltaKStandardError), change(difference(s.DeltaKBefore, s.DeltaK)),
+		})
+	}
+	t.table(rows)
+	if c := s.Corrections; c != nil {
+		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken; %d %s better, %d worse.",
+			c.Chains, c.Corrected, c.Broken, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
+	}
+}
+
+func at(values []float64, i int) *float64 {
+	if i >= len(values) {
+		return nil
+	}
+	return &values[i]
+}
+
+func (t *textReport) kinds() {
+	if len(t.s.AccuracyByKind) < 2 {
+		return
+	}
+	t.line("\nBy kind")
+	rows := [][]string{{"", "problems", "before", "after", "change"}}
+	for _, k := range t.s.AccuracyByKind {
+		rows = append(rows, []string{
+			kindName(k.Kind), fmt.Sprint(k.Problems), withError(k.Before, k.BeforeStandardError), withError(k.After, k.AfterStandardError),
+			change(difference(k.Before, k.After)),
+		})
+	}
+	t.table(rows)
+}
+
+func kindName(kind string) string {
+	if kind == "" {
+		return "(none)"
+	}
+	return printable(kind)
+}
+
+// curve draws the mean reward over iterations.
+func (t *textReport) curve() {
+	var rewards []float64
+	first := 0
+	for _, it := range t.s.Series {
+		if it.RewardMean == nil {
+			continue
+		}
+		if len(rewards) == 0 {
+			first = it.Iteration
+		}
+		rewards = append(rewards, *it.RewardMean)
+	}
+	if len(rewards) < 2 {
+		return
+	}
+	t.line("\nMean training reward, iterations %d to %d", first, first+len(rewards)-1)
+	options := []asciigraph.Option{asciigraph.Height(curveHeight), asciigraph.Precision(2), asciigraph.Offset(4)}
+	if len(rewards) != curveWidth {
+		options = append(options, asciigraph.Width(curveWidth))
+	}
+	for _, line := range strings.Split(asciigraph.Plot(rewards, options...), "\n") {
+		t.line("%s", strings.TrimRight(line, " "))
+	}
+}
+
+func (t *textReport) accounts() {
+	s := t.s
+	t.line("")
+	rows := [][2]string{{"ledger", ledgerWords(s)}}
+	if words := counts(s.Outcomes); words != "" {
+		rows = append(rows, [2]string{"outcomes", words})
+	}
+	if words := tokenWords(s.Tokens); words != "" {
+		rows = append(rows, [2]string{"tokens", words})
+	}
+	if s.WallSeconds != nil {
+		rows = append(rows, [2]string{"time", timeWords(s)})
+	}
+	if s.PolicySHA256 != nil {
+		rows = append(rows, [2]string{"policy", fmt.Sprintf("v%06d, sha256 %s", *s.PolicyVersion, *s.PolicySHA256)})
+	}
+	for _, row := range rows {
+		t.line("%-10s%s", row[0], row[1])
+	}
+}
+
+func ledgerWords(s Summary) string {
+	dropped := 0
+	for _, n := range s.Ledger.Dropped {
+		dropped += n
+	}
+	words := fmt.Sprintf("%s responses planned: %s trained on, %s dropped",
+		grouped(int64(s.Ledger.Planned)), grouped(int64(s.Ledger.Trained)), grouped(int64(dropped)))
+	if dropped > 0 {
+		words += " (" + counts(s.Ledger.Dropped) + ")"
+	}
+	words += fmt.Sprintf(", %s pending", grouped(int64(s.Ledger.Pending)))
+	if n := len(s.Ledger.Problems); n > 0 {
+		words += fmt.Sprintf("; %d %s: see lathe verify", n, plural(n, "contradiction"))
+	}
+	return words
+}
+
+func tokenWords(k Tokens) string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		n    *int64
+	}{
+		{"read", k.Prompt}, {"sampled", k.Response}, {"trained on", k.Trained}, {"in the warm start", k.WarmStart}, {"in evaluations", k.Evaluation},
+	} {
+		if part.n != nil && *part.n > 0 {
+			parts = append(parts, grouped(*part.n)+" "+part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func timeWords(s Summary) string {
+	words := duration(*s.WallSeconds)
+	var parts []string
+	for _, stage := range s.Stages {
+		parts = append(parts, fmt.Sprintf("%s %s", stage.Stage, duration(stage.WallSeconds)))
+	}
+	words += ": " + strings.Join(parts, ", ")
+	if s.OrchestrationSeconds != nil {
+		words += fmt.Sprintf("; %s an iteration between tasks", duration(*s.OrchestrationSeconds))
+	}
+	return words
+}
+
+// missing prints each reason once.
+func (t *textReport) missing() {
+	if t.s.State == "pending" {
+		return
+	}
+	var reasons []string
+	for _, reason := range t.s.Missing {
+		if !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	if len(reasons) == 0 {
+		return
+	}
+	slices.Sort(reasons)
+	t.line("\nNot known, because")
+	for _, reason := range reasons {
+		t.line("   %s", printable(reason))
+	}
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got), see go test -update:\n%s", name, diff)
+	}
+}
+
+func text(t *testing.T, s Summary) string {
+	t.Helper()
+	s.RunID = "fixture-00000000" // drawn by chance
+	var b strings.Builder
+	if err := Text(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestText(t *testing.T) {
+	golden(t, "finished.txt", text(t, finished(t).collect()))
+	f := newFixture(t)
+	golden(t, "pending.txt", text(t, f.collect()))
+	f.begin()
+	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
+	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	golden(t, "unfinished.txt", text(t, f.collect()))
+}
+
+// A name from a file cannot talk to the terminal.
+func TestTextIsPlain(t *testing.T) {
+	s := finished(t).collect()
+	s.Name = "evil\x1b[2Jname\nsecond line"
+	s.AccuracyByKind[0].Kind = "\x1b]0;title\a"
+	for _, c := range text(t, s) {
+		if c == '\x1b' || c == '\a' {
+			t.Fatal("a control character reached the terminal")
+		}
+	}
+	if strings.Contains(text(t, s), "\nsecond line") {
+		t.Fatal("a name broke its line")
+	}
+}
+
+func TestWords(t *testing.T) {
+	half, zero := 0.5, 0.0
+	for _, c := range []struct{ got, want string }{
+		{percent(nil), "-"},
+		{percent(&half), "50.0"},
+		{withError(&half, nil), "50.0"},
+		{withError(&half, &zero), "50.0 ± 0.0"},
+		{signed(-0.04), "0.0"},
+		{signed(-1.25), "−1.2"},
+		{signed(21.82), "+21.8"},
+		{grouped(0), "0"},
+		{grouped(999), "999"},
+		{grouped(1000), "1 000"},
+		{grouped(12345678), "12 345 678"},
+		{grouped(-1234), "-1 234"},
+		{duration(0), "0 s"},
+		{duration(0.125), "0.12 s"},
+		{duration(59.6), "60 s"},
+		{duration(150), "2.5 min"},
+		{duration(7200), "2.0 h"},
+		{counts(map[string]int{"b": 2, "a": 2, "c": 1000, "none": 0}), "c 1 000, a 2, b 2"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
