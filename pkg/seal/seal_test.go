@@ -369,3 +369,46 @@ func TestAttemptFromEnv(t *testing.T) {
 		}
 	}
 }
+
+// Writers that commit at one instant all return the one manifest that is in
+// place, with the same bytes or each with its own.
+func TestRacingWriters(t *testing.T) {
+	const writers = 8
+	for round := range 10 {
+		path := filepath.Join(t.TempDir(), "x")
+		start := make(chan struct{})
+		results := make(chan Manifest, writers)
+		for i := range writers {
+			w, err := Create(path, testAttempt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(w, "writer %d", i*(round%2))
+			go func() {
+				<-start
+				m, err := w.Commit(Manifest{})
+				if err != nil {
+					t.Error(err)
+				}
+				results <- m
+			}()
+		}
+		close(start)
+		var want Manifest
+		for i := range writers {
+			m := <-results
+			if i == 0 {
+				want = m
+			} else if d := cmp.Diff(want, m); d != "" {
+				t.Fatalf("round %d: two manifests (-one +other):\n%s", round, d)
+			}
+		}
+		got, err := Verify(t.Context(), path, Options{})
+		if err != nil || !cmp.Equal(got, want) {
+			t.Fatalf("round %d: at the end %+v, %v", round, got, err)
+		}
+		if got := names(t, filepath.Dir(path)); len(got) != 2 {
+			t.Errorf("round %d: left behind %q", round, got)
+		}
+	}
+}

@@ -81,8 +81,10 @@ func (p *position) Seek(offset int64, whence int) (int64, error) {
 
 // allocator refuses to hand out more memory than a file can hold values for.
 // Record batches are not compressed, so what they decode to is no larger
-// than the file; a damaged length would otherwise ask for terabytes, which
-// ends the process.
+// than the file; a wrong length of a buffer would otherwise ask for terabytes,
+// which ends the process. Lengths in the metadata do not pass through here:
+// nothing but the digest stands before those, which is why Arrow files are
+// read sealed or not at all.
 type allocator struct {
 	memory.Allocator
 	left int

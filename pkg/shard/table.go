@@ -249,9 +249,19 @@ type table[T Row] struct {
 func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
 	defer recovered(&err)
 	var zero T
+	if isForeign {
+		if err := checkFooter(data); err != nil {
+			return nil, err
+		}
+	}
 	file, err := openParquet(data)
 	if err != nil {
 		return nil, err
+	}
+	if isForeign {
+		if err := checkPages(data, file.Metadata()); err != nil {
+			return nil, err
+		}
 	}
 	found, ok := file.Lookup(schemaKey)
 	switch {
