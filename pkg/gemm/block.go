@@ -166,21 +166,35 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 		if b.accumulate || k > 0 {
 			t.accumulate = 1
 		}
+		// What is used after this piece of the panel: its next piece, or the
+		// first piece of the next panel.
+		following := t.depth * panelWidth
+		if k+t.depth == k1 {
+			following += t.panelStep - (k1-k0)*panelWidth
+		}
 		for n := range tiles {
 			first, last := n*(i1-i0)/tiles, (n+1)*(i1-i0)/tiles
 			t.rows = last - first
 			t.c = b.c[(i0+first)*b.ldc+j0:]
-			switch {
-			case b.copyA && b.aTransposed:
-				t.a, t.aRow, t.aDepth = b.ws.rows[(n*(k1-k0)+k-k0)*b.slot:], 1, b.slot
-			case b.copyA:
-				t.a, t.aRow, t.aDepth = b.ws.rows[first*(k1-k0+rowPadding)+k-k0:], k1-k0+rowPadding, 1
-			case b.aTransposed:
-				t.a, t.aRow, t.aDepth = b.a[k*b.lda+i0+first:], 1, b.lda
-			default:
-				t.a, t.aRow, t.aDepth = b.a[(i0+first)*b.lda+k:], b.lda, 1
-			}
+			b.setA(&t, n, i0, first, k0, k, k1)
+			t.setFetch(following, n, tiles)
 			runTile(b.level, &t)
 		}
+	}
+}
+
+// setA points t to tile n of the rows from i0, whose first row is i0+first, at
+// depth k of a block of depths [k0, k1).
+func (b *block) setA(t *tile, n, i0, first, k0, k, k1 int) {
+	switch {
+	case b.copyA && b.aTransposed:
+		t.a, t.aRow, t.aDepth = b.ws.rows[(n*(k1-k0)+k-k0)*b.slot:], 1, b.slot
+	case b.copyA:
+		stride := k1 - k0 + rowPadding
+		t.a, t.aRow, t.aDepth = b.ws.rows[first*stride+k-k0:], stride, 1
+	case b.aTransposed:
+		t.a, t.aRow, t.aDepth = b.a[k*b.lda+i0+first:], 1, b.lda
+	default:
+		t.a, t.aRow, t.aDepth = b.a[(i0+first)*b.lda+k:], b.lda, 1
 	}
 }

@@ -34,13 +34,35 @@ func TestDefinition(t *testing.T) {
 	before := vec.Active().String()
 	defer func() { _ = vec.SelectISA(before) }()
 	shapes := [][3]int{ // m, n, k
-		{0, 3, 3}, {3, 0, 3}, {3, 3, 0}, {1, 1, 1}, {2, 3, 4}, {5, 31, 7}, {6, 32, 8}, {7, 33, 9},
-		{1, 256, 20}, {1, 200, 33}, {2, 130, 17}, {3, 130, 18}, {4, 160, 19}, {14, 64, 64}, {15, 64, 65},
-		{28, 100, 40}, {29, 129, 40}, // two and three tiles, with and without a copy of A
-		{113, 40, 30}, {113, 140, 30}, {230, 128, 12}, // several blocks of rows
-		{9, 520, 21}, {9, 1100, 21}, // several blocks of columns
-		{16, 36, 255}, {16, 36, 257}, {16, 140, 513}, {100, 150, 600}, // several depths of tiles
-		{120, 130, 1100}, {3, 33, 8200}, {15, 33, 8200}, // several blocks of depths
+		{0, 3, 3},
+		{3, 0, 3},
+		{3, 3, 0},
+		{1, 1, 1},
+		{2, 3, 4},
+		{5, 31, 7},
+		{6, 32, 8},
+		{7, 33, 9},
+		{1, 256, 20},
+		{1, 200, 33},
+		{2, 130, 17},
+		{3, 130, 18},
+		{4, 160, 19},
+		{14, 64, 64},
+		{15, 64, 65},
+		{28, 100, 40},
+		{29, 129, 40}, // two and three tiles, with and without a copy of A
+		{113, 40, 30},
+		{113, 140, 30},
+		{230, 128, 12}, // several blocks of rows
+		{9, 520, 21},
+		{9, 1100, 21}, // several blocks of columns
+		{16, 36, 255},
+		{16, 36, 257},
+		{16, 140, 513},
+		{100, 150, 600}, // several depths of tiles
+		{120, 130, 1100},
+		{3, 33, 8200},
+		{15, 33, 8200}, // several blocks of depths
 	}
 	for _, op := range ops {
 		for i, s := range shapes {

@@ -21,6 +21,11 @@ type tile struct {
 	panels    int
 	panelStep int
 
+	// fetch is the part of B that the tile brings to the level-2 cache for a
+	// later tile, fetchStep bytes for each depth. It changes speed only.
+	fetch     []float32
+	fetchStep int
+
 	// accumulate is 1 to start the chains from C and 0 to start them from zero.
 	accumulate int
 }
@@ -35,6 +40,17 @@ func tileRows(level vec.Level) int {
 		return 6
 	default:
 		return 4
+	}
+}
+
+// setFetch makes tile n of several fetch its share of the panel that starts
+// following elements after its own. A single tile reads B only once, and as fast
+// as the hardware fetches it.
+func (t *tile) setFetch(following, n, tiles int) {
+	t.fetch, t.fetchStep = t.b, 0
+	following += n * t.depth * panelWidth / tiles
+	if tiles > 1 && t.bDepth == panelWidth && following < len(t.b) {
+		t.fetch, t.fetchStep = t.b[following:], 4*panelWidth/tiles
 	}
 }
 

@@ -68,10 +68,14 @@ rows1:
 rows1zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows1loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -79,6 +83,9 @@ rows1loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows1loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows1masked
@@ -109,10 +116,14 @@ rows2zero:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows2loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -123,6 +134,9 @@ rows2loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows2loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows2masked
@@ -164,10 +178,14 @@ rows3zero:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows3loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -181,6 +199,9 @@ rows3loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows3loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows3masked
@@ -233,10 +254,14 @@ rows4zero:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows4loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -253,6 +278,9 @@ rows4loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows4loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows4masked
@@ -316,10 +344,14 @@ rows5zero:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows5loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -339,6 +371,9 @@ rows5loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows5loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows5masked
@@ -413,10 +448,14 @@ rows6zero:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows6loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -439,6 +478,9 @@ rows6loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows6loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows6masked
@@ -524,10 +566,14 @@ rows7zero:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows7loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -553,6 +599,9 @@ rows7loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows7loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows7masked
@@ -651,10 +700,14 @@ rows8zero:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows8loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -684,6 +737,9 @@ rows8loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows8loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows8masked
@@ -793,10 +849,14 @@ rows9zero:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows9loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -829,6 +889,9 @@ rows9loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows9loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows9masked
@@ -949,10 +1012,14 @@ rows10zero:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows10loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -988,6 +1055,9 @@ rows10loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows10loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows10masked
@@ -1119,10 +1189,14 @@ rows11zero:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows11loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -1161,6 +1235,9 @@ rows11loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows11loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows11masked
@@ -1303,10 +1380,14 @@ rows12zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows12loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -1348,6 +1429,9 @@ rows12loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows12loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows12masked
@@ -1501,10 +1585,14 @@ rows13zero:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows13loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -1549,6 +1637,9 @@ rows13loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows13loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows13masked
@@ -1713,10 +1804,14 @@ rows14zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
+	MOVQ tile_fetchStep(AX), SI
+	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
 rows14loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
+	PREFETCHT1 (AX)
+	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
 	VFMADD231PS Z29, Z30, Z1
@@ -1764,6 +1859,9 @@ rows14loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows14loop
+	MOVQ t+0(FP), AX
+	MOVQ tile_cRow(AX), SI
+	SHLQ $2, SI
 	MOVQ tile_c(AX), DI
 	CMPQ tile_columns(AX), $32
 	JNE  rows14masked

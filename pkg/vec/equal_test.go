@@ -163,3 +163,24 @@ func TestEqualAcrossISARandomly(t *testing.T) {
 		)
 	})
 }
+
+// TestExpEqualDensely looks for differences that only one argument in many
+// thousands would show, such as a coefficient that is off in its last bit.
+func TestExpEqualDensely(t *testing.T) {
+	x := make([]float32, 1<<20)
+	for i := range x {
+		x[i] = -88 + 177*float32(i)/float32(len(x))
+	}
+	want, got := make([]float32, len(x)), make([]float32, len(x))
+	wantSum := expShiftSumGo(want, x, 1, 0)
+	eachISA(t, func(isa string) {
+		if sum := ExpShiftSum(got, x, 1, 0); sum != wantSum {
+			t.Errorf("%s: sum is %v, want %v", isa, sum, wantSum)
+		}
+		for i := range x {
+			if got[i] != want[i] {
+				t.Fatalf("%s: exp(%v) = %x, want %x", isa, x[i], got[i], want[i])
+			}
+		}
+	})
+}

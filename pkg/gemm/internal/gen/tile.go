@@ -10,6 +10,9 @@ import "fmt"
 //	R13  bytes from depth to depth of A       CX   depths left
 //	BX   B at the present depth               DX   bytes from depth to depth of B
 //	DI   a row of C                           SI   bytes from row to row of C
+//
+// In the loop over depths of a large AVX-512 tile, AX is the address to fetch
+// and SI its step.
 
 // rowsPerBase is the number of rows of A that one base register reaches with
 // the multiples 1, 2, 4 of one, three and five rows.
@@ -174,10 +177,14 @@ func body512(w *writer, rows int) {
 	for i := range 2 * rows {
 		w.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
 	}
+	w.op("MOVQ tile_fetchStep(AX), SI")
+	w.op("MOVQ tile_fetch(AX), AX")
 	w.op("PCALIGN $32")
 	w.label("%sloop", name)
 	w.op("VMOVUPS (BX), Z28")
 	w.op("VMOVUPS 64(BX), Z29")
+	w.op("PREFETCHT1 (AX)")
+	w.op("ADDQ SI, AX")
 	for i := range rows {
 		broadcast := 30 + i%2
 		w.op("VBROADCASTSS %s, Z%d", rowAddress(i), broadcast)
@@ -191,6 +198,9 @@ func body512(w *writer, rows int) {
 	w.op("ADDQ DX, BX")
 	w.op("DECQ CX")
 	w.op("JNZ  %sloop", name)
+	w.op("MOVQ t+0(FP), AX")
+	w.op("MOVQ tile_cRow(AX), SI")
+	w.op("SHLQ $2, SI")
 	w.op("MOVQ tile_c(AX), DI")
 	w.op("CMPQ tile_columns(AX), $32")
 	w.op("JNE  %smasked", name)
