@@ -1,0 +1,190 @@
+// Package slurm runs arrays of tasks through a Slurm cluster, by its own
+// commands: sbatch, squeue, sacct, scontrol, sacctmgr and scancel.
+//
+// It keeps nothing in memory between calls and nothing alive between jobs. It
+// asks the controller seldom and for everything at once, since loops of
+// queries are what takes controllers down.
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Cluster is the Slurm that the commands on PATH and SLURM_CONF point to.
+type Cluster struct {
+	site recipe.Site
+	// delays are the waits between attempts at a command that the controller
+	// was too busy for; each is stretched by up to half at random.
+	delays []time.Duration
+}
+
+// Open returns the cluster of a site, or an error with exit.Unavailable when
+// Slurm's commands are not on PATH.
+func Open(site recipe.Site) (*Cluster, error) {
+	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return nil, exit.WithHint(exit.Unavailablef("finding Slurm: %w", err),
+				"run this on a login node, load Slurm's module, or use --executor local")
+		}
+	}
+	return &Cluster{site: site, delays: []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}}, nil
+}
+
+// commandTimeout bounds one command. sbatch itself waits up to two minutes
+// when the queue is full.
+const commandTimeout = 3 * time.Minute
+
+// run runs a command of Slurm and returns what it printed. Variables that
+// this process has from a job that it may run in, or that would act as
+// options, are kept from it.
+func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	// A killed query harms nobody; sbatch gets the chance to finish.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = executor.Environ(c.changesCommand, map[string]string{
+		"SLURM_BITSTR_LEN":  "0", // else lists of pending tasks are cut off at 64 bytes
+		"SLURM_TIME_FORMAT": "%s",
+	})
+	cmd.Stdin = bytes.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err == nil {
+		return stdout.String(), nil
+	}
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("running %s: %w", name, context.Cause(ctx))
+	}
+	var failed *exec.ExitError
+	if !errors.As(err, &failed) {
+		return "", exit.Unavailablef("running %s: %w", name, err)
+	}
+	return stdout.String(), &commandError{name: name, code: failed.ExitCode(), stderr: lastLines(stderr.String())}
+}
+
+// retry runs a command again while the controller is too busy for it.
+func (c *Cluster) retry(ctx context.Context, attempt func() (string, error)) (string, error) {
+	for i := 0; ; i++ {
+		out, err := attempt()
+		var failed *commandError
+		if err == nil || i == len(c.delays) || !errors.As(err, &failed) || !failed.transient() {
+			return out, err
+		}
+		timer := time.NewTimer(c.delays[i] + rand.N(c.delays[i]/2+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return "", fmt.Errorf("waiting for the Slurm controller, which said %q: %w", failed.stderr, ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+// changesCommand reports the variables that would act as options of Slurm's
+// commands, or that describe a job that this process runs in. Where the site
+// profile leaves a choice open, the user's own SBATCH_ variable may fill it.
+func (c *Cluster) changesCommand(name string) bool {
+	switch name {
+	case "SLURM_CONF":
+		return false
+	case "SBATCH_ACCOUNT":
+		return c.site.Account != ""
+	case "SBATCH_PARTITION":
+		return c.site.Partition != ""
+	case "SBATCH_QOS":
+		return c.site.QOS != ""
+	case "SBATCH_RESERVATION":
+		return c.site.Reservation != ""
+	case "SBATCH_CONSTRAINT":
+		return c.site.Constraint != ""
+	}
+	for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SCANCEL_", "PMI_", "PMIX_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "LATHE_ATTEMPT" || name == "CUDA_VISIBLE_DEVICES"
+}
+
+// commandError is a command of Slurm that ran and failed.
+type commandError struct {
+	name   string
+	code   int
+	stderr string
+}
+
+func (e *commandError) Error() string {
+	if e.stderr == "" {
+		return fmt.Sprintf("%s failed with exit code %d and said nothing", e.name, e.code)
+	}
+	return fmt.Sprintf("%s failed: %s", e.name, e.stderr)
+}
+
+func (e *commandError) says(any ...string) bool {
+	for _, text := range any {
+		if strings.Contains(e.stderr, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// transient reports that the controller was busy or out of reach, so that the
+// same command may succeed later.
+func (e *commandError) transient() bool {
+	return e.says("Socket timed out", "Unable to contact slurm controller", "Resource temporarily unavailable",
+		"in standby mode", "Zero Bytes were transmitted", "Connection refused", "Connection timed out",
+		"Communication connection failure", "Transport endpoint is not connected", "Rate limit exceeded",
+		"temporarily unable to accept job", "Slurm controller is busy")
+}
+
+// queueFull reports that the user, the account or the controller has as many
+// jobs as it may.
+func (e *commandError) queueFull() bool {
+	return e.says("job submit limit", "MaxSubmitJob", "Job limit", "Maximum number of jobs", "JobCount")
+}
+
+// explain turns a failed command into an error of the right kind.
+func explain(err error) error {
+	var failed *commandError
+	switch {
+	case !errors.As(err, &failed):
+		return err
+	case failed.transient(), failed.says("munge", "Munge", "authentication"):
+		return exit.WithHint(exit.Unavailablef("%w", err), "the cluster may be down; see scontrol ping")
+	case failed.queueFull():
+		return fmt.Errorf("%w: %w", ErrQueueFull, err)
+	case failed.name == "sbatch":
+		return exit.WithHint(exit.Usagef("%w", err), "the site profile or the recipe's resources ask for what this cluster does not have; see sinfo and lathe run --dry-run")
+	}
+	return exit.Unavailablef("%w", err)
+}
+
+// ErrQueueFull means that no more jobs are accepted for now.
+var ErrQueueFull = errors.New("the queue takes no more jobs")
+
+// lastLines is what a command said last, in one line of bounded length.
+func lastLines(text string) string {
+	const lines, most = 4, 800
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	text = strings.Join(all[max(0, len(all)-lines):], "; ")
+	if len(text) > most {
+		text = text[:most] + " ..."
+	}
+	return text
+}

@@ -1,0 +1,251 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+)
+
+// Phase is how far a task has come.
+type Phase string
+
+// The phases.
+const (
+	PhasePending Phase = "pending"
+	PhaseRunning Phase = "running"
+	PhaseEnded   Phase = "ended"
+	PhaseUnknown Phase = "unknown" // nobody knows the task
+)
+
+// State is what Slurm says about a task. Whether its work is done is another
+// question, which its sealed outputs answer.
+type State struct {
+	Phase    Phase          `json:"phase"`
+	Cause    executor.Cause `json:"cause,omitempty"` // of the end; empty before it
+	Exit     int            `json:"exit"`            // exit code; -1 when a signal ended the task or none is known
+	Signal   string         `json:"signal,omitempty"`
+	Nodes    string         `json:"nodes,omitempty"`
+	Restarts int            `json:"restarts"` // times the task was requeued; only the queue knows
+	Start    time.Time      `json:"start,omitzero"`
+	End      time.Time      `json:"end,omitzero"`
+	Evidence string         `json:"evidence"` // what was read, and where
+}
+
+// States is what Slurm knows about the jobs it was asked for.
+type States struct {
+	tasks map[TaskID]State
+	note  string // why tasks that are not found may still exist
+}
+
+// Of returns the state of a task. A task that is nowhere to be seen is
+// unknown: neither done nor failed.
+func (s States) Of(task TaskID) State {
+	if state, found := s.tasks[task]; found {
+		return state
+	}
+	return State{Phase: PhaseUnknown, Cause: executor.CauseUnknown, Exit: -1, Evidence: fmt.Sprintf("job %s: %s", task, s.note)}
+}
+
+// Live reports whether a task of the job is pending or running.
+func (s States) Live(job Job) bool {
+	return slices.ContainsFunc(job.Tasks(), func(t TaskID) bool {
+		phase := s.Of(t).Phase
+		return phase == PhasePending || phase == PhaseRunning
+	})
+}
+
+// States asks for the tasks of all the jobs at once: the queue, which knows
+// what is to come, what runs, and for a while what has ended; then the
+// accounting, if there is one, for what the queue has forgotten.
+func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States, error) {
+	states := States{tasks: map[TaskID]State{}}
+	if len(jobs) == 0 {
+		return states, nil
+	}
+	wanted := map[TaskID]bool{}
+	var ids []string
+	for _, job := range jobs {
+		ids = append(ids, bareID(job.ID))
+		for _, task := range job.Tasks() {
+			wanted[task] = true
+		}
+	}
+	list := strings.Join(ids, ",")
+
+	out, err := c.retry(ctx, func() (string, error) {
+		return c.run(ctx, nil, "squeue", "-h", "-t", "all", "-j", list, "-O", squeueFields)
+	})
+	var failed *commandError
+	switch {
+	case errors.As(err, &failed) && failed.says("Invalid job id"):
+		out = "" // so it answers when it knows none of them
+	case err != nil:
+		return States{}, explain(err)
+	}
+	if err := states.add("squeue", out, parseSqueue, wanted); err != nil {
+		return States{}, err
+	}
+	states.note = "squeue does not know it"
+	if !limits.Accounting {
+		states.note += ", and the cluster keeps no accounting"
+		return states, nil
+	}
+	if len(states.tasks) == len(wanted) {
+		return states, nil
+	}
+	out, err = c.retry(ctx, func() (string, error) {
+		return c.run(ctx, nil, "sacct", "-n", "-X", "-P", "-D", "-j", list, "-o", sacctFields)
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return States{}, err
+		}
+		states.note += ", and " + err.Error() // the queue's answer stands without it
+		return states, nil
+	}
+	if err := states.add("sacct", out, parseSacct, wanted); err != nil {
+		return States{}, err
+	}
+	states.note += " and sacct does not either"
+	return states, nil
+}
+
+// add reads a command's output and keeps what it says about wanted tasks of
+// which nothing is known yet. Of several lines about one task the last holds.
+func (s *States) add(source, out string, parse func(string) ([]record, error), wanted map[TaskID]bool) error {
+	records, err := parse(out)
+	if err != nil {
+		return err
+	}
+	found := map[TaskID]State{}
+	for _, r := range records {
+		for _, task := range r.tasks {
+			if _, known := s.tasks[task]; wanted[task] && !known {
+				found[task] = judge(r, source)
+			}
+		}
+	}
+	for task, state := range found {
+		s.tasks[task] = state
+	}
+	return nil
+}
+
+// judge says what a record means.
+func judge(r record, source string) State {
+	state := State{Exit: -1, Nodes: r.nodes, Restarts: r.restarts, Start: r.start, Evidence: r.evidence(source)}
+	state.Phase = phaseOf(r)
+	if state.Phase != PhaseEnded {
+		if state.Phase == PhasePending {
+			state.Start = time.Time{} // squeue gives the expected start
+		}
+		return state
+	}
+	state.End = r.end
+	switch {
+	case r.signal != 0:
+		state.Signal = executor.SignalName(syscall.Signal(r.signal))
+	case !neverRan(r):
+		state.Exit = r.code
+	}
+	state.Cause = causeOf(r)
+	return state
+}
+
+func (r record) evidence(source string) string {
+	text := source + ": " + r.state
+	if r.reason != "" {
+		text += ", reason " + r.reason
+	}
+	if r.code != 0 || r.signal != 0 {
+		text += fmt.Sprintf(", exit code %d:%d", r.code, r.signal)
+	}
+	if r.restarts > 0 {
+		text += fmt.Sprintf(", requeued %d times", r.restarts)
+	}
+	if r.nodes != "" {
+		text += ", on " + r.nodes
+	}
+	return text
+}
+
+// neverRan reports that a task has no exit code because it did not run.
+func neverRan(r record) bool {
+	return r.start.IsZero() || phaseOfState(r.state) == PhasePending || (r.nodes == "" && r.state == "CANCELLED")
+}
+
+func phaseOf(r record) Phase {
+	phase := phaseOfState(r.state)
+	if phase == PhasePending && hopeless(r.reason) != "" {
+		return PhaseEnded
+	}
+	return phase
+}
+
+// phaseOfState maps every job state of Slurm to a phase.
+func phaseOfState(state string) Phase {
+	switch state {
+	case "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "POWER_UP_NODE":
+		return PhasePending
+	case "RUNNING", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED", "UPDATE_DB", "LAUNCH_FAILED", "RECONFIG_FAIL":
+		return PhaseRunning
+	case "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "REVOKED":
+		return PhaseEnded
+	}
+	return PhaseUnknown
+}
+
+// hopeless is the cause for which a pending job will never start; empty when
+// it may. Slurm leaves such jobs in the queue for ever.
+func hopeless(reason string) executor.Cause {
+	switch reason {
+	case "DependencyNeverSatisfied":
+		return executor.CauseFailed
+	case "JobHoldMaxRequeue", "launch_failed_requeued_held", "launch failed requeued held":
+		return executor.CauseLaunchFailed
+	}
+	return ""
+}
+
+// cannotOpen is the signal number that slurmd reports when it could not enter
+// the job's folder or open its log.
+const cannotOpen = 53
+
+// causeOf is the cause of the end of a task.
+func causeOf(r record) executor.Cause {
+	if cause := hopeless(r.reason); cause != "" {
+		return cause
+	}
+	switch r.state {
+	case "COMPLETED":
+		return executor.CauseOK
+	case "TIMEOUT", "DEADLINE":
+		return executor.CauseTimeout
+	case "PREEMPTED":
+		return executor.CausePreempted
+	case "NODE_FAIL":
+		return executor.CauseNodeFail
+	case "BOOT_FAIL":
+		return executor.CauseLaunchFailed
+	case "OUT_OF_MEMORY":
+		return executor.CauseOutOfMemory
+	case "CANCELLED", "REVOKED":
+		return executor.CauseCancelled
+	case "FAILED":
+		if r.signal == cannotOpen {
+			return executor.CauseLaunchFailed
+		}
+		cause, _ := executor.CauseOf(r.code, syscall.Signal(r.signal))
+		if cause == executor.CauseOK { // FAILED and 0:0: whatever it was, it was not that
+			return executor.CauseFailed
+		}
+		return cause
+	}
+	return executor.CauseUnknown
+}

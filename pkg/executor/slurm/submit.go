@@ -1,0 +1,178 @@
+package slurm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Job is one submitted job or job array.
+type Job struct {
+	ID        string    `json:"id"`    // Slurm's; with ";CLUSTER" where there are several
+	Name      string    `json:"name"`  //
+	Stage     string    `json:"stage"` //
+	Iteration int       `json:"iteration"`
+	Step      int       `json:"step"`
+	Attempt   int       `json:"attempt"`
+	Array     bool      `json:"array"`  // whether its tasks have an index
+	Shards    []int     `json:"shards"` // task i does Shards[i]
+	Script    string    `json:"script"` // a copy of what was submitted
+	Submitted time.Time `json:"submitted"`
+}
+
+// Tasks lists the tasks of the job, in the order of its shards.
+func (j Job) Tasks() []TaskID {
+	tasks := make([]TaskID, len(j.Shards))
+	for i := range tasks {
+		tasks[i] = TaskID{Job: bareID(j.ID), Index: i}
+		if !j.Array {
+			tasks[i].Index = NoIndex
+		}
+	}
+	return tasks
+}
+
+// Dependency is what a job waits for.
+type Dependency struct {
+	AfterAny  []string // ids of jobs that must have ended, however they did
+	Singleton bool     // no other job of the same name and user may run
+}
+
+func (d Dependency) flag() string {
+	var parts []string
+	if len(d.AfterAny) > 0 {
+		var ids []string
+		for _, id := range d.AfterAny {
+			ids = append(ids, bareID(id))
+		}
+		parts = append(parts, "afterany:"+strings.Join(ids, ":"))
+	}
+	if d.Singleton {
+		parts = append(parts, "singleton")
+	}
+	return strings.Join(parts, ",") // all must hold
+}
+
+// SubmitArray splits an array into chunks and submits them, leaving a copy of
+// each script in the folder jobs. It returns the jobs that were submitted
+// even if it fails for a later one; with [ErrQueueFull] the others may follow
+// when there is room again.
+func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits Limits, jobs string, wait Dependency) ([]Job, error) {
+	site, err := c.site.Stage(array.Stage)
+	if err != nil {
+		return nil, err
+	}
+	chunks, err := Plan(array, limits, site.Throttle)
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{array.LogDir, jobs} {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return nil, exit.IOf("making a folder of the run: %w", err)
+		}
+	}
+	var submitted []Job
+	for _, chunk := range chunks {
+		script, err := Script(array, chunk, c.site)
+		if err != nil {
+			return submitted, err
+		}
+		path := filepath.Join(jobs, ScriptName(array, chunk))
+		if err := os.WriteFile(path, script, 0o666); err != nil {
+			return submitted, exit.IOf("writing a job script: %w", err)
+		}
+		waits := wait
+		if chunk.After >= 0 {
+			waits.AfterAny = append(append([]string(nil), wait.AfterAny...), submitted[chunk.After].ID)
+		}
+		id, err := c.Submit(ctx, script, JobName(array), waits)
+		if err != nil {
+			return submitted, fmt.Errorf("submitting %s, chunk %d of %d: %w", array.Name(), chunk.Number+1, chunk.Of, err)
+		}
+		submitted = append(submitted, Job{
+			ID: id, Name: JobName(array), Stage: array.Stage, Iteration: array.Iteration, Step: array.Step, Attempt: array.Attempt,
+			Array: !array.NoShard, Shards: chunk.Shards, Script: path, Submitted: time.Now().UTC(),
+		})
+	}
+	return submitted, nil
+}
+
+// ScriptName is the name of the copy of a chunk's script.
+func ScriptName(array executor.Array, chunk Chunk) string {
+	if chunk.Of == 1 {
+		return fmt.Sprintf("%s.%d.sh", array.Name(), array.Attempt)
+	}
+	return fmt.Sprintf("%s.%d.chunk%d.sh", array.Name(), array.Attempt, chunk.Number)
+}
+
+// Submit submits a script under a job name and returns the id of the job.
+//
+// When sbatch fails although the controller may have taken the job, the queue
+// is searched for it before it is submitted again: each submission carries a
+// mark of its own in its comment.
+func (c *Cluster) Submit(ctx context.Context, script []byte, name string, wait Dependency) (string, error) {
+	mark := "lathe-submission-" + rand.Text()
+	args := []string{"--parsable", "--comment=" + mark}
+	if dependency := wait.flag(); dependency != "" {
+		args = append(args, "--dependency="+dependency)
+	}
+	retried := false
+	id, err := c.retry(ctx, func() (string, error) {
+		if retried {
+			if id, found := c.findMark(ctx, name, mark); found {
+				return id, nil
+			}
+		}
+		retried = true
+		out, err := c.run(ctx, script, "sbatch", args...)
+		if err != nil {
+			return "", err
+		}
+		return parseJobID(out)
+	})
+	if err != nil {
+		return "", explain(err)
+	}
+	return id, nil
+}
+
+// findMark looks for a submission of ours in the queue. Not finding it proves
+// nothing; submitting twice wastes time and harms nothing.
+func (c *Cluster) findMark(ctx context.Context, name, mark string) (id string, found bool) {
+	out, err := c.run(ctx, nil, "squeue", "-h", "-t", "all", "--name="+name, "-o", "%F %k")
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(out) {
+		if id, comment, _ := strings.Cut(strings.TrimSpace(line), " "); comment == mark {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// Cancel cancels jobs and single tasks of arrays, by ids such as 12 and
+// 12_3, in one call. Those that have ended already are no error.
+func (c *Cluster) Cancel(ctx context.Context, ids ...string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	args := make([]string, len(ids))
+	for i, id := range ids {
+		args[i] = bareID(id)
+	}
+	_, err := c.retry(ctx, func() (string, error) { return c.run(ctx, nil, "scancel", args...) })
+	var failed *commandError
+	if errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed") {
+		return nil
+	}
+	return explain(err)
+}
