@@ -98,19 +98,21 @@ func (b *block) packB(j0, j1, k0, k1 int) {
 		return
 	}
 	depth := k1 - k0
-	for j := j0; j < j1; j += panelWidth {
-		width := min(j1-j, panelWidth)
-		if b.directB && width == panelWidth {
-			continue
+	if b.directB {
+		j0 = j1 - (j1-j0)%panelWidth
+	}
+	if b.bTransposed {
+		for j := j0; j < j1; j += panelWidth {
+			width := min(j1-j, panelWidth)
+			transposePanel(b.level, b.ws.panels[(j-j0)*depth:], b.b[j*b.ldb+k0:], b.ldb, width, depth, b.ws.rows)
 		}
-		dst := b.ws.panels
-		if !b.directB {
-			dst = dst[(j-j0)*depth:]
-		}
-		if b.bTransposed {
-			transposePanel(b.level, dst, b.b[j*b.ldb+k0:], b.ldb, width, depth, b.ws.rows)
-		} else {
-			copyPanel(b.level, dst, panelWidth, b.b[k0*b.ldb+j:], b.ldb, depth, width)
+		return
+	}
+	for k := k0; k < k1; k += copyDepth {
+		part := min(copyDepth, k1-k)
+		for j := j0; j < j1; j += panelWidth {
+			dst := b.ws.panels[(j-j0)*depth+(k-k0)*panelWidth:]
+			copyPanel(b.level, dst, panelWidth, b.b[k*b.ldb+j:], b.ldb, part, min(j1-j, panelWidth))
 		}
 	}
 }
@@ -129,9 +131,13 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 		return
 	}
 	tiles := (i1 - i0 + b.rows - 1) / b.rows
-	for n := range tiles {
-		first, last := i0+n*(i1-i0)/tiles, i0+(n+1)*(i1-i0)/tiles
-		copyPanel(b.level, b.ws.rows[n*depth*b.slot:], b.slot, b.a[k0*b.lda+first:], b.lda, depth, last-first)
+	for k := k0; k < k1; k += copyDepth {
+		part := min(copyDepth, k1-k)
+		for n := range tiles {
+			first, last := i0+n*(i1-i0)/tiles, i0+(n+1)*(i1-i0)/tiles
+			dst := b.ws.rows[(n*depth+k-k0)*b.slot:]
+			copyPanel(b.level, dst, b.slot, b.a[k*b.lda+first:], b.lda, part, last-first)
+		}
 	}
 }
 

@@ -16,6 +16,11 @@ const (
 	// copyColumns is the number of columns from which copying A pays.
 	copyColumns = 4 * panelWidth
 
+	// copyDepth is the number of rows of a row-major operand that are copied to
+	// all their tiles or panels before the next: few enough for the cache lines
+	// that two tiles share to stay, even if the rows are a power of two apart.
+	copyDepth = 32
+
 	// taskWork is the least work of a task of several, in multiply-adds; it
 	// takes some 10 µs.
 	taskWork = 1 << 20
