@@ -2,7 +2,6 @@ package seal
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 )
@@ -25,10 +24,4 @@ func damaged(path, detail string) error {
 func notSealed(path, detail string) error {
 	return exit.WithHint(exit.Dataf("%q is %w: %s", path, ErrNotSealed, detail),
 		"run the stage that makes it; a file without a manifest is unfinished work and is replaced")
-}
-
-// Damaged reports that a sealed file's bytes are what was sealed and yet
-// cannot be decoded: for packages that decode what this one opens.
-func Damaged(path, format string, args ...any) error {
-	return damaged(path, fmt.Sprintf(format, args...))
 }

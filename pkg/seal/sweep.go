@@ -78,7 +78,8 @@ func running(pid int) bool {
 }
 
 // List returns the names in dir that have a manifest, sorted, whether or not
-// it matches. A missing dir is empty.
+// it matches: NAME.json beside NAME is always its manifest. A missing dir is
+// empty.
 func List(dir string) ([]string, error) {
 	sealed, _, err := scan(dir)
 	return sealed, err
@@ -114,29 +115,25 @@ func scan(dir string) (sealed, orphans []string, err error) {
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		if there[name+".json"] && isManifestOf(dir, name, there) {
+		if there[name+".json"] {
 			sealed = append(sealed, name)
 			continue
 		}
 		if entry.IsDir() || writing[name] || writing[name+".json"] {
 			continue
 		}
-		if base, ok := strings.CutSuffix(name, ".json"); ok && isManifestOf(dir, base, there) {
-			if !there[base] { // its data is missing
-				sealed = append(sealed, base)
+		if base, ok := strings.CutSuffix(name, ".json"); ok {
+			if there[base] {
+				continue // a manifest
 			}
-			continue
+			if _, _, err := readManifest(filepath.Join(dir, base)); err == nil {
+				sealed = append(sealed, base) // a manifest whose data is missing
+				continue
+			}
 		}
 		orphans = append(orphans, name)
 	}
 	return sealed, orphans, nil
-}
-
-// isManifestOf reports whether NAME.json is the manifest of NAME, be it a
-// damaged one, and not a JSON document of its own.
-func isManifestOf(dir, name string, there map[string]bool) bool {
-	_, _, err := readManifest(filepath.Join(dir, name))
-	return err == nil || there[name] && errors.Is(err, ErrDamaged)
 }
 
 // Remove unseals and removes a file or folder: the manifest first, so that a

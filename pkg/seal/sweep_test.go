@@ -146,6 +146,25 @@ func TestListAndOrphans(t *testing.T) {
 	}
 }
 
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "report", "index.html")
+	for _, text := range []string{"one", "two", "two"} {
+		if err := Replace(path, []byte(text), testAttempt); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(get(t, path)); got != text {
+			t.Errorf("holds %q, want %q", got, text)
+		}
+		if got := names(t, filepath.Dir(path)); len(got) != 1 {
+			t.Errorf("left behind %q", got)
+		}
+	}
+	if err := Replace(filepath.Join(path, "x"), nil, testAttempt); err == nil {
+		t.Error("a file takes the part of a folder")
+	}
+}
+
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "x"), filepath.Join(dir, "v000001")
