@@ -29,8 +29,12 @@ func (p *pass) attend(l *layerActivations) {
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
+			start, end := int(p.offsets[s]), int(p.offsets[s+1])
+			if start == end {
+				continue
+			}
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHead(l, &p.workers[worker], int(p.offsets[s]), int(p.offsets[s+1]), a, head)
+				p.attendHead(l, &p.workers[worker], start, end, a, head)
 			}
 		}
 	})
@@ -90,6 +94,9 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
 			start, end := int(p.offsets[s]), int(p.offsets[s+1])
+			if start == end {
+				continue
+			}
 			keys := c.QueryWidth() + head*c.HeadDim
 			for i := start; i < end; i++ {
 				clear(dQKV[i*stride+keys:][:c.HeadDim])

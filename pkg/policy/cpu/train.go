@@ -34,14 +34,13 @@ func (e *Engine) bytesPerToken() int {
 	return 4 * floats
 }
 
-// divide cuts a batch into chunks. The cuts depend on the batch and the
-// model's shape alone.
+// divide cuts a batch into chunks of at most chunkTokens, or of one sequence.
+// The cuts depend on the batch and the model's shape alone.
 func (e *Engine) divide(offsets []int32) []chunk {
-	limit := max(1, chunkBytes/e.bytesPerToken())
 	var chunks []chunk
 	for s := 0; s+1 < len(offsets); {
 		end := s + 1
-		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= limit {
+		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= e.chunkTokens {
 			end++
 		}
 		chunks = append(chunks, chunk{s, end})

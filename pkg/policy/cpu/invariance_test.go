@@ -1,0 +1,178 @@
+package cpu
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// sameBits compares float32 values by their bits.
+func sameBits(a, b []float32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func digest(tensors []policy.Tensor) string {
+	h := sha256.New()
+	for _, t := range tensors {
+		if err := binary.Write(h, binary.LittleEndian, t.Data); err != nil {
+			panic(err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// A sequence's log-probabilities and entropies have the same bits alone, and
+// at any place of any batch, on any number of threads.
+func TestForwardIgnoresCompany(t *testing.T) {
+	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": benchConfig(1)} {
+		t.Run(name, func(t *testing.T) {
+			weights := loudWeights(t, c)
+			engines := []*Engine{newEngine(t, c, weights, 1), newEngine(t, c, weights, 2), newEngine(t, c, weights, 3)}
+			s := policy.Sampling{Temperature: 0.9}
+			rapid.Check(t, func(rt *rapid.T) {
+				lengths := rapid.SliceOfN(rapid.IntRange(1, 150), 1, 6).Draw(rt, "lengths")
+				which := rapid.IntRange(0, len(lengths)-1).Draw(rt, "which")
+				e := engines[rapid.IntRange(0, 2).Draw(rt, "engine")]
+				batch := randomBatch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
+				logProbs, entropy := forward(t, e, batch, s)
+				from, to := batch.Offsets[which], batch.Offsets[which+1]
+				alone := policy.Batch{TokenIDs: batch.TokenIDs[from:to], Targets: batch.Targets[from:to], Offsets: []int32{0, to - from}}
+				wantLogProbs, wantEntropy := forward(t, engines[0], alone, s)
+				if !sameBits(logProbs[from:to], wantLogProbs) || !sameBits(entropy[from:to], wantEntropy) {
+					rt.Fatalf("sequence %d of %v differs from itself alone", which, lengths)
+				}
+			})
+		})
+	}
+}
+
+// A token's log-probability does not depend on what follows it.
+func TestForwardIsCausal(t *testing.T) {
+	c := tinyConfig()
+	e := newEngine(t, c, loudWeights(t, c), 1)
+	batch := randomBatch(c, 4, 140)
+	want, _ := forward(t, e, batch, policy.Sampling{Temperature: 1})
+	for _, n := range []int{1, 2, 63, 64, 65, 128, 139} {
+		prefix := policy.Batch{TokenIDs: batch.TokenIDs[:n], Targets: batch.Targets[:n], Offsets: []int32{0, int32(n)}}
+		got, _ := forward(t, e, prefix, policy.Sampling{Temperature: 1})
+		if !sameBits(got, want[:n]) {
+			t.Errorf("the first %d tokens differ", n)
+		}
+	}
+}
+
+// trainDigest is the sha256 of the weights after three steps.
+func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engine)) string {
+	t.Helper()
+	e := newEngine(t, c, loudWeights(t, c), threads)
+	if change != nil {
+		change(e)
+	}
+	for step := range 3 {
+		batch := randomBatch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
+		forward(t, e, batch, policy.Sampling{Temperature: 1, TopP: 0.95})
+		e.ZeroGradients()
+		if err := e.Backward(coefficients(batch, 1), coefficients(batch, 2)); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := e.Step(policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1})
+		if err != nil || stats.Skipped || stats.Scale >= 1 {
+			t.Fatalf("step %d: %+v, %v", step, stats, err)
+		}
+	}
+	return digest(e.Weights())
+}
+
+func TestTrainingIgnoresThreads(t *testing.T) {
+	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": benchConfig(1)} {
+		want := trainDigest(t, c, 1, nil)
+		for _, threads := range []int{2, 3, 7} {
+			if got := trainDigest(t, c, threads, nil); got != want {
+				t.Errorf("%s: %d threads give weights %s, one gives %s", name, threads, got, want)
+			}
+		}
+	}
+}
+
+func TestBitsIgnoreInstructionSet(t *testing.T) {
+	name, err := vec.ISA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := vec.SelectISA(name); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := tinyConfig()
+	even := c
+	even.HeadDim = 32 // as the page kernel of AVX2 wants it
+	digests := map[string]string{}
+	for _, isa := range vec.AvailableISAs() {
+		if err := vec.SelectISA(isa); err != nil {
+			t.Fatal(err)
+		}
+		got := trainDigest(t, c, 1, nil)
+		for _, config := range []policy.Config{c, even} {
+			e := newEngine(t, config, loudWeights(t, config), 1)
+			got += fmt.Sprint(generate(t, e, randomRequests(config, 2, 6, policy.Sampling{Temperature: 1})))
+		}
+		digests[isa] = got
+	}
+	if len(digests) == 1 {
+		t.Skip("this machine or build has one instruction set only")
+	}
+	for isa, got := range digests {
+		if diff := cmp.Diff(digests["go"], got); diff != "" {
+			t.Errorf("%s differs from pure Go: %s", isa, diff)
+		}
+	}
+}
+
+// A batch that is worked off in chunks gives the same bits, but for the
+// embedding's gradient when it is tied to the head: its chain then takes head
+// and embedding of each chunk in turn.
+func TestChunks(t *testing.T) {
+	c := tinyConfig()
+	c.TieWordEmbeddings = false
+	weights := loudWeights(t, c)
+	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
+	chunked.chunkTokens = 50
+	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
+	if got := len(chunked.divide(batch.Offsets)); got != 4 {
+		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)
+	}
+	s := policy.Sampling{Temperature: 1}
+	wantLogProbs, wantEntropy := forward(t, whole, batch, s)
+	logProbs, entropy := forward(t, chunked, batch, s)
+	if !sameBits(logProbs, wantLogProbs) || !sameBits(entropy, wantEntropy) {
+		t.Error("log-probabilities or entropies differ")
+	}
+	for _, e := range []*Engine{whole, chunked} {
+		if err := e.Backward(coefficients(batch, 1), coefficients(batch, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, g := range chunked.Gradients() {
+		if !sameBits(g.Data, whole.Gradients()[i].Data) {
+			t.Errorf("gradient of %s differs", g.Name)
+		}
+	}
+}
