@@ -21,7 +21,10 @@
 //
 // The payload of a NaN is not part of the contract.
 //
-// # Memory
+// # Memory and threads
+//
+// With threads ≤ 1 a product runs on the calling goroutine. Otherwise it is
+// divided among goroutines that end with the call; small products stay on one.
 //
 // The functions allocate nothing once their pooled workspaces exist, and may be
 // called from many goroutines at once. C must not overlap A or B.

@@ -3,8 +3,8 @@ package gemm
 import "github.com/lathe-rl/lathe/pkg/vec"
 
 // tile is one block of C that a micro-kernel computes: rows ≤ tileRows and
-// columns ≤ panelWidth, or several panels. Strides count elements. The assembly reads the fields
-// by name.
+// columns ≤ panelWidth, or several panels. Strides count elements. The assembly
+// reads the fields by name.
 type tile struct {
 	a      []float32 // A(i, k) is a[i·aRow + k·aDepth]
 	aRow   int

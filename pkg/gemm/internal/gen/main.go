@@ -47,6 +47,13 @@ func main() {
 	if len(os.Args) > 1 {
 		directory = os.Args[1]
 	}
+	if err := generate(directory); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// generate writes the files to directory.
+func generate(directory string) error {
 	for name, emit := range map[string]func(*writer){
 		"tile_avx512_amd64.s": tileAVX512,
 		"tile_avx2_amd64.s":   tileAVX2,
@@ -56,9 +63,10 @@ func main() {
 		w.WriteString(header)
 		emit(&w)
 		if err := os.WriteFile(filepath.Join(directory, name), w.Bytes(), 0o644); err != nil {
-			log.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // maskTable writes a table of n set and n clear 32-bit lanes: the mask of the

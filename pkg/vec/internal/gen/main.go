@@ -44,7 +44,15 @@ func main() {
 	if len(os.Args) > 1 {
 		directory = os.Args[1]
 	}
+	if err := generate(directory); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// generate writes the files to directory.
+func generate(directory string) error {
 	declarations, stubs := bytes.NewBufferString(declarationHeader), bytes.NewBufferString(stubHeader)
+	files := make(map[string][]byte)
 	for _, t := range targets {
 		assembly := bytes.NewBufferString(assemblyHeader)
 		writeConstants(assembly)
@@ -54,10 +62,21 @@ func main() {
 			fmt.Fprintf(declarations, "\n//go:noescape\n%s\n", declaration)
 			fmt.Fprintf(stubs, "\n%s { panic(badNoAssembly) }\n", blankParams(declaration))
 		}
-		write(directory, "kernels_"+strings.ToLower(t.suffix)+"_amd64.s", assembly.Bytes())
+		files["kernels_"+strings.ToLower(t.suffix)+"_amd64.s"] = assembly.Bytes()
 	}
-	write(directory, "kernels_amd64.go", formatted(declarations))
-	write(directory, "kernels_other.go", formatted(stubs))
+	var err error
+	if files["kernels_amd64.go"], err = format.Source(declarations.Bytes()); err != nil {
+		return fmt.Errorf("formatting declarations: %w", err)
+	}
+	if files["kernels_other.go"], err = format.Source(stubs.Bytes()); err != nil {
+		return fmt.Errorf("formatting stubs: %w", err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(directory, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blankParams replaces the parameter names of a declaration by blanks.
@@ -73,18 +92,4 @@ func blankParams(declaration string) string {
 		}
 	}
 	return declaration[:open] + strings.Join(fields, ", ") + declaration[end:]
-}
-
-func formatted(b *bytes.Buffer) []byte {
-	source, err := format.Source(b.Bytes())
-	if err != nil {
-		log.Fatalf("formatting: %v", err)
-	}
-	return source
-}
-
-func write(directory, name string, data []byte) {
-	if err := os.WriteFile(filepath.Join(directory, name), data, 0o644); err != nil {
-		log.Fatal(err)
-	}
 }
