@@ -45,8 +45,8 @@ func (processStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
 }
 
 // run carries out one task and says how it ended.
-func (p *Pool) run(ctx context.Context, array executor.Array, shard int) executor.Result {
-	result := executor.Result{Shard: shard, Exit: -1, Log: array.Log(shard), Start: time.Now()}
+func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result executor.Result) {
+	result = executor.Result{Shard: shard, Exit: -1, Log: array.Log(shard), Start: time.Now()}
 	defer func() { result.End = time.Now() }()
 	fail := func(err error) executor.Result {
 		result.Cause, result.Evidence = executor.CauseLaunchFailed, err.Error()
@@ -103,7 +103,11 @@ func start(cmd *exec.Cmd) (started, exited <-chan error) {
 		err := cmd.Start()
 		begin <- err
 		if err == nil {
-			end <- cmd.Wait()
+			err := cmd.Wait()
+			// What the task left running would write into files that nobody
+			// expects it to write any more.
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			end <- err
 		}
 	}()
 	return begin, end

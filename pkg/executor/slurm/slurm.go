@@ -28,6 +28,8 @@ type Cluster struct {
 	// delays are the waits between attempts at a command that the controller
 	// was too busy for; each is stretched by up to half at random.
 	delays []time.Duration
+	// variables are set for every command, over those of this process.
+	variables map[string]string
 }
 
 // Open returns the cluster of a site, or an error with exit.Unavailable when
@@ -39,7 +41,14 @@ func Open(site recipe.Site) (*Cluster, error) {
 				"run this on a login node, load Slurm's module, or use --executor local")
 		}
 	}
-	return &Cluster{site: site, delays: []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}}, nil
+	return &Cluster{
+		site:   site,
+		delays: []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second},
+		variables: map[string]string{
+			"SLURM_BITSTR_LEN":  "0", // else lists of pending tasks are cut off at 64 bytes
+			"SLURM_TIME_FORMAT": "%s",
+		},
+	}, nil
 }
 
 // commandTimeout bounds one command. sbatch itself waits up to two minutes
@@ -56,10 +65,7 @@ func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...st
 	// A killed query harms nobody; sbatch gets the chance to finish.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = executor.Environ(c.changesCommand, map[string]string{
-		"SLURM_BITSTR_LEN":  "0", // else lists of pending tasks are cut off at 64 bytes
-		"SLURM_TIME_FORMAT": "%s",
-	})
+	cmd.Env = executor.Environ(c.changesCommand, c.variables)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

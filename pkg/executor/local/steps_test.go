@@ -1,0 +1,106 @@
+package local
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+func runSteps() int { return 0 }
+
+func TestSumCounts(t *testing.T) {
+	for text, want := range map[string]int{
+		"4": 4, "4(x3)": 12, "4(x2),1": 9, "16,8(x2),4": 36,
+	} {
+		if got, err := sumCounts(text); err != nil || got != want {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "4(x2", "4(x)", "4,", "-1", "0", "4(2)", "999999999(x999999999)", "4x2"} {
+		if got, err := sumCounts(text); err == nil {
+			t.Errorf("%q is %d, want an error", text, got)
+		}
+	}
+}
+
+func FuzzSumCounts(f *testing.F) {
+	for _, seed := range []string{"4(x2),1", "72", "0(x0)", "1(x1)(x1)"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, err := sumCounts(text); err == nil && got < 1 {
+			t.Errorf("%q is %d", text, got)
+		}
+	})
+}
+
+func TestStepsNeedAnAllocation(t *testing.T) {
+	t.Setenv("SLURM_JOB_ID", "")
+	if _, err := NewSteps(t.Context(), recipe.ResolvedSite{}); exit.Code(err) != exit.Unavailable {
+		t.Errorf("error is %v, want one of code %d", err, exit.Unavailable)
+	}
+}
+
+func TestAllocatedCores(t *testing.T) {
+	for _, c := range []struct {
+		list, node, nodes string
+		want              int
+	}{
+		{"4(x3)", "", "", 12},
+		{"", "8", "2", 16},
+		{"", "8", "", 8},
+		{"", "", "2", 0},
+		{"many", "8", "2", 0},
+	} {
+		t.Setenv("SLURM_JOB_CPUS_PER_NODE", c.list)
+		t.Setenv("SLURM_CPUS_ON_NODE", c.node)
+		t.Setenv("SLURM_JOB_NUM_NODES", c.nodes)
+		got, err := allocatedCores()
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+}
+
+func TestStepCommand(t *testing.T) {
+	for name, value := range map[string]string{
+		"SLURM_JOB_ID": "12", "SLURM_CONF": "/etc/slurm.conf", "SLURM_CPUS_PER_TASK": "9", "SLURM_MEM_PER_NODE": "99",
+		"SRUN_CPUS_PER_TASK": "9", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0,1",
+		"OTHER": "kept", "LATHE_ATTEMPT": "7",
+	} {
+		t.Setenv(name, value)
+	}
+	site := recipe.DefaultSite()
+	site.Stages.Rollout.GPUType = "h100"
+	array := executor.Array{
+		Stage: "rollout", Iteration: 2, Attempt: 1, Shards: []int{5}, Command: []string{"/bin/lathe-rollout", "--run", "/r"},
+		CPUs: 3, MemoryGB: 2, GPUs: 1, LogDir: "/r/logs",
+	}
+	cmd := stepStarter{srun: "/usr/bin/srun", site: site}.command(array, 5)
+	want := "/usr/bin/srun --exclusive --exact --nodes=1 --ntasks=1 --cpus-per-task=3 --job-name=rollout-000002 --kill-on-bad-exit=0" +
+		" --quiet --input=none --mem=2048M --gres=gpu:h100:1 /bin/lathe-rollout --run /r --shard 5"
+	if got := strings.Join(cmd.Args, " "); got != want {
+		t.Errorf("command is\n%s, want\n%s", got, want)
+	}
+	env := map[string]string{}
+	for _, entry := range cmd.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	for name, want := range map[string]string{
+		"SLURM_JOB_ID": "12", "SLURM_CONF": "/etc/slurm.conf", "OTHER": "kept", "LATHE_ATTEMPT": "1",
+		"SLURM_CPUS_PER_TASK": "", "SLURM_MEM_PER_NODE": "", "SRUN_CPUS_PER_TASK": "", "SLURM_ARRAY_TASK_ID": "", "CUDA_VISIBLE_DEVICES": "",
+	} {
+		if env[name] != want {
+			t.Errorf("the step sees %s=%q, want %q", name, env[name], want)
+		}
+	}
+	array.GPUs, array.MemoryGB = 0, 0
+	cmd = stepStarter{srun: "srun", site: site}.command(array, 5)
+	if got := strings.Join(cmd.Args, " "); !strings.Contains(got, "--gres=none") || strings.Contains(got, "--mem") {
+		t.Errorf("a step without GPUs would take those of the allocation: %s", got)
+	}
+}
