@@ -43,7 +43,7 @@ var (
 )
 
 // maxMarked is the number of points up to which each gets a mark.
-const maxMarked = 40
+const maxMarked = 20
 
 // point is one value of a line.
 type point struct {
@@ -69,6 +69,7 @@ func (f lineChart) svg() []byte {
 	p := newPlot()
 	p.X.Label.Text, p.Y.Label.Text = f.x, f.y
 	p.X.Tick.Marker = wholeTicks{}
+	p.Add(horizontalRules{})
 	named := 0
 	for i, l := range f.lines {
 		if len(l.points) == 0 {
@@ -115,7 +116,7 @@ func spread(axis *plot.Axis, legend int) {
 		}
 	}
 	if legend > 0 {
-		const lineShare = 0.115 // of the height of the data area
+		const lineShare = 0.1 // of the height of the data area
 		room := lineShare * float64(legend)
 		axis.Max += (axis.Max - axis.Min) * room / (1 - room)
 	}
@@ -188,7 +189,6 @@ func (f barChart) svg() []byte {
 func newPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = color.Transparent
-	p.Add(horizontalRules{})
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle = style(8, draw.XCenter, draw.YBottom)
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
@@ -203,11 +203,11 @@ func newPlot() *plot.Plot {
 	p.Y.Tick.Length = 0
 	p.Y.Padding = vg.Points(4)
 	p.X.Padding = vg.Points(3)
-	p.Legend.TextStyle = style(7.5, draw.XLeft, draw.YCenter)
+	p.Legend.TextStyle = style(7.5, draw.XLeft, draw.YBottom)
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs = vg.Points(4)
 	p.Legend.ThumbnailWidth = vg.Points(22)
-	p.Legend.Padding = vg.Points(1)
+	p.Legend.Padding = vg.Points(1.5)
 	return p
 }
 
@@ -230,11 +230,11 @@ func (horizontalRules) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// fewTicks labels round numbers, about five of them.
+// fewTicks labels round numbers, at most seven of them.
 type fewTicks struct{}
 
 func (fewTicks) Ticks(low, high float64) []plot.Tick {
-	step := roundStep((high - low) / 5)
+	step := roundStep((high - low) / 6.5)
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-12)+1e-300; i++ {
 		ticks = append(ticks, plot.Tick{Value: i * step, Label: label(i*step, step)})

@@ -13,7 +13,8 @@ const summaryFormat = "lathe-summary/1.0"
 // Summary is report/summary.json. Its keys are a contract.
 //
 // Pointers, lists and maps are null when their value is not known; Missing
-// then has the key and the reason.
+// then has the key and the reason. A standard error is null with its value,
+// and with fewer than two problems.
 type Summary struct {
 	Format        string    `json:"format"`
 	RunID         string    `json:"run_id"`

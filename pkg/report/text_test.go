@@ -29,7 +29,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func text(t *testing.T, s Summary) string {
+func printed(t *testing.T, s Summary) string {
 	t.Helper()
 	s.RunID = "fixture-00000000" // drawn by chance
 	var b strings.Builder
@@ -40,13 +40,13 @@ func text(t *testing.T, s Summary) string {
 }
 
 func TestText(t *testing.T) {
-	golden(t, "finished.txt", text(t, finished(t).collect()))
+	golden(t, "finished.txt", printed(t, finished(t).collect()))
 	f := newFixture(t)
-	golden(t, "pending.txt", text(t, f.collect()))
+	golden(t, "pending.txt", printed(t, f.collect()))
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
-	golden(t, "unfinished.txt", text(t, f.collect()))
+	golden(t, "unfinished.txt", printed(t, f.collect()))
 }
 
 // A name from a file cannot talk to the terminal.
@@ -54,12 +54,12 @@ func TestTextIsPlain(t *testing.T) {
 	s := finished(t).collect()
 	s.Name = "evil\x1b[2Jname\nsecond line"
 	s.AccuracyByKind[0].Kind = "\x1b]0;title\a"
-	for _, c := range text(t, s) {
+	for _, c := range printed(t, s) {
 		if c == '\x1b' || c == '\a' {
 			t.Fatal("a control character reached the terminal")
 		}
 	}
-	if strings.Contains(text(t, s), "\nsecond line") {
+	if strings.Contains(printed(t, s), "\nsecond line") {
 		t.Fatal("a name broke its line")
 	}
 }

@@ -1,0 +1,91 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// With one value per problem the clustered error is the usual one of a mean:
+// of 1, 2, 3, 4 it is sqrt(5/3) / 2.
+func TestEstimate(t *testing.T) {
+	var tl tally
+	for i, x := range []float64{1, 2, 3, 4} {
+		tl.add(fmt.Sprint(i), x)
+	}
+	e, ok := tl.estimate()
+	if !ok || e.mean != 2.5 || e.problems != 4 || e.responses != 4 {
+		t.Fatalf("estimate %+v", e)
+	}
+	near(t, "standard error", e.err, math.Sqrt(5.0/3)/2)
+	// Repeating each value adds no information, so no precision either.
+	for i, x := range []float64{1, 2, 3, 4} {
+		tl.add(fmt.Sprint(i), x)
+	}
+	e, _ = tl.estimate()
+	near(t, "standard error of copies", e.err, math.Sqrt(5.0/3)/2)
+	if _, ok := new(tally).estimate(); ok {
+		t.Error("nothing has an estimate")
+	}
+}
+
+func TestEstimateInvariances(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		problems := rapid.IntRange(2, 8).Draw(t, "problems")
+		shift := float64(rapid.IntRange(-3, 3).Draw(t, "shift"))
+		var plain, shifted, reversed tally
+		type value struct {
+			problem string
+			x       float64
+		}
+		var values []value
+		for p := range problems {
+			for range rapid.IntRange(1, 5).Draw(t, "samples") {
+				values = append(values, value{fmt.Sprint(p), float64(rapid.IntRange(0, 4).Draw(t, "x")) / 4})
+			}
+		}
+		for i, v := range values {
+			plain.add(v.problem, v.x)
+			shifted.add(v.problem, v.x+shift)
+			last := values[len(values)-1-i]
+			reversed.add(last.problem, last.x)
+		}
+		a, _ := plain.estimate()
+		b, _ := shifted.estimate()
+		c, _ := reversed.estimate()
+		if math.Abs(b.mean-a.mean-shift) > 1e-9 || math.Abs(*b.err-*a.err) > 1e-9 {
+			t.Fatalf("shifting by %v turns %v ± %v into %v ± %v", shift, a.mean, *a.err, b.mean, *b.err)
+		}
+		if math.Abs(c.mean-a.mean) > 1e-9 || math.Abs(*c.err-*a.err) > 1e-9 {
+			t.Fatalf("reversing turns %v ± %v into %v ± %v", a.mean, *a.err, c.mean, *c.err)
+		}
+		if *a.err < 0 || math.IsNaN(*a.err) {
+			t.Fatalf("standard error %v", *a.err)
+		}
+	})
+}
+
+func TestMerged(t *testing.T) {
+	of := func(pairs ...float64) (spans []span) {
+		for i := 0; i < len(pairs); i += 2 {
+			spans = append(spans, span{second(pairs[i]), second(pairs[i+1])})
+		}
+		return spans
+	}
+	union := merged(of(5, 6, 0, 3, 2, 4, 4, 4.5, 1, 2))
+	if diff := cmp.Diff(of(0, 4.5, 5, 6), union, cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) }), cmp.AllowUnexported(span{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct{ from, to, want float64 }{{0, 10, 5.5}, {4, 5.5, 1}, {4.5, 5, 0}, {7, 9, 0}} {
+		if got := covered(span{second(c.from), second(c.to)}, union); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v to %v is covered for %v s, want %v", c.from, c.to, got, c.want)
+		}
+	}
+	if m := median([]float64{3, 1, 2}); m != 2 {
+		t.Errorf("median %v, want 2", m)
+	}
+}

@@ -1,0 +1,263 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+func (f *fixture) write() (Summary, string) {
+	f.t.Helper()
+	s, err := Write(context.Background(), f.run)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(f.run.Dir.Report(), "index.html"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s, string(page)
+}
+
+// names lists the files of the report.
+func (f *fixture) names() []string {
+	f.t.Helper()
+	var names []string
+	for _, dir := range []string{"", "figures"} {
+		entries, err := os.ReadDir(filepath.Join(f.run.Dir.Report(), dir))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names
+}
+
+func TestWrite(t *testing.T) {
+	f := finished(t)
+	s, page := f.write()
+	want := []string{
+		"figures", "index.html", "summary.json",
+		"figures/accuracy_by_step.svg", "figures/accuracy_by_version.svg", "figures/buffer_size.svg", "figures/depth.svg",
+		"figures/dropped.svg", "figures/entropy.svg", "figures/grad_norm.svg", "figures/kinds.svg", "figures/response_tokens.svg",
+		"figures/reward.svg", "figures/stage_seconds.svg",
+	}
+	if diff := cmp.Diff(want, f.names()); diff != "" {
+		t.Errorf("files of the report (-want +got):\n%s", diff)
+	}
+	content, err := os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Summary
+	if err := json.Unmarshal(content, &read); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s, read); diff != "" {
+		t.Errorf("summary.json is not the summary (-want +got):\n%s", diff)
+	}
+	for _, words := range []string{
+		"fixture", "25.0 ± 25.0", "75.0 ± 25.0", "corrected by self-improvement", "exactly 1 at every token", "learning_rate:", sha("weights 2"),
+	} {
+		if !strings.Contains(page, words) {
+			t.Errorf("the page does not say %q", words)
+		}
+	}
+	// A second report takes the place of the first, and equal summaries give
+	// equal bytes.
+	if _, again := f.write(); again != page {
+		t.Error("a second report of the same run differs")
+	}
+	if diff := cmp.Diff(want, f.names()); diff != "" {
+		t.Errorf("files after a second report (-want +got):\n%s", diff)
+	}
+}
+
+// A report may be made of a run in any state.
+func TestWriteUnderWay(t *testing.T) {
+	f := newFixture(t)
+	if s, page := f.write(); s.State != "pending" || !strings.Contains(page, "not begun") {
+		t.Errorf("state %s before anything is sealed", s.State)
+	}
+	f.begin()
+	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
+	s, page := f.write()
+	if s.State != "unknown" {
+		t.Errorf("state %s of a run under way", s.State)
+	}
+	if reason := s.Missing["accuracy_after"]; reason == "" || !strings.Contains(page, reason) {
+		t.Errorf("the page does not say that %s", reason)
+	}
+	if _, err := os.Stat(f.run.Dir.Metrics(1)); err == nil {
+		t.Error("the metrics of an iteration that is not complete were sealed")
+	}
+}
+
+var (
+	tag      = regexp.MustCompile(`(?s)<[a-zA-Z!?/][^>]*>`)
+	external = regexp.MustCompile(`(?i)\b(src|href|xlink:href|action|data|poster|srcset|background|xmlns(:\w+)?)\s*=|@import|url\(|javascript:|https?:|<\s*(script|iframe|object|embed|link|form|base|img|image|use)\b`)
+)
+
+// The page loads nothing and runs nothing, whatever a policy wrote.
+func TestPageIsSelfContained(t *testing.T) {
+	const hostile = `</pre></style></script><script>alert("x")</script><img src=x onerror=alert(1)>{{.RunID}}]]>` + "\x00\x1b[2J\u202e"
+	f := newFixture(t)
+	f.begin()
+	f.iterations()
+	rows := evaluationRows(2, verdictsAfter)
+	for i := range rows {
+		rows[i].Prompt, rows[i].Response, rows[i].Extracted, rows[i].Kind = hostile, hostile, hostile+"!", hostile
+	}
+	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(2, 50, 60, rows)
+	f.run.Identity.Name = hostile
+	f.run.Recipe.Description = hostile
+	f.run.RecipeBytes = append(f.run.RecipeBytes, hostile...)
+	_, page := f.write()
+	if !strings.Contains(page, "&lt;script&gt;alert(&#34;x&#34;)") {
+		t.Error("the hostile response is not on the page, escaped")
+	}
+	for _, found := range tag.FindAllString(page, -1) {
+		if m := external.FindString(found); m != "" {
+			t.Errorf("tag %q has %q", found, m)
+		}
+	}
+	style := page[strings.Index(page, "<style>"):strings.Index(page, "</style>")]
+	if m := external.FindString(style); m != "" {
+		t.Errorf("the style has %q", m)
+	}
+	if !strings.Contains(page, `Content-Security-Policy" content="default-src 'none'`) {
+		t.Error("the page has no content security policy")
+	}
+}
+
+// The drawings are well-formed, and the same in every run of the program.
+func TestFigures(t *testing.T) {
+	s := finished(t).collect()
+	once, again := figures(s), figures(s)
+	for i, f := range once {
+		if !bytes.Equal(f.svg, again[i].svg) {
+			t.Errorf("%s differs when drawn again", f.Name)
+		}
+		decoder := xml.NewDecoder(bytes.NewReader(f.svg))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s is not XML: %v", f.Name, err)
+			}
+		}
+		if bytes.Contains(f.svg, []byte("NaN")) || bytes.Contains(f.svg, []byte("Inf")) {
+			t.Errorf("%s draws a number that is none", f.Name)
+		}
+		if f.Name == "accuracy_by_step" {
+			golden(t, "accuracy_by_step.svg", string(f.svg))
+		}
+	}
+	if len(figures(Summary{})) != 0 {
+		t.Error("something is drawn of nothing")
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0, 1, "0 0.2 0.4 0.6 0.8 1.0"},
+		{-0.25, 0.3, "-0.2 -0.1 0 0.1 0.2 0.3"},
+		{0, 100, "0 20 40 60 80 100"},
+		{27, 64, "30 40 50 60"},
+		{0, 3e-4, "0 5e-05 0.0001 0.00015 0.0002 0.00025 0.0003"},
+	} {
+		var labels []string
+		for _, tick := range (fewTicks{}).Ticks(c.low, c.high) {
+			labels = append(labels, tick.Label)
+		}
+		if got := strings.Join(labels, " "); got != c.want {
+			t.Errorf("ticks of %v to %v: %s, want %s", c.low, c.high, got, c.want)
+		}
+	}
+	var labels []string
+	for _, tick := range (wholeTicks{}).Ticks(1, 30) {
+		labels = append(labels, tick.Label)
+	}
+	if got := strings.Join(labels, " "); got != "5 10 15 20 25 30" {
+		t.Errorf("whole ticks of 1 to 30: %s", got)
+	}
+}
+
+func TestTranscripts(t *testing.T) {
+	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
+	var got []string
+	for _, tr := range transcripts(before, after, 2) {
+		got = append(got, tr.Lesson+": "+tr.Task+" "+tr.Sample)
+	}
+	// Each problem is shown once, so t1 sample 1, which was broken, is not.
+	want := []string{"corrected by self-improvement: t2 sample 1", "learned: wrong before training, right after: t1 greedy"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("transcripts (-want +got):\n%s", diff)
+	}
+	long := shard.EvaluationRow{TaskID: "t", Response: strings.Repeat("é", answerRunes+1), Extracted: "7", Outcome: "wrong"}
+	picked := transcripts([]shard.EvaluationRow{long}, nil, 2)
+	if len(picked) != 1 || len(picked[0].Chains) != 1 {
+		t.Fatalf("of a run under way %+v, want one transcript of one policy", picked)
+	}
+	if text := picked[0].Chains[0].Steps[0].Text; text != strings.Repeat("é", answerRunes)+" […]" {
+		t.Errorf("a long answer is cut to %d bytes", len(text))
+	}
+}
+
+func TestLateAndCarriedShards(t *testing.T) {
+	f := newFixture(t, "schedule.oversample=2")
+	f.begin()
+	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
+	f.closing(run.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{1}})
+	f.fold(1, 22, 23, nil, fates(1, "", ""))
+	f.learn(1, 23, 33)
+	f.sample(1, 1, "b", [2]float64{12, 30}, [2]float64{30, 31}) // after the iteration was closed
+	f.closing(run.Closing{Iteration: 2, Shards: 2, Included: []int{0}, Carried: []run.CarriedRef{{Iteration: 1, Shard: 1}}})
+	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
+	f.fold(2, 38, 39, nil, nil)
+	f.learn(2, 40, 50)
+	s := f.collect()
+	if *s.Series[0].LateShards != 1 || *s.Series[1].CarriedShards != 1 || s.LeftOutShards != 0 {
+		t.Errorf("series %+v", s.Series)
+	}
+	shards := func(k int) (list []int32) {
+		rows, err := Metrics(context.Background(), f.run, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.Stage == "rollout" && row.Name == "responses" {
+				list = append(list, 10*row.Iteration+row.Shard)
+			}
+		}
+		return list
+	}
+	if diff := cmp.Diff([]int32{10}, shards(1)); diff != "" {
+		t.Error("rollouts of iteration 1:", diff)
+	}
+	if diff := cmp.Diff([]int32{11, 20}, shards(2)); diff != "" {
+		t.Error("rollouts of iteration 2:", diff)
+	}
+}

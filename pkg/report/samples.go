@@ -1,0 +1,151 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// The bounds of the sample transcripts of a page.
+const (
+	perLesson   = 2   // transcripts of one lesson
+	promptRunes = 700 // of a prompt
+	answerRunes = 900 // of an answer
+)
+
+// transcript is one held-out problem with the answers of two policies.
+type transcript struct {
+	Lesson string // why it is shown
+	Task   string
+	Kind   string
+	Prompt string
+	Sample string
+	Chains []answers
+}
+
+// answers is one policy's line of answers.
+type answers struct {
+	Policy string
+	Steps  []answer
+}
+
+// answer is what a policy said at one step.
+type answer struct {
+	Step      int
+	Text      string
+	Extracted string // the answer that was judged, when it is not the whole text
+	Outcome   string
+	Right     bool
+}
+
+// lesson is a pattern that a pair of chains may show.
+type lesson struct {
+	words string
+	holds func(before, after []shard.EvaluationRow) bool
+}
+
+var lessons = []lesson{
+	{"corrected by self-improvement", func(_, a []shard.EvaluationRow) bool {
+		return len(a) > 1 && !rightAt(a, 0) && rightAt(a, len(a)-1)
+	}},
+	{"learned: wrong before training, right after", func(b, a []shard.EvaluationRow) bool {
+		return len(b) > 0 && !rightAt(b, 0) && rightAt(a, 0)
+	}},
+	{"broken by self-improvement", func(_, a []shard.EvaluationRow) bool {
+		return len(a) > 1 && rightAt(a, 0) && !rightAt(a, len(a)-1)
+	}},
+	{"still wrong", func(_, a []shard.EvaluationRow) bool {
+		for step := range a {
+			if rightAt(a, step) {
+				return false
+			}
+		}
+		return len(a) > 0
+	}},
+	{"unlearned: right before training, wrong after", func(b, a []shard.EvaluationRow) bool {
+		return len(b) > 0 && len(a) > 0 && rightAt(b, 0) && !rightAt(a, 0)
+	}},
+}
+
+func rightAt(chain []shard.EvaluationRow, step int) bool {
+	return step < len(chain) && chain[step].Outcome == string(shard.OutcomeOK)
+}
+
+// transcripts picks the first chains of each lesson, in the order of the
+// evaluation. No problem is shown twice.
+func transcripts(before, after []shard.EvaluationRow, last int) []transcript {
+	if len(after) == 0 {
+		after, before, last = before, nil, 0 // under way: what there is
+	}
+	was, _ := chains(before)
+	is, order := chains(after)
+	shown := map[string]bool{}
+	var picked []transcript
+	for _, l := range lessons {
+		count := 0
+		for _, key := range order {
+			if count == perLesson {
+				break
+			}
+			if shown[key.task] || !l.holds(was[key], is[key]) {
+				continue
+			}
+			shown[key.task] = true
+			count++
+			picked = append(picked, newTranscript(l.words, key, was[key], is[key], last))
+		}
+	}
+	return picked
+}
+
+// chains groups rows by problem and sample, in their order. Rows of a chain
+// are in the order of steps.
+func chains(rows []shard.EvaluationRow) (map[chainKey][]shard.EvaluationRow, []chainKey) {
+	byKey := map[chainKey][]shard.EvaluationRow{}
+	var order []chainKey
+	for _, row := range rows {
+		key := chainKey{row.TaskID, row.Sample}
+		if byKey[key] == nil {
+			order = append(order, key)
+		}
+		byKey[key] = append(byKey[key], row)
+	}
+	return byKey, order
+}
+
+func newTranscript(lesson string, key chainKey, before, after []shard.EvaluationRow, last int) transcript {
+	t := transcript{Lesson: lesson, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
+	if key.sample >= 0 {
+		t.Sample = fmt.Sprintf("sample %d", key.sample)
+	}
+	for _, chain := range [][]shard.EvaluationRow{before, after} {
+		if len(chain) == 0 {
+			continue
+		}
+		a := answers{Policy: fmt.Sprintf("policy v%06d", chain[0].PolicyVersion)}
+		if last > 0 && len(before) > 0 {
+			a.Policy = map[bool]string{true: "after", false: "before"}[int(chain[0].PolicyVersion) == last] + ": " + a.Policy
+		}
+		for _, row := range chain {
+			said := answer{
+				Step: int(row.Step), Text: clipped(row.Response, answerRunes), Outcome: row.Outcome,
+				Right: row.Outcome == string(shard.OutcomeOK),
+			}
+			if row.Extracted != row.Response {
+				said.Extracted = clipped(row.Extracted, 80)
+			}
+			a.Steps = append(a.Steps, said)
+		}
+		t.Chains = append(t.Chains, a)
+	}
+	return t
+}
+
+// clipped cuts a text and says so.
+func clipped(s string, n int) string {
+	text, cut := shortened(s, n)
+	if cut {
+		text += " […]"
+	}
+	return text
+}
