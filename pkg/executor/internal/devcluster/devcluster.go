@@ -1,0 +1,61 @@
+// Package devcluster starts the loopback Slurm of slurm/devcluster for tests.
+package devcluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Cluster is a running loopback Slurm.
+type Cluster struct {
+	dir    string
+	script string
+}
+
+// Start starts a cluster that ends with the test, with options of
+// slurm/devcluster up. It skips the test unless LATHE_TEST_SLURM is 1.
+func Start(t *testing.T, options ...string) *Cluster {
+	t.Helper()
+	if os.Getenv("LATHE_TEST_SLURM") != "1" {
+		t.Skip("this test starts a Slurm cluster on this machine; set LATHE_TEST_SLURM=1 to run it")
+	}
+	_, file, _, _ := runtime.Caller(0)
+	// Not t.TempDir: its paths are too long for sockets below them.
+	dir, err := os.MkdirTemp("/tmp", "lathe-slurm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{dir: dir, script: filepath.Join(filepath.Dir(file), "../../../../slurm/devcluster")}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of slurmctld.log:\n%s", c.logTail())
+		}
+		c.Do(t, "down")
+	})
+	c.Do(t, append([]string{"up"}, options...)...)
+	return c
+}
+
+// Conf is the path of slurm.conf, for SLURM_CONF.
+func (c *Cluster) Conf() string { return filepath.Join(c.dir, "slurm.conf") }
+
+// Do runs a command of slurm/devcluster on the cluster.
+func (c *Cluster) Do(t *testing.T, command ...string) {
+	t.Helper()
+	out, err := exec.Command(c.script, append(command, "--dir", c.dir)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("devcluster %s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+}
+
+func (c *Cluster) logTail() string {
+	content, err := os.ReadFile(filepath.Join(c.dir, "log", "slurmctld.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-4000):])
+}
