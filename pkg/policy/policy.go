@@ -101,8 +101,9 @@ type Engine interface {
 	// Forward computes the log-probability of every target token given its
 	// predecessors, and the entropy of the distribution it was drawn from
 	// (nats); both have length N and are 0 where Targets is false. The
-	// activations are kept for one Backward. For a target outside the kept
-	// set the kept set is extended by the target.
+	// activations are kept for one Backward, until which the caller leaves the
+	// batch's slices as they are. For a target outside the kept set the kept
+	// set is extended by the target.
 	Forward(batch Batch, sampling Sampling, logProbs, entropy []float32) error
 
 	// Backward adds to the gradients of a loss L, given coefficients[i] =

@@ -281,3 +281,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkEncodeBPE(b *testing.B) {
+	tok := newBPE(b)
+	text := strings.Repeat(strings.Join(corpus, "\n"), 100)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		tok.EncodeText(text)
+	}
+}

@@ -117,8 +117,8 @@ func (d *decoder) capacity() int {
 	return max(1, min(slots, cacheBytes/perSlot/max(1, len(d.e.decoders))))
 }
 
-// admit starts requests in free slots. New prompts are computed only once a
-// quarter of the slots is free, so that several are computed together.
+// admit starts requests in free slots. New prompts are computed only once an
+// eighth of the slots is free, so that several are computed together.
 func (d *decoder) admit(queue *queue) error {
 	capacity := d.capacity()
 	for {
@@ -132,7 +132,7 @@ func (d *decoder) admit(queue *queue) error {
 			}
 		}
 		free := capacity - len(d.slots)
-		if len(d.open) > 0 || len(d.slots) > 0 && free < (capacity+3)/4 {
+		if len(d.open) > 0 || len(d.slots) > 0 && free < (capacity+7)/8 {
 			return nil
 		}
 		taken := queue.take(free, prefillTokens)
@@ -278,7 +278,7 @@ func (d *decoder) attend(layer int, s *slot, query, mixed []float32) {
 // sampleAll samples a token for each slot and drops the finished ones.
 func (d *decoder) sampleAll() error {
 	c := d.e.config
-	size, hidden := chunkRows(c.VocabSize), c.HiddenSize
+	size, hidden := d.e.chunkRows(), c.HiddenSize
 	d.normed = grow(d.normed, len(d.slots)*hidden)
 	for i := range d.slots {
 		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.decode.final[i*hidden:(i+1)*hidden], d.e.weights.norm, float32(c.RMSNormEps))

@@ -144,7 +144,9 @@ func (d *distribution) entropy(logits []float32) float32 {
 //	dL/dx_j = (c·(1[j=target] - p_j) - h·p_j·(ln p_j + H)) / T.
 func (d *distribution) gradient(logits []float32, target int32, c, h, entropy float32) {
 	perMass := -float64(d.scale) / float64(d.sum)
-	alpha := float32(perMass * (float64(c) + float64(h)*(float64(entropy)-float64(d.shift)-float64(d.logSum))))
+	// The conversion keeps a compiler from fusing product and sum.
+	ofEntropy := float64(float64(h) * (float64(entropy) - float64(d.shift) - float64(d.logSum)))
+	alpha := float32(perMass * (float64(c) + ofEntropy))
 	if h == 0 {
 		vec.Scale(logits, alpha, d.exps)
 	} else {

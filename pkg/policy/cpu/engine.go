@@ -42,10 +42,10 @@ type Engine struct {
 	backward packedModel // the same for the backward pass
 	rope     ropeTable
 
-	chunkTokens int   // tokens whose activations are held at a time
-	pass        *pass // activations of the last Forward
-	head        head
-	last        lastForward
+	limits limits
+	pass   *pass // activations of the last Forward
+	head   head
+	last   lastForward
 
 	decoders []*decoder // of Generate, one for each thread; kept for their memory
 }
@@ -71,7 +71,7 @@ func New(config policy.Config, weights []policy.Tensor, options Options) (*Engin
 	}
 	e.rope = newRopeTable(config)
 	e.pass = newPass(e, e.threads, e.train)
-	e.chunkTokens = max(1, chunkBytes/e.bytesPerToken())
+	e.limits = e.defaultLimits()
 	return e, nil
 }
 

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -235,7 +234,7 @@ func TestGradientsAccumulate(t *testing.T) {
 	for _, g := range e.Gradients() {
 		for _, x := range g.Data {
 			if x != 0 {
-				t.Fatal(fmt.Sprintf("%s is not zero after ZeroGradients", g.Name))
+				t.Fatalf("%s is not zero after ZeroGradients", g.Name)
 			}
 		}
 	}

@@ -6,15 +6,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-const (
-	// rowGrain is the number of rows that are worth another goroutine.
-	rowGrain = 32
-	// chunkLogits bounds the logits that are computed at a time.
-	chunkLogits = 1 << 20
-	// keptLogits is the number of logits that are kept for the backward pass
-	// (128 MiB); with more targets they are computed again.
-	keptLogits = 32 << 20
-)
+// rowGrain is the number of rows that are worth another goroutine.
+const rowGrain = 32
 
 // head computes logits at target positions alone, in chunks.
 type head struct {
@@ -44,12 +37,12 @@ func (h *head) setTargets(batch policy.Batch, from, to int) {
 }
 
 // chunkRows is the number of targets of a chunk.
-func chunkRows(vocabulary int) int { return max(16, chunkLogits/vocabulary) }
+func (e *Engine) chunkRows() int { return max(16, e.limits.logits/e.config.VocabSize) }
 
 // chunks calls f for consecutive ranges of targets with their logits.
 func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []float32)) {
 	c := p.e.config
-	size, m := chunkRows(c.VocabSize), len(h.targets)
+	size, m := p.e.chunkRows(), len(h.targets)
 	for from := 0; from < m; from += size {
 		to := min(m, from+size)
 		logits := h.logits
@@ -72,8 +65,8 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 	h.normed = grow(h.normed, m*hidden)
 	h.rstd = grow(h.rstd, m)
 	h.entropy = grow(h.entropy, m)
-	h.kept = p.train && m*c.VocabSize <= keptLogits
-	room := min(m, chunkRows(c.VocabSize))
+	h.kept = p.train && m*c.VocabSize <= p.e.limits.keptLogits
+	room := min(m, p.e.chunkRows())
 	if h.kept {
 		room = m
 	}

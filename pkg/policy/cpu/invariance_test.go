@@ -146,7 +146,7 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 	}
 }
 
-// A batch that is worked off in chunks gives the same bits, but for the
+// A batch whose activations and logits are worked off in chunks gives the same bits, but for the
 // embedding's gradient when it is tied to the head: its chain then takes head
 // and embedding of each chunk in turn.
 func TestChunks(t *testing.T) {
@@ -154,7 +154,7 @@ func TestChunks(t *testing.T) {
 	c.TieWordEmbeddings = false
 	weights := loudWeights(t, c)
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
-	chunked.chunkTokens = 50
+	chunked.limits = limits{chunkTokens: 50, logits: 1, keptLogits: 1}
 	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
 	if got := len(chunked.divide(batch.Offsets)); got != 4 {
 		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)

@@ -8,10 +8,27 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// chunkBytes bounds the activations that a Forward holds. A batch with more
-// is worked off in chunks of whole sequences, and Backward computes their
-// activations again.
-const chunkBytes = 1 << 30
+// limits bound what is in memory at a time.
+type limits struct {
+	// chunkTokens is the number of tokens whose activations are held. A batch
+	// with more is worked off in chunks of whole sequences, and Backward
+	// computes their activations again.
+	chunkTokens int
+	logits      int // logits that are computed at a time
+	keptLogits  int // logits that are kept for Backward; with more they are computed again
+}
+
+func (e *Engine) defaultLimits() limits {
+	bytes := 1 << 30
+	if !e.train {
+		bytes = 64 << 20 // nothing is kept, so stay near the caches
+	}
+	return limits{
+		chunkTokens: max(1, bytes/e.bytesPerToken()),
+		logits:      1 << 20,
+		keptLogits:  32 << 20,
+	}
+}
 
 // lastForward is what Backward needs of the last Forward, beside activations.
 type lastForward struct {
@@ -40,7 +57,7 @@ func (e *Engine) divide(offsets []int32) []chunk {
 	var chunks []chunk
 	for s := 0; s+1 < len(offsets); {
 		end := s + 1
-		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= e.chunkTokens {
+		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= e.limits.chunkTokens {
 			end++
 		}
 		chunks = append(chunks, chunk{s, end})
