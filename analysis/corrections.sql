@@ -1,0 +1,20 @@
+-- What self-improvement did to the answers of each evaluated policy version,
+-- from the first answer to the last step.
+WITH ends AS (
+    SELECT
+        policy_version, task_id, kind, sample,
+        arg_min(outcome, step) = 'ok' AS right_first,
+        arg_max(outcome, step) = 'ok' AS right_last
+    FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
+    WHERE sample >= 0
+    GROUP BY ALL
+)
+SELECT
+    policy_version,
+    count(*) FILTER (NOT right_first AND right_last)     AS corrected,
+    count(*) FILTER (right_first AND NOT right_last)     AS broken,
+    count(*) FILTER (right_first AND right_last)         AS kept_right,
+    count(*) FILTER (NOT right_first AND NOT right_last) AS kept_wrong
+FROM ends
+GROUP BY policy_version
+ORDER BY policy_version;

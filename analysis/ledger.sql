@@ -1,0 +1,11 @@
+-- What became of the sampled responses, by the iteration that decided it. A
+-- response that was sampled in an earlier iteration was late.
+SELECT
+    iteration,
+    count(*) FILTER (fate = 'trained')                        AS trained,
+    count(*) FILTER (fate = 'dropped')                        AS dropped,
+    count(*) FILTER (iteration_sampled < iteration)           AS late,
+    histogram(reason) FILTER (fate = 'dropped')               AS reasons
+FROM read_parquet(getvariable('run') || '/iter/*/ledger.parquet')
+GROUP BY iteration
+ORDER BY iteration;

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// smokeRun carries out jobs/smoke.yaml in this process, with a warm start
+// that is long enough for some answers to be right.
+func smokeRun(t *testing.T) *run.Run {
+	t.Helper()
+	ctx := context.Background()
+	resolved, err := recipe.Load(filepath.Join("..", "..", "jobs", "smoke.yaml"), []string{"warm_start.steps=300"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := seal.AttemptFromEnv()
+	r, err := run.Create(ctx, run.Dir(filepath.Join(t.TempDir(), "run")), resolved, attempt, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := run.NewWorker(r, attempt, "test", t.Logf)
+	planner := run.NewPlanner(r.Graph)
+	for {
+		survey, err := planner.Survey(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if survey.Done {
+			return r
+		}
+		for _, closing := range survey.Closable {
+			if err := run.SealClosing(r, closing, attempt, "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, task := range survey.Ready {
+			if err := worker.Do(ctx, task); err != nil {
+				t.Fatalf("%s: %v", task, err)
+			}
+		}
+		if len(survey.Closable)+len(survey.Ready) == 0 {
+			t.Fatal("the run is stuck")
+		}
+	}
+}
+
+// What the stages write under a name is found here under that name: the
+// report of a real run misses nothing.
+func TestRealRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole run takes some seconds")
+	}
+	s, err := Write(context.Background(), smokeRun(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, reason := range s.Missing {
+		t.Errorf("%s is not known: %s", key, reason)
+	}
+	if s.Ledger.Planned == 0 || s.Ledger.Planned != s.Ledger.Trained+sum(s.Ledger.Dropped) {
+		t.Errorf("ledger %+v", s.Ledger)
+	}
+	if n := sum(s.Outcomes); n != s.Ledger.Planned {
+		t.Errorf("%d outcomes of %d responses", n, s.Ledger.Planned)
+	}
+	trained := 0
+	for _, it := range s.Series {
+		for name, missing := range map[string]bool{
+			"reward": it.RewardMean == nil, "score": it.ScoreMean == nil, "response tokens": it.ResponseTokensMean == nil, "cut off": it.CutOffShare == nil,
+			"buffer size": it.BufferSize == nil, "depth": it.DepthMean == nil, "kinds": it.Kinds == nil, "origins": it.Origins == nil,
+			"trained": it.Trained == nil, "late shards": it.LateShards == nil, "wall": it.WallSeconds == nil, "idle": it.OrchestrationSeconds == nil,
+		} {
+			if missing {
+				t.Errorf("iteration %d has no %s", it.Iteration, name)
+			}
+		}
+		if *it.Trained == 0 {
+			continue // nothing to learn from, so nothing to say of it
+		}
+		trained++
+		for name, missing := range map[string]bool{
+			"loss": it.Loss == nil, "entropy": it.Entropy == nil, "gradient norm": it.GradNorm == nil, "old KL": it.OldKL == nil,
+			"clip share": it.ClipShare == nil, "ratio": it.RatioDeviationMax == nil, "first ratio": it.FirstStepRatioDeviationMax == nil,
+		} {
+			if missing {
+				t.Errorf("iteration %d has no %s", it.Iteration, name)
+			}
+		}
+	}
+	if trained == 0 {
+		t.Error("no iteration had anything to learn from, so the learner's numbers were not looked at")
+	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
