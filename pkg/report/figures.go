@@ -28,8 +28,8 @@ func figures(s Summary) []figure {
 		lines            []line
 	}{
 		{
-			"reward", "Reward and score of the sampled responses, mean over an iteration.", "mean", false,
-			[]line{series(s, "reward", func(i Iteration) *float64 { return i.RewardMean }), series(s, "score", func(i Iteration) *float64 { return i.ScoreMean })},
+			"reward", "Reward of the sampled responses, mean over an iteration; and their score where it is not the reward.", "mean", false,
+			rewardLines(s),
 		},
 		{
 			"response_tokens", "Length of a response.", "tokens", true,
@@ -97,6 +97,17 @@ func series(s Summary, name string, value func(Iteration) *float64) line {
 		}
 	}
 	return l
+}
+
+// rewardLines are the rewards, and the scores where they differ.
+func rewardLines(s Summary) []line {
+	reward := series(s, "reward", func(i Iteration) *float64 { return i.RewardMean })
+	score := series(s, "score", func(i Iteration) *float64 { return i.ScoreMean })
+	if slices.Equal(reward.points, score.points) {
+		reward.name = ""
+		return []line{reward}
+	}
+	return []line{reward, score}
 }
 
 func asFloat(n *int) *float64 {

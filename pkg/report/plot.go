@@ -188,7 +188,7 @@ func (f barChart) svg() []byte {
 // newPlot is an empty plot in the report's style.
 func newPlot() *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = color.Transparent
+	p.BackgroundColor = color.White // also where a page around it is dark
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle = style(8, draw.XCenter, draw.YBottom)
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
