@@ -29,7 +29,7 @@ type Launcher interface {
 
 // Progress is what the driver tells whoever watches.
 type Progress struct {
-	Event   string // launched, done, failed, retry, closed, finished
+	Event   string // launched, done, failed, retry, finished
 	Task    Task
 	Result  executor.Result
 	Survey  Survey
@@ -81,13 +81,13 @@ func (d *Driver) Drive(ctx context.Context) error {
 		}
 	}()
 	for {
-		survey, err := d.advance(ctx)
+		survey, err := closeAll(ctx, d.Run, d.planner, d.Attempt, d.Version)
 		if err != nil {
 			return err
 		}
 		if survey.Done {
 			d.tell(Progress{Event: "finished", Survey: survey})
-			return d.leftOut(ctx)
+			return LeftOut(ctx, d.Run)
 		}
 		if err := d.launch(inFlight, survey, results); err != nil {
 			return err
@@ -109,23 +109,6 @@ func (d *Driver) Drive(ctx context.Context) error {
 type finished struct {
 	task   Task
 	result executor.Result
-}
-
-// advance surveys the files and closes what can be closed, until there is
-// nothing left to close.
-func (d *Driver) advance(ctx context.Context) (Survey, error) {
-	for {
-		survey, err := d.planner.Survey(ctx)
-		if err != nil || len(survey.Closable) == 0 {
-			return survey, err
-		}
-		for _, closing := range survey.Closable {
-			if err := SealClosing(d.Run, closing, d.Attempt, d.Version); err != nil {
-				return survey, err
-			}
-			d.tell(Progress{Event: "closed", Task: Task{Node: Node{Stage: StageClose, Iteration: closing.Iteration}}, Survey: survey})
-		}
-	}
 }
 
 // launch starts ready tasks as long as there are cores.
@@ -204,36 +187,19 @@ func (d *Driver) stuck(survey Survey) error {
 	return exit.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
 }
 
-// leftOut reports shards that the run finished without.
-func (d *Driver) leftOut(ctx context.Context) error {
-	n := 0
-	for k := 1; k <= d.Run.Recipe.Schedule.Iterations; k++ {
-		if closing, err := ReadClosing(ctx, d.Run.Dir, k); err == nil {
-			n += len(closing.LeftOut)
-		}
-	}
-	if n > 0 {
-		return exit.LeftOutf("the run is done without %d shards that used up their attempts", n)
-	}
-	return nil
-}
-
 func (d *Driver) tell(p Progress) {
 	if d.Watch != nil {
 		d.Watch(p)
 	}
 }
 
-// array is the next attempt at a task, as the launcher takes it.
+// array is the next attempt at a task, as the launcher takes it. A machine
+// with fewer cores than a task asks for gives it all it has.
 func (d *Driver) array(t Task) executor.Array {
-	request := d.Run.Graph.Request(t.Stage)
-	cpus := max(1, min(request.CPUs, d.Launcher.Cores()))
-	return executor.Array{
-		Run: d.Run.Identity.RunID, Stage: string(t.Stage), Iteration: t.Iteration, Step: t.Step,
-		Attempt: nextAttempt(d.Run.Dir, t), Shards: []int{t.Shard}, Command: TaskCommand(d.Binaries, d.Run.Dir, t.Node), CPUs: cpus,
-		MemoryGB: request.MemoryGB, GPUs: request.GPUs, Minutes: request.Minutes, LogDir: d.Run.Dir.Logs(),
-		Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(d.Run.Recipe, cpus))},
-	}
+	array := ArrayOf(d.Run, t.Node, []int{t.Shard}, nextAttempt(d.Run.Dir, t), d.Binaries)
+	array.CPUs = min(array.CPUs, d.Launcher.Cores())
+	array.Env["LATHE_THREADS"] = strconv.Itoa(threadsOf(d.Run.Recipe, array.CPUs))
+	return array
 }
 
 // threadsOf is how many threads the engine of a task uses.
@@ -277,4 +243,18 @@ func TaskCommand(binaries string, dir Dir, n Node) []string {
 		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step))
 	}
 	return append(command, "--iteration", number)
+}
+
+// LeftOut reports the shards that a finished run did without.
+func LeftOut(ctx context.Context, r *Run) error {
+	n := 0
+	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
+		if closing, err := ReadClosing(ctx, r.Dir, k); err == nil {
+			n += len(closing.LeftOut)
+		}
+	}
+	if n > 0 {
+		return exit.LeftOutf("the run is done without %d shards that used up their attempts", n)
+	}
+	return nil
 }

@@ -20,6 +20,7 @@ type Heartbeat struct {
 	Started  time.Time `json:"started"`
 	Beat     time.Time `json:"beat"`
 	Ended    bool      `json:"ended"` // left in good order
+	Failure  string    `json:"failure,omitempty"`
 
 	path string
 	stop chan struct{}

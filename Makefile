@@ -1,0 +1,53 @@
+# Lathe's build. `make help` lists what there is.
+
+# One instruction-set level for every binary: from v3 on the compiler fuses
+# multiplications and additions of its own accord, and the bytes of a run
+# would depend on who built it.
+export GOAMD64 := v1
+
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
+LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command.Version=$(VERSION)
+BINARIES := lathe lathe-rollout lathe-score lathe-buffer lathe-learn
+CHAOS_KILLS ?= 200
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOFUMPT := mvdan.cc/gofumpt@v0.12.0
+DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
+
+.DEFAULT_GOAL := help
+
+##@ Use
+.PHONY: help build quickstart
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the binaries into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+
+quickstart: build ## train a small policy with ExIt on this machine, in minutes
+	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
+
+##@ Develop
+.PHONY: test test-slurm check bench chaos
+test: ## run every test; on Debian, as root, install what they need first
+	.ci/packages
+	go test ./...
+	$(MAKE) test-slurm
+
+test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
+	@if command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
+		LATHE_TEST_SLURM=1 go test -count=1 -timeout 20m ./pkg/executor/slurm/... ./pkg/command/... -run 'Slurm|Steps'; \
+	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
+
+check: ## vet, staticcheck, gofumpt, floors, dead code
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	@unformatted=$$(go run $(GOFUMPT) -l cmd pkg slurm); if [ -n "$$unformatted" ]; then echo "gofumpt: $$unformatted"; exit 1; fi
+	go test -run TestFloors ./pkg/floors
+	@dead=$$(go run $(DEADCODE) -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchtime 200ms ./pkg/...
+
+chaos: build ## kill -9 at CHAOS_KILLS random instants, resume, compare bytes
+	LATHE_CHAOS=$(CHAOS_KILLS) go test -count=1 -v -timeout 60m -run TestChaos ./pkg/command

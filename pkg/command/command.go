@@ -1,0 +1,172 @@
+// Package command holds the command lines of Lathe's binaries. A command is
+// flags, one call and an exit code; what it does lives in other packages.
+//
+// What a person sees follows two rules. Standard output is data; everything
+// else goes to standard error. An error is one line, lower case, with the
+// program's name in front and hints below it.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Version is the version of the binaries, set by the linker.
+var Version = "development"
+
+// newApp makes a command-line application without the habits of the library
+// that do harm in scripts: usage errors print one line to standard error,
+// arguments that no command takes are refused, and nothing calls os.Exit.
+func newApp(name, usage string) *cli.App {
+	app := cli.NewApp()
+	app.Name, app.HelpName, app.Usage, app.Version = name, name, usage, Version
+	app.HideHelpCommand = true
+	app.Suggest = true
+	app.ExitErrHandler = func(*cli.Context, error) {}
+	app.OnUsageError = usageError
+	app.CommandNotFound = func(*cli.Context, string) {}
+	app.ErrWriter = os.Stderr
+	return app
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	return exit.WithHint(exit.Usagef("%w", err), "see %s --help", c.App.HelpName)
+}
+
+// strict prepares a command and its subcommands: usage errors as above, and
+// no silent arguments. arguments is how many the command takes.
+func strict(command *cli.Command) *cli.Command {
+	command.OnUsageError = usageError
+	command.HideHelpCommand = true
+	for _, sub := range command.Subcommands {
+		strict(sub)
+	}
+	if command.Action == nil && len(command.Subcommands) > 0 {
+		command.Action = func(c *cli.Context) error {
+			return unknownCommand(c)
+		}
+	}
+	return command
+}
+
+func unknownCommand(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return exit.WithHint(exit.Usagef("a command is missing"), "see %s --help", c.App.HelpName)
+	}
+	return exit.WithHint(exit.Usagef("unknown command %q", c.Args().First()), "see %s --help", c.App.HelpName)
+}
+
+// arguments checks the number of arguments. The library takes flags after
+// the first argument for arguments, so a stray flag is named.
+func arguments(c *cli.Context, names ...string) ([]string, error) {
+	args := c.Args().Slice()
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
+			return nil, exit.Usagef("flag %q stands after the arguments: put flags first", arg)
+		}
+	}
+	if len(args) < len(names) {
+		return nil, exit.WithHint(exit.Usagef("%s is missing", names[len(args)]), "see %s %s --help", c.App.HelpName, c.Command.Name)
+	}
+	if len(args) > len(names) {
+		return nil, exit.Usagef("unexpected argument %q", args[len(names)])
+	}
+	return args, nil
+}
+
+// Main runs an application as a process: it turns SIGINT, SIGTERM and
+// SIGUSR2 into a cancelled context, prints what went wrong, and returns the
+// exit code. Slurm sends SIGUSR2 before a time limit and SIGTERM before a
+// preemption; both mean: seal or drop, then leave.
+func Main(app *cli.App, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+	defer stop()
+	err := app.RunContext(ctx, permute(app, args))
+	if err == nil {
+		return exit.OK
+	}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || exit.Code(err) == exit.Stopped) {
+		err = exit.WithHint(exit.Stoppedf("stopped by a signal; everything finished is sealed"), "run the same command again to go on")
+	}
+	fmt.Fprint(os.Stderr, exit.Message(app.Name, err))
+	return exit.Code(err)
+}
+
+// permute moves flags in front of arguments, which the library expects,
+// so that `lathe run recipe.yaml --run DIR` works as it reads.
+func permute(app *cli.App, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	commands, rest := args[:1], args[1:]
+	flags := app.Flags
+	level := app.Commands
+	for len(rest) > 0 {
+		command := find(level, rest[0])
+		if command == nil {
+			break
+		}
+		commands, rest = append(commands[:len(commands):len(commands)], rest[0]), rest[1:]
+		flags, level = command.Flags, command.Subcommands
+	}
+	takesValue := map[string]bool{}
+	for _, f := range flags {
+		_, isBool := f.(*cli.BoolFlag)
+		for _, name := range f.Names() {
+			takesValue[name] = !isBool
+		}
+	}
+	var front, back []string
+	for i := 0; i < len(rest); i++ {
+		arg := rest[i]
+		if arg == "--" {
+			back = append(back, rest[i+1:]...)
+			break
+		}
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			back = append(back, arg)
+			continue
+		}
+		front = append(front, arg)
+		name := strings.TrimLeft(arg, "-")
+		if !strings.Contains(name, "=") && takesValue[name] && i+1 < len(rest) {
+			i++
+			front = append(front, rest[i])
+		}
+	}
+	return append(append(commands[:len(commands):len(commands)], front...), back...)
+}
+
+func find(commands []*cli.Command, name string) *cli.Command {
+	for _, c := range commands {
+		if c.HasName(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// writeJSON prints a value as indented JSON.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// talk returns a logger to standard error.
+func talk(program string) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, program+": "+format+"\n", args...)
+	}
+}

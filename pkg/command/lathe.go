@@ -1,0 +1,445 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/executor/local"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Lathe is the operator's command.
+func Lathe() *cli.App {
+	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
+	app.Commands = []*cli.Command{
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), replayCommand(), reportCommand(),
+		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
+	}
+	for _, command := range app.Commands {
+		strict(command)
+	}
+	app.Action = unknownCommand
+	return app
+}
+
+// makeFlags are the flags of the commands that make runs.
+func makeFlags(extra ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`"},
+		&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
+		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm"},
+		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}},
+		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing"},
+	}, extra...)
+}
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name: "run", Usage: "make a run, or go on with one, and stay until it is done", ArgsUsage: "[RECIPE]",
+		Flags: makeFlags(),
+		Action: func(c *cli.Context) error {
+			opened, err := openOrCreate(c)
+			if err != nil || opened == nil {
+				return err
+			}
+			name := c.String("executor")
+			if name == "" {
+				name = "local"
+			}
+			switch name {
+			case "local", "steps":
+				return drive(c, opened, name)
+			case "slurm":
+				return driveSlurm(c, opened)
+			}
+			return exit.Usagef("--executor %q is not local, steps or slurm", name)
+		},
+	}
+}
+
+func advanceCommand() *cli.Command {
+	return &cli.Command{
+		Name: "advance", Usage: "look at the files of a run, submit what is ready, and leave", ArgsUsage: "[RUN]",
+		Flags: makeFlags(
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` to make the run from when it is not there"},
+			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again"},
+		),
+		Action: func(c *cli.Context) error {
+			opened, err := openOrCreate(c)
+			if err != nil || opened == nil {
+				return err
+			}
+			if name := c.String("executor"); name != "" && name != "slurm" {
+				return exit.WithHint(exit.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", name),
+					"use lathe run")
+			}
+			return advanceSlurm(c, opened)
+		},
+	}
+}
+
+// openOrCreate finds the run that the command line means. It returns nil
+// after a dry run.
+func openOrCreate(c *cli.Context) (*run.Run, error) {
+	dir, path := c.String("run"), c.String("recipe")
+	args := c.Args().Slice()
+	if len(args) > 1 {
+		return nil, exit.Usagef("unexpected argument %q", args[1])
+	}
+	if len(args) == 1 {
+		if c.Command.Name == "advance" {
+			dir = args[0]
+		} else {
+			path = args[0]
+		}
+	}
+	if dir == "" && path != "" {
+		return nil, exit.WithHint(exit.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
+	}
+	if dir == "" {
+		return nil, exit.WithHint(exit.Usagef("neither a recipe nor --run is given"), "see lathe %s --help", c.Command.Name)
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		if len(c.StringSlice("set")) > 0 {
+			return nil, exit.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
+		}
+		opened, err := run.Open(c.Context, run.Dir(absolute))
+		if err == nil && c.Bool("dry-run") {
+			return nil, dryRun(c, opened.Graph)
+		}
+		return opened, err
+	}
+	resolved, err := recipe.Load(path, c.StringSlice("set"))
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool("dry-run") {
+		return nil, dryRun(c, run.Graph{Dir: run.Dir(absolute), Recipe: resolved.Recipe})
+	}
+	return run.Create(c.Context, run.Dir(absolute), resolved, seal.AttemptFromEnv(), Version)
+}
+
+// drive runs in the foreground on this machine or inside an allocation.
+func drive(c *cli.Context, opened *run.Run, name string) error {
+	launcher, err := launcherOf(c, opened, name)
+	if err != nil {
+		return err
+	}
+	defer launcher.Close()
+	binaries, err := binaryFolder()
+	if err != nil {
+		return err
+	}
+	watcher := newWatcher(os.Stderr, opened)
+	driver := &run.Driver{
+		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Watch: watcher.watch, Version: Version,
+	}
+	heartbeat, err := run.StartHeartbeat(opened.Dir, name)
+	if err != nil {
+		return err
+	}
+	defer heartbeat.Stop()
+	err = driver.Drive(c.Context)
+	heartbeat.Failed(err)
+	watcher.close()
+	if err != nil && exit.Code(err) != exit.LeftOut {
+		return err
+	}
+	summary, reportErr := report.Write(c.Context, opened)
+	if reportErr != nil {
+		return errors.Join(err, reportErr)
+	}
+	if textErr := report.Text(os.Stdout, summary); textErr != nil {
+		return textErr
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	return err
+}
+
+func launcherOf(c *cli.Context, opened *run.Run, name string) (run.Launcher, error) {
+	if name == "steps" {
+		site, err := recipe.LoadSite(siteName(c))
+		if err != nil {
+			return nil, err
+		}
+		return local.NewSteps(c.Context, *site)
+	}
+	cores := c.Int("cores")
+	if cores < 0 {
+		return nil, exit.Usagef("--cores is %d; it must be 0 or more", cores)
+	}
+	if cores == 0 {
+		cores = runtime.NumCPU()
+	}
+	return local.New(cores), nil
+}
+
+func siteName(c *cli.Context) string {
+	if name := c.String("site"); name != "" {
+		return name
+	}
+	return "generic"
+}
+
+// binaryFolder is where the task binaries are: beside this one, or wherever
+// PATH finds them.
+func binaryFolder() (string, error) {
+	if folder := os.Getenv("LATHE_BIN"); folder != "" {
+		return folder, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if folder := filepath.Dir(self); isExecutable(filepath.Join(folder, "lathe-rollout")) {
+		return folder, nil
+	}
+	return "", nil
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// dryRun shows what a run would start.
+func dryRun(c *cli.Context, g run.Graph) error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
+	total := map[run.Stage]int{}
+	for _, n := range g.Nodes() {
+		tasks := g.Shards(n)
+		total[n.Stage] += tasks
+		q := g.Request(n.Stage)
+		command := run.TaskCommand("", g.Dir, n)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, shellJoin(command))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	sum := 0
+	fmt.Print("total:")
+	for _, s := range run.Stages() {
+		if total[s] > 0 {
+			fmt.Printf(" %d %s,", total[s], s)
+			sum += total[s]
+		}
+	}
+	fmt.Printf(" %d tasks\n", sum)
+	if c.String("executor") == "slurm" {
+		return dryRunSlurm(c, g)
+	}
+	return nil
+}
+
+func shellJoin(words []string) string {
+	out := ""
+	for i, w := range words {
+		if i > 0 {
+			out += " "
+		}
+		out += w
+	}
+	return out
+}
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "say what of a run is done, running, failed or unknown, with the evidence", ArgsUsage: "RUN",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Action: func(c *cli.Context) error {
+			opened, err := openRun(c)
+			if err != nil {
+				return err
+			}
+			seen, seenErr := seeJobs(c.Context, opened)
+			status, err := run.ReadStatus(c.Context, opened, seen, seenErr)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return writeJSON(os.Stdout, status)
+			}
+			return status.Print(os.Stdout)
+		},
+	}
+}
+
+// openRun opens the run that the one argument, or --run, names.
+func openRun(c *cli.Context) (*run.Run, error) {
+	args, err := arguments(c, "RUN")
+	if err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return run.Open(c.Context, run.Dir(absolute))
+}
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "verify", Usage: "digest every sealed file of a run and check the ledger", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "repair", Usage: "remove what is damaged, so that lathe run makes it again"},
+		},
+		Action: func(c *cli.Context) error {
+			opened, err := openRun(c)
+			if err != nil {
+				return err
+			}
+			result, err := run.Verify(c.Context, opened)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				if err := writeJSON(os.Stdout, result); err != nil {
+					return err
+				}
+			} else {
+				printVerification(result)
+			}
+			if len(result.Faults) == 0 {
+				return nil
+			}
+			if c.Bool("repair") {
+				removed, err := run.Repair(opened, result)
+				for _, path := range removed {
+					fmt.Fprintf(os.Stderr, "lathe: removed %s\n", path)
+				}
+				return err
+			}
+			first := result.Faults[0]
+			return exit.WithHint(exit.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
+				"%s; lathe verify --repair removes all that is damaged", first.Mend)
+		},
+	}
+}
+
+func printVerification(v run.Verification) {
+	fmt.Printf("%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
+	for _, f := range v.Faults {
+		fmt.Printf("%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
+	}
+	fmt.Printf("ledger: %d planned, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Trained, v.Ledger.Pending)
+	for _, reason := range sortedKeys(v.Ledger.Dropped) {
+		fmt.Printf(", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
+	}
+	fmt.Println()
+}
+
+func sortedKeys(m map[string]int) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func replayCommand() *cli.Command {
+	return &cli.Command{
+		Name: "replay", Usage: "carry out a stage of a run again and compare the bytes", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm the checkpoint, for evaluate the policy version"},
+			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn or evaluate"},
+			&cli.StringFlag{Name: "shard", Usage: "shard `N`; all when left out"},
+			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards"},
+			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: replay,
+	}
+}
+
+func replay(c *cli.Context) error {
+	opened, err := openRun(c)
+	if err != nil {
+		return err
+	}
+	stage, err := run.ParseStage(c.String("stage"))
+	if err != nil {
+		return err
+	}
+	node := run.Node{Stage: stage, Iteration: c.Int("iter"), Step: c.Int("step")}
+	var tasks []run.Task
+	if text := c.String("shard"); text != "" {
+		shard, err := strconv.Atoi(text)
+		if err != nil {
+			return exit.Usagef("--shard %q is not a number", text)
+		}
+		tasks = []run.Task{{Node: node, Shard: shard}}
+	} else {
+		for shard := range opened.Graph.Shards(node) {
+			tasks = append(tasks, run.Task{Node: node, Shard: shard})
+		}
+	}
+	worker := run.NewWorker(opened, seal.AttemptFromEnv(), Version, talk("lathe"))
+	worker.Threads = c.Int("threads")
+	results, err := run.Replay(c.Context, worker, tasks)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := writeJSON(os.Stdout, results); err != nil {
+			return err
+		}
+	}
+	different := 0
+	for _, r := range results {
+		word := "same"
+		if !r.Same {
+			word = "DIFFERENT"
+			different++
+		}
+		if !c.Bool("json") {
+			fmt.Printf("%-9s %s %s\n", word, r.Now, r.Path)
+		}
+	}
+	if different > 0 {
+		return exit.WithHint(exit.Dataf("%d of %d outputs came out different", different, len(results)),
+			"was the run made by other binaries? run.json and the manifests name their version")
+	}
+	return nil
+}
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "report", Usage: "write the report of a run and print its summary", ArgsUsage: "RUN",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text"}},
+		Action: func(c *cli.Context) error {
+			opened, err := openRun(c)
+			if err != nil {
+				return err
+			}
+			summary, err := report.Write(context.WithoutCancel(c.Context), opened)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return writeJSON(os.Stdout, summary)
+			}
+			return report.Text(os.Stdout, summary)
+		},
+	}
+}

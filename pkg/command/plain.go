@@ -1,0 +1,168 @@
+package command
+
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	curricula "github.com/lathe-rl/lathe/pkg/curriculum/choose"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/choose"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
+)
+
+// plainFlags are the flags of a binary that works on plain files, without a
+// run: a recipe for the settings, the files to read, and where to write.
+func plainFlags(inputs ...string) []cli.Flag {
+	usage := map[string]string{
+		"plan": "plan `FILE` of instances", "policy": "policy `FOLDER` in Hugging Face layout",
+		"rollout": "rollout `FILE`", "rollouts": "comma-separated rollout `FILES`", "scores": "comma-separated score `FILES`, one per rollout file",
+		"state": "curriculum state `FILE`; none starts an empty one", "batch": "batch `FILE`", "optimizer": "optimizer state `FOLDER`; none starts fresh",
+		"first-row": "first `ROW` of the plan", "last-row": "row of the plan to stop before; 0 is its end",
+	}
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "recipe", Usage: "work on plain files with the settings of `RECIPE`, without a run"},
+		&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
+		&cli.StringFlag{Name: "out", Usage: "`PATH` to write"},
+	}
+	for _, name := range inputs {
+		if strings.HasSuffix(name, "-row") {
+			flags = append(flags, &cli.IntFlag{Name: name, Usage: usage[name]})
+			continue
+		}
+		flags = append(flags, &cli.StringFlag{Name: name, Usage: usage[name]})
+	}
+	return flags
+}
+
+// plain is what a command on plain files works with.
+type plain struct {
+	job      stage.Job
+	world    env.Env
+	resolved *recipe.Resolved
+}
+
+func openPlain(c *cli.Context) (*plain, error) {
+	resolved, err := recipe.Load(c.String("recipe"), c.StringSlice("set"))
+	if err != nil {
+		return nil, err
+	}
+	world, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
+	if err != nil {
+		return nil, err
+	}
+	threads := c.Int("threads")
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return &plain{
+		job: stage.Job{
+			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: seal.AttemptFromEnv(), Threads: threads,
+			BinaryVersion: Version, Cite: filepath.ToSlash, Log: talk(c.App.Name), Plain: true,
+		},
+		world: world, resolved: resolved,
+	}, nil
+}
+
+func plainRollout(c *cli.Context) error {
+	paths, err := need(c, "recipe", "plan", "policy", "out")
+	if err != nil {
+		return err
+	}
+	p, err := openPlain(c)
+	if err != nil {
+		return err
+	}
+	instances, _, err := stage.ReadTable[shard.Instance](c.Context, p.job, paths["plan"])
+	if err != nil {
+		return err
+	}
+	last := c.Int("last-row")
+	if last == 0 {
+		last = len(instances)
+	}
+	m, err := rollout.Run(c.Context, p.job, p.world, rollout.Inputs{
+		Plan: paths["plan"], FirstRow: c.Int("first-row"), LastRow: last, PolicyFolder: paths["policy"],
+		Iteration: max(0, c.Int("iteration")), Shard: c.Int("shard"), Of: 1, Output: paths["out"],
+	})
+	return sealed(m, paths["out"], err)
+}
+
+func plainScore(c *cli.Context) error {
+	paths, err := need(c, "recipe", "plan", "rollout", "out")
+	if err != nil {
+		return err
+	}
+	p, err := openPlain(c)
+	if err != nil {
+		return err
+	}
+	m, err := score.Run(c.Context, p.job, p.world, score.Inputs{
+		Plan: paths["plan"], Rollout: paths["rollout"], Iteration: max(0, c.Int("iteration")), Shard: c.Int("shard"), Of: 1, Output: paths["out"],
+	})
+	return sealed(m, paths["out"], err)
+}
+
+func plainBuffer(c *cli.Context) error {
+	paths, err := need(c, "recipe", "plan", "rollouts", "scores", "out")
+	if err != nil {
+		return err
+	}
+	p, err := openPlain(c)
+	if err != nil {
+		return err
+	}
+	chooser, err := curricula.New(p.job.Recipe.Curriculum, p.job.Recipe.Seed)
+	if err != nil {
+		return err
+	}
+	rollouts, scores := strings.Split(paths["rollouts"], ","), strings.Split(paths["scores"], ",")
+	if len(rollouts) != len(scores) {
+		return exit.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(rollouts), len(scores))
+	}
+	k := max(1, c.Int("iteration"))
+	inputs := buffer.Inputs{
+		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: paths["plan"]}}, State: c.String("state"),
+		StateOutput: filepath.Join(paths["out"], "state.parquet"), BatchOutput: filepath.Join(paths["out"], "batch.arrow"),
+		LedgerOutput: filepath.Join(paths["out"], "ledger.parquet"),
+		PlanOutputs:  []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(paths["out"], "plan.parquet")}},
+		PlanRows:     p.job.Recipe.Rollout.Prompts,
+	}
+	for i := range rollouts {
+		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: rollouts[i], Score: scores[i]})
+	}
+	return buffer.Run(c.Context, p.job, p.world, chooser, inputs)
+}
+
+func plainLearn(c *cli.Context) error {
+	paths, err := need(c, "recipe", "policy", "batch", "out")
+	if err != nil {
+		return err
+	}
+	p, err := openPlain(c)
+	if err != nil {
+		return err
+	}
+	steps := p.job.Recipe.Loss.Epochs * p.job.Recipe.Loss.MiniBatches
+	k := max(1, c.Int("iteration"))
+	inputs := learn.Inputs{
+		Iteration: k, Batch: paths["batch"], Policy: paths["policy"], Optimizer: c.String("optimizer"), LastStep: steps,
+		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.job.Recipe.Schedule.Iterations) * steps,
+		PolicyOutput: paths["out"], PolicyVersion: k, OptimizerOutput: paths["out"] + ".optim",
+	}
+	if p.job.Recipe.Loss.KL.Coef != 0 {
+		inputs.Reference = paths["policy"]
+	}
+	m, err := learn.Run(c.Context, p.job, inputs)
+	return sealed(m, paths["out"], err)
+}

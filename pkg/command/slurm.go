@@ -1,0 +1,189 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// advancerOf sets up what moves a run on a Slurm cluster. site is a profile's
+// name or file; when it is empty, the run's last one is used.
+func advancerOf(opened *run.Run, site string) (*run.Advancer, error) {
+	if site == "" {
+		if path, ok := run.SitePath(opened.Dir); ok {
+			site = path
+		} else {
+			site = "generic"
+		}
+	}
+	profile, err := recipe.LoadSite(site)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := slurm.Open(profile.Site)
+	if err != nil {
+		return nil, err
+	}
+	binaries := profile.Site.Binaries
+	if binaries == "" {
+		if binaries, err = binaryFolder(); err != nil {
+			return nil, err
+		}
+	}
+	return &run.Advancer{
+		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: Version, Log: talk("lathe"),
+	}, nil
+}
+
+// advanceSlurm submits what is ready and leaves. When the run is done it
+// writes the report.
+func advanceSlurm(c *cli.Context, opened *run.Run) error {
+	advancer, err := advancerOf(opened, c.String("site"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("retry") {
+		if err := run.Forgive(opened.Dir, advancer.Attempt); err != nil {
+			return err
+		}
+	}
+	result, err := advancer.Advance(c.Context)
+	if err != nil {
+		return err
+	}
+	if result.Done {
+		return finishSlurm(c.Context, opened)
+	}
+	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
+	return nil
+}
+
+func finishSlurm(ctx context.Context, opened *run.Run) error {
+	summary, err := report.Write(ctx, opened)
+	if err != nil {
+		return err
+	}
+	if err := report.Text(os.Stdout, summary); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	return run.LeftOut(ctx, opened)
+}
+
+// How often a foreground run on Slurm looks at its files, and how often, at
+// most, it asks Slurm.
+const (
+	lookEvery = 5 * time.Second
+	askEvery  = 60 * time.Second
+)
+
+// driveSlurm stays with a run that its gates carry, and takes over where
+// they are lost.
+func driveSlurm(c *cli.Context, opened *run.Run) error {
+	advancer, err := advancerOf(opened, c.String("site"))
+	if err != nil {
+		return err
+	}
+	watcher := newWatcher(os.Stderr, opened)
+	defer watcher.close()
+	var asked time.Time
+	for {
+		if time.Since(asked) >= askEvery {
+			result, err := advancer.Advance(c.Context)
+			if err != nil {
+				return err
+			}
+			if result.Done {
+				return finishSlurm(c.Context, opened)
+			}
+			asked = time.Now()
+			watcher.queue(result.Live)
+		}
+		survey, err := run.NewPlanner(opened.Graph).Survey(c.Context)
+		if err != nil {
+			return err
+		}
+		watcher.look(survey)
+		if survey.Done {
+			return finishSlurm(c.Context, opened)
+		}
+		select {
+		case <-c.Context.Done():
+			return exit.WithHint(c.Context.Err(), "the jobs go on without this process; see lathe status %s", opened.Dir)
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// dryRunSlurm shows the job scripts that the first arrays would be submitted
+// with.
+func dryRunSlurm(c *cli.Context, g run.Graph) error {
+	site := c.String("site")
+	if site == "" {
+		site = "generic"
+	}
+	profile, err := recipe.LoadSite(site)
+	if err != nil {
+		return err
+	}
+	limits := slurm.Limits{MaxArraySize: profile.Site.MaxArraySize}
+	if cluster, err := slurm.Open(profile.Site); err == nil {
+		if limits, err = cluster.Limits(c.Context); err != nil {
+			fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known: %v\n", err)
+		}
+	}
+	binaries, err := binaryFolder()
+	if err != nil {
+		return err
+	}
+	planned := &run.Run{Dir: g.Dir, Identity: run.Identity{RunID: "RUN"}, Recipe: g.Recipe, Graph: g}
+	shown := map[run.Stage]bool{}
+	for _, n := range g.Nodes() {
+		shards := make([]int, g.Shards(n))
+		for i := range shards {
+			shards[i] = i
+		}
+		array := run.ArrayOf(planned, n, shards, 0, binaries)
+		chunks, err := slurm.Plan(array, limits, profile.Site.Throttle)
+		if err != nil {
+			return err
+		}
+		if shown[n.Stage] {
+			continue
+		}
+		shown[n.Stage] = true
+		script, err := slurm.Script(array, chunks[0], profile.Site)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n# %s: %d tasks in %d job arrays; the first:\n%s", n, len(shards), len(chunks), script)
+	}
+	return nil
+}
+
+// seeJobs asks Slurm about a run that was handed to it.
+func seeJobs(ctx context.Context, opened *run.Run) (*run.Seen, error) {
+	if !run.HasSubmissions(opened.Dir) {
+		return nil, nil
+	}
+	advancer, err := advancerOf(opened, "")
+	if err != nil {
+		return nil, err
+	}
+	seen, err := run.SeeJobs(ctx, advancer)
+	if err != nil {
+		return nil, err
+	}
+	return &seen, nil
+}

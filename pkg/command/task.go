@@ -1,0 +1,184 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// taskFlags are the flags of every binary that carries out tasks of a run.
+func taskFlags(extra ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`"},
+		&cli.IntFlag{Name: "iteration", Usage: "iteration `K`, from 1", Value: -1},
+		&cli.IntFlag{Name: "shard", Usage: "shard `N`, from 0", EnvVars: []string{"SLURM_ARRAY_TASK_ID"}},
+		&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes the recipe's or the machine's", EnvVars: []string{"LATHE_THREADS"}},
+	}, extra...)
+}
+
+// doTask carries out one task of the run that --run names.
+func doTask(c *cli.Context, task run.Task) error {
+	if _, err := arguments(c); err != nil {
+		return err
+	}
+	if c.String("run") == "" {
+		return exit.WithHint(exit.Usagef("--run is missing"), "see %s --help", c.App.HelpName)
+	}
+	if c.Int("threads") < 0 {
+		return exit.Usagef("--threads is %d; it must be 0 or more", c.Int("threads"))
+	}
+	dir := run.Dir(c.String("run"))
+	opened, err := run.Open(c.Context, dir)
+	if err != nil {
+		return err
+	}
+	attempt := seal.AttemptFromEnv()
+	worker := run.NewWorker(opened, attempt, Version, talk(c.App.Name))
+	worker.Threads = c.Int("threads")
+	err = worker.Do(c.Context, task)
+	if err != nil {
+		recordExit(dir, task, attempt, err)
+	}
+	return err
+}
+
+// iteration returns --iteration, which must have been given.
+func iteration(c *cli.Context) (int, error) {
+	if c.Int("iteration") < 0 {
+		return 0, exit.WithHint(exit.Usagef("--iteration is missing or negative"), "see %s --help", c.App.HelpName)
+	}
+	return c.Int("iteration"), nil
+}
+
+// recordExit leaves the reason of a failure where whoever advances the run
+// finds it, since a batch system without accounting keeps no exit codes. A
+// record that cannot be written is no second failure: the missing output
+// speaks for itself.
+func recordExit(dir run.Dir, task run.Task, attempt seal.Attempt, cause error) {
+	record := run.ExitRecord{
+		Task: task.String(), Attempt: attempt.Number, Code: exit.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
+	}
+	if hints := exit.Hints(cause); len(hints) > 0 {
+		record.Hint = hints[0]
+	}
+	path := dir.ExitRecord(task, attempt.Number)
+	content, err := json.Marshal(record)
+	if err == nil && os.MkdirAll(filepath.Dir(path), 0o777) == nil {
+		_ = os.WriteFile(path, append(content, '\n'), 0o666)
+	}
+}
+
+// Rollout is lathe-rollout.
+func Rollout() *cli.App {
+	app := newApp("lathe-rollout", "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
+	app.Flags = append(taskFlags(
+		&cli.IntFlag{Name: "evaluate", Usage: "instead measure policy `VERSION` on the held-out problems", Value: -1},
+	), plainFlags("plan", "policy", "first-row", "last-row")...)
+	app.Action = func(c *cli.Context) error {
+		if c.IsSet("recipe") {
+			return plainRollout(c)
+		}
+		if version := c.Int("evaluate"); version >= 0 {
+			return doTask(c, run.Task{Node: run.Node{Stage: run.StageEvaluate, Iteration: version}, Shard: c.Int("shard")})
+		}
+		k, err := iteration(c)
+		if err != nil {
+			return err
+		}
+		return doTask(c, run.Task{Node: run.Node{Stage: run.StageRollout, Iteration: k}, Shard: c.Int("shard")})
+	}
+	return app
+}
+
+// Score is lathe-score.
+func Score() *cli.App {
+	app := newApp("lathe-score", "judge responses: a shard of rollouts in, a shard of verdicts out")
+	app.Flags = append(taskFlags(), plainFlags("plan", "rollout")...)
+	app.Action = func(c *cli.Context) error {
+		if c.IsSet("recipe") {
+			return plainScore(c)
+		}
+		k, err := iteration(c)
+		if err != nil {
+			return err
+		}
+		return doTask(c, run.Task{Node: run.Node{Stage: run.StageScore, Iteration: k}, Shard: c.Int("shard")})
+	}
+	return app
+}
+
+// Buffer is lathe-buffer.
+func Buffer() *cli.App {
+	app := newApp("lathe-buffer", "turn scored responses into a batch, the curriculum's next state and a plan")
+	app.Flags = append(taskFlags(), plainFlags("plan", "rollouts", "scores", "state")...)
+	app.Action = func(c *cli.Context) error {
+		if c.IsSet("recipe") {
+			return plainBuffer(c)
+		}
+		k, err := iteration(c)
+		if err != nil {
+			return err
+		}
+		return doTask(c, run.Task{Node: run.Node{Stage: run.StageBuffer, Iteration: k}})
+	}
+	return app
+}
+
+// Learn is lathe-learn.
+func Learn() *cli.App {
+	app := newApp("lathe-learn", "update the policy from a batch, in one task or as gradient shards and an apply")
+	app.Flags = append(taskFlags(
+		&cli.IntFlag{Name: "step", Usage: "optimizer step `U` of the iteration, from 0, when gradients are computed in shards"},
+		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy"},
+		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
+	), plainFlags("batch", "policy", "optimizer")...)
+	app.Action = func(c *cli.Context) error {
+		if c.IsSet("recipe") {
+			return plainLearn(c)
+		}
+		if chunk := c.Int("warm"); chunk > 0 {
+			return doTask(c, run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: chunk}})
+		}
+		k, err := iteration(c)
+		if err != nil {
+			return err
+		}
+		if c.Bool("gradient") {
+			return doTask(c, run.Task{Node: run.Node{Stage: run.StageGradient, Iteration: k, Step: c.Int("step")}, Shard: c.Int("shard")})
+		}
+		return doTask(c, run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: k, Step: c.Int("step")}})
+	}
+	return app
+}
+
+var errNeedsFlag = errors.New("a flag is missing")
+
+// need returns the values of string flags that must be given together.
+func need(c *cli.Context, names ...string) (map[string]string, error) {
+	if _, err := arguments(c); err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		if values[name] = c.String(name); values[name] == "" {
+			return nil, exit.WithHint(exit.Usagef("%w: --%s", errNeedsFlag, name), "see %s --help", c.App.HelpName)
+		}
+	}
+	return values, nil
+}
+
+func sealed(m seal.Manifest, path string, err error) error {
+	if err == nil {
+		fmt.Println(path, m.SHA256)
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// logEvery is how often a watcher that writes to a log says where the run is.
+const logEvery = 30 * time.Second
+
+// watcher shows the progress of a run: in a terminal one line that is
+// rewritten, in a log one line every so often.
+type watcher struct {
+	mu       sync.Mutex
+	out      io.Writer
+	terminal bool
+	run      *run.Run
+	started  time.Time
+	said     time.Time
+	running  int
+	resumed  int // iterations that were done before
+	done     int // iterations done
+	reward   float64
+	rewarded bool
+	stage    string
+	shards   string
+	dirty    bool // the terminal's line is not empty
+}
+
+func newWatcher(out *os.File, r *run.Run) *watcher {
+	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
+	return &watcher{out: out, terminal: err == nil, run: r, started: time.Now(), resumed: -1}
+}
+
+func (w *watcher) watch(p run.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running = p.Running
+	switch p.Event {
+	case "launched":
+		w.stage = p.Task.Node.String()
+		if count, ok := p.Survey.Counts[p.Task.Node]; ok {
+			w.shards = fmt.Sprintf("%d/%d", count.Sealed, count.Total)
+		}
+		if w.resumed < 0 {
+			w.resumed = w.iterationsDone()
+			w.done = w.resumed
+		}
+	case "done":
+		w.note(p.Task)
+	case "retry", "failed":
+		w.clear()
+		word := "is tried again"
+		if p.Event == "failed" {
+			word = "is given up"
+		}
+		fmt.Fprintf(w.out, "lathe: %s %s: %s (%s); log %s\n", p.Task, word, p.Result.Cause, p.Result.Evidence, w.run.Dir.Rel(p.Result.Log))
+	}
+	w.show(p.Event == "finished")
+}
+
+// queue notes how many tasks Slurm holds.
+func (w *watcher) queue(live int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running = live
+}
+
+// look shows a run that other processes advance.
+func (w *watcher) look(s run.Survey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.resumed < 0 {
+		w.resumed = w.iterationsDone()
+	}
+	w.done = w.iterationsDone()
+	if len(s.Ready) > 0 {
+		w.stage = s.Ready[0].Node.String()
+		count := s.Counts[s.Ready[0].Node]
+		w.shards = fmt.Sprintf("%d/%d", count.Sealed, count.Total)
+	}
+	w.show(s.Done)
+}
+
+// note reads what a finished task has to say.
+func (w *watcher) note(t run.Task) {
+	switch t.Stage {
+	case run.StageBuffer:
+		if t.Iteration == 0 {
+			return
+		}
+		if m, err := seal.Read(context.Background(), w.run.Dir.Batch(t.Iteration), seal.Options{}); err == nil {
+			w.reward, w.rewarded = m.Metrics["reward_mean"], true
+		}
+	case run.StageLearn:
+		w.done = max(w.done, t.Iteration)
+	}
+}
+
+func (w *watcher) iterationsDone() int {
+	done := 0
+	for k := 1; k <= w.run.Recipe.Schedule.Iterations; k++ {
+		if _, err := seal.Read(context.Background(), w.run.Dir.Policy(k), seal.Options{}); err != nil {
+			break
+		}
+		done = k
+	}
+	return done
+}
+
+// show prints the line, unless it is too early for a log.
+func (w *watcher) show(last bool) {
+	now := time.Now()
+	pause := logEvery
+	if w.terminal {
+		pause = 100 * time.Millisecond
+	}
+	if !last && now.Sub(w.said) < pause {
+		return
+	}
+	w.said = now
+	line := w.line(now)
+	if w.terminal {
+		fmt.Fprintf(w.out, "\r\x1b[K%s", line)
+		w.dirty = true
+		return
+	}
+	fmt.Fprintln(w.out, line)
+}
+
+func (w *watcher) line(now time.Time) string {
+	total := w.run.Recipe.Schedule.Iterations
+	elapsed := now.Sub(w.started)
+	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %d running  %s", w.done, total, w.stage, w.shards, w.running, elapsed.Round(time.Second))
+	if w.rewarded {
+		line += fmt.Sprintf("  reward %.3f", w.reward)
+	}
+	if fresh := w.done - max(0, w.resumed); fresh > 0 {
+		per := elapsed / time.Duration(fresh)
+		line += fmt.Sprintf("  %.1f s/iteration  about %s left", per.Seconds(), (per * time.Duration(total-w.done)).Round(time.Second))
+	}
+	return line
+}
+
+func (w *watcher) clear() {
+	if w.dirty {
+		fmt.Fprint(w.out, "\r\x1b[K")
+		w.dirty = false
+	}
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dirty {
+		fmt.Fprintln(w.out)
+		w.dirty = false
+	}
+}

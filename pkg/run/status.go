@@ -1,0 +1,274 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// State is what is known about a run or a stage of it. It is never guessed.
+type State string
+
+// The states.
+const (
+	StatePending State = "pending" // nothing of it runs
+	StateRunning State = "running"
+	StateDone    State = "done"   // sealed
+	StateFailed  State = "failed" // its attempts are used up
+	StateUnknown State = "unknown"
+)
+
+// Status is a run as lathe status shows it.
+type Status struct {
+	Run        string        `json:"run"`
+	RunID      string        `json:"run_id"`
+	Name       string        `json:"name"`
+	State      State         `json:"state"`
+	Evidence   string        `json:"evidence"`
+	Iterations int           `json:"iterations"`
+	Learned    int           `json:"iterations_learned"`
+	Executor   string        `json:"executor,omitempty"`
+	Stages     []StageStatus `json:"stages"`
+}
+
+// StageStatus counts the tasks of a stage over the whole run.
+type StageStatus struct {
+	Stage    Stage  `json:"stage"`
+	State    State  `json:"state"`
+	Evidence string `json:"evidence"`
+	Total    int    `json:"total"`
+	Done     int    `json:"done"`
+	Running  int    `json:"running"`
+	Pending  int    `json:"pending"`
+	Failed   int    `json:"failed"`
+	Unknown  int    `json:"unknown"`
+}
+
+// Seen is what a batch system says about the submitted tasks of a run.
+type Seen struct {
+	Running, Pending, Failed, Unknown map[Task]string // evidence by task
+	Gates                             int             // that wait or run
+}
+
+// SeeJobs asks Slurm about the submitted tasks of a run.
+func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
+	seen := Seen{Running: map[Task]string{}, Pending: map[Task]string{}, Failed: map[Task]string{}, Unknown: map[Task]string{}}
+	limits, err := a.Cluster.Limits(ctx)
+	if err != nil {
+		return seen, err
+	}
+	planner := NewPlanner(a.Run.Graph)
+	view, err := a.look(ctx, planner, limits)
+	if err != nil {
+		return seen, err
+	}
+	seen.Gates = view.gates
+	for _, s := range view.submissions {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				t := Task{s.Node(), job.Shards[i]}
+				state := view.states.Of(id)
+				text := fmt.Sprintf("job %s: %s", id, state.Evidence)
+				switch string(state.Phase) {
+				case "running":
+					seen.Running[t] = text
+				case "pending":
+					seen.Pending[t] = text
+				case "unknown":
+					seen.Unknown[t] = text
+				}
+				if view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts {
+					seen.Failed[t] = view.evidence[t]
+				}
+			}
+		}
+	}
+	return seen, nil
+}
+
+// HasSubmissions reports whether a run was ever handed to Slurm.
+func HasSubmissions(d Dir) bool {
+	all, err := readSubmissions(d)
+	return err == nil && len(all) > 0
+}
+
+// ReadStatus looks at the files of a run, at the driver's heartbeat, and at
+// what seen says about its jobs (nil when Slurm was not asked; seenErr when it
+// did not answer).
+func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status, error) {
+	planner := NewPlanner(r.Graph)
+	survey, err := planner.Survey(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{
+		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
+	}
+	for k := 1; k <= s.Iterations; k++ {
+		if done, _ := planner.Sealed(ctx, Task{Node: r.Graph.lastLearn(k)}); !done {
+			break
+		}
+		s.Learned = k
+	}
+	if seen == nil {
+		seen = &Seen{}
+	}
+	for _, stage := range Stages() {
+		if st, ok := stageStatus(ctx, r, planner, survey, stage, seen); ok {
+			s.Stages = append(s.Stages, st)
+		}
+	}
+	s.judge(r, survey, seen, seenErr)
+	return s, nil
+}
+
+func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, stage Stage, seen *Seen) (StageStatus, bool) {
+	st := StageStatus{Stage: stage}
+	for _, n := range r.Graph.Nodes() {
+		if n.Stage != stage {
+			continue
+		}
+		for shard := range r.Graph.Shards(n) {
+			t := Task{n, shard}
+			st.Total++
+			done, err := planner.Sealed(ctx, t)
+			switch {
+			case err != nil:
+				st.Unknown++
+				st.Evidence = err.Error()
+			case done || survey.Done || leftBehind(ctx, r, t):
+				st.Done++
+			case seen.Failed[t] != "":
+				st.Failed++
+				st.Evidence = seen.Failed[t]
+			case seen.Running[t] != "":
+				st.Running++
+				st.Evidence = seen.Running[t]
+			case seen.Unknown[t] != "" && seen.Pending[t] == "":
+				st.Unknown++
+				st.Evidence = seen.Unknown[t]
+			default:
+				st.Pending++
+			}
+		}
+	}
+	switch {
+	case st.Total == 0:
+		return st, false
+	case st.Failed > 0:
+		st.State = StateFailed
+	case st.Done == st.Total:
+		st.State, st.Evidence = StateDone, "every output is sealed"
+	case st.Running > 0:
+		st.State = StateRunning
+	case st.Unknown > 0:
+		st.State = StateUnknown
+	default:
+		st.State = StatePending
+	}
+	if st.Evidence == "" {
+		st.Evidence = fmt.Sprintf("%d of %d sealed", st.Done, st.Total)
+	}
+	return st, true
+}
+
+// leftBehind reports whether a rollout or score shard that is not sealed
+// belongs to an iteration that was closed without it.
+func leftBehind(ctx context.Context, r *Run, t Task) bool {
+	if t.Stage != StageRollout && t.Stage != StageScore {
+		return false
+	}
+	closing, err := ReadClosing(ctx, r.Dir, t.Iteration)
+	if err != nil {
+		return false
+	}
+	for _, shard := range closing.LeftOut {
+		if shard == t.Shard {
+			return true
+		}
+	}
+	return false
+}
+
+// judge concludes the state of the run from the evidence at hand.
+func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
+	heartbeat, has := readHeartbeat(r.Dir)
+	running, known, evidence := false, true, ""
+	if has {
+		s.Executor = heartbeat.Executor
+		running, known, evidence = heartbeat.alive(time.Now())
+	}
+	if HasSubmissions(r.Dir) && !running {
+		s.Executor = "slurm"
+	}
+	switch {
+	case survey.Done:
+		s.State, s.Evidence = StateDone, "every goal is sealed"
+	case running:
+		s.State, s.Evidence = StateRunning, evidence
+	case seenErr != nil:
+		s.State, s.Evidence = StateUnknown, fmt.Sprintf("Slurm was asked about the submitted jobs and did not answer: %v", seenErr)
+	case len(seen.Running) > 0:
+		s.State, s.Evidence = StateRunning, fmt.Sprintf("%d tasks run, %d wait in the queue", len(seen.Running), len(seen.Pending))
+	case len(seen.Pending) > 0 || seen.Gates > 0:
+		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d gates wait in the queue", len(seen.Pending), seen.Gates)
+	case len(seen.Failed) > 0:
+		s.State, s.Evidence = StateFailed, anyOf(seen.Failed)
+	case len(seen.Unknown) > 0:
+		s.State, s.Evidence = StateUnknown, anyOf(seen.Unknown)
+	case !known:
+		s.State, s.Evidence = StateUnknown, evidence
+	default:
+		s.State, s.Evidence = StatePending, "nothing runs; go on with: lathe run --run "+string(r.Dir)
+		if s.Executor == "slurm" {
+			s.Evidence = "nothing is in the queue; go on with: lathe advance " + string(r.Dir)
+		}
+		if record, ok := lastFailure(r); ok && has && heartbeat.Ended {
+			s.State, s.Evidence = StateFailed, record
+		}
+	}
+}
+
+// lastFailure is what the last foreground driver ended with.
+func lastFailure(r *Run) (string, bool) {
+	h, ok := readHeartbeat(r.Dir)
+	if !ok || h.Failure == "" {
+		return "", false
+	}
+	return h.Failure, true
+}
+
+func anyOf(m map[Task]string) string {
+	var best Task
+	found := false
+	for t := range m {
+		if !found || t.String() < best.String() {
+			best, found = t, true
+		}
+	}
+	return fmt.Sprintf("%s: %s", best, m[best])
+}
+
+// Print writes the status as a table.
+func (s Status) Print(w io.Writer) error {
+	fmt.Fprintf(w, "%s (%s): %s, %d of %d iterations learned\n  %s\n", s.Run, s.RunID, s.State, s.Learned, s.Iterations, s.Evidence)
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "STAGE\tSTATE\tDONE\tRUNNING\tPENDING\tFAILED\tUNKNOWN\tEVIDENCE")
+	for _, st := range s.Stages {
+		fmt.Fprintf(table, "%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t%s\n",
+			st.Stage, st.State, st.Done, st.Total, st.Running, st.Pending, st.Failed, st.Unknown, st.Evidence)
+	}
+	return table.Flush()
+}
+
+// Failed notes how a driver's run ended, for lathe status.
+func (h *Heartbeat) Failed(err error) {
+	if err != nil && exit.Code(err) != exit.Stopped && !errors.Is(err, context.Canceled) {
+		h.Failure = err.Error()
+	}
+}

@@ -1,0 +1,125 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Submission is the record of one array that was handed to Slurm. It says
+// where to look for its tasks; what is done is decided by seals.
+type Submission struct {
+	Stage     Stage       `json:"stage"`
+	Iteration int         `json:"iteration"`
+	Step      int         `json:"step"`
+	Attempt   int         `json:"attempt"`
+	Shards    []int       `json:"shards"`
+	Jobs      []slurm.Job `json:"jobs"`
+	Gate      *slurm.Job  `json:"gate"` // that follows it; nil when it could not be submitted
+	Submitted time.Time   `json:"submitted"`
+}
+
+// Node is the node whose tasks were submitted.
+func (s Submission) Node() Node { return Node{s.Stage, s.Iteration, s.Step} }
+
+func (d Dir) submissions() string { return filepath.Join(d.Jobs(), "submitted") }
+func (d Dir) claims() string      { return filepath.Join(d.Jobs(), "claims") }
+
+// claim reserves the next attempt at a node. Of two processes that advance a
+// run at once, one gets it; the other leaves the node alone.
+func claim(d Dir, n Node, attempt seal.Attempt) (number int, won bool, err error) {
+	for {
+		path := filepath.Join(d.claims(), fmt.Sprintf("%s.%d", n, number))
+		won, _, err = seal.Claim(path, []byte(attempt.Host+"\n"), attempt)
+		if err != nil || won {
+			return number, won, err
+		}
+		if _, recorded := readSubmission(d, n, number); !recorded && fresh(path) {
+			return number, false, nil // another process is at it right now
+		}
+		number++
+	}
+}
+
+// claimAge is how long a claim without a record stands: submitting takes
+// seconds, and whoever died meanwhile must not hold the run up.
+const claimAge = 2 * time.Minute
+
+func fresh(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()) < claimAge
+}
+
+func submissionPath(d Dir, n Node, attempt int) string {
+	return filepath.Join(d.submissions(), fmt.Sprintf("%s.%d.json", n, attempt))
+}
+
+func readSubmission(d Dir, n Node, attempt int) (Submission, bool) {
+	var s Submission
+	content, err := os.ReadFile(submissionPath(d, n, attempt))
+	return s, err == nil && json.Unmarshal(content, &s) == nil
+}
+
+func writeSubmission(d Dir, s Submission, attempt seal.Attempt) error {
+	content, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return seal.Replace(submissionPath(d, s.Node(), s.Attempt), append(content, '\n'), attempt)
+}
+
+// readSubmissions lists the submissions of a run, oldest first. A record that
+// cannot be read is as good as none: its shards are submitted again.
+func readSubmissions(d Dir) ([]Submission, error) {
+	entries, err := os.ReadDir(d.submissions())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Submission
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), ".json") {
+			continue
+		}
+		var s Submission
+		content, err := os.ReadFile(filepath.Join(d.submissions(), entry.Name()))
+		if err != nil || json.Unmarshal(content, &s) != nil {
+			continue
+		}
+		all = append(all, s)
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Submitted.Before(all[j].Submitted) })
+	return all, nil
+}
+
+func forgivenPath(d Dir) string { return filepath.Join(d.Jobs(), "forgiven") }
+
+// Forgive forgets the failures of everything submitted so far, so that it is
+// tried again.
+func Forgive(d Dir, attempt seal.Attempt) error {
+	return seal.Replace(forgivenPath(d), []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), attempt)
+}
+
+// forgivenUntil is when failures were last forgiven; the zero time for never.
+func forgivenUntil(d Dir) time.Time {
+	content, err := os.ReadFile(forgivenPath(d))
+	if err != nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(content)))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
