@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
 // tinyConfig is a model of odd sizes: widths that fill no vector.
@@ -15,6 +16,16 @@ func tinyConfig() policy.Config {
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
 		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
 	}
+}
+
+// evenConfig is a model whose widths fill vectors. Pure Go takes minutes for
+// the large one.
+func evenConfig() policy.Config {
+	c := benchConfig(1)
+	if vec.Active() == vec.Go {
+		c.HiddenSize, c.IntermediateSize, c.NumHiddenLayers, c.VocabSize = 32, 64, 1, 64
+	}
+	return c
 }
 
 // loudWeights are random weights with all tensors far from their initial
