@@ -9,8 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-func runSteps() int { return 0 }
-
 func TestSumCounts(t *testing.T) {
 	for text, want := range map[string]int{
 		"4": 4, "4(x3)": 12, "4(x2),1": 9, "16,8(x2),4": 36,

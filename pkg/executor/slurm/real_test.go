@@ -58,7 +58,11 @@ func newBench(t *testing.T, dev *devcluster.Cluster, adapt func(*recipe.Site)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{Cluster: cluster, run: t.TempDir(), limits: limits, dev: dev}
+	// A name that every layer of quoting has to get through.
+	b := &bench{Cluster: cluster, run: filepath.Join(t.TempDir(), `it's a "50% run" $HOME`), limits: limits, dev: dev}
+	if err := os.Mkdir(b.run, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(b.path("task"), []byte(task), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ func Script(array executor.Array, chunk Chunk, site recipe.Site) ([]byte, error)
 	if err := array.Validate(); err != nil {
 		return nil, err
 	}
+	if strings.Contains(array.LogDir, `\`) {
+		return nil, exit.Usagef("the folder %q has a backslash in its name, which Slurm does not take in the path of a log", array.LogDir)
+	}
 	site, err := site.Stage(array.Stage)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ const (
 // question, which its sealed outputs answer.
 type State struct {
 	Phase    Phase          `json:"phase"`
-	Cause    executor.Cause `json:"cause,omitempty"` // of the end; empty before it
+	Cause    executor.Cause `json:"cause,omitempty"` // of the end; empty while the task is pending or running
 	Exit     int            `json:"exit"`            // exit code; -1 when a signal ended the task or none is known
 	Signal   string         `json:"signal,omitempty"`
 	Nodes    string         `json:"nodes,omitempty"`
@@ -144,6 +144,9 @@ func judge(r record, source string) State {
 	if state.Phase != PhaseEnded {
 		if state.Phase == PhasePending {
 			state.Start = time.Time{} // squeue gives the expected start
+		}
+		if state.Phase == PhaseUnknown {
+			state.Cause = executor.CauseUnknown
 		}
 		return state
 	}

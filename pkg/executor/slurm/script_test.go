@@ -1,0 +1,230 @@
+package slurm
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// scriptCases cover every line that a script can hold.
+func scriptCases() map[string]func() (executor.Array, Chunk, recipe.Site) {
+	limits := Limits{MaxArraySize: 101, MaxJobCount: 10000}
+	chunk := func(a executor.Array, n, throttle int) Chunk {
+		chunks, err := Plan(a, limits, throttle)
+		if err != nil {
+			panic(err)
+		}
+		return chunks[n]
+	}
+	return map[string]func() (executor.Array, Chunk, recipe.Site){
+		"plain": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(someShards(8)...)
+			return a, chunk(a, 0, 0), recipe.DefaultSite()
+		},
+		"second-chunk": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(someShards(150)...)
+			return a, chunk(a, 1, 10), recipe.DefaultSite()
+		},
+		"sparse-retry": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(3, 17, 140)
+			a.Attempt = 2
+			return a, chunk(a, 0, 0), recipe.DefaultSite()
+		},
+		"gate": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(0)
+			a.Stage, a.NoShard, a.CPUs, a.MemoryGB, a.GPUs, a.Minutes = GateStage, true, 1, 0, 0, 2
+			a.Command = []string{"/opt/lathe/bin/lathe", "advance", "--run", "/data/runs/r1", "--executor", "slurm"}
+			return a, chunk(a, 0, 0), recipe.DefaultSite()
+		},
+		"whole-site": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(someShards(2)...)
+			a.LogDir = "/data/my runs/50% \"r1\"/logs"
+			a.Command = []string{"/opt/lathe/bin/lathe-rollout", "--run", "/data/my runs/it's"}
+			return a, chunk(a, 0, 0), recipe.Site{
+				Name: "whole", Partition: "gpu,gpu-long", Account: "lab", QOS: "normal", Constraint: "h100|a100", Reservation: "week",
+				GPUFlag: "gpus-per-node", GPUType: "h100", MemoryFlag: true, Shell: "/usr/bin/bash",
+				Setup:  []string{"module purge", "module load cuda/12.4"},
+				Export: map[string]string{"HF_HOME": "/scratch/$USER/hf", "B": "it's"}, MaxMinutes: 20, SignalSeconds: 120,
+				KillOnInvalidDependency: true, Extra: []string{"--exclude=node7", "--mail-type=NONE"},
+			}
+		},
+		"skipping-site": func() (executor.Array, Chunk, recipe.Site) {
+			a := testArray(someShards(2)...)
+			site := recipe.DefaultSite()
+			site.Skip = []string{"--mem", "--gres", "--export", "--signal", "--requeue", "--nodes", "--kill-on-invalid-dep", "--chdir"}
+			return a, chunk(a, 0, 0), site
+		},
+	}
+}
+
+func TestScripts(t *testing.T) {
+	for name, make := range scriptCases() {
+		got, err := Script(make())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		path := filepath.Join("testdata", "script", name+".sh")
+		if *update {
+			if err := os.WriteFile(path, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s: the script is\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func TestScriptErrors(t *testing.T) {
+	chunk := Chunk{Of: 1, Shards: []int{0}, After: -1}
+	array := testArray(0)
+	array.LogDir = "/data/two\nlines"
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Usage {
+		t.Errorf("a path with a line break: error is %v", err)
+	}
+	array.LogDir = `/data/back\slash`
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Usage {
+		t.Errorf("a path with a backslash: error is %v", err)
+	}
+	array = testArray(0)
+	array.Stage = "unheard-of"
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Bug {
+		t.Errorf("an unknown stage: error is %v", err)
+	}
+}
+
+// runScript runs a job script as Slurm would run task i of it, without Slurm.
+func runScript(t *testing.T, script []byte, index string) string {
+	t.Helper()
+	cmd := exec.Command("/bin/bash", "-s")
+	cmd.Stdin = strings.NewReader(string(script))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SLURM_ARRAY_TASK_ID=" + index}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+func TestScriptsFindTheirShardAndLog(t *testing.T) {
+	logs := filepath.Join(t.TempDir(), "it's a run", "logs")
+	if err := os.MkdirAll(logs, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	site := recipe.DefaultSite()
+	site.Setup = []string{"test -z \"$UNSET_BY_A_MODULE\"", "FROM_SETUP=set"}
+	for _, c := range []struct {
+		shards   []int
+		index    string
+		want     string
+		separate bool // the script opens the log itself
+	}{
+		{[]int{0, 1, 2}, "2", "2", false},
+		{[]int{101, 102, 103}, "1", "102", true},
+		{[]int{5, 90, 1234567}, "2", "1234567", true},
+	} {
+		array := testArray(c.shards...)
+		array.LogDir = logs
+		array.Env = map[string]string{"ODD": "a 'b' $c `d` \\e\nf"}
+		array.Command = []string{"/bin/bash", "-c", `printf '%s|' "$ODD" "$FROM_SETUP" "$LATHE_ATTEMPT" "$@"`, "name", "it's", ""}
+		site.Setup[1] = "export FROM_SETUP=set"
+		script, err := Script(array, Chunk{Of: 1, Shards: c.shards, After: -1}, site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := runScript(t, script, c.index)
+		if c.separate {
+			if got != "" {
+				t.Errorf("shards %v, task %s: %q beside the log", c.shards, c.index, got)
+			}
+			shard := map[string]int{"102": 102, "1234567": 1234567}[c.want]
+			content, err := os.ReadFile(array.Log(shard))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = string(content)
+		}
+		if want := array.Env["ODD"] + "|set|0|it's||--shard|" + c.want + "|"; got != want {
+			t.Errorf("shards %v, task %s: got %q, want %q", c.shards, c.index, got, want)
+		}
+	}
+}
+
+func TestSetupThatFailsIsNamed(t *testing.T) {
+	site := recipe.DefaultSite()
+	site.Setup = []string{"ls /no/such/module"}
+	script, err := Script(testArray(0), Chunk{Of: 1, Shards: []int{0}, After: -1}, site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/bash", "-s")
+	cmd.Stdin = strings.NewReader(string(script))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SLURM_ARRAY_TASK_ID=0"}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the setup line failed: ls /no/such/module") {
+		t.Errorf("error is %v, output %q", err, out)
+	}
+}
+
+// The shell reads back what quote wrote, whatever it is.
+func TestQuote(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ -~\n\t]{0,30}`).Draw(t, "text")
+		out, err := exec.Command("/bin/bash", "-c", "printf %s. "+quote(text)).Output()
+		if err != nil || string(out) != text+"." {
+			t.Fatalf("%q is quoted as %s, and read as %q (%v)", text, quote(text), out, err)
+		}
+	})
+}
+
+func TestSignalSeconds(t *testing.T) {
+	for _, c := range []struct{ minutes, wanted, want int }{
+		{0, 180, 180},  // no limit of ours
+		{60, 180, 180}, // plenty of time
+		{10, 180, 150}, // a quarter of it
+		{3, 180, 45},   // may come at 75 s of 180
+		{2, 180, 0},    // could come at 30 s of 120
+		{1, 180, 0},    // could come at the very start
+		{60, 0, 0},     // not wanted
+	} {
+		if got := signalSeconds(c.minutes, c.wanted); got != c.want {
+			t.Errorf("limit of %d minutes, notice of %d s: %d s, want %d", c.minutes, c.wanted, got, c.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	a := testArray(0)
+	if got := JobName(a); got != "lathe-r1-rollout-000001" {
+		t.Errorf("job name is %s", got)
+	}
+	a.Stage = GateStage
+	if got := JobName(a); got != "lathe-r1-gate" {
+		t.Errorf("gate's job name is %s", got)
+	}
+	if got := ScriptName(a, Chunk{Of: 1}); got != "gate-000001.0.sh" {
+		t.Errorf("script name is %s", got)
+	}
+	if got := ScriptName(a, Chunk{Number: 2, Of: 3}); got != "gate-000001.0.chunk2.sh" {
+		t.Errorf("script name is %s", got)
+	}
+	if got := (Dependency{AfterAny: []string{"1", "2;cluster"}, Singleton: true}).flag(); got != "afterany:1:2,singleton" {
+		t.Errorf("dependency is %s", got)
+	}
+}
