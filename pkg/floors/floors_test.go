@@ -1,0 +1,280 @@
+package floors
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lathe-rl/lathe/"
+
+// floors lists the packages from the ground up. A package imports only from
+// floors below its own, and from its own folder. PATH/... means PATH and all
+// below it; the first match counts.
+var floors = [][]string{
+	{"pkg/exit", "pkg/rng"},
+	{"pkg/seal", "pkg/recipe", "pkg/vec/..."},
+	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
+	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/curriculum", "pkg/objective"},
+	{"pkg/policy/cpu", "pkg/env/math", "pkg/curriculum/uniform"},
+	{"pkg/policy/backend", "pkg/env/choose", "pkg/curriculum/exit"},
+	{"pkg/curriculum/choose", "pkg/stage"},
+	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/executor/..."},
+	{"pkg/stage/evaluate"},
+	{"pkg/run"},
+	{"pkg/report", "pkg/doctor"},
+	{"pkg/command"},
+	{"cmd/...", "pkg/floors"},
+}
+
+// strangers lists pairs that must not know each other, whatever their
+// floors (architecture, section 4).
+var strangers = []struct{ from, to, why string }{
+	{"pkg/curriculum/...", "pkg/env/...", "a curriculum never knows the environment"},
+	{"pkg/env/...", "pkg/curriculum/...", "an environment never knows the curriculum"},
+	{"pkg/curriculum/...", "pkg/executor/...", "a curriculum never knows Slurm"},
+	{"pkg/env/...", "pkg/executor/...", "an environment never knows Slurm"},
+	{"pkg/objective", "pkg/executor/...", "an objective never knows Slurm"},
+	{"pkg/stage/...", "pkg/executor/...", "a stage is a function over files, whoever runs it"},
+	{"pkg/policy/...", "pkg/objective", "the engine knows no reinforcement learning"},
+	{"pkg/policy/...", "pkg/recipe", "the engine is told what to do by its caller"},
+}
+
+// guarded lists imports that only some packages may have.
+var guarded = []struct {
+	imports string
+	by      []string
+	why     string
+}{
+	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/apache/arrow", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/NVIDIA/go-nvml", []string{"cmd/lathe-monitor", "pkg/monitor"}, "it needs cgo, and every other binary builds without"},
+	{"github.com/urfave/cli", []string{"pkg/command"}, "what a command does is a function that needs no command line"},
+}
+
+// listed is what go list says about one package.
+type listed struct {
+	ImportPath, Dir                                              string
+	Imports, TestImports, XTestImports                           []string
+	GoFiles, CgoFiles, TestGoFiles, XTestGoFiles, IgnoredGoFiles []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json", module+"...").Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			t.Fatalf("go list: %v\n%s", err, failed.Stderr)
+		}
+		t.Fatal(err)
+	}
+	var all []listed
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := decoder.Decode(&p); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, problem := range importProblems(path, p.Imports) {
+			t.Error(problem)
+		}
+	}
+}
+
+// TestFloorsCanFail shows each rule a package that breaks it.
+func TestFloorsCanFail(t *testing.T) {
+	for _, c := range []struct {
+		path, imports, want string
+	}{
+		{"pkg/shard", module + "pkg/seal", ""},
+		{"pkg/gemm", module + "pkg/gemm/internal/gen", ""},
+		{"pkg/run", "fmt", ""},
+		{"pkg/seal", module + "pkg/shard", "above"},
+		{"pkg/env/math", module + "pkg/env/choose", "above"},
+		{"pkg/stage/score", module + "pkg/stage/rollout", "above"}, // the same floor is not below
+		{"pkg/curriculum/exit", module + "pkg/env", "a curriculum never knows the environment"},
+		{"pkg/env/math", module + "pkg/curriculum", "an environment never knows the curriculum"},
+		{"pkg/stage/learn", module + "pkg/executor", "a stage is a function over files"},
+		{"pkg/report", "github.com/parquet-go/parquet-go/format", "in one place"},
+		{"pkg/run", "github.com/NVIDIA/go-nvml/pkg/nvml", "needs cgo"},
+		{"pkg/nowhere", "fmt", "stands on no floor"},
+	} {
+		problems := strings.Join(importProblems(c.path, []string{c.imports}), "\n")
+		if (c.want == "") != (problems == "") || !strings.Contains(problems, c.want) {
+			t.Errorf("%s importing %s: got %q, want %q", c.path, c.imports, problems, c.want)
+		}
+	}
+}
+
+// importProblems lists the rules that the imports of a package break.
+func importProblems(path string, imports []string) []string {
+	var problems []string
+	own, known := floorOf(path)
+	if !known {
+		problems = append(problems, fmt.Sprintf(
+			"%s stands on no floor: add it to the table in pkg/floors, above all that it imports (architecture, section 4)", path))
+	}
+	for _, imported := range imports {
+		for _, g := range guarded {
+			if strings.HasPrefix(imported, g.imports) && !matchesAny(g.by, path) {
+				problems = append(problems, fmt.Sprintf("%s imports %s, which only %v may: %s", path, imported, g.by, g.why))
+			}
+		}
+		ours, isOurs := strings.CutPrefix(imported, module)
+		if !isOurs {
+			continue
+		}
+		for _, s := range strangers {
+			if matches(s.from, path) && matches(s.to, ours) {
+				problems = append(problems, fmt.Sprintf("%s imports %s: %s", path, ours, s.why))
+			}
+		}
+		below, _ := floorOf(ours)
+		if known && below >= own && !strings.HasPrefix(ours, path+"/internal/") {
+			problems = append(problems, fmt.Sprintf(
+				"%s (floor %d) imports %s (floor %d), which stands beside or above it: a package imports only from floors below its own (architecture, section 4)",
+				path, own, ours, below))
+		}
+	}
+	return problems
+}
+
+func floorOf(path string) (floor int, known bool) {
+	for pass := range 2 { // exact names first
+		for i, names := range floors {
+			for _, name := range names {
+				if path == name || pass == 1 && matches(name, path) {
+					return i, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+func matches(pattern, path string) bool {
+	folder, all := strings.CutSuffix(pattern, "/...")
+	return path == folder || all && strings.HasPrefix(path, folder+"/")
+}
+
+func matchesAny(patterns []string, path string) bool {
+	for _, p := range patterns {
+		if matches(p, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// renames are the calls that only pkg/seal may make outside tests.
+var renames = []string{"os.Rename(", "os.Link(", "unix.Rename", "syscall.Rename", "unix.Link(", ".Sync()"}
+
+// TestOnlySealRenames reads every source file: a file that appears under its
+// name by any other way than a seal may be half written.
+func TestOnlySealRenames(t *testing.T) {
+	for path, content := range sources(t) {
+		if strings.HasPrefix(path, "pkg/seal/") || strings.HasPrefix(path, "pkg/floors/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for number, line := range lines(content) {
+			for _, call := range renames {
+				if strings.Contains(line, call) {
+					t.Errorf("%s:%d calls %s: only pkg/seal gives files their names (architecture, section 2)", path, number+1, call)
+				}
+			}
+		}
+	}
+}
+
+const (
+	maxFileLines = 500
+	maxMainLines = 60
+)
+
+// TestFileSizes keeps files short enough to be read at a sitting.
+func TestFileSizes(t *testing.T) {
+	for path, content := range sources(t) {
+		if bytes.Contains(content[:min(len(content), 200)], []byte("DO NOT EDIT")) {
+			continue // generated
+		}
+		n, limit := len(lines(content)), maxFileLines
+		if filepath.Base(path) == "main.go" && strings.HasPrefix(path, "cmd/") {
+			limit = maxMainLines
+		}
+		if n > limit {
+			t.Errorf("%s has %d lines, the bound is %d: a file is one thought; cut it where two thoughts meet", path, n, limit)
+		}
+	}
+}
+
+// TestMainsAreThin: a binary is flags, one call and an exit code, so that all
+// of it can be tested in a process.
+func TestMainsAreThin(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(path, "cmd/") && (len(p.GoFiles)+len(p.CgoFiles) != 1 || len(p.TestGoFiles) > 0) {
+			t.Errorf("%s holds %v: a command is one thin main.go, what it does lives in pkg", path, append(p.GoFiles, p.TestGoFiles...))
+		}
+	}
+}
+
+// sources returns the Go files that git knows or would take, by their path
+// from the root of the module.
+func sources(t *testing.T) map[string][]byte {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || path == filepath.Join(root, "runs") || path == filepath.Join(root, "bin")) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		files[filepath.ToSlash(rel)], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("no Go file was found: the test looks in the wrong place")
+	}
+	return files
+}
+
+func lines(content []byte) []string {
+	var out []string
+	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
+		out = append(out, scanner.Text())
+	}
+	return out
+}
