@@ -7,177 +7,177 @@ package recipe
 // Recipe is everything that decides the bytes of a run, and the resources it
 // asks for.
 type Recipe struct {
-	Name        string     `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
-	Description string     `yaml:"description"` // one line for people
-	Seed        uint64     `yaml:"seed"`        // of every random stream of the run
-	Preset      string     `yaml:"preset"`      // fills advantage, filters and loss; see Presets
-	Policy      Policy     `yaml:"policy"`
-	WarmStart   WarmStart  `yaml:"warm_start"`
-	Env         Env        `yaml:"env"`
-	Data        Data       `yaml:"data"`
-	Curriculum  Curriculum `yaml:"curriculum"`
-	Rollout     Rollout    `yaml:"rollout"`
-	Score       Score      `yaml:"score"`
-	Advantage   Advantage  `yaml:"advantage"`
-	Filters     Filters    `yaml:"filters"`
-	Loss        Loss       `yaml:"loss"`
-	Optimizer   Optimizer  `yaml:"optimizer"`
-	Schedule    Schedule   `yaml:"schedule"`
-	Evaluation  Evaluation `yaml:"evaluation"`
-	Resources   Resources  `yaml:"resources"`
+	Name        string     `yaml:"name" json:"name"`               // letters, digits, dots, dashes and underscores; by default the file's name
+	Description string     `yaml:"description" json:"description"` // one line for people
+	Seed        uint64     `yaml:"seed" json:"seed"`               // of every random stream of the run
+	Preset      string     `yaml:"preset" json:"preset"`           // fills advantage, filters and loss; see Presets
+	Policy      Policy     `yaml:"policy" json:"policy"`
+	WarmStart   WarmStart  `yaml:"warm_start" json:"warm_start"`
+	Env         Env        `yaml:"env" json:"env"`
+	Data        Data       `yaml:"data" json:"data"`
+	Curriculum  Curriculum `yaml:"curriculum" json:"curriculum"`
+	Rollout     Rollout    `yaml:"rollout" json:"rollout"`
+	Score       Score      `yaml:"score" json:"score"`
+	Advantage   Advantage  `yaml:"advantage" json:"advantage"`
+	Filters     Filters    `yaml:"filters" json:"filters"`
+	Loss        Loss       `yaml:"loss" json:"loss"`
+	Optimizer   Optimizer  `yaml:"optimizer" json:"optimizer"`
+	Schedule    Schedule   `yaml:"schedule" json:"schedule"`
+	Evaluation  Evaluation `yaml:"evaluation" json:"evaluation"`
+	Resources   Resources  `yaml:"resources" json:"resources"`
 }
 
 // Policy says which policy is trained. Exactly one of Path and New is given.
 type Policy struct {
-	Backend string     `yaml:"backend"` // auto, cpu or cuda
-	Path    string     `yaml:"path"`    // a folder in Hugging Face layout
-	New     *NewPolicy `yaml:"new"`     // a policy with random weights
-	Chat    Chat       `yaml:"chat"`    // how messages become text; for policies made by New
+	Backend string     `yaml:"backend" json:"backend"` // auto, cpu or cuda
+	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
+	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
+	Chat    Chat       `yaml:"chat" json:"chat"`       // how messages become text; for policies made by New
 }
 
 // NewPolicy is the shape of a policy made by the run. The names are those of
 // Hugging Face's config.json.
 type NewPolicy struct {
-	HiddenSize            int     `yaml:"hidden_size"`             // width of the residual stream
-	IntermediateSize      int     `yaml:"intermediate_size"`       // width inside each SwiGLU
-	NumHiddenLayers       int     `yaml:"num_hidden_layers"`       // blocks of attention and SwiGLU
-	NumAttentionHeads     int     `yaml:"num_attention_heads"`     // query heads; divides hidden_size
-	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`     // key and value heads; divides num_attention_heads
-	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"` // longest sequence in tokens, prompt included
-	RopeTheta             float64 `yaml:"rope_theta"`              // base of the rotary frequencies
-	RMSNormEps            float64 `yaml:"rms_norm_eps"`            // added to the mean square
-	QKVBias               bool    `yaml:"qkv_bias"`                // biases of the query, key and value projections, as in Qwen 2
-	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings"`     // the output head is the embedding
-	Tokenizer             string  `yaml:"tokenizer"`               // bytes, or bpe trained on the training problems
-	VocabSize             int     `yaml:"vocab_size"`              // for bpe
+	HiddenSize            int     `yaml:"hidden_size" json:"hidden_size"`                         // width of the residual stream
+	IntermediateSize      int     `yaml:"intermediate_size" json:"intermediate_size"`             // width inside each SwiGLU
+	NumHiddenLayers       int     `yaml:"num_hidden_layers" json:"num_hidden_layers"`             // blocks of attention and SwiGLU
+	NumAttentionHeads     int     `yaml:"num_attention_heads" json:"num_attention_heads"`         // query heads; divides hidden_size
+	NumKeyValueHeads      int     `yaml:"num_key_value_heads" json:"num_key_value_heads"`         // key and value heads; divides num_attention_heads
+	MaxPositionEmbeddings int     `yaml:"max_position_embeddings" json:"max_position_embeddings"` // longest sequence in tokens, prompt included
+	RopeTheta             float64 `yaml:"rope_theta" json:"rope_theta"`                           // base of the rotary frequencies
+	RMSNormEps            float64 `yaml:"rms_norm_eps" json:"rms_norm_eps"`                       // added to the mean square
+	QKVBias               bool    `yaml:"qkv_bias" json:"qkv_bias"`                               // biases of the query, key and value projections, as in Qwen 2
+	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings" json:"tie_word_embeddings"`         // the output head is the embedding
+	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes, or bpe trained on the training problems
+	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe
 }
 
 // Chat is the text around each message. A string that is a special token of
 // the tokenizer becomes that one token.
 type Chat struct {
-	SystemPrefix    string `yaml:"system_prefix"`    // before a system message
-	SystemSuffix    string `yaml:"system_suffix"`    // after it
-	UserPrefix      string `yaml:"user_prefix"`      // before a user message
-	UserSuffix      string `yaml:"user_suffix"`      // after it
-	AssistantPrefix string `yaml:"assistant_prefix"` // before a response
-	AssistantSuffix string `yaml:"assistant_suffix"` // ends with the stop token
+	SystemPrefix    string `yaml:"system_prefix" json:"system_prefix"`       // before a system message
+	SystemSuffix    string `yaml:"system_suffix" json:"system_suffix"`       // after it
+	UserPrefix      string `yaml:"user_prefix" json:"user_prefix"`           // before a user message
+	UserSuffix      string `yaml:"user_suffix" json:"user_suffix"`           // after it
+	AssistantPrefix string `yaml:"assistant_prefix" json:"assistant_prefix"` // before a response
+	AssistantSuffix string `yaml:"assistant_suffix" json:"assistant_suffix"` // ends with the stop token
 }
 
 // WarmStart is supervised learning on correct demonstrations before the first
 // iteration. Zero steps means none.
 type WarmStart struct {
-	Steps     int       `yaml:"steps"`   // optimizer steps
-	Chunk     int       `yaml:"chunk"`   // optimizer steps between two sealed checkpoints; changes no result
-	Batch     int       `yaml:"batch"`   // demonstrations per step
-	Improve   float64   `yaml:"improve"` // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64   `yaml:"diverge"` // share that answer a self-diverge prompt
-	Optimizer Optimizer `yaml:"optimizer"`
+	Steps     int       `yaml:"steps" json:"steps"`     // optimizer steps
+	Chunk     int       `yaml:"chunk" json:"chunk"`     // optimizer steps between two sealed checkpoints; changes no result
+	Batch     int       `yaml:"batch" json:"batch"`     // demonstrations per step
+	Improve   float64   `yaml:"improve" json:"improve"` // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64   `yaml:"diverge" json:"diverge"` // share that answer a self-diverge prompt
+	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
 }
 
 // Env names the environment and its prompts.
 type Env struct {
-	Name     string  `yaml:"name"`      // math
-	MaxTurns int     `yaml:"max_turns"` // turns of one trajectory; later turns refine
-	Prompts  Prompts `yaml:"prompts"`
-	Answer   Answer  `yaml:"answer"`
+	Name     string  `yaml:"name" json:"name"`           // math
+	MaxTurns int     `yaml:"max_turns" json:"max_turns"` // turns of one trajectory; later turns refine
+	Prompts  Prompts `yaml:"prompts" json:"prompts"`
+	Answer   Answer  `yaml:"answer" json:"answer"`
 }
 
 // Prompts are the templates of an environment. {instruction} stands for the
 // task's prompt, {question} for the task's question, {previous_response} for
 // the response that is iterated on. The defaults are the papers' own texts.
 type Prompts struct {
-	System  string `yaml:"system"`  // empty for no system message
-	Initial string `yaml:"initial"` // a base task
-	Refine  string `yaml:"refine"`  // a later turn of one trajectory
-	Improve string `yaml:"improve"` // ExIt, appendix B
-	Diverge string `yaml:"diverge"` // ExIt, appendix B
+	System  string `yaml:"system" json:"system"`   // empty for no system message
+	Initial string `yaml:"initial" json:"initial"` // a base task
+	Refine  string `yaml:"refine" json:"refine"`   // a later turn of one trajectory
+	Improve string `yaml:"improve" json:"improve"` // ExIt, appendix B
+	Diverge string `yaml:"diverge" json:"diverge"` // ExIt, appendix B
 }
 
 // Answer says how the answer is found in a response and compared.
 type Answer struct {
-	Extract         string  `yaml:"extract"`          // whole: the response is the answer; last: the last number; marked: after Marker; boxed: in \boxed{}
-	Marker          string  `yaml:"marker"`           // for marked, for example "####"
-	DecimalPlaces   int     `yaml:"decimal_places"`   // digits after the point to which two decimals are compared; 0 compares exactly
-	FormatReward    float64 `yaml:"format_reward"`    // reward of a wrong answer that could be read; 0 by default
-	StepImprovement bool    `yaml:"step_improvement"` // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
+	Extract         string  `yaml:"extract" json:"extract"`                   // whole: the response is the answer; last: the last number; marked: after Marker; boxed: in \boxed{}
+	Marker          string  `yaml:"marker" json:"marker"`                     // for marked, for example "####"
+	DecimalPlaces   int     `yaml:"decimal_places" json:"decimal_places"`     // digits after the point to which two decimals are compared; 0 compares exactly
+	FormatReward    float64 `yaml:"format_reward" json:"format_reward"`       // reward of a wrong answer that could be read; 0 by default
+	StepImprovement bool    `yaml:"step_improvement" json:"step_improvement"` // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
 }
 
 // Data says where the training and the held-out problems come from.
 type Data struct {
-	Train Source `yaml:"train"`
-	Test  Source `yaml:"test"`
+	Train Source `yaml:"train" json:"train"`
+	Test  Source `yaml:"test" json:"test"`
 }
 
 // Source is one set of problems: generated, or read from files.
 type Source struct {
-	Generate *Generate `yaml:"generate"`
-	Files    []string  `yaml:"files"`  // JSONL; relative to the recipe's folder unless absolute; $NAME is taken from the environment
-	Fields   Fields    `yaml:"fields"` // names of the fields of a line
-	Filter   []Filter  `yaml:"filter"` // keep lines whose field matches; all must match
-	Limit    int       `yaml:"limit"`  // keep this many, chosen by the seed; 0 keeps all
+	Generate *Generate `yaml:"generate" json:"generate"`
+	Files    []string  `yaml:"files" json:"files"`   // JSONL; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Fields   Fields    `yaml:"fields" json:"fields"` // names of the fields of a line
+	Filter   []Filter  `yaml:"filter" json:"filter"` // keep lines whose field matches; all must match
+	Limit    int       `yaml:"limit" json:"limit"`   // keep this many, chosen by the seed; 0 keeps all
 }
 
 // Fields names the fields of a JSONL line.
 type Fields struct {
-	ID           string `yaml:"id"`            // empty: the line's number
-	Question     string `yaml:"question"`      // what {question} stands for
-	Answer       string `yaml:"answer"`        // the reference answer
-	AnswerMarker string `yaml:"answer_marker"` // the answer is what follows the last one, for example "####" of GSM8K
-	Kind         string `yaml:"kind"`          // optional
-	Level        string `yaml:"level"`         // optional
+	ID           string `yaml:"id" json:"id"`                       // empty: the line's number
+	Question     string `yaml:"question" json:"question"`           // what {question} stands for
+	Answer       string `yaml:"answer" json:"answer"`               // the reference answer
+	AnswerMarker string `yaml:"answer_marker" json:"answer_marker"` // the answer is what follows the last one, for example "####" of GSM8K
+	Kind         string `yaml:"kind" json:"kind"`                   // optional
+	Level        string `yaml:"level" json:"level"`                 // optional
 }
 
 // Filter keeps the lines whose field has one of the values, where a * at
 // the end of a value matches any rest.
 type Filter struct {
-	Field string   `yaml:"field"` // name of a field of the line
-	In    []string `yaml:"in"`    // values that are kept
+	Field string   `yaml:"field" json:"field"` // name of a field of the line
+	In    []string `yaml:"in" json:"in"`       // values that are kept
 }
 
 // Generate is our own seeded generator of arithmetic problems.
 type Generate struct {
-	Kinds  []string `yaml:"kinds"`  // add, sub, mul, div, compare, mod, chain, linear, fraction or decimal
-	Levels []int    `yaml:"levels"` // difficulty; for add and sub the number of digits
-	Count  int      `yaml:"count"`  // problems, spread evenly over kinds and levels
+	Kinds  []string `yaml:"kinds" json:"kinds"`   // add, sub, mul, div, compare, mod, chain, linear, fraction or decimal
+	Levels []int    `yaml:"levels" json:"levels"` // difficulty; for add and sub the number of digits
+	Count  int      `yaml:"count" json:"count"`   // problems, spread evenly over kinds and levels
 	// TestShare is the share of the problem space that is held out: a problem
 	// is in the test split when a hash of its question falls below it, so the
 	// two splits are disjoint whatever their counts.
-	TestShare float64 `yaml:"test_share"`
+	TestShare float64 `yaml:"test_share" json:"test_share"`
 }
 
 // Curriculum says which instances are sampled next.
 type Curriculum struct {
-	Name string `yaml:"name"` // uniform or exit
-	Exit Exit   `yaml:"exit"`
+	Name string `yaml:"name" json:"name"` // uniform or exit
+	Exit Exit   `yaml:"exit" json:"exit"`
 }
 
 // Exit holds the settings of ExIt (paper 000, section 4 and Tables 4 to 6).
 type Exit struct {
-	BufferSize         int     `yaml:"buffer_size"`         // N
-	MinBufferSize      int     `yaml:"min_buffer_size"`     // select only from a buffer of at least this size
-	SelectProbability  float64 `yaml:"select_probability"`  // p, self-iteration probability
-	InverseTemperature float64 `yaml:"inverse_temperature"` // κ
-	DivergeProbability float64 `yaml:"diverge_probability"` // p_div
-	Improve            bool    `yaml:"improve"`             // false: selection re-samples the instance itself (ablation "curriculum")
-	Expand             string  `yaml:"expand"`              // one: a random response of a group enters the buffer; all: each does
-	DiversityBonus     bool    `yaml:"diversity_bonus"`     // multiply advantages by d_i, eq. 6; needs embeddings
+	BufferSize         int     `yaml:"buffer_size" json:"buffer_size"`                 // N
+	MinBufferSize      int     `yaml:"min_buffer_size" json:"min_buffer_size"`         // select only from a buffer of at least this size
+	SelectProbability  float64 `yaml:"select_probability" json:"select_probability"`   // p, self-iteration probability
+	InverseTemperature float64 `yaml:"inverse_temperature" json:"inverse_temperature"` // κ
+	DivergeProbability float64 `yaml:"diverge_probability" json:"diverge_probability"` // p_div
+	Improve            bool    `yaml:"improve" json:"improve"`                         // false: selection re-samples the instance itself (ablation "curriculum")
+	Expand             string  `yaml:"expand" json:"expand"`                           // one: a random response of a group enters the buffer; all: each does
+	DiversityBonus     bool    `yaml:"diversity_bonus" json:"diversity_bonus"`         // multiply advantages by d_i, eq. 6; needs embeddings
 }
 
 // Rollout says how responses are sampled.
 type Rollout struct {
-	Prompts      int     `yaml:"prompts"`        // B, instances per iteration
-	Group        int     `yaml:"group"`          // G, responses per instance
-	MaxNewTokens int     `yaml:"max_new_tokens"` // bound on the tokens of one response
-	Temperature  float64 `yaml:"temperature"`    // what logits are divided by; above 0
-	TopK         int     `yaml:"top_k"`          // 0 keeps all
-	TopP         float64 `yaml:"top_p"`          // 1 keeps all
-	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
+	Prompts      int     `yaml:"prompts" json:"prompts"`               // B, instances per iteration
+	Group        int     `yaml:"group" json:"group"`                   // G, responses per instance
+	MaxNewTokens int     `yaml:"max_new_tokens" json:"max_new_tokens"` // bound on the tokens of one response
+	Temperature  float64 `yaml:"temperature" json:"temperature"`       // what logits are divided by; above 0
+	TopK         int     `yaml:"top_k" json:"top_k"`                   // 0 keeps all
+	TopP         float64 `yaml:"top_p" json:"top_p"`                   // 1 keeps all
+	Shards       int     `yaml:"shards" json:"shards"`                 // array tasks; no number changes the result
 }
 
 // Score says how responses are judged. A score shard reads the rollout shard
 // of the same number.
 type Score struct {
-	Embedding string `yaml:"embedding"` // none, or ngrams: hashed character n-grams, for ExIt's diversity bonus
+	Embedding string `yaml:"embedding" json:"embedding"` // none, or ngrams: hashed character n-grams, for ExIt's diversity bonus
 }
 
 // Advantage is the group statistic (rl-frameworks, section 3.1).
@@ -188,24 +188,24 @@ type Score struct {
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
-	Baseline      string  `yaml:"baseline"`       // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
-	Scale         string  `yaml:"scale"`          // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
-	DDof          int     `yaml:"ddof"`           // delta degrees of freedom of std: 0 or 1
-	Epsilon       float64 `yaml:"epsilon"`        // added to the divisor
-	ZeroScale     string  `yaml:"zero_scale"`     // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
-	GroupOfOne    string  `yaml:"group_of_one"`   // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
-	Clip          float64 `yaml:"clip"`           // bound on |A|; 0 for none
-	Whitening     bool    `yaml:"whitening"`      // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
-	WhiteningDDof int     `yaml:"whitening_ddof"` // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
+	Baseline      string  `yaml:"baseline" json:"baseline"`             // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
+	Scale         string  `yaml:"scale" json:"scale"`                   // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
+	DDof          int     `yaml:"ddof" json:"ddof"`                     // delta degrees of freedom of std: 0 or 1
+	Epsilon       float64 `yaml:"epsilon" json:"epsilon"`               // added to the divisor
+	ZeroScale     string  `yaml:"zero_scale" json:"zero_scale"`         // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
+	GroupOfOne    string  `yaml:"group_of_one" json:"group_of_one"`     // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
+	Clip          float64 `yaml:"clip" json:"clip"`                     // bound on |A|; 0 for none
+	Whitening     bool    `yaml:"whitening" json:"whitening"`           // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
+	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"` // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
 }
 
 // Filters say what does not enter a batch. What they drop is counted in the
 // ledger with its reason.
 type Filters struct {
-	ConstantGroup bool    `yaml:"constant_group"` // drop groups whose rewards are all equal
-	Overlong      bool    `yaml:"overlong"`       // drop responses cut off by the length limit (DAPO, section 3.4)
-	MinGroup      int     `yaml:"min_group"`      // drop groups with fewer valid responses
-	MinAdvantage  float64 `yaml:"min_advantage"`  // drop responses with |A| below
+	ConstantGroup bool    `yaml:"constant_group" json:"constant_group"` // drop groups whose rewards are all equal
+	Overlong      bool    `yaml:"overlong" json:"overlong"`             // drop responses cut off by the length limit (DAPO, section 3.4)
+	MinGroup      int     `yaml:"min_group" json:"min_group"`           // drop groups with fewer valid responses
+	MinAdvantage  float64 `yaml:"min_advantage" json:"min_advantage"`   // drop responses with |A| below
 }
 
 // Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
@@ -219,21 +219,21 @@ type Filters struct {
 //	reinforce  -A·logp
 //	nll        -logp, whatever the advantage
 type Loss struct {
-	Kind         string  `yaml:"kind"`          // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
-	Aggregation  string  `yaml:"aggregation"`   // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
-	NormTokens   int     `yaml:"norm_tokens"`   // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	NormPadded   bool    `yaml:"norm_padded"`   // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
-	ClipLow      float64 `yaml:"clip_low"`      // ε_low; 1 for no lower bound
-	ClipHigh     float64 `yaml:"clip_high"`     // ε_high
-	ClipAbsolute bool    `yaml:"clip_absolute"` // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
-	DualClip     float64 `yaml:"dual_clip"`     // c > 1; 0 for none. TRL's delta is the same bound
-	RatioClamp   float64 `yaml:"ratio_clamp"`   // bound on |log ratio| before exp; 0 for none
-	KL           KL      `yaml:"kl"`            //
-	SamplerKL    float64 `yaml:"sampler_kl"`    // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
-	EntropyCoef  float64 `yaml:"entropy_coef"`  // the loss has - coef · aggregate(H)
-	TruncatedIS  float64 `yaml:"truncated_is"`  // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Epochs       int     `yaml:"epochs"`        // passes over the batch
-	MiniBatches  int     `yaml:"mini_batches"`  // optimizer steps per pass
+	Kind         string  `yaml:"kind" json:"kind"`                   // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
+	Aggregation  string  `yaml:"aggregation" json:"aggregation"`     // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
+	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`     // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`     // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
+	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`           // ε_low; 1 for no lower bound
+	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`         // ε_high
+	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"` // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
+	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`         // c > 1; 0 for none. TRL's delta is the same bound
+	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`     // bound on |log ratio| before exp; 0 for none
+	KL           KL      `yaml:"kl" json:"kl"`                       //
+	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`       // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
+	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`   // the loss has - coef · aggregate(H)
+	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`   // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Epochs       int     `yaml:"epochs" json:"epochs"`               // passes over the batch
+	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`   // optimizer steps per pass
 }
 
 // KL is the penalty towards the reference policy.
@@ -241,91 +241,91 @@ type Loss struct {
 // With d = logp - logp of the
 // reference, k1 = d, k2 = d²/2, k3 = exp(-d) - 1 + d and abs = |d|.
 type KL struct {
-	Coef        float64 `yaml:"coef"`         // β; 0 for none, and no reference is computed
-	Estimator   string  `yaml:"estimator"`    // k1, k2, k3 or abs
-	Gradient    string  `yaml:"gradient"`     // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
-	Importance  bool    `yaml:"importance"`   // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
-	InputClamp  float64 `yaml:"input_clamp"`  // bound on |d| before the estimator; 0 for none
-	OutputClamp float64 `yaml:"output_clamp"` // bound on the estimate; 0 for none
-	RefEvery    int     `yaml:"ref_every"`    // M: refresh the reference every M iterations; 0 never
-	RefAlpha    float64 `yaml:"ref_alpha"`    // α: reference ← α·policy + (1-α)·reference
+	Coef        float64 `yaml:"coef" json:"coef"`                 // β; 0 for none, and no reference is computed
+	Estimator   string  `yaml:"estimator" json:"estimator"`       // k1, k2, k3 or abs
+	Gradient    string  `yaml:"gradient" json:"gradient"`         // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
+	Importance  bool    `yaml:"importance" json:"importance"`     // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
+	InputClamp  float64 `yaml:"input_clamp" json:"input_clamp"`   // bound on |d| before the estimator; 0 for none
+	OutputClamp float64 `yaml:"output_clamp" json:"output_clamp"` // bound on the estimate; 0 for none
+	RefEvery    int     `yaml:"ref_every" json:"ref_every"`       // M: refresh the reference every M iterations; 0 never
+	RefAlpha    float64 `yaml:"ref_alpha" json:"ref_alpha"`       // α: reference ← α·policy + (1-α)·reference
 }
 
 // Optimizer is AdamW with a learning-rate schedule.
 type Optimizer struct {
-	LearningRate float64 `yaml:"learning_rate"` // the highest of the schedule
-	Beta1        float64 `yaml:"beta1"`         // decay of the first moment
-	Beta2        float64 `yaml:"beta2"`         // decay of the second moment
-	Epsilon      float64 `yaml:"epsilon"`       // added to the root of the second moment
-	WeightDecay  float64 `yaml:"weight_decay"`  // decoupled; of matrices, not of norms and biases
-	MaxGradNorm  float64 `yaml:"max_grad_norm"` // global L2 norm to clip to; 0 for none
-	WarmupSteps  int     `yaml:"warmup_steps"`  // linear from 0
-	Decay        string  `yaml:"decay"`         // constant, linear or cosine, to MinRatio at the last step
-	MinRatio     float64 `yaml:"min_ratio"`     // of the last step to the highest learning rate
+	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"` // the highest of the schedule
+	Beta1        float64 `yaml:"beta1" json:"beta1"`                 // decay of the first moment
+	Beta2        float64 `yaml:"beta2" json:"beta2"`                 // decay of the second moment
+	Epsilon      float64 `yaml:"epsilon" json:"epsilon"`             // added to the root of the second moment
+	WeightDecay  float64 `yaml:"weight_decay" json:"weight_decay"`   // decoupled; of matrices, not of norms and biases
+	MaxGradNorm  float64 `yaml:"max_grad_norm" json:"max_grad_norm"` // global L2 norm to clip to; 0 for none
+	WarmupSteps  int     `yaml:"warmup_steps" json:"warmup_steps"`   // linear from 0
+	Decay        string  `yaml:"decay" json:"decay"`                 // constant, linear or cosine, to MinRatio at the last step
+	MinRatio     float64 `yaml:"min_ratio" json:"min_ratio"`         // of the last step to the highest learning rate
 }
 
 // Schedule says how many iterations run and how they overlap.
 type Schedule struct {
 	// Iterations of rollout, score, buffer and learn.
-	Iterations int `yaml:"iterations"`
+	Iterations int `yaml:"iterations" json:"iterations"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
-	Staleness int `yaml:"staleness"`
+	Staleness int `yaml:"staleness" json:"staleness"`
 	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
 	// B are done, and what is late is carried into a later one.
-	Oversample float64 `yaml:"oversample"`
+	Oversample float64 `yaml:"oversample" json:"oversample"`
 	// Quorum is the share of an iteration's shards that must be done, the
 	// rest having failed for good, for the run to go on without them.
-	Quorum float64 `yaml:"quorum"`
+	Quorum float64 `yaml:"quorum" json:"quorum"`
 	// GradientUnits is the number of parts, fixed by the recipe, into which
 	// an optimizer step's batch is cut; gradients are summed over the parts
 	// in one fixed tree, so any number of gradient shards gives the same bytes.
-	GradientUnits int `yaml:"gradient_units"`
+	GradientUnits int `yaml:"gradient_units" json:"gradient_units"`
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
-	GradientShards int `yaml:"gradient_shards"`
+	GradientShards int `yaml:"gradient_shards" json:"gradient_shards"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass.
 	// The split it gives is part of the result's bytes, not of the resources.
-	MicroBatchTokens int `yaml:"micro_batch_tokens"`
+	MicroBatchTokens int `yaml:"micro_batch_tokens" json:"micro_batch_tokens"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
-	MaxAttempts int `yaml:"max_attempts"`
+	MaxAttempts int `yaml:"max_attempts" json:"max_attempts"`
 }
 
 // Evaluation measures policies on held-out problems.
 type Evaluation struct {
-	Problems     int     `yaml:"problems"`       // of the test split, in order
-	Samples      int     `yaml:"samples"`        // n of avg@n
-	Temperature  float64 `yaml:"temperature"`    // of the n samples
-	Steps        int     `yaml:"steps"`          // K self-improvement steps
-	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
-	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
-	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
-	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
+	Problems     int     `yaml:"problems" json:"problems"`             // of the test split, in order
+	Samples      int     `yaml:"samples" json:"samples"`               // n of avg@n
+	Temperature  float64 `yaml:"temperature" json:"temperature"`       // of the n samples
+	Steps        int     `yaml:"steps" json:"steps"`                   // K self-improvement steps
+	Greedy       bool    `yaml:"greedy" json:"greedy"`                 // one greedy chain beside the samples
+	Every        int     `yaml:"every" json:"every"`                   // also after every n-th iteration; 0: only before and after the run
+	MaxNewTokens int     `yaml:"max_new_tokens" json:"max_new_tokens"` // 0: as in rollout
+	Shards       int     `yaml:"shards" json:"shards"`                 // array tasks; no number changes the result
 }
 
 // Resources are what each stage's tasks ask for. They never change results.
 type Resources struct {
-	Threads int          `yaml:"threads"` // engine threads of a task; 0: as many as the task's cores
-	Stages  StageRequest `yaml:"stages"`
+	Threads int          `yaml:"threads" json:"threads"` // engine threads of a task; 0: as many as the task's cores
+	Stages  StageRequest `yaml:"stages" json:"stages"`
 }
 
 // StageRequest holds one request per stage.
 type StageRequest struct {
-	Warm     Request `yaml:"warm"`
-	Rollout  Request `yaml:"rollout"`
-	Score    Request `yaml:"score"`
-	Buffer   Request `yaml:"buffer"`
-	Learn    Request `yaml:"learn"`
-	Gradient Request `yaml:"gradient"`
-	Evaluate Request `yaml:"evaluate"`
-	Gate     Request `yaml:"gate"`
+	Warm     Request `yaml:"warm" json:"warm"`
+	Rollout  Request `yaml:"rollout" json:"rollout"`
+	Score    Request `yaml:"score" json:"score"`
+	Buffer   Request `yaml:"buffer" json:"buffer"`
+	Learn    Request `yaml:"learn" json:"learn"`
+	Gradient Request `yaml:"gradient" json:"gradient"`
+	Evaluate Request `yaml:"evaluate" json:"evaluate"`
+	Gate     Request `yaml:"gate" json:"gate"`
 }
 
 // Request is what one task of a stage asks for.
 type Request struct {
-	CPUs     int     `yaml:"cpus"`      // cores
-	MemoryGB float64 `yaml:"memory_gb"` // memory in GiB
-	GPUs     int     `yaml:"gpus"`      // GPUs
-	Minutes  int     `yaml:"minutes"`   // time limit
+	CPUs     int     `yaml:"cpus" json:"cpus"`           // cores
+	MemoryGB float64 `yaml:"memory_gb" json:"memory_gb"` // memory in GiB
+	GPUs     int     `yaml:"gpus" json:"gpus"`           // GPUs
+	Minutes  int     `yaml:"minutes" json:"minutes"`     // time limit
 }
