@@ -4,6 +4,8 @@
 # multiplications and additions of its own accord, and the bytes of a run
 # would depend on who built it.
 export GOAMD64 := v1
+# go-nvml binds every call of the library, deprecated ones too.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command.Version=$(VERSION)
@@ -23,6 +25,8 @@ help: ## list the targets
 
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+	@if command -v $${CC:-cc} >/dev/null; then go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/lathe-monitor; \
+	else echo 'build: left out: lathe-monitor needs a C compiler (apt-get install gcc libc6-dev)'; fi
 
 quickstart: build ## train a small policy with ExIt on this machine, in minutes
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
