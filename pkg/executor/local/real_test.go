@@ -159,7 +159,8 @@ func TestRealTrainScript(t *testing.T) {
 		says string
 	}{
 		{
-			[]string{"jobs/x.yaml", "runs/a b", "--set", "rollout.shards=3"}, 3,
+			[]string{"jobs/x.yaml", "runs/a b", "--set", "rollout.shards=3"},
+			3,
 			"[advance][--recipe][jobs/x.yaml][--run][runs/a b][--executor][slurm][--set][rollout.shards=3]",
 		},
 		{[]string{"jobs/x.yaml"}, 64, "usage: sbatch"},

@@ -33,55 +33,68 @@ func TestCapturedStates(t *testing.T) {
 		sacct  State
 	}{
 		{
-			TaskID{"1", 0}, State{Phase: PhaseEnded, Cause: executor.CauseOK, Evidence: "squeue: COMPLETED, on n1"},
+			TaskID{"1", 0},
+			State{Phase: PhaseEnded, Cause: executor.CauseOK, Evidence: "squeue: COMPLETED, on n1"},
 			State{Phase: PhaseEnded, Cause: executor.CauseOK, Evidence: "sacct: COMPLETED, on n1"},
 		},
 		{
-			TaskID{"1", 1}, State{Phase: PhaseEnded, Cause: executor.CauseData, Exit: 65, Evidence: "exit code 65:0"},
+			TaskID{"1", 1},
+			State{Phase: PhaseEnded, Cause: executor.CauseData, Exit: 65, Evidence: "exit code 65:0"},
 			State{Phase: PhaseEnded, Cause: executor.CauseData, Exit: 65, Evidence: "exit code 65:0"},
 		},
 		{
-			TaskID{"1", 2}, State{Phase: PhaseEnded, Cause: executor.CauseFailed, Exit: -1, Signal: "SIGKILL"},
+			TaskID{"1", 2},
+			State{Phase: PhaseEnded, Cause: executor.CauseFailed, Exit: -1, Signal: "SIGKILL"},
 			State{Phase: PhaseEnded, Cause: executor.CauseFailed, Exit: -1, Signal: "SIGKILL"},
 		},
 		{
-			TaskID{"1", 3}, State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: 75},
+			TaskID{"1", 3},
+			State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: 75},
 			State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: 75},
 		},
 		{
-			TaskID{"1", 4}, State{Phase: PhaseEnded, Cause: executor.CauseCancelled, Exit: -1, Signal: "SIGTERM"},
+			TaskID{"1", 4},
+			State{Phase: PhaseEnded, Cause: executor.CauseCancelled, Exit: -1, Signal: "SIGTERM"},
 			State{Phase: PhaseEnded, Cause: executor.CauseCancelled, Exit: 0},
 		},
 		{ // requeued twice by then; sacct has a line for each start and the last holds
-			TaskID{"1", 5}, State{Phase: PhasePending, Exit: -1, Restarts: 2, Evidence: "reason BeginTime, requeued 2 times"},
+			TaskID{"1", 5},
+			State{Phase: PhasePending, Exit: -1, Restarts: 2, Evidence: "reason BeginTime, requeued 2 times"},
 			State{Phase: PhaseRunning, Exit: -1},
 		},
 		{
-			TaskID{"2", 0}, State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: -1, Signal: "SIGUSR2"},
+			TaskID{"2", 0},
+			State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: -1, Signal: "SIGUSR2"},
 			State{Phase: PhaseEnded, Cause: executor.CauseStopped, Exit: -1, Signal: "SIGUSR2"},
 		},
 		{
-			TaskID{"2", 99}, State{Phase: PhasePending, Exit: -1, Evidence: "JobArrayTaskLimit"},
+			TaskID{"2", 99},
+			State{Phase: PhasePending, Exit: -1, Evidence: "JobArrayTaskLimit"},
 			State{Phase: PhasePending, Exit: -1, Evidence: "JobArrayTaskLimit"},
 		},
 		{ // not in the array
-			TaskID{"2", 49}, State{Phase: PhaseUnknown, Cause: executor.CauseUnknown, Exit: -1},
+			TaskID{"2", 49},
+			State{Phase: PhaseUnknown, Cause: executor.CauseUnknown, Exit: -1},
 			State{Phase: PhaseUnknown, Cause: executor.CauseUnknown, Exit: -1},
 		},
 		{
-			TaskID{"8", NoIndex}, State{Phase: PhasePending, Exit: -1, Evidence: "Dependency"},
+			TaskID{"8", NoIndex},
+			State{Phase: PhasePending, Exit: -1, Evidence: "Dependency"},
 			State{Phase: PhasePending, Exit: -1, Evidence: "Dependency"},
 		},
 		{
-			TaskID{"9", NoIndex}, State{Phase: PhaseEnded, Cause: executor.CauseLaunchFailed, Exit: -1, Signal: "signal 53"},
+			TaskID{"9", NoIndex},
+			State{Phase: PhaseEnded, Cause: executor.CauseLaunchFailed, Exit: -1, Signal: "signal 53"},
 			State{Phase: PhaseEnded, Cause: executor.CauseLaunchFailed, Exit: -1, Signal: "signal 53"},
 		},
 		{
-			TaskID{"10", NoIndex}, State{Phase: PhaseEnded, Cause: executor.CauseTimeout, Exit: -1, Signal: "SIGTERM"},
+			TaskID{"10", NoIndex},
+			State{Phase: PhaseEnded, Cause: executor.CauseTimeout, Exit: -1, Signal: "SIGTERM"},
 			State{Phase: PhaseEnded, Cause: executor.CauseTimeout},
 		},
 		{
-			TaskID{"11", NoIndex}, State{Phase: PhaseEnded, Cause: executor.CausePreempted, Exit: -1, Signal: "SIGTERM"},
+			TaskID{"11", NoIndex},
+			State{Phase: PhaseEnded, Cause: executor.CausePreempted, Exit: -1, Signal: "SIGTERM"},
 			State{Phase: PhaseEnded, Cause: executor.CausePreempted},
 		},
 	} {
