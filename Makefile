@@ -25,7 +25,7 @@ help: ## list the targets
 
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
-	@if command -v $${CC:-cc} >/dev/null; then go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/lathe-monitor; \
+	@if command -v $${CC:-cc} >/dev/null; then go build -trimpath -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
 	else echo 'build: left out: lathe-monitor needs a C compiler (apt-get install gcc libc6-dev)'; fi
 
 quickstart: build ## train a small policy with ExIt on this machine, in minutes
