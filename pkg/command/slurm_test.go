@@ -86,10 +86,11 @@ func (c *cluster) must(name string, args ...string) string {
 	return out
 }
 
-// submit starts a run through the script that users submit.
+// submit starts a run through the script that users submit, and waits until
+// the first gate has left.
 func (c *cluster) submit(dir string, args ...string) {
 	c.t.Helper()
-	words := []string{"--partition=high", "--output=" + filepath.Join(c.dir, "train-%j.log"), "slurm/train.sbatch", "jobs/smoke.yaml", dir}
+	words := []string{"--wait", "--partition=high", "--output=" + filepath.Join(c.dir, "train-%j.log"), "slurm/train.sbatch", "jobs/smoke.yaml", dir}
 	c.must("sbatch", append(words, args...)...)
 }
 
@@ -216,15 +217,13 @@ stages:
   buffer: {partition: high}
   gate: {partition: high}
 setup:
-  - |
-    case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}" in
+  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}" in
       *-rollout-000001:0) mkdir FLAGS/failed 2>/dev/null && exit 1 ;;
       *-rollout-000001:1) mkdir FLAGS/late 2>/dev/null && sleep 600 ;;
       *-rollout-000002:1) mkdir FLAGS/requeue 2>/dev/null && sleep 600 ;;
       *-rollout-000003:?) mkdir FLAGS/preempt-$SLURM_ARRAY_TASK_ID 2>/dev/null && sleep 600 ;;
       *-rollout-000004:0) mkdir FLAGS/node 2>/dev/null && sleep 600 ;;
-    esac
-    true
+      esac; true'
 `
 
 // TestSlurmSurvives lets a task fail, overrun its time limit, be requeued, be
