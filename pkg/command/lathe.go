@@ -323,15 +323,18 @@ func verifyCommand() *cli.Command {
 				return nil
 			}
 			if c.Bool("repair") {
-				removed, err := run.Repair(opened, result)
+				removed, err := run.Repair(opened, result, seal.AttemptFromEnv())
 				for _, path := range removed {
 					fmt.Fprintf(os.Stderr, "lathe: removed %s\n", path)
+				}
+				if err == nil {
+					fmt.Fprintf(os.Stderr, "lathe: to make what is missing again: lathe run --run %s\n", opened.Dir)
 				}
 				return err
 			}
 			first := result.Faults[0]
 			return exit.WithHint(exit.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
-				"%s; lathe verify --repair removes all that is damaged", first.Mend)
+				"%s", first.Mend)
 		},
 	}
 }

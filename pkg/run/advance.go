@@ -46,6 +46,7 @@ type jobsView struct {
 	states      slurm.States
 	live        map[Task]bool
 	failures    map[Task]int // failures that count
+	broken      map[Task]bool
 	attempts    map[Task]int
 	evidence    map[Task]string // of the last failure
 	gates       int             // gates that wait, this process not counted
@@ -66,13 +67,15 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	planner.GaveUp = func(t Task) bool {
 		return view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts || view.attempts[t] >= maxAttemptsAtAll
 	}
+	planner.Broken = func(t Task) bool { return view.broken[t] }
 	survey, err := closeAll(ctx, a.Run, planner, a.Attempt, a.Version)
 	if err != nil {
 		return Advanced{}, err
 	}
 	result := Advanced{Done: survey.Done, Live: len(view.live)}
 	if survey.Done {
-		return result, nil
+		_, err := Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: sweepAge})
+		return result, err
 	}
 	if err := a.saveSite(); err != nil {
 		return result, err
@@ -122,7 +125,7 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 	if err != nil {
 		return nil, err
 	}
-	view := &jobsView{live: map[Task]bool{}, failures: map[Task]int{}, attempts: map[Task]int{}, evidence: map[Task]string{}, forgiven: forgivenUntil(a.Run.Dir)}
+	view := &jobsView{live: map[Task]bool{}, failures: map[Task]int{}, broken: map[Task]bool{}, attempts: map[Task]int{}, evidence: map[Task]string{}, forgiven: forgivenUntil(a.Run.Dir)}
 	var jobs []slurm.Job
 	for _, s := range all {
 		missing := false
@@ -200,7 +203,7 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 			case Counted:
 				view.failures[t]++
 			case Never:
-				view.failures[t] = a.Run.Recipe.Schedule.MaxAttempts
+				view.failures[t], view.broken[t] = a.Run.Recipe.Schedule.MaxAttempts, true
 			}
 		}
 	}
@@ -315,6 +318,19 @@ func (a *Advancer) liveJobs(view *jobsView, submitted []Submission) []slurm.Job 
 	}
 	for _, s := range submitted {
 		live = append(live, s.Jobs...)
+	}
+	return live
+}
+
+// liveIDs are the jobs that may still write.
+func (v *jobsView) liveIDs() map[string]bool {
+	live := map[string]bool{}
+	for _, s := range v.submissions {
+		for _, job := range s.Jobs {
+			if v.states.Live(job) {
+				live[job.Tasks()[0].Job] = true
+			}
+		}
 	}
 	return live
 }

@@ -50,6 +50,7 @@ type Driver struct {
 	planner  *Planner
 	running  map[Task]launched
 	failures map[Task]int // failures of a task's own, in this process
+	broken   map[Task]bool
 	cores    int          // in use
 	last     map[Task]ended
 }
@@ -70,8 +71,12 @@ type ended struct {
 // quorum end it with exit.LeftOut.
 func (d *Driver) Drive(ctx context.Context) error {
 	d.planner = NewPlanner(d.Run.Graph)
-	d.running, d.failures, d.last = map[Task]launched{}, map[Task]int{}, map[Task]ended{}
+	d.running, d.failures, d.broken, d.last = map[Task]launched{}, map[Task]int{}, map[Task]bool{}, map[Task]ended{}
 	d.planner.GaveUp = func(t Task) bool { return d.failures[t] >= d.Run.Recipe.Schedule.MaxAttempts }
+	d.planner.Broken = func(t Task) bool { return d.broken[t] }
+	if err := d.sweep(ctx); err != nil {
+		return err
+	}
 	results := make(chan finished)
 	inFlight, cancel := context.WithCancel(ctx)
 	defer func() { // leave no task behind
@@ -86,6 +91,9 @@ func (d *Driver) Drive(ctx context.Context) error {
 			return err
 		}
 		if survey.Done {
+			if err := d.sweep(ctx); err != nil {
+				return err
+			}
 			d.tell(Progress{Event: "finished", Survey: survey})
 			return LeftOut(ctx, d.Run)
 		}
@@ -104,6 +112,16 @@ func (d *Driver) Drive(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// sweepAge is how old a temporary file must be when its writer, on another
+// host, may be alive. Clocks differ.
+const sweepAge = time.Hour
+
+// sweep removes what killed tasks of earlier attempts and drivers left.
+func (d *Driver) sweep(ctx context.Context) error {
+	_, err := Sweep(ctx, d.Run.Dir, seal.SweepOptions{MinAge: sweepAge})
+	return err
 }
 
 type finished struct {
@@ -153,7 +171,7 @@ func (d *Driver) settle(ctx context.Context, f finished) error {
 	}
 	d.failures[t]++
 	if verdict == Never {
-		d.failures[t] = d.Run.Recipe.Schedule.MaxAttempts
+		d.failures[t], d.broken[t] = d.Run.Recipe.Schedule.MaxAttempts, true
 	}
 	event := "retry"
 	if d.planner.GaveUp(t) {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"time"
 
@@ -48,7 +49,7 @@ func (w *Worker) job() stage.Job {
 	return stage.Job{
 		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, Threads: w.threads(),
 		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log,
-		Reading: seal.Options{Visibility: visibilityTimeout},
+		Reading: seal.Options{Visibility: visibility()},
 	}
 }
 
@@ -140,7 +141,7 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
 	if k > 0 {
-		closing, err := ReadClosing(ctx, in, k)
+		closing, err := readClosing(ctx, in, k, w.job().Reading)
 		if err != nil {
 			return err
 		}
@@ -159,8 +160,12 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 			cite(ref.Iteration)
 			inputs.Shards = append(inputs.Shards, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
 		}
-		if k == w.Run.Recipe.Schedule.Iterations {
-			for _, ref := range lateForGood(ctx, in, k, closing) {
+		if k == w.Run.Recipe.Schedule.Iterations && w.Run.Recipe.Schedule.Oversample > 1 {
+			late, err := lateForGood(ctx, in, k, closing, w.job().Reading)
+			if err != nil {
+				return err
+			}
+			for _, ref := range late {
 				cite(ref.Iteration)
 				inputs.RunEnded = append(inputs.RunEnded, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
 			}
@@ -170,7 +175,7 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.
-func lateForGood(ctx context.Context, d Dir, last int, closing Closing) []CarriedRef {
+func lateForGood(ctx context.Context, d Dir, last int, closing Closing, o seal.Options) ([]CarriedRef, error) {
 	late := map[CarriedRef]bool{}
 	var order []CarriedRef
 	note := func(c Closing) {
@@ -184,9 +189,11 @@ func lateForGood(ctx context.Context, d Dir, last int, closing Closing) []Carrie
 		}
 	}
 	for k := 1; k < last; k++ {
-		if earlier, err := ReadClosing(ctx, d, k); err == nil {
-			note(earlier)
+		earlier, err := readClosing(ctx, d, k, o)
+		if err != nil {
+			return nil, err
 		}
+		note(earlier)
 	}
 	note(closing)
 	var out []CarriedRef
@@ -195,7 +202,7 @@ func lateForGood(ctx context.Context, d Dir, last int, closing Closing) []Carrie
 			out = append(out, ref)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func (w *Worker) shardRefs(k int, shards []int) []buffer.ShardRef {
@@ -271,7 +278,16 @@ func (w *Worker) evaluate(ctx context.Context, world env.Env, version, n int) er
 	return err
 }
 
-// visibilityTimeout is how long an input may stay invisible on a shared
-// filesystem before it counts as missing: NFS keeps negative lookups for up
+// visibilityTimeout is how long an input that another node has sealed may
+// stay invisible before it counts as missing: NFS keeps failed lookups for up
 // to a minute.
 const visibilityTimeout = 90 * time.Second
+
+// visibility is how long a task waits for an input. Outside a Slurm job, what
+// is not there now was not sealed by this host and will not appear.
+func visibility() time.Duration {
+	if os.Getenv("SLURM_JOB_ID") != "" {
+		return visibilityTimeout
+	}
+	return 0
+}

@@ -146,18 +146,18 @@ func (g Graph) Needs(n Node) []Node {
 	case StageRollout:
 		return []Node{g.planner(k), g.lastLearn(g.RolloutVersion(k))}
 	case StageScore:
-		return []Node{{Stage: StageRollout, Iteration: k}}
+		return []Node{{Stage: StageRollout, Iteration: k}, g.planner(k)}
 	case StageClose:
 		return []Node{{Stage: StageScore, Iteration: k}}
 	case StageBuffer:
 		if k > 0 {
-			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}}
+			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.planner(k)}
 		}
 	case StageGradient:
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageLearn:
 		if g.sharded() {
-			return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step})
+			return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step}, Node{Stage: StageBuffer, Iteration: k})
 		}
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageEvaluate:

@@ -57,13 +57,18 @@ type Planner struct {
 	Graph
 	// GaveUp reports whether a task has used up its attempts.
 	GaveUp func(Task) bool
+	// Broken reports whether a task that gave up failed in a way that says
+	// nothing about the task: damaged input, a missing device, our bug. No
+	// quorum covers that.
+	Broken func(Task) bool
 
 	sealed map[string]bool // outputs seen sealed; sealed files do not change
 }
 
 // NewPlanner returns a planner that believes in every task.
 func NewPlanner(g Graph) *Planner {
-	return &Planner{Graph: g, GaveUp: func(Task) bool { return false }, sealed: map[string]bool{}}
+	never := func(Task) bool { return false }
+	return &Planner{Graph: g, GaveUp: never, Broken: never, sealed: map[string]bool{}}
 }
 
 type survey struct {
@@ -71,19 +76,51 @@ type survey struct {
 	ctx     context.Context
 	result  Survey
 	visited map[Node]bool // node -> done
+	listed  map[Task]bool // among the ready
 	err     error
+}
+
+// fail keeps the first error.
+func (s *survey) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// is is Sealed with the error kept.
+func (s *survey) is(t Task) bool {
+	ok, err := s.Sealed(s.ctx, t)
+	if err != nil {
+		s.fail(err)
+	}
+	return ok
+}
+
+// ready lists a task once.
+func (s *survey) ready(t Task) {
+	if !s.listed[t] {
+		s.listed[t] = true
+		s.result.Ready = append(s.result.Ready, t)
+	}
 }
 
 // Survey looks at the files. An error means that a manifest could not be
 // read for a reason other than not being there.
 func (p *Planner) Survey(ctx context.Context) (Survey, error) {
-	s := &survey{Planner: p, ctx: ctx, visited: map[Node]bool{}, result: Survey{Counts: map[Node]Count{}, Done: true}}
+	s := &survey{
+		Planner: p, ctx: ctx, visited: map[Node]bool{}, listed: map[Task]bool{}, result: Survey{Counts: map[Node]Count{}, Done: true},
+	}
 	for _, goal := range p.Goals() {
 		if !s.visit(goal) {
 			s.result.Done = false
 		}
 	}
 	s.late()
+	if wanted, err := readWanted(p.Dir); err != nil {
+		s.fail(err)
+	} else if !s.want(wanted) {
+		s.result.Done = false
+	}
 	sort.SliceStable(s.result.Ready, func(i, j int) bool {
 		return urgency(s.result.Ready[i]) < urgency(s.result.Ready[j])
 	})
@@ -136,11 +173,7 @@ func (s *survey) look(n Node) bool {
 	total := s.Shards(n)
 	var missing []int
 	for shard := range total {
-		ok, err := s.Sealed(s.ctx, Task{n, shard})
-		if err != nil && s.err == nil {
-			s.err = err
-		}
-		if !ok {
+		if !s.is(Task{n, shard}) {
 			missing = append(missing, shard)
 		}
 	}
@@ -153,6 +186,9 @@ func (s *survey) look(n Node) bool {
 	ready := true
 	for _, need := range s.Needs(n) {
 		ready = s.visit(need) && ready
+	}
+	if ready && n.Stage == StageBuffer && n.Iteration > 0 {
+		ready = s.closed(n.Iteration)
 	}
 	if n.Stage == StageClose {
 		s.close(n.Iteration)
@@ -169,24 +205,28 @@ func (s *survey) look(n Node) bool {
 				})
 			}
 		case ready, n.Stage == StageScore && s.scorable(t):
-			s.result.Ready = append(s.result.Ready, t)
+			s.ready(t)
 		}
 	}
 	return false
 }
 
-// scorable reports whether the one rollout shard that a score task reads is
-// sealed: a score need not wait for the other shards.
+// scorable reports whether what a score task reads is sealed: one rollout
+// shard and the plan. It need not wait for the other shards.
 func (s *survey) scorable(t Task) bool {
-	ok, err := s.Sealed(s.ctx, Task{Node{Stage: StageRollout, Iteration: t.Iteration}, t.Shard})
-	if err != nil && s.err == nil {
-		s.err = err
-	}
-	return ok
+	return s.is(Task{Node{Stage: StageRollout, Iteration: t.Iteration}, t.Shard}) && s.visit(s.planner(t.Iteration))
 }
 
 // close decides whether iteration k can be closed with what is sealed.
 func (s *survey) close(k int) {
+	if decided, was, err := s.decided(k); err != nil || was {
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		s.result.Closable = append(s.result.Closable, decided)
+		return
+	}
 	score, rollout := Node{Stage: StageScore, Iteration: k}, Node{Stage: StageRollout, Iteration: k}
 	shards, rows := s.Shards(score), s.PlanRows()
 	closing := Closing{Iteration: k, Shards: shards, Included: []int{}, Late: []int{}, LeftOut: []int{}, Carried: []CarriedRef{}}
@@ -201,6 +241,9 @@ func (s *survey) close(k int) {
 		case sealed:
 			closing.Included = append(closing.Included, shard)
 			doneRows += last - first
+		case s.Broken(Task{score, shard}) || s.Broken(Task{rollout, shard}):
+			s.result.Stuck = append(s.result.Stuck, Stuck{Node: score, Shards: []int{shard}, Reason: "it would fail again the same way"})
+			return
 		case s.GaveUp(Task{score, shard}) || s.GaveUp(Task{rollout, shard}):
 			closing.LeftOut = append(closing.LeftOut, shard)
 		default:
@@ -226,7 +269,7 @@ func (s *survey) close(k int) {
 func (s *survey) carriable(k int) []CarriedRef {
 	carried := []CarriedRef{}
 	for _, ref := range s.outstanding(k) {
-		if ok, err := s.Sealed(s.ctx, Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}); err == nil && ok {
+		if s.is(Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}) {
 			carried = append(carried, ref)
 		}
 	}
@@ -243,7 +286,14 @@ func (s *survey) outstanding(k int) []CarriedRef {
 	taken := map[CarriedRef]bool{}
 	for i := 1; i < k; i++ {
 		closing, err := ReadClosing(s.ctx, s.Dir, i)
+		if errors.Is(err, seal.ErrNotSealed) {
+			if s.is(Task{Node: Node{Stage: StageBuffer, Iteration: i}}) {
+				s.visit(Node{Stage: StageClose, Iteration: i}) // it was closed: its record comes first
+			}
+			break
+		}
 		if err != nil {
+			s.fail(err)
 			break
 		}
 		for _, shard := range closing.Late {
@@ -272,10 +322,10 @@ func (s *survey) late() {
 		rollout := Task{Node{Stage: StageRollout, Iteration: ref.Iteration}, ref.Shard}
 		score := Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}
 		for _, t := range []Task{rollout, score} {
-			if ok, err := s.Sealed(s.ctx, t); err != nil || ok || s.GaveUp(t) {
+			if s.is(t) || s.GaveUp(t) {
 				continue
 			}
-			s.result.Ready = append(s.result.Ready, t)
+			s.ready(t)
 			break // a score task becomes ready once its rollout is sealed
 		}
 	}
@@ -283,7 +333,11 @@ func (s *survey) late() {
 
 // ReadClosing reads close.json of an iteration.
 func ReadClosing(ctx context.Context, d Dir, k int) (Closing, error) {
+	return readClosing(ctx, d, k, seal.Options{})
+}
+
+func readClosing(ctx context.Context, d Dir, k int, o seal.Options) (Closing, error) {
 	var closing Closing
-	_, err := seal.ReadJSON(ctx, d.Close(k), seal.Options{}, &closing)
+	_, err := seal.ReadJSON(ctx, d.Close(k), o, &closing)
 	return closing, err
 }

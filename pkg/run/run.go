@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -64,8 +65,11 @@ func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt sea
 	case !errors.Is(err, seal.ErrNotSealed):
 		return nil, err
 	}
-	if err := os.MkdirAll(string(dir), 0o777); err != nil {
-		return nil, fmt.Errorf("making run folder %q: %w", dir, err)
+	if half, err := halfMade(ctx, dir, resolved, attempt); half || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return Open(ctx, dir)
 	}
 	id := make([]byte, 4)
 	if _, err := rand.Read(id); err != nil {
@@ -102,7 +106,7 @@ func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt sea
 	if len(world.Tasks(env.Train)) == 0 {
 		return nil, exit.Dataf("the training split of environment %q is empty", resolved.Recipe.Env.Name)
 	}
-	if _, err := seal.WriteBytes(dir.Recipe(), resolved.YAML, attempt, seal.Manifest{Stage: "create", PolicyVersion: -1}); err != nil {
+	if err := writeRecipe(dir, resolved, attempt); err != nil {
 		return nil, err
 	}
 	// run.json comes last: with it the run exists.
@@ -112,21 +116,57 @@ func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt sea
 	return Open(ctx, dir)
 }
 
+func writeRecipe(dir Dir, resolved *recipe.Resolved, attempt seal.Attempt) error {
+	_, err := seal.WriteBytes(dir.Recipe(), resolved.YAML, attempt, seal.Manifest{Stage: "create", PolicyVersion: -1})
+	return err
+}
+
+// halfMade looks at a folder that has run.json or recipe.yaml and not both: a
+// run whose making was killed, or that lost a file. Neither half may become
+// part of a run of another recipe. It puts a lost recipe back and then
+// reports true.
+func halfMade(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt seal.Attempt) (bool, error) {
+	var identity Identity
+	_, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
+	switch {
+	case err == nil && identity.RecipeSHA256 != resolved.SHA256:
+		return false, exit.WithHint(exit.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
+			"choose another --run folder, or name the recipe and the settings that it was made with")
+	case err == nil:
+		return true, writeRecipe(dir, resolved, attempt)
+	case !errors.Is(err, seal.ErrNotSealed):
+		return false, err
+	}
+	content, _, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	switch {
+	case errors.Is(err, seal.ErrNotSealed):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	was := &Run{Dir: dir, RecipeBytes: content}
+	return false, was.sameRecipe(resolved)
+}
+
 // Open reads the identity and the recipe of a run.
 func Open(ctx context.Context, dir Dir) (*Run, error) {
 	var identity Identity
 	if _, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity); err != nil {
 		if errors.Is(err, seal.ErrNotSealed) {
-			return nil, exit.WithHint(err, "%q is not a run; make one with: lathe run RECIPE --run %s", dir, dir)
+			return nil, exit.WithHint(exit.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
 		}
 		return nil, err
 	}
 	if identity.FormatVersion > FormatVersion {
 		return nil, exit.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
 	}
-	content, _, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
 	if err != nil {
-		return nil, err
+		return nil, exit.WithHint(err, "a lost recipe is put back by the command that made the run: lathe run RECIPE --run %s", dir)
+	}
+	if m.SHA256 != identity.RecipeSHA256 {
+		return nil, exit.WithHint(exit.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
+			dir.Recipe(), m.SHA256, identity.RecipeSHA256), "remove it and its manifest, and put the right one back: lathe run RECIPE --run %s", dir)
 	}
 	r, err := recipe.Parse(content)
 	if err != nil {
@@ -158,7 +198,7 @@ func (r *Run) World() (env.Env, error) {
 
 // sameRecipe refuses to go on with a recipe that differs from the run's own.
 func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
-	if r.Identity.RecipeSHA256 == resolved.SHA256 {
+	if bytes.Equal(r.RecipeBytes, resolved.YAML) {
 		return nil
 	}
 	differences := differingLines(string(r.RecipeBytes), string(resolved.YAML))

@@ -2,8 +2,11 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,15 +15,25 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Fault is one thing that is wrong with a run.
 type Fault struct {
-	Path    string `json:"path"` // relative to the run
+	Path    string `json:"path"` // relative to the run; of a data file as run.json has it
 	Problem string `json:"problem"`
 	Mend    string `json:"mend"`
+
+	cure cure
 }
+
+// cure is what Repair may do about a fault.
+type cure int
+
+const (
+	byHand  cure = iota
+	remove       // what is there is damaged; the run makes it again
+	rebuild      // nothing is there; the run makes it again
+)
 
 // Verification is what a look at every byte of a run found.
 type Verification struct {
@@ -30,46 +43,65 @@ type Verification struct {
 	Ledger Ledger  `json:"ledger"`
 }
 
-// Verify digests every sealed file of a run, follows every manifest's inputs,
-// and checks that each planned response has exactly one fate.
+// Verify digests every sealed file of a run and the data files that it was
+// made from, follows every manifest's inputs, and checks that each planned
+// response has exactly one fate.
 func Verify(ctx context.Context, r *Run) (Verification, error) {
-	v := &verifier{run: r, ctx: ctx, content: map[string]string{}, result: Verification{Faults: []Fault{}}}
+	v := &verifier{
+		run: r, ctx: ctx, made: r.Graph.producers(), content: map[string]string{}, closings: map[int]map[int]bool{},
+		result: Verification{Faults: []Fault{}},
+	}
 	if err := v.walk(); err != nil {
 		return v.result, err
 	}
+	v.data()
 	v.inputs()
 	v.expected()
 	ledger, err := ReadLedger(ctx, r)
-	if err != nil {
-		v.fault("iter", err)
+	switch {
+	case errors.Is(err, seal.ErrDamaged): // found by walk
+	case err != nil:
+		return v.result, err
 	}
 	v.result.Ledger = ledger
-	for _, problem := range ledger.Problems {
-		v.result.Faults = append(v.result.Faults, Fault{Path: "iter", Problem: problem, Mend: "this is a bug in Lathe: please report it"})
+	problems := ledger.Problems
+	if len(v.result.Faults) > 0 {
+		problems = nil // of a ledger with holes
 	}
+	for _, problem := range problems {
+		v.fault(Fault{Path: "iter", Problem: problem, Mend: "this is a bug in Lathe: please report it"})
+	}
+	sort.SliceStable(v.result.Faults, func(i, j int) bool { return v.result.Faults[i].Path < v.result.Faults[j].Path })
 	return v.result, nil
 }
 
 type verifier struct {
 	run       *Run
 	ctx       context.Context
-	content   map[string]string // sealed path relative to the run -> content digest
+	made      map[string]Task      // files and folders of tasks, relative to the run
+	content   map[string]string    // sealed path relative to the run -> content digest
+	closings  map[int]map[int]bool // shards that an iteration was closed with; nil when that is not known
 	manifests []seal.Manifest
 	paths     []string // of manifests
 	result    Verification
 }
 
-const mendRebuild = "remove it with its manifest and run the same command again: it is made again, to the same bytes"
+func (v *verifier) fault(f Fault) { v.result.Faults = append(v.result.Faults, f) }
 
-func (v *verifier) fault(path string, err error) {
-	mend := mendRebuild
-	if hints := exit.Hints(err); len(hints) > 0 {
-		mend = hints[0]
-	}
-	v.result.Faults = append(v.result.Faults, Fault{Path: path, Problem: err.Error(), Mend: mend})
+func (v *verifier) mend() string {
+	return fmt.Sprintf("lathe verify --repair %s removes it; then the command that made the run makes it again, to the same bytes", v.run.Dir)
 }
 
-// walk digests everything that has a manifest and notes what has none.
+// ours reports whether a path relative to the run is one that a run makes.
+func (v *verifier) ours(rel string) bool {
+	if _, ok := v.made[rel]; ok {
+		return true
+	}
+	return rel == "run.json" || rel == "recipe.yaml" || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
+}
+
+// walk digests everything that has a manifest or ought to have one. What
+// people put beside it is none of a run's business.
 func (v *verifier) walk() error {
 	skip := map[string]bool{v.run.Dir.Logs(): true, v.run.Dir.Jobs(): true, v.run.Dir.Report(): true}
 	return filepath.WalkDir(string(v.run.Dir), func(path string, entry fs.DirEntry, err error) error {
@@ -79,64 +111,95 @@ func (v *verifier) walk() error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		rel := v.run.Dir.Rel(path)
-		name := entry.Name()
-		if entry.IsDir() {
-			if skip[path] {
+		rel, name := v.run.Dir.Rel(path), entry.Name()
+		switch {
+		case path == string(v.run.Dir):
+			return nil
+		case entry.IsDir() && (skip[path] || strings.HasPrefix(name, ".")):
+			return fs.SkipDir // a folder that is being written
+		case strings.HasPrefix(name, "."):
+			return nil // a file that is being written
+		case v.ours(rel) || there(seal.ManifestPath(path)):
+			if err := v.check(path, rel); err != nil {
+				return err
+			}
+			if entry.IsDir() {
 				return fs.SkipDir
 			}
-			if strings.HasPrefix(name, ".") && path != string(v.run.Dir) {
-				return fs.SkipDir // a folder that was being written
-			}
-			if _, err := os.Lstat(seal.ManifestPath(path)); err == nil {
-				v.check(path, rel)
-				return fs.SkipDir
-			}
-			return nil
+		case !entry.IsDir() && strings.HasSuffix(rel, ".json"):
+			v.alone(strings.TrimSuffix(rel, ".json"))
 		}
-		if strings.HasPrefix(name, ".") {
-			return nil // a file that was being written
-		}
-		if base, isManifest := strings.CutSuffix(path, ".json"); isManifest {
-			if _, err := os.Lstat(seal.ManifestPath(path)); err == nil {
-				v.check(path, rel) // a JSON document with a manifest of its own
-				return nil
-			}
-			if _, err := os.Lstat(base); errors.Is(err, fs.ErrNotExist) {
-				v.result.Faults = append(v.result.Faults, Fault{
-					Path: v.run.Dir.Rel(base), Problem: fmt.Sprintf("%q is sealed by its manifest, and is not there", v.run.Dir.Rel(base)),
-					Mend: "remove " + rel + " and run the same command again: the file is made again, to the same bytes",
-				})
-			}
-			return nil
-		}
-		v.check(path, rel)
 		return nil
 	})
 }
 
-func (v *verifier) check(path, rel string) {
+// alone notes a manifest whose file is gone.
+func (v *verifier) alone(rel string) {
+	if v.ours(rel) && !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
+		v.fault(Fault{Path: rel, Problem: fmt.Sprintf("%q is sealed by its manifest, and is not there", rel), Mend: v.mend(), cure: remove})
+	}
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// check digests a sealed file or folder. A file system that does not give
+// its bytes is an error and no fault.
+func (v *verifier) check(path, rel string) error {
 	m, err := seal.Verify(v.ctx, path, seal.Options{})
-	if err != nil {
-		v.fault(rel, err)
-		return
+	switch {
+	case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
+		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: v.mend(), cure: remove})
+		return nil
+	case err != nil:
+		return err
 	}
 	v.result.Files++
 	v.result.Bytes += m.Bytes
 	v.content[rel] = m.ContentSHA256
 	v.manifests, v.paths = append(v.manifests, m), append(v.paths, rel)
+	return nil
+}
+
+// data digests the files that the tasks of the run were read from.
+func (v *verifier) data() {
+	for _, pinned := range v.run.Identity.Data {
+		now, err := digestOf(pinned.Path)
+		problem := fmt.Sprintf("it has changed since the run was made: sha256 %s, was %s", now, pinned.SHA256)
+		if err != nil {
+			problem = err.Error()
+		}
+		if now != pinned.SHA256 {
+			v.fault(Fault{Path: pinned.Path, Problem: problem, Mend: "put the file back as it was, or start a new run with the new one"})
+		}
+	}
+}
+
+func digestOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // inputs checks that what each file was made from is what is there now.
 func (v *verifier) inputs() {
 	for i, m := range v.manifests {
 		for _, input := range m.Inputs {
-			now, there := v.content[input.Path]
-			if there && now != input.ContentSHA256 {
-				v.result.Faults = append(v.result.Faults, Fault{
+			now, known := v.content[input.Path]
+			if known && now != input.ContentSHA256 {
+				v.fault(Fault{
 					Path:    v.paths[i],
 					Problem: fmt.Sprintf("it was made from another %q: content sha256 %s, now %s", input.Path, input.ContentSHA256, now),
-					Mend:    mendRebuild,
+					Mend:    "one of the two was made by other binaries or put there by hand: restore it from a copy, or start a new run",
 				})
 			}
 		}
@@ -146,13 +209,10 @@ func (v *verifier) inputs() {
 // expected checks that nothing is missing below what is done: every output
 // of every node that a sealed output was made from.
 func (v *verifier) expected() {
-	planner := NewPlanner(v.run.Graph)
-	last := v.run.Recipe.Schedule.Iterations
-	done := 0
-	for k := 1; k <= last; k++ {
-		if ok, _ := planner.Sealed(v.ctx, Task{Node: v.run.Graph.lastLearn(k)}); ok {
-			done = k
-		}
+	g := v.run.Graph
+	reported := map[string]bool{}
+	for _, f := range v.result.Faults {
+		reported[f.Path] = true
 	}
 	seen := map[Node]bool{}
 	var visit func(n Node)
@@ -161,148 +221,82 @@ func (v *verifier) expected() {
 			return
 		}
 		seen[n] = true
-		for shard := range v.run.Graph.Shards(n) {
-			if v.excused(n, shard) {
-				continue
-			}
-			for _, path := range v.run.Graph.Outputs(Task{n, shard}) {
+		for shard := range g.Shards(n) {
+			for _, path := range g.Outputs(Task{n, shard}) {
 				rel := v.run.Dir.Rel(path)
-				if _, ok := v.content[rel]; !ok && !v.reported(rel) {
-					v.result.Faults = append(v.result.Faults, Fault{
+				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) {
+					v.fault(Fault{
 						Path: rel, Problem: fmt.Sprintf("%q is missing; later files were made from it", rel),
-						Mend: "run the same command again: it is made again, to the same bytes",
+						Mend: fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir),
+						cure: rebuild,
 					})
 				}
 			}
 		}
-		for _, need := range v.run.Graph.Needs(n) {
+		for _, need := range g.Needs(n) {
 			visit(need)
 		}
 	}
-	if done > 0 {
-		visit(v.run.Graph.lastLearn(done))
+	for rel, t := range v.made {
+		if v.content[rel] != "" {
+			for _, need := range g.Needs(t.Node) {
+				visit(need)
+			}
+		}
 	}
-	sort.SliceStable(v.result.Faults, func(i, j int) bool { return v.result.Faults[i].Path < v.result.Faults[j].Path })
 }
 
 // excused reports whether a shard need not be there: its iteration was
-// closed without it.
-func (v *verifier) excused(n Node, n2 int) bool {
+// closed without it, or not yet.
+func (v *verifier) excused(n Node, shard int) bool {
 	if n.Stage != StageRollout && n.Stage != StageScore {
 		return false
 	}
-	closing, err := ReadClosing(v.ctx, v.run.Dir, n.Iteration)
-	if err != nil {
-		return false
-	}
-	for _, shard := range closing.Included {
-		if shard == n2 {
-			return false
+	k := n.Iteration
+	included, known := v.closings[k]
+	if !known {
+		if closing, err := ReadClosing(v.ctx, v.run.Dir, k); err == nil {
+			included = map[int]bool{}
+			for _, s := range closing.Included {
+				included[s] = true
+			}
 		}
+		v.closings[k] = included
 	}
-	return true
+	return !included[shard]
 }
 
-func (v *verifier) reported(rel string) bool {
-	for _, f := range v.result.Faults {
-		if f.Path == rel {
-			return true
-		}
-	}
-	return false
-}
-
-// Ledger counts what became of every sampled response of a run.
-type Ledger struct {
-	Planned  int            `json:"planned"`
-	Trained  int            `json:"trained"`
-	Dropped  map[string]int `json:"dropped"` // by reason
-	Pending  int            `json:"pending"` // planned, no fate yet
-	Problems []string       `json:"problems"`
-}
-
-// ReadLedger derives the ledger from the plans and the ledgers of closed
-// iterations. Each planned response must have at most one fate, and exactly
-// one in a finished run.
-func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
-	ledger := Ledger{Dropped: map[string]int{}, Problems: []string{}}
-	type key struct {
-		instance string
-		sample   int32
-	}
-	fates := map[key]int{}
-	last := r.Recipe.Schedule.Iterations
-	for k := 1; k <= last; k++ {
-		plan, _, err := shard.Read[shard.Instance](ctx, r.Dir.Plan(k), seal.Options{})
-		if errors.Is(err, seal.ErrNotSealed) {
-			break
-		}
-		if err != nil {
-			return ledger, err
-		}
-		for _, instance := range plan {
-			for sample := range r.Recipe.Rollout.Group {
-				fates[key{instance.InstanceID, int32(sample)}] = 0
+// Repair removes what a verification found damaged, with its manifests, and
+// notes what is missing, so that going on with the run makes all of it again.
+// What only a person can mend is left; an error names the first of it.
+func Repair(r *Run, v Verification, attempt seal.Attempt) (removed []string, err error) {
+	var wanted []string
+	var left *Fault
+	for i, f := range v.Faults {
+		switch f.cure {
+		case remove:
+			path := r.Dir.Join(filepath.FromSlash(f.Path))
+			// The manifest first: a kill in between leaves unfinished work.
+			if err := errors.Join(os.RemoveAll(seal.ManifestPath(path)), os.RemoveAll(path)); err != nil {
+				return removed, err
+			}
+			removed = append(removed, f.Path)
+			wanted = append(wanted, f.Path)
+		case rebuild:
+			wanted = append(wanted, f.Path)
+		default:
+			if left == nil {
+				left = &v.Faults[i]
 			}
 		}
 	}
-	ledger.Planned = len(fates)
-	for k := 1; k <= last; k++ {
-		rows, _, err := shard.Read[shard.LedgerRow](ctx, r.Dir.Ledger(k), seal.Options{})
-		if errors.Is(err, seal.ErrNotSealed) {
-			break
-		}
-		if err != nil {
-			return ledger, err
-		}
-		for _, row := range rows {
-			id := key{row.InstanceID, row.Sample}
-			count, planned := fates[id]
-			if !planned {
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a fate and is in no plan", row.InstanceID, row.Sample))
-				continue
-			}
-			if count > 0 {
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate", row.InstanceID, row.Sample))
-			}
-			fates[id]++
-			if row.Fate == string(shard.FateTrained) {
-				ledger.Trained++
-			} else {
-				ledger.Dropped[row.Reason]++
-			}
-		}
-	}
-	for _, count := range fates {
-		if count == 0 {
-			ledger.Pending++
-		}
-	}
-	return ledger, nil
-}
-
-// Repair removes the damaged files that a verification found, with their
-// manifests, so that going on with the run makes them again. What cannot be
-// made again is left and reported.
-func Repair(r *Run, v Verification) (removed []string, err error) {
-	keep := map[string]bool{
-		r.Dir.Rel(r.Dir.Identity()): true, r.Dir.Rel(r.Dir.Recipe()): true,
-	}
-	for _, f := range v.Faults {
-		if keep[f.Path] {
-			return removed, exit.WithHint(exit.Dataf("%s cannot be made again: %s", f.Path, f.Problem), "restore it from a copy")
-		}
-		path := r.Dir.Join(filepath.FromSlash(f.Path))
-		if path == string(r.Dir) || !strings.HasPrefix(path, string(r.Dir)+string(filepath.Separator)) {
-			continue
-		}
-		if f.Path == "iter" || f.Path == "policy" {
-			continue // a fault of the whole, not of a file
-		}
-		if err := errors.Join(os.RemoveAll(path), os.RemoveAll(seal.ManifestPath(path))); err != nil {
+	if len(wanted) > 0 {
+		if err := want(r.Dir, wanted, attempt); err != nil {
 			return removed, err
 		}
-		removed = append(removed, f.Path)
+	}
+	if left != nil {
+		return removed, exit.WithHint(exit.Dataf("%s cannot be made again: %s", left.Path, left.Problem), "%s", left.Mend)
 	}
 	return removed, nil
 }

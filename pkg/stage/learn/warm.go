@@ -3,7 +3,6 @@ package learn
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -96,16 +95,18 @@ func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs
 	case job.Recipe.Policy.New == nil:
 		return in.Source, nothing, nil
 	}
-	folder, err = os.MkdirTemp("", "lathe-policy-")
+	// A folder to be sealed that never is: whatever a kill leaves of it is
+	// swept like other unfinished work.
+	scratch, err := seal.CreateFolder(in.PolicyOutput, job.Attempt)
 	if err != nil {
 		return "", nothing, err
 	}
-	cleanup = func() { os.RemoveAll(folder) }
-	if err := InitPolicy(job.Recipe, world, folder); err != nil {
+	cleanup = func() { _ = scratch.Abort() }
+	if err := InitPolicy(job.Recipe, world, scratch.Path()); err != nil {
 		cleanup()
 		return "", nothing, err
 	}
-	return folder, cleanup, nil
+	return scratch.Path(), cleanup, nil
 }
 
 // teacher makes the demonstrations of each step.
