@@ -25,6 +25,24 @@ import (
 // Version is the version of the binaries, set by the linker.
 var Version = "development"
 
+// stdout is standard output. Main fails a command whose data did not all get
+// out, so that nothing else has to look after every line.
+var stdout = &output{file: os.Stdout}
+
+// output keeps the first error of its writes.
+type output struct {
+	file *os.File
+	err  error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.file.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // newApp makes a command-line application without the habits of the library
 // that do harm in scripts: usage errors print one line to standard error,
 // arguments that no command takes are refused, and nothing calls os.Exit.
@@ -36,12 +54,24 @@ func newApp(name, usage string) *cli.App {
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = usageError
 	app.CommandNotFound = func(*cli.Context, string) {}
-	app.ErrWriter = os.Stderr
+	app.Writer, app.ErrWriter = stdout, os.Stderr
 	return app
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
-	return exit.WithHint(exit.Usagef("%w", err), "see %s --help", c.App.HelpName)
+	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+		return withHelp(c, exit.Usagef("unknown flag --%s", strings.TrimPrefix(flag, "-")))
+	}
+	return withHelp(c, exit.Usagef("%w", err))
+}
+
+// withHelp points to the help of the command that was meant.
+func withHelp(c *cli.Context, err error) error {
+	name := c.App.HelpName
+	if c.Command != nil && c.Command.HelpName != "" {
+		name = c.Command.HelpName
+	}
+	return exit.WithHint(err, "see %s --help", name)
 }
 
 // strict prepares a command and its subcommands: usage errors as above, and
@@ -62,25 +92,19 @@ func strict(command *cli.Command) *cli.Command {
 
 func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return exit.WithHint(exit.Usagef("a command is missing"), "see %s --help", c.App.HelpName)
+		return withHelp(c, exit.Usagef("a command is missing"))
 	}
-	return exit.WithHint(exit.Usagef("unknown command %q", c.Args().First()), "see %s --help", c.App.HelpName)
+	return withHelp(c, exit.Usagef("unknown command %q", c.Args().First()))
 }
 
-// arguments checks the number of arguments. The library takes flags after
-// the first argument for arguments, so a stray flag is named.
+// arguments checks the number of arguments.
 func arguments(c *cli.Context, names ...string) ([]string, error) {
 	args := c.Args().Slice()
-	for _, arg := range args {
-		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			return nil, exit.Usagef("flag %q stands after the arguments: put flags first", arg)
-		}
-	}
 	if len(args) < len(names) {
-		return nil, exit.WithHint(exit.Usagef("%s is missing", names[len(args)]), "see %s %s --help", c.App.HelpName, c.Command.Name)
+		return nil, withHelp(c, exit.Usagef("%s is missing", names[len(args)]))
 	}
 	if len(args) > len(names) {
-		return nil, exit.Usagef("unexpected argument %q", args[len(names)])
+		return nil, withHelp(c, exit.Usagef("unexpected argument %q", args[len(names)]))
 	}
 	return args, nil
 }
@@ -93,6 +117,9 @@ func Main(app *cli.App, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
 	defer stop()
 	err := app.RunContext(ctx, permute(app, args))
+	if err == nil && stdout.err != nil {
+		err = fmt.Errorf("writing to standard output: %w", stdout.err)
+	}
 	if err == nil {
 		return exit.OK
 	}
@@ -130,8 +157,8 @@ func permute(app *cli.App, args []string) []string {
 	var front, back []string
 	for i := 0; i < len(rest); i++ {
 		arg := rest[i]
-		if arg == "--" {
-			back = append(back, rest[i+1:]...)
+		if arg == "--" { // what follows is arguments, whatever it looks like
+			front, back = append(front, arg), append(back, rest[i+1:]...)
 			break
 		}
 		if !strings.HasPrefix(arg, "-") || arg == "-" {

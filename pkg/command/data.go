@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -49,7 +48,7 @@ func generateData(c *cli.Context) error {
 		return err
 	}
 	if c.String("out") == "" {
-		return math.WriteTasks(os.Stdout, tasks)
+		return math.WriteTasks(stdout, tasks)
 	}
 	var content bytes.Buffer
 	if err := math.WriteTasks(&content, tasks); err != nil {
@@ -77,7 +76,7 @@ func recipeCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					_, err = os.Stdout.Write(resolved.YAML)
+					_, err = stdout.Write(resolved.YAML)
 					return err
 				},
 			},
@@ -87,7 +86,7 @@ func recipeCommand() *cli.Command {
 					if _, err := arguments(c); err != nil {
 						return err
 					}
-					_, err := fmt.Print(recipe.Reference())
+					_, err := fmt.Fprint(stdout, recipe.Reference())
 					return err
 				},
 			},
@@ -96,7 +95,7 @@ func recipeCommand() *cli.Command {
 				Action: func(c *cli.Context) error {
 					if c.NArg() == 0 {
 						for _, name := range recipe.PresetNames() {
-							fmt.Println(name)
+							fmt.Fprintln(stdout, name)
 						}
 						return nil
 					}
@@ -108,7 +107,7 @@ func recipeCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					return writeJSON(os.Stdout, preset)
+					return writeJSON(stdout, preset)
 				},
 			},
 		},

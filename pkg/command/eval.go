@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -50,6 +49,9 @@ func eval(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPolicy(values["policy"]); err != nil {
+		return err
+	}
 	p, err := openPlain(c)
 	if err != nil {
 		return err
@@ -86,15 +88,15 @@ func eval(c *cli.Context) error {
 	result := summarize(rows, spec.Steps)
 	result.Policy, result.Problems, result.Samples, result.Seconds = values["policy"], spec.Problems, spec.Samples, time.Since(started).Seconds()
 	if c.Bool("json") {
-		return writeJSON(os.Stdout, result)
+		return writeJSON(stdout, result)
 	}
-	fmt.Printf("%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, spec.Temperature)
+	fmt.Fprintf(stdout, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, spec.Temperature)
 	for step, accuracy := range result.AccuracyByStep {
-		fmt.Printf("  after %d improve steps  %.4f", step, accuracy)
+		fmt.Fprintf(stdout, "  after %d improve steps  %.4f", step, accuracy)
 		if len(result.GreedyByStep) > step {
-			fmt.Printf("  greedy %.4f", result.GreedyByStep[step])
+			fmt.Fprintf(stdout, "  greedy %.4f", result.GreedyByStep[step])
 		}
-		fmt.Println()
+		fmt.Fprintln(stdout)
 	}
 	return nil
 }

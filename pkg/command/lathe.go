@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 	"text/tabwriter"
@@ -111,7 +112,7 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 		return nil, exit.WithHint(exit.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
 	}
 	if dir == "" {
-		return nil, exit.WithHint(exit.Usagef("neither a recipe nor --run is given"), "see lathe %s --help", c.Command.Name)
+		return nil, withHelp(c, exit.Usagef("neither a recipe nor --run is given"))
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -167,7 +168,7 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 	if reportErr != nil {
 		return errors.Join(err, reportErr)
 	}
-	if textErr := report.Text(os.Stdout, summary); textErr != nil {
+	if textErr := report.Text(stdout, summary); textErr != nil {
 		return textErr
 	}
 	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
@@ -222,7 +223,7 @@ func isExecutable(path string) bool {
 
 // dryRun shows what a run would start.
 func dryRun(c *cli.Context, g run.Graph) error {
-	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	table := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
 	total := map[run.Stage]int{}
 	for _, n := range g.Nodes() {
@@ -236,14 +237,14 @@ func dryRun(c *cli.Context, g run.Graph) error {
 		return err
 	}
 	sum := 0
-	fmt.Print("total:")
+	fmt.Fprint(stdout, "total:")
 	for _, s := range run.Stages() {
 		if total[s] > 0 {
-			fmt.Printf(" %d %s,", total[s], s)
+			fmt.Fprintf(stdout, " %d %s,", total[s], s)
 			sum += total[s]
 		}
 	}
-	fmt.Printf(" %d tasks\n", sum)
+	fmt.Fprintf(stdout, " %d tasks\n", sum)
 	if c.String("executor") == "slurm" {
 		return dryRunSlurm(c, g)
 	}
@@ -276,9 +277,9 @@ func statusCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				return writeJSON(os.Stdout, status)
+				return writeJSON(stdout, status)
 			}
-			return status.Print(os.Stdout)
+			return status.Print(stdout)
 		},
 	}
 }
@@ -313,7 +314,7 @@ func verifyCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				if err := writeJSON(os.Stdout, result); err != nil {
+				if err := writeJSON(stdout, result); err != nil {
 					return err
 				}
 			} else {
@@ -340,15 +341,15 @@ func verifyCommand() *cli.Command {
 }
 
 func printVerification(v run.Verification) {
-	fmt.Printf("%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
+	fmt.Fprintf(stdout, "%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
 	for _, f := range v.Faults {
-		fmt.Printf("%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
+		fmt.Fprintf(stdout, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
 	}
-	fmt.Printf("ledger: %d planned, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Trained, v.Ledger.Pending)
+	fmt.Fprintf(stdout, "ledger: %d planned, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Trained, v.Ledger.Pending)
 	for _, reason := range sortedKeys(v.Ledger.Dropped) {
-		fmt.Printf(", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
+		fmt.Fprintf(stdout, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
 	}
-	fmt.Println()
+	fmt.Fprintln(stdout)
 }
 
 func sortedKeys(m map[string]int) []string {
@@ -385,11 +386,17 @@ func replay(c *cli.Context) error {
 		return err
 	}
 	node := run.Node{Stage: stage, Iteration: c.Int("iter"), Step: c.Int("step")}
+	if !slices.Contains(opened.Graph.Nodes(), node) {
+		return exit.Usagef("the run has no %s", node)
+	}
 	var tasks []run.Task
 	if text := c.String("shard"); text != "" {
 		shard, err := strconv.Atoi(text)
 		if err != nil {
 			return exit.Usagef("--shard %q is not a number", text)
+		}
+		if shards := opened.Graph.Shards(node); shard < 0 || shard >= shards {
+			return exit.Usagef("shard %d of %s: it has shards 0 to %d", shard, node, shards-1)
 		}
 		tasks = []run.Task{{Node: node, Shard: shard}}
 	} else {
@@ -404,7 +411,7 @@ func replay(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := writeJSON(os.Stdout, results); err != nil {
+		if err := writeJSON(stdout, results); err != nil {
 			return err
 		}
 	}
@@ -416,7 +423,7 @@ func replay(c *cli.Context) error {
 			different++
 		}
 		if !c.Bool("json") {
-			fmt.Printf("%-9s %s %s\n", word, r.Now, r.Path)
+			fmt.Fprintf(stdout, "%-9s %s %s\n", word, r.Now, r.Path)
 		}
 	}
 	if different > 0 {
@@ -440,9 +447,9 @@ func reportCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				return writeJSON(os.Stdout, summary)
+				return writeJSON(stdout, summary)
 			}
-			return report.Text(os.Stdout, summary)
+			return report.Text(stdout, summary)
 		},
 	}
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -33,9 +32,9 @@ func Monitor(read func() ([]GPU, error)) *cli.App {
 			return err
 		}
 		if c.Bool("json") {
-			return writeJSON(os.Stdout, gpus)
+			return writeJSON(stdout, gpus)
 		}
-		table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+		table := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(table, "GPU\tNAME\tBUSY\tMEMORY\tPOWER\tUUID")
 		for _, g := range gpus {
 			fmt.Fprintf(table, "%d\t%s\t%.0f %%\t%.1f of %.1f GiB\t%.0f W\t%s\n", g.Index, g.Name, 100*g.UtilizationShare,

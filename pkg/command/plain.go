@@ -79,6 +79,9 @@ func plainRollout(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPolicy(paths["policy"]); err != nil {
+		return err
+	}
 	p, err := openPlain(c)
 	if err != nil {
 		return err
@@ -141,12 +144,24 @@ func plainBuffer(c *cli.Context) error {
 	for i := range rollouts {
 		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: rollouts[i], Score: scores[i]})
 	}
-	return buffer.Run(c.Context, p.job, p.world, chooser, inputs)
+	if err := buffer.Run(c.Context, p.job, p.world, chooser, inputs); err != nil {
+		return err
+	}
+	for _, path := range []string{inputs.StateOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
+		m, err := seal.Read(c.Context, path, seal.Options{})
+		if err := sealed(m, path, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func plainLearn(c *cli.Context) error {
 	paths, err := need(c, "recipe", "policy", "batch", "out")
 	if err != nil {
+		return err
+	}
+	if err := checkPolicy(paths["policy"]); err != nil {
 		return err
 	}
 	p, err := openPlain(c)

@@ -92,7 +92,7 @@ func policyInit(c *cli.Context) error {
 	}
 	digest, err := policy.Digest(values["out"])
 	if err == nil {
-		fmt.Println(values["out"], digest)
+		fmt.Fprintln(stdout, values["out"], digest)
 	}
 	return err
 }
@@ -123,6 +123,9 @@ func policyInspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPolicy(values["model"]); err != nil {
+		return err
+	}
 	config, err := policy.LoadConfig(values["model"])
 	if err != nil {
 		return err
@@ -140,20 +143,34 @@ func policyInspect(c *cli.Context) error {
 		WeightBytes:   4 * n, TrainBytes: 16 * n, SHA256: digest,
 	}
 	if c.Bool("json") {
-		return writeJSON(os.Stdout, found)
+		return writeJSON(stdout, found)
 	}
-	fmt.Printf("%s: %s, %d parameters\n", found.Folder, found.Architecture, found.Parameters)
-	fmt.Printf("  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
+	fmt.Fprintf(stdout, "%s: %s, %d parameters\n", found.Folder, found.Architecture, found.Parameters)
+	fmt.Fprintf(stdout, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
 		found.Layers, found.HiddenSize, found.Heads, found.KeyValueHeads, found.VocabSize, found.MaxTokens, found.Tied)
-	fmt.Printf("  %.1f MB of weights in float32, %.1f MB to train, %.2f MFLOP per trained token\n",
+	fmt.Fprintf(stdout, "  %.1f MB of weights in float32, %.1f MB to train, %.2f MFLOP per trained token\n",
 		float64(found.WeightBytes)/1e6, float64(found.TrainBytes)/1e6, found.FLOPsPerToken/1e6)
-	fmt.Printf("  sha256 of model.safetensors %s\n", found.SHA256)
+	fmt.Fprintf(stdout, "  sha256 of model.safetensors %s\n", found.SHA256)
+	return nil
+}
+
+// checkPolicy reports a folder that is not a policy at all.
+func checkPolicy(folder string) error {
+	for _, name := range []string{"config.json", "tokenizer.json"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return exit.WithHint(exit.Dataf("%q is not a policy folder: %w", folder, err),
+				"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+		}
+	}
 	return nil
 }
 
 func openModel(c *cli.Context) (policy.Engine, *tokenizer.Chat, error) {
 	values, err := need(c, "model")
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkPolicy(values["model"]); err != nil {
 		return nil, nil, err
 	}
 	chat, err := tokenizer.LoadChat(values["model"])
@@ -211,7 +228,7 @@ func policyGenerate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(os.Stdout)
+	encoder := json.NewEncoder(stdout)
 	for i, completion := range completions {
 		content := completion.TokenIDs
 		if completion.FinishReason == policy.FinishStop && len(content) > 0 {
@@ -219,7 +236,7 @@ func policyGenerate(c *cli.Context) error {
 		}
 		response := chat.Tokenizer().Decode(content)
 		if !c.Bool("json") {
-			fmt.Println(response)
+			fmt.Fprintln(stdout, response)
 			continue
 		}
 		if err := encoder.Encode(generated{
@@ -268,7 +285,7 @@ func policyLogprobs(c *cli.Context) error {
 	defer engine.Close()
 	scanner := bufio.NewScanner(os.Stdin)
 	scanner.Buffer(nil, maxLineBytes)
-	encoder := json.NewEncoder(os.Stdout)
+	encoder := json.NewEncoder(stdout)
 	for number := 1; scanner.Scan(); number++ {
 		var q question
 		if err := json.Unmarshal(scanner.Bytes(), &q); err != nil {

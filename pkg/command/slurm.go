@@ -74,7 +74,7 @@ func finishSlurm(ctx context.Context, opened *run.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := report.Text(os.Stdout, summary); err != nil {
+	if err := report.Text(stdout, summary); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
@@ -126,6 +126,24 @@ func driveSlurm(c *cli.Context, opened *run.Run) error {
 	}
 }
 
+// rehearsalLimits are those of the cluster, or, where there is none to ask,
+// the site profile's and Slurm's own defaults (slurm.conf(5)).
+func rehearsalLimits(ctx context.Context, site recipe.Site) slurm.Limits {
+	cluster, err := slurm.Open(site)
+	if err == nil {
+		var limits slurm.Limits
+		if limits, err = cluster.Limits(ctx); err == nil {
+			return limits
+		}
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known, Slurm's defaults are taken: %v\n", err)
+	limits := slurm.Limits{MaxArraySize: 1001, MaxJobCount: 10000, MaxSubmit: site.MaxSubmit}
+	if site.MaxArraySize > 0 {
+		limits.MaxArraySize = site.MaxArraySize
+	}
+	return limits
+}
+
 // dryRunSlurm shows the job scripts that the first arrays would be submitted
 // with.
 func dryRunSlurm(c *cli.Context, g run.Graph) error {
@@ -137,12 +155,7 @@ func dryRunSlurm(c *cli.Context, g run.Graph) error {
 	if err != nil {
 		return err
 	}
-	limits := slurm.Limits{MaxArraySize: profile.Site.MaxArraySize}
-	if cluster, err := slurm.Open(profile.Site); err == nil {
-		if limits, err = cluster.Limits(c.Context); err != nil {
-			fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known: %v\n", err)
-		}
-	}
+	limits := rehearsalLimits(c.Context, profile.Site)
 	binaries, err := binaryFolder()
 	if err != nil {
 		return err
@@ -167,7 +180,7 @@ func dryRunSlurm(c *cli.Context, g run.Graph) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\n# %s: %d tasks in %d job arrays; the first:\n%s", n, len(shards), len(chunks), script)
+		fmt.Fprintf(stdout, "\n# %s: %d tasks in %d job arrays; the first:\n%s", n, len(shards), len(chunks), script)
 	}
 	return nil
 }

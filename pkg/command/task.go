@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ func doTask(c *cli.Context, task run.Task) error {
 		return err
 	}
 	if c.String("run") == "" {
-		return exit.WithHint(exit.Usagef("--run is missing"), "see %s --help", c.App.HelpName)
+		return withHelp(c, exit.Usagef("--run is missing"))
 	}
 	if c.Int("threads") < 0 {
 		return exit.Usagef("--threads is %d; it must be 0 or more", c.Int("threads"))
@@ -54,7 +53,7 @@ func doTask(c *cli.Context, task run.Task) error {
 // iteration returns --iteration, which must have been given.
 func iteration(c *cli.Context) (int, error) {
 	if c.Int("iteration") < 0 {
-		return 0, exit.WithHint(exit.Usagef("--iteration is missing or negative"), "see %s --help", c.App.HelpName)
+		return 0, withHelp(c, exit.Usagef("--iteration is missing or negative"))
 	}
 	return c.Int("iteration"), nil
 }
@@ -160,8 +159,6 @@ func Learn() *cli.App {
 	return app
 }
 
-var errNeedsFlag = errors.New("a flag is missing")
-
 // need returns the values of string flags that must be given together.
 func need(c *cli.Context, names ...string) (map[string]string, error) {
 	if _, err := arguments(c); err != nil {
@@ -170,7 +167,7 @@ func need(c *cli.Context, names ...string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range names {
 		if values[name] = c.String(name); values[name] == "" {
-			return nil, exit.WithHint(exit.Usagef("%w: --%s", errNeedsFlag, name), "see %s --help", c.App.HelpName)
+			return nil, withHelp(c, exit.Usagef("--%s is missing", name))
 		}
 	}
 	return values, nil
@@ -178,7 +175,7 @@ func need(c *cli.Context, names ...string) (map[string]string, error) {
 
 func sealed(m seal.Manifest, path string, err error) error {
 	if err == nil {
-		fmt.Println(path, m.SHA256)
+		fmt.Fprintln(stdout, path, m.SHA256)
 	}
 	return err
 }

@@ -53,14 +53,36 @@ func (w *Worker) job() stage.Job {
 	}
 }
 
-// Do carries out one task. A task whose outputs are sealed already is done.
-func (w *Worker) Do(ctx context.Context, t Task) error {
-	if shards := w.Run.Graph.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
+// check refuses a task that the run does not have. Any version may be
+// evaluated, also those that the recipe does not ask for.
+func (g Graph) check(t Task) error {
+	first, last := 1, g.Recipe.Schedule.Iterations
+	switch t.Stage {
+	case StageWarm:
+		last = g.WarmChunks()
+	case StageBuffer, StageEvaluate:
+		first = 0
+	}
+	if t.Iteration < first || t.Iteration > last {
+		return exit.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
+	}
+	steps := 1
+	if g.sharded() && (t.Stage == StageGradient || t.Stage == StageLearn) {
+		steps = g.OptimizerSteps()
+	}
+	if t.Step < 0 || t.Step >= steps {
+		return exit.Usagef("step %d of %s %d: it has steps 0 to %d", t.Step, t.Stage, t.Iteration, steps-1)
+	}
+	if shards := g.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
 		return exit.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
 	}
-	last := w.Run.Recipe.Schedule.Iterations
-	if t.Stage != StageWarm && (t.Iteration < 0 || t.Iteration > last) {
-		return exit.Usagef("iteration %d: the run has iterations up to %d", t.Iteration, last)
+	return nil
+}
+
+// Do carries out one task. A task whose outputs are sealed already is done.
+func (w *Worker) Do(ctx context.Context, t Task) error {
+	if err := w.Run.Graph.check(t); err != nil {
+		return err
 	}
 	if done, err := NewPlanner(Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Sealed(ctx, t); err != nil || done {
 		return err
@@ -246,9 +268,6 @@ func (w *Worker) gradient(ctx context.Context, t Task) error {
 
 func (w *Worker) learn(ctx context.Context, t Task) error {
 	g, k := w.Run.Graph, t.Iteration
-	if k == 0 {
-		return exit.Usagef("iteration 0 learns nothing: policy v000000 is made by the warm start")
-	}
 	inputs := w.learnInputs(t)
 	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
 	if g.sharded() {
