@@ -312,13 +312,15 @@ func (s *survey) outstanding(k int) []CarriedRef {
 	return out
 }
 
-// late adds the tasks of late shards, behind everything else, as long as
-// there is an iteration left to carry them into.
+// late adds the tasks of late shards as long as there is an iteration left to
+// carry them into. They go before what is newer, else a machine that is never
+// idle would never do them.
 func (s *survey) late() {
-	if s.result.Done {
+	last := s.Recipe.Schedule.Iterations
+	if s.result.Done || s.is(Task{Node: Node{Stage: StageClose, Iteration: last}}) {
 		return
 	}
-	for _, ref := range s.outstanding(s.Recipe.Schedule.Iterations + 1) {
+	for _, ref := range s.outstanding(last) {
 		rollout := Task{Node{Stage: StageRollout, Iteration: ref.Iteration}, ref.Shard}
 		score := Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}
 		for _, t := range []Task{rollout, score} {
