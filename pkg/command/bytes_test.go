@@ -1,0 +1,184 @@
+package command_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// thorough are settings that make the smoke recipe use everything whose order
+// could matter: several optimizer steps, a reference policy that is
+// refreshed, rollouts of an older policy.
+var thorough = []string{
+	"schedule.iterations=3", "schedule.staleness=1", "loss.mini_batches=2", "loss.epochs=2",
+	"loss.kl.coef=0.05", "loss.kl.ref_every=2", "loss.kl.ref_alpha=0.5", "evaluation.every=1",
+}
+
+// How the work is cut, how many cores do it, what interrupts it and which
+// instruction set computes it must not change what comes out.
+func TestSameBytes(t *testing.T) {
+	settings := slices.Concat(thorough, []string{"rollout.shards=1", "schedule.gradient_shards=1", "resources.threads=1"})
+	reference := filepath.Join(t.TempDir(), "reference")
+	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	clean(t, reference)
+	want := essence(t, reference)
+	t.Logf("%d digests, policy %s", len(want), want["policy/v000003"])
+
+	type variant struct {
+		name     string
+		settings []string
+		env      []string
+		flags    []string
+	}
+	cases := []variant{
+		{name: "again"},
+		{name: "3 rollout shards", settings: []string{"rollout.shards=3"}},
+		{name: "8 rollout shards", settings: []string{"rollout.shards=8"}},
+		{name: "2 threads", settings: []string{"resources.threads=2"}},
+		{name: "GOMAXPROCS 1 with 2 threads", settings: []string{"resources.threads=2"}, env: []string{"GOMAXPROCS=1"}},
+		{name: "one core", flags: []string{"--cores", "1"}},
+		{name: "4 gradient shards", settings: []string{"schedule.gradient_shards=4"}},
+		{name: "3 gradient shards, 3 rollout shards", settings: []string{"schedule.gradient_shards=3", "rollout.shards=3"}},
+		{name: "another warm start chunk", settings: []string{"warm_start.chunk=70"}},
+		{name: "one warm start chunk", settings: []string{"warm_start.chunk=300"}},
+		{name: "5 evaluation shards", settings: []string{"evaluation.shards=5"}},
+	}
+	for _, isa := range vec.AvailableISAs() {
+		if isa != "go" { // too slow for all of it
+			cases = append(cases, variant{name: "instruction set " + isa, env: []string{"LATHE_ISA=" + isa}})
+		}
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "run")
+			args := append(runArgs(dir, smoke, slices.Concat(settings, c.settings)...), c.flags...)
+			if e := execute(t, c.env, "lathe", args...); e.code != exit.OK {
+				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+			}
+			if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
+				t.Errorf("digests (-reference +now):\n%s", diff)
+			}
+		})
+	}
+	t.Run("stopped and continued", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "run")
+		stopped := 0
+		for wait := 100 * time.Millisecond; ; wait += 50 * time.Millisecond {
+			code, stderr := stopAfter(t, wait, runArgs(dir, smoke, settings...)...)
+			if code == exit.OK {
+				break
+			}
+			if code != exit.Stopped {
+				t.Fatalf("exit code %d of a run that was stopped\n%s", code, stderr)
+			}
+			stopped++
+		}
+		t.Logf("stopped %d times", stopped)
+		if stopped == 0 {
+			t.Error("the run ended before it could be stopped")
+		}
+		clean(t, dir)
+		if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
+			t.Errorf("digests (-reference +now):\n%s", diff)
+		}
+	})
+	t.Run("tasks by hand in random order", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "run")
+		byHand(t, dir, slices.Concat(settings, []string{"rollout.shards=5", "schedule.gradient_shards=2"}))
+		clean(t, dir)
+		if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
+			t.Errorf("digests (-reference +now):\n%s", diff)
+		}
+	})
+}
+
+// The pure Go kernels are slow, so they get a shorter run.
+func TestSameBytesPureGo(t *testing.T) {
+	t.Parallel()
+	settings := slices.Concat(thorough, []string{
+		"warm_start.steps=12", "warm_start.chunk=6", "schedule.iterations=2", "evaluation.problems=4", "evaluation.samples=1",
+	})
+	var got [2]map[string]string
+	for i, env := range [][]string{nil, {"LATHE_ISA=go"}} {
+		dir := filepath.Join(t.TempDir(), "run")
+		if e := execute(t, env, "lathe", runArgs(dir, smoke, settings...)...); e.code != exit.OK {
+			t.Fatalf("exit code %d\n%s", e.code, e.stderr)
+		}
+		got[i] = essence(t, dir)
+	}
+	if diff := cmp.Diff(got[0], got[1]); diff != "" {
+		t.Errorf("digests (-%s +go):\n%s", vec.Active(), diff)
+	}
+}
+
+// stopAfter starts lathe, sends it SIGTERM after a while and returns how it
+// ended.
+func stopAfter(t *testing.T, wait time.Duration, args ...string) (code int, stderr string) {
+	t.Helper()
+	cmd := exec.Command("lathe", args...)
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(wait, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer timer.Stop()
+	_ = cmd.Wait()
+	return cmd.ProcessState.ExitCode(), text.String()
+}
+
+// byHand makes a run and carries its tasks out as a person would, each by its
+// own command line, in an order of chance.
+func byHand(t *testing.T, dir string, settings []string) {
+	t.Helper()
+	resolved, err := recipe.Load(smoke, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := run.Create(t.Context(), run.Dir(dir), resolved, seal.AttemptFromEnv(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := rand.New(rand.NewPCG(1, uint64(os.Getpid())))
+	planner := run.NewPlanner(opened.Graph)
+	for {
+		survey, err := planner.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if survey.Done {
+			return
+		}
+		for _, closing := range survey.Closable {
+			if err := run.SealClosing(opened, closing, seal.AttemptFromEnv(), "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(survey.Ready) == 0 {
+			continue
+		}
+		task := survey.Ready[order.IntN(len(survey.Ready))]
+		words := append(run.TaskCommand("", opened.Dir, task.Node), "--shard", strconv.Itoa(task.Shard))
+		if e := execute(t, nil, words[0], words[1:]...); e.code != exit.OK {
+			t.Fatalf("%v: exit code %d\n%s", words, e.code, e.stderr)
+		}
+	}
+}
