@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // heartbeatEvery is how often a foreground driver says that it is alive.
@@ -95,7 +96,7 @@ func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 	switch {
 	case h.Ended:
 		return false, true, "the driver on " + h.Host + " ended in good order"
-	case h.Host == host && syscall.Kill(h.PID, 0) == nil:
+	case h.Host == host && seal.Running(h.PID):
 		return true, true, "the driver process is alive on this host"
 	case h.Host == host:
 		return false, true, "the driver process on this host is gone"

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,17 +65,27 @@ func (o SweepOptions) leftover(t temp, host string, age time.Duration) bool {
 	case o.LiveJobs[t.job]:
 		return false
 	case t.job == localJob(host):
-		return !running(t.pid)
+		return !Running(t.pid)
 	case o.LiveJobs != nil && !strings.HasPrefix(t.job, "local-"):
 		return true
 	}
 	return age >= o.MinAge
 }
 
-// running reports whether a process of this host has the id.
-func running(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
+// Running reports whether a process of this host has the id and is more than
+// an exit code that nobody has asked for: in a container whose first process
+// does not reap, killed processes stay as zombies for ever.
+func Running(pid int) bool {
+	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) || !exists("/proc/self/stat")
+	}
+	// PID (COMMAND) STATE ...; the command may hold anything.
+	state := bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(state) == 0 || state[0] != 'Z' && state[0] != 'X'
 }
 
 // List returns the names in dir that have a manifest, sorted, whether or not

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,5 +212,31 @@ func TestUnwritableFolder(t *testing.T) {
 		if err := create(); exit.Code(err) != exit.IO || !errors.Is(err, os.ErrPermission) {
 			t.Errorf("%s: %v, want exit code 74", name, err)
 		}
+	}
+}
+
+// A zombie writes nothing any more.
+func TestRunning(t *testing.T) {
+	if !Running(os.Getpid()) {
+		t.Error("this process does not run")
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	for deadline := time.Now().Add(10 * time.Second); Running(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d has ended and counts as running", pid)
+		}
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("process %d was reaped, so this test shows nothing: %v", pid, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if Running(pid) {
+		t.Errorf("process %d is gone and counts as running", pid)
 	}
 }
