@@ -157,8 +157,8 @@ func clean(t *testing.T, dir string) {
 			return nil
 		}
 		rel, _ := filepath.Rel(dir, path)
-		if rel == "logs" || rel == "jobs" || rel == "report" {
-			return fs.SkipDir
+		if top, _, _ := strings.Cut(rel, "/"); top == "logs" || top == "jobs" || top == "report" {
+			return nil // not sealed
 		}
 		if _, err := os.Stat(seal.ManifestPath(path)); err == nil {
 			return fs.SkipDir // a sealed folder

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -51,7 +53,7 @@ type Driver struct {
 	running  map[Task]launched
 	failures map[Task]int // failures of a task's own, in this process
 	broken   map[Task]bool
-	cores    int          // in use
+	cores    int // in use
 	last     map[Task]ended
 }
 
@@ -198,11 +200,25 @@ func (d *Driver) stuck(survey Survey) error {
 				}
 				return exit.WithHint(err, "its log is %s", log)
 			}
-			return exit.WithHint(&exit.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)}, "its log is %s", log)
+			err := error(&exit.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)})
+			if r.Cause == executor.CauseIO {
+				// A full disk takes neither a record nor a log.
+				err = fmt.Errorf("%w; %s", err, room(d.Run.Dir))
+			}
+			return exit.WithHint(err, "its log is %s", log)
 		}
 		return exit.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
 	}
 	return exit.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
+}
+
+// room says how much may still be written into a run.
+func room(d Dir) string {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(string(d), &stat); err != nil {
+		return fmt.Sprintf("%q cannot be looked at: %v", d, err)
+	}
+	return fmt.Sprintf("the file system of %q has %d bytes and %d names free", d, stat.Bavail*uint64(stat.Bsize), stat.Ffree)
 }
 
 func (d *Driver) tell(p Progress) {
