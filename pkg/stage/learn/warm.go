@@ -35,7 +35,7 @@ type WarmInputs struct {
 // averaged over the tokens of a step.
 func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (seal.Manifest, error) {
 	started := time.Now()
-	folder, cleanup, err := warmSource(ctx, job, world, in)
+	folder, cited, cleanup, err := warmSource(ctx, job, world, in)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -45,16 +45,18 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	defer engine.Close()
-	m := job.Manifest("warm", in.Chunk, 0, 1, started)
-	m.PolicyVersion = in.PolicyVersion
 	if in.Optimizer != "" {
-		if _, err := job.Verify(ctx, in.Optimizer); err != nil {
+		optimizer, err := job.Verify(ctx, in.Optimizer)
+		if err != nil {
 			return seal.Manifest{}, err
 		}
+		cited = append(cited, optimizer)
 		if err := loadOptimizer(engine, in.Optimizer); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
+	m := job.Manifest("warm", in.Chunk, 0, 1, started, cited...)
+	m.PolicyVersion = in.PolicyVersion
 	teacher, err := newTeacher(job.Recipe, world, folder)
 	if err != nil && in.LastStep > in.FirstStep {
 		return seal.Manifest{}, err
@@ -86,27 +88,27 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 
 // warmSource is the folder to start from: the checkpoint before, the folder
 // that the recipe names, or a new policy in a temporary folder.
-func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (folder string, cleanup func(), err error) {
+func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (folder string, cited []seal.Input, cleanup func(), err error) {
 	nothing := func() {}
 	switch {
 	case in.Policy != "":
-		_, err := job.Verify(ctx, in.Policy)
-		return in.Policy, nothing, err
+		checkpoint, err := job.Verify(ctx, in.Policy)
+		return in.Policy, []seal.Input{checkpoint}, nothing, err
 	case job.Recipe.Policy.New == nil:
-		return in.Source, nothing, nil
+		return in.Source, nil, nothing, nil
 	}
 	// A folder to be sealed that never is: whatever a kill leaves of it is
 	// swept like other unfinished work.
 	scratch, err := seal.CreateFolder(in.PolicyOutput, job.Attempt)
 	if err != nil {
-		return "", nothing, err
+		return "", nil, nothing, err
 	}
 	cleanup = func() { _ = scratch.Abort() }
 	if err := InitPolicy(job.Recipe, world, scratch.Path()); err != nil {
 		cleanup()
-		return "", nothing, err
+		return "", nil, nothing, err
 	}
-	return scratch.Path(), cleanup, nil
+	return scratch.Path(), nil, cleanup, nil
 }
 
 // teacher makes the demonstrations of each step.
