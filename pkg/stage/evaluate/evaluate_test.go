@@ -1,0 +1,93 @@
+package evaluate_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+)
+
+func measure(r *stagetest.Rig, first, last int, name string) []shard.EvaluationRow {
+	r.Helper()
+	_, err := evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{
+		PolicyFolder: r.Policy(), PolicyVersion: 5, FirstProblem: first, LastProblem: last, Of: 1, Output: r.Path(name),
+	})
+	r.Check(err)
+	return stagetest.Read[shard.EvaluationRow](r, r.Path(name))
+}
+
+// TestChains: each step's prompt holds the answer before it; a greedy chain
+// comes first, then the samples; problems in order.
+func TestChains(t *testing.T) {
+	r := stagetest.New(t, "evaluation.steps=3", "evaluation.samples=2", "evaluation.greedy=true")
+	rows := measure(r, 0, 16, "e.parquet")
+	tasks := r.World.Tasks(env.Test)
+	if len(rows) != 16*3*4 {
+		t.Fatalf("%d rows, want 16 problems × 3 chains × 4 answers", len(rows))
+	}
+	right := 0
+	for i, row := range rows {
+		task, chain, step := tasks[i/12], i/4%3-1, i%4
+		if row.TaskID != task.ID || int(row.Sample) != chain || int(row.Step) != step || row.PolicyVersion != 5 || row.Kind != task.Kind {
+			t.Fatalf("row %d is task %s chain %d step %d of version %d", i, row.TaskID, row.Sample, row.Step, row.PolicyVersion)
+		}
+		want := task.Question + "="
+		if step > 0 {
+			want += rows[i-1].Response + ";"
+		}
+		if row.Prompt != want {
+			t.Errorf("row %d: prompt %q, want %q", i, row.Prompt, want)
+		}
+		if got, want := row.Score == 1, row.Response == task.Answer; got != want {
+			t.Errorf("row %d: %q to %q scores %g", i, row.Response, row.Prompt, row.Score)
+		}
+		if row.Score == 1 {
+			right++
+		}
+	}
+	if right == 0 {
+		t.Error("no answer is right: the test shows nothing of the scores")
+	}
+}
+
+// TestEvaluationIsDeterministic: whatever the cut and the threads; another
+// seed changes the samples and leaves the greedy chain alone.
+func TestEvaluationIsDeterministic(t *testing.T) {
+	r := stagetest.New(t, "evaluation.steps=2")
+	whole := measure(r, 0, 7, "whole.parquet")
+	r.Job.Threads = 2
+	var cut []shard.EvaluationRow
+	for _, c := range [][2]int{{0, 2}, {2, 3}, {3, 7}} {
+		cut = append(cut, measure(r, c[0], c[1], fmt.Sprintf("cut-%d.parquet", c[0]))...)
+	}
+	if diff := cmp.Diff(whole, cut); diff != "" {
+		t.Errorf("rows (-whole +cut):\n%s", diff)
+	}
+	r.Job.Recipe.Seed++
+	changed := 0
+	for i, row := range measure(r, 0, 7, "other.parquet") {
+		switch {
+		case row.Sample == evaluate.GreedySample && row != whole[i]:
+			t.Errorf("the greedy chain depends on the seed: %+v, was %+v", row, whole[i])
+		case row != whole[i]:
+			changed++
+		}
+	}
+	if changed == 0 {
+		t.Error("another seed samples the same")
+	}
+}
+
+func TestMoreProblemsThanThereAre(t *testing.T) {
+	r := stagetest.New(t)
+	_, err := evaluate.Run(t.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
+	if exit.Code(err) != exit.Usage {
+		t.Errorf("problem 17 of 16: %v", err)
+	}
+}

@@ -1,0 +1,128 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+func sample(r *stagetest.Rig, plan string, first, last int, name string) []shard.Rollout {
+	r.Helper()
+	_, err := rollout.Run(r.Context(), r.Job, r.World, rollout.Inputs{
+		Plan: plan, FirstRow: first, LastRow: last, PolicyFolder: r.Policy(), PolicyVersion: 3, Iteration: 1, Of: 1, Output: r.Path(name),
+	})
+	r.Check(err)
+	return stagetest.Read[shard.Rollout](r, r.Path(name))
+}
+
+// TestEpisodesRenderAsChats: the tokens of an episode are those that the chat
+// format gives for its conversation, the policy's own are marked, and only
+// they have log-probabilities. It holds turn after turn.
+func TestEpisodesRenderAsChats(t *testing.T) {
+	for _, turns := range []int{1, 2, 3} {
+		r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", fmt.Sprintf("env.max_turns=%d", turns))
+		plan, instances := r.Plan(12)
+		rows := sample(r, plan, 0, len(instances), "rollout.parquet")
+		chat, err := tokenizer.LoadChat(r.Policy())
+		r.Check(err)
+		whole := 0
+		for _, row := range rows {
+			if len(row.TokenIDs) != len(row.LossMask) || len(row.TokenIDs) != len(row.LogProbs) {
+				t.Fatalf("%d tokens, %d marks, %d log-probabilities", len(row.TokenIDs), len(row.LossMask), len(row.LogProbs))
+			}
+			spoken := 0
+			for i, own := range row.LossMask {
+				if own {
+					spoken++
+				}
+				if own != (row.LogProbs[i] < 0) {
+					t.Errorf("token %d: the policy's own %v, log-probability %g", i, own, row.LogProbs[i])
+				}
+			}
+			if int(row.ResponseTokens) != spoken || slices.Contains(row.LossMask[:row.PromptTokens], true) || !row.LossMask[row.PromptTokens] {
+				t.Errorf("%d prompt and %d response tokens do not fit the mask %v", row.PromptTokens, row.ResponseTokens, row.LossMask)
+			}
+			if len(row.Messages) != 2*int(row.Turns) || int(row.Turns) > turns {
+				t.Errorf("%d turns of at most %d make %d messages", row.Turns, turns, len(row.Messages))
+			}
+			if row.FinishReason != string(policy.FinishStop) {
+				continue // cut off: its end is not that of a whole message
+			}
+			if slices.ContainsFunc(row.Messages, func(m shard.Message) bool { return strings.Contains(m.Content, "<|") }) {
+				continue // the policy itself said a special token: as text it is spelled out
+			}
+			ids, mask, err := chat.Render(row.Messages, false)
+			r.Check(err)
+			// Nothing follows the stop token of the last message.
+			end := len(ids) - len(chat.CloseResponse(true))
+			if diff := cmp.Diff(ids[:end], row.TokenIDs); diff != "" {
+				t.Errorf("tokens (-rendered +sampled):\n%s", diff)
+			}
+			if diff := cmp.Diff(mask[:end], row.LossMask); diff != "" {
+				t.Errorf("mask (-rendered +sampled):\n%s", diff)
+			}
+			if int(row.Turns) == turns {
+				whole++
+			}
+		}
+		if whole == 0 {
+			t.Errorf("no episode of %d turns came to its end: the test shows nothing", turns)
+		}
+	}
+}
+
+// TestCutsDoNotShow: a row depends on its instance, not on the shard that it
+// was sampled in, nor on threads.
+func TestCutsDoNotShow(t *testing.T) {
+	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=2")
+	plan, instances := r.Plan(9)
+	whole := sample(r, plan, 0, 9, "whole.parquet")
+	r.Job.Threads = 2
+	var cut []shard.Rollout
+	for _, c := range [][2]int{{0, 1}, {1, 1}, {1, 6}, {6, 9}} {
+		cut = append(cut, sample(r, plan, c[0], c[1], fmt.Sprintf("cut-%d-%d.parquet", c[0], c[1]))...)
+	}
+	for _, rows := range [][]shard.Rollout{whole, cut} {
+		for i := range rows {
+			rows[i].GenerateSeconds = 0
+		}
+	}
+	if diff := cmp.Diff(whole, cut); diff != "" {
+		t.Errorf("rows (-whole +cut):\n%s", diff)
+	}
+	group := r.Job.Recipe.Rollout.Group
+	for i, row := range whole {
+		if row.InstanceID != instances[i/group].InstanceID || int(row.Sample) != i%group || row.PolicyVersion != 3 {
+			t.Errorf("row %d is instance %s sample %d of version %d", i, row.InstanceID, row.Sample, row.PolicyVersion)
+		}
+	}
+	if slices.Equal(whole[0].TokenIDs, whole[1].TokenIDs) && slices.Equal(whole[1].TokenIDs, whole[2].TokenIDs) && slices.Equal(whole[2].TokenIDs, whole[3].TokenIDs) {
+		t.Error("four samples of one instance are all the same")
+	}
+}
+
+func TestRowsOutOfThePlanAreRefused(t *testing.T) {
+	r := stagetest.New(t)
+	plan, rows := r.Plan(2)
+	in := rollout.Inputs{Plan: plan, LastRow: 3, PolicyFolder: r.Policy(), Output: r.Path("rollout.parquet")}
+	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exit.Code(err) != exit.Data {
+		t.Errorf("row 3 of 2: %v", err)
+	}
+	rows[1].TaskID = "nowhere"
+	other := r.Path("other.parquet")
+	r.Check(stagetest.Write(other, rows))
+	in.Plan, in.LastRow = other, 2
+	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exit.Code(err) != exit.Data {
+		t.Errorf("a task that is not there: %v", err)
+	}
+}
