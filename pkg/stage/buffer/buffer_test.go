@@ -1,0 +1,391 @@
+package buffer_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+)
+
+// verdict is one response of a test: its score, and how many tokens it has.
+type verdict struct {
+	outcome shard.Outcome // ok by default
+	score   float64       // normalised; the reward too unless reward is given
+	tokens  int           // 2 by default
+	finish  string
+}
+
+// scores is verdicts that differ by their score alone.
+func scores(values ...float64) []verdict {
+	out := make([]verdict, len(values))
+	for i, v := range values {
+		out[i] = verdict{score: v}
+	}
+	return out
+}
+
+// fold is one run of the buffer stage over rows that a test makes.
+type fold struct {
+	*stagetest.Rig
+	plan []shard.Instance
+	in   buffer.Inputs
+}
+
+// newFold makes a plan with one instance for each group.
+func newFold(t testing.TB, groups int, settings ...string) *fold {
+	t.Helper()
+	r := stagetest.New(t, append([]string{"curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false"}, settings...)...)
+	path, plan := r.Plan(groups)
+	return &fold{Rig: r, plan: plan, in: buffer.Inputs{
+		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
+		StateOutput: r.Path("state.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
+		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 4,
+	}}
+}
+
+// shard seals the responses to some instances as one rollout and score shard.
+func (f *fold) shard(name string, instances []shard.Instance, groups ...[]verdict) {
+	f.Helper()
+	var rollouts []shard.Rollout
+	var verdicts []shard.Score
+	for i, group := range groups {
+		for sample, v := range group {
+			if v.tokens == 0 {
+				v.tokens = 2
+			}
+			if v.outcome == "" {
+				v.outcome = shard.OutcomeOK
+			}
+			r := shard.Rollout{
+				InstanceID: instances[i].InstanceID, GroupID: instances[i].GroupID, Sample: int32(sample), FinishReason: v.finish,
+				Messages:     append(append([]shard.Message(nil), instances[i].Messages...), shard.Message{Role: "assistant", Content: "0"}),
+				PromptTokens: 1, ResponseTokens: int32(v.tokens), Turns: 1, Outcome: string(shard.OutcomeOK),
+				TokenIDs: make([]int32, 1+v.tokens), LossMask: make([]bool, 1+v.tokens), LogProbs: make([]float32, 1+v.tokens),
+			}
+			for t := 1; t <= v.tokens; t++ {
+				r.LossMask[t], r.LogProbs[t] = true, -0.5
+			}
+			rollouts = append(rollouts, r)
+			verdicts = append(verdicts, shard.Score{
+				InstanceID: r.InstanceID, GroupID: r.GroupID, Sample: r.Sample, Outcome: string(v.outcome), NormalizedScore: v.score, Reward: v.score,
+			})
+		}
+	}
+	f.Check(stagetest.Write(f.Path(name+"-rollout.parquet"), rollouts))
+	f.Check(stagetest.Write(f.Path(name+"-score.parquet"), verdicts))
+	f.in.Shards = append(f.in.Shards, buffer.ShardRef{Iteration: 1, Rollout: f.Path(name + "-rollout.parquet"), Score: f.Path(name + "-score.parquet")})
+}
+
+func (f *fold) try() error {
+	f.Helper()
+	chooser, err := choose.New(f.Job.Recipe.Curriculum, f.Job.Recipe.Seed)
+	f.Check(err)
+	return buffer.Run(f.Context(), f.Job, f.World, chooser, f.in)
+}
+
+func (f *fold) run() ([]shard.Sequence, map[string]float64) {
+	f.Helper()
+	f.Check(f.try())
+	batch, _, m, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+	f.Check(err)
+	return batch, m.Metrics
+}
+
+// reasons lists what the ledger says, in its order.
+func (f *fold) reasons() []string {
+	f.Helper()
+	var out []string
+	for _, row := range stagetest.Read[shard.LedgerRow](f.Rig, f.in.LedgerOutput) {
+		text := row.Fate
+		if row.Reason != "" {
+			text += " " + row.Reason
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// advantages are those of each sequence; they are the same at all tokens of
+// the policy's own, and 0 elsewhere.
+func advantages(t *testing.T, batch []shard.Sequence) []float64 {
+	t.Helper()
+	var out []float64
+	for _, s := range batch {
+		for i, a := range s.Advantages {
+			if s.LossMask[i] && a != s.Advantages[len(s.Advantages)-1] || !s.LossMask[i] && a != 0 || s.Positions[i] != int32(i) {
+				t.Errorf("%s sample %d: advantages %v, mask %v, positions %v", s.InstanceID, s.Sample, s.Advantages, s.LossMask, s.Positions)
+			}
+		}
+		out = append(out, float64(s.Advantages[len(s.Advantages)-1]))
+	}
+	return out
+}
+
+var near = cmpopts.EquateApprox(0, 1e-6)
+
+// centred makes advantages r - mean, which a reader can check in the head.
+var centred = []string{"advantage.scale=none", "filters.constant_group=true"}
+
+// TestStepImprovement: the reward of an iteration step is max(0, Δ/Δmax)
+// (paper 000, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
+// it, 1 all, 0.2 and 0.4 nothing.
+func TestStepImprovement(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind shard.Kind
+		base float64
+		got  []verdict
+		on   bool
+		want []float64 // rewards - their mean; nil: the group is dropped as constant
+	}{
+		{"improve", shard.KindImprove, 0.4, scores(0.7, 1, 0.2, 0.4), true, []float64{0.125, 0.625, -0.375, -0.375}},
+		{"diverge", shard.KindDiverge, 0.4, scores(0.7, 1, 0.2, 0.4), true, []float64{0.125, 0.625, -0.375, -0.375}},
+		{"a base task is rewarded for its quality", shard.KindInitial, 0, scores(0.7, 1, 0.3, 0.4), true, []float64{0.1, 0.4, -0.3, -0.2}},
+		{"nothing is left to gain", shard.KindImprove, 1, scores(1, 0, 1, 0), true, nil},
+		{"the recipe rewards quality", shard.KindImprove, 0.4, scores(0.7, 1, 0.3, 0.4), false, []float64{0.1, 0.4, -0.3, -0.2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFold(t, 1, append(centred, fmt.Sprintf("env.answer.step_improvement=%v", c.on))...)
+			f.plan[0].Kind, f.plan[0].BaseScore = string(c.kind), c.base
+			f.in.Plans[0].Path = f.Path("kinds.parquet")
+			f.Check(stagetest.Write(f.in.Plans[0].Path, f.plan))
+			f.shard("a", f.plan, c.got)
+			batch, _ := f.run()
+			if diff := cmp.Diff(c.want, advantages(t, batch), near); diff != "" {
+				t.Errorf("advantages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOurFailuresEnterNoStatistic: of rewards 1, 0 and two that we failed to
+// give, the mean is a half; the failures are counted with their reasons.
+func TestOurFailuresEnterNoStatistic(t *testing.T) {
+	f := newFold(t, 1, centred...)
+	f.shard("a", f.plan, []verdict{{score: 1}, {outcome: shard.OutcomeInfra}, {outcome: shard.OutcomeWrong}, {outcome: shard.OutcomePreempted}})
+	batch, metrics := f.run()
+	if diff := cmp.Diff([]float64{0.5, -0.5}, advantages(t, batch), near); diff != "" {
+		t.Errorf("advantages (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"trained", "dropped infra", "trained", "dropped preempted"}, f.reasons()); diff != "" {
+		t.Errorf("ledger (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]float64{
+		"outcome_ok": 1, "outcome_wrong": 1, "outcome_infra": 1, "outcome_preempted": 1, "dropped_infra": 1, "dropped_preempted": 1,
+		"trained": 2, "responses": 2, "reward_mean": 0.5, "groups": 1, "sequences": 2, "tokens": 6, "trained_tokens": 4,
+	} {
+		if metrics[name] != want {
+			t.Errorf("metric %s is %g, want %g", name, metrics[name], want)
+		}
+	}
+}
+
+// TestFiltersLeaveTheirReasons: what is cut off keeps its part in the
+// statistics and loses its gradient (DAPO, section 3.4); groups without a
+// difference teach nothing.
+func TestFiltersLeaveTheirReasons(t *testing.T) {
+	f := newFold(t, 3, append(centred, "filters.overlong=true")...)
+	f.shard("a", f.plan,
+		[]verdict{{score: 1}, {score: 0, finish: "length"}, {score: 0}, {score: 0}},
+		scores(1, 1, 1, 1),
+		scores(0, 0, 0, 1),
+	)
+	batch, _ := f.run()
+	if diff := cmp.Diff([]float64{0.75, -0.25, -0.25, -0.25, -0.25, -0.25, 0.75}, advantages(t, batch), near); diff != "" {
+		t.Errorf("advantages (-want +got):\n%s", diff)
+	}
+	want := []string{
+		"trained", "dropped overlong", "trained", "trained",
+		"dropped constant_group", "dropped constant_group", "dropped constant_group", "dropped constant_group",
+		"trained", "trained", "trained", "trained",
+	}
+	if diff := cmp.Diff(want, f.reasons()); diff != "" {
+		t.Errorf("ledger (-want +got):\n%s", diff)
+	}
+}
+
+// TestWeightsOfAStepSumToOne: the loss of each optimizer step is a mean, of
+// tokens or of sequences, whatever the lengths.
+func TestWeightsOfAStepSumToOne(t *testing.T) {
+	groups := [][]verdict{
+		{{score: 1, tokens: 1}, {tokens: 6}, {tokens: 3}, {tokens: 2}},
+		{{score: 1, tokens: 5}, {tokens: 1}, {tokens: 1}, {tokens: 4}},
+		{{score: 1, tokens: 2}, {tokens: 2}, {tokens: 6}, {tokens: 6}},
+	}
+	for aggregation, sum := range map[string]func(s shard.Sequence, tokens float64) float64{
+		"token_mean":              func(s shard.Sequence, tokens float64) float64 { return s.Weight * tokens },
+		"seq_mean_token_mean":     func(s shard.Sequence, tokens float64) float64 { return s.Weight * tokens },
+		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.Weight },
+		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.Weight * 6 }, // max_new_tokens
+	} {
+		f := newFold(t, 3, append(centred, "loss.aggregation="+aggregation, "loss.mini_batches=2")...)
+		f.shard("a", f.plan, groups...)
+		batch, _ := f.run()
+		sums, counts := map[int32]float64{}, map[int32]int{}
+		for _, s := range batch {
+			tokens := 0
+			for _, own := range s.LossMask {
+				if own {
+					tokens++
+				}
+			}
+			sums[s.OptimizerStep] += sum(s, float64(tokens))
+			counts[s.OptimizerStep]++
+		}
+		for step, got := range sums {
+			if math.Abs(got-1) > 1e-12 {
+				t.Errorf("%s: the weights of step %d sum to %g", aggregation, step, got)
+			}
+		}
+		if counts[0] != 6 || counts[1] != 6 {
+			t.Errorf("%s: the 12 sequences are spread %v over two steps", aggregation, counts)
+		}
+	}
+}
+
+// TestUnitsAreBalanced: units are cut in batch order at about equal numbers
+// of tokens: none is longer than its share and one sequence.
+func TestUnitsAreBalanced(t *testing.T) {
+	var groups [][]verdict
+	for i := range 12 {
+		groups = append(groups, []verdict{{score: 1, tokens: 1 + i%6}, {tokens: 6 - i%6}, {tokens: 1 + i*i%6}, {tokens: 6}})
+	}
+	f := newFold(t, 12, append(centred, "schedule.gradient_units=5")...)
+	f.shard("a", f.plan, groups...)
+	batch, _ := f.run()
+	total, last := 0, int32(0)
+	tokens := map[int32]int{}
+	for _, s := range batch {
+		total += len(s.TokenIDs)
+		tokens[s.Unit] += len(s.TokenIDs)
+		if s.Unit < last || s.Unit > 4 {
+			t.Errorf("unit %d comes after unit %d", s.Unit, last)
+		}
+		last = s.Unit
+	}
+	for unit := range int32(5) {
+		if n := tokens[unit]; n == 0 || n > total/5+7 {
+			t.Errorf("unit %d has %d of %d tokens", unit, n, total)
+		}
+	}
+}
+
+// TestWhitening: mean 0 and variance 1 over the policy's tokens. One sequence
+// of 2 tokens at 0.5 and one of 4 at -0.5 have the mean -1/6 and, with ddof
+// 0, the variance (2·(2/3)² + 4·(1/3)²)/6 = 2/9: sqrt(2) and -sqrt(2)/2.
+func TestWhitening(t *testing.T) {
+	f := newFold(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
+	f.shard("a", f.plan, []verdict{{score: 1, tokens: 2}, {tokens: 4}})
+	batch, _ := f.run()
+	if diff := cmp.Diff([]float64{math.Sqrt2, -math.Sqrt2 / 2}, advantages(t, batch), near); diff != "" {
+		t.Errorf("advantages (-want +got):\n%s", diff)
+	}
+}
+
+// TestCutsDoNotShow: the same responses in one shard or three, and in any
+// order of the shards' rows, fold to the same bytes.
+func TestCutsDoNotShow(t *testing.T) {
+	groups := [][]verdict{scores(1, 0, 0, 1), scores(0, 1, 0, 0), scores(1, 1, 1, 0), scores(0, 0, 0, 1), scores(1, 0, 1, 1)}
+	whole := newFold(t, 5, "loss.mini_batches=2")
+	whole.shard("a", whole.plan, groups...)
+	whole.run()
+	cut := newFold(t, 5, "loss.mini_batches=2")
+	cut.shard("a", cut.plan[:1], groups[:1]...)
+	cut.shard("b", cut.plan[1:4], groups[1:4]...)
+	cut.shard("c", cut.plan[4:], groups[4:]...)
+	cut.run()
+	for _, name := range []string{"batch.arrow", "ledger.parquet", "state.parquet", "next.parquet"} {
+		if got, want := cut.Digest(cut.Path(name)), whole.Digest(whole.Path(name)); got != want {
+			t.Errorf("%s: three shards %s, one %s", name, got, want)
+		}
+	}
+}
+
+// TestCarriedAndLost: a late group of an earlier iteration is trained on with
+// its age, after this iteration's; what was given up or came too late has its
+// fate in the ledger, response by response.
+func TestCarriedAndLost(t *testing.T) {
+	f := newFold(t, 2, append(centred, "rollout.group=2")...)
+	later := make([]shard.Instance, 4)
+	for i := range later {
+		later[i] = f.plan[0]
+		later[i].InstanceID = fmt.Sprintf("i000002-%06d", i)
+		later[i].GroupID, later[i].Iteration = later[i].InstanceID, 2
+	}
+	second := f.Path("second.parquet")
+	f.Check(stagetest.Write(second, later))
+	f.in.Iteration = 2
+	f.in.Plans = []buffer.PlanRef{{Iteration: 2, Path: second}, f.in.Plans[0]}
+	f.in.PlanOutputs[0].Iteration = 3
+	f.shard("late", f.plan[1:], scores(1, 0))
+	f.shard("now", later[:1], scores(0, 1))
+	f.in.Shards[1].Iteration = 2
+	f.in.LeftOut = []buffer.ShardRef{{Iteration: 2, FirstRow: 1, LastRow: 2}}
+	f.in.RunEnded = []buffer.ShardRef{{Iteration: 2, FirstRow: 2, LastRow: 9}}
+	batch, _ := f.run()
+	var ages []int32
+	for _, s := range batch {
+		ages = append(ages, s.IterationSampled)
+	}
+	if diff := cmp.Diff([]int32{2, 2, 1, 1}, ages); diff != "" {
+		t.Errorf("iterations of the batch (-want +got):\n%s", diff)
+	}
+	want := []string{
+		"trained", "trained", "trained", "trained", "dropped left_out", "dropped left_out",
+		"dropped run_ended", "dropped run_ended", "dropped run_ended", "dropped run_ended",
+	}
+	if diff := cmp.Diff(want, f.reasons()); diff != "" {
+		t.Errorf("ledger (-want +got):\n%s", diff)
+	}
+}
+
+func TestRowsThatDoNotFitAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(f *fold){
+		"a score of another response": func(f *fold) {
+			f.shard("other", f.plan[1:], scores(1, 0))
+			f.in.Shards[0].Score = f.in.Shards[1].Score
+			f.in.Shards = f.in.Shards[:1]
+		},
+		"fewer scores than responses": func(f *fold) {
+			f.shard("few", f.plan[:1], scores(1))
+			f.in.Shards[0].Score = f.in.Shards[1].Score
+			f.in.Shards = f.in.Shards[:1]
+		},
+		"a group of no plan": func(f *fold) {
+			alien := f.plan[0]
+			alien.GroupID = "nowhere"
+			f.shard("alien", []shard.Instance{alien}, scores(1, 0))
+		},
+	} {
+		f := newFold(t, 2, centred...)
+		f.shard("a", f.plan[:1], scores(1, 0))
+		spoil(f)
+		if err := f.try(); exit.Code(err) != exit.Data {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNothingToLearnFrom: every group constant gives an empty batch, a whole
+// ledger, and the next plan all the same.
+func TestNothingToLearnFrom(t *testing.T) {
+	f := newFold(t, 2, centred...)
+	f.shard("a", f.plan, scores(0, 0, 0, 0), scores(1, 1, 1, 1))
+	batch, metrics := f.run()
+	if len(batch) != 0 || metrics["sequences"] != 0 || metrics["dropped_constant_group"] != 8 || metrics["reward_mean"] != 0.5 {
+		t.Errorf("%d sequences, metrics %v", len(batch), metrics)
+	}
+	next := stagetest.Read[shard.Instance](f.Rig, f.Path("next.parquet"))
+	if len(next) != 4 || next[3].InstanceID != "i000002-000003" || next[3].Iteration != 2 || len(next[3].Messages) == 0 {
+		t.Errorf("the next plan is %+v", next)
+	}
+}
