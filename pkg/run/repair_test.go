@@ -1,0 +1,252 @@
+package run_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// repair verifies, repairs and goes on.
+func repair(t *testing.T, r *run.Run, m *stageManager) {
+	t.Helper()
+	v, err := run.Verify(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Faults) == 0 {
+		t.Error("no fault is found")
+	}
+	if _, err := run.Repair(r, v, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.drive(nil); err != nil && exit.Code(err) != exit.LeftOut {
+		t.Fatal(err)
+	}
+	exact(t, r)
+}
+
+// A close.json that is lost after its batch was made is written again as it
+// was, although by now more shards are done than were then: of four shards
+// of iteration 1 two were in time, one came late and one was given up.
+func TestLostClosingIsRemembered(t *testing.T) {
+	opened, m := stage(t, "schedule.oversample=2", "schedule.quorum=0.5", "rollout.prompts=4", "rollout.shards=4", "schedule.iterations=3", "seed=2")
+	m.cores = 8
+	late := run.Task{Node: node(run.StageRollout, 1), Shard: 1}
+	release := make(chan struct{})
+	m.fail = func(task run.Task, _ int) executor.Cause {
+		if task == (run.Task{Node: node(run.StageRollout, 1), Shard: 0}) {
+			return executor.CauseTimeout
+		}
+		return ""
+	}
+	m.hold = func(task run.Task) <-chan struct{} {
+		switch {
+		case task == late:
+			return release
+		case task.Stage == run.StageScore && task.Iteration == 1 && task.Shard > 1:
+			gaveUp := make(chan struct{})
+			time.AfterFunc(300*time.Millisecond, func() { close(gaveUp) }) // shard 0 fails at once
+			return gaveUp
+		}
+		return nil
+	}
+	launched := false
+	err := m.drive(func(p run.Progress) {
+		if p.Event == "launched" && p.Task.Node == node(run.StageRollout, 2) && !launched {
+			launched = true
+			close(release)
+		}
+	})
+	if exit.Code(err) != exit.LeftOut {
+		t.Fatalf("exit code %d: %v", exit.Code(err), err)
+	}
+	var was []run.Closing
+	for k := 1; k <= 3; k++ {
+		closing, err := run.ReadClosing(t.Context(), opened.Dir, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was = append(was, closing)
+	}
+	if !cmp.Equal(was[0].Late, []int{1}) || !cmp.Equal(was[0].LeftOut, []int{0}) || !cmp.Equal(was[0].Included, []int{2, 3}) {
+		t.Fatalf("iteration 1 was closed with %+v", was[0])
+	}
+	policy := digest(t, opened.Dir.Policy(3))
+	for k := 1; k <= 3; k++ {
+		if err := seal.Remove(opened.Dir.Close(k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One of the three witnesses is enough.
+	if err := errors.Join(seal.Remove(opened.Dir.Batch(1)), seal.Remove(opened.Dir.State(2))); err != nil {
+		t.Fatal(err)
+	}
+	repair(t, opened, m)
+	for k, want := range was {
+		got, err := run.ReadClosing(t.Context(), opened.Dir, k+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("iteration %d (-was +now):\n%s", k+1, diff)
+		}
+	}
+	if now := digest(t, opened.Dir.Policy(3)); now != policy {
+		t.Errorf("policy %s, was %s", now, policy)
+	}
+}
+
+// Several files of one chain are lost at once: each task waits until all that
+// it reads is there again.
+func TestManyLostFiles(t *testing.T) {
+	opened, m := stage(t, "schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.coef=0.05", "loss.kl.ref_every=1")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	d := opened.Dir
+	policy := digest(t, d.Policy(2))
+	for _, path := range []string{
+		d.Plan(1), d.Rollout(1, 0), d.Score(1, 0), d.Rollout(1, 1), d.Score(2, 1), d.Batch(1), d.Close(1), d.Ledger(2), d.Policy(1), d.Optimizer(1), d.Policy(0), d.Warm(1),
+		d.Gradient(1, 0, 1), d.Policy(2),
+	} {
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repair(t, opened, m)
+	if now := digest(t, d.Policy(2)); now != policy {
+		t.Errorf("policy %s, was %s", now, policy)
+	}
+}
+
+// Files that a run does not make are left alone by verify and repair.
+func TestForeignFilesAreLeftAlone(t *testing.T) {
+	opened, m := stage(t, "schedule.iterations=1")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	notes := opened.Dir.Join("iter", "notes.json")
+	if err := os.WriteFile(notes, []byte("{}"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	if err := os.Truncate(opened.Dir.State(1), 10); err != nil {
+		t.Fatal(err)
+	}
+	repair(t, opened, m)
+	if _, err := os.Stat(notes); err != nil {
+		t.Error(err)
+	}
+}
+
+// A killed task's temporary file goes when the next driver starts.
+func TestDriverSweeps(t *testing.T) {
+	opened, m := stage(t, "schedule.iterations=1")
+	writer, err := seal.Create(opened.Dir.Rollout(1, 0), seal.Attempt{JobID: seal.AttemptFromEnv().JobID, PID: 1 << 29})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(opened.Dir.Rollout(1, 0)), ".*.tmp"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%q, %v", left, err)
+	}
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there", left[0])
+	}
+	_ = writer.Abort() // its file is gone
+}
+
+// A folder with one half of a run's identity does not become a run of another
+// recipe; with its own recipe it is made whole.
+func TestHalfMadeRun(t *testing.T) {
+	load := func(settings ...string) *recipe.Resolved {
+		resolved, err := recipe.Load(smoke, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved
+	}
+	for _, lost := range []string{"recipe.yaml", "run.json"} {
+		opened, _ := stage(t)
+		if err := seal.Remove(opened.Dir.Join(lost)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := run.Open(t.Context(), opened.Dir)
+		if exit.Code(err) != exit.Data || !strings.Contains(exit.Message("lathe", err), "lathe run RECIPE --run") {
+			t.Errorf("without %s: exit code %d: %v", lost, exit.Code(err), err)
+		}
+		_, err = run.Create(t.Context(), opened.Dir, load("seed=3"), seal.AttemptFromEnv(), "test")
+		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "another recipe") {
+			t.Errorf("another recipe without %s: exit code %d: %v", lost, exit.Code(err), err)
+		}
+		again, err := run.Create(t.Context(), opened.Dir, load(), seal.AttemptFromEnv(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(opened.Recipe, again.Recipe); diff != "" {
+			t.Errorf("recipe (-was +now):\n%s", diff)
+		}
+	}
+	// A sealed recipe that is not the one in run.json is refused.
+	opened, _ := stage(t)
+	if err := seal.Remove(opened.Dir.Recipe()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.WriteBytes(opened.Dir.Recipe(), load("seed=3").YAML, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Open(t.Context(), opened.Dir); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the recipe") {
+		t.Errorf("a foreign recipe: exit code %d: %v", exit.Code(err), err)
+	}
+}
+
+// A data file that changed is a fault that only a person can mend.
+func TestChangedData(t *testing.T) {
+	data, other := filepath.Join(t.TempDir(), "train.jsonl"), filepath.Join(t.TempDir(), "test.jsonl")
+	for path, question := range map[string]string{data: "1+%d", other: "2+%d"} {
+		var text strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&text, `{"question": "`+question+`", "answer": "7"}`+"\n", i)
+		}
+		if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened, m := stage(t, "schedule.iterations=1", "data.train.generate=null", "data.test.generate=null", "data.train.files=["+data+"]", "data.test.files=["+other+"]", "filters.constant_group=false")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	if err := os.Truncate(data, 40); err != nil { // to one whole problem
+		t.Fatal(err)
+	}
+	v, err := run.Verify(t.Context(), opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Faults) == 0 || v.Faults[0].Path != data || !strings.Contains(v.Faults[0].Mend, "put the file back") {
+		t.Errorf("faults %+v", v.Faults)
+	}
+	removed, err := run.Repair(opened, v, seal.AttemptFromEnv())
+	if exit.Code(err) != exit.Data || len(removed) != 0 {
+		t.Errorf("repair removed %q; exit code %d: %v", removed, exit.Code(err), err)
+	}
+	if _, err := opened.World(); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) {
+		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	}
+}
