@@ -1,0 +1,124 @@
+package command_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// block is one ```console block of the README with its mark: <!-- test: MARK -->.
+var block = regexp.MustCompile("(?s)<!-- test: ([a-z]+) -->\n```console\n(.*?)```")
+
+// smallRun lets the quickstart, which takes minutes, do next to no work.
+const smallRun = " --set warm_start.steps=2 --set schedule.iterations=1 --set rollout.prompts=8 --set evaluation.problems=4 --set evaluation.steps=1"
+
+// freshClone is a folder that looks like a fresh clone after make build.
+func freshClone(t *testing.T, binaries string) string {
+	t.Helper()
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := t.TempDir()
+	for name, target := range map[string]string{"jobs": filepath.Join(root, "jobs"), "slurm": filepath.Join(root, "slurm"), "bin": binaries} {
+		if err := os.Symlink(target, filepath.Join(clone, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return clone
+}
+
+// readmeCommands lists the commands of the README's blocks with one of the
+// marks, in their order. Every block must have a mark that some test knows.
+func readmeCommands(t *testing.T, marks ...string) (commands []string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := block.FindAllStringSubmatch(string(content), -1)
+	if all := strings.Count(string(content), "```console"); len(blocks) != all || all == 0 {
+		t.Fatalf("%d of %d console blocks say how they are tested", len(blocks), all)
+	}
+	for _, b := range blocks {
+		if !slices.Contains([]string{"quickstart", "run", "slurm", "devcluster"}, b[1]) {
+			t.Fatalf("no test knows the mark %q", b[1])
+		}
+		for line := range strings.Lines(b[2]) {
+			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok && slices.Contains(marks, b[1]) {
+				commands = append(commands, command)
+			}
+		}
+	}
+	if len(commands) == 0 {
+		t.Fatalf("the README has no commands marked %v", marks)
+	}
+	return commands
+}
+
+func shell(t *testing.T, folder string, env []string, command string) {
+	t.Helper()
+	bash := exec.Command("bash", "-c", command)
+	bash.Dir, bash.Env = folder, env
+	if out, err := bash.CombinedOutput(); err != nil {
+		t.Errorf("$ %s\n%s%v", command, out, err)
+	}
+}
+
+// TestReadme runs the commands that need nothing but Lathe.
+func TestReadme(t *testing.T) {
+	lathe, err := exec.LookPath("lathe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := freshClone(t, filepath.Dir(lathe))
+	for _, command := range readmeCommands(t, "quickstart", "run") {
+		switch {
+		case strings.HasPrefix(command, "git clone "):
+			continue
+		case command == "make quickstart":
+			command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
+		}
+		shell(t, clone, nil, command)
+	}
+}
+
+// TestSlurmReadme runs those for a cluster on a real one.
+func TestSlurmReadme(t *testing.T) {
+	c := startCluster(t)
+	clone := freshClone(t, c.bin)
+	env := append(c.env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
+	for _, command := range readmeCommands(t, "slurm") {
+		if rest, isBatch := strings.CutPrefix(command, "sbatch "); isBatch {
+			command = "sbatch --wait " + rest + smallRun
+		}
+		shell(t, clone, env, command)
+	}
+	c.await(filepath.Join(clone, "runs/first"), "done", 5*time.Minute, nil)
+	own := append(os.Environ(), "LATHE_DEVCLUSTER_DIR="+t.TempDir())
+	for _, command := range readmeCommands(t, "devcluster") {
+		shell(t, clone, own, command)
+	}
+}
+
+// TestReadmeLinks: the files that the README points to are there.
+func TestReadmeLinks(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`[^!]\[[^]]*\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(content), -1)
+	if len(links) < 3 {
+		t.Fatalf("%d links found", len(links))
+	}
+	for _, link := range links {
+		if _, err := os.Stat(filepath.Join(repository, filepath.FromSlash(link[1]))); err != nil {
+			t.Errorf("the README points to %s: %v", link[1], err)
+		}
+	}
+}
