@@ -51,6 +51,7 @@ func newApp(name, usage string) *cli.App {
 	app.Name, app.HelpName, app.Usage, app.Version = name, name, usage, Version
 	app.HideHelpCommand = true
 	app.Suggest = true
+	app.DisableSliceFlagSeparator = true // --set data.train.filter=[a, b] is one setting
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = usageError
 	app.CommandNotFound = func(*cli.Context, string) {}
