@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -79,19 +80,15 @@ func (g Graph) WarmChunks() int {
 func (g Graph) RolloutVersion(k int) int { return max(0, k-1-g.Recipe.Schedule.Staleness) }
 
 // ReferenceVersion is the version whose reference policy iteration k learns
-// with: the last multiple of M below k, or 0.
+// with.
 func (g Graph) ReferenceVersion(k int) int {
-	every := g.Recipe.Loss.KL.RefEvery
-	if every <= 0 {
-		return 0
-	}
-	return (k - 1) / every * every
+	return objective.ReferenceVersion(g.Recipe.Loss.KL.RefEvery, k)
 }
 
 // RefreshesReference reports whether iteration k ends with a new reference.
 func (g Graph) RefreshesReference(k int) bool {
 	kl := g.Recipe.Loss.KL
-	return kl.Coef != 0 && kl.RefEvery > 0 && k > 0 && k%kl.RefEvery == 0
+	return kl.Coef != 0 && objective.RefreshDue(kl.RefEvery, k)
 }
 
 // ReferencePath is the folder of the reference policy of iteration k.

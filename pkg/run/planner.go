@@ -156,9 +156,6 @@ func (p *Planner) Sealed(ctx context.Context, t Task) (bool, error) {
 	return true, nil
 }
 
-// Forget makes the planner look at every file again.
-func (p *Planner) Forget() { p.sealed = map[string]bool{} }
-
 func (s *survey) visit(n Node) bool {
 	if done, seen := s.visited[n]; seen {
 		return done

@@ -158,7 +158,7 @@ func TestWhatIsGoneIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ready("score-000001-00000", "score-000001-00001") // sealed files do not change: they are looked at once
-	b.planner.Forget()
+	b.planner = run.NewPlanner(b.Graph)
 	b.ready("score-000001-00001", "rollout-000001-00000")
 }
 
