@@ -108,7 +108,9 @@ func (c *cluster) await(dir, state string, limit time.Duration, meanwhile func()
 		last = out
 		var status struct{ State, Evidence string }
 		if err == nil && json.Unmarshal([]byte(out), &status) == nil {
-			if status.State == state {
+			// The last gate writes the report when the run is done; the
+			// summary is its last file.
+			if _, err := os.Stat(filepath.Join(dir, "report", "summary.json")); status.State == state && err == nil {
 				return
 			}
 			if status.State == "failed" {

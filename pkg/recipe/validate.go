@@ -217,6 +217,7 @@ func (r *Recipe) checkWarmStart(c *checker) {
 	w := r.WarmStart
 	c.atLeast("warm_start.steps", w.Steps, 0)
 	c.atLeast("warm_start.chunk", w.Chunk, 1)
+	c.notNegative("warm_start.stop_loss", w.StopLoss)
 	c.atLeast("warm_start.batch", w.Batch, 1)
 	improve := c.share("warm_start.improve", w.Improve)
 	if c.share("warm_start.diverge", w.Diverge) && improve && w.Improve+w.Diverge > 1 {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -147,8 +148,12 @@ func there(path string) bool {
 
 // check digests a sealed file or folder. A file system that does not give
 // its bytes is an error and no fault.
+// betweenSteps is how long a writer may take from a file to its manifest: a
+// file that somebody is sealing right now is no fault.
+const betweenSteps = time.Second / 2
+
 func (v *verifier) check(path, rel string) error {
-	m, err := seal.Verify(v.ctx, path, seal.Options{})
+	m, err := seal.Verify(v.ctx, path, seal.Options{Visibility: betweenSteps})
 	switch {
 	case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
 		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: v.mend(), cure: remove})

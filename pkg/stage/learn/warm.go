@@ -61,21 +61,29 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 	if err != nil && in.LastStep > in.FirstStep {
 		return seal.Manifest{}, err
 	}
+	recent, err := recentBefore(ctx, job, in)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
 	var loss, tokens float64
-	for step := in.FirstStep; step < in.LastStep; step++ {
+	steps := 0
+	for step := in.FirstStep; step < in.LastStep && !recent.below(job.Recipe.WarmStart.StopLoss); step++ {
 		if err := ctx.Err(); err != nil {
 			return seal.Manifest{}, err
 		}
 		if loss, err = teacher.step(engine, step); err != nil {
 			return seal.Manifest{}, fmt.Errorf("warm-start step %d: %w", step, err)
 		}
+		recent.add(loss)
+		steps++
 		tokens += float64(teacher.tokens)
-		if (step+1)%100 == 0 || step+1 == in.LastStep {
-			job.Log("warm start step %d of %d: loss %.4f", step+1, job.Recipe.WarmStart.Steps, loss)
+		if (step+1)%100 == 0 || step+1 == in.LastStep || recent.below(job.Recipe.WarmStart.StopLoss) {
+			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, job.Recipe.WarmStart.Steps, loss, recent.mean())
 		}
 	}
 	m.Metrics = map[string]float64{
-		"loss": loss, "tokens": tokens, "optimizer_steps": float64(in.LastStep - in.FirstStep), "seconds": time.Since(started).Seconds(),
+		"loss": loss, "tokens": tokens, "optimizer_steps": float64(steps), "seconds": time.Since(started).Seconds(),
+		recentSumMetric: recent.sum, recentStepsMetric: float64(recent.steps),
 	}
 	if in.OptimizerOutput != "" {
 		l := &learner{Job: job, in: Inputs{OptimizerOutput: in.OptimizerOutput}, engine: engine}
