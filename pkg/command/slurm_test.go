@@ -200,6 +200,11 @@ func TestSlurmSameBytes(t *testing.T) {
 // TestSlurmAccounting runs on a cluster that keeps accounts, where sacct is
 // asked for what the queue has forgotten.
 func TestSlurmAccounting(t *testing.T) {
+	for _, program := range []string{"slurmdbd", "mariadbd"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is missing: apt-get install slurmdbd mariadb-server", program)
+		}
+	}
 	c := startCluster(t, "--nodes", "2", "--accounting")
 	want := c.reference()
 	dir := filepath.Join(t.TempDir(), "run")
