@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -231,7 +232,7 @@ func dryRun(c *cli.Context, g run.Graph) error {
 		total[n.Stage] += tasks
 		q := g.Request(n.Stage)
 		command := run.TaskCommand("", g.Dir, n)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, shellJoin(command))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -249,17 +250,6 @@ func dryRun(c *cli.Context, g run.Graph) error {
 		return dryRunSlurm(c, g)
 	}
 	return nil
-}
-
-func shellJoin(words []string) string {
-	out := ""
-	for i, w := range words {
-		if i > 0 {
-			out += " "
-		}
-		out += w
-	}
-	return out
 }
 
 func statusCommand() *cli.Command {
