@@ -47,9 +47,8 @@ func plainFlags(inputs ...string) []cli.Flag {
 
 // plain is what a command on plain files works with.
 type plain struct {
-	job      stage.Job
-	world    env.Env
-	resolved *recipe.Resolved
+	job   stage.Job
+	world env.Env
 }
 
 func openPlain(c *cli.Context) (*plain, error) {
@@ -70,7 +69,7 @@ func openPlain(c *cli.Context) (*plain, error) {
 			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: seal.AttemptFromEnv(), Threads: threads,
 			BinaryVersion: Version, Cite: filepath.ToSlash, Log: talk(c.App.Name), Plain: true,
 		},
-		world: world, resolved: resolved,
+		world: world,
 	}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/ipc"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -31,19 +30,7 @@ func arrowMetadata(schema seal.Schema, meta map[string]string) (*arrow.Metadata,
 
 // sealArrow seals the record batches that write gives out.
 func sealArrow(path string, schema *arrow.Schema, a seal.Attempt, m seal.Manifest, write func(put func(arrow.Record) error) error) (seal.Manifest, error) {
-	w, err := seal.Create(path, a)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	if err := encodeArrow(w, schema, write); err != nil {
-		if w.Err() != nil { // encoders do not always wrap it
-			err = w.Err()
-		} else {
-			err = exit.Bugf("encoding %q: %w", path, err)
-		}
-		return seal.Manifest{}, errors.Join(err, w.Abort())
-	}
-	return w.Commit(m)
+	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
 }
 
 // encodeArrow writes an Arrow IPC file, uncompressed.

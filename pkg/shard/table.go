@@ -39,11 +39,16 @@ func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt,
 	if sum, hasVolatile := ContentDigest(rows); hasVolatile {
 		m.ContentSHA256 = sum
 	}
+	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
+}
+
+// sealEncoded seals what encode writes.
+func sealEncoded(path string, a seal.Attempt, m seal.Manifest, encode func(io.Writer) error) (seal.Manifest, error) {
 	w, err := seal.Create(path, a)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := encodeTable(w, rows, meta); err != nil {
+	if err := encode(w); err != nil {
 		if w.Err() != nil { // encoders do not always wrap it
 			err = w.Err()
 		} else {
