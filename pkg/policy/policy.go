@@ -46,6 +46,13 @@ type Request struct {
 	StopTokens   []int32 // generation ends after any of these; the stop token is part of the response
 	Stream       Stream
 	Sampling     Sampling
+
+	// Watch, if there is one, is called after every sampled token with the
+	// response so far, which it must not keep or change; true ends the response
+	// with FinishStop. What it decides is to follow from the response alone.
+	// Calls for one request come one after the other; those for different
+	// requests may come at once, from any goroutine of the engine.
+	Watch func(response []int32) (stop bool)
 }
 
 // FinishReason says why a response ended.
@@ -53,7 +60,7 @@ type FinishReason string
 
 // The reasons.
 const (
-	FinishStop   FinishReason = "stop"
+	FinishStop   FinishReason = "stop"   // a stop token, or Watch
 	FinishLength FinishReason = "length" // MaxNewTokens or the model's maximum length
 )
 

@@ -206,7 +206,7 @@ func (d *decoder) sample(s *slot, logits []float32) (done bool, err error) {
 	}
 	out.TokenIDs = append(out.TokenIDs, s.token)
 	out.LogProbs = append(out.LogProbs, d.dist.logProb(logits, s.token))
-	if slices.Contains(r.StopTokens, s.token) {
+	if slices.Contains(r.StopTokens, s.token) || r.Watch != nil && r.Watch(out.TokenIDs) {
 		out.FinishReason = policy.FinishStop
 		return true, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,6 +165,24 @@ func TestFinishReasons(t *testing.T) {
 	}
 	if !cmp.Equal(got.TokenIDs, base.TokenIDs[:first+1]) || got.FinishReason != policy.FinishStop {
 		t.Errorf("with a stop token: got %+v, want the first %d of %v", got, first+1, base.TokenIDs)
+	}
+	var seen [][]int32
+	watched := greedy
+	watched.Watch = func(response []int32) bool {
+		seen = append(seen, slices.Clone(response))
+		return len(response) == 4
+	}
+	got = generate(t, e, []policy.Request{watched})[0]
+	if !cmp.Equal(got.TokenIDs, base.TokenIDs[:4]) || got.FinishReason != policy.FinishStop {
+		t.Errorf("watched: got %+v, want the first 4 of %v", got, base.TokenIDs)
+	}
+	for i, response := range seen {
+		if !cmp.Equal(response, base.TokenIDs[:i+1]) {
+			t.Errorf("call %d of Watch saw %v", i, response)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("Watch was called %d times", len(seen))
 	}
 	long := policy.Request{Prompt: make([]int32, c.MaxPositionEmbeddings-2), MaxNewTokens: 10}
 	if got := generate(t, e, []policy.Request{long})[0]; len(got.TokenIDs) != 2 || got.FinishReason != policy.FinishLength {
