@@ -35,6 +35,15 @@ type Batch struct {
 	Targets []bool
 }
 
+// Coefficients are the derivatives of a loss L by what the engine computes for
+// the target tokens of a batch, each of length N and read where Targets is
+// true. A nil member is a derivative of zero everywhere.
+type Coefficients struct {
+	LogProb []float32 // dL/dlogp of token i
+	Entropy []float32 // dL/dH of the distribution that token i was drawn from
+	Value   []float32 // dL/dV of the value head's output where token i was predicted
+}
+
 // Stream addresses the random numbers of one response: the token at absolute
 // position p of the sequence is drawn with Stream.Float64(p).
 type Stream = rng.Stream
@@ -113,10 +122,9 @@ type Engine interface {
 	// set is extended by the target.
 	Forward(batch Batch, sampling Sampling, logProbs, entropy []float32) error
 
-	// Backward adds to the gradients of a loss L, given coefficients[i] =
-	// dL/dlogp of token i and entropyCoefficients[i] = dL/dH at token i (nil
-	// for none), for the batch of the last Forward.
-	Backward(coefficients, entropyCoefficients []float32) error
+	// Backward adds to the gradients of a loss, given its derivatives, for the
+	// batch of the last Forward. It may be called once for a Forward.
+	Backward(coefficients Coefficients) error
 
 	// Weights and Gradients list the tensors in one fixed order, the same for
 	// both, by their Hugging Face names. A tied head appears once.

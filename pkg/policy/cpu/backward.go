@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/lathe-rl/lathe/pkg/gemm"
-	"github.com/lathe-rl/lathe/pkg/vec"
-)
+import "github.com/lathe-rl/lathe/pkg/vec"
 
 // gradientScratch holds the gradients of activations that are alive at a time,
 // and activations that are computed again.
@@ -39,35 +36,33 @@ func (p *pass) back() {
 // combineGrad is the backward pass of combine: from g.stream to g.middle and
 // g.mixed.
 func (p *pass) combineGrad(index int) {
-	c, e, g := p.e.config, p.e, &p.gradients
-	l, w := &p.layers[index], &e.weights.layers[index]
-	packed, grads := &e.backward.layers[index], &e.grads.layers[index]
+	c, g := p.e.config, &p.gradients
+	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, inner, queries := len(p.tokens), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
-		gemm.MulPacked(s.mlp, inner, g.stream[from*hidden:], hidden, to-from, &packed.down, false, 1)
+		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, 1)
 		for i := from; i < to; i++ {
 			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
 			vec.SwiGLUGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
 		}
-		gemm.MulPacked(g.dNorm[from*hidden:], hidden, l.gateUp[2*from*inner:], 2*inner, to-from, &packed.gateUp, false, 1)
-		p.normRows(g.normed[from*hidden:], l.middle, w.norm2, l.rstd2, from, to)
-		p.throughNorm(g.middle, g.stream, l.middle, w.norm2, l.rstd2, from, to)
-		gemm.MulPacked(g.mixed[from*queries:], queries, g.middle[from*hidden:], hidden, to-from, &packed.output, false, 1)
+		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, 1)
+		p.normRows(g.normed[from*hidden:], l.middle, m.norm2.value, l.rstd2, from, to)
+		p.throughNorm(g.middle, g.stream, l.middle, m.norm2.value, l.rstd2, from, to)
+		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, 1)
 	})
-	gemm.TN(grads.down, inner, g.stream, hidden, g.mlp, inner, hidden, inner, n, true, p.threads)
-	gemm.TN(grads.gateUp, hidden, l.gateUp, 2*inner, g.normed, hidden, 2*inner, hidden, n, true, p.threads)
-	gemm.TN(grads.output, queries, g.middle, hidden, l.mixed, queries, hidden, queries, n, true, p.threads)
-	normGrad(p, grads.norm2, g.dNorm, l.middle, l.rstd2)
+	m.down.weightGrad(p, g.stream, g.mlp, n)
+	m.gateUp.weightGrad(p, l.gateUp, g.normed, n)
+	m.output.weightGrad(p, g.middle, l.mixed, n)
+	normGrad(p, m.norm2.grad, g.dNorm, l.middle, l.rstd2)
 }
 
 // projectGrad is the backward pass of project: from g.qkv and g.middle to
 // g.stream.
 func (p *pass) projectGrad(index int) {
 	c, e, g := p.e.config, p.e, &p.gradients
-	l, w := &p.layers[index], &e.weights.layers[index]
-	packed, grads := &e.backward.layers[index], &e.grads.layers[index]
+	l, m := &p.layers[index], &e.model.layers[index]
 	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
 	rotated := c.QueryWidth() + c.KeyValueWidth()
 	p.blocks(func(_ *workerScratch, from, to int) {
@@ -75,15 +70,12 @@ func (p *pass) projectGrad(index int) {
 			cos, sin := e.rope.at(int(p.positions[i]))
 			vec.RoPEGrad(g.qkv[i*wide:i*wide+rotated], cos, sin)
 		}
-		gemm.MulPacked(g.dNorm[from*hidden:], hidden, g.qkv[from*wide:], wide, to-from, &packed.qkv, false, 1)
-		p.normRows(g.normed[from*hidden:], l.input, w.norm1, l.rstd1, from, to)
-		p.throughNorm(g.stream, g.middle, l.input, w.norm1, l.rstd1, from, to)
+		m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, 1)
+		p.normRows(g.normed[from*hidden:], l.input, m.norm1.value, l.rstd1, from, to)
+		p.throughNorm(g.stream, g.middle, l.input, m.norm1.value, l.rstd1, from, to)
 	})
-	if len(grads.qkvBias) > 0 {
-		p.sumRows(grads.qkvBias, g.qkv)
-	}
-	gemm.TN(grads.qkv, hidden, g.qkv, wide, g.normed, hidden, wide, hidden, n, true, p.threads)
-	normGrad(p, grads.norm1, g.dNorm, l.input, l.rstd1)
+	m.qkv.weightGrad(p, g.qkv, g.normed, n)
+	normGrad(p, m.norm1.grad, g.dNorm, l.input, l.rstd1)
 }
 
 // throughNorm sets rows of dst to those of direct, the gradient that goes past
@@ -115,20 +107,10 @@ func normGrad(p *pass, dWeight, dy, x, rstd []float32) {
 	})
 }
 
-// sumRows adds the rows of m to dst in ascending order.
-func (p *pass) sumRows(dst, m []float32) {
-	width := len(dst)
-	parallelColumns(p, width, func(_ []float32, from, to int) {
-		for i := range len(m) / width {
-			vec.Add(dst[from:to], dst[from:to], m[i*width+from:i*width+to])
-		}
-	})
-}
-
 // embeddingGrad adds the residual stream's gradient at each token to the
 // embedding's row of that token, token by token in ascending order.
 func (p *pass) embeddingGrad() {
-	width, grads, stream := p.e.config.HiddenSize, p.e.grads.embed, p.gradients.stream
+	width, grads, stream := p.e.config.HiddenSize, p.e.model.embed.grad, p.gradients.stream
 	parallelColumns(p, width, func(_ []float32, from, to int) {
 		for i, id := range p.tokens {
 			row := grads[int(id)*width+from : int(id)*width+to]

@@ -66,7 +66,7 @@ func BenchmarkTrain(b *testing.B) {
 						b.Fatal(err)
 					}
 					e.ZeroGradients()
-					if err := e.Backward(coef, nil); err != nil {
+					if err := e.Backward(policy.Coefficients{LogProb: coef}); err != nil {
 						b.Fatal(err)
 					}
 					if _, err := e.Step(policy.AdamW{LearningRate: 1e-4, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, MaxGradNorm: 1}); err != nil {

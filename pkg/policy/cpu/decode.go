@@ -172,10 +172,10 @@ func (d *decoder) compute(prompts []*prompt) {
 	logits := make([]float32, len(prompts)*c.VocabSize)
 	for i, p := range prompts {
 		last := d.prefill.final[(int(offsets[i+1])-1)*c.HiddenSize:][:c.HiddenSize]
-		vec.RMSNorm(normed[i*c.HiddenSize:(i+1)*c.HiddenSize], last, e.weights.norm, float32(c.RMSNormEps))
+		vec.RMSNorm(normed[i*c.HiddenSize:(i+1)*c.HiddenSize], last, e.model.norm.value, float32(c.RMSNormEps))
 		p.logits = logits[i*c.VocabSize : (i+1)*c.VocabSize]
 	}
-	gemm.MulPacked(logits, c.VocabSize, normed, c.HiddenSize, len(prompts), &e.forward.head, false, d.threads)
+	e.model.head.apply(logits, normed, len(prompts), d.threads)
 }
 
 // start samples the first token of a prompt's next request.
@@ -281,13 +281,13 @@ func (d *decoder) sampleAll() error {
 	size, hidden := d.e.chunkRows(), c.HiddenSize
 	d.normed = grow(d.normed, len(d.slots)*hidden)
 	for i := range d.slots {
-		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.decode.final[i*hidden:(i+1)*hidden], d.e.weights.norm, float32(c.RMSNormEps))
+		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.decode.final[i*hidden:(i+1)*hidden], d.e.model.norm.value, float32(c.RMSNormEps))
 	}
 	live := 0
 	for from := 0; from < len(d.slots); from += size {
 		to := min(len(d.slots), from+size)
 		d.logits = grow(d.logits, (to-from)*c.VocabSize)
-		gemm.MulPacked(d.logits, c.VocabSize, d.normed[from*hidden:], hidden, to-from, &d.e.forward.head, false, d.threads)
+		d.e.model.head.apply(d.logits, d.normed[from*hidden:], to-from, d.threads)
 		for i := from; i < to; i++ {
 			s := d.slots[i]
 			s.length++

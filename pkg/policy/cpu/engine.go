@@ -38,9 +38,8 @@ type Engine struct {
 	moments2 parameters // second moments
 	steps    int        // optimizer steps taken
 
-	forward  packedModel // weights as the forward pass multiplies by them
-	backward packedModel // the same for the backward pass
-	rope     ropeTable
+	model model // views of weights and gradients
+	rope  ropeTable
 
 	limits limits
 	pass   *pass // activations of the last Forward
@@ -69,6 +68,7 @@ func New(config policy.Config, weights []policy.Tensor, options Options) (*Engin
 	if e.train {
 		e.grads = newParameters(config, "")
 	}
+	e.model = newModel(config, e.weights.data, e.grads.data)
 	e.rope = newRopeTable(config)
 	e.pass = newPass(e, e.threads, e.train)
 	e.limits = e.defaultLimits()
@@ -92,7 +92,7 @@ func (e *Engine) ZeroGradients() { clear(e.grads.data) }
 // WeightsChanged makes the next call pack the weights anew. The activations
 // of the last Forward no longer fit them and are dropped.
 func (e *Engine) WeightsChanged() {
-	e.forward.stale, e.backward.stale = true, true
+	e.model.linears((*linear).changed)
 	e.last = lastForward{}
 }
 

@@ -41,7 +41,7 @@ func TestAgainstTransformers(t *testing.T) {
 			if d := difference(logProbs, widened(read("logprobs"))); d > 1e-5 {
 				t.Errorf("log-probabilities differ by %.2g", d)
 			}
-			if err := e.Backward(read("coefficients"), nil); err != nil {
+			if err := e.Backward(policy.Coefficients{LogProb: read("coefficients")}); err != nil {
 				t.Fatal(err)
 			}
 			for _, g := range e.Gradients() {

@@ -139,7 +139,7 @@ func TestAgainstReference(t *testing.T) {
 			batch := randomBatch(c, 3, 1, 7, 70, 0, 2, 130)
 			coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
 			logProbs, entropy := forward(t, e, batch, s)
-			if err := e.Backward(coef, ofEntropy); err != nil {
+			if err := e.Backward(policy.Coefficients{LogProb: coef, Entropy: ofEntropy}); err != nil {
 				t.Fatal(err)
 			}
 			r := newReference(c, weights)
@@ -223,7 +223,7 @@ func TestGradientsAccumulate(t *testing.T) {
 	pass := func(batch policy.Batch, coef []float32) func(e *Engine) {
 		return func(e *Engine) {
 			forward(t, e, batch, s)
-			if err := e.Backward(coef, nil); err != nil {
+			if err := e.Backward(policy.Coefficients{LogProb: coef}); err != nil {
 				t.Fatal(err)
 			}
 		}

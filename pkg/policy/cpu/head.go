@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -51,7 +50,7 @@ func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []flo
 		}
 		logits = logits[:(to-from)*c.VocabSize]
 		if recompute {
-			gemm.MulPacked(logits, c.VocabSize, h.normed[from*c.HiddenSize:], c.HiddenSize, to-from, &p.e.forward.head, false, p.threads)
+			p.e.model.head.apply(logits, h.normed[from*c.HiddenSize:], to-from, p.threads)
 		}
 		f(from, to, logits)
 	}
@@ -78,7 +77,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 		for i := from; i < to; i++ {
 			state := h.states[i*hidden : (i+1)*hidden]
 			copy(state, p.final[int(h.rows[i])*hidden:])
-			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], state, p.e.weights.norm, float32(c.RMSNormEps))
+			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], state, p.e.model.norm.value, float32(c.RMSNormEps))
 		}
 	})
 	h.chunks(p, true, func(first, end int, logits []float32) {
@@ -97,7 +96,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 
 // backward adds to the gradients of the head and the last norm, and sets
 // stream (N, h) to the gradient of the residual stream after the last block.
-func (h *head) backward(p *pass, s policy.Sampling, coefficients, entropyCoefficients, stream []float32) {
+func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coefficients, stream []float32) {
 	c, e := p.e.config, p.e
 	m, hidden := len(h.targets), c.HiddenSize
 	h.gradient = grow(h.gradient, m*hidden)
@@ -107,22 +106,27 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients, entropyCoeffic
 			for i := from; i < to; i++ {
 				row, target, index := logits[i*c.VocabSize:(i+1)*c.VocabSize], h.targets[first+i], h.index[first+i]
 				d.set(row, s, target)
-				ofEntropy := float32(0)
-				if entropyCoefficients != nil {
-					ofEntropy = entropyCoefficients[index]
-				}
-				d.gradient(row, target, coefficients[index], ofEntropy, h.entropy[first+i])
+				ofLogProb, ofEntropy := at(coefficients.LogProb, index), at(coefficients.Entropy, index)
+				d.gradient(row, target, ofLogProb, ofEntropy, h.entropy[first+i])
 			}
 		})
-		gemm.MulPacked(h.gradient[first*hidden:], hidden, logits, c.VocabSize, end-first, &e.backward.head, false, p.threads)
-		gemm.TN(e.grads.head, hidden, logits, c.VocabSize, h.normed[first*hidden:], hidden, c.VocabSize, hidden, end-first, true, p.threads)
+		e.model.head.inputGrad(h.gradient[first*hidden:], logits, end-first, p.threads)
+		e.model.head.weightGrad(p, logits, h.normed[first*hidden:], end-first)
 	})
-	normGrad(p, e.grads.norm, h.gradient, h.states, h.rstd)
+	normGrad(p, e.model.norm.grad, h.gradient, h.states, h.rstd)
 	clear(stream)
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			row := stream[int(h.rows[i])*hidden:][:hidden]
-			vec.RMSNormGrad(row, nil, h.gradient[i*hidden:(i+1)*hidden], h.states[i*hidden:(i+1)*hidden], e.weights.norm, h.rstd[i], false)
+			vec.RMSNormGrad(row, nil, h.gradient[i*hidden:(i+1)*hidden], h.states[i*hidden:(i+1)*hidden], e.model.norm.value, h.rstd[i], false)
 		}
 	})
+}
+
+// at is x[i], or 0 of a slice that is nil.
+func at(x []float32, i int32) float32 {
+	if x == nil {
+		return 0
+	}
+	return x[i]
 }

@@ -89,7 +89,7 @@ func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engi
 		batch := randomBatch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
 		forward(t, e, batch, policy.Sampling{Temperature: 1, TopP: 0.95})
 		e.ZeroGradients()
-		if err := e.Backward(coefficients(batch, 1), coefficients(batch, 2)); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
 			t.Fatal(err)
 		}
 		stats, err := e.Step(policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1})
@@ -166,7 +166,7 @@ func TestChunks(t *testing.T) {
 		t.Error("log-probabilities or entropies differ")
 	}
 	for _, e := range []*Engine{whole, chunked} {
-		if err := e.Backward(coefficients(batch, 1), coefficients(batch, 2)); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
 			t.Fatal(err)
 		}
 	}

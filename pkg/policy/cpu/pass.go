@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -155,7 +154,7 @@ func (p *pass) start(tokens, positions []int32) {
 	p.allocate(len(tokens))
 	p.blocks(func(_ *workerScratch, from, to int) {
 		for i := from; i < to; i++ {
-			copy(p.layers[0].input[i*hidden:(i+1)*hidden], p.e.weights.embed[int(tokens[i])*hidden:])
+			copy(p.layers[0].input[i*hidden:(i+1)*hidden], p.e.model.embed.value[int(tokens[i])*hidden:])
 		}
 	})
 }
@@ -171,17 +170,12 @@ func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 // project computes a layer's queries, keys and values from its input.
 func (p *pass) project(index int) {
 	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
-	l, w, packed := &p.layers[index], &p.e.weights.layers[index], &p.e.forward.layers[index]
-	biased, rotated := len(w.qkvBias) > 0, c.QueryWidth()+c.KeyValueWidth()
+	l, m := &p.layers[index], &p.e.model.layers[index]
+	rotated := c.QueryWidth() + c.KeyValueWidth()
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.normed = grow(s.normed, p.blockRow*hidden)
-		p.normRows(s.normed, l.input, w.norm1, l.rstd1, from, to)
-		if biased {
-			for i := from; i < to; i++ {
-				copy(l.qkv[i*wide:(i+1)*wide], w.qkvBias)
-			}
-		}
-		gemm.MulPacked(l.qkv[from*wide:], wide, s.normed, hidden, to-from, &packed.qkv, biased, 1)
+		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
+		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, 1)
 		for i := from; i < to; i++ {
 			cos, sin := p.e.rope.at(int(p.positions[i]))
 			vec.RoPE(l.qkv[i*wide:i*wide+rotated], cos, sin)
@@ -194,7 +188,7 @@ func (p *pass) project(index int) {
 // projections of norm2(middle).
 func (p *pass) combine(index int) {
 	c, hidden, inner := p.e.config, p.e.config.HiddenSize, p.e.config.IntermediateSize
-	l, w, packed := &p.layers[index], &p.e.weights.layers[index], &p.e.forward.layers[index]
+	l, m := &p.layers[index], &p.e.model.layers[index]
 	next := p.final
 	if index+1 < len(p.layers) {
 		next = p.layers[index+1].input
@@ -207,14 +201,14 @@ func (p *pass) combine(index int) {
 		if p.train {
 			copy(middle, l.input[from*hidden:])
 		}
-		gemm.MulPacked(middle, hidden, l.mixed[from*c.QueryWidth():], c.QueryWidth(), rows, &packed.output, true, 1)
-		p.normRows(s.normed, l.middle, w.norm2, l.rstd2, from, to)
-		gemm.MulPacked(l.gateUp[2*from*inner:], 2*inner, s.normed, hidden, rows, &packed.gateUp, false, 1)
+		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, 1)
+		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
+		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, 1)
 		swiGLU(s.mlp, l.gateUp, inner, from, to)
 		if p.train {
 			copy(next[from*hidden:to*hidden], middle)
 		}
-		gemm.MulPacked(next[from*hidden:], hidden, s.mlp, inner, rows, &packed.down, true, 1)
+		m.down.add(next[from*hidden:], s.mlp, rows, 1)
 	})
 }
 

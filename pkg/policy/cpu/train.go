@@ -146,8 +146,8 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	return nil
 }
 
-// Backward implements [policy.Engine]. It may be called once for a Forward.
-func (e *Engine) Backward(coefficients, entropyCoefficients []float32) error {
+// Backward implements [policy.Engine].
+func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	if !e.train {
 		return exit.Bugf("backward pass: the engine was opened without Train")
 	}
@@ -156,8 +156,13 @@ func (e *Engine) Backward(coefficients, entropyCoefficients []float32) error {
 		return exit.Bugf("backward pass: there is no forward pass to go back through")
 	}
 	n := len(last.batch.TokenIDs)
-	if len(coefficients) != n || entropyCoefficients != nil && len(entropyCoefficients) != n {
-		return exit.Bugf("backward pass: %d and %d coefficients for %d tokens", len(coefficients), len(entropyCoefficients), n)
+	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy} {
+		if given != nil && len(given) != n {
+			return exit.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
+		}
+	}
+	if coefficients.Value != nil {
+		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
 	e.packBackward()
 	for _, c := range last.chunks {
@@ -168,7 +173,7 @@ func (e *Engine) Backward(coefficients, entropyCoefficients []float32) error {
 		}
 		g := &e.pass.gradients
 		g.stream = grow(g.stream, len(e.pass.tokens)*e.config.HiddenSize)
-		e.head.backward(e.pass, last.sampling, coefficients, entropyCoefficients, g.stream)
+		e.head.backward(e.pass, last.sampling, coefficients, g.stream)
 		e.pass.back()
 	}
 	e.last = lastForward{}

@@ -28,7 +28,7 @@ func TestStep(t *testing.T) {
 		batch := randomBatch(c, uint64(step), 20, 30)
 		forward(t, e, batch, policy.Sampling{Temperature: 1})
 		e.ZeroGradients()
-		if err := e.Backward(coefficients(batch, 1), nil); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1)}); err != nil {
 			t.Fatal(err)
 		}
 		square := 0.0
@@ -110,7 +110,7 @@ func TestDivergedWeights(t *testing.T) {
 	if !math.IsNaN(float64(logProbs[last])) {
 		t.Errorf("log-probability %v", logProbs[last])
 	}
-	if err := e.Backward(coefficients(batch, 1), nil); err != nil {
+	if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	if stats, err := e.Step(testAdamW); err != nil || !stats.Skipped {
@@ -143,7 +143,7 @@ func trainSteps(t *testing.T, e *Engine, batch policy.Batch, n int) []float64 {
 		}
 		losses = append(losses, loss)
 		e.ZeroGradients()
-		if err := e.Backward(coef, nil); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: coef}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := e.Step(testAdamW); err != nil {
@@ -216,7 +216,7 @@ func TestEmptyBatches(t *testing.T) {
 		"one-token sequence": {TokenIDs: []int32{1}, Targets: []bool{false}, Offsets: []int32{0, 1}},
 	} {
 		forward(t, e, batch, policy.Sampling{Temperature: 1})
-		if err := e.Backward(make([]float32, len(batch.TokenIDs)), nil); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: make([]float32, len(batch.TokenIDs))}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -248,7 +248,7 @@ func TestWrongCalls(t *testing.T) {
 		"short offsets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 1}}), exit.Bug},
 		"falling offsets": {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 2, 1, 2}}), exit.Bug},
 		"short targets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 1), Offsets: []int32{0, 2}}), exit.Bug},
-		"no forward":      {e.Backward(nil, nil), exit.Bug},
+		"no forward":      {e.Backward(policy.Coefficients{}), exit.Bug},
 	} {
 		if exit.Code(test.err) != test.code {
 			t.Errorf("%s: code %d (%v), want %d", name, exit.Code(test.err), test.err, test.code)
@@ -256,13 +256,16 @@ func TestWrongCalls(t *testing.T) {
 	}
 	batch := randomBatch(c, 1, 9)
 	forward(t, e, batch, policy.Sampling{})
-	if err := e.Backward(make([]float32, 3), nil); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 3)}); exit.Code(err) != exit.Bug {
 		t.Errorf("too few coefficients: %v", err)
 	}
-	if err := e.Backward(make([]float32, 9), nil); err != nil {
+	if err := e.Backward(policy.Coefficients{Value: make([]float32, 9)}); exit.Code(err) != exit.Bug {
+		t.Errorf("coefficients for values without a value head: %v", err)
+	}
+	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); err != nil {
 		t.Error(err)
 	}
-	if err := e.Backward(make([]float32, 9), nil); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exit.Code(err) != exit.Bug {
 		t.Errorf("a second backward pass: %v", err)
 	}
 	sampler, err := New(c, weights, Options{Threads: 1})
@@ -270,7 +273,7 @@ func TestWrongCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	forward(t, sampler, batch, policy.Sampling{})
-	if err := sampler.Backward(make([]float32, 9), nil); exit.Code(err) != exit.Bug {
+	if err := sampler.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exit.Code(err) != exit.Bug {
 		t.Errorf("backward without Train: %v", err)
 	}
 	if _, err := sampler.Step(testAdamW); exit.Code(err) != exit.Bug {

@@ -99,7 +99,7 @@ func (l *learner) accumulate(sequences []shard.Sequence, stats *stepStats) error
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),
 		})
 	}
-	return l.engine.Backward(coefficients, entropyCoefficients)
+	return l.engine.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients})
 }
 
 func widen(x []float32) []float64 {

@@ -175,7 +175,7 @@ func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error)
 				coefficients[i] = -1 / float32(targets)
 			}
 		}
-		if err := engine.Backward(coefficients, nil); err != nil {
+		if err := engine.Backward(policy.Coefficients{LogProb: coefficients}); err != nil {
 			return 0, err
 		}
 	}
