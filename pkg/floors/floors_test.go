@@ -22,7 +22,7 @@ const module = "github.com/lathe-rl/lathe/"
 // below it; the first match counts.
 var floors = [][]string{
 	{"pkg/exit", "pkg/rng"},
-	{"pkg/seal", "pkg/recipe", "pkg/vec/..."},
+	{"pkg/seal", "pkg/recipe", "pkg/vec/...", "pkg/plainfile"},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/curriculum", "pkg/objective"},
 	{"pkg/policy/cpu", "pkg/env/math", "pkg/curriculum/uniform"},

@@ -6,6 +6,12 @@
 // unique, and the ranges tile the data part exactly, without holes or
 // overlaps, each as long as its type and shape say. The writer gives the same
 // bytes for the same tensors in the same order.
+//
+// A file is mapped into memory where the system can (Linux), and read where it
+// cannot. Its size is fixed when it is opened: a file that is cut short later
+// gives an error on the next read of what is gone. A file that is written to
+// in place while it is open gives whatever bytes it holds at each read; only a
+// digest taken before and after can tell (package seal).
 package safetensors
 
 import (
@@ -16,34 +22,16 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // MaxHeaderBytes is the longest header that is read, as in the reference
 // implementation (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
 const MaxHeaderBytes = 100_000_000
-
-// DType is the type of a tensor's elements, as written in the header.
-type DType string
-
-// The types that can be read as float32. Only F32 is written.
-const (
-	F32  DType = "F32"
-	F16  DType = "F16"
-	BF16 DType = "BF16"
-)
-
-// elementBytes is the size of one element of every type of the format.
-var elementBytes = map[DType]int64{
-	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1,
-	"I16": 2, "U16": 2, F16: 2, BF16: 2,
-	"I32": 4, "U32": 4, F32: 4,
-	"I64": 8, "U64": 8, "F64": 8,
-}
 
 // Info describes one tensor of a file.
 type Info struct {
@@ -67,52 +55,66 @@ func (i Info) Elements() int {
 type File struct {
 	Metadata map[string]string // the header's __metadata__; nil when there is none
 	name     string
-	reader   io.ReaderAt
-	closer   io.Closer
+	bytes    content
 	data     int64 // where the data part starts
 	tensors  []Info
 	byName   map[string]int
 }
 
+// content is what a File reads from.
+type content interface {
+	// with calls use with the n bytes from an offset, which are valid during
+	// the call. The scratch may hold them.
+	with(from int64, n int, scratch *[]byte, use func(raw []byte)) error
+	// soon tells that n bytes from an offset will be read.
+	soon(from, n int64)
+	io.Closer
+}
+
 // Open opens and validates a file. Faults are data errors that name the file
 // and the tensor.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, size, err := plainfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	stat, err := f.Stat()
+	bytes, err := open(f, size)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, fmt.Errorf("reading %q: %w", path, errors.Join(err, f.Close()))
 	}
-	file, err := Read(f, stat.Size(), path)
+	file, err := newFile(bytes, size, path)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, bytes.Close())
 	}
-	file.closer = f
 	return file, nil
 }
 
 // Read validates the header of size bytes behind r. The name is the one that
 // error messages give.
 func Read(r io.ReaderAt, size int64, name string) (*File, error) {
-	var prefix [8]byte
-	if size < int64(len(prefix)) {
+	return newFile(readerContent{r}, size, name)
+}
+
+func newFile(bytes content, size int64, name string) (*File, error) {
+	const prefixBytes = 8
+	if size < prefixBytes {
 		return nil, exit.Dataf("reading %q: %d bytes are too few for a safetensors file", name, size)
 	}
-	if _, err := r.ReadAt(prefix[:], 0); err != nil {
+	var scratch []byte
+	var headerBytes uint64
+	err := bytes.with(0, prefixBytes, &scratch, func(raw []byte) { headerBytes = binary.LittleEndian.Uint64(raw) })
+	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
-	headerBytes := binary.LittleEndian.Uint64(prefix[:])
-	if headerBytes > MaxHeaderBytes || int64(headerBytes) > size-8 {
+	if headerBytes > MaxHeaderBytes || int64(headerBytes) > size-prefixBytes {
 		return nil, exit.Dataf("reading %q: the header claims %d bytes; the file has %d and at most %d are read",
 			name, headerBytes, size, MaxHeaderBytes)
 	}
 	header := make([]byte, headerBytes)
-	if _, err := r.ReadAt(header, 8); err != nil && !(errors.Is(err, io.EOF) && headerBytes == 0) {
+	if err := bytes.with(prefixBytes, len(header), &scratch, func(raw []byte) { copy(header, raw) }); err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
-	file := &File{name: name, reader: r, data: 8 + int64(headerBytes)}
+	file := &File{name: name, bytes: bytes, data: prefixBytes + int64(headerBytes)}
 	if err := file.parse(header); err != nil {
 		return nil, exit.Dataf("reading %q: %w", name, err)
 	}
@@ -231,78 +233,82 @@ func (f *File) Lookup(name string) (Info, bool) {
 	return f.tensors[i], true
 }
 
+// DataBytes is the size of the data of all tensors.
+func (f *File) DataBytes() int64 {
+	total := int64(0)
+	for _, info := range f.tensors {
+		total += info.end - info.begin
+	}
+	return total
+}
+
 // Float32To reads a tensor of type F32, F16 or BF16 into dst, which must have
 // as many elements. The half precision types are widened exactly.
 func (f *File) Float32To(dst []float32, name string) error {
 	info, ok := f.Lookup(name)
+	if ok && info.Elements() != len(dst) {
+		return exit.Dataf("reading %q: tensor %q has %d elements %v; %d were expected", f.name, name, info.Elements(), info.Shape, len(dst))
+	}
+	return f.Float32At(dst, name, 0)
+}
+
+// Float32At reads the elements from..from+len(dst)-1 of a tensor, as Float32To
+// does all of them.
+func (f *File) Float32At(dst []float32, name string, from int) error {
+	info, ok := f.Lookup(name)
 	if !ok {
 		return exit.Dataf("reading %q: there is no tensor %q", f.name, name)
 	}
-	if info.Elements() != len(dst) {
-		return exit.Dataf("reading %q: tensor %q has %d elements %v; %d were expected", f.name, name, info.Elements(), info.Shape, len(dst))
+	if from < 0 || len(dst) > info.Elements() || from > info.Elements()-len(dst) {
+		return exit.Bugf("reading %q: elements %d to %d of tensor %q with %d elements", f.name, from, from+len(dst), name, info.Elements())
 	}
-	var widen func(dst []float32, raw []byte)
-	switch info.DType {
-	case F32:
-		widen = widenF32
-	case F16:
-		widen = widenF16
-	case BF16:
-		widen = widenBF16
-	default:
+	widen := info.DType.widener()
+	if widen == nil {
 		return exit.Dataf("reading %q: tensor %q is %s; F32, F16 and BF16 can be read", f.name, name, info.DType)
 	}
-	width := int(elementBytes[info.DType])
+	width := info.DType.Bytes()
+	at := f.data + info.begin + int64(from)*int64(width)
+	f.bytes.soon(at, int64(len(dst))*int64(width))
 	const chunk = 1 << 18 // elements at a time, to bound the scratch
-	raw := make([]byte, min(len(dst), chunk)*width)
+	var scratch []byte
 	for done := 0; done < len(dst); {
 		n := min(chunk, len(dst)-done)
-		if _, err := f.reader.ReadAt(raw[:n*width], f.data+info.begin+int64(done*width)); err != nil {
+		err := f.bytes.with(at, n*width, &scratch, func(raw []byte) { widen(dst[done:done+n], raw) })
+		if err != nil {
 			return fmt.Errorf("reading %q: tensor %q: %w", f.name, name, err)
 		}
-		widen(dst[done:done+n], raw)
 		done += n
+		at += int64(n * width)
 	}
 	return nil
 }
 
-// Close closes the file behind an opened File.
-func (f *File) Close() error {
-	if f.closer == nil {
-		return nil
+// Close ends the reading of a file.
+func (f *File) Close() error { return f.bytes.Close() }
+
+// readerContent reads what cannot be mapped.
+type readerContent struct{ io.ReaderAt }
+
+func (c readerContent) with(from int64, n int, scratch *[]byte, use func(raw []byte)) error {
+	if cap(*scratch) < n {
+		*scratch = make([]byte, n)
 	}
-	return f.closer.Close()
+	raw := (*scratch)[:n]
+	if got, err := c.ReadAt(raw, from); got < n {
+		if errors.Is(err, io.EOF) {
+			return exit.Dataf("the file ends %d bytes before it did when it was opened", n-got)
+		}
+		return err
+	}
+	use(raw)
+	return nil
 }
 
-func widenF32(dst []float32, raw []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-}
+func (readerContent) soon(int64, int64) {}
 
-func widenBF16(dst []float32, raw []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+func (c readerContent) Close() error {
+	if closer, ok := c.ReaderAt.(io.Closer); ok {
+		return closer.Close()
 	}
-}
-
-func widenF16(dst []float32, raw []byte) {
-	for i := range dst {
-		dst[i] = halfToFloat(binary.LittleEndian.Uint16(raw[2*i:]))
-	}
-}
-
-// halfToFloat widens an IEEE 754 binary16 value.
-func halfToFloat(h uint16) float32 {
-	sign := uint32(h>>15) << 31
-	exponent := uint32(h>>10) & 0x1f
-	mantissa := uint32(h) & 0x3ff
-	switch exponent {
-	case 0: // zero or subnormal: mantissa times 2^-24
-		value := float32(mantissa) * 0x1p-24
-		return math.Float32frombits(math.Float32bits(value) | sign)
-	case 0x1f: // infinity or NaN
-		return math.Float32frombits(sign | 0xff<<23 | mantissa<<13)
-	}
-	return math.Float32frombits(sign | (exponent+127-15)<<23 | mantissa<<13)
+	return nil
 }

@@ -16,13 +16,32 @@ import (
 type Tensor struct {
 	Name  string
 	Shape []int
+	DType DType // what the file holds; empty is F32
 	Data  []float32
 }
 
-// Write writes tensors as F32, header and data in the order given, with the
-// metadata sorted by key. The same arguments give the same bytes. A tensor
-// whose data does not fill its shape, or a name that repeats, is our bug.
+// Write writes tensors, header and data in the order given, with the metadata
+// sorted by key. The same arguments give the same bytes. A tensor whose data
+// does not fill its shape, or a name that repeats, is our bug; a finite number
+// that its type holds only as infinity is a data error.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	infos := make([]Info, len(tensors))
+	for i, t := range tensors {
+		infos[i] = Info{Name: t.Name, Shape: t.Shape, DType: t.DType}
+		if infos[i].Elements() != len(t.Data) {
+			return exit.Bugf("writing tensor %q: %d elements for shape %v", t.Name, len(t.Data), t.Shape)
+		}
+	}
+	return WriteFrom(w, infos, metadata, func(dst []float32, index, from int) error {
+		copy(dst, tensors[index].Data[from:])
+		return nil
+	})
+}
+
+// WriteFrom is Write with the tensors read piece by piece, in order, so that
+// they need not be in memory together: read fills dst with the elements from..
+// of tensor index.
+func WriteFrom(w io.Writer, tensors []Info, metadata map[string]string, read func(dst []float32, index, from int) error) error {
 	header, err := header(tensors, metadata)
 	if err != nil {
 		return err
@@ -35,17 +54,26 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
-	raw := make([]byte, 1<<18)
-	for _, t := range tensors {
-		for done := 0; done < len(t.Data); {
-			n := min(len(raw)/4, len(t.Data)-done)
-			for i, v := range t.Data[done : done+n] {
-				binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
-			}
-			if _, err := w.Write(raw[:4*n]); err != nil {
+	values := make([]float32, 1<<16)
+	raw := make([]byte, 4*len(values))
+	for i, t := range tensors {
+		d := t.DType.orF32()
+		narrow, width, limit := d.narrower(), d.Bytes(), d.limit()
+		for done := 0; done < t.Elements(); {
+			part := values[:min(len(values), t.Elements()-done)]
+			if err := read(part, i, done); err != nil {
 				return fmt.Errorf("writing tensor %q: %w", t.Name, err)
 			}
-			done += n
+			for j, x := range part {
+				if (x >= limit || x <= -limit) && !math.IsInf(float64(x), 0) {
+					return exit.Dataf("writing tensor %q: element %d is %g, which %s cannot hold", t.Name, done+j, x, d)
+				}
+			}
+			narrow(raw, part)
+			if _, err := w.Write(raw[:width*len(part)]); err != nil {
+				return fmt.Errorf("writing tensor %q: %w", t.Name, err)
+			}
+			done += len(part)
 		}
 	}
 	return nil
@@ -53,7 +81,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 
 // header is the JSON header, padded with spaces so that the data starts at a
 // multiple of eight bytes, as the reference implementation does.
-func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	separator := byte('{')
 	if len(metadata) > 0 {
@@ -77,15 +105,15 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	seen := map[string]bool{"__metadata__": true}
 	var at int64
 	for _, t := range tensors {
-		info := Info{Shape: t.Shape}
-		if seen[t.Name] || info.Elements() != len(t.Data) {
-			return nil, exit.Bugf("writing tensor %q: name taken, or %d elements for shape %v", t.Name, len(t.Data), t.Shape)
+		d := t.DType.orF32()
+		if seen[t.Name] || d.narrower() == nil {
+			return nil, exit.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
 		}
 		seen[t.Name] = true
-		end := at + 4*int64(len(t.Data))
+		end := at + int64(d.Bytes())*int64(t.Elements())
 		b.WriteByte(separator)
 		writeJSON(&b, t.Name)
-		b.WriteString(`:{"dtype":"F32","shape":[`)
+		fmt.Fprintf(&b, `:{"dtype":"%s","shape":[`, d)
 		for i, d := range t.Shape {
 			if i > 0 {
 				b.WriteByte(',')
