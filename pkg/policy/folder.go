@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -21,6 +22,7 @@ const (
 	ConfigFile     = "config.json"
 	GenerationFile = "generation_config.json"
 	WeightsFile    = "model.safetensors"
+	IndexFile      = "model.safetensors.index.json" // of weights in several files
 	OptimizerFile  = "optimizer.safetensors" // in the folder of the optimizer's state
 )
 
@@ -65,7 +67,7 @@ func writeTensors(path string, tensors []Tensor, metadata map[string]string) (er
 	defer func() { err = errors.Join(err, f.Close()) }()
 	out := make([]safetensors.Tensor, len(tensors))
 	for i, t := range tensors {
-		out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, Data: t.Data}
+		out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType, Data: t.Data}
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	if err := safetensors.Write(buffered, out, metadata); err != nil {
@@ -77,10 +79,13 @@ func writeTensors(path string, tensors []Tensor, metadata map[string]string) (er
 	return nil
 }
 
+// maxConfigBytes is the longest config.json that is read.
+const maxConfigBytes = 16 << 20
+
 // LoadConfig reads the config.json of a model folder.
 func LoadConfig(folder string) (Config, error) {
 	path := filepath.Join(folder, ConfigFile)
-	raw, err := os.ReadFile(path)
+	raw, err := plainfile.Read(path, maxConfigBytes)
 	if err != nil {
 		return Config{}, err
 	}
@@ -91,34 +96,9 @@ func LoadConfig(folder string) (Config, error) {
 	return c, nil
 }
 
-// Load reads a model folder in Hugging Face layout with its weights in one
-// model.safetensors. Weights in half precision are widened to float32.
-func Load(folder string) (Config, []Tensor, error) {
-	c, err := LoadConfig(folder)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	path := filepath.Join(folder, WeightsFile)
-	if _, err := os.Stat(path); os.IsNotExist(err) {
-		if _, err := os.Stat(path + ".index.json"); err == nil {
-			return Config{}, nil, exit.Dataf("reading %q: the weights are split over several files; join them into one %s", folder, WeightsFile)
-		}
-	}
-	f, err := safetensors.Open(path)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	tensors := Layout(c)
-	err = errors.Join(readTensors(f, path, tensors, c.TieWordEmbeddings), f.Close())
-	if err != nil {
-		return Config{}, nil, err
-	}
-	return c, tensors, nil
-}
-
 // readTensors fills tensors with the data of the file, which must have these
-// tensors and no others. A tied head that is stored all the same is passed over.
-func readTensors(f *safetensors.File, path string, tensors []Tensor, tied bool) error {
+// tensors and no others.
+func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 	wanted := map[string]bool{}
 	for i := range tensors {
 		t := &tensors[i]
@@ -127,16 +107,16 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor, tied bool) 
 		if !ok {
 			return exit.Dataf("reading %q: there is no tensor %q", path, t.Name)
 		}
-		if !slices.Equal(info.Shape, t.Shape) {
-			return exit.Dataf("reading %q: tensor %q has shape %v; %v was expected", path, t.Name, info.Shape, t.Shape)
+		if err := checkInfo(info, t.Shape); err != nil {
+			return exit.Dataf("reading %q: %w", path, err)
 		}
-		t.Data = make([]float32, t.Elements())
+		t.DType, t.Data = info.DType, make([]float32, t.Elements())
 		if err := f.Float32To(t.Data, t.Name); err != nil {
 			return err
 		}
 	}
 	for _, info := range f.Tensors() {
-		if !wanted[info.Name] && !(tied && info.Name == "lm_head.weight") {
+		if !wanted[info.Name] {
 			return exit.Dataf("reading %q: tensor %q belongs to no part of the model", path, info.Name)
 		}
 	}
@@ -149,7 +129,7 @@ func OptimizerLayout(c Config) []Tensor {
 	var tensors []Tensor
 	for _, prefix := range []string{"exp_avg.", "exp_avg_sq."} {
 		for _, t := range Layout(c) {
-			tensors = append(tensors, Tensor{Name: prefix + t.Name, Shape: t.Shape})
+			tensors = append(tensors, Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: safetensors.F32})
 		}
 	}
 	return tensors
@@ -175,7 +155,7 @@ func LoadOptimizer(folder string, c Config) (tensors []Tensor, steps int, err er
 		return nil, 0, exit.Dataf("reading %q: the metadata has no number of steps", path)
 	}
 	tensors = OptimizerLayout(c)
-	if err := readTensors(f, path, tensors, false); err != nil {
+	if err := readTensors(f, path, tensors); err != nil {
 		return nil, 0, err
 	}
 	return tensors, steps, nil

@@ -212,10 +212,10 @@ func TestLoadFaults(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no weights", func(f string) error { return os.Remove(filepath.Join(f, WeightsFile)) }, exit.Failed, "no such file"},
-		{"split weights", func(f string) error {
-			return os.Rename(filepath.Join(f, WeightsFile), filepath.Join(f, WeightsFile+".index.json"))
-		}, exit.Data, "split over several files"},
+		{"no weights", func(f string) error { return os.Remove(filepath.Join(f, WeightsFile)) }, exit.Data, "neither model.safetensors nor"},
+		{"weights as an index", func(f string) error {
+			return os.Rename(filepath.Join(f, WeightsFile), filepath.Join(f, IndexFile))
+		}, exit.Data, "not an index of weights"},
 		{"cut weights", func(f string) error { return os.Truncate(filepath.Join(f, WeightsFile), 5000) }, exit.Data, "cut short"},
 		{"broken config", func(f string) error { return os.WriteFile(filepath.Join(f, ConfigFile), []byte("{"), 0o644) }, exit.Data, ConfigFile},
 		{"other shape", func(f string) error {

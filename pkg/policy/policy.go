@@ -16,6 +16,7 @@ import (
 	"context"
 
 	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 // Sampling says how logits become a distribution. The zero value samples
@@ -98,10 +99,13 @@ type StepStats struct {
 	Skipped  bool    // the gradient was not finite: nothing was changed
 }
 
-// Tensor is a named float32 tensor in row-major order.
+// Tensor is a named tensor in row-major order.
 type Tensor struct {
 	Name  string
 	Shape []int
+	// DType is what the tensor is stored in, and what the weights that
+	// everything computes with are rounded to. Empty means F32.
+	DType safetensors.DType
 	Data  []float32 // shares memory with the engine
 }
 

@@ -6,19 +6,28 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// Layout lists a policy's tensors by name and shape, without data, in the
-// order of files and engines. Query, key and value projections lie next to
+// The two tensors that are one when the configuration ties them.
+const (
+	embeddingName = "model.embed_tokens.weight"
+	headName      = "lm_head.weight"
+)
+
+// Layout lists a policy's tensors by name and shape, as F32 without data, in
+// the order of files and engines. Query, key and value projections lie next to
 // each other, and so do gate and up, so that a backend can multiply by each
 // group at once.
 func Layout(c Config) []Tensor {
 	hidden := c.HiddenSize
-	tensors := []Tensor{{Name: "model.embed_tokens.weight", Shape: []int{c.VocabSize, hidden}}}
+	var tensors []Tensor
+	whole := func(name string, shape ...int) {
+		tensors = append(tensors, Tensor{Name: name, Shape: shape, DType: safetensors.F32})
+	}
+	whole(embeddingName, c.VocabSize, hidden)
 	for layer := range c.NumHiddenLayers {
-		add := func(name string, shape ...int) {
-			tensors = append(tensors, Tensor{Name: fmt.Sprintf("model.layers.%d.%s", layer, name), Shape: shape})
-		}
+		add := func(name string, shape ...int) { whole(fmt.Sprintf("model.layers.%d.%s", layer, name), shape...) }
 		add("input_layernorm.weight", hidden)
 		add("self_attn.q_proj.weight", c.QueryWidth(), hidden)
 		add("self_attn.k_proj.weight", c.KeyValueWidth(), hidden)
@@ -34,9 +43,9 @@ func Layout(c Config) []Tensor {
 		add("mlp.up_proj.weight", c.IntermediateSize, hidden)
 		add("mlp.down_proj.weight", hidden, c.IntermediateSize)
 	}
-	tensors = append(tensors, Tensor{Name: "model.norm.weight", Shape: []int{hidden}})
+	whole("model.norm.weight", hidden)
 	if !c.TieWordEmbeddings {
-		tensors = append(tensors, Tensor{Name: "lm_head.weight", Shape: []int{c.VocabSize, hidden}})
+		whole(headName, c.VocabSize, hidden)
 	}
 	return tensors
 }

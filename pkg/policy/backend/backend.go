@@ -27,20 +27,21 @@ func Open(folder string, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
-	config, weights, err := policy.Load(folder)
+	source, err := policy.OpenFolder(folder)
 	if err != nil {
 		return nil, err
 	}
-	return New(config, weights, options)
+	defer source.Close()
+	return New(source, options)
 }
 
-// New makes an engine of weights in the order of policy.Layout, which are
-// copied. The engine must be closed.
-func New(config policy.Config, weights []policy.Tensor, options Options) (policy.Engine, error) {
+// New makes an engine of the weights of a source, which it needs no longer
+// then. The engine must be closed.
+func New(source policy.Source, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
-	return cpu.New(config, weights, cpu.Options{Threads: options.Threads, Train: options.Train})
+	return cpu.New(source, cpu.Options{Threads: options.Threads, Train: options.Train})
 }
 
 func check(options Options) error {

@@ -14,9 +14,9 @@
 package cpu
 
 import (
+	"fmt"
 	"runtime"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -51,9 +51,10 @@ type Engine struct {
 
 var _ policy.Engine = (*Engine)(nil)
 
-// New makes an engine of weights in the order of policy.Layout. The weights
-// are copied.
-func New(config policy.Config, weights []policy.Tensor, options Options) (*Engine, error) {
+// New makes an engine of the weights of a source, which it needs no longer
+// then.
+func New(source policy.Source, options Options) (*Engine, error) {
+	config := source.Config()
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -62,8 +63,8 @@ func New(config policy.Config, weights []policy.Tensor, options Options) (*Engin
 		e.threads = runtime.GOMAXPROCS(0)
 	}
 	e.weights = newParameters(config, "")
-	if err := e.weights.set(weights); err != nil {
-		return nil, exit.Bugf("loading weights into the engine: %w", err)
+	if err := e.weights.load(source); err != nil {
+		return nil, fmt.Errorf("loading weights into the engine: %w", err)
 	}
 	if e.train {
 		e.grads = newParameters(config, "")

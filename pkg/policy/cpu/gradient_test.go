@@ -47,7 +47,7 @@ func loudWeights(t testing.TB, c policy.Config) []policy.Tensor {
 
 func newEngine(t testing.TB, c policy.Config, weights []policy.Tensor, threads int) *Engine {
 	t.Helper()
-	e, err := New(c, weights, Options{Threads: threads, Train: true})
+	e, err := New(policy.InMemory(c, weights), Options{Threads: threads, Train: true})
 	if err != nil {
 		t.Fatal(err)
 	}

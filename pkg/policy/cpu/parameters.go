@@ -1,9 +1,9 @@
 package cpu
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -32,19 +32,43 @@ func newParameters(c policy.Config, prefix string) parameters {
 	return p
 }
 
-// set copies tensors of the same names and shapes in the same order.
-func (p *parameters) set(tensors []policy.Tensor) error {
-	if len(tensors) != len(p.tensors) {
-		return fmt.Errorf("%d tensors given; %d were expected", len(tensors), len(p.tensors))
+// load reads the tensors of a source.
+func (p *parameters) load(source policy.Source) error {
+	tensors := source.Tensors()
+	if err := p.match(tensors); err != nil {
+		return err
 	}
-	for i, t := range tensors {
-		want := p.tensors[i]
-		if t.Name != want.Name || !slices.Equal(t.Shape, want.Shape) || len(t.Data) != len(want.Data) {
-			return fmt.Errorf("tensor %d is %q %v with %d elements; %q %v was expected",
-				i, t.Name, t.Shape, len(t.Data), want.Name, want.Shape)
+	for i := range p.tensors {
+		p.tensors[i].DType = tensors[i].DType
+		if err := source.Float32To(p.tensors[i].Data, i, 0); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// match wants tensors of the same names and shapes in the same order.
+func (p *parameters) match(tensors []policy.Tensor) error {
+	if len(tensors) != len(p.tensors) {
+		return exit.Bugf("%d tensors given; %d were expected", len(tensors), len(p.tensors))
+	}
 	for i, t := range tensors {
+		if want := p.tensors[i]; t.Name != want.Name || !slices.Equal(t.Shape, want.Shape) {
+			return exit.Bugf("tensor %d is %q %v; %q %v was expected", i, t.Name, t.Shape, want.Name, want.Shape)
+		}
+	}
+	return nil
+}
+
+// set copies tensors of the same names and shapes in the same order.
+func (p *parameters) set(tensors []policy.Tensor) error {
+	if err := p.match(tensors); err != nil {
+		return err
+	}
+	for i, t := range tensors {
+		if len(t.Data) != len(p.tensors[i].Data) {
+			return exit.Bugf("tensor %q has %d elements; %d were expected", t.Name, len(t.Data), len(p.tensors[i].Data))
+		}
 		copy(p.tensors[i].Data, t.Data)
 	}
 	return nil

@@ -268,7 +268,7 @@ func TestWrongCalls(t *testing.T) {
 	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exit.Code(err) != exit.Bug {
 		t.Errorf("a second backward pass: %v", err)
 	}
-	sampler, err := New(c, weights, Options{Threads: 1})
+	sampler, err := New(policy.InMemory(c, weights), Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestWrongCalls(t *testing.T) {
 	if _, err := sampler.Step(testAdamW); exit.Code(err) != exit.Bug {
 		t.Errorf("step without Train: %v", err)
 	}
-	if _, err := New(c, weights[1:], Options{}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, weights[1:]), Options{}); exit.Code(err) != exit.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
 }

@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Source gives the weights of a policy piece by piece, so that no copy of all
+// of them in float32 need exist.
+type Source interface {
+	Config() Config
+
+	// Tensors lists the tensors of Layout in its order, without data and with
+	// the type that each is stored in.
+	Tensors() []Tensor
+
+	// Float32To fills dst with the elements from..from+len(dst)-1 of tensor
+	// index, widened exactly. It may be called from several goroutines. A
+	// number that is not finite is a data error.
+	Float32To(dst []float32, index, from int) error
+
+	Close() error
+}
+
+// InMemory is a source of tensors in memory, which it shares: those of Layout,
+// in its order, with data.
+func InMemory(c Config, tensors []Tensor) Source { return memory{c, tensors} }
+
+type memory struct {
+	config  Config
+	tensors []Tensor
+}
+
+func (m memory) Config() Config { return m.config }
+
+func (m memory) Tensors() []Tensor {
+	bare := make([]Tensor, len(m.tensors))
+	for i, t := range m.tensors {
+		bare[i] = Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType}
+	}
+	return bare
+}
+
+func (m memory) Float32To(dst []float32, index, from int) error {
+	t := m.tensors[index]
+	if from < 0 || from > len(t.Data) || len(dst) > len(t.Data)-from {
+		return exit.Bugf("reading elements %d to %d of tensor %q with %d elements", from, from+len(dst), t.Name, len(t.Data))
+	}
+	copy(dst, t.Data[from:])
+	return checkFinite(dst, t.Name, from)
+}
+
+func (memory) Close() error { return nil }
+
+// checkFinite refuses NaN and infinity among the elements from.. of a tensor.
+func checkFinite(values []float32, name string, from int) error {
+	for i, x := range values {
+		if x-x != 0 {
+			return exit.Dataf("tensor %q: element %d is %g; every weight must be a finite number", name, from+i, x)
+		}
+	}
+	return nil
+}
+
+// Read returns a source's tensors with data.
+func Read(s Source) ([]Tensor, error) {
+	tensors := s.Tensors()
+	for i := range tensors {
+		tensors[i].Data = make([]float32, tensors[i].Elements())
+		if err := s.Float32To(tensors[i].Data, i, 0); err != nil {
+			return nil, err
+		}
+	}
+	return tensors, nil
+}
+
+// Load reads a model folder with all its weights.
+func Load(folder string) (Config, []Tensor, error) {
+	s, err := OpenFolder(folder)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	defer s.Close()
+	tensors, err := Read(s)
+	return s.Config(), tensors, err
+}
