@@ -58,6 +58,45 @@ func BenchmarkGonum(b *testing.B) {
 	}
 }
 
+// BenchmarkDecode measures products of few rows with a matrix that is too large
+// for the caches, by the bytes of the matrix that go through in a second.
+func BenchmarkDecode(b *testing.B) {
+	const n, k = 32768, 896 // 117 MB in float32
+	w := make([]float32, n*k)
+	fill(rand.New(rand.NewPCG(1, 2)), w)
+	for _, format := range []Format{Float32, BFloat16} {
+		p := Packed{Format: format}
+		PackNT(w, n, k, &p, 2)
+		for _, m := range []int{1, 2, 4, 8, 16} {
+			a, c := make([]float32, m*k), make([]float32, m*n)
+			fill(rand.New(rand.NewPCG(3, 4)), a)
+			for _, threads := range []int{1, 2} {
+				b.Run(fmt.Sprintf("bytes=%d/rows=%d/threads=%d", 4>>format, m, threads), func(b *testing.B) {
+					b.SetBytes(int64(p.Bytes()))
+					for b.Loop() {
+						MulPacked(c, n, a, k, m, &p, false, threads)
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkPanels measures tiles whose matrix stays in the caches.
+func BenchmarkPanels(b *testing.B) {
+	const m, k, n = 448, 896, 1152
+	a, w, c := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n)
+	fill(rand.New(rand.NewPCG(1, 2)), w)
+	fill(rand.New(rand.NewPCG(3, 4)), a)
+	for _, format := range []Format{Float32, BFloat16} {
+		p := Packed{Format: format}
+		PackNT(w, n, k, &p, 1)
+		b.Run(fmt.Sprintf("bytes=%d", 4>>format), func(b *testing.B) {
+			report(b, m, n, k, func() { MulPacked(c, n, a, k, m, &p, false, 1) })
+		})
+	}
+}
+
 func BenchmarkPack(b *testing.B) {
 	const n, k = 4096, 512
 	w := make([]float32, n*k)

@@ -147,9 +147,13 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count}
 	var panel []float32
+	var half []uint16
 	switch {
+	case b.packed != nil && b.packed.half != nil:
+		half = b.packed.half[j0*b.k+k0*panelWidth:]
+		t.panelStep = b.k * panelWidth
 	case b.packed != nil:
-		panel = b.packed[j0*b.k+k0*panelWidth:]
+		panel = b.packed.data[j0*b.k+k0*panelWidth:]
 		t.panelStep = b.k * panelWidth
 	case b.directB && j1-j0 >= panelWidth:
 		panel = b.b[k0*b.ldb+j0:]
@@ -167,7 +171,11 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 		step = depthBlock
 	}
 	for k := k0; k < k1; k += step {
-		t.b = panel[(k-k0)*t.bDepth:]
+		if half != nil {
+			t.half = half[(k-k0)*t.bDepth:]
+		} else {
+			t.b = panel[(k-k0)*t.bDepth:]
+		}
 		t.depth = min(step, k1-k)
 		if b.accumulate || k > 0 {
 			t.accumulate = 1

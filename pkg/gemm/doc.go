@@ -1,4 +1,5 @@
-// Package gemm multiplies float32 matrices for the CPU engine.
+// Package gemm multiplies float32 matrices for the CPU engine. Packed weights
+// may be stored in bfloat16.
 //
 // All matrices are row-major. A leading dimension (lda, ldb, ldc) is the number
 // of elements from the start of one row to the start of the next, so an operand

@@ -3,13 +3,14 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
 // ops are the products under test by name.
-var ops = []string{"NT", "NN", "TN", "PackNT", "PackNN"}
+var ops = []string{"NT", "NN", "TN", "PackNT", "PackNN", "PackNT16", "PackNN16", "SetColumns", "SetColumns16"}
 
 // guard is the value around and between the rows of C in a test; no product
 // may change it.
@@ -21,6 +22,7 @@ type problem struct {
 	m, n, k       int
 	lda, ldb, ldc int
 	a, b          []float32 // in the layout of op
+	seen          []float32 // b as the product sees it, if it is rounded
 	start         []float32 // C before the product, with guards
 	accumulate    bool
 }
@@ -36,17 +38,20 @@ func newProblem(op string, m, n, k, padding int, accumulate bool, specials float
 		rowsA, columnsA = k, m
 	}
 	rowsB, columnsB := k, n
-	if op == "NT" || op == "PackNT" {
+	if bTransposed(op) {
 		rowsB, columnsB = n, k
 	}
 	p.lda, p.ldb, p.ldc = columnsA+padding, columnsB+padding, n+padding
-	if op == "PackNT" || op == "PackNN" {
+	if packs(op) {
 		p.ldb = columnsB
 	}
 	p.a = make([]float32, rowsA*p.lda)
 	p.b = make([]float32, rowsB*p.ldb)
 	draw(r, p.a, specials)
 	draw(r, p.b, specials)
+	if strings.HasSuffix(op, "16") {
+		p.seen = rounded(p.b)
+	}
 	const margin = 64
 	p.start = make([]float32, m*p.ldc+2*margin)
 	for i := range p.start {
@@ -56,6 +61,24 @@ func newProblem(op string, m, n, k, padding int, accumulate bool, specials float
 		draw(r, p.start[margin+i*p.ldc:][:n], specials)
 	}
 	return p
+}
+
+// bTransposed tells whether an operation takes the transpose of B.
+func bTransposed(op string) bool {
+	return op == "NT" || strings.HasPrefix(op, "PackNT") || strings.HasPrefix(op, "SetColumns")
+}
+
+// packs tells whether an operation packs B.
+func packs(op string) bool {
+	return strings.HasPrefix(op, "Pack") || strings.HasPrefix(op, "SetColumns")
+}
+
+// rounded returns x rounded to bfloat16.
+func rounded(x []float32) []float32 {
+	half, wide := make([]uint16, len(x)), make([]float32, len(x))
+	vec.RoundBF16(half, x)
+	vec.WidenBF16(wide, half)
+	return wide
 }
 
 // fill fills x with values in [-1, 1).
@@ -89,12 +112,27 @@ func (p *problem) run(threads int) []float32 {
 		NN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	case "TN":
 		TN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
-	case "PackNT", "PackNN":
+	default:
 		var b Packed
-		if p.op == "PackNT" {
+		if strings.HasSuffix(p.op, "16") {
+			b.Format = BFloat16
+		}
+		switch {
+		case strings.HasPrefix(p.op, "PackNT"):
 			PackNT(p.b, p.n, p.k, &b, threads)
-		} else {
+		case strings.HasPrefix(p.op, "PackNN"):
 			PackNN(p.b, p.k, p.n, &b, threads)
+		default:
+			// In parts that begin and end inside of panels and at their edges,
+			// the last part first.
+			b.Reset(p.n, p.k)
+			to := p.n
+			for _, from := range []int{p.n - 1, 96, 40, 32, 7, 0} {
+				if from = max(0, from); from < to {
+					b.SetColumns(from, p.b[from*p.k:], to-from, threads)
+					to = from
+				}
+			}
 		}
 		MulPacked(c, p.ldc, p.a, p.lda, p.m, &b, p.accumulate, threads)
 	}
@@ -110,10 +148,14 @@ func (p *problem) elementA(i, k int) float32 {
 }
 
 func (p *problem) elementB(k, j int) float32 {
-	if p.op == "NT" || p.op == "PackNT" {
-		return p.b[j*p.ldb+k]
+	b := p.b
+	if p.seen != nil {
+		b = p.seen
 	}
-	return p.b[k*p.ldb+j]
+	if bTransposed(p.op) {
+		return b[j*p.ldb+k]
+	}
+	return b[k*p.ldb+j]
 }
 
 // want returns what run must return, from the definition: one chain of fused

@@ -12,6 +12,12 @@ func tileAVX512(t *tile)
 //go:noescape
 func tileAVX2(t *tile)
 
+//go:noescape
+func tileAVX512BF16(t *tile)
+
+//go:noescape
+func tileAVX2BF16(t *tile)
+
 // The transpose kernels set dst[k·32 + j] = src[j·stride + k] for j < 16 and
 // k < 4·quads. quads must not be zero.
 

@@ -8,6 +8,10 @@ func tileAVX512(*tile) { panic(badNoAssembly) }
 
 func tileAVX2(*tile) { panic(badNoAssembly) }
 
+func tileAVX512BF16(*tile) { panic(badNoAssembly) }
+
+func tileAVX2BF16(*tile) { panic(badNoAssembly) }
+
 func transposeAVX512(_, _ *float32, _, _ int) { panic(badNoAssembly) }
 
 func transposeAVX2(_, _ *float32, _, _ int) { panic(badNoAssembly) }

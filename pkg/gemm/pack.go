@@ -13,33 +13,78 @@ const (
 	stripStride = stripDepth + rowPadding
 )
 
-// packing lays a matrix B of shape (k, n) out in panels of 32 columns.
+// roundDepth is the number of depths of a panel that are packed in float32
+// before they are rounded to bfloat16.
+const roundDepth = 256
+
+// packing lays the columns from first to end-1 of a matrix B out in panels of
+// 32 columns.
 type packing struct {
-	dst        []float32 // shape (panels, k, panelWidth)
-	src        []float32 // B, or its transpose of shape (n, k)
+	dst        *Packed
+	src        []float32 // these columns of B, or their transpose
 	stride     int       // leading dimension of src
 	transposed bool
-	n, k       int
+	first, end int
 	level      vec.Level
+}
+
+// tasks returns the number of tasks.
+func (p *packing) tasks() int {
+	return (panels(p.end) - p.first/panelWidth + panelsPerTask - 1) / panelsPerTask
 }
 
 // do packs one task's panels.
 func (p *packing) do(task int, ws *workspace) {
-	last := min(panels(p.n), (task+1)*panelsPerTask)
-	for panel := task * panelsPerTask; panel < last; panel++ {
-		p.panel(panel, ws)
+	from := p.first/panelWidth + task*panelsPerTask
+	for i := from; i < min(panels(p.end), from+panelsPerTask); i++ {
+		p.panel(i, ws)
 	}
 }
 
-// panel packs panel number i, which holds the columns from 32·i.
+// panel packs panel number i, which holds the columns from 32·i, or those of
+// them that are packed.
 func (p *packing) panel(i int, ws *workspace) {
-	column := i * panelWidth
-	width := min(panelWidth, p.n-column)
-	dst := p.dst[i*p.k*panelWidth:][:p.k*panelWidth]
+	column, k := i*panelWidth, p.dst.k
+	width := min(panelWidth, p.end-column)
+	if column < p.first || width < panelWidth && p.end < p.dst.n {
+		p.columns(max(p.first, column), column+width)
+		return
+	}
+	if p.dst.half == nil {
+		p.depths(p.dst.data[column*k:][:k*panelWidth], column, width, 0, k, ws)
+		return
+	}
+	for from := 0; from < k; from += roundDepth {
+		to := min(k, from+roundDepth)
+		rows := ws.panels[:(to-from)*panelWidth]
+		p.depths(rows, column, width, from, to, ws)
+		vec.RoundBF16(p.dst.half[column*k+from*panelWidth:][:len(rows)], rows)
+	}
+}
+
+// depths packs the depths [from, to) of a panel of width columns.
+func (p *packing) depths(dst []float32, column, width, from, to int, ws *workspace) {
 	if p.transposed {
-		transposePanel(p.level, dst, p.src[column*p.stride:], p.stride, width, p.k, ws.rows)
+		transposePanel(p.level, dst, p.src[(column-p.first)*p.stride+from:], p.stride, width, to-from, ws.rows)
 	} else {
-		copyPanel(p.level, dst, panelWidth, p.src[column:], p.stride, p.k, width)
+		copyPanel(p.level, dst, panelWidth, p.src[from*p.stride+column-p.first:], p.stride, to-from, width)
+	}
+}
+
+// columns packs the columns [from, to), a part of one panel, and leaves the
+// other columns of the panel as they are.
+func (p *packing) columns(from, to int) {
+	k := p.dst.k
+	for j := from; j < to; j++ {
+		at := j/panelWidth*k*panelWidth + j%panelWidth
+		for i := range k {
+			x := p.src[(j-p.first)*p.stride+i : (j-p.first)*p.stride+i+1]
+			if p.dst.half != nil {
+				vec.RoundBF16(p.dst.half[at+i*panelWidth:][:1], x)
+			} else {
+				p.dst.data[at+i*panelWidth] = x[0]
+			}
+		}
 	}
 }
 

@@ -1,7 +1,11 @@
 package gemm
 
+import "math"
+
 const (
-	shortW = "gemm: weight is too short"
+	shortW      = "gemm: weight is too short"
+	badColumn   = "gemm: column out of range"
+	shortColumn = "gemm: a column is as long as the matrix is deep"
 )
 
 // panelWidth is the number of columns of one panel of a packed matrix: two
@@ -9,14 +13,29 @@ const (
 // instruction set.
 const panelWidth = 32
 
+// Format is how a packed matrix stores its elements.
+type Format uint8
+
+// The formats. A product widens bfloat16 elements to float32 in registers: its
+// bits are those of the product with a float32 matrix of the same values, and
+// it reads half the memory.
+const (
+	Float32 Format = iota
+	BFloat16
+)
+
 // Packed is a weight matrix laid out for [MulPacked]: the columns of a (k, n)
 // matrix B in panels of 32, each panel holding its 32 columns depth by depth.
-// The last panel is filled up with zeros. The zero value is ready for packing;
-// packing again reuses the memory. A Packed may be read by many goroutines, but
-// not while it is being packed.
+// The last panel is filled up with zeros. The zero value is ready for packing
+// in float32; packing again reuses the memory. Packing in bfloat16 rounds to
+// nearest, ties to even. A Packed may be read by many goroutines, but not while
+// it is being packed.
 type Packed struct {
+	Format Format // of the elements from the next packing on
+
 	n, k int
 	data []float32 // shape (panels, k, panelWidth)
+	half []uint16  // the same in bfloat16, instead of data
 }
 
 // N returns the number of columns of B, which are the outputs of the layer.
@@ -24,6 +43,57 @@ func (p *Packed) N() int { return p.n }
 
 // K returns the number of rows of B, the depth of the product.
 func (p *Packed) K() int { return p.k }
+
+// Bytes returns the size of the matrix in memory.
+func (p *Packed) Bytes() int { return 4*len(p.data) + 2*len(p.half) }
+
+// Reset makes p a (k, n) matrix with undefined elements, except that the last
+// panel is filled up with zeros. [Packed.SetColumns] fills it.
+func (p *Packed) Reset(n, k int) {
+	checkShape(0, n, k)
+	p.resize(n, k)
+	if n%panelWidth != 0 {
+		last := n / panelWidth * k * panelWidth
+		if p.half != nil {
+			clear(p.half[last:])
+		} else {
+			clear(p.data[last:])
+		}
+	}
+}
+
+// SetColumns packs w of shape (count, k), a part of a weight in the [out, in]
+// layout of Hugging Face files, as columns first to first+count-1 of B.
+func (p *Packed) SetColumns(first int, w []float32, count, threads int) {
+	if first < 0 || count < 0 || first+count > p.n {
+		panic(badColumn)
+	}
+	if len(w) < count*p.k {
+		panic(shortW)
+	}
+	pack(packing{dst: p, src: w, stride: p.k, transposed: true, first: first, end: first + count}, threads)
+}
+
+// Column copies column j of B to dst, widened to float32: row j of a weight in
+// the [out, in] layout.
+func (p *Packed) Column(dst []float32, j int) {
+	if j < 0 || j >= p.n {
+		panic(badColumn)
+	}
+	if len(dst) != p.k {
+		panic(shortColumn)
+	}
+	at := j/panelWidth*p.k*panelWidth + j%panelWidth
+	if p.half != nil {
+		for k := range dst {
+			dst[k] = math.Float32frombits(uint32(p.half[at+k*panelWidth]) << 16)
+		}
+		return
+	}
+	for k := range dst {
+		dst[k] = p.data[at+k*panelWidth]
+	}
+}
 
 // PackNT packs w of shape (n, k), a weight in the [out, in] layout of Hugging
 // Face files, so that MulPacked computes x·wᵀ.
@@ -33,7 +103,7 @@ func PackNT(w []float32, n, k int, dst *Packed, threads int) {
 		panic(shortW)
 	}
 	dst.resize(n, k)
-	pack(packing{dst: dst.data, src: w, stride: k, transposed: true, n: n, k: k}, threads)
+	pack(packing{dst: dst, src: w, stride: k, transposed: true, end: n}, threads)
 }
 
 // PackNN packs w of shape (k, n) so that MulPacked computes x·w. With w in the
@@ -45,17 +115,24 @@ func PackNN(w []float32, k, n int, dst *Packed, threads int) {
 		panic(shortW)
 	}
 	dst.resize(n, k)
-	pack(packing{dst: dst.data, src: w, stride: n, n: n, k: k}, threads)
+	pack(packing{dst: dst, src: w, stride: n, end: n}, threads)
 }
 
 // resize gives dst the shape (k, n) with undefined elements.
 func (p *Packed) resize(n, k int) {
 	p.n, p.k = n, k
 	size := panels(n) * k * panelWidth
+	if p.Format == BFloat16 {
+		if cap(p.half) < size {
+			p.half = alignedHalves(size)
+		}
+		p.half, p.data = p.half[:size], nil
+		return
+	}
 	if cap(p.data) < size {
 		p.data = alignedFloats(size)
 	}
-	p.data = p.data[:size]
+	p.data, p.half = p.data[:size], nil
 }
 
 // panels returns the number of panels of n columns.
@@ -69,7 +146,7 @@ func MulPacked(c []float32, ldc int, a []float32, lda, m int, b *Packed, accumul
 	checkMatrix(a, lda, m, b.k, badStrideA, shortA)
 	checkMatrix(c, ldc, m, b.n, badStrideC, shortC)
 	multiply(product{
-		c: c, ldc: ldc, a: a, lda: lda, packed: b.data,
+		c: c, ldc: ldc, a: a, lda: lda, packed: b,
 		m: m, n: b.n, k: b.k, accumulate: accumulate,
 	}, threads)
 }

@@ -91,14 +91,14 @@ func (t *team) work() {
 
 // pack runs p on at most threads goroutines.
 func pack(p packing, threads int) {
-	if p.n == 0 || p.k == 0 {
+	if p.first == p.end || p.dst.k == 0 {
 		return
 	}
 	p.level = vec.Active()
 	t := getTeam()
 	t.packing = p
 	t.job = &t.packing
-	t.run((panels(p.n)+panelsPerTask-1)/panelsPerTask, threads)
+	t.run(p.tasks(), threads)
 	putTeam(t)
 }
 

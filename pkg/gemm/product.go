@@ -40,7 +40,7 @@ type product struct {
 	b           []float32 // shape (k, n), or (n, k) if bTransposed
 	ldb         int
 	bTransposed bool
-	packed      []float32 // panels of B instead of b, or nil
+	packed      *Packed // B instead of b, or nil
 	m, n, k     int
 	accumulate  bool
 

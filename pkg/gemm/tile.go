@@ -1,6 +1,11 @@
 package gemm
 
-import "github.com/lathe-rl/lathe/pkg/vec"
+import (
+	"math"
+	"unsafe"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
 
 // tile is one block of C that a micro-kernel computes: rows ≤ tileRows and
 // columns ≤ panelWidth, or several panels. Strides count elements. The assembly
@@ -10,6 +15,7 @@ type tile struct {
 	aRow   int
 	aDepth int
 	b      []float32 // B(k, j) is b[k·bDepth + j]; 32 columns can be read
+	half   []uint16  // the same in bfloat16, instead of b
 	bDepth int
 	c      []float32 // C(i, j) is c[i·cRow + j]
 	cRow   int
@@ -23,7 +29,7 @@ type tile struct {
 
 	// fetch is the part of B that the tile brings to the level-2 cache for a
 	// later tile, fetchStep bytes for each depth. It changes speed only.
-	fetch     []float32
+	fetch     unsafe.Pointer
 	fetchStep int
 
 	// accumulate is 1 to start the chains from C and 0 to start them from zero.
@@ -47,10 +53,17 @@ func tileRows(level vec.Level) int {
 // following elements after its own. A single tile reads B only once, and as fast
 // as the hardware fetches it.
 func (t *tile) setFetch(following, n, tiles int) {
-	t.fetch, t.fetchStep = t.b, 0
 	following += n * t.depth * panelWidth / tiles
+	if t.half != nil {
+		t.fetch, t.fetchStep = unsafe.Pointer(&t.half[0]), 0
+		if tiles > 1 && following < len(t.half) {
+			t.fetch, t.fetchStep = unsafe.Pointer(&t.half[following]), 2*panelWidth/tiles
+		}
+		return
+	}
+	t.fetch, t.fetchStep = unsafe.Pointer(&t.b[0]), 0
 	if tiles > 1 && t.bDepth == panelWidth && following < len(t.b) {
-		t.fetch, t.fetchStep = t.b[following:], 4*panelWidth/tiles
+		t.fetch, t.fetchStep = unsafe.Pointer(&t.b[following]), 4*panelWidth/tiles
 	}
 }
 
@@ -72,11 +85,17 @@ func widePanels(level vec.Level, rows, whole int) int {
 
 // runTile computes one tile. depth and rows must not be zero.
 func runTile(level vec.Level, t *tile) {
-	switch level {
-	case vec.AVX512:
+	switch {
+	case level == vec.AVX512 && t.half != nil:
+		tileAVX512BF16(t)
+	case level == vec.AVX512:
 		tileAVX512(t)
-	case vec.AVX2:
+	case level == vec.AVX2 && t.half != nil:
+		tileAVX2BF16(t)
+	case level == vec.AVX2:
 		tileAVX2(t)
+	case t.half != nil:
+		tileGoBF16(t)
 	default:
 		tileGo(t)
 	}
@@ -93,6 +112,22 @@ func tileGo(t *tile) {
 			line := t.b[k*t.bDepth : k*t.bDepth+len(row)]
 			for j, y := range line {
 				row[j] = vec.FMA(x, y, row[j])
+			}
+		}
+	}
+}
+
+func tileGoBF16(t *tile) {
+	for i := range t.rows {
+		row := t.c[i*t.cRow : i*t.cRow+t.columns]
+		if t.accumulate == 0 {
+			clear(row)
+		}
+		for k := range t.depth {
+			x := t.a[i*t.aRow+k*t.aDepth]
+			line := t.half[k*t.bDepth : k*t.bDepth+len(row)]
+			for j, y := range line {
+				row[j] = vec.FMA(x, math.Float32frombits(uint32(y)<<16), row[j])
 			}
 		}
 	}

@@ -77,6 +77,49 @@ func TestPackAgain(t *testing.T) {
 	})
 }
 
+// Column gives back what was packed.
+func TestColumn(t *testing.T) {
+	const n, k = 70, 45
+	w, got := make([]float32, n*k), make([]float32, k)
+	fill(rand.New(rand.NewPCG(1, 9)), w)
+	for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w)} {
+		b := Packed{Format: format}
+		PackNT(w, n, k, &b, 1)
+		for j := range n {
+			b.Column(got, j)
+			if i := firstDifference(got, want[j*k:][:k]); i >= 0 {
+				t.Fatalf("format %d: column %d differs at depth %d", format, j, i)
+			}
+		}
+		if want := 96 * k * (4 >> format); b.Bytes() != want {
+			t.Errorf("format %d: %d bytes, want %d: three panels of 32 columns", format, b.Bytes(), want)
+		}
+	}
+}
+
+// A Packed may change its format from one packing to the next.
+func TestPackInAnotherFormat(t *testing.T) {
+	const n, k = 40, 9
+	w, x := make([]float32, n*k), make([]float32, k)
+	fill(rand.New(rand.NewPCG(1, 9)), w)
+	fill(rand.New(rand.NewPCG(2, 9)), x)
+	var b Packed
+	for _, format := range []Format{BFloat16, Float32, BFloat16} {
+		want, got := make([]float32, n), make([]float32, n)
+		seen := w
+		if format == BFloat16 {
+			seen = rounded(w)
+		}
+		NT(want, n, x, k, seen, k, 1, n, k, false, 1)
+		b.Format = format
+		PackNT(w, n, k, &b, 1)
+		MulPacked(got, n, x, k, 1, &b, false, 1)
+		if i := firstDifference(got, want); i >= 0 {
+			t.Fatalf("format %d: output %d differs", format, i)
+		}
+	}
+}
+
 func TestShapePanics(t *testing.T) {
 	x := func(n int) []float32 { return make([]float32, n) }
 	var packed Packed
@@ -94,6 +137,10 @@ func TestShapePanics(t *testing.T) {
 		{"c", shortC, func() { TN(x(3), 2, x(4), 2, x(4), 2, 2, 2, 2, false, 1) }},
 		{"packed a", shortA, func() { MulPacked(x(8), 4, x(5), 3, 2, &packed, false, 1) }},
 		{"packed c", shortC, func() { MulPacked(x(7), 4, x(6), 3, 2, &packed, false, 1) }},
+		{"column", badColumn, func() { packed.Column(x(3), 4) }},
+		{"column's length", shortColumn, func() { packed.Column(x(2), 3) }},
+		{"columns", badColumn, func() { packed.SetColumns(3, x(6), 2, 1) }},
+		{"columns' weight", shortW, func() { packed.SetColumns(2, x(5), 2, 1) }},
 		{"weight", shortW, func() { PackNN(x(11), 4, 3, &packed, 1) }},
 	} {
 		func() {

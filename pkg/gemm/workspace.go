@@ -60,3 +60,12 @@ func alignedFloats(n int) []float32 {
 	skip := (perLine - misaligned) % perLine
 	return x[skip : skip+n : skip+n]
 }
+
+// alignedHalves is alignedFloats for n 16-bit values.
+func alignedHalves(n int) []uint16 {
+	const perLine = cacheLine / 2
+	x := make([]uint16, n+perLine-1)
+	misaligned := int(uintptr(unsafe.Pointer(unsafe.SliceData(x))) % cacheLine / 2)
+	skip := (perLine - misaligned) % perLine
+	return x[skip : skip+n : skip+n]
+}

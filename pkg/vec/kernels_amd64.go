@@ -65,6 +65,15 @@ func ropeGradAVX512(x0, x1, cos, sin *float32, n int)
 func softmaxGradAVX512(dst, p, dp *float32, n int, sum, scale float32)
 
 //go:noescape
+func widenAVX512(dst *float32, src *uint16, n int)
+
+//go:noescape
+func roundAVX512(dst *uint16, src *float32, n int)
+
+//go:noescape
+func roundRandomlyAVX512(dst *uint16, src *float32, random *uint16, n int)
+
+//go:noescape
 func adamWAVX512(w, m, v, grad *float32, n int, f *adamWFactors)
 
 //go:noescape
@@ -123,6 +132,15 @@ func ropeGradAVX2(x0, x1, cos, sin *float32, n int)
 
 //go:noescape
 func softmaxGradAVX2(dst, p, dp *float32, n int, sum, scale float32)
+
+//go:noescape
+func widenAVX2(dst *float32, src *uint16, n int)
+
+//go:noescape
+func roundAVX2(dst *uint16, src *float32, n int)
+
+//go:noescape
+func roundRandomlyAVX2(dst *uint16, src *float32, random *uint16, n int)
 
 //go:noescape
 func adamWAVX2(w, m, v, grad *float32, n int, f *adamWFactors)

@@ -144,6 +144,36 @@ DATA expMax<>+48(SB)/8, $0x42b1721742b17217
 DATA expMax<>+56(SB)/8, $0x42b1721742b17217
 GLOBL expMax<>(SB), RODATA|NOPTR, $64
 
+DATA lowest<>+0(SB)/8, $0x0000000100000001
+DATA lowest<>+8(SB)/8, $0x0000000100000001
+DATA lowest<>+16(SB)/8, $0x0000000100000001
+DATA lowest<>+24(SB)/8, $0x0000000100000001
+DATA lowest<>+32(SB)/8, $0x0000000100000001
+DATA lowest<>+40(SB)/8, $0x0000000100000001
+DATA lowest<>+48(SB)/8, $0x0000000100000001
+DATA lowest<>+56(SB)/8, $0x0000000100000001
+GLOBL lowest<>(SB), RODATA|NOPTR, $64
+
+DATA belowHalf<>+0(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+8(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+16(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+24(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+32(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+40(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+48(SB)/8, $0x00007fff00007fff
+DATA belowHalf<>+56(SB)/8, $0x00007fff00007fff
+GLOBL belowHalf<>(SB), RODATA|NOPTR, $64
+
+DATA quiet<>+0(SB)/8, $0x0040000000400000
+DATA quiet<>+8(SB)/8, $0x0040000000400000
+DATA quiet<>+16(SB)/8, $0x0040000000400000
+DATA quiet<>+24(SB)/8, $0x0040000000400000
+DATA quiet<>+32(SB)/8, $0x0040000000400000
+DATA quiet<>+40(SB)/8, $0x0040000000400000
+DATA quiet<>+48(SB)/8, $0x0040000000400000
+DATA quiet<>+56(SB)/8, $0x0040000000400000
+GLOBL quiet<>(SB), RODATA|NOPTR, $64
+
 DATA masks<>+0(SB)/8, $-1
 DATA masks<>+8(SB)/8, $-1
 DATA masks<>+16(SB)/8, $-1
@@ -1103,6 +1133,71 @@ tail:
 	VMULPS Z30, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
 done:
+	VZEROUPPER
+	RET
+
+// func widenAVX512(dst *float32, src *uint16, n int)
+TEXT ·widenAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	PCALIGN $32
+loop:
+	VPMOVZXWD 0(SI), Z0
+	VPSLLD $16, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	SUBQ $16, CX
+	JNE  loop
+	VZEROUPPER
+	RET
+
+// func roundAVX512(dst *uint16, src *float32, n int)
+TEXT ·roundAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	PCALIGN $32
+loop:
+	VMOVUPS 0(SI), Z0
+	VPSRLD $16, Z0, Z1
+	VANDPS lowest<>(SB), Z1, Z1
+	VPADDD belowHalf<>(SB), Z1, Z1
+	VPADDD Z1, Z0, Z1
+	VORPS quiet<>(SB), Z0, Z2
+	VCMPPS $3, Z0, Z0, K1
+	VMOVDQA32 Z2, K1, Z1
+	VPSRLD $16, Z1, Z1
+	VPMOVDW Z1, 0(DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	SUBQ $16, CX
+	JNE  loop
+	VZEROUPPER
+	RET
+
+// func roundRandomlyAVX512(dst *uint16, src *float32, random *uint16, n int)
+TEXT ·roundRandomlyAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ random+16(FP), R8
+	MOVQ n+24(FP), CX
+	PCALIGN $32
+loop:
+	VMOVUPS 0(SI), Z0
+	VPMOVZXWD 0(R8), Z1
+	VPADDD Z1, Z0, Z1
+	VORPS quiet<>(SB), Z0, Z2
+	VCMPPS $3, Z0, Z0, K1
+	VMOVDQA32 Z2, K1, Z1
+	VPSRLD $16, Z1, Z1
+	VPMOVDW Z1, 0(DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $32, R8
+	SUBQ $16, CX
+	JNE  loop
 	VZEROUPPER
 	RET
 

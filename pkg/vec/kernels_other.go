@@ -44,6 +44,12 @@ func ropeGradAVX512(_, _, _, _ *float32, _ int) { panic(badNoAssembly) }
 
 func softmaxGradAVX512(_, _, _ *float32, _ int, _, _ float32) { panic(badNoAssembly) }
 
+func widenAVX512(_ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
+
+func roundAVX512(_ *uint16, _ *float32, _ int) { panic(badNoAssembly) }
+
+func roundRandomlyAVX512(_ *uint16, _ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
+
 func adamWAVX512(_, _, _, _ *float32, _ int, _ *adamWFactors) { panic(badNoAssembly) }
 
 func addAVX2(_, _, _ *float32, _ int) { panic(badNoAssembly) }
@@ -83,5 +89,11 @@ func ropeAVX2(_, _, _, _ *float32, _ int) { panic(badNoAssembly) }
 func ropeGradAVX2(_, _, _, _ *float32, _ int) { panic(badNoAssembly) }
 
 func softmaxGradAVX2(_, _, _ *float32, _ int, _, _ float32) { panic(badNoAssembly) }
+
+func widenAVX2(_ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
+
+func roundAVX2(_ *uint16, _ *float32, _ int) { panic(badNoAssembly) }
+
+func roundRandomlyAVX2(_ *uint16, _ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
 
 func adamWAVX2(_, _, _, _ *float32, _ int, _ *adamWFactors) { panic(badNoAssembly) }

@@ -27,6 +27,9 @@ func TestLengthPanics(t *testing.T) {
 		{"RoPE angles", badLength, func() { RoPE(x(8), x(4), x(3)) }},
 		{"RoPEGrad", badRotary, func() { RoPEGrad(x(8), x(0), x(0)) }},
 		{"SoftmaxGrad", badLength, func() { SoftmaxGrad(x(3), x(3), x(4), 0, 1) }},
+		{"WidenBF16", badLength, func() { WidenBF16(x(3), make([]uint16, 2)) }},
+		{"RoundBF16", badLength, func() { RoundBF16(make([]uint16, 3), x(4)) }},
+		{"RoundBF16Randomly", badLength, func() { RoundBF16Randomly(make([]uint16, 3), x(3), make([]uint16, 2)) }},
 		{"AdamW", badLength, func() { AdamW(x(3), x(3), x(3), x(4), adamWParams) }},
 	} {
 		func() {

@@ -55,9 +55,11 @@ func main() {
 // generate writes the files to directory.
 func generate(directory string) error {
 	for name, emit := range map[string]func(*writer){
-		"tile_avx512_amd64.s": tileAVX512,
-		"tile_avx2_amd64.s":   tileAVX2,
-		"pack_amd64.s":        packing,
+		"tile_avx512_amd64.s":      func(w *writer) { tileAVX512(w, float32s) },
+		"tile_avx2_amd64.s":        func(w *writer) { tileAVX2(w, float32s) },
+		"tile_bf16_avx512_amd64.s": func(w *writer) { tileAVX512(w, bfloat16s) },
+		"tile_bf16_avx2_amd64.s":   func(w *writer) { tileAVX2(w, bfloat16s) },
+		"pack_amd64.s":             packing,
 	} {
 		var w writer
 		w.WriteString(header)

@@ -28,8 +28,34 @@ func rowAddress(i int) string {
 	return base + offsets[i%rowsPerBase]
 }
 
+// An element is how a tile's matrix B is stored.
+type element struct {
+	suffix string // of the kernel's name
+	field  string // of the tile that points to B
+	log    int    // binary logarithm of the bytes
+	half   bool   // bfloat16, which is the upper half of a float32
+}
+
+var (
+	float32s  = element{field: "b", log: 2}
+	bfloat16s = element{suffix: "BF16", field: "half", log: 1, half: true}
+)
+
+// bytes returns the size of n elements.
+func (e element) bytes(n int) int { return n << e.log }
+
+// load loads the vector of B at an address and widens it to float32.
+func (e element) load(w *writer, address, vector string) {
+	if !e.half {
+		w.op("VMOVUPS %s, %s", address, vector)
+		return
+	}
+	w.op("VPMOVZXWD %s, %s", address, vector)
+	w.op("VPSLLD $16, %[1]s, %[1]s", vector)
+}
+
 // loadStrides loads the strides, in bytes, and the first pointer of A.
-func loadStrides(w *writer) {
+func loadStrides(w *writer, e element) {
 	w.op("MOVQ tile_aRow(AX), R10")
 	w.op("SHLQ $2, R10")
 	w.op("LEAQ (R10)(R10*2), R11")
@@ -37,7 +63,7 @@ func loadStrides(w *writer) {
 	w.op("MOVQ tile_aDepth(AX), R13")
 	w.op("SHLQ $2, R13")
 	w.op("MOVQ tile_bDepth(AX), DX")
-	w.op("SHLQ $2, DX")
+	w.op("SHLQ $%d, DX", e.log)
 	w.op("MOVQ tile_cRow(AX), SI")
 	w.op("SHLQ $2, SI")
 }
@@ -54,14 +80,14 @@ func dispatch(w *writer, rows int) {
 // accumulators leave four registers for B and the broadcast elements of A.
 const tileRows512 = 14
 
-// tileAVX512 writes tileAVX512, one body for each number of rows. Row i of C
-// is in Z(2i) and Z(2i+1).
-func tileAVX512(w *writer) {
-	w.function("tileAVX512", "t *tile", 8)
+// tileAVX512 writes tileAVX512 for one element of B, one body for each number
+// of rows. Row i of C is in Z(2i) and Z(2i+1).
+func tileAVX512(w *writer, e element) {
+	w.function("tileAVX512"+e.suffix, "t *tile", 8)
 	w.op("MOVQ t+0(FP), AX")
-	loadStrides(w)
+	loadStrides(w, e)
 	w.op("MOVQ tile_a(AX), R8")
-	w.op("MOVQ tile_b(AX), BX")
+	w.op("MOVQ tile_%s(AX), BX", e.field)
 	w.op("MOVQ tile_c(AX), DI")
 	w.op("CMPQ tile_panels(AX), $1")
 	w.op("JNE  wide")
@@ -76,7 +102,7 @@ func tileAVX512(w *writer) {
 	dispatch(w, tileRows512)
 	for r := 1; r <= tileRows512; r++ {
 		w.label("rows%d", r)
-		body512(w, r)
+		body512(w, e, r)
 		w.op("VZEROUPPER")
 		w.op("RET")
 	}
@@ -89,16 +115,16 @@ func tileAVX512(w *writer) {
 	w.op("CMPQ tile_panels(AX), $2")
 	w.op("JEQ  wide1x2")
 	for _, size := range [][2]int{{1, 4}, {1, 2}, {2, 2}, {3, 2}} {
-		wide(w, "Z", 64, size[0], size[1])
+		wide(w, e, "Z", 64, size[0], size[1])
 	}
 }
 
 // wide writes the body for a few rows and several whole panels, whose chains
 // are enough to hide the latency of the multiply-adds. Panels are R9 bytes
 // apart, three panels R12; vectors of bytes bytes are in registers Z or Y. A
-// single row reads B from memory; more rows keep it in the registers below the
-// last two.
-func wide(w *writer, register string, bytes, rows, panels int) {
+// single row reads B from memory, or widens it right before use; more rows keep
+// it in the registers below the last two.
+func wide(w *writer, e element, register string, bytes, rows, panels int) {
 	name := fmt.Sprintf("wide%dx%d", rows, panels)
 	perPanel := 4 * panelWidth / bytes
 	perRow := panels * perPanel
@@ -110,7 +136,7 @@ func wide(w *writer, register string, bytes, rows, panels int) {
 	w.label("%s", name)
 	w.op("MOVQ tile_depth(AX), CX")
 	w.op("MOVQ tile_panelStep(AX), R9")
-	w.op("SHLQ $2, R9")
+	w.op("SHLQ $%d, R9", e.log)
 	w.op("LEAQ (R9)(R9*2), R12")
 	w.op("CMPQ tile_accumulate(AX), $0")
 	w.op("JEQ  %szero", name)
@@ -127,20 +153,28 @@ func wide(w *writer, register string, bytes, rows, panels int) {
 	}
 	w.op("PCALIGN $32")
 	w.label("%sloop", name)
-	operand := func(v int) string {
-		return fmt.Sprintf("%d%s", v%perPanel*bytes, panelAddress[v/perPanel])
+	address := func(v int) string {
+		return fmt.Sprintf("%d%s", e.bytes(v%perPanel*bytes/4), panelAddress[v/perPanel])
 	}
+	// The registers that B can use.
+	spare := last - 1 - rows*perRow
+	vector := func(v int) string { return fmt.Sprintf("%s%d", register, last-2-v%spare) }
 	if rows > 1 {
 		for v := range perRow {
-			w.op("VMOVUPS %s, %s%d", operand(v), register, last-2-v)
+			e.load(w, address(v), vector(v))
 		}
-		operand = func(v int) string { return fmt.Sprintf("%s%d", register, last-2-v) }
 	}
 	for i := range rows {
 		broadcast := last - i%2
 		w.op("VBROADCASTSS %s, %s%d", rowAddress(i), register, broadcast)
 		for v := range perRow {
-			w.op("VFMADD231PS %s, %[2]s%[3]d, %[2]s%[4]d", operand(v), register, broadcast, i*perRow+v)
+			operand := vector(v)
+			if rows == 1 && e.half {
+				e.load(w, address(v), operand)
+			} else if rows == 1 {
+				operand = address(v)
+			}
+			w.op("VFMADD231PS %s, %[2]s%[3]d, %[2]s%[4]d", operand, register, broadcast, i*perRow+v)
 		}
 	}
 	w.op("ADDQ R13, R8")
@@ -158,7 +192,7 @@ func wide(w *writer, register string, bytes, rows, panels int) {
 	w.op("RET")
 }
 
-func body512(w *writer, rows int) {
+func body512(w *writer, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
 	w.op("MOVQ tile_depth(AX), CX")
 	if rows > rowsPerBase {
@@ -181,8 +215,8 @@ func body512(w *writer, rows int) {
 	w.op("MOVQ tile_fetch(AX), AX")
 	w.op("PCALIGN $32")
 	w.label("%sloop", name)
-	w.op("VMOVUPS (BX), Z28")
-	w.op("VMOVUPS 64(BX), Z29")
+	e.load(w, "(BX)", "Z28")
+	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(16)), "Z29")
 	w.op("PREFETCHT1 (AX)")
 	w.op("ADDQ SI, AX")
 	for i := range rows {
@@ -223,14 +257,15 @@ func body512(w *writer, rows int) {
 // accumulators leave four registers for B and the broadcast elements of A.
 const tileRows256 = 6
 
-// tileAVX2 writes tileAVX2. It takes a tile in two halves of 16 columns; row i
-// of a half is in Y(2i) and Y(2i+1). R9 counts the columns left.
-func tileAVX2(w *writer) {
+// tileAVX2 writes tileAVX2 for one element of B. It takes a tile in two halves
+// of 16 columns; row i of a half is in Y(2i) and Y(2i+1). R9 counts the columns
+// left.
+func tileAVX2(w *writer, e element) {
 	maskTable(w, "masks", panelWidth/2)
-	w.function("tileAVX2", "t *tile", 8)
+	w.function("tileAVX2"+e.suffix, "t *tile", 8)
 	w.op("MOVQ t+0(FP), AX")
-	loadStrides(w)
-	w.op("MOVQ tile_b(AX), BX")
+	loadStrides(w, e)
+	w.op("MOVQ tile_%s(AX), BX", e.field)
 	w.op("MOVQ tile_c(AX), DI")
 	w.op("MOVQ tile_a(AX), R8")
 	w.op("CMPQ tile_panels(AX), $1")
@@ -240,14 +275,14 @@ func tileAVX2(w *writer) {
 	dispatch(w, tileRows256)
 	for r := 1; r <= tileRows256; r++ {
 		w.label("rows%d", r)
-		body256(w, r)
+		body256(w, e, r)
 		w.op("VZEROUPPER")
 		w.op("RET")
 	}
-	wide(w, "Y", 32, 1, 2)
+	wide(w, e, "Y", 32, 1, 2)
 }
 
-func body256(w *writer, rows int) {
+func body256(w *writer, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
 	w.label("%shalf", name)
 	w.op("CMPQ tile_accumulate(AX), $0")
@@ -271,8 +306,8 @@ func body256(w *writer, rows int) {
 	w.op("MOVQ tile_depth(AX), CX")
 	w.op("PCALIGN $32")
 	w.label("%sloop", name)
-	w.op("VMOVUPS (BX), Y12")
-	w.op("VMOVUPS 32(BX), Y13")
+	e.load(w, "(BX)", "Y12")
+	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(8)), "Y13")
 	for i := range rows {
 		broadcast := 14 + i%2
 		w.op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
@@ -295,8 +330,8 @@ func body256(w *writer, rows int) {
 	w.op("SUBQ $16, R9")
 	w.op("JLE  %send", name)
 	w.op("ADDQ $64, DI")
-	w.op("MOVQ tile_b(AX), BX")
-	w.op("ADDQ $64, BX")
+	w.op("MOVQ tile_%s(AX), BX", e.field)
+	w.op("ADDQ $%d, BX", e.bytes(16))
 	w.op("JMP  %shalf", name)
 	w.label("%send", name)
 }

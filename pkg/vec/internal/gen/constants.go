@@ -3,14 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 )
 
-// constants are 32-bit values that the kernels read from memory, by name. The
-// numbers repeat those of exp.go, whose tests compare the kernels bit for bit.
-var constants = []struct {
-	name string
-	bits string
-}{
+// constants are those of exp and its users. The numbers repeat those of exp.go,
+// whose tests compare the kernels bit for bit.
+var constants = []constant{
 	{"one", "0x3f800000"},
 	{"sign", "0x80000000"},
 	{"infinity", "0x7f800000"},
@@ -27,11 +25,21 @@ var constants = []struct {
 	{"expMax", "0x42b17217"},
 }
 
+// integers are constants that are never hoisted.
+var integers = []constant{
+	{"lowest", "0x00000001"},
+	{"belowHalf", "0x00007fff"},
+	{"quiet", "0x00400000"},
+}
+
+// A constant is a 32-bit value that kernels read from memory.
+type constant struct{ name, bits string }
+
 // writeConstants writes a vector of each constant, and the table of masks: 16
 // set and 16 clear lanes, so that the mask of the first n lanes starts n lanes
 // before the middle.
 func writeConstants(w io.Writer) {
-	for _, c := range constants {
+	for _, c := range slices.Concat(constants, integers) {
 		fmt.Fprintln(w)
 		for i := range lanes / 2 {
 			fmt.Fprintf(w, "DATA %s<>+%d(SB)/8, $%s%s\n", c.name, 8*i, c.bits, c.bits[2:])

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ type kernel struct {
 	w io.Writer
 
 	pointers []string // parameter names
+	halves   []string // those of them that point to bfloat16 values
 	scalars  []string // names of float32 parameters, in S registers
 	table    string   // name of the struct pointer parameter
 
@@ -107,6 +109,42 @@ func (k *kernel) store(register, name string) {
 	}
 }
 
+// loadHalf loads 16-bit elements of the named slice into 32-bit lanes.
+func (k *kernel) loadHalf(name, register string) {
+	k.op("VPMOVZXWD %d(%s), %s", k.part*k.bytes/2, k.pointer(name), register)
+}
+
+// storeHalf stores 32-bit lanes below 2¹⁶ as 16-bit elements.
+func (k *kernel) storeHalf(register, name string) {
+	offset := k.part * k.bytes / 2
+	if k.wide() {
+		k.op("VPMOVDW %s, %d(%s)", register, offset, k.pointer(name))
+		return
+	}
+	k.op("VPACKUSDW %[1]s, %[1]s, %[1]s\nVPERMQ $8, %[1]s, %[1]s", register)
+	k.op("VMOVDQU %s, %d(%s)", strings.Replace(register, "V", "X", 1), offset, k.pointer(name))
+}
+
+// advance moves all pointers on by one step.
+func (k *kernel) advance() {
+	for i, name := range k.pointers {
+		bytes := 4 * lanes
+		if slices.Contains(k.halves, name) {
+			bytes = 2 * lanes
+		}
+		k.op("ADDQ $%d, %s", bytes, pointerRegisters[i])
+	}
+}
+
+// loopWhole writes the loop over a number of elements that is a multiple of 16.
+func (k *kernel) loopWhole(body func()) {
+	k.op("PCALIGN $32")
+	k.label("loop")
+	k.step(body)
+	k.advance()
+	k.op("SUBQ $%d, CX\nJNE  loop", lanes)
+}
+
 // scalar returns the register that holds the named scalar in every lane.
 func (k *kernel) scalar(name string) string {
 	for i, s := range k.scalars {
@@ -132,9 +170,7 @@ func (k *kernel) loop(body func()) {
 	k.op("SUBQ $%d, CX\nJLT  tail\nPCALIGN $32", lanes)
 	k.label("loop")
 	k.step(body)
-	for i := range k.pointers {
-		k.op("ADDQ $%d, %s", 4*lanes, pointerRegisters[i])
-	}
+	k.advance()
 	k.op("SUBQ $%d, CX\nJGE  loop", lanes)
 	k.label("tail")
 	k.op("ADDQ $%d, CX\nJEQ  done", lanes)
@@ -167,7 +203,10 @@ func (k *kernel) parameters() (code string, resultOffset, size int) {
 	for _, group := range groups(k.params) {
 		for _, name := range group.names {
 			switch group.typ {
-			case "*float32":
+			case "*float32", "*uint16":
+				if group.typ == "*uint16" {
+					k.halves = append(k.halves, name)
+				}
 				fmt.Fprintf(&b, "MOVQ %s+%d(FP), %s\n", name, offset, pointerRegisters[len(k.pointers)])
 				k.pointers = append(k.pointers, name)
 				offset += 8

@@ -30,5 +30,8 @@ var signatures = []signature{
 	{"rope", "x0, x1, cos, sin *float32, n int", "", rope},
 	{"ropeGrad", "x0, x1, cos, sin *float32, n int", "", ropeGrad},
 	{"softmaxGrad", "dst, p, dp *float32, n int, sum, scale float32", "", softmaxGrad},
+	{"widen", "dst *float32, src *uint16, n int", "", widen},
+	{"round", "dst *uint16, src *float32, n int", "", round},
+	{"roundRandomly", "dst *uint16, src *float32, random *uint16, n int", "", roundRandomly},
 	{"adamW", "w, m, v, grad *float32, n int, f *adamWFactors", "", adamW},
 }
