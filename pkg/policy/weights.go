@@ -37,6 +37,10 @@ func Layout(c Config) []Tensor {
 			add("self_attn.k_proj.bias", c.KeyValueWidth())
 			add("self_attn.v_proj.bias", c.KeyValueWidth())
 		}
+		if c.QKNorm() {
+			add("self_attn.q_norm.weight", c.HeadDim)
+			add("self_attn.k_norm.weight", c.HeadDim)
+		}
 		add("self_attn.o_proj.weight", hidden, c.QueryWidth())
 		add("post_attention_layernorm.weight", hidden)
 		add("mlp.gate_proj.weight", c.IntermediateSize, hidden)

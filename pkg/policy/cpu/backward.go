@@ -61,14 +61,18 @@ func (p *pass) combineGrad(index int) {
 // projectGrad is the backward pass of project: from g.qkv and g.middle to
 // g.stream.
 func (p *pass) projectGrad(index int) {
-	c, e, g := p.e.config, p.e, &p.gradients
-	l, m := &p.layers[index], &e.model.layers[index]
+	c, g := p.e.config, &p.gradients
+	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
-	rotated := c.QueryWidth() + c.KeyValueWidth()
+	if c.QKNorm() {
+		p.blocks(func(_ *workerScratch, from, to int) { p.rotateGrad(from, to) })
+		p.headNormGrad(l, m)
+	}
 	p.blocks(func(_ *workerScratch, from, to int) {
-		for i := from; i < to; i++ {
-			cos, sin := e.rope.at(int(p.positions[i]))
-			vec.RoPEGrad(g.qkv[i*wide:i*wide+rotated], cos, sin)
+		if c.QKNorm() {
+			p.throughHeadNorm(l, m, from, to)
+		} else {
+			p.rotateGrad(from, to)
 		}
 		m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, 1)
 		p.normRows(g.normed[from*hidden:], l.input, m.norm1.value, l.rstd1, from, to)
@@ -76,6 +80,15 @@ func (p *pass) projectGrad(index int) {
 	})
 	m.qkv.weightGrad(p, g.qkv, g.normed, n)
 	normGrad(p, m.norm1.grad, g.dNorm, l.input, l.rstd1)
+}
+
+// rotateGrad takes rows of g.qkv back through rotary embedding.
+func (p *pass) rotateGrad(from, to int) {
+	c, wide := p.e.config, wide(p.e.config)
+	for i := from; i < to; i++ {
+		cos, sin := p.e.rope.at(int(p.positions[i]))
+		vec.RoPEGrad(p.gradients.qkv[i*wide:i*wide+rotated(c)], cos, sin)
+	}
 }
 
 // throughNorm sets rows of dst to those of direct, the gradient that goes past

@@ -64,7 +64,7 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 	for _, s := range []policy.Sampling{
 		{Temperature: 1}, {Temperature: 0.7}, {}, {Temperature: 1, TopK: 4}, {Temperature: 1.2, TopP: 0.7}, {Temperature: 1, TopK: 20, TopP: 0.9},
 	} {
-		for _, c := range []policy.Config{tinyConfig(), evenConfig()} {
+		for _, c := range []policy.Config{tinyConfig(), evenConfig(), normedConfig()} {
 			e := newEngine(t, c, loudWeights(t, c), 2)
 			requests := randomRequests(c, 5, 40, s)
 			completions := generate(t, e, requests)

@@ -18,6 +18,15 @@ func tinyConfig() policy.Config {
 	}
 }
 
+// normedConfig is a model with norms of queries and keys, with heads wider
+// than the hidden size has room for, and with scaled rotary embedding.
+func normedConfig() policy.Config {
+	c := tinyConfig()
+	c.Architecture, c.HeadDim = policy.Qwen3, 10
+	c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 32}
+	return c
+}
+
 // evenConfig is a model whose widths fill vectors. Pure Go takes minutes for
 // the large one.
 func evenConfig() policy.Config {
@@ -114,13 +123,17 @@ func TestAgainstReference(t *testing.T) {
 		return c
 	}
 	configs := map[string]policy.Config{
-		"qwen tied GQA":  tinyConfig(),
-		"llama untied":   change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
-		"one head":       change(func(c *policy.Config) { c.NumAttentionHeads, c.NumKeyValueHeads = 1, 1 }),
-		"all heads":      change(func(c *policy.Config) { c.NumKeyValueHeads = 4 }),
-		"even sizes":     change(func(c *policy.Config) { c.HiddenSize, c.IntermediateSize, c.HeadDim, c.VocabSize = 32, 64, 16, 64 }),
-		"one layer":      change(func(c *policy.Config) { c.NumHiddenLayers = 1 }),
-		"qwen untied":    change(func(c *policy.Config) { c.TieWordEmbeddings = false }),
+		"qwen tied GQA": tinyConfig(),
+		"llama untied":  change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
+		"one head":      change(func(c *policy.Config) { c.NumAttentionHeads, c.NumKeyValueHeads = 1, 1 }),
+		"all heads":     change(func(c *policy.Config) { c.NumKeyValueHeads = 4 }),
+		"even sizes":    change(func(c *policy.Config) { c.HiddenSize, c.IntermediateSize, c.HeadDim, c.VocabSize = 32, 64, 16, 64 }),
+		"one layer":     change(func(c *policy.Config) { c.NumHiddenLayers = 1 }),
+		"qwen untied":   change(func(c *policy.Config) { c.TieWordEmbeddings = false }),
+		"qwen3":         change(func(c *policy.Config) { c.Architecture = policy.Qwen3 }),
+		"qwen3 untied":  change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings, c.HeadDim = policy.Qwen3, false, 10 }),
+		"llama3 scaling": normedConfig(),
+		"linear scaling": change(func(c *policy.Config) { c.RopeScaling = policy.RopeScaling{Type: policy.RopeLinear, Factor: 3} }),
 		"llama tied MQA": change(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
 	}
 	samplings := map[string]policy.Sampling{
@@ -168,7 +181,16 @@ func TestAgainstReference(t *testing.T) {
 // The reference's own gradients against central differences in float64, with
 // step 1e-5 and so an error of about 1e-10 of the third derivative.
 func TestReferenceAgainstFiniteDifferences(t *testing.T) {
-	c := tinyConfig()
+	for _, architecture := range []policy.Architecture{policy.Qwen2, policy.Qwen3} {
+		t.Run(string(architecture), func(t *testing.T) {
+			c := tinyConfig()
+			c.Architecture = architecture
+			compareWithFiniteDifferences(t, c)
+		})
+	}
+}
+
+func compareWithFiniteDifferences(t *testing.T, c policy.Config) {
 	weights := loudWeights(t, c)
 	batch := randomBatch(c, 9, 5, 8)
 	coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)

@@ -41,7 +41,7 @@ func digest(tensors []policy.Tensor) string {
 // A sequence's log-probabilities and entropies have the same bits alone, and
 // at any place of any batch, on any number of threads.
 func TestForwardIgnoresCompany(t *testing.T) {
-	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig()} {
+	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		t.Run(name, func(t *testing.T) {
 			weights := loudWeights(t, c)
 			engines := []*Engine{newEngine(t, c, weights, 1), newEngine(t, c, weights, 2), newEngine(t, c, weights, 3)}
@@ -101,7 +101,7 @@ func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engi
 }
 
 func TestTrainingIgnoresThreads(t *testing.T) {
-	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig()} {
+	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		want := trainDigest(t, c, 1, nil)
 		for _, threads := range []int{2, 3, 7} {
 			if got := trainDigest(t, c, threads, nil); got != want {

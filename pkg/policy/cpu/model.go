@@ -16,6 +16,8 @@ type model struct {
 type layer struct {
 	norm1  parameter // (h)
 	qkv    linear    // h to q+2kv
+	qNorm  parameter // (d), or empty
+	kNorm  parameter // (d), or empty
 	output linear    // q to h
 	norm2  parameter // (h)
 	gateUp linear    // h to 2i
@@ -46,6 +48,9 @@ func newModel(c policy.Config, weights, gradients []float32) model {
 		l := &m.layers[i]
 		l.norm1 = take(hidden)
 		l.qkv = project(wide(c), hidden, c.QKVBias())
+		if c.QKNorm() {
+			l.qNorm, l.kNorm = take(c.HeadDim), take(c.HeadDim)
+		}
 		l.output = project(hidden, c.QueryWidth(), false)
 		l.norm2 = take(hidden)
 		l.gateUp = project(2*inner, hidden, false)

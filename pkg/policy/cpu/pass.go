@@ -42,6 +42,10 @@ type layerActivations struct {
 	gateUp []float32 // (N, 2i)
 	rstd1  []float32 // (N) of the first norm
 	rstd2  []float32 // (N) of the second norm
+
+	// Of models with norms of queries and keys:
+	heads  []float32 // (N, q+kv) queries and keys before their norms
+	rstdQK []float32 // (N, heads + key-value heads)
 }
 
 // workerScratch is one thread's memory.
@@ -94,6 +98,12 @@ func (p *pass) allocate(n int) {
 		l.gateUp = grow(l.gateUp, n*2*c.IntermediateSize)
 		l.rstd1 = grow(l.rstd1, n)
 		l.rstd2 = grow(l.rstd2, n)
+		if c.QKNorm() {
+			l.rstdQK = grow(l.rstdQK, n*normedHeads(c))
+			if p.train {
+				l.heads = grow(l.heads, n*rotated(c))
+			}
+		}
 		if p.train {
 			l.middle = grow(l.middle, n*c.HiddenSize)
 		} else {
@@ -109,6 +119,12 @@ func (p *pass) allocate(n int) {
 
 // wide is q+2kv, the width of queries, keys and values together.
 func wide(c policy.Config) int { return c.QueryWidth() + 2*c.KeyValueWidth() }
+
+// rotated is q+kv, the width of what gets rotary embedding.
+func rotated(c policy.Config) int { return c.QueryWidth() + c.KeyValueWidth() }
+
+// normedHeads is the number of query and key heads of a token.
+func normedHeads(c policy.Config) int { return c.NumAttentionHeads + c.NumKeyValueHeads }
 
 // blocks calls f for consecutive ranges of rows.
 func (p *pass) blocks(f func(w *workerScratch, from, to int)) {
@@ -171,14 +187,16 @@ func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 func (p *pass) project(index int) {
 	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
 	l, m := &p.layers[index], &p.e.model.layers[index]
-	rotated := c.QueryWidth() + c.KeyValueWidth()
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
 		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, 1)
+		if c.QKNorm() {
+			p.normHeads(l, m, from, to)
+		}
 		for i := from; i < to; i++ {
 			cos, sin := p.e.rope.at(int(p.positions[i]))
-			vec.RoPE(l.qkv[i*wide:i*wide+rotated], cos, sin)
+			vec.RoPE(l.qkv[i*wide:i*wide+rotated(c)], cos, sin)
 		}
 	})
 }

@@ -126,14 +126,33 @@ func (t *tape) rmsNorm(x, weight *matrix, eps float64) *matrix {
 	return out
 }
 
+// frequency is that of pair j of a head, with Llama 3.1's scaling: in terms of
+// the number of turns that a pair makes over the original context, fewer than
+// low are divided by the factor, more than high are kept, and those between
+// are mixed in proportion.
+func frequency(c policy.Config, j int) float64 {
+	f := math.Pow(c.RopeTheta, -2*float64(j)/float64(c.HeadDim))
+	s := c.RopeScaling
+	switch s.Type {
+	case policy.RopeLinear:
+		return f / s.Factor
+	case policy.RopeLlama3:
+		turns := float64(s.Original) * f / (2 * math.Pi)
+		kept := (turns - s.LowFrequencyFactor) / (s.HighFrequencyFactor - s.LowFrequencyFactor)
+		kept = max(0, min(1, kept))
+		return kept*f + (1-kept)*f/s.Factor
+	}
+	return f
+}
+
 // rotate applies rotary embedding to one head's columns by complex numbers.
-func (t *tape) rotate(x *matrix, theta float64) *matrix {
+func (t *tape) rotate(x *matrix, c policy.Config) *matrix {
 	out := newMatrix(x.rows, x.cols)
 	half := x.cols / 2
 	each := func(f func(i, j int, cos, sin float64)) {
 		for i := range x.rows {
 			for j := range half {
-				angle := float64(i) * math.Pow(theta, -2*float64(j)/float64(x.cols))
+				angle := float64(i) * frequency(c, j)
 				f(i*x.cols+j, i*x.cols+j+half, math.Cos(angle), math.Sin(angle))
 			}
 		}
@@ -327,10 +346,12 @@ func (r *reference) logits(t *tape, ids []int32) *matrix {
 		// The output projection is a sum over heads.
 		for a := range c.NumAttentionHeads {
 			kv := a / (c.NumAttentionHeads / c.NumKeyValueHeads)
-			mixed := t.attention(
-				t.rotate(t.columns(q, a*c.HeadDim, c.HeadDim), c.RopeTheta),
-				t.rotate(t.columns(k, kv*c.HeadDim, c.HeadDim), c.RopeTheta),
-				t.columns(v, kv*c.HeadDim, c.HeadDim))
+			query, key := t.columns(q, a*c.HeadDim, c.HeadDim), t.columns(k, kv*c.HeadDim, c.HeadDim)
+			if norm := w("self_attn.q_norm.weight"); norm != nil {
+				query = t.rmsNorm(query, norm, c.RMSNormEps)
+				key = t.rmsNorm(key, w("self_attn.k_norm.weight"), c.RMSNormEps)
+			}
+			mixed := t.attention(t.rotate(query, c), t.rotate(key, c), t.columns(v, kv*c.HeadDim, c.HeadDim))
 			x = t.add(x, t.product(mixed, t.columns(w("self_attn.o_proj.weight"), a*c.HeadDim, c.HeadDim)))
 		}
 		normed = t.rmsNorm(x, w("post_attention_layernorm.weight"), c.RMSNormEps)

@@ -6,22 +6,16 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
-// ropeTable holds the cosines and sines of rotary position embedding (Su et
-// al., RoFormer, 2021, section 3.2.2): position p rotates the pair (i, i+d/2)
-// of a head of width d by p·θ^(-2i/d). Angles are float64, entries float32.
+// ropeTable holds the cosines and sines of rotary position embedding: position
+// p rotates the pair (i, i+d/2) of a head of width d by p·f_i, with the
+// frequencies of policy.Config and the product rounded to float32.
 type ropeTable struct {
-	frequencies []float64 // (d/2)
+	frequencies []float32 // (d/2)
 	cos, sin    []float32 // (positions, d/2)
 	positions   int
 }
 
-func newRopeTable(c policy.Config) ropeTable {
-	t := ropeTable{frequencies: make([]float64, c.HeadDim/2)}
-	for i := range t.frequencies {
-		t.frequencies[i] = math.Pow(c.RopeTheta, -2*float64(i)/float64(c.HeadDim))
-	}
-	return t
-}
+func newRopeTable(c policy.Config) ropeTable { return ropeTable{frequencies: c.RopeFrequencies()} }
 
 // extend makes the table hold at least n positions.
 func (t *ropeTable) extend(n int) {
@@ -31,7 +25,7 @@ func (t *ropeTable) extend(n int) {
 	n = max(n, 2*t.positions)
 	for p := t.positions; p < n; p++ {
 		for _, f := range t.frequencies {
-			sin, cos := math.Sincos(float64(p) * f)
+			sin, cos := math.Sincos(float64(float32(p) * f))
 			t.cos = append(t.cos, float32(cos))
 			t.sin = append(t.sin, float32(sin))
 		}
