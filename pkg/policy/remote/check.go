@@ -1,0 +1,213 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+)
+
+func emptyCompletion() policy.Completion { return policy.Completion{FinishReason: policy.FinishLength} }
+
+// read makes a reply of an answer, if it is one to this turn. What the server
+// says twice must agree, and what it says of lengths must be so.
+func (c *Client) read(turn Turn, body []byte) (Reply, *fault) {
+	wrong := func(format string, args ...any) *fault {
+		return &fault{err: fmt.Errorf("the answer cannot be used: "+format, args...)}
+	}
+	var a answer
+	if err := json.Unmarshal(body, &a); err != nil {
+		return Reply{}, wrong("it is not whole or not of the form that was to be expected: %w", err)
+	}
+	if len(a.Choices) != 1 {
+		return Reply{}, wrong("it holds %d responses, 1 was asked for", len(a.Choices))
+	}
+	chosen := a.Choices[0]
+	if failed := c.checkPrompt(turn, a); failed != nil {
+		return Reply{}, failed
+	}
+	ids, values, err := c.tokens(a)
+	if err != nil {
+		return Reply{}, wrong("%w", err)
+	}
+	reply := Reply{}
+	if ids == nil {
+		if reply.TokenIDs, err = c.retokenize(turn, chosen); err != nil {
+			return Reply{}, &fault{err: err, permanent: exit.Code(err) != exit.Failed}
+		}
+		reply.Retokenized = true
+	} else if reply.TokenIDs, err = narrowIDs(ids, c.o.Config.VocabSize); err != nil {
+		return Reply{}, wrong("%w", err)
+	}
+	if !reply.Retokenized && values != nil {
+		if reply.LogProbs, err = narrow(values); err != nil {
+			return Reply{}, wrong("%w", err)
+		}
+	}
+	if !c.comparable(turn.Sampling) {
+		reply.LogProbs = nil
+	}
+	if err := c.finish(turn, chosen, &reply); err != nil {
+		return Reply{}, wrong("%w", err)
+	}
+	return reply, nil
+}
+
+// checkPrompt makes sure that the server continued our prompt. A server that
+// renders messages to other tokens does so every time.
+func (c *Client) checkPrompt(turn Turn, a answer) *fault {
+	echoed := a.Choices[0].PromptTokenIDs
+	if echoed == nil {
+		echoed = a.PromptTokenIDs
+	}
+	other := func(format string, args ...any) *fault {
+		err := exit.Dataf("%s continued another prompt than it was given: "+format, append([]any{c.base}, args...)...)
+		return &fault{err: exit.WithHint(err, "with rollout.remote.api completions the server is given token ids, and no template of its own counts"), permanent: true}
+	}
+	if echoed != nil {
+		for i := range min(len(echoed), len(turn.Prompt)) {
+			if echoed[i] != int64(turn.Prompt[i]) {
+				return other("token %d is %d, ours is %d", i, echoed[i], turn.Prompt[i])
+			}
+		}
+		if len(echoed) != len(turn.Prompt) {
+			return other("it has %d tokens, ours has %d", len(echoed), len(turn.Prompt))
+		}
+	}
+	if a.Usage != nil && a.Usage.PromptTokens != nil && *a.Usage.PromptTokens != len(turn.Prompt) {
+		return other("it counts %d tokens, ours has %d", *a.Usage.PromptTokens, len(turn.Prompt))
+	}
+	return nil
+}
+
+// tokens finds the ids of the response, nil when the server does not say
+// them, and their log-probabilities, nil when it does not say those.
+func (c *Client) tokens(a answer) (ids []int64, values []*float64, err error) {
+	chosen := a.Choices[0]
+	tokens, ids, values, err := chosen.LogProbs.unpack()
+	if err != nil {
+		return nil, nil, err
+	}
+	if ids == nil {
+		ids, _ = spelledIDs(tokens)
+	}
+	claimed := -1
+	if a.Usage != nil && a.Usage.CompletionTokens != nil {
+		claimed = *a.Usage.CompletionTokens
+	}
+	if chosen.TokenIDs == nil {
+		if ids != nil && c.o.Server == LlamaCpp && len(ids) < claimed {
+			return nil, nil, nil // it leaves tokens out that end inside a character
+		}
+	} else {
+		if ids != nil && !slices.Equal(ids, chosen.TokenIDs) {
+			return nil, nil, fmt.Errorf("it gives the tokens %v and, beside the log-probabilities, %v", chosen.TokenIDs, ids)
+		}
+		ids = chosen.TokenIDs
+	}
+	if ids == nil {
+		return nil, nil, nil
+	}
+	if values != nil && len(values) != len(ids) {
+		return nil, nil, fmt.Errorf("it gives %d tokens and %d log-probabilities", len(ids), len(values))
+	}
+	if claimed >= 0 && claimed != len(ids) {
+		return nil, nil, fmt.Errorf("it gives %d tokens and counts %d", len(ids), claimed)
+	}
+	return ids, values, nil
+}
+
+// retokenize gives the tokens of a response that came as text alone.
+func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
+	var text string
+	switch m := chosen.Message; {
+	case m != nil && (m.Reasoning != "" || m.ReasoningContent != ""):
+		return nil, exit.WithHint(exit.Unavailablef("%s cuts the reasoning out of the response and gives no token ids: what was sampled cannot be known", c.base),
+			"start the server without a reasoning parser")
+	case m != nil && len(m.ToolCalls) > 0:
+		return nil, exit.WithHint(exit.Unavailablef("%s takes tool calls out of the response and gives no token ids: what was sampled cannot be known", c.base),
+			"start the server without a tool-call parser")
+	case m != nil && m.Content != nil:
+		text = *m.Content
+	case chosen.Text != nil:
+		text = *chosen.Text
+	default:
+		return nil, fmt.Errorf("the answer cannot be used: it has neither token ids nor text")
+	}
+	// A server may or may not repeat the name of the stop token.
+	for _, stop := range turn.StopTokens {
+		text = strings.TrimSuffix(text, c.o.Tokenizer.Decode([]int32{stop}))
+	}
+	ids := c.o.Tokenizer.Encode(text)
+	if chosen.FinishReason == string(policy.FinishStop) {
+		if len(turn.StopTokens) == 0 {
+			return nil, fmt.Errorf("the answer cannot be used: it was stopped, and nothing was to stop it")
+		}
+		ids = append(ids, turn.StopTokens[0])
+	}
+	if room := c.maxTokens(turn.Request); len(ids) > room {
+		// Our tokens are more than those that were sampled: the rest is cut
+		// off, as it would have been had they been sampled.
+		ids = ids[:room]
+	}
+	return ids, nil
+}
+
+// finish settles how the response ended.
+func (c *Client) finish(turn Turn, chosen choice, reply *Reply) error {
+	room := c.maxTokens(turn.Request)
+	if len(reply.TokenIDs) > room {
+		return fmt.Errorf("it has %d tokens, at most %d were asked for", len(reply.TokenIDs), room)
+	}
+	ends := func(id int32) bool { return slices.Contains(turn.StopTokens, id) }
+	if at := slices.IndexFunc(reply.TokenIDs, ends); at >= 0 && at < len(reply.TokenIDs)-1 {
+		return fmt.Errorf("token %d is a stop token, and %d more follow", at, len(reply.TokenIDs)-1-at)
+	}
+	stopped := len(reply.TokenIDs) > 0 && ends(reply.TokenIDs[len(reply.TokenIDs)-1])
+	switch chosen.FinishReason {
+	case "stop":
+		if stopped {
+			break
+		}
+		if reply.Retokenized { // the stop token fell to the cut
+			break
+		}
+		id, named := stopToken(chosen)
+		switch {
+		case named && ends(id) && len(reply.TokenIDs) < room:
+			// It stopped at one of ours and left it out, with what it knew of it.
+			reply.TokenIDs, reply.LogProbs, stopped = append(reply.TokenIDs, id), nil, true
+		case len(reply.TokenIDs) > 0 && slices.Contains(c.o.Config.EOSTokenIDs, reply.TokenIDs[len(reply.TokenIDs)-1]):
+			stopped = true // the policy's own end of text
+		default:
+			return fmt.Errorf("it was stopped, and its last token is no stop token of the chat format")
+		}
+	case "length":
+		if len(reply.TokenIDs) == 0 {
+			return fmt.Errorf("it is cut off at no tokens")
+		}
+		if !stopped && !reply.Retokenized && len(reply.TokenIDs) < room {
+			return fmt.Errorf("it is cut off at %d tokens, %d were asked for: the server's own limit is lower", len(reply.TokenIDs), room)
+		}
+	default:
+		return fmt.Errorf("it ended with the reason %q", chosen.FinishReason)
+	}
+	reply.FinishReason = policy.FinishLength
+	if stopped {
+		reply.FinishReason = policy.FinishStop
+	}
+	return nil
+}
+
+// stopToken is the token that a server says it stopped at.
+func stopToken(chosen choice) (id int32, named bool) {
+	for _, raw := range []json.RawMessage{chosen.StopReason, chosen.MatchedStop} {
+		if json.Unmarshal(raw, &id) == nil && len(raw) > 0 && string(raw) != "null" {
+			return id, true
+		}
+	}
+	return 0, false
+}

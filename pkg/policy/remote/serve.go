@@ -1,0 +1,202 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+const (
+	// stopGrace is how long a server may take to end before it is killed; a
+	// task that is told to stop has 20 s for everything.
+	stopGrace = 8 * time.Second
+	// logTail is how much of a server's log an error repeats.
+	logTail = 2 << 10
+)
+
+// Placeholders are the words in braces that [Serve] replaces in a command.
+var Placeholders = []string{"policy", "version", "port"}
+
+// Server is a server that this process started for itself.
+type Server struct {
+	URL     string
+	command string
+	log     string
+	cmd     *exec.Cmd
+	exited  chan struct{} // closed when it has ended
+	err     error         // of its Wait; read after exited
+}
+
+// Serve starts a server of a policy folder on a free port of this machine.
+// {policy} in a word of the command stands for the folder, {version} for the
+// folder's name, {port} for the port. What it prints is appended to the log.
+//
+// The server has a process group of its own, which ends with this process,
+// however this process ends.
+func Serve(command []string, folder, log string) (*Server, error) {
+	if len(command) == 0 {
+		return nil, exit.Usagef("the command that starts the server is empty")
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	replacer := strings.NewReplacer("{policy}", folder, "{version}", filepath.Base(folder), "{port}", strconv.Itoa(port))
+	words := make([]string, len(command))
+	for i, word := range command {
+		words[i] = replacer.Replace(word)
+	}
+	if err := os.MkdirAll(filepath.Dir(log), 0o777); err != nil {
+		return nil, fmt.Errorf("making the folder of the server's log: %w", err)
+	}
+	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("opening the server's log: %w", err)
+	}
+	defer output.Close() // the child has its own
+	s := &Server{
+		URL: fmt.Sprintf("http://127.0.0.1:%d", port), command: words[0], log: log, cmd: exec.Command(words[0], words[1:]...),
+		exited: make(chan struct{}),
+	}
+	s.cmd.Stdout, s.cmd.Stderr = output, output
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The death signal is sent when the thread that started the command
+		// ends (golang.org/issue/27505): it is kept until the server ends.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			s.err = s.cmd.Wait()
+			s.signal(syscall.SIGKILL) // what it left running
+			close(s.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		err = exit.Unavailablef("starting the server %q: %w", words[0], err)
+		return nil, exit.WithHint(err, "rollout.remote.serve is the command, one word to an entry")
+	}
+	return s, nil
+}
+
+// freePort finds a port that nobody listens on now.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	return port, listener.Close()
+}
+
+// signal reaches the server and all that it started. One that has ended
+// already cannot be signalled, which is as well.
+func (s *Server) signal(signal syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, signal) }
+
+// Alive is nil while the server runs, and then says how it ended.
+func (s *Server) Alive() error {
+	select {
+	case <-s.exited:
+	default:
+		return nil
+	}
+	how := "exit code 0"
+	if s.err != nil {
+		how = s.err.Error()
+	}
+	return exit.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
+}
+
+// Close ends the server: it is asked to, and killed if it takes too long.
+func (s *Server) Close() error {
+	select {
+	case <-s.exited:
+		return nil // its process id may be somebody else's by now
+	default:
+	}
+	s.signal(syscall.SIGTERM)
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+	case <-timer.C:
+		s.signal(syscall.SIGKILL)
+		<-s.exited
+	}
+	return nil
+}
+
+// tail is the end of a log, in whole lines.
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > logTail {
+		if _, err := f.Seek(-logTail, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, logTail))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err.Error()
+	}
+	return strings.ToValidUTF8(strings.TrimRight(string(text), "\n"), "\uFFFD")
+}
+
+// Started is a client with the server that was started for it.
+type Started struct {
+	*Client
+	server *Server
+}
+
+// Start serves o.Folder by a command and opens a client for it. Each task
+// that samples has a server of its own.
+func Start(ctx context.Context, o Options, command []string, log string) (*Started, error) {
+	server, err := Serve(command, o.Folder, log)
+	if err != nil {
+		return nil, err
+	}
+	o.URL = server.URL
+	client, err := Open(ctx, o, server.Alive)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return &Started{Client: client, server: server}, nil
+}
+
+// Generate asks the server, and says how it ended if it did.
+func (s *Started) Generate(ctx context.Context, turns []Turn) ([]Reply, error) {
+	replies, err := s.Client.Generate(ctx, turns)
+	if err == nil {
+		for _, r := range replies {
+			if r.Failed != nil {
+				err = s.server.Alive() // a server that has died is the task's failure, not that of a few responses
+				break
+			}
+		}
+	}
+	return replies, err
+}
+
+// Close ends the server.
+func (s *Started) Close() error { return errors.Join(s.Client.Close(), s.server.Close()) }
