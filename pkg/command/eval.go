@@ -69,7 +69,7 @@ func eval(c *cli.Context) error {
 	if spec.Problems == 0 {
 		return exit.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
 	}
-	sampler, err := rollout.OpenSampler(values["policy"], p.job.Recipe, p.job.Threads)
+	sampler, err := rollout.OpenSampler(c.Context, p.job, values["policy"])
 	if err != nil {
 		return err
 	}

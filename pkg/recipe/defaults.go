@@ -102,6 +102,13 @@ func (p *NewPolicy) setDefaults() {
 	}
 }
 
+func (r *Remote) setDefaults() {
+	*r = Remote{
+		Server: "vllm", API: "completions", LogProbs: "raw", Concurrency: 64,
+		TimeoutSeconds: 600, ReadySeconds: 900, Retries: 6, BackoffSeconds: 1, MaxFailed: 0.1,
+	}
+}
+
 func (g *Generate) setDefaults() {
 	*g = Generate{Kinds: []string{"add", "sub"}, Levels: []int{1, 2}, Count: 1000, TestShare: 0.2}
 }

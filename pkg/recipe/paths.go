@@ -33,15 +33,36 @@ func (p Policy) Resolve(folder string) (string, error) {
 	return resolvePath(p.Path, folder)
 }
 
-func resolvePath(path, folder string) (string, error) {
-	var missing []string
-	expanded := os.Expand(path, func(name string) string {
+// Resolve gives the address of the server with the environment's variables in
+// it, and the server's key.
+func (r *Remote) Resolve() (url, key string, err error) {
+	url, missing := expand(r.URL)
+	if len(missing) > 0 {
+		err := exit.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
+		return "", "", exit.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
+	}
+	if r.APIKeyEnv != "" {
+		if key = os.Getenv(r.APIKeyEnv); key == "" {
+			return "", "", exit.Usagef("rollout.remote.api_key_env names the environment variable %s, which is not set", r.APIKeyEnv)
+		}
+	}
+	return url, key, nil
+}
+
+// expand replaces $NAME and ${NAME}, and lists the names that are not set.
+func expand(text string) (expanded string, missing []string) {
+	expanded = os.Expand(text, func(name string) string {
 		value := os.Getenv(name)
 		if value == "" {
 			missing = append(missing, name)
 		}
 		return value
 	})
+	return expanded, missing
+}
+
+func resolvePath(path, folder string) (string, error) {
+	expanded, missing := expand(path)
 	if len(missing) > 0 {
 		err := exit.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
 			path, strings.Join(missing, " and "))

@@ -45,6 +45,9 @@ func (r *Recipe) checkRollout(c *checker) {
 	if c.atLeast("rollout.shards", o.Shards, 1) && prompts && o.Shards > o.Prompts {
 		c.add("rollout.shards", o.Shards, "must not be above rollout.prompts %d", o.Prompts)
 	}
+	if o.Remote != nil {
+		r.checkRemote(c, o.Remote)
+	}
 }
 
 func (r *Recipe) checkScore(c *checker) {

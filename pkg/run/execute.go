@@ -48,7 +48,7 @@ func (w *Worker) threads() int {
 func (w *Worker) job() stage.Job {
 	return stage.Job{
 		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, Threads: w.threads(),
-		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log,
+		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log, LogDir: w.Run.Dir.Logs(),
 		Reading: seal.Options{Visibility: visibility()},
 	}
 }

@@ -24,6 +24,7 @@ var sampleBatch = []Sequence{
 		TokenIDs: []int32{1, 2, 300000}, LossMask: []bool{false, true, true}, Positions: []int32{0, 1, 2},
 		Advantages: []float32{0, 0.5, -0.5}, OldLogProbs: []float32{0, -1, float32(math.Inf(-1))}, Weight: 0.25,
 		GroupID: "g1", InstanceID: "i1", Sample: 1, IterationSampled: 2, OptimizerStep: 3, Unit: 4,
+		LogProbSource: LogProbsServer, PolicyVersion: 5,
 	},
 	{},
 	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Advantages: []float32{1}, OldLogProbs: []float32{-2}, Weight: 1},
@@ -60,7 +61,7 @@ func TestBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 1}) || m.ContentSHA256 != m.SHA256 {
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 1, Minor: 1}) || m.ContentSHA256 != m.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
 	sequences, meta, read, err := ReadBatch(t.Context(), path, seal.Options{})
@@ -88,6 +89,7 @@ func TestBatchRoundTrip(t *testing.T) {
 				GroupID:     rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
 				Sample: rapid.Int32().Draw(t, "sample"), IterationSampled: rapid.Int32().Draw(t, "iteration"),
 				OptimizerStep: rapid.Int32().Draw(t, "step"), Unit: rapid.Int32().Draw(t, "unit"),
+				PolicyVersion: rapid.Int32().Draw(t, "version"), LogProbSource: LogProbSource(rapid.String().Draw(t, "source")),
 			}
 			return s
 		}), 0, 10).Draw(t, "sequences")
@@ -149,8 +151,8 @@ func TestTensors(t *testing.T) {
 
 func TestPinnedArrowBytes(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
-		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "d9f9e79fb4eea71228f0cc2827f586d2adb30283461a8ebfd0e6eed30e254dfd"},
-		{"no sequences", shaOf(batchBytes(t, nil, nil)), "2ea1422a527b193a24156f28c4d786291c02b388c057fae01826f6acbe313dc8"},
+		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "74711ec09e5df21b09ef2ebf39d470de53a7ac3ca11f840ef833a8801112a45d"},
+		{"no sequences", shaOf(batchBytes(t, nil, nil)), "50613032b39b6a3f015d0d251f97c6e3e1e65e9a83d1e3ac1f436799dd2aa7b3"},
 		{"tensors", shaOf(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
 	} {
 		if c.got != c.want {
@@ -227,8 +229,8 @@ func TestArrowSchemaEvolution(t *testing.T) {
 	}{
 		{"missing and narrowed", file("batch/v1.0", 0, narrowed...), []string{"column weight: expected float64, found float32", "column unit: missing (expected int32)"}},
 		{"twice", file("batch/v1.0", 0, append(narrowed, batchFields...)...), []string{"column sample: found 2 times"}},
-		{"newer", file("batch/v2.0", 0, batchFields...), []string{"batch/v2.0 and this binary reads up to batch/v1.0"}},
-		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v1.0"}},
+		{"newer", file("batch/v2.0", 0, batchFields...), []string{"batch/v2.0 and this binary reads up to batch/v1.1"}},
+		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v1.1"}},
 		{"null", file("batch/v1.0", 1, nullable...), []string{"column token_ids: holds NULL"}},
 		{"empty", nil, []string{"it is empty"}},
 		{"not Arrow", []byte("PAR1"), nil},

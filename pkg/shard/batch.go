@@ -14,7 +14,7 @@ import (
 )
 
 // batchSchema names the layout of batch.arrow.
-var batchSchema = seal.Schema{Name: "batch", Major: 1}
+var batchSchema = seal.Schema{Name: "batch", Major: 1, Minor: 1}
 
 // sequencesPerRecord is how many sequences a record batch of batch.arrow
 // holds. It decides the bytes: a change is a new minor version of the schema.
@@ -34,6 +34,8 @@ var batchFields = []arrow.Field{
 	{Name: "iteration_sampled", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "optimizer_step", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "unit", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "policy_version", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "logprob_source", Type: arrow.BinaryTypes.String},
 }
 
 // listOf is a list whose items are never null.
@@ -105,9 +107,10 @@ func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
 		b.Field(5).(*array.Float64Builder).Append(s.Weight)
 		b.Field(6).(*array.StringBuilder).Append(s.GroupID)
 		b.Field(7).(*array.StringBuilder).Append(s.InstanceID)
-		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit} {
+		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit, s.PolicyVersion} {
 			b.Field(8 + j).(*array.Int32Builder).Append(v)
 		}
+		b.Field(13).(*array.StringBuilder).Append(string(s.LogProbSource))
 	}
 	return b.NewRecord()
 }
@@ -181,6 +184,8 @@ func sequencesOf(r arrow.Record) ([]Sequence, error) {
 		each(r, "iteration_sampled", func(i int, v *array.Int32) { sequences[i].IterationSampled = v.Value(i) }),
 		each(r, "optimizer_step", func(i int, v *array.Int32) { sequences[i].OptimizerStep = v.Value(i) }),
 		each(r, "unit", func(i int, v *array.Int32) { sequences[i].Unit = v.Value(i) }),
+		each(r, "policy_version", func(i int, v *array.Int32) { sequences[i].PolicyVersion = v.Value(i) }),
+		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = LogProbSource(clone(v.Value(i))) }),
 	)
 	if err != nil {
 		return nil, err

@@ -99,8 +99,24 @@ type Rollout struct {
 	PromptTokens    int32     `parquet:"prompt_tokens"`
 	ResponseTokens  int32     `parquet:"response_tokens"`
 	GenerateSeconds float64   `parquet:"generate_seconds" lathe:"volatile"`
-	Outcome         string    `parquet:"outcome,dict"` // ok until scored, or infra, or preempted
+	Outcome         string    `parquet:"outcome,dict"`        // ok until scored, or infra, or preempted
+	LogProbSource   string    `parquet:"logprob_source,dict"` // engine, server or none
+	Retokenized     bool      `parquet:"retokenized"`         // the server gave text: the token ids are what our tokenizer makes of it
 }
+
+// LogProbSource says where the log-probabilities of a rollout are from.
+type LogProbSource string
+
+// The sources of log-probabilities.
+const (
+	// LogProbsEngine are our engine's: the learner's are the same to the bit.
+	LogProbsEngine LogProbSource = "engine"
+	// LogProbsServer are those of another program with the same weights. The
+	// learner computes its own, and measures the gap.
+	LogProbsServer LogProbSource = "server"
+	// LogProbsNone are unknown, and 0 throughout.
+	LogProbsNone LogProbSource = "none"
+)
 
 // RewardPart is one named part of a reward.
 type RewardPart struct {
@@ -162,7 +178,9 @@ type Sequence struct {
 	LossMask         []bool
 	Positions        []int32
 	Advantages       []float32 // per token; 0 where LossMask is false
-	OldLogProbs      []float32 // the sampler's; 0 where LossMask is false
+	OldLogProbs      []float32 // the sampler's, by LogProbSource; 0 where LossMask is false
+	LogProbSource    LogProbSource
+	PolicyVersion    int32 // that sampled it
 	Weight           float64
 	GroupID          string
 	InstanceID       string

@@ -90,7 +90,7 @@ var sampleRollouts = []Rollout{
 		Messages: []Message{{"user", "1+1?"}, {"assistant", "2"}},
 		TokenIDs: []int32{1, 2, 300000, -1}, LossMask: []bool{false, false, true, true},
 		LogProbs: []float32{0, 0, -1.5, float32(math.Inf(-1))}, FinishReason: "stop", Turns: 1,
-		PromptTokens: 2, ResponseTokens: 2, GenerateSeconds: 0.25, Outcome: "ok",
+		PromptTokens: 2, ResponseTokens: 2, GenerateSeconds: 0.25, Outcome: "ok", LogProbSource: "server", Retokenized: true,
 	},
 	{InstanceID: "i2", Messages: []Message{{}}, Outcome: "infra"},
 	{},
@@ -213,6 +213,8 @@ prompt_tokens INT(32,true)
 response_tokens INT(32,true)
 generate_seconds DOUBLE
 outcome STRING
+logprob_source STRING
+retokenized BOOLEAN
 `)
 	checkRowType[Score](t, `instance_id STRING
 group_id STRING
@@ -266,7 +268,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "rollout", Major: 1}) || m.PolicyVersion != 2 {
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "rollout", Major: 1, Minor: 1}) || m.PolicyVersion != 2 {
 		t.Errorf("manifest %+v", m)
 	}
 	if content, _ := ContentDigest(sampleRollouts); m.ContentSHA256 != content || m.SHA256 != shaOf(get(t, path)) {
@@ -306,7 +308,7 @@ func TestPinnedBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, got, want string
 	}{
-		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "d88e3cb44c0c7aa16bf33db1830e47b84516e57ddc30ddad23ffdafeb2c264c7"},
+		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "d2a1073ac603a1dc483dc3311b777d21b66bc90fd7cc7c1f41a70282f8ed2f1d"},
 		{"no scores", shaOf(encode(t, []Score{}, nil)), "cbeb70af828812ac722fab0fb36c923d17b0f4db78634dd06a6c2efbb12247e0"},
 		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {

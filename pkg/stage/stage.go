@@ -24,6 +24,7 @@ type Job struct {
 	Log           func(format string, args ...any)
 	Reading       seal.Options // how patient to be with files of other nodes
 	Plain         bool         // inputs may be unsealed files of a person's own
+	LogDir        string       // where a server that the task starts writes its log; empty: among temporary files
 }
 
 // Manifest starts the manifest of an output: what the job knows. The stage

@@ -199,7 +199,26 @@ func (c *Client) finish(turn Turn, chosen choice, reply *Reply) error {
 	if stopped {
 		reply.FinishReason = policy.FinishStop
 	}
+	watch(turn, reply)
 	return nil
+}
+
+// watch ends the response where the request's watcher would have: a server
+// cannot ask it, and samples on.
+func watch(turn Turn, reply *Reply) {
+	if turn.Watch == nil {
+		return
+	}
+	for n := 1; n <= len(reply.TokenIDs); n++ {
+		if !turn.Watch(reply.TokenIDs[:n:n]) {
+			continue
+		}
+		reply.TokenIDs, reply.FinishReason = reply.TokenIDs[:n], policy.FinishStop
+		if reply.LogProbs != nil {
+			reply.LogProbs = reply.LogProbs[:n]
+		}
+		return
+	}
 }
 
 // stopToken is the token that a server says it stopped at.

@@ -52,6 +52,7 @@ func sequence(g group, r response) shard.Sequence {
 	n := len(r.TokenIDs)
 	s := shard.Sequence{
 		TokenIDs: r.TokenIDs, LossMask: r.LossMask, OldLogProbs: r.LogProbs,
+		LogProbSource: shard.LogProbSource(r.LogProbSource), PolicyVersion: r.PolicyVersion,
 		Positions: make([]int32, n), Advantages: make([]float32, n),
 		GroupID: r.GroupID, InstanceID: r.InstanceID, Sample: r.Sample, IterationSampled: int32(g.iteration),
 	}

@@ -5,6 +5,7 @@ package evaluate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -37,7 +38,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	sampler, err := rollout.OpenSampler(in.PolicyFolder, job.Recipe, job.Threads)
+	sampler, err := rollout.OpenSampler(ctx, job, in.PolicyFolder)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -142,7 +143,16 @@ func play(ctx context.Context, world env.Env, sampler *rollout.Sampler, chains [
 	if err := sampler.Play(ctx, world, greedy, policy.Sampling{}, maxNewTokens); err != nil {
 		return err
 	}
-	return sampler.Play(ctx, world, sampled, policy.Sampling{Temperature: temperature}, maxNewTokens)
+	if err := sampler.Play(ctx, world, sampled, policy.Sampling{Temperature: temperature}, maxNewTokens); err != nil {
+		return err
+	}
+	// A measurement without some of its answers would be another measurement.
+	for i, e := range episodes {
+		if err := e.Failed(); err != nil {
+			return fmt.Errorf("task %q: %w", chains[i].task.ID, err)
+		}
+	}
+	return nil
 }
 
 // prompt is the text of the last message before the policy first spoke.

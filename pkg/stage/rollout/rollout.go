@@ -10,8 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -47,7 +46,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	sampler, err := OpenSampler(in.PolicyFolder, job.Recipe, job.Threads)
+	sampler, err := OpenSampler(ctx, job, in.PolicyFolder)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -75,6 +74,11 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if err := sampler.Play(ctx, world, episodes, settings, job.Recipe.Rollout.MaxNewTokens); err != nil {
 		return seal.Manifest{}, err
 	}
+	if job.Recipe.Rollout.Remote != nil {
+		if err := tooManyFailed(job.Recipe.Rollout.Remote, episodes); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
 
 	rows := make([]shard.Rollout, len(episodes))
 	var promptTokens, responseTokens, cutOff int
@@ -97,6 +101,9 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 		"prompt_tokens": float64(promptTokens), "response_tokens": float64(responseTokens),
 		"responses": float64(len(rows)), "cut_off": float64(cutOff), "seconds": seconds,
 	}
+	if job.Recipe.Rollout.Remote != nil {
+		addRemoteMetrics(m.Metrics, episodes)
+	}
 	job.Log("rollout %d shard %d: %d responses, %d tokens, %.1f s", in.Iteration, in.Shard, len(rows), responseTokens, seconds)
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
@@ -112,9 +119,17 @@ type Episode struct {
 	logProbs     []float32
 	promptTokens int // of the first turn
 	turns        int
+	tries        int // requests made for it
 	finish       policy.FinishReason
+	source       shard.LogProbSource
+	retokenized  bool
+	failed       error // why a turn has no answer, by no fault of the policy
 	seconds      float64
 }
+
+// Failed says why the policy could not be heard, if it could not: a failure
+// of the server that it speaks through.
+func (e *Episode) Failed() error { return e.failed }
 
 // Response is the policy's last message.
 func (e *Episode) Response() string {
@@ -139,36 +154,49 @@ func (e *Episode) ResponseTokens() int {
 }
 
 func (e *Episode) row() shard.Rollout {
+	outcome := shard.OutcomeOK
+	if e.failed != nil {
+		outcome = shard.OutcomeInfra
+	}
+	if e.source == shard.LogProbsNone {
+		clear(e.logProbs) // what is known of some turns is of no use without the others
+	}
 	return shard.Rollout{
 		Messages: e.Conversation, TokenIDs: e.tokens, LossMask: e.mask, LogProbs: e.logProbs,
 		FinishReason: string(e.finish), Turns: int32(e.turns),
 		PromptTokens: int32(e.promptTokens), ResponseTokens: int32(e.ResponseTokens()),
-		GenerateSeconds: e.seconds, Outcome: string(shard.OutcomeOK),
+		GenerateSeconds: e.seconds, Outcome: string(outcome),
+		LogProbSource: string(e.source), Retokenized: e.retokenized,
 	}
 }
 
-// Sampler is a policy that speaks: an engine, its tokenizer and its chat
-// format.
+// Sampler is a policy that speaks: an engine or a server, its tokenizer and
+// its chat format.
 type Sampler struct {
-	Engine policy.Engine
-	Chat   *tokenizer.Chat
+	Chat  *tokenizer.Chat
+	voice voice
+	own   shard.LogProbSource // of the log-probabilities that the voice gives
 }
 
-// OpenSampler loads a policy folder for sampling.
-func OpenSampler(folder string, r recipe.Recipe, threads int) (*Sampler, error) {
+// OpenSampler opens a policy folder for sampling with what the recipe names.
+func OpenSampler(ctx context.Context, job stage.Job, folder string) (*Sampler, error) {
 	chat, err := tokenizer.LoadChat(folder)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := backend.Open(folder, backend.Options{Backend: r.Policy.Backend, Threads: threads})
+	voice, err := openVoice(ctx, job, folder, chat.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
-	return &Sampler{Engine: engine, Chat: chat}, nil
+	own := shard.LogProbsEngine
+	if job.Recipe.Rollout.Remote != nil {
+		own = shard.LogProbsServer
+	}
+	return &Sampler{Chat: chat, voice: voice, own: own}, nil
 }
 
-// Close frees the engine.
-func (s *Sampler) Close() error { return s.Engine.Close() }
+// Close frees the engine, or ends the server.
+func (s *Sampler) Close() error { return s.voice.Close() }
 
 // Play lets the policy finish all episodes, turn by turn. Sequences are
 // batched freely: no result depends on the company it was sampled in.
@@ -176,31 +204,38 @@ func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, 
 	stops := []int32{s.Chat.StopToken()}
 	active := episodes
 	for turn := 1; len(active) > 0; turn++ {
-		requests := make([]policy.Request, 0, len(active))
+		turns := make([]remote.Turn, 0, len(active))
 		speaking := make([]*Episode, 0, len(active))
 		for _, e := range active {
 			if err := s.listen(e); err != nil {
 				return err
 			}
-			if len(e.tokens) >= s.Engine.Config().MaxPositionEmbeddings {
+			if len(e.tokens) >= s.voice.Longest() {
 				e.finish = policy.FinishLength
 				continue
 			}
 			speaking = append(speaking, e)
-			requests = append(requests, policy.Request{
-				Prompt: e.tokens, MaxNewTokens: maxNewTokens, StopTokens: stops, Stream: e.Stream, Sampling: settings,
+			turns = append(turns, remote.Turn{
+				Request: policy.Request{
+					Prompt: e.tokens, MaxNewTokens: maxNewTokens, StopTokens: stops, Stream: e.Stream, Sampling: settings,
+				},
+				Messages: e.Conversation,
 			})
 		}
 		began := time.Now()
-		completions, err := s.Engine.Generate(ctx, requests)
+		replies, err := s.voice.Generate(ctx, turns)
 		if err != nil {
 			return fmt.Errorf("sampling turn %d: %w", turn, err)
 		}
-		seconds := time.Since(began).Seconds() / float64(max(1, len(requests)))
+		seconds := time.Since(began).Seconds() / float64(max(1, len(turns)))
 		var next []*Episode
 		for i, e := range speaking {
 			e.seconds += seconds
-			s.speak(e, completions[i])
+			e.tries += replies[i].Tries
+			if e.failed = replies[i].Failed; e.failed != nil {
+				continue
+			}
+			s.speak(e, replies[i])
 			if e.finish != policy.FinishStop {
 				continue // cut off: there is nothing to go on from
 			}
@@ -232,7 +267,7 @@ func (s *Sampler) listen(e *Episode) error {
 		return exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
 	}
 	if e.turns == 0 {
-		e.promptTokens = len(ids)
+		e.promptTokens, e.source = len(ids), s.own
 		e.Conversation = append([]shard.Message(nil), e.Conversation...) // the plan's messages are shared by the group
 	}
 	e.tokens = append(e.tokens, ids...)
@@ -255,16 +290,22 @@ func (e *Episode) unheard() []shard.Message {
 }
 
 // speak appends what the policy said.
-func (s *Sampler) speak(e *Episode, c policy.Completion) {
+func (s *Sampler) speak(e *Episode, r remote.Reply) {
 	e.turns++
-	e.finish = c.FinishReason
-	e.tokens = append(e.tokens, c.TokenIDs...)
-	e.logProbs = append(e.logProbs, c.LogProbs...)
-	for range c.TokenIDs {
+	e.finish = r.FinishReason
+	e.tokens = append(e.tokens, r.TokenIDs...)
+	e.retokenized = e.retokenized || r.Retokenized
+	if r.LogProbs == nil {
+		e.source = shard.LogProbsNone
+		e.logProbs = append(e.logProbs, make([]float32, len(r.TokenIDs))...)
+	} else {
+		e.logProbs = append(e.logProbs, r.LogProbs...)
+	}
+	for range r.TokenIDs {
 		e.mask = append(e.mask, true)
 	}
-	content := c.TokenIDs
-	if c.FinishReason == policy.FinishStop && len(content) > 0 {
+	content := r.TokenIDs
+	if r.FinishReason == policy.FinishStop && len(content) > 0 {
 		content = content[:len(content)-1] // the stop token closes the message
 	}
 	e.Conversation = append(e.Conversation, shard.Message{Role: "assistant", Content: s.Chat.Tokenizer().Decode(content)})

@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/policy/remote"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// voice continues prompts: our engine, or a server.
+type voice interface {
+	// Longest is the number of tokens of the longest sequence.
+	Longest() int
+	// Generate continues each turn. A reply that failed is nobody's answer.
+	Generate(ctx context.Context, turns []remote.Turn) ([]remote.Reply, error)
+	Close() error
+}
+
+// engineVoice is our engine.
+type engineVoice struct{ policy.Engine }
+
+func (v engineVoice) Longest() int { return v.Config().MaxPositionEmbeddings }
+
+func (v engineVoice) Generate(ctx context.Context, turns []remote.Turn) ([]remote.Reply, error) {
+	requests := make([]policy.Request, len(turns))
+	for i, turn := range turns {
+		requests[i] = turn.Request
+	}
+	completions, err := v.Engine.Generate(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]remote.Reply, len(turns))
+	for i, c := range completions {
+		replies[i] = remote.Reply{Completion: c, Tries: 1}
+	}
+	return replies, nil
+}
+
+// openVoice opens what the recipe samples with.
+func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remote.Text) (voice, error) {
+	spec := job.Recipe.Rollout.Remote
+	if spec == nil {
+		engine, err := backend.Open(folder, backend.Options{Backend: job.Recipe.Policy.Backend, Threads: job.Threads})
+		if err != nil {
+			return nil, err
+		}
+		return engineVoice{engine}, nil
+	}
+	config, err := policy.LoadConfig(folder)
+	if err != nil {
+		return nil, err
+	}
+	url, key, err := spec.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	options := remote.Options{
+		URL: url, Server: spec.Server, API: spec.API, Key: key, Model: spec.Model, Folder: folder,
+		Concurrency: spec.Concurrency, Timeout: seconds(spec.TimeoutSeconds), Deadline: seconds(spec.TaskSeconds),
+		Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Ready: seconds(spec.ReadySeconds),
+		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: job.Log,
+	}
+	if len(spec.Serve) > 0 {
+		return remote.Start(ctx, options, spec.Serve, serverLog(job, folder))
+	}
+	if options.URL, err = address(ctx, url, options.Ready); err != nil {
+		return nil, err
+	}
+	return remote.Open(ctx, options, nil)
+}
+
+// serverLog is where the server of a task writes: beside the task's own log.
+func serverLog(job stage.Job, folder string) string {
+	name := fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), job.Attempt.Host, os.Getpid())
+	if job.LogDir == "" {
+		return filepath.Join(os.TempDir(), name)
+	}
+	return filepath.Join(job.LogDir, name)
+}
+
+// filePrefix begins an address that is the name of a file with the address.
+const filePrefix = "file:"
+
+// address reads the address that whoever started the server wrote into a
+// file, and waits for it to appear.
+func address(ctx context.Context, url string, patience time.Duration) (string, error) {
+	path, isFile := strings.CutPrefix(url, filePrefix)
+	if !isFile {
+		return url, nil
+	}
+	if !filepath.IsAbs(path) {
+		return "", exit.Usagef("rollout.remote.url %q: the path must be absolute, for tasks run in folders of their own", url)
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		content, err := os.ReadFile(path)
+		if text := strings.TrimSpace(string(content)); err == nil && text != "" {
+			return text, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		if time.Now().After(deadline) {
+			return "", exit.WithHint(exit.Unavailablef("no server has written its address into %q within %s", path, patience),
+				"is the job that starts the server running? rollout.remote.ready_seconds bounds the wait")
+		}
+		timer := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return "", ctx.Err()
+		}
+	}
+}
+
+// tooManyFailed reports a task of which more responses failed than the recipe
+// bears.
+func tooManyFailed(spec *recipe.Remote, episodes []*Episode) error {
+	failed, first := 0, error(nil)
+	for _, e := range episodes {
+		if e.failed != nil {
+			failed++
+			first = cmp.Or(first, e.failed)
+		}
+	}
+	if failed == 0 || float64(failed) <= spec.MaxFailed*float64(len(episodes)) {
+		return nil
+	}
+	return exit.WithHint(fmt.Errorf("%d of %d responses could not be had from the server; the first: %w", failed, len(episodes), first),
+		"the task can be tried again; rollout.remote.max_failed is the share that may be left out")
+}
+
+// addRemoteMetrics counts what came of asking a server.
+func addRemoteMetrics(metrics map[string]float64, episodes []*Episode) {
+	for _, name := range []string{"requests", "infra", "retokenized", "without_logprobs"} {
+		metrics[name] = 0
+	}
+	for _, e := range episodes {
+		metrics["requests"] += float64(e.tries)
+		for name, is := range map[string]bool{
+			"infra": e.failed != nil, "retokenized": e.retokenized, "without_logprobs": e.failed == nil && e.source == shard.LogProbsNone,
+		} {
+			if is {
+				metrics[name]++
+			}
+		}
+	}
+}
