@@ -23,7 +23,7 @@ const (
 	GenerationFile = "generation_config.json"
 	WeightsFile    = "model.safetensors"
 	IndexFile      = "model.safetensors.index.json" // of weights in several files
-	OptimizerFile  = "optimizer.safetensors" // in the folder of the optimizer's state
+	OptimizerFile  = "optimizer.safetensors"        // in the folder of the optimizer's state
 )
 
 // Save writes config.json, generation_config.json and model.safetensors into
@@ -36,13 +36,18 @@ func Save(folder string, c Config, tensors []Tensor) error {
 	if err := matchLayout(Layout(c), tensors); err != nil {
 		return exit.Bugf("saving a policy to %q: %w", folder, err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, ConfigFile), c.JSON(), 0o644); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o644); err != nil {
+	if err := writeConfig(folder, c); err != nil {
 		return err
 	}
 	return writeTensors(filepath.Join(folder, WeightsFile), tensors, map[string]string{"format": "pt"})
+}
+
+// writeConfig writes config.json and generation_config.json.
+func writeConfig(folder string, c Config) error {
+	if err := os.WriteFile(filepath.Join(folder, ConfigFile), c.JSON(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o644)
 }
 
 // matchLayout compares names, shapes and sizes.
@@ -124,11 +129,12 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 }
 
 // OptimizerLayout lists the tensors of the optimizer's state by name and
-// shape, without data: the first and then the second moment of each weight.
-func OptimizerLayout(c Config) []Tensor {
+// shape, without data: the first and then the second moment of each trained
+// tensor (Engine.Weights).
+func OptimizerLayout(trained []Tensor) []Tensor {
 	var tensors []Tensor
 	for _, prefix := range []string{"exp_avg.", "exp_avg_sq."} {
-		for _, t := range Layout(c) {
+		for _, t := range trained {
 			tensors = append(tensors, Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: safetensors.F32})
 		}
 	}
@@ -142,8 +148,8 @@ func SaveOptimizer(folder string, tensors []Tensor, steps int) error {
 		map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
 }
 
-// LoadOptimizer reads what SaveOptimizer wrote for a policy of this shape.
-func LoadOptimizer(folder string, c Config) (tensors []Tensor, steps int, err error) {
+// LoadOptimizer reads what SaveOptimizer wrote for these trained tensors.
+func LoadOptimizer(folder string, trained []Tensor) (tensors []Tensor, steps int, err error) {
 	path := filepath.Join(folder, OptimizerFile)
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -154,7 +160,7 @@ func LoadOptimizer(folder string, c Config) (tensors []Tensor, steps int, err er
 	if err != nil || steps < 0 {
 		return nil, 0, exit.Dataf("reading %q: the metadata has no number of steps", path)
 	}
-	tensors = OptimizerLayout(c)
+	tensors = OptimizerLayout(trained)
 	if err := readTensors(f, path, tensors); err != nil {
 		return nil, 0, err
 	}

@@ -253,7 +253,7 @@ func TestLoadFaults(t *testing.T) {
 
 func TestOptimizerRoundTrip(t *testing.T) {
 	c := testConfig()
-	tensors := OptimizerLayout(c)
+	tensors := OptimizerLayout(Layout(c))
 	for i := range tensors {
 		tensors[i].Data = make([]float32, tensors[i].Elements())
 		for j := range tensors[i].Data {
@@ -264,7 +264,7 @@ func TestOptimizerRoundTrip(t *testing.T) {
 	if err := SaveOptimizer(folder, tensors, 12); err != nil {
 		t.Fatal(err)
 	}
-	got, steps, err := LoadOptimizer(folder, c)
+	got, steps, err := LoadOptimizer(folder, Layout(c))
 	if err != nil || steps != 12 {
 		t.Fatalf("%d steps, %v", steps, err)
 	}

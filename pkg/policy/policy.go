@@ -130,8 +130,18 @@ type Engine interface {
 	// batch of the last Forward. It may be called once for a Forward.
 	Backward(coefficients Coefficients) error
 
-	// Weights and Gradients list the tensors in one fixed order, the same for
-	// both, by their Hugging Face names. A tied head appears once.
+	// Adapter returns the shape of the policy's low-rank adapter, nil for none.
+	// With an adapter, its tensors are all that is trained.
+	Adapter() *LoRA
+	// SetAdapter switches the adapter on, as it is at first, or off, which
+	// makes the engine that of the policy that is adapted: the reference of a
+	// penalty needs no second copy. It drops the last Forward. It does nothing
+	// without an adapter.
+	SetAdapter(on bool)
+
+	// Weights and Gradients list the trained tensors in one fixed order, the
+	// same for both, by their Hugging Face names (an adapter's by PEFT's). A
+	// tied head appears once.
 	Weights() []Tensor
 	Gradients() []Tensor
 	ZeroGradients()
@@ -141,8 +151,8 @@ type Engine interface {
 	// Step applies the accumulated gradients. The optimizer's moments start
 	// at zero unless LoadOptimizer was called.
 	Step(settings AdamW) (StepStats, error)
-	// OptimizerState lists first and second moments (exp_avg.NAME,
-	// exp_avg_sq.NAME) and the number of steps taken.
+	// OptimizerState lists first and second moments of the trained tensors
+	// (exp_avg.NAME, exp_avg_sq.NAME) and the number of steps taken.
 	OptimizerState() (tensors []Tensor, steps int)
 	LoadOptimizerState(tensors []Tensor, steps int) error
 

@@ -20,13 +20,49 @@ type Options struct {
 	Backend string // auto, cpu or cuda; empty is auto
 	Threads int    // 0: as many as the process may use
 	Train   bool   // whether Backward and Step will be called
+
+	// Base is the folder of the policy that an adapter's folder adapts; empty
+	// for the one that the adapter's folder names.
+	Base string
+	// Adapter is what is trained instead of the weights; nil for none, or for
+	// the one of an adapter's folder. It is copied.
+	Adapter *policy.Adapter
 }
 
-// Open loads a policy's folder. The engine must be closed.
+// Open loads a policy's folder, or an adapter's and the policy that it adapts.
+// The engine must be closed.
 func Open(folder string, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
+	adapted, err := policy.IsAdapter(folder)
+	if err != nil {
+		return nil, err
+	}
+	if !adapted {
+		return open(folder, options)
+	}
+	if options.Adapter != nil {
+		return nil, exit.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
+	}
+	if options.Base == "" {
+		if options.Base, err = policy.AdapterBase(folder); err != nil {
+			return nil, err
+		}
+	}
+	config, err := policy.LoadConfig(options.Base)
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := policy.LoadAdapter(folder, config, options.Train)
+	if err != nil {
+		return nil, err
+	}
+	options.Adapter = &adapter
+	return open(options.Base, options)
+}
+
+func open(folder string, options Options) (policy.Engine, error) {
 	source, err := policy.OpenFolder(folder)
 	if err != nil {
 		return nil, err
@@ -41,7 +77,7 @@ func New(source policy.Source, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
-	return cpu.New(source, cpu.Options{Threads: options.Threads, Train: options.Train})
+	return cpu.New(source, cpu.Options{Threads: options.Threads, Train: options.Train, Adapter: options.Adapter})
 }
 
 func check(options Options) error {

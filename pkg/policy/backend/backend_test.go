@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -44,5 +46,68 @@ func TestOpen(t *testing.T) {
 		if _, err := Open(folder, test.options); exit.Code(err) != test.code {
 			t.Errorf("%+v: code %d (%v), want %d", test.options, exit.Code(err), err, test.code)
 		}
+	}
+}
+
+// An adapter's folder opens with the policy that it names, wherever the two
+// lie, or with another that is given.
+func TestOpenAdapter(t *testing.T) {
+	config := policy.Config{
+		Architecture: policy.Llama, VocabSize: 10, HiddenSize: 8, IntermediateSize: 8, NumHiddenLayers: 1,
+		NumAttentionHeads: 2, NumKeyValueHeads: 1, HeadDim: 4, MaxPositionEmbeddings: 8,
+		RMSNormEps: 1e-6, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: -1,
+	}
+	weights, err := policy.Init(config, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := t.TempDir()
+	base, version := filepath.Join(run, "base"), filepath.Join(run, "v000001")
+	for _, folder := range []string{base, version} {
+		if err := os.Mkdir(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := policy.Save(base, config, weights); err != nil {
+		t.Fatal(err)
+	}
+	adapter, err := policy.InitAdapter(config, policy.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj"}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := Open(base, Options{Threads: 1, Train: true, Adapter: &adapter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fresh.Adapter() == nil || len(fresh.Weights()) != 2 || len(fresh.Gradients()) != 2 {
+		t.Errorf("a new adapter of q_proj: %v with %d tensors", fresh.Adapter(), len(fresh.Weights()))
+	}
+	adapter.Base = "../base"
+	if err := policy.SaveAdapter(version, config, adapter); err != nil {
+		t.Fatal(err)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(run, moved); err != nil {
+		t.Fatal(err)
+	}
+	version = filepath.Join(moved, "v000001")
+	engine, err := Open(version, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := engine.Adapter(); got == nil || got.Rank != 2 || len(engine.Weights()) != 2 {
+		t.Errorf("adapter %+v with %d tensors", got, len(engine.Weights()))
+	}
+	if err := os.Rename(filepath.Join(moved, "base"), filepath.Join(moved, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(version, Options{}); exit.Code(err) != exit.Data {
+		t.Errorf("without its base: %v", err)
+	}
+	if _, err := Open(version, Options{Base: filepath.Join(moved, "elsewhere")}); err != nil {
+		t.Errorf("with another base: %v", err)
+	}
+	if _, err := Open(version, Options{Base: filepath.Join(moved, "elsewhere"), Adapter: &adapter}); exit.Code(err) != exit.Bug {
+		t.Errorf("an adapter of an adapter: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ type gradientScratch struct {
 	qkv    []float32 // (N, q+2kv)
 	normed []float32 // (N, h) a norm's output
 	mlp    []float32 // (N, i) the MLP's inner activation
+	low    []float32 // (N, ranks) of an adapter
 }
 
 // back takes p.gradients.stream, the gradient of the residual stream after the
@@ -30,7 +31,9 @@ func (p *pass) back() {
 		p.attendGrad(&p.layers[i], g.qkv, g.mixed)
 		p.projectGrad(i)
 	}
-	p.embeddingGrad()
+	if len(p.e.model.embed.grad) > 0 {
+		p.embeddingGrad()
+	}
 }
 
 // combineGrad is the backward pass of combine: from g.stream to g.middle and
@@ -42,15 +45,15 @@ func (p *pass) combineGrad(index int) {
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
-		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, 1)
+		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, 1, &s.low)
 		for i := from; i < to; i++ {
 			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
 			vec.SwiGLUGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
 		}
-		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, 1)
+		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, 1, &s.low)
 		p.normRows(g.normed[from*hidden:], l.middle, m.norm2.value, l.rstd2, from, to)
 		p.throughNorm(g.middle, g.stream, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, 1)
+		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, 1, &s.low)
 	})
 	m.down.weightGrad(p, g.stream, g.mlp, n)
 	m.gateUp.weightGrad(p, l.gateUp, g.normed, n)
@@ -59,24 +62,27 @@ func (p *pass) combineGrad(index int) {
 }
 
 // projectGrad is the backward pass of project: from g.qkv and g.middle to
-// g.stream.
+// g.stream, which is left alone when nothing below is trained.
 func (p *pass) projectGrad(index int) {
 	c, g := p.e.config, &p.gradients
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
+	wanted := index > 0 || len(m.norm1.grad) > 0
 	if c.QKNorm() {
 		p.blocks(func(_ *workerScratch, from, to int) { p.rotateGrad(from, to) })
 		p.headNormGrad(l, m)
 	}
-	p.blocks(func(_ *workerScratch, from, to int) {
+	p.blocks(func(s *workerScratch, from, to int) {
 		if c.QKNorm() {
 			p.throughHeadNorm(l, m, from, to)
 		} else {
 			p.rotateGrad(from, to)
 		}
-		m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, 1)
 		p.normRows(g.normed[from*hidden:], l.input, m.norm1.value, l.rstd1, from, to)
-		p.throughNorm(g.stream, g.middle, l.input, m.norm1.value, l.rstd1, from, to)
+		if wanted {
+			m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, 1, &s.low)
+			p.throughNorm(g.stream, g.middle, l.input, m.norm1.value, l.rstd1, from, to)
+		}
 	})
 	m.qkv.weightGrad(p, g.qkv, g.normed, n)
 	normGrad(p, m.norm1.grad, g.dNorm, l.input, l.rstd1)
@@ -108,7 +114,8 @@ func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int)
 const columnGrain = 64
 
 // normGrad adds Σ_i dy_i·(x_i·rstd_i) to the gradient of a norm's weight, row
-// by row in ascending order. dy and x have len(rstd) rows.
+// by row in ascending order; an empty gradient is not wanted. dy and x have
+// len(rstd) rows.
 func normGrad(p *pass, dWeight, dy, x, rstd []float32) {
 	width := len(dWeight)
 	parallelColumns(p, width, func(scratch []float32, from, to int) {

@@ -175,7 +175,7 @@ func (d *decoder) compute(prompts []*prompt) {
 		vec.RMSNorm(normed[i*c.HiddenSize:(i+1)*c.HiddenSize], last, e.model.norm.value, float32(c.RMSNormEps))
 		p.logits = logits[i*c.VocabSize : (i+1)*c.VocabSize]
 	}
-	e.model.head.apply(logits, normed, len(prompts), d.threads)
+	e.model.head.apply(logits, normed, len(prompts), d.threads, nil)
 }
 
 // start samples the first token of a prompt's next request.
@@ -287,7 +287,7 @@ func (d *decoder) sampleAll() error {
 	for from := 0; from < len(d.slots); from += size {
 		to := min(len(d.slots), from+size)
 		d.logits = grow(d.logits, (to-from)*c.VocabSize)
-		d.e.model.head.apply(d.logits, d.normed[from*hidden:], to-from, d.threads)
+		d.e.model.head.apply(d.logits, d.normed[from*hidden:], to-from, d.threads, nil)
 		for i := from; i < to; i++ {
 			s := d.slots[i]
 			s.length++

@@ -24,6 +24,10 @@ import (
 type Options struct {
 	Threads int  // 0: as many as the process may use
 	Train   bool // whether Backward and Step will be called
+
+	// Adapter is trained instead of the weights; nil for none. Its tensors are
+	// copied.
+	Adapter *policy.Adapter
 }
 
 // Engine implements [policy.Engine].
@@ -33,10 +37,14 @@ type Engine struct {
 	train   bool
 
 	weights  parameters
-	grads    parameters // empty unless train
-	moments  parameters // first moments; empty before the first step
-	moments2 parameters // second moments
-	steps    int        // optimizer steps taken
+	lora     *policy.LoRA // nil without an adapter
+	adapter  parameters
+	bare     bool        // the adapter is switched off
+	trained  *parameters // the adapter if there is one, else the weights
+	grads    parameters  // of what is trained; empty unless train
+	moments  parameters  // first moments; empty before the first step
+	moments2 parameters  // second moments
+	steps    int         // optimizer steps taken
 
 	model model // views of weights and gradients
 	rope  ropeTable
@@ -62,14 +70,20 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
-	e.weights = newParameters(config, "")
+	e.weights = newParameters(policy.Layout(config), "")
 	if err := e.weights.load(source); err != nil {
 		return nil, fmt.Errorf("loading weights into the engine: %w", err)
 	}
-	if e.train {
-		e.grads = newParameters(config, "")
+	e.trained = &e.weights
+	if options.Adapter != nil {
+		if err := e.openAdapter(*options.Adapter); err != nil {
+			return nil, err
+		}
 	}
-	e.model = newModel(config, e.weights.data, e.grads.data)
+	if e.train {
+		e.grads = newParameters(e.trained.tensors, "")
+	}
+	e.makeModel()
 	e.rope = newRopeTable(config)
 	e.pass = newPass(e, e.threads, e.train)
 	e.limits = e.defaultLimits()
@@ -79,9 +93,46 @@ func New(source policy.Source, options Options) (*Engine, error) {
 // Config returns the policy's shape.
 func (e *Engine) Config() policy.Config { return e.config }
 
-// Weights lists the weights, which may be written if WeightsChanged is called
-// afterwards.
-func (e *Engine) Weights() []policy.Tensor { return e.weights.tensors }
+// openAdapter copies an adapter, which is then what is trained.
+func (e *Engine) openAdapter(a policy.Adapter) error {
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	e.adapter = newParameters(policy.LoRALayout(e.config, a.LoRA), "")
+	if err := e.adapter.set(a.Tensors); err != nil {
+		return fmt.Errorf("loading an adapter into the engine: %w", err)
+	}
+	e.lora, e.trained = &a.LoRA, &e.adapter
+	return nil
+}
+
+// makeModel makes the views of weights, adapter and gradients.
+func (e *Engine) makeModel() {
+	if e.lora == nil {
+		e.model = newModel(e.config, e.weights.data, e.grads.data)
+		return
+	}
+	e.model = newModel(e.config, e.weights.data, nil)
+	rest := e.adapter.data
+	e.model.adapt(e.config, *e.lora, taker(&rest, e.grads.data))
+	if len(rest) != 0 {
+		panic("cpu: the engine's adapters do not follow policy.LoRALayout")
+	}
+}
+
+// Adapter returns the shape of the engine's adapter, nil for none.
+func (e *Engine) Adapter() *policy.LoRA { return e.lora }
+
+// SetAdapter implements [policy.Engine].
+func (e *Engine) SetAdapter(on bool) {
+	e.bare = !on
+	e.model.linears(func(l *linear) { l.bare = e.bare })
+	e.last = lastForward{}
+}
+
+// Weights lists what is trained, which may be written if WeightsChanged is
+// called afterwards.
+func (e *Engine) Weights() []policy.Tensor { return e.trained.tensors }
 
 // Gradients lists the accumulated gradients; none for an engine that does not
 // train.

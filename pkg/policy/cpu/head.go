@@ -50,7 +50,7 @@ func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []flo
 		}
 		logits = logits[:(to-from)*c.VocabSize]
 		if recompute {
-			p.e.model.head.apply(logits, h.normed[from*c.HiddenSize:], to-from, p.threads)
+			p.e.model.head.apply(logits, h.normed[from*c.HiddenSize:], to-from, p.threads, nil)
 		}
 		f(from, to, logits)
 	}
@@ -110,7 +110,7 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 				d.gradient(row, target, ofLogProb, ofEntropy, h.entropy[first+i])
 			}
 		})
-		e.model.head.inputGrad(h.gradient[first*hidden:], logits, end-first, p.threads)
+		e.model.head.inputGrad(h.gradient[first*hidden:], logits, end-first, p.threads, nil)
 		e.model.head.weightGrad(p, logits, h.normed[first*hidden:], end-first)
 	})
 	normGrad(p, e.model.norm.grad, h.gradient, h.states, h.rstd)

@@ -26,6 +26,9 @@ type linear struct {
 
 	forward  packed // for x·Wᵀ
 	backward packed // for dy·W
+
+	adapter *adapter // nil for none
+	bare    bool     // leave the adapter out
 }
 
 // packed is a matrix as a product reads it.
@@ -34,53 +37,94 @@ type packed struct {
 	ready bool // it has the weights of now
 }
 
-// packForward readies the projection for apply.
+// pack fills p with w of shape (rows, columns), unless it has it.
+func (p *packed) pack(pack func(w []float32, rows, columns int, dst *gemm.Packed, threads int), w []float32, rows, columns, threads int) {
+	if !p.ready {
+		pack(w, rows, columns, &p.Packed, threads)
+		p.ready = true
+	}
+}
+
+// packForward readies the projection for apply and add.
 func (l *linear) packForward(threads int) {
-	if !l.forward.ready {
-		gemm.PackNT(l.weight.value, l.out, l.in, &l.forward.Packed, threads)
-		l.forward.ready = true
+	l.forward.pack(gemm.PackNT, l.weight.value, l.out, l.in, threads)
+	if l.adapter != nil {
+		l.adapter.packForward(threads)
 	}
 }
 
-// packBackward readies the projection for inputGrad.
+// packBackward readies the projection for inputGrad and weightGrad.
 func (l *linear) packBackward(threads int) {
-	if !l.backward.ready {
-		gemm.PackNN(l.weight.value, l.out, l.in, &l.backward.Packed, threads)
-		l.backward.ready = true
+	l.backward.pack(gemm.PackNN, l.weight.value, l.out, l.in, threads)
+	if l.adapter != nil {
+		l.adapter.packBackward(threads)
 	}
 }
 
-// changed says that the weights were written to.
-func (l *linear) changed() { l.forward.ready, l.backward.ready = false, false }
+// changed says that what is trained of the projection was written to.
+func (l *linear) changed() {
+	if l.adapter != nil {
+		l.adapter.changed()
+	} else {
+		l.forward.ready, l.backward.ready = false, false
+	}
+}
 
-// apply sets y to the projection of x.
-func (l *linear) apply(y, x []float32, rows, threads int) {
+// adapted reports whether the adapter takes part.
+func (l *linear) adapted() bool { return l.adapter != nil && !l.bare }
+
+// apply sets y to the projection of x. Threads that call it at a time have
+// scratch of their own.
+func (l *linear) apply(y, x []float32, rows, threads int, scratch *lowScratch) {
 	biased := len(l.bias.value) > 0
 	if biased {
 		for i := range rows {
 			copy(y[i*l.out:(i+1)*l.out], l.bias.value)
 		}
 	}
-	gemm.MulPacked(y, l.out, x, l.in, rows, &l.forward.Packed, biased, threads)
+	l.product(y, x, rows, biased, threads, scratch)
 }
 
 // add adds the projection of x to y. It is for projections without bias.
-func (l *linear) add(y, x []float32, rows, threads int) {
-	gemm.MulPacked(y, l.out, x, l.in, rows, &l.forward.Packed, true, threads)
+func (l *linear) add(y, x []float32, rows, threads int, scratch *lowScratch) {
+	l.product(y, x, rows, true, threads, scratch)
+}
+
+func (l *linear) product(y, x []float32, rows int, accumulate bool, threads int, scratch *lowScratch) {
+	gemm.MulPacked(y, l.out, x, l.in, rows, &l.forward.Packed, accumulate, threads)
+	if l.adapted() {
+		l.adapter.add(y, l.out, x, scratch.of(l.adapter, rows), rows, threads)
+	}
 }
 
 // inputGrad sets dx to the gradient of x, given that of y.
-func (l *linear) inputGrad(dx, dy []float32, rows, threads int) {
+func (l *linear) inputGrad(dx, dy []float32, rows, threads int, scratch *lowScratch) {
 	gemm.MulPacked(dx, l.in, dy, l.out, rows, &l.backward.Packed, false, threads)
+	if l.adapted() {
+		l.adapter.inputGrad(dx, dy, l.out, scratch.of(l.adapter, rows), rows, threads)
+	}
 }
 
-// weightGrad adds to the gradients of weight and bias, given y's gradient and
-// the input.
+// weightGrad adds to the gradients of what is trained of the projection,
+// given y's gradient and the input.
 func (l *linear) weightGrad(p *pass, dy, x []float32, rows int) {
 	if len(l.bias.grad) > 0 {
 		p.sumRows(l.bias.grad, dy[:rows*l.out])
 	}
-	gemm.TN(l.weight.grad, l.in, dy, l.out, x, l.in, l.out, l.in, rows, true, p.threads)
+	if len(l.weight.grad) > 0 {
+		gemm.TN(l.weight.grad, l.in, dy, l.out, x, l.in, l.out, l.in, rows, true, p.threads)
+	}
+	if l.adapted() {
+		l.adapter.weightGrad(p, dy, l.out, x, rows)
+	}
+}
+
+// lowScratch is memory for the low-rank products of adapters.
+type lowScratch struct{ data []float32 }
+
+func (s *lowScratch) of(a *adapter, rows int) []float32 {
+	s.data = grow(s.data, rows*a.width)
+	return s.data
 }
 
 // sumRows adds the rows of m to dst in ascending order.

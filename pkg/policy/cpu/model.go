@@ -24,17 +24,10 @@ type layer struct {
 	down   linear    // i to h
 }
 
-// newModel makes views of weights and of gradients, which are empty for an
-// engine that does not train; both lie in the order of policy.Layout.
+// newModel makes views of weights and of gradients, which are empty for
+// weights that are not trained; both lie in the order of policy.Layout.
 func newModel(c policy.Config, weights, gradients []float32) model {
-	trained := len(gradients) > 0
-	take := func(n int) (p parameter) {
-		p.value, weights = weights[:n:n], weights[n:]
-		if trained {
-			p.grad, gradients = gradients[:n:n], gradients[n:]
-		}
-		return p
-	}
+	take := taker(&weights, gradients)
 	project := func(out, in int, biased bool) linear {
 		l := linear{in: in, out: out, weight: take(out * in)}
 		if biased {
@@ -66,6 +59,18 @@ func newModel(c policy.Config, weights, gradients []float32) model {
 		panic("cpu: the engine's parameters do not follow policy.Layout")
 	}
 	return m
+}
+
+// taker hands out weights and, if there are any, gradients from the front.
+func taker(weights *[]float32, gradients []float32) func(n int) parameter {
+	trained := len(gradients) > 0
+	return func(n int) (p parameter) {
+		p.value, *weights = (*weights)[:n:n], (*weights)[n:]
+		if trained {
+			p.grad, gradients = gradients[:n:n], gradients[n:]
+		}
+		return p
+	}
 }
 
 // linears calls f for every projection, the head last.

@@ -7,16 +7,16 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
-// parameters is a set of tensors of the model's shape in one block of memory:
-// weights, gradients or moments.
+// parameters is a set of tensors in one block of memory: weights, gradients or
+// moments.
 type parameters struct {
 	data    []float32
 	tensors []policy.Tensor
 }
 
-// newParameters makes zeros, named as in the layout with a prefix.
-func newParameters(c policy.Config, prefix string) parameters {
-	p := parameters{tensors: policy.Layout(c)}
+// newParameters makes zeros, named as in a layout with a prefix.
+func newParameters(layout []policy.Tensor, prefix string) parameters {
+	p := parameters{tensors: slices.Clone(layout)}
 	total := 0
 	for _, t := range p.tensors {
 		total += t.Elements()

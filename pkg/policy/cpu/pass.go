@@ -53,6 +53,7 @@ type workerScratch struct {
 	normed []float32 // (block, h)
 	mlp    []float32 // (block, i)
 	sums   []float32 // (h)
+	low    lowScratch
 
 	scores []float32 // (queryBlock, keys)
 	grads  []float32 // (queryBlock, keys)
@@ -190,7 +191,7 @@ func (p *pass) project(index int) {
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
-		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, 1)
+		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, 1, &s.low)
 		if c.QKNorm() {
 			p.normHeads(l, m, from, to)
 		}
@@ -219,14 +220,14 @@ func (p *pass) combine(index int) {
 		if p.train {
 			copy(middle, l.input[from*hidden:])
 		}
-		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, 1)
+		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, 1, &s.low)
 		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, 1)
+		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, 1, &s.low)
 		swiGLU(s.mlp, l.gateUp, inner, from, to)
 		if p.train {
 			copy(next[from*hidden:to*hidden], middle)
 		}
-		m.down.add(next[from*hidden:], s.mlp, rows, 1)
+		m.down.add(next[from*hidden:], s.mlp, rows, 1, &s.low)
 	})
 }
 

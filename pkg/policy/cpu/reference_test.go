@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
@@ -76,6 +77,32 @@ func (t *tape) zip(a, b *matrix, f func(x, y float64) (z, dx, dy float64)) *matr
 
 func (t *tape) add(a, b *matrix) *matrix {
 	return t.zip(a, b, func(x, y float64) (float64, float64, float64) { return x + y, 1, 1 })
+}
+
+// lowRank is w + scale·b·a.
+func (t *tape) lowRank(w, a, b *matrix, scale float64) *matrix {
+	out := newMatrix(w.rows, w.cols)
+	each := func(f func(i, j, k int)) {
+		for i := range w.rows {
+			for j := range w.cols {
+				for k := range a.rows {
+					f(i*w.cols+j, i*b.cols+k, k*a.cols+j)
+				}
+			}
+		}
+	}
+	copy(out.v, w.v)
+	each(func(at, inB, inA int) { out.v[at] += scale * b.v[inB] * a.v[inA] })
+	t.record(func() {
+		for i, g := range out.g {
+			w.g[i] += g
+		}
+		each(func(at, inB, inA int) {
+			b.g[inB] += scale * out.g[at] * a.v[inA]
+			a.g[inA] += scale * out.g[at] * b.v[inB]
+		})
+	})
+	return out
 }
 
 // gatherRows picks rows of a.
@@ -313,6 +340,7 @@ func (t *tape) logProbs(logits *matrix, targets []int32, s policy.Sampling) *mat
 type reference struct {
 	config  policy.Config
 	tensors map[string]*matrix
+	scale   float64 // of adapters among the tensors
 }
 
 func newReference(c policy.Config, weights []policy.Tensor) *reference {
@@ -333,7 +361,14 @@ func (r *reference) logits(t *tape, ids []int32) *matrix {
 	c := r.config
 	x := t.gatherRows(r.tensors["model.embed_tokens.weight"], ids)
 	for layer := range c.NumHiddenLayers {
-		w := func(name string) *matrix { return r.tensors[fmt.Sprintf("model.layers.%d.%s", layer, name)] }
+		w := func(name string) *matrix {
+			name = fmt.Sprintf("model.layers.%d.%s", layer, name)
+			adapter := "base_model.model." + strings.TrimSuffix(name, "weight")
+			if a := r.tensors[adapter+"lora_A.weight"]; a != nil {
+				return t.lowRank(r.tensors[name], a, r.tensors[adapter+"lora_B.weight"], r.scale)
+			}
+			return r.tensors[name]
+		}
 		project := func(x *matrix, name string) *matrix {
 			out := t.product(x, w(name+".weight"))
 			if bias := w(name + ".bias"); bias != nil {

@@ -151,6 +151,9 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	if !e.train {
 		return exit.Bugf("backward pass: the engine was opened without Train")
 	}
+	if e.bare && e.lora != nil {
+		return exit.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+	}
 	last := e.last
 	if !last.valid {
 		return exit.Bugf("backward pass: there is no forward pass to go back through")
@@ -210,7 +213,7 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 	if !e.train {
 		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
 	}
-	segments := e.weights.segments()
+	segments := e.trained.segments()
 	squares := make([]float64, len(segments))
 	parallel(e.threads, len(segments), 1, func(_, from, to int) {
 		for i := from; i < to; i++ {
@@ -244,7 +247,7 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 			if s.decayed {
 				own.WeightDecay = float32(settings.WeightDecay)
 			}
-			vec.AdamW(e.weights.data[s.from:s.to], e.moments.data[s.from:s.to], e.moments2.data[s.from:s.to], e.grads.data[s.from:s.to], own)
+			vec.AdamW(e.trained.data[s.from:s.to], e.moments.data[s.from:s.to], e.moments2.data[s.from:s.to], e.grads.data[s.from:s.to], own)
 		}
 	})
 	e.WeightsChanged()
@@ -253,8 +256,8 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 
 func (e *Engine) allocateMoments() {
 	if e.moments.data == nil {
-		e.moments = newParameters(e.config, "exp_avg.")
-		e.moments2 = newParameters(e.config, "exp_avg_sq.")
+		e.moments = newParameters(e.trained.tensors, "exp_avg.")
+		e.moments2 = newParameters(e.trained.tensors, "exp_avg_sq.")
 	}
 }
 

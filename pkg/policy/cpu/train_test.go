@@ -189,7 +189,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := newEngine(t, config, saved, 1)
-	tensors, steps, err = policy.LoadOptimizer(folder, config)
+	tensors, steps, err = policy.LoadOptimizer(folder, second.Weights())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 
 // loadOptimizer gives an engine the moments that were sealed in a folder.
 func loadOptimizer(engine policy.Engine, folder string) error {
-	tensors, steps, err := policy.LoadOptimizer(folder, engine.Config())
+	tensors, steps, err := policy.LoadOptimizer(folder, engine.Weights())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,226 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// The files of an adapter's folder, as PEFT names them.
+const (
+	AdapterConfigFile  = "adapter_config.json"
+	AdapterWeightsFile = "adapter_model.safetensors"
+)
+
+// adapterJSON is adapter_config.json as it is written: what PEFT needs to know
+// and what other readers look for.
+type adapterJSON struct {
+	Base           string   `json:"base_model_name_or_path"`
+	Bias           string   `json:"bias"`
+	FanInFanOut    bool     `json:"fan_in_fan_out"`
+	InferenceMode  bool     `json:"inference_mode"`
+	InitWeights    bool     `json:"init_lora_weights"`
+	Alpha          float64  `json:"lora_alpha"`
+	Dropout        float64  `json:"lora_dropout"`
+	ModulesToSave  []string `json:"modules_to_save"`
+	PEFTType       string   `json:"peft_type"`
+	Rank           int      `json:"r"`
+	Targets        []string `json:"target_modules"`
+	TaskType       string   `json:"task_type"`
+	UseDoRA        bool     `json:"use_dora"`
+	RankStabilized bool     `json:"use_rslora"`
+}
+
+// IsAdapter reports whether a folder holds an adapter and not a whole policy.
+func IsAdapter(folder string) (bool, error) {
+	_, err := os.Stat(filepath.Join(folder, AdapterConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SaveAdapter writes adapter_config.json and adapter_model.safetensors, which
+// PEFT loads, into an existing folder, and the config.json of the policy that
+// it adapts. The same arguments give the same bytes.
+func SaveAdapter(folder string, c Config, a Adapter) error {
+	if err := matchLayout(LoRALayout(c, a.LoRA), a.Tensors); err != nil {
+		return exit.Bugf("saving an adapter to %q: %w", folder, err)
+	}
+	encoded, err := json.MarshalIndent(adapterJSON{
+		Base: filepath.ToSlash(a.Base), Bias: "none", InferenceMode: true, InitWeights: true, Alpha: a.Alpha, PEFTType: "LORA",
+		Rank: a.Rank, Targets: a.Targets, TaskType: "CAUSAL_LM", RankStabilized: a.RankStabilized,
+	}, "", "  ")
+	if err != nil {
+		return exit.Bugf("saving an adapter to %q: %w", folder, err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err := writeConfig(folder, c); err != nil {
+		return err
+	}
+	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})
+}
+
+// AdapterBase is the folder of the policy that an adapter's folder adapts.
+func AdapterBase(folder string) (string, error) {
+	_, _, base, err := loadAdapterConfig(folder)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(base) {
+		base = filepath.Join(folder, base)
+	}
+	if _, err := os.Stat(filepath.Join(base, ConfigFile)); err != nil {
+		return "", exit.WithHint(exit.Dataf("adapter %q: its base_model_name_or_path is no policy folder here: %w", folder, err),
+			"put the policy that it was trained on there, or its path into %s (relative paths start at the adapter's folder)", AdapterConfigFile)
+	}
+	return base, nil
+}
+
+// LoadAdapter reads an adapter's folder, by Lathe or by PEFT, for policies of
+// a shape. What would change the policy's function in another way than
+// [LoRA] says is refused. Dropout acts in training only: it is passed over
+// unless train is set, and refused then.
+func LoadAdapter(folder string, c Config, train bool) (Adapter, error) {
+	stated, dropout, base, err := loadAdapterConfig(folder)
+	if err != nil {
+		return Adapter{}, err
+	}
+	if train && dropout != 0 {
+		return Adapter{}, exit.WithHint(exit.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
+			"set lora_dropout to 0 in %s to go on without it", AdapterConfigFile)
+	}
+	path := filepath.Join(folder, AdapterWeightsFile)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return Adapter{}, err
+	}
+	a := Adapter{LoRA: stated, Base: base}
+	err = a.read(f, path, c)
+	return a, errors.Join(err, f.Close())
+}
+
+// loadAdapterConfig reads adapter_config.json. The targets are not known from
+// it: PEFT writes names, or a pattern.
+func loadAdapterConfig(folder string) (stated LoRA, dropout float64, base string, err error) {
+	path := filepath.Join(folder, AdapterConfigFile)
+	raw, err := plainfile.Read(path, maxConfigBytes)
+	if err != nil {
+		return LoRA{}, 0, "", err
+	}
+	stated, dropout, base, err = parseAdapterConfig(raw)
+	if err != nil {
+		return LoRA{}, 0, "", exit.Dataf("reading %q: %w", path, err)
+	}
+	return stated, dropout, base, nil
+}
+
+// changesFunction lists the settings of PEFT (0.21) under which the tensors
+// lora_A and lora_B do not say all, or say something else. Each is off when it
+// is absent, null, false, zero or empty.
+var changesFunction = []string{
+	"use_dora", "use_qalora", "use_bdlora", "lora_bias", "fan_in_fan_out", "modules_to_save", "rank_pattern", "alpha_pattern",
+	"layers_to_transform", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
+	"arrow_config", "kasa_config", "monteclora_config",
+}
+
+// newBase lists the ways to begin that change the base weights too (PEFT's
+// init_lora_weights), so that the adapter alone says nothing.
+var newBase = []string{"pissa", "olora", "corda", "loftq", "lora_ga"}
+
+func parseAdapterConfig(raw []byte) (stated LoRA, dropout float64, base string, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return LoRA{}, 0, "", exit.Dataf("not an adapter's configuration: %w", err)
+	}
+	for _, name := range changesFunction {
+		if !slices.Contains([]string{"", "null", "false", "0", "{}", "[]", `""`}, string(fields[name])) {
+			return LoRA{}, 0, "", exit.Dataf("%s is set, which is not implemented", name)
+		}
+	}
+	var c struct {
+		PEFTType       string  `json:"peft_type"`
+		Base           string  `json:"base_model_name_or_path"`
+		Bias           *string `json:"bias"`
+		Rank           int     `json:"r"`
+		Alpha          float64 `json:"lora_alpha"`
+		Dropout        float64 `json:"lora_dropout"`
+		RankStabilized bool    `json:"use_rslora"`
+		InitWeights    any     `json:"init_lora_weights"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return LoRA{}, 0, "", exit.Dataf("not an adapter's configuration: %w", err)
+	}
+	if c.PEFTType != "LORA" {
+		return LoRA{}, 0, "", exit.Dataf("peft_type is %q; only LORA is implemented", c.PEFTType)
+	}
+	if c.Bias != nil && *c.Bias != "none" {
+		return LoRA{}, 0, "", exit.Dataf("bias is %q; only none is implemented", *c.Bias)
+	}
+	if name, ok := c.InitWeights.(string); ok {
+		for _, method := range newBase {
+			if strings.HasPrefix(name, method) {
+				return LoRA{}, 0, "", exit.Dataf("init_lora_weights is %q, which changes the base's weights too; convert the adapter to a plain one with PEFT (path_initial_model_for_weight_conversion)", name)
+			}
+		}
+	}
+	l := LoRA{Rank: c.Rank, Alpha: c.Alpha, RankStabilized: c.RankStabilized, Targets: LoRATargets()}
+	return l, c.Dropout, filepath.FromSlash(c.Base), l.Validate()
+}
+
+// adapterTensor matches PEFT's names of an adapter's tensors.
+var adapterTensor = regexp.MustCompile(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z]+_proj)\.lora_([AB])\.weight$`)
+
+// read finds out the targets from the names of a file's tensors, and reads
+// them.
+func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
+	inLayers := map[string]map[int]bool{}
+	for _, info := range f.Tensors() {
+		part := adapterTensor.FindStringSubmatch(info.Name)
+		if part == nil || !slices.Contains(LoRATargets(), part[3]) {
+			return exit.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(LoRATargets(), ", "))
+		}
+		layer, err := strconv.Atoi(part[1])
+		if err != nil || layer >= c.NumHiddenLayers {
+			return exit.Dataf("reading %q: tensor %q is for layer %s; the policy has %d layers", path, info.Name, part[1], c.NumHiddenLayers)
+		}
+		if inLayers[part[3]] == nil {
+			inLayers[part[3]] = map[int]bool{}
+		}
+		inLayers[part[3]][layer] = true
+	}
+	var targets []string
+	for target, layers := range inLayers {
+		if len(layers) != c.NumHiddenLayers {
+			return exit.Dataf("reading %q: it adapts %s in %d of %d layers; all or none is implemented", path, target, len(layers), c.NumHiddenLayers)
+		}
+		targets = append(targets, target)
+	}
+	a.Targets = SortTargets(targets)
+	if err := a.Validate(); err != nil {
+		return exit.Dataf("reading %q: %w", path, err)
+	}
+	a.Tensors = LoRALayout(c, a.LoRA)
+	if err := readTensors(f, path, a.Tensors); err != nil {
+		return err
+	}
+	for i := range a.Tensors {
+		a.Tensors[i].DType = "" // adapters compute, learn and are saved in float32
+		if err := checkFinite(a.Tensors[i].Data, a.Tensors[i].Name, 0); err != nil {
+			return exit.Dataf("reading %q: %w", path, err)
+		}
+	}
+	return nil
+}

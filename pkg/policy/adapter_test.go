@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+func adapterConfig() Config {
+	return Config{
+		Architecture: Llama, VocabSize: 10, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
+		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 8,
+		RMSNormEps: 1e-6, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: -1,
+	}
+}
+
+func TestLoRALayout(t *testing.T) {
+	c := adapterConfig()
+	c.NumHiddenLayers = 1
+	var got []string
+	for _, tensor := range LoRALayout(c, LoRA{Rank: 3, Alpha: 1, Targets: LoRATargets()}) {
+		shape, _ := json.Marshal(tensor.Shape)
+		got = append(got, strings.TrimPrefix(tensor.Name, "base_model.model.model.layers.0.")+string(shape))
+	}
+	want := []string{
+		"self_attn.q_proj.lora_A.weight[3,8]", "self_attn.k_proj.lora_A.weight[3,8]", "self_attn.v_proj.lora_A.weight[3,8]",
+		"self_attn.q_proj.lora_B.weight[8,3]", "self_attn.k_proj.lora_B.weight[4,3]", "self_attn.v_proj.lora_B.weight[4,3]",
+		"self_attn.o_proj.lora_A.weight[3,8]", "self_attn.o_proj.lora_B.weight[8,3]",
+		"mlp.gate_proj.lora_A.weight[3,8]", "mlp.up_proj.lora_A.weight[3,8]",
+		"mlp.gate_proj.lora_B.weight[12,3]", "mlp.up_proj.lora_B.weight[12,3]",
+		"mlp.down_proj.lora_A.weight[3,12]", "mlp.down_proj.lora_B.weight[8,3]",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A uniform in ±1/sqrt(in) has the variance 1/(3·in); B is zero. The numbers
+// of a tensor do not depend on the other tensors.
+func TestInitAdapter(t *testing.T) {
+	c := adapterConfig()
+	c.HiddenSize, c.IntermediateSize = 64, 300
+	c.HeadDim = 16
+	all, err := InitAdapter(c, LoRA{Rank: 16, Alpha: 32, Targets: LoRATargets()}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string][]float32{}
+	for _, tensor := range all.Tensors {
+		byName[tensor.Name] = tensor.Data
+		in := float64(tensor.Shape[1])
+		squares, largest := 0.0, 0.0
+		for _, x := range tensor.Data {
+			squares += float64(x) * float64(x)
+			largest = max(largest, math.Abs(float64(x)))
+		}
+		variance := squares / float64(len(tensor.Data))
+		switch {
+		case strings.Contains(tensor.Name, "lora_B"):
+			if largest != 0 {
+				t.Errorf("%s is not zero", tensor.Name)
+			}
+		case largest > 1/math.Sqrt(in) || variance < 0.85/(3*in) || variance > 1.15/(3*in):
+			t.Errorf("%s: largest %g, variance %g; want at most %g, about %g", tensor.Name, largest, variance, 1/math.Sqrt(in), 1/(3*in))
+		}
+	}
+	some, err := InitAdapter(c, LoRA{Rank: 16, Alpha: 1, Targets: []string{"v_proj"}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tensor := range some.Tensors {
+		if diff := cmp.Diff(byName[tensor.Name], tensor.Data); diff != "" {
+			t.Errorf("%s depends on other targets: %s", tensor.Name, diff)
+		}
+	}
+}
+
+func TestLoRAValidate(t *testing.T) {
+	for name, test := range map[string]struct {
+		lora LoRA
+		want string
+	}{
+		"good":     {LoRA{Rank: 8, Alpha: 16, Targets: []string{"q_proj", "v_proj"}}, ""},
+		"rank":     {LoRA{Rank: 0, Alpha: 16, Targets: []string{"q_proj"}}, "rank is 0"},
+		"alpha":    {LoRA{Rank: 8, Alpha: 0, Targets: []string{"q_proj"}}, "alpha is 0"},
+		"infinite": {LoRA{Rank: 8, Alpha: math.Inf(1), Targets: []string{"q_proj"}}, "alpha is +Inf"},
+		"none":     {LoRA{Rank: 8, Alpha: 16}, "no targets"},
+		"unknown":  {LoRA{Rank: 8, Alpha: 16, Targets: []string{"lm_head"}}, "targets are lm_head"},
+		"twice":    {LoRA{Rank: 8, Alpha: 16, Targets: []string{"q_proj", "q_proj"}}, "once each"},
+		"order":    {LoRA{Rank: 8, Alpha: 16, Targets: []string{"v_proj", "q_proj"}}, "in this order"},
+	} {
+		err := test.lora.Validate()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	if got := (LoRA{Rank: 8, Alpha: 16}).Scale(); got != 2 {
+		t.Errorf("scale %g, want 16/8", got)
+	}
+	if got := (LoRA{Rank: 16, Alpha: 2, RankStabilized: true}).Scale(); got != 0.5 {
+		t.Errorf("scale %g, want 2/sqrt(16)", got)
+	}
+}
+
+func newTestAdapter(t *testing.T) Adapter {
+	t.Helper()
+	a, err := InitAdapter(adapterConfig(), LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}, RankStabilized: true}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Base = filepath.Join("..", "base")
+	return a
+}
+
+func TestAdapterFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "v000001")
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := IsAdapter(folder); is || err != nil {
+		t.Errorf("an empty folder is an adapter: %v", err)
+	}
+	a := newTestAdapter(t)
+	if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := IsAdapter(folder); !is || err != nil {
+		t.Errorf("the folder is no adapter: %v", err)
+	}
+	got, err := LoadAdapter(folder, adapterConfig(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := AdapterBase(folder); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "no policy folder") {
+		t.Errorf("a base that is not there: %v", err)
+	}
+	base := filepath.Join(folder, "..", "base")
+	if err := os.Mkdir(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(base, ConfigFile), adapterConfig().JSON(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := AdapterBase(folder); got != filepath.Join(folder, "..", "base") || err != nil {
+		t.Errorf("base %q, %v", got, err)
+	}
+}
+
+// What an adapter's folder says that we cannot follow is one clear error.
+func TestAdapterRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		setting string // of adapter_config.json
+		change  func(tensors []safetensors.Tensor) []safetensors.Tensor
+		train   bool
+		want    string // "" for accepted
+	}{
+		"as PEFT writes it":        {setting: `"alpha_pattern": {}, "layers_to_transform": null, "peft_version": "0.21.2", "loftq_config": {}`},
+		"dropout when sampling":    {setting: `"lora_dropout": 0.05`},
+		"a pattern for targets":    {setting: `"target_modules": ".*_proj"`},
+		"another good beginning":   {setting: `"init_lora_weights": "gaussian"`},
+		"dropout when training":    {setting: `"lora_dropout": 0.05`, train: true, want: "lora_dropout is 0.05"},
+		"DoRA":                     {setting: `"use_dora": true`, want: "use_dora is set"},
+		"trained biases":           {setting: `"bias": "lora_only"`, want: `bias is "lora_only"`},
+		"biases of the adapter":    {setting: `"lora_bias": true`, want: "lora_bias is set"},
+		"whole modules":            {setting: `"modules_to_save": ["lm_head"]`, want: "modules_to_save is set"},
+		"ranks by module":          {setting: `"rank_pattern": {"q_proj": 4}`, want: "rank_pattern is set"},
+		"alphas by module":         {setting: `"alpha_pattern": {"q_proj": 4}`, want: "alpha_pattern is set"},
+		"transposed weights":       {setting: `"fan_in_fan_out": true`, want: "fan_in_fan_out is set"},
+		"trained tokens":           {setting: `"trainable_token_indices": [1]`, want: "trainable_token_indices is set"},
+		"a changed base":           {setting: `"init_lora_weights": "pissa_niter_4"`, want: "changes the base's weights"},
+		"another method":           {setting: `"peft_type": "IA3"`, want: `peft_type is "IA3"`},
+		"no rank":                  {setting: `"r": 0`, want: "rank is 0"},
+		"another rank":             {setting: `"r": 4`, want: "shape [2 8]; [4 8] was expected"},
+		"no number":                {setting: `"lora_alpha": "x"`, want: "not an adapter's configuration"},
+		"no JSON":                  {setting: `}`, want: "not an adapter's configuration"},
+		"a tensor of the head":     {change: renamed("base_model.model.lm_head.lora_A.weight"), want: "base_model.model.lm_head.lora_A.weight"},
+		"an adapted norm":          {change: renamed("base_model.model.model.layers.0.mlp.x_proj.lora_A.weight"), want: "is not an adapter's"},
+		"the wrong module":         {change: renamed("base_model.model.model.layers.0.mlp.q_proj.lora_A.weight"), want: "there is no tensor"},
+		"one layer too many":       {change: renamed("base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight"), want: "for layer 7; the policy has 2"},
+		"one layer only":           {change: without("layers.1.mlp"), want: "adapts down_proj in 1 of 2 layers"},
+		"no B":                     {change: without("layers.1.self_attn.v_proj.lora_B"), want: "there is no tensor"},
+		"nothing":                  {change: without(""), want: "no targets"},
+		"a number that is not one": {change: spoiled, want: "every weight must be a finite number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			a := newTestAdapter(t)
+			if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
+				t.Fatal(err)
+			}
+			if test.setting != "" {
+				path := filepath.Join(folder, AdapterConfigFile)
+				content, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// The last of two settings of one name counts.
+				content = append(content[:len(content)-3], []byte(",\n"+test.setting+"}")...)
+				if err := os.WriteFile(path, content, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.change != nil {
+				var stored []safetensors.Tensor
+				for _, tensor := range a.Tensors {
+					stored = append(stored, safetensors.Tensor{Name: tensor.Name, Shape: tensor.Shape, Data: tensor.Data})
+				}
+				f, err := os.Create(filepath.Join(folder, AdapterWeightsFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := safetensors.Write(f, test.change(stored), nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := LoadAdapter(folder, adapterConfig(), test.train)
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), folder)):
+				t.Errorf("code %d, error %v; want one with %q", exit.Code(err), err, test.want)
+			}
+		})
+	}
+}
+
+func renamed(name string) func([]safetensors.Tensor) []safetensors.Tensor {
+	return func(tensors []safetensors.Tensor) []safetensors.Tensor {
+		tensors[0].Name = name
+		return tensors
+	}
+}
+
+func without(part string) func([]safetensors.Tensor) []safetensors.Tensor {
+	return func(tensors []safetensors.Tensor) (rest []safetensors.Tensor) {
+		for _, tensor := range tensors {
+			if !strings.Contains(tensor.Name, part) {
+				rest = append(rest, tensor)
+			}
+		}
+		return rest
+	}
+}
+
+func spoiled(tensors []safetensors.Tensor) []safetensors.Tensor {
+	tensors[1].Data[3] = float32(math.NaN())
+	return tensors
+}
+
+func FuzzParseAdapterConfig(f *testing.F) {
+	f.Add([]byte(`{"peft_type": "LORA", "r": 8, "lora_alpha": 16, "base_model_name_or_path": "x"}`))
+	f.Add([]byte(`{"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_dora": true, "init_lora_weights": "pissa"}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		l, _, _, err := parseAdapterConfig(raw)
+		if err == nil && l.Validate() != nil {
+			t.Errorf("%s: accepted, and is not valid", raw)
+		}
+	})
+}
