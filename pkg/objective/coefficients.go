@@ -17,6 +17,9 @@ type TokenInputs struct {
 	Old       []float64 // under the policy that the ratio is taken to; nil for nll and reinforce means equal to New
 	Reference []float64 // under the reference policy; needed when loss.kl.coef is not 0
 	Sampler   []float64 // under the sampler, where it differs from Old; nil means equal to Old
+	// SamplerUnknown says that nobody knows what the sampler's were: they count
+	// as equal to Old, and in no statistic of the gap between the two.
+	SamplerUnknown bool
 	Entropy   []float64 // of the distribution at each token, nats; needed when loss.entropy_coef is not 0
 	Advantage []float64 // nil for nll
 	Mask      []bool    // tokens that are learned from
@@ -111,6 +114,9 @@ func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64,
 	}
 
 	stats.record(x, mark, correction)
+	if !in.SamplerUnknown {
+		stats.recordGap(spec, x)
+	}
 	stats.PolicyLoss += in.Weight * correction * policy.value
 	stats.ReferenceLoss += in.Weight * spec.KL.Coef * toReference.value
 	stats.SamplerLoss += in.Weight * spec.SamplerKL * toSampler * toSampler

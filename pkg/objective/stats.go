@@ -1,6 +1,10 @@
 package objective
 
-import "math"
+import (
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
 
 // Stats describes the tokens that a loss was computed on. Values of several
 // sequences add up with [Stats.Add], in one fixed order to give the same
@@ -22,12 +26,21 @@ type Stats struct {
 	// Sums over tokens.
 	RatioSum                   float64
 	OldK1Sum, OldK3Sum         float64 // divergence of the old policy from the new
-	SamplerK1Sum, SamplerK3Sum float64 // divergence of the sampler from the old policy
 	CorrectionSum              float64
 	ReferenceKLSum, EntropySum float64
 
-	MaxSamplerDisagreement float64 // largest |log-probability of sampler - of old policy|
+	// The gap between the sampler and the old policy, over the tokens of which
+	// the sampler's log-probability is known: exactly 0 for our own engine.
+	SamplerTokens              int
+	SamplerK1Sum, SamplerK3Sum float64 // divergence of the sampler from the old policy
+	SamplerDifferenceSum       float64 // of |log-probability of sampler - of old policy|
+	MaxSamplerDisagreement     float64 // largest of them
+	SamplerBeyond              int     // tokens whose exp(old - sampler) is above the bound
 }
+
+// gapBound is the ratio of old policy to sampler above which a token is
+// counted when the recipe truncates nothing.
+const gapBound = 2
 
 // Loss is the whole loss.
 func (s Stats) Loss() float64 {
@@ -48,12 +61,15 @@ func (s *Stats) Add(other Stats) {
 	s.RatioSum += other.RatioSum
 	s.OldK1Sum += other.OldK1Sum
 	s.OldK3Sum += other.OldK3Sum
-	s.SamplerK1Sum += other.SamplerK1Sum
-	s.SamplerK3Sum += other.SamplerK3Sum
 	s.CorrectionSum += other.CorrectionSum
 	s.ReferenceKLSum += other.ReferenceKLSum
 	s.EntropySum += other.EntropySum
+	s.SamplerTokens += other.SamplerTokens
+	s.SamplerK1Sum += other.SamplerK1Sum
+	s.SamplerK3Sum += other.SamplerK3Sum
+	s.SamplerDifferenceSum += other.SamplerDifferenceSum
 	s.MaxSamplerDisagreement = max(s.MaxSamplerDisagreement, other.MaxSamplerDisagreement)
+	s.SamplerBeyond += other.SamplerBeyond
 }
 
 // record adds what one token says about the three policies.
@@ -72,11 +88,25 @@ func (s *Stats) record(x token, m mark, correction float64) {
 	k1, k3 := divergence(x.old, x.new)
 	s.OldK1Sum += k1
 	s.OldK3Sum += k3
-	k1, k3 = divergence(x.sampler, x.old)
+	s.CorrectionSum += correction
+}
+
+// recordGap adds what one token says about the sampler, whose log-probability
+// is known.
+func (s *Stats) recordGap(spec recipe.Loss, x token) {
+	s.SamplerTokens++
+	k1, k3 := divergence(x.sampler, x.old)
 	s.SamplerK1Sum += k1
 	s.SamplerK3Sum += k3
+	s.SamplerDifferenceSum += math.Abs(k1)
 	s.MaxSamplerDisagreement = max(s.MaxSamplerDisagreement, math.Abs(k1))
-	s.CorrectionSum += correction
+	bound := spec.TruncatedIS
+	if bound <= 0 {
+		bound = gapBound
+	}
+	if math.Exp(-k1) > bound {
+		s.SamplerBeyond++
+	}
 }
 
 // divergence gives the estimators k1 and k3 of KL(p || q) at a token drawn
@@ -106,13 +136,20 @@ type Metric struct {
 //	old_kl_k1, old_kl_k3      divergence of the old policy from the new one, nats
 //	reference_kl              estimate of the divergence from the reference, nats
 //	entropy                   mean entropy, nats; 0 when it was not given
+//	correction                mean weight of the sampler correction
+//
+// and, over the tokens of which the sampler's log-probability is known,
+//
+//	sampler_known_share       their share of the tokens
 //	sampler_kl_k1, sampler_kl_k3
 //	                          divergence of the sampler from the old policy, nats
-//	sampler_difference_max    largest |log-probability of sampler - of old policy|
-//	correction                mean weight of the sampler correction
+//	sampler_difference        mean |log-probability of sampler - of old policy|
+//	sampler_difference_max    largest of them
+//	sampler_beyond_share      share with exp(old - sampler) above loss.truncated_is, or above 2 without
 func (s Stats) Metrics() []Metric {
 	perToken := func(sum float64) float64 { return sum / float64(max(s.Tokens, 1)) }
 	share := func(count int) float64 { return perToken(float64(count)) }
+	perKnown := func(sum float64) float64 { return sum / float64(max(s.SamplerTokens, 1)) }
 	return []Metric{
 		{"loss", s.Loss()},
 		{"policy_loss", s.PolicyLoss},
@@ -129,9 +166,12 @@ func (s Stats) Metrics() []Metric {
 		{"old_kl_k3", perToken(s.OldK3Sum)},
 		{"reference_kl", perToken(s.ReferenceKLSum)},
 		{"entropy", perToken(s.EntropySum)},
-		{"sampler_kl_k1", perToken(s.SamplerK1Sum)},
-		{"sampler_kl_k3", perToken(s.SamplerK3Sum)},
-		{"sampler_difference_max", s.MaxSamplerDisagreement},
 		{"correction", perToken(s.CorrectionSum)},
+		{"sampler_known_share", share(s.SamplerTokens)},
+		{"sampler_kl_k1", perKnown(s.SamplerK1Sum)},
+		{"sampler_kl_k3", perKnown(s.SamplerK3Sum)},
+		{"sampler_difference", perKnown(s.SamplerDifferenceSum)},
+		{"sampler_difference_max", s.MaxSamplerDisagreement},
+		{"sampler_beyond_share", perKnown(float64(s.SamplerBeyond))},
 	}
 }

@@ -81,9 +81,32 @@ func TestCompleteStep(t *testing.T) {
 	near(t, "sampler_kl_k1", metric(t, stats, "sampler_kl_k1"), -.18)
 	near(t, "sampler_kl_k3", metric(t, stats, "sampler_kl_k3"), .112420726407)
 	near(t, "sampler_difference_max", metric(t, stats, "sampler_difference_max"), .9)
+	near(t, "sampler_difference", metric(t, stats, "sampler_difference"), (.05+0+0+.9+.05)/5)
+	near(t, "sampler_beyond_share", metric(t, stats, "sampler_beyond_share"), .2) // exp(.9) = 2.46 is above 2
+	near(t, "sampler_known_share", metric(t, stats, "sampler_known_share"), 1)
 	near(t, "ratio_deviation_max", metric(t, stats, "ratio_deviation_max"), .393469340287)                       // 1 - exp(-.5)
 	near(t, "ratio", metric(t, stats, "ratio"), (1.105170918076+.904837418036+1.221402758160+.606530659713+1)/5) // exp of .1, -.1, .2, -.5, 0
 	near(t, "reference_kl without a penalty", metric(t, stats, "reference_kl"), 0)
+}
+
+// A sequence whose sampler is unknown counts in the loss, and not in the gap:
+// what is left is the second sequence, old -.7, -1.5, -.3 and sampler -.7, -2.4, -.25.
+func TestUnknownSamplerIsNoGap(t *testing.T) {
+	spec := recipe.Loss{Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2.5}
+	batch := completeStep(t)
+	batch[0].Sampler, batch[0].SamplerUnknown = nil, true
+	stats, _ := runStep(t, spec, batch)
+	near(t, "sampler_known_share", metric(t, stats, "sampler_known_share"), 3./5)
+	near(t, "sampler_difference", metric(t, stats, "sampler_difference"), (.9+.05)/3)
+	near(t, "sampler_kl_k1", metric(t, stats, "sampler_kl_k1"), (-.9+.05)/3)
+	near(t, "sampler_beyond_share", metric(t, stats, "sampler_beyond_share"), 0) // 2.46 is below 2.5
+	near(t, "correction", metric(t, stats, "correction"), (1+1+1+2.459603111157+.951229424501)/5)
+	batch[1].Sampler, batch[1].SamplerUnknown = nil, true
+	stats, _ = runStep(t, spec, batch)
+	for _, name := range []string{"sampler_known_share", "sampler_difference", "sampler_kl_k1", "sampler_kl_k3", "sampler_beyond_share"} {
+		near(t, name, metric(t, stats, name), 0)
+	}
+	near(t, "correction", metric(t, stats, "correction"), 1)
 }
 
 // The loss of each token, taken one by one with weight 1.

@@ -247,6 +247,7 @@ func (w *Worker) learnInputs(t Task) learn.Inputs {
 	inputs := learn.Inputs{
 		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1),
 		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.Iterations * steps,
+		PolicyOf: in.Policy,
 	}
 	if k > 1 {
 		inputs.Optimizer = in.Optimizer(k - 1)

@@ -30,6 +30,12 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	defer l.close()
 	units := job.Recipe.Schedule.GradientUnits
 	first, last := units*n/of, units*(n+1)/of
+	mine := func(s shard.Sequence) bool {
+		return int(s.OptimizerStep) == step%job.Recipe.Loss.MiniBatches && first <= int(s.Unit) && int(s.Unit) < last
+	}
+	if err := l.recompute(ctx, mine); err != nil {
+		return seal.Manifest{}, err
+	}
 	t := &tree{units: units, next: first}
 	stats := &stepStats{}
 	if err := l.units(ctx, step, first, last, t, stats); err != nil {

@@ -35,6 +35,10 @@ type Inputs struct {
 
 	Gradients []string // gradient shards to apply, in order; empty to compute
 
+	// PolicyOf is the folder of a policy version, for responses that were
+	// sampled by another program than our engine; nil stands for Policy.
+	PolicyOf func(version int) string
+
 	PolicyOutput    string
 	PolicyVersion   int
 	OptimizerOutput string
@@ -49,6 +53,16 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
+	if len(in.Gradients) == 0 {
+		miniBatches := job.Recipe.Loss.MiniBatches
+		err := l.recompute(ctx, func(s shard.Sequence) bool { // in one of the steps to take
+			first := (int(s.OptimizerStep) - in.FirstStep%miniBatches + miniBatches) % miniBatches
+			return in.FirstStep+first < in.LastStep
+		})
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+	}
 	var totals totals
 	for step := in.FirstStep; step < in.LastStep; step++ {
 		stats, gradient, err := l.gradient(ctx, step)
@@ -84,7 +98,7 @@ type learner struct {
 	in        Inputs
 	engine    policy.Engine
 	reference policy.Engine // nil without a KL term
-	batch     []shard.Sequence
+	batch     []sequence
 	cited     []seal.Input
 }
 
@@ -94,7 +108,9 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.batch = batch
+	for _, s := range batch {
+		l.batch = append(l.batch, sequence{Sequence: s})
+	}
 	l.cited = append(l.cited, job.Input(in.Batch, batchManifest))
 	if l.engine, err = l.openPolicy(ctx, in.Policy, true); err != nil {
 		return nil, err

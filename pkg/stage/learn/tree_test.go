@@ -140,9 +140,9 @@ func TestMicroBatches(t *testing.T) {
 		{[]int{20, 1, 1, 20, 1}, 6, [][]int{{20}, {1, 1}, {20}, {1}}},
 		{[]int{6, 6}, 6, [][]int{{6}, {6}}},
 	} {
-		var sequences []shard.Sequence
+		var sequences []sequence
 		for _, n := range c.lengths {
-			sequences = append(sequences, shard.Sequence{TokenIDs: make([]int32, n)})
+			sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
 		}
 		var got [][]int
 		for _, run := range microBatches(sequences, c.limit) {

@@ -12,7 +12,7 @@ import (
 // units adds the gradients of units [first, last) of one optimizer step to
 // the tree.
 func (l *learner) units(ctx context.Context, step, first, last int, t *tree, stats *stepStats) error {
-	byUnit := make([][]shard.Sequence, l.Recipe.Schedule.GradientUnits)
+	byUnit := make([][]sequence, l.Recipe.Schedule.GradientUnits)
 	miniBatch := int32(step % l.Recipe.Loss.MiniBatches)
 	for _, s := range l.batch {
 		if s.OptimizerStep == miniBatch {
@@ -38,8 +38,8 @@ func (l *learner) units(ctx context.Context, step, first, last int, t *tree, sta
 
 // microBatches cuts sequences, in order, into runs of at most limit tokens;
 // a longer sequence is a run of its own.
-func microBatches(sequences []shard.Sequence, limit int) [][]shard.Sequence {
-	var runs [][]shard.Sequence
+func microBatches(sequences []sequence, limit int) [][]sequence {
+	var runs [][]sequence
 	first, tokens := 0, 0
 	for i, s := range sequences {
 		n := len(s.TokenIDs)
@@ -56,13 +56,11 @@ func microBatches(sequences []shard.Sequence, limit int) [][]shard.Sequence {
 }
 
 // accumulate runs one micro-batch forward and backward.
-func (l *learner) accumulate(sequences []shard.Sequence, stats *stepStats) error {
+func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
 	batch := pack(sequences)
 	n := len(batch.TokenIDs)
 	logProbs, entropy := make([]float32, n), make([]float32, n)
-	sampling := policy.Sampling{
-		Temperature: float32(l.Recipe.Rollout.Temperature), TopK: l.Recipe.Rollout.TopK, TopP: float32(l.Recipe.Rollout.TopP),
-	}
+	sampling := l.sampling()
 	var reference []float32
 	if l.reference != nil {
 		reference = make([]float32, n)
@@ -82,7 +80,10 @@ func (l *learner) accumulate(sequences []shard.Sequence, stats *stepStats) error
 		from, to := batch.Offsets[i], batch.Offsets[i+1]
 		tokens := objective.TokenInputs{
 			New: widen(logProbs[from:to]), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
-			Entropy: widen(entropy[from:to]), Weight: s.Weight,
+			Entropy: widen(entropy[from:to]), Weight: s.Weight, SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
+		}
+		if s.sampler != nil {
+			tokens.Sampler = widen(s.sampler)
 		}
 		if reference != nil {
 			tokens.Reference = widen(reference[from:to])
@@ -102,6 +103,13 @@ func (l *learner) accumulate(sequences []shard.Sequence, stats *stepStats) error
 	return l.engine.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients})
 }
 
+// sampling is the distribution that rollouts are drawn from.
+func (l *learner) sampling() policy.Sampling {
+	return policy.Sampling{
+		Temperature: float32(l.Recipe.Rollout.Temperature), TopK: l.Recipe.Rollout.TopK, TopP: float32(l.Recipe.Rollout.TopP),
+	}
+}
+
 func widen(x []float32) []float64 {
 	wide := make([]float64, len(x))
 	for i, v := range x {
@@ -117,7 +125,7 @@ func narrow(dst []float32, x []float64) {
 }
 
 // pack lays sequences one after the other.
-func pack(sequences []shard.Sequence) policy.Batch {
+func pack(sequences []sequence) policy.Batch {
 	batch := policy.Batch{Offsets: []int32{0}}
 	for _, s := range sequences {
 		batch.TokenIDs = append(batch.TokenIDs, s.TokenIDs...)

@@ -141,7 +141,7 @@ func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error)
 // step takes one optimizer step on a batch of demonstrations and returns its
 // loss in nats per token.
 func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error) {
-	var sequences []shard.Sequence
+	var sequences []sequence
 	targets := 0
 	for i := range t.recipe.WarmStart.Batch {
 		conversation, err := t.demonstration(step, i)
@@ -157,7 +157,7 @@ func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error)
 				targets++
 			}
 		}
-		sequences = append(sequences, shard.Sequence{TokenIDs: ids, LossMask: mask})
+		sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
 	}
 	engine.ZeroGradients()
 	t.tokens = 0
