@@ -101,19 +101,25 @@ func BenchmarkPack(b *testing.B) {
 	const n, k = 4096, 512
 	w := make([]float32, n*k)
 	fill(rand.New(rand.NewPCG(1, 2)), w)
-	var p Packed
-	b.Run("NT", func(b *testing.B) {
-		b.SetBytes(4 * n * k)
-		for b.Loop() {
-			PackNT(w, n, k, &p, 1)
+	for _, format := range []Format{Float32, BFloat16} {
+		p, transposed := Packed{Format: format}, Packed{}
+		for _, c := range []struct {
+			name string
+			f    func()
+		}{
+			{"NT", func() { PackNT(w, n, k, &p, 1) }},
+			{"NN", func() { PackNN(w, n, k, &p, 1) }},
+			{"Columns", func() { p.Columns(w, 0, p.N(), 1) }},
+			{"Transpose", func() { p.Transpose(&transposed, 0, p.N(), 1) }},
+		} {
+			b.Run(fmt.Sprintf("%s/bytes=%d", c.name, 4>>format), func(b *testing.B) {
+				b.SetBytes(4 * n * k)
+				for b.Loop() {
+					c.f()
+				}
+			})
 		}
-	})
-	b.Run("NN", func(b *testing.B) {
-		b.SetBytes(4 * n * k)
-		for b.Loop() {
-			PackNN(w, n, k, &p, 1)
-		}
-	})
+	}
 }
 
 // report runs a product of shape (m, n) and depth k and reports its speed.

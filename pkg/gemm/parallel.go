@@ -26,8 +26,10 @@ type team struct {
 	helper func()
 
 	// The jobs live here so that starting one allocates nothing.
-	product product
-	packing packing
+	product     product
+	packing     packing
+	unpacking   unpacking
+	transposing transposing
 }
 
 // teams is a free list, see workspaces.
@@ -51,7 +53,7 @@ func getTeam() *team {
 
 // putTeam returns t to the free list, without the operands of its last job.
 func putTeam(t *team) {
-	t.job, t.product, t.packing = nil, product{}, packing{}
+	t.job, t.product, t.packing, t.unpacking, t.transposing = nil, product{}, packing{}, unpacking{}, transposing{}
 	teams.Lock()
 	defer teams.Unlock()
 	teams.free = append(teams.free, t)

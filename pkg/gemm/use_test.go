@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -97,6 +98,38 @@ func TestColumn(t *testing.T) {
 	}
 }
 
+// Columns gives back parts of what was packed, Transpose what PackNN makes of
+// them; on every instruction set, in both formats, at every edge.
+func TestColumnsAndTranspose(t *testing.T) {
+	eachISA(t, func(isa string) {
+		for _, s := range [][2]int{{1, 1}, {32, 32}, {33, 31}, {70, 45}, {200, 97}, {31, 300}} {
+			n, k := s[0], s[1]
+			w := make([]float32, n*k)
+			fill(rand.New(rand.NewPCG(1, uint64(n))), w)
+			for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w)} {
+				b := Packed{Format: format}
+				PackNT(w, n, k, &b, 1)
+				for _, part := range [][2]int{{0, n}, {n / 2, n - n/2}, {n / 3, n / 3}, {0, 0}} {
+					first, count := part[0], part[1]
+					got := make([]float32, count*k)
+					b.Columns(got, first, count, 2)
+					if i := firstDifference(got, want[first*k:][:count*k]); i >= 0 {
+						t.Fatalf("%s, format %d, (%d, %d): columns %v differ at %d", isa, format, n, k, part, i)
+					}
+					first = first / 32 * 32
+					transposed, direct := Packed{}, Packed{Format: format}
+					b.Transpose(&transposed, first, count, 2)
+					PackNN(w[first*k:], count, k, &direct, 1)
+					if transposed.N() != k || transposed.K() != count || !slices.Equal(transposed.half, direct.half) ||
+						!slices.Equal(transposed.data, direct.data) {
+						t.Fatalf("%s, format %d, (%d, %d): the transpose of columns %v differs", isa, format, n, k, part)
+					}
+				}
+			}
+		}
+	})
+}
+
 // A Packed may change its format from one packing to the next.
 func TestPackInAnotherFormat(t *testing.T) {
 	const n, k = 40, 9
@@ -139,6 +172,9 @@ func TestShapePanics(t *testing.T) {
 		{"packed c", shortC, func() { MulPacked(x(7), 4, x(6), 3, 2, &packed, false, 1) }},
 		{"column", badColumn, func() { packed.Column(x(3), 4) }},
 		{"column's length", shortColumn, func() { packed.Column(x(2), 3) }},
+		{"columns out of range", badColumn, func() { packed.Columns(x(12), 1, 4, 1) }},
+		{"columns' room", shortW, func() { packed.Columns(x(5), 0, 2, 1) }},
+		{"transpose inside a panel", badColumn, func() { packed.Transpose(new(Packed), 1, 2, 1) }},
 		{"columns", badColumn, func() { packed.SetColumns(3, x(6), 2, 1) }},
 		{"columns' weight", shortW, func() { packed.SetColumns(2, x(5), 2, 1) }},
 		{"weight", shortW, func() { PackNN(x(11), 4, 3, &packed, 1) }},

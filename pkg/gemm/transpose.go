@@ -1,0 +1,128 @@
+package gemm
+
+import "github.com/lathe-rl/lathe/pkg/vec"
+
+// A square is 32 depths of a panel: a (32, 32) block that is dense in memory.
+const squareSize = panelWidth * panelWidth
+
+// Columns copies columns first to first+count-1 of B to dst of shape
+// (count, k), widened to float32: rows of a weight in the [out, in] layout. At
+// most threads goroutines work on it.
+func (p *Packed) Columns(dst []float32, first, count, threads int) {
+	if first < 0 || count < 0 || first+count > p.n {
+		panic(badColumn)
+	}
+	if len(dst) < count*p.k {
+		panic(shortW)
+	}
+	if count == 0 || p.k == 0 {
+		return
+	}
+	t := getTeam()
+	t.unpacking = unpacking{dst: dst, src: p, first: first, end: first + count, level: vec.Active()}
+	t.job = &t.unpacking
+	t.run((panels(first+count)-first/panelWidth+panelsPerTask-1)/panelsPerTask, threads)
+	putTeam(t)
+}
+
+// unpacking copies columns of a packed matrix out.
+type unpacking struct {
+	dst        []float32
+	src        *Packed
+	first, end int
+	level      vec.Level
+}
+
+func (u *unpacking) do(task int, ws *workspace) {
+	from := u.first/panelWidth + task*panelsPerTask
+	for i := from; i < min(panels(u.end), from+panelsPerTask); i++ {
+		u.panel(i, ws)
+	}
+}
+
+// panel copies the wanted columns of panel number i, square by square.
+func (u *unpacking) panel(i int, ws *workspace) {
+	k := u.src.k
+	column := i * panelWidth
+	from, to := max(u.first, column), min(u.end, column+panelWidth)
+	square := ws.panels[:squareSize]
+	for depth := 0; depth < k; depth += panelWidth {
+		count := min(panelWidth, k-depth)
+		rows := u.src.square(column*k+depth*panelWidth, count, ws)
+		// The depths are the columns now, and the columns the depths.
+		transposePanel(u.level, square, rows, panelWidth, count, panelWidth, ws.rows)
+		for j := from; j < to; j++ {
+			copy(u.dst[(j-u.first)*k+depth:][:count], square[(j-column)*panelWidth:])
+		}
+	}
+}
+
+// square returns count depths of a panel from an offset on, in float32: where
+// they are, or widened in the workspace's panels, behind the first square.
+func (p *Packed) square(offset, count int, ws *workspace) []float32 {
+	if p.half == nil {
+		return p.data[offset:][:count*panelWidth]
+	}
+	rows := ws.panels[squareSize:][:count*panelWidth]
+	vec.WidenBF16(rows, p.half[offset:][:len(rows)])
+	return rows
+}
+
+// Transpose packs the transpose of columns first to first+count-1 of B, a
+// matrix of shape (count, k), in the same format. With B packed by PackNT it is
+// what PackNN makes of the same rows of the weight. first must be a multiple of
+// 32. At most threads goroutines work on it.
+func (p *Packed) Transpose(dst *Packed, first, count, threads int) {
+	if first < 0 || count < 0 || first+count > p.n || first%panelWidth != 0 {
+		panic(badColumn)
+	}
+	dst.Format = Float32
+	if p.half != nil {
+		dst.Format = BFloat16
+	}
+	dst.resize(p.k, count)
+	if count == 0 || p.k == 0 {
+		return
+	}
+	t := getTeam()
+	t.transposing = transposing{dst: dst, src: p, first: first, level: vec.Active()}
+	t.job = &t.transposing
+	t.run((panels(p.k)+panelsPerTask-1)/panelsPerTask, threads)
+	putTeam(t)
+}
+
+// transposing packs the transpose of a packed matrix.
+type transposing struct {
+	dst, src *Packed
+	first    int
+	level    vec.Level
+}
+
+// do packs one task's panels. Several are packed side by side, so that what is
+// read of each panel of the source lies together.
+func (t *transposing) do(task int, ws *workspace) {
+	depth := t.dst.k
+	last := min(panels(t.dst.n), (task+1)*panelsPerTask)
+	for d := 0; d < depth; d += panelWidth {
+		count := min(panelWidth, depth-d)
+		for i := task * panelsPerTask; i < last; i++ {
+			t.square(i, d, count, ws)
+		}
+	}
+}
+
+// square packs count depths from d of panel i: a square of the source's panel
+// that holds its column first+d.
+func (t *transposing) square(i, d, count int, ws *workspace) {
+	column := i * panelWidth
+	width := min(panelWidth, t.dst.n-column)
+	rows := t.src.square((t.first+d)*t.src.k+column*panelWidth, width, ws)
+	offset := column*t.dst.k + d*panelWidth
+	if t.dst.half == nil {
+		transposePanel(t.level, t.dst.data[offset:], rows, panelWidth, width, count, ws.rows)
+		return
+	}
+	square := ws.panels[:count*panelWidth]
+	transposePanel(t.level, square, rows, panelWidth, width, count, ws.rows)
+	vec.RoundBF16(t.dst.half[offset:][:len(square)], square)
+}
