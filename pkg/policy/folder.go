@@ -128,19 +128,6 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 	return nil
 }
 
-// OptimizerLayout lists the tensors of the optimizer's state by name and
-// shape, without data: the first and then the second moment of each trained
-// tensor (Engine.Weights).
-func OptimizerLayout(trained []Tensor) []Tensor {
-	var tensors []Tensor
-	for _, prefix := range []string{"exp_avg.", "exp_avg_sq."} {
-		for _, t := range trained {
-			tensors = append(tensors, Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: safetensors.F32})
-		}
-	}
-	return tensors
-}
-
 // SaveOptimizer writes the optimizer's state, the moments and the number of
 // steps taken, into an existing folder.
 func SaveOptimizer(folder string, tensors []Tensor, steps int) error {
@@ -148,8 +135,9 @@ func SaveOptimizer(folder string, tensors []Tensor, steps int) error {
 		map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
 }
 
-// LoadOptimizer reads what SaveOptimizer wrote for these trained tensors.
-func LoadOptimizer(folder string, trained []Tensor) (tensors []Tensor, steps int, err error) {
+// LoadOptimizer reads what SaveOptimizer wrote, in its order. Whether it is the
+// state of a policy is for Engine.LoadOptimizerState to say.
+func LoadOptimizer(folder string) (tensors []Tensor, steps int, err error) {
 	path := filepath.Join(folder, OptimizerFile)
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -160,9 +148,18 @@ func LoadOptimizer(folder string, trained []Tensor) (tensors []Tensor, steps int
 	if err != nil || steps < 0 {
 		return nil, 0, exit.Dataf("reading %q: the metadata has no number of steps", path)
 	}
-	tensors = OptimizerLayout(trained)
-	if err := readTensors(f, path, tensors); err != nil {
-		return nil, 0, err
+	for _, info := range f.Tensors() {
+		if !info.DType.Float() {
+			return nil, 0, exit.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
+		}
+		t := Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
+		if err := f.Float32To(t.Data, t.Name); err != nil {
+			return nil, 0, err
+		}
+		if err := checkFinite(t.Data, t.Name, 0); err != nil {
+			return nil, 0, exit.Dataf("reading %q: %w", path, err)
+		}
+		tensors = append(tensors, t)
 	}
 	return tensors, steps, nil
 }

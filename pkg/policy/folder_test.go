@@ -252,27 +252,44 @@ func TestLoadFaults(t *testing.T) {
 }
 
 func TestOptimizerRoundTrip(t *testing.T) {
-	c := testConfig()
-	tensors := OptimizerLayout(Layout(c))
-	for i := range tensors {
-		tensors[i].Data = make([]float32, tensors[i].Elements())
-		for j := range tensors[i].Data {
-			tensors[i].Data[j] = float32(i) + float32(j)/1024
+	var tensors []Tensor
+	for i, prefix := range []string{"exp_avg.", "exp_avg_sq.", "master."} {
+		for j, layout := range Layout(testConfig()) {
+			dtype := []safetensors.DType{safetensors.BF16, safetensors.BF16, safetensors.F32}[i]
+			moment := Tensor{Name: prefix + layout.Name, Shape: layout.Shape, DType: dtype, Data: make([]float32, layout.Elements())}
+			for k := range moment.Data {
+				moment.Data[k] = float32(j) + float32(k%4)/4
+			}
+			tensors = append(tensors, moment)
 		}
 	}
 	folder := t.TempDir()
 	if err := SaveOptimizer(folder, tensors, 12); err != nil {
 		t.Fatal(err)
 	}
-	got, steps, err := LoadOptimizer(folder, Layout(c))
+	got, steps, err := LoadOptimizer(folder)
 	if err != nil || steps != 12 {
 		t.Fatalf("%d steps, %v", steps, err)
 	}
 	if diff := cmp.Diff(tensors, got); diff != "" {
 		t.Error(diff)
 	}
-	if tensors[0].Name != "exp_avg.model.embed_tokens.weight" || tensors[len(tensors)-1].Name != "exp_avg_sq.model.norm.weight" {
-		t.Errorf("first %s, last %s", tensors[0].Name, tensors[len(tensors)-1].Name)
+}
+
+func TestOptimizerFaults(t *testing.T) {
+	nan := Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
+	folder := t.TempDir()
+	if err := SaveOptimizer(folder, []Tensor{nan}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := LoadOptimizer(folder); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "exp_avg.x") {
+		t.Errorf("a moment that is not a number: %v", err)
+	}
+	if err := SaveOptimizer(folder, nil, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := LoadOptimizer(folder); exit.Code(err) != exit.Data {
+		t.Errorf("a negative number of steps: %v", err)
 	}
 }
 

@@ -90,6 +90,7 @@ type AdamW struct {
 	Epsilon      float64
 	WeightDecay  float64 // decoupled; applied to matrices, not to norms and biases
 	MaxGradNorm  float64 // global L2 norm to clip to; 0 does not clip
+	Seed         uint64  // of the run: keys the random rounding of bfloat16 state
 }
 
 // StepStats says what an optimizer step saw.
@@ -139,20 +140,23 @@ type Engine interface {
 	// without an adapter.
 	SetAdapter(on bool)
 
-	// Weights and Gradients list the trained tensors in one fixed order, the
-	// same for both, by their Hugging Face names (an adapter's by PEFT's). A
-	// tied head appears once.
+	// Weights lists the trained tensors in the order of their layout, by their
+	// Hugging Face names (an adapter's by PEFT's), rounded to their types as
+	// everything computes with them: what is saved. They are a copy.
 	Weights() []Tensor
+
+	// Gradients lists the accumulated gradients in the same order. They may be
+	// written to, before the next Step; a Backward makes them stale.
 	Gradients() []Tensor
 	ZeroGradients()
-	// WeightsChanged tells the engine that the caller wrote to Weights.
-	WeightsChanged()
 
 	// Step applies the accumulated gradients. The optimizer's moments start
 	// at zero unless LoadOptimizer was called.
 	Step(settings AdamW) (StepStats, error)
 	// OptimizerState lists first and second moments of the trained tensors
-	// (exp_avg.NAME, exp_avg_sq.NAME) and the number of steps taken.
+	// (exp_avg.NAME, exp_avg_sq.NAME), then the float32 masters that half-precision weights
+	// are rounded from (master.NAME), and the number of steps taken. An engine
+	// that is given the saved weights and this state goes on to the same bits.
 	OptimizerState() (tensors []Tensor, steps int)
 	LoadOptimizerState(tensors []Tensor, steps int) error
 

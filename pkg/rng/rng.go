@@ -33,6 +33,7 @@ const (
 	PurposeShuffle    Purpose = 6 // the order of sequences inside a batch
 	PurposeEvaluation Purpose = 7 // a token of an evaluation response
 	PurposeTest       Purpose = 8 // tests and benchmarks
+	PurposeRounding   Purpose = 9 // an optimizer step's rounding, by parameter
 )
 
 // Stream is a sequence of random numbers addressed by position. The zero

@@ -158,3 +158,19 @@ func floatToHalf(x float32) uint16 {
 	sum := math.Float32frombits(magnitude) + 0.5
 	return sign | uint16(math.Float32bits(sum)-math.Float32bits(0.5))
 }
+
+// Round rounds values to the type: to nearest, ties to even. What is out of
+// range becomes infinite.
+func (d DType) Round(values []float32) {
+	if d.orF32() == F32 {
+		return
+	}
+	narrow, widen := d.narrower(), d.widener()
+	var raw [4096]byte
+	for len(values) > 0 {
+		n := min(len(values), len(raw)/d.Bytes())
+		narrow(raw[:n*d.Bytes()], values[:n])
+		widen(values[:n], raw[:n*d.Bytes()])
+		values = values[n:]
+	}
+}

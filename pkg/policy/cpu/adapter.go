@@ -18,70 +18,51 @@ import (
 type adapter struct {
 	in, width int // width: the ranks of all parts
 	scale     float32
-	down      parameter // (width, in): A
+	down      *weight // (width, in): A
 	parts     []adapterPart
 
-	forward  packed // of A, for x·Aᵀ
-	backward packed // of A, for du·A
+	backward gemm.Packed // A for du·A
 }
 
 // adapterPart is the adapter of one projection.
 type adapterPart struct {
 	rank     int
-	low      int       // its first column in u
-	column   int       // its first column in y
-	out      int       // its columns in y
-	up       parameter // (out, rank): B
-	forward  packed    // of B, for u·Bᵀ
-	backward packed    // of B, for dy·B
+	low      int         // its first column in u
+	column   int         // its first column in y
+	out      int         // its columns in y
+	up       *weight     // (out, rank): B
+	backward gemm.Packed // B for dy·B
 }
 
 // newAdapter makes the adapter of a linear of which some parts, (column, out)
-// in its outputs, are adapted. It takes the tensors from the layout's order:
-// all A, then all B. It is nil when there are no parts.
-func newAdapter(in int, l policy.LoRA, parts []adapterPart, take func(n int) parameter) *adapter {
+// in its outputs, are adapted. It takes the tensors in the layout's order: all
+// A, then all B. It is nil when there are no parts.
+func newAdapter(in int, l policy.LoRA, parts []adapterPart, b *builder) *adapter {
 	if len(parts) == 0 {
 		return nil
 	}
 	a := &adapter{in: in, width: len(parts) * l.Rank, scale: l.Scale(), parts: parts}
-	a.down = take(a.width * in)
+	a.down = b.weight(len(parts), in)
 	for i := range parts {
 		p := &parts[i]
 		p.rank, p.low = l.Rank, i*l.Rank
-		p.up = take(p.out * l.Rank)
+		p.up = b.weight(1, l.Rank)
 	}
 	return a
 }
 
-// packForward readies the adapter for add.
-func (a *adapter) packForward(threads int) {
-	a.forward.pack(gemm.PackNT, a.down.value, a.width, a.in, threads)
+// readyBackward readies the adapter for the gradients.
+func (a *adapter) readyBackward(threads int) {
+	a.down.packed.Transpose(&a.backward, 0, a.width, threads)
 	for i := range a.parts {
 		p := &a.parts[i]
-		p.forward.pack(gemm.PackNT, p.up.value, p.out, p.rank, threads)
-	}
-}
-
-// packBackward readies the adapter for the gradients.
-func (a *adapter) packBackward(threads int) {
-	a.backward.pack(gemm.PackNN, a.down.value, a.width, a.in, threads)
-	for i := range a.parts {
-		p := &a.parts[i]
-		p.backward.pack(gemm.PackNN, p.up.value, p.out, p.rank, threads)
-	}
-}
-
-// changed says that A or B were written to.
-func (a *adapter) changed() {
-	a.forward.ready, a.backward.ready = false, false
-	for i := range a.parts {
-		a.parts[i].forward.ready, a.parts[i].backward.ready = false, false
+		p.up.packed.Transpose(&p.backward, 0, p.out, threads)
 	}
 }
 
 // low sets u (rows, width) to s·x·Aᵀ.
 func (a *adapter) low(u, x []float32, rows, threads int) {
-	gemm.MulPacked(u, a.width, x, a.in, rows, &a.forward.Packed, false, threads)
+	gemm.MulPacked(u, a.width, x, a.in, rows, &a.down.packed, false, threads)
 	vec.Scale(u[:rows*a.width], a.scale, u[:rows*a.width])
 }
 
@@ -90,7 +71,7 @@ func (a *adapter) add(y []float32, stride int, x, scratch []float32, rows, threa
 	a.low(scratch, x, rows, threads)
 	for i := range a.parts {
 		p := &a.parts[i]
-		gemm.MulPacked(y[p.column:], stride, scratch[p.low:], a.width, rows, &p.forward.Packed, true, threads)
+		gemm.MulPacked(y[p.column:], stride, scratch[p.low:], a.width, rows, &p.up.packed, true, threads)
 	}
 }
 
@@ -98,7 +79,7 @@ func (a *adapter) add(y []float32, stride int, x, scratch []float32, rows, threa
 func (a *adapter) lowGrad(du, dy []float32, stride, rows, threads int) {
 	for i := range a.parts {
 		p := &a.parts[i]
-		gemm.MulPacked(du[p.low:], a.width, dy[p.column:], stride, rows, &p.backward.Packed, false, threads)
+		gemm.MulPacked(du[p.low:], a.width, dy[p.column:], stride, rows, &p.backward, false, threads)
 	}
 	vec.Scale(du[:rows*a.width], a.scale, du[:rows*a.width])
 }
@@ -106,7 +87,7 @@ func (a *adapter) lowGrad(du, dy []float32, stride, rows, threads int) {
 // inputGrad adds to dx what comes through the adapter, given y's gradient.
 func (a *adapter) inputGrad(dx, dy []float32, stride int, scratch []float32, rows, threads int) {
 	a.lowGrad(scratch, dy, stride, rows, threads)
-	gemm.MulPacked(dx, a.in, scratch, a.width, rows, &a.backward.Packed, true, threads)
+	gemm.MulPacked(dx, a.in, scratch, a.width, rows, &a.backward, true, threads)
 }
 
 // weightGrad adds to the gradients of A and B, given y's gradient and the
@@ -117,15 +98,15 @@ func (a *adapter) weightGrad(p *pass, dy []float32, stride int, x []float32, row
 	a.low(s.low, x, rows, p.threads)
 	for i := range a.parts {
 		part := &a.parts[i]
-		gemm.TN(part.up.grad, part.rank, dy[part.column:], stride, s.low[part.low:], a.width, part.out, part.rank, rows, true, p.threads)
+		part.up.addGrad(dy[part.column:], stride, s.low[part.low:], a.width, rows, p.threads)
 	}
 	a.lowGrad(s.low, dy, stride, rows, p.threads)
-	gemm.TN(a.down.grad, a.in, s.low, a.width, x, a.in, a.width, a.in, rows, true, p.threads)
+	a.down.addGrad(s.low, a.width, x, a.in, rows, p.threads)
 }
 
-// adapt gives the model's linears the adapters of a layout, whose tensors take
-// hands out in order.
-func (m *model) adapt(c policy.Config, l policy.LoRA, take func(n int) parameter) {
+// adapt gives the model's linears the adapters of a layout, whose tensors the
+// builder hands out in order.
+func (m *model) adapt(c policy.Config, l policy.LoRA, b *builder) {
 	inner := c.IntermediateSize
 	for i := range m.layers {
 		layer := &m.layers[i]
@@ -147,7 +128,7 @@ func (m *model) adapt(c policy.Config, l policy.LoRA, take func(n int) parameter
 				}
 				column += group.outs[i]
 			}
-			group.linear.adapter = newAdapter(group.linear.in, l, parts, take)
+			group.linear.adapter = newAdapter(group.linear.in, l, parts, b)
 		}
 	}
 }

@@ -42,6 +42,9 @@ func (p *pass) combineGrad(index int) {
 	c, g := p.e.config, &p.gradients
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, inner, queries := len(p.tokens), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
+	m.down.readyBackward(p.threads)
+	m.gateUp.readyBackward(p.threads)
+	m.output.readyBackward(p.threads)
 	p.blocks(func(s *workerScratch, from, to int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
@@ -68,6 +71,7 @@ func (p *pass) projectGrad(index int) {
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
 	wanted := index > 0 || len(m.norm1.grad) > 0
+	m.qkv.readyBackward(p.threads)
 	if c.QKNorm() {
 		p.blocks(func(_ *workerScratch, from, to int) { p.rotateGrad(from, to) })
 		p.headNormGrad(l, m)
@@ -123,18 +127,6 @@ func normGrad(p *pass, dWeight, dy, x, rstd []float32) {
 		for i, r := range rstd {
 			vec.Mul(product, dy[i*width+from:i*width+to], x[i*width+from:i*width+to])
 			vec.AXPY(dWeight[from:to], r, product)
-		}
-	})
-}
-
-// embeddingGrad adds the residual stream's gradient at each token to the
-// embedding's row of that token, token by token in ascending order.
-func (p *pass) embeddingGrad() {
-	width, grads, stream := p.e.config.HiddenSize, p.e.model.embed.grad, p.gradients.stream
-	parallelColumns(p, width, func(_ []float32, from, to int) {
-		for i, id := range p.tokens {
-			row := grads[int(id)*width+from : int(id)*width+to]
-			vec.Add(row, row, stream[i*width+from:i*width+to])
 		}
 	})
 }

@@ -110,7 +110,7 @@ func (d *decoder) dropAll() {
 func (d *decoder) capacity() int {
 	perSlot := d.pool.bytes() * (d.longest/pageTokens + 1)
 	least := minSlots
-	if 4*len(d.e.weights.data) > largeModel {
+	if d.e.base.bytes() > largeModel {
 		least = minSlotsLarge
 	}
 	slots := min(maxSlots, max(least, cacheShare/perSlot))

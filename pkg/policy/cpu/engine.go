@@ -14,16 +14,29 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// Options are the settings of an engine that change no result.
+// Options are the settings of an engine. Threads and Train change no result.
 type Options struct {
 	Threads int  // 0: as many as the process may use
 	Train   bool // whether Backward and Step will be called
+
+	// DType is what weights are rounded to, whatever the source has them in;
+	// empty for what it has.
+	DType safetensors.DType
+	// State is what the optimizer's moments are held in, F32 (also if empty) or
+	// BF16. Weights of half precision are rounded at each step from float32
+	// masters; with BF16 state, bfloat16 weights have none and are rounded
+	// randomly, as the moments are.
+	State safetensors.DType
 
 	// Adapter is trained instead of the weights; nil for none. Its tensors are
 	// copied.
@@ -35,19 +48,22 @@ type Engine struct {
 	config  policy.Config
 	threads int
 	train   bool
+	state   safetensors.DType // of the optimizer: F32 or BF16
 
-	weights  parameters
-	lora     *policy.LoRA // nil without an adapter
-	adapter  parameters
-	bare     bool        // the adapter is switched off
-	trained  *parameters // the adapter if there is one, else the weights
-	grads    parameters  // of what is trained; empty unless train
-	moments  parameters  // first moments; empty before the first step
-	moments2 parameters  // second moments
-	steps    int         // optimizer steps taken
+	base    holdings     // the policy's tensors
+	adapter holdings     // those of the adapter
+	lora    *policy.LoRA // nil without an adapter
+	bare    bool         // the adapter is switched off
+	model   *model       // what the passes go through
 
-	model model // views of weights and gradients
-	rope  ropeTable
+	trained  *holdings  // the adapter if there is one, else the base
+	grads    parameters // of what is trained; empty unless train
+	lookups  lookups    // the embedding's gradient by its use as a table
+	moments  moments    // first moments; empty before the first step
+	moments2 moments    // second moments
+	steps    int        // optimizer steps taken
+
+	rope ropeTable
 
 	limits limits
 	pass   *pass // activations of the last Forward
@@ -66,59 +82,91 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: config, threads: options.Threads, train: options.Train}
+	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32)}
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
-	e.weights = newParameters(policy.Layout(config), "")
-	if err := e.weights.load(source); err != nil {
+	if err := e.build(source, options); err != nil {
 		return nil, fmt.Errorf("loading weights into the engine: %w", err)
 	}
-	e.trained = &e.weights
 	if options.Adapter != nil {
-		if err := e.openAdapter(*options.Adapter); err != nil {
-			return nil, err
+		if err := e.adapt(*options.Adapter); err != nil {
+			return nil, fmt.Errorf("loading an adapter into the engine: %w", err)
 		}
 	}
-	if e.train {
-		e.grads = newParameters(e.trained.tensors, "")
-	}
-	e.makeModel()
+	e.ZeroGradients()
 	e.rope = newRopeTable(config)
 	e.pass = newPass(e, e.threads, e.train)
 	e.limits = e.defaultLimits()
 	return e, nil
 }
 
-// Config returns the policy's shape.
-func (e *Engine) Config() policy.Config { return e.config }
+// builder starts the holdings of a layout, which are trained or not.
+func (e *Engine) builder(layout []policy.Tensor, trained bool) *builder {
+	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16}
+	if trained {
+		e.grads = newParameters(layout)
+		b.grads = e.grads.data
+	}
+	return b
+}
 
-// openAdapter copies an adapter, which is then what is trained.
-func (e *Engine) openAdapter(a policy.Adapter) error {
+// build makes the model of a source's weights.
+func (e *Engine) build(source policy.Source, options Options) error {
+	layout := policy.Layout(e.config)
+	for i, t := range source.Tensors() {
+		if i < len(layout) {
+			layout[i].DType = cmp.Or(options.DType, t.DType, safetensors.F32)
+		}
+	}
+	if err := match(source.Tensors(), layout); err != nil {
+		return exit.Bugf("%w", err)
+	}
+	b := e.builder(layout, e.train && options.Adapter == nil)
+	e.model = newModel(e.config, b)
+	e.base = b.holdings
+	e.trained = &e.base
+	return e.base.load(source, e.threads)
+}
+
+// adapt gives the model an adapter, which is then what is trained.
+func (e *Engine) adapt(a policy.Adapter) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	e.adapter = newParameters(policy.LoRALayout(e.config, a.LoRA), "")
-	if err := e.adapter.set(a.Tensors); err != nil {
-		return fmt.Errorf("loading an adapter into the engine: %w", err)
+	layout := policy.LoRALayout(e.config, a.LoRA)
+	for i := range layout {
+		layout[i].DType = safetensors.F32
 	}
-	e.lora, e.trained = &a.LoRA, &e.adapter
+	source := policy.InMemory(e.config, a.Tensors)
+	if err := match(source.Tensors(), layout); err != nil {
+		return exit.Bugf("%w", err)
+	}
+	b := e.builder(layout, e.train)
+	e.model.adapt(e.config, a.LoRA, b)
+	e.adapter, e.lora = b.holdings, &a.LoRA
+	e.trained = &e.adapter
+	return e.adapter.load(source, e.threads)
+}
+
+// match wants tensors of the same names and shapes in the same order.
+func match(got, want []policy.Tensor) error {
+	for i, t := range got {
+		switch {
+		case i >= len(want):
+			return fmt.Errorf("there is a tensor %q that the engine has no place for", t.Name)
+		case t.Name != want[i].Name || !slices.Equal(t.Shape, want[i].Shape):
+			return fmt.Errorf("tensor %d is %q %v; %q %v was expected", i, t.Name, t.Shape, want[i].Name, want[i].Shape)
+		}
+	}
+	if len(got) < len(want) {
+		return fmt.Errorf("there is no tensor %q", want[len(got)].Name)
+	}
 	return nil
 }
 
-// makeModel makes the views of weights, adapter and gradients.
-func (e *Engine) makeModel() {
-	if e.lora == nil {
-		e.model = newModel(e.config, e.weights.data, e.grads.data)
-		return
-	}
-	e.model = newModel(e.config, e.weights.data, nil)
-	rest := e.adapter.data
-	e.model.adapt(e.config, *e.lora, taker(&rest, e.grads.data))
-	if len(rest) != 0 {
-		panic("cpu: the engine's adapters do not follow policy.LoRALayout")
-	}
-}
+// Config returns the policy's shape.
+func (e *Engine) Config() policy.Config { return e.config }
 
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }
@@ -130,22 +178,34 @@ func (e *Engine) SetAdapter(on bool) {
 	e.last = lastForward{}
 }
 
-// Weights lists what is trained, which may be written if WeightsChanged is
-// called afterwards.
-func (e *Engine) Weights() []policy.Tensor { return e.trained.tensors }
+// Weights implements [policy.Engine].
+func (e *Engine) Weights() []policy.Tensor { return e.trained.read(e.threads) }
 
-// Gradients lists the accumulated gradients; none for an engine that does not
-// train.
-func (e *Engine) Gradients() []policy.Tensor { return e.grads.tensors }
+// Gradients implements [policy.Engine]; there are none for an engine that does
+// not train.
+func (e *Engine) Gradients() []policy.Tensor {
+	e.settleGradients()
+	return e.grads.tensors
+}
 
-// ZeroGradients sets all gradients to zero.
-func (e *Engine) ZeroGradients() { clear(e.grads.data) }
+// ZeroGradients implements [policy.Engine]. The gradients of matrices are not
+// written to before the next backward pass is.
+func (e *Engine) ZeroGradients() {
+	for _, w := range e.trained.weights {
+		w.blank = len(w.grad) > 0
+	}
+	for _, p := range e.trained.parameters {
+		clear(p.grad)
+	}
+	e.lookups.reset()
+}
 
-// WeightsChanged makes the next call pack the weights anew. The activations
-// of the last Forward no longer fit them and are dropped.
-func (e *Engine) WeightsChanged() {
-	e.model.linears((*linear).changed)
-	e.last = lastForward{}
+// settleGradients makes the gradients what they are in memory.
+func (e *Engine) settleGradients() {
+	for _, w := range e.trained.weights {
+		w.settle(e.threads)
+	}
+	e.lookups.addTo(e.model.embed, e.threads)
 }
 
 // Close drops the engine's memory.

@@ -65,7 +65,6 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 	if err != nil || len(prompts) == 0 {
 		return completions, err
 	}
-	e.packForward()
 	longest := 0
 	for _, p := range prompts {
 		longest = max(longest, len(p.ids))

@@ -227,8 +227,7 @@ func TestGenerateFaults(t *testing.T) {
 	if _, err := e.Generate(ctx, randomRequests(c, 1, 3, policy.Sampling{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	e.Weights()[0].Data[0] = float32(math.NaN())
-	e.WeightsChanged()
+	diverge(e)
 	_, err := e.Generate(context.Background(), []policy.Request{{Prompt: []int32{0}, MaxNewTokens: 2, Sampling: policy.Sampling{Temperature: 1}}})
 	if exit.Code(err) != exit.Data {
 		t.Errorf("weights that are not numbers: code %d (%v)", exit.Code(err), err)

@@ -110,7 +110,7 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 				d.gradient(row, target, ofLogProb, ofEntropy, h.entropy[first+i])
 			}
 		})
-		e.model.head.inputGrad(h.gradient[first*hidden:], logits, end-first, p.threads, nil)
+		e.model.head.inputGradByParts(h.gradient[first*hidden:], logits, end-first, p.threads)
 		e.model.head.weightGrad(p, logits, h.normed[first*hidden:], end-first)
 	})
 	normGrad(p, e.model.norm.grad, h.gradient, h.states, h.rstd)

@@ -9,9 +9,9 @@ import "github.com/lathe-rl/lathe/pkg/vec"
 // headNorm is the weight of head a of a token, queries first.
 func (m *layer) headNorm(a, queryHeads int) *parameter {
 	if a < queryHeads {
-		return &m.qNorm
+		return m.qNorm
 	}
-	return &m.kNorm
+	return m.kNorm
 }
 
 // normHeads norms the queries and keys of the rows from..to-1 of l.qkv.

@@ -5,13 +5,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// parameter is one tensor of the model, or several that lie next to each
-// other, with its gradient.
-type parameter struct {
-	value []float32
-	grad  []float32 // as long as value; empty when it is not trained
-}
-
 // linear is a projection y = x·Wᵀ + bias, or several projections of one input
 // whose weights lie one below the other, so that one product computes all of
 // them. Inputs and outputs are dense: (rows, in) and (rows, out).
@@ -21,52 +14,21 @@ type parameter struct {
 // rows and threads (package gemm).
 type linear struct {
 	in, out int
-	weight  parameter // (out, in)
-	bias    parameter // (out), or empty
+	weight  *weight    // (out, in)
+	bias    *parameter // (out), or nil
 
-	forward  packed // for x·Wᵀ
-	backward packed // for dy·W
+	backward *gemm.Packed // the weight, or a part of it, for dy·W; shared with other linears
 
 	adapter *adapter // nil for none
 	bare    bool     // leave the adapter out
 }
 
-// packed is a matrix as a product reads it.
-type packed struct {
-	gemm.Packed
-	ready bool // it has the weights of now
-}
-
-// pack fills p with w of shape (rows, columns), unless it has it.
-func (p *packed) pack(pack func(w []float32, rows, columns int, dst *gemm.Packed, threads int), w []float32, rows, columns, threads int) {
-	if !p.ready {
-		pack(w, rows, columns, &p.Packed, threads)
-		p.ready = true
-	}
-}
-
-// packForward readies the projection for apply and add.
-func (l *linear) packForward(threads int) {
-	l.forward.pack(gemm.PackNT, l.weight.value, l.out, l.in, threads)
-	if l.adapter != nil {
-		l.adapter.packForward(threads)
-	}
-}
-
-// packBackward readies the projection for inputGrad and weightGrad.
-func (l *linear) packBackward(threads int) {
-	l.backward.pack(gemm.PackNN, l.weight.value, l.out, l.in, threads)
-	if l.adapter != nil {
-		l.adapter.packBackward(threads)
-	}
-}
-
-// changed says that what is trained of the projection was written to.
-func (l *linear) changed() {
-	if l.adapter != nil {
-		l.adapter.changed()
-	} else {
-		l.forward.ready, l.backward.ready = false, false
+// readyBackward readies the projection for inputGrad and weightGrad, until
+// another with the same memory is.
+func (l *linear) readyBackward(threads int) {
+	l.weight.packed.Transpose(l.backward, 0, l.out, threads)
+	if l.adapted() {
+		l.adapter.readyBackward(threads)
 	}
 }
 
@@ -76,13 +38,12 @@ func (l *linear) adapted() bool { return l.adapter != nil && !l.bare }
 // apply sets y to the projection of x. Threads that call it at a time have
 // scratch of their own.
 func (l *linear) apply(y, x []float32, rows, threads int, scratch *lowScratch) {
-	biased := len(l.bias.value) > 0
-	if biased {
+	if l.bias != nil {
 		for i := range rows {
 			copy(y[i*l.out:(i+1)*l.out], l.bias.value)
 		}
 	}
-	l.product(y, x, rows, biased, threads, scratch)
+	l.product(y, x, rows, l.bias != nil, threads, scratch)
 }
 
 // add adds the projection of x to y. It is for projections without bias.
@@ -91,7 +52,7 @@ func (l *linear) add(y, x []float32, rows, threads int, scratch *lowScratch) {
 }
 
 func (l *linear) product(y, x []float32, rows int, accumulate bool, threads int, scratch *lowScratch) {
-	gemm.MulPacked(y, l.out, x, l.in, rows, &l.forward.Packed, accumulate, threads)
+	gemm.MulPacked(y, l.out, x, l.in, rows, &l.weight.packed, accumulate, threads)
 	if l.adapted() {
 		l.adapter.add(y, l.out, x, scratch.of(l.adapter, rows), rows, threads)
 	}
@@ -99,21 +60,32 @@ func (l *linear) product(y, x []float32, rows int, accumulate bool, threads int,
 
 // inputGrad sets dx to the gradient of x, given that of y.
 func (l *linear) inputGrad(dx, dy []float32, rows, threads int, scratch *lowScratch) {
-	gemm.MulPacked(dx, l.in, dy, l.out, rows, &l.backward.Packed, false, threads)
+	gemm.MulPacked(dx, l.in, dy, l.out, rows, l.backward, false, threads)
 	if l.adapted() {
 		l.adapter.inputGrad(dx, dy, l.out, scratch.of(l.adapter, rows), rows, threads)
+	}
+}
+
+// backwardOutputs is the number of outputs that inputGradByParts takes at a
+// time, in whole panels.
+const backwardOutputs = 4096
+
+// inputGradByParts is inputGrad for a projection with so many outputs that its
+// weight is not made ready as a whole, and without an adapter.
+func (l *linear) inputGradByParts(dx, dy []float32, rows, threads int) {
+	for first := 0; first < l.out; first += backwardOutputs {
+		l.weight.packed.Transpose(l.backward, first, min(backwardOutputs, l.out-first), threads)
+		gemm.MulPacked(dx, l.in, dy[first:], l.out, rows, l.backward, first > 0, threads)
 	}
 }
 
 // weightGrad adds to the gradients of what is trained of the projection,
 // given y's gradient and the input.
 func (l *linear) weightGrad(p *pass, dy, x []float32, rows int) {
-	if len(l.bias.grad) > 0 {
+	if l.bias != nil && len(l.bias.grad) > 0 {
 		p.sumRows(l.bias.grad, dy[:rows*l.out])
 	}
-	if len(l.weight.grad) > 0 {
-		gemm.TN(l.weight.grad, l.in, dy, l.out, x, l.in, l.out, l.in, rows, true, p.threads)
-	}
+	l.weight.addGrad(dy, l.out, x, l.in, rows, p.threads)
 	if l.adapted() {
 		l.adapter.weightGrad(p, dy, l.out, x, rows)
 	}

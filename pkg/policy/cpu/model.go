@@ -1,76 +1,135 @@
 package cpu
 
-import "github.com/lathe-rl/lathe/pkg/policy"
+import (
+	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
 
-// model is the policy as the passes go through it: views of the engine's
-// weights and gradients.
+// model is the policy as the passes go through it.
 type model struct {
-	embed  parameter // (V, h)
+	embed  *weight // (V, h)
 	layers []layer
-	norm   parameter // (h)
-	head   linear    // h to V; its weight is the embedding when tied
+	norm   *parameter // (h)
+	head   linear     // h to V; its weight is the embedding when tied
+
+	// The weights of one layer, or of a part of the head, as a backward pass
+	// multiplies by them. They are made of the packed weights when they are
+	// needed, which takes a thousandth of the time of the products.
+	backward struct{ qkv, output, gateUp, down, head gemm.Packed }
 }
 
 // layer is one block of the model. Tensors that are multiplied by together lie
 // together.
 type layer struct {
-	norm1  parameter // (h)
-	qkv    linear    // h to q+2kv
-	qNorm  parameter // (d), or empty
-	kNorm  parameter // (d), or empty
-	output linear    // q to h
-	norm2  parameter // (h)
-	gateUp linear    // h to 2i
-	down   linear    // i to h
+	norm1  *parameter // (h)
+	qkv    linear     // h to q+2kv
+	qNorm  *parameter // (d), or nil
+	kNorm  *parameter // (d), or nil
+	output linear     // q to h
+	norm2  *parameter // (h)
+	gateUp linear     // h to 2i
+	down   linear     // i to h
 }
 
-// newModel makes views of weights and of gradients, which are empty for
-// weights that are not trained; both lie in the order of policy.Layout.
-func newModel(c policy.Config, weights, gradients []float32) model {
-	take := taker(&weights, gradients)
-	project := func(out, in int, biased bool) linear {
-		l := linear{in: in, out: out, weight: take(out * in)}
+// holdings are the tensors of a layout as the engine holds them.
+type holdings struct {
+	tensors    []policy.Tensor // without data, with the type that each is rounded to
+	weights    []*weight       // in the order of the layout
+	parameters []*parameter    // likewise
+}
+
+// builder makes the holdings of a layout, in its order.
+type builder struct {
+	holdings
+	next   int // tensor
+	offset int // elements before it
+
+	grads   []float32 // of all tensors; empty if they are not trained
+	masters bool      // keep what bfloat16 weights were rounded from
+}
+
+// take makes a group of the next tensors.
+func (b *builder) take(count int) group {
+	g := group{first: b.next, offset: b.offset}
+	n := 0
+	for _, t := range b.tensors[b.next : b.next+count] {
+		g.parts = append(g.parts, part{n, n + t.Elements(), t.DType})
+		n += t.Elements()
+	}
+	b.next += count
+	b.offset += n
+	return g
+}
+
+// room returns memory for a group's master, if it needs one, and its gradient.
+// A group of float32 alone is its own master; one of half precision other than
+// bfloat16 always has another.
+func (b *builder) room(g group) (master, grad []float32) {
+	if len(b.grads) == 0 {
+		return nil, nil
+	}
+	own := g.all(safetensors.F32) || !b.masters && g.all(safetensors.BF16)
+	if !own {
+		master = make([]float32, g.size())
+	}
+	return master, b.grads[g.offset:][:g.size():g.size()]
+}
+
+// parameter makes a parameter of the next tensors.
+func (b *builder) parameter(count int) *parameter {
+	p := &parameter{group: b.take(count)}
+	p.value = make([]float32, p.size())
+	p.master, p.grad = b.room(p.group)
+	b.parameters = append(b.parameters, p)
+	return p
+}
+
+// weight makes a weight of the next tensors, whose rows have in elements.
+func (b *builder) weight(count, in int) *weight {
+	w := &weight{group: b.take(count), in: in}
+	w.out = w.size() / in
+	if w.all(safetensors.BF16) {
+		w.packed.Format = gemm.BFloat16
+	}
+	w.packed.Reset(w.out, in)
+	w.master, w.grad = b.room(w.group)
+	b.weights = append(b.weights, w)
+	return w
+}
+
+// newModel makes a model of the tensors of policy.Layout, without weights.
+func newModel(c policy.Config, b *builder) *model {
+	m := &model{layers: make([]layer, c.NumHiddenLayers)}
+	hidden := c.HiddenSize
+	project := func(count, in int, biased bool, backward *gemm.Packed) linear {
+		l := linear{in: in, weight: b.weight(count, in), backward: backward}
+		l.out = l.weight.out
 		if biased {
-			l.bias = take(out)
+			l.bias = b.parameter(count)
 		}
 		return l
 	}
-	hidden, inner := c.HiddenSize, c.IntermediateSize
-	m := model{embed: take(c.VocabSize * hidden), layers: make([]layer, c.NumHiddenLayers)}
+	m.embed = b.weight(1, hidden)
 	for i := range m.layers {
 		l := &m.layers[i]
-		l.norm1 = take(hidden)
-		l.qkv = project(wide(c), hidden, c.QKVBias())
+		l.norm1 = b.parameter(1)
+		l.qkv = project(3, hidden, c.QKVBias(), &m.backward.qkv)
 		if c.QKNorm() {
-			l.qNorm, l.kNorm = take(c.HeadDim), take(c.HeadDim)
+			l.qNorm, l.kNorm = b.parameter(1), b.parameter(1)
 		}
-		l.output = project(hidden, c.QueryWidth(), false)
-		l.norm2 = take(hidden)
-		l.gateUp = project(2*inner, hidden, false)
-		l.down = project(hidden, inner, false)
+		l.output = project(1, c.QueryWidth(), false, &m.backward.output)
+		l.norm2 = b.parameter(1)
+		l.gateUp = project(2, hidden, false, &m.backward.gateUp)
+		l.down = project(1, c.IntermediateSize, false, &m.backward.down)
 	}
-	m.norm = take(hidden)
+	m.norm = b.parameter(1)
 	if c.TieWordEmbeddings {
-		m.head = linear{in: hidden, out: c.VocabSize, weight: m.embed}
+		m.head = linear{in: hidden, out: c.VocabSize, weight: m.embed, backward: &m.backward.head}
 	} else {
-		m.head = project(c.VocabSize, hidden, false)
-	}
-	if len(weights) != 0 {
-		panic("cpu: the engine's parameters do not follow policy.Layout")
+		m.head = project(1, hidden, false, &m.backward.head)
 	}
 	return m
-}
-
-// taker hands out weights and, if there are any, gradients from the front.
-func taker(weights *[]float32, gradients []float32) func(n int) parameter {
-	trained := len(gradients) > 0
-	return func(n int) (p parameter) {
-		p.value, *weights = (*weights)[:n:n], (*weights)[n:]
-		if trained {
-			p.grad, gradients = gradients[:n:n], gradients[n:]
-		}
-		return p
-	}
 }
 
 // linears calls f for every projection, the head last.
@@ -85,12 +144,55 @@ func (m *model) linears(f func(l *linear)) {
 	f(&m.head)
 }
 
-// packForward readies the weights for a forward pass.
-func (e *Engine) packForward() {
-	e.model.linears(func(l *linear) { l.packForward(e.threads) })
+// units divides all tensors.
+func (h *holdings) units() []unit {
+	var all []unit
+	for _, w := range h.weights {
+		all = append(all, w.units()...)
+	}
+	for _, p := range h.parameters {
+		all = append(all, unit{group: &p.group, parameter: p, to: p.size()})
+	}
+	return all
 }
 
-// packBackward readies the weights for a backward pass.
-func (e *Engine) packBackward() {
-	e.model.linears(func(l *linear) { l.packBackward(e.threads) })
+// load reads all tensors from a source that lists the same.
+func (h *holdings) load(source policy.Source, threads int) error {
+	units := h.units()
+	failed := make([]error, len(units))
+	parallel(threads, len(units), 1, func(_, from, to int) {
+		var scratch []float32
+		for i := range units[from:to] {
+			u := &units[from+i]
+			scratch = grow(scratch, u.to-u.from)
+			failed[from+i] = u.load(source, scratch)
+		}
+	})
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read copies all tensors.
+func (h *holdings) read(threads int) []policy.Tensor {
+	copied := newParameters(h.tensors)
+	units := h.units()
+	parallel(threads, len(units), 1, func(_, from, to int) {
+		for _, u := range units[from:to] {
+			u.read(copied.data[u.offset+u.from : u.offset+u.to])
+		}
+	})
+	return copied.tensors
+}
+
+// bytes is the size of the packed weights.
+func (h *holdings) bytes() int {
+	n := 0
+	for _, w := range h.weights {
+		n += w.packed.Bytes()
+	}
+	return n
 }

@@ -171,7 +171,7 @@ func (p *pass) start(tokens, positions []int32) {
 	p.allocate(len(tokens))
 	p.blocks(func(_ *workerScratch, from, to int) {
 		for i := from; i < to; i++ {
-			copy(p.layers[0].input[i*hidden:(i+1)*hidden], p.e.model.embed.value[int(tokens[i])*hidden:])
+			p.e.model.embed.row(p.layers[0].input[i*hidden:(i+1)*hidden], int(tokens[i]))
 		}
 	})
 }

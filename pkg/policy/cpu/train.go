@@ -5,7 +5,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
 // limits bound what is in memory at a time.
@@ -137,7 +136,6 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	}
 	clear(logProbs)
 	clear(entropy)
-	e.packForward()
 	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch.Offsets)}
 	for _, c := range e.last.chunks {
 		e.runChunk(batch, c)
@@ -167,7 +165,6 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	if coefficients.Value != nil {
 		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
-	e.packBackward()
 	for _, c := range last.chunks {
 		if len(last.chunks) > 1 {
 			e.runChunk(last.batch, c)
@@ -180,106 +177,5 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		e.pass.back()
 	}
 	e.last = lastForward{}
-	return nil
-}
-
-// segment is the number of elements that an optimizer's goroutine takes at a
-// time; norms are summed segment by segment, so it is part of the result.
-const segment = 1 << 16
-
-// segmentOf is a part of one tensor.
-type segmentOf struct {
-	from, to int // in the block of all parameters
-	decayed  bool
-}
-
-func (p *parameters) segments() []segmentOf {
-	var all []segmentOf
-	at := 0
-	for _, t := range p.tensors {
-		for from := 0; from < len(t.Data); from += segment {
-			all = append(all, segmentOf{at + from, at + min(len(t.Data), from+segment), t.Decayed()})
-		}
-		at += len(t.Data)
-	}
-	return all
-}
-
-// Step implements [policy.Engine] with AdamW. Weight decay applies to
-// matrices, the embedding and the head included. The gradient is multiplied by
-// min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
-// The gradients are left as they are.
-func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
-	if !e.train {
-		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
-	}
-	segments := e.trained.segments()
-	squares := make([]float64, len(segments))
-	parallel(e.threads, len(segments), 1, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			squares[i] = vec.SumSquares(e.grads.data[segments[i].from:segments[i].to])
-		}
-	})
-	total := 0.0
-	for _, s := range squares {
-		total += s
-	}
-	stats := policy.StepStats{GradNorm: math.Sqrt(total), Scale: 1}
-	if math.IsNaN(total) || math.IsInf(total, 0) {
-		stats.Scale, stats.Skipped = 0, true
-		return stats, nil
-	}
-	if settings.MaxGradNorm > 0 {
-		stats.Scale = min(1, settings.MaxGradNorm/(stats.GradNorm+1e-6))
-	}
-	e.allocateMoments()
-	e.steps++
-	params := vec.AdamWParams{
-		LR: float32(settings.LearningRate), Beta1: float32(settings.Beta1), Beta2: float32(settings.Beta2),
-		Eps:             float32(settings.Epsilon),
-		BiasCorrection1: float32(1 - math.Pow(settings.Beta1, float64(e.steps))),
-		BiasCorrection2: float32(1 - math.Pow(settings.Beta2, float64(e.steps))),
-		GradScale:       float32(stats.Scale),
-	}
-	parallel(e.threads, len(segments), 1, func(_, from, to int) {
-		for _, s := range segments[from:to] {
-			own := params
-			if s.decayed {
-				own.WeightDecay = float32(settings.WeightDecay)
-			}
-			vec.AdamW(e.trained.data[s.from:s.to], e.moments.data[s.from:s.to], e.moments2.data[s.from:s.to], e.grads.data[s.from:s.to], own)
-		}
-	})
-	e.WeightsChanged()
-	return stats, nil
-}
-
-func (e *Engine) allocateMoments() {
-	if e.moments.data == nil {
-		e.moments = newParameters(e.trained.tensors, "exp_avg.")
-		e.moments2 = newParameters(e.trained.tensors, "exp_avg_sq.")
-	}
-}
-
-// OptimizerState implements [policy.Engine].
-func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
-	e.allocateMoments()
-	return append(append(tensors, e.moments.tensors...), e.moments2.tensors...), e.steps
-}
-
-// LoadOptimizerState implements [policy.Engine].
-func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
-	e.allocateMoments()
-	half := len(e.moments.tensors)
-	if len(tensors) != 2*half || steps < 0 {
-		return exit.Bugf("loading the optimizer's state: %d tensors and %d steps; %d tensors were expected", len(tensors), steps, 2*half)
-	}
-	if err := e.moments.set(tensors[:half]); err != nil {
-		return exit.Bugf("loading the optimizer's first moments: %w", err)
-	}
-	if err := e.moments2.set(tensors[half:]); err != nil {
-		return exit.Bugf("loading the optimizer's second moments: %w", err)
-	}
-	e.steps = steps
 	return nil
 }

@@ -94,13 +94,15 @@ func TestStepSkipsWhatIsNotFinite(t *testing.T) {
 	}
 }
 
+// diverge sets a weight to what no source may give.
+func diverge(e *Engine) { e.model.layers[0].norm2.value[0] = float32(math.NaN()) }
+
 // Weights that are not numbers give log-probabilities and gradients that are
 // not either, and a skipped step; nothing panics.
 func TestDivergedWeights(t *testing.T) {
 	c := tinyConfig()
 	e := newEngine(t, c, loudWeights(t, c), 2)
-	e.Weights()[5].Data[0] = float32(math.NaN())
-	e.WeightsChanged()
+	diverge(e)
 	batch := randomBatch(c, 1, 30)
 	logProbs, _ := forward(t, e, batch, policy.Sampling{Temperature: 1, TopK: 3})
 	last := len(logProbs) - 1
@@ -189,7 +191,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := newEngine(t, config, saved, 1)
-	tensors, steps, err = policy.LoadOptimizer(folder, second.Weights())
+	tensors, steps, err = policy.LoadOptimizer(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +202,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 	if digest(second.Weights()) != digest(straight.Weights()) {
 		t.Error("the weights differ")
 	}
-	if err := second.LoadOptimizerState(tensors[1:], steps); exit.Code(err) != exit.Bug {
+	if err := second.LoadOptimizerState(tensors[1:], steps); exit.Code(err) != exit.Data {
 		t.Errorf("a missing tensor: %v", err)
 	}
 }

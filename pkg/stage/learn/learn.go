@@ -126,7 +126,7 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 		}
 	}
 	if in.Reference != "" {
-		if l.reference, err = l.openPolicy(ctx, in.Reference, true); err != nil {
+		if l.reference, err = l.openPolicy(ctx, in.Reference, false); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +135,7 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 
 // loadOptimizer gives an engine the moments that were sealed in a folder.
 func loadOptimizer(engine policy.Engine, folder string) error {
-	tensors, steps, err := policy.LoadOptimizer(folder, engine.Weights())
+	tensors, steps, err := policy.LoadOptimizer(folder)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,11 @@ func (l *learner) saveReference(m seal.Manifest) error {
 	if l.in.ReferenceOutput == "" {
 		return nil
 	}
-	weights, reference := l.engine.Weights(), l.reference.Weights()
+	weights := l.engine.Weights()
+	config, reference, err := policy.Load(l.in.Reference)
+	if err != nil {
+		return err
+	}
 	if len(weights) != len(reference) {
 		return exit.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
 	}
@@ -235,20 +239,23 @@ func (l *learner) saveReference(m seal.Manifest) error {
 			return err
 		}
 	}
-	l.reference.WeightsChanged()
-	_, err := SavePolicy(l.reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	_, err = savePolicy(config, reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
 	return err
 }
 
 // SavePolicy seals an engine's weights as a policy folder, with the
 // configuration, tokenizer and chat files of the folder it came from.
 func SavePolicy(engine policy.Engine, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return savePolicy(engine.Config(), engine.Weights(), from, to, attempt, m)
+}
+
+func savePolicy(config policy.Config, weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(to, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer folder.Abort()
-	if err := policy.Save(folder.Path(), engine.Config(), engine.Weights()); err != nil {
+	if err := policy.Save(folder.Path(), config, weights); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := copyCompanions(folder.Path(), from); err != nil {

@@ -1,0 +1,284 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// segment is the number of elements of a tensor whose squares are summed on
+// one goroutine; norms are summed segment by segment, so it is part of the
+// result.
+const segment = 1 << 16
+
+// gradNorm is the global L2 norm of the gradients.
+func (e *Engine) gradNorm() float64 {
+	var segments [][]float32
+	for _, t := range e.grads.tensors {
+		segments = slices.AppendSeq(segments, slices.Chunk(t.Data, segment))
+	}
+	squares := make([]float64, len(segments))
+	parallel(e.threads, len(segments), 1, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			squares[i] = vec.SumSquares(segments[i])
+		}
+	})
+	total := 0.0
+	for _, s := range squares {
+		total += s
+	}
+	return math.Sqrt(total)
+}
+
+// Step implements [policy.Engine] with AdamW. Weight decay applies to
+// matrices, the embedding and the head included. The gradient is multiplied by
+// min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
+// The gradients are left as they are.
+func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
+	if !e.train {
+		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
+	}
+	e.settleGradients()
+	stats := policy.StepStats{GradNorm: e.gradNorm(), Scale: 1}
+	if math.IsNaN(stats.GradNorm) || math.IsInf(stats.GradNorm, 0) {
+		stats.Scale, stats.Skipped = 0, true
+		return stats, nil
+	}
+	if settings.MaxGradNorm > 0 {
+		stats.Scale = min(1, settings.MaxGradNorm/(stats.GradNorm+1e-6))
+	}
+	e.allocateMoments()
+	e.steps++
+	params := vec.AdamWParams{
+		LR: float32(settings.LearningRate), Beta1: float32(settings.Beta1), Beta2: float32(settings.Beta2),
+		Eps:             float32(settings.Epsilon),
+		BiasCorrection1: float32(1 - math.Pow(settings.Beta1, float64(e.steps))),
+		BiasCorrection2: float32(1 - math.Pow(settings.Beta2, float64(e.steps))),
+		GradScale:       float32(stats.Scale),
+	}
+	noise := rng.New(settings.Seed, rng.PurposeRounding, e.steps, "", 0)
+	scratch := make([]updateScratch, e.threads)
+	units := e.trained.units()
+	parallel(e.threads, len(units), 1, func(worker, from, to int) {
+		for i := range units[from:to] {
+			u, own := &units[from+i], params
+			if u.decayed(e.trained.tensors) {
+				own.WeightDecay = float32(settings.WeightDecay)
+			}
+			e.update(u, own, noise, &scratch[worker])
+		}
+	})
+	e.last = lastForward{}
+	return stats, nil
+}
+
+// updateScratch is one goroutine's memory for Step.
+type updateScratch struct {
+	weights, first, second []float32
+	half                   []uint16
+	noise                  noise
+}
+
+// update applies one step to a unit: the new weights go from the optimizer
+// through the caches to where the next forward pass reads them.
+func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *updateScratch) {
+	at, n := u.offset+u.from, u.to-u.from
+	random := e.moments.half != nil
+	if random {
+		s.noise.fill(stream, at, n)
+	}
+	s.weights, s.half = grow(s.weights, n), grow(s.half, n)
+	first, second := e.moments.read(at, n, &s.first), e.moments2.read(at, n, &s.second)
+	master := u.master()
+	weights := master
+	if master == nil {
+		weights = s.weights
+		u.read(weights)
+	}
+	vec.AdamW(weights, first, second, u.grad(), params)
+	if random {
+		vec.RoundBF16Randomly(e.moments.half[at:at+n], first, s.noise.first)
+		vec.RoundBF16Randomly(e.moments2.half[at:at+n], second, s.noise.second)
+	}
+	if master == nil && u.all(safetensors.BF16) {
+		vec.RoundBF16Randomly(s.half, weights, s.noise.weights)
+		vec.WidenBF16(weights, s.half)
+	}
+	u.write(weights, s.weights)
+}
+
+// noise are the random numbers that round a run of elements: 16 bits for each
+// weight and for each of its moments.
+type noise struct{ weights, first, second []uint16 }
+
+// fill draws the numbers of n elements from element at of all parameters on.
+// Two elements share a block of the stream, in which each has two words.
+func (z *noise) fill(stream rng.Stream, at, n int) {
+	z.weights, z.first, z.second = grow(z.weights, n), grow(z.first, n), grow(z.second, n)
+	for i := 0; i < n; {
+		block := stream.Block(uint64(at+i) / 2)
+		for half := (at + i) % 2; half < 2 && i < n; half++ {
+			z.weights[i] = uint16(block[2*half])
+			z.first[i] = uint16(block[2*half] >> 16)
+			z.second[i] = uint16(block[2*half+1])
+			i++
+		}
+	}
+}
+
+// moments holds one moment of every parameter in the order of the layout, as
+// float32 or as bfloat16.
+type moments struct {
+	wide []float32
+	half []uint16
+}
+
+// read returns n elements, where they are or widened to scratch.
+func (m *moments) read(at, n int, scratch *[]float32) []float32 {
+	if m.half == nil {
+		return m.wide[at : at+n]
+	}
+	*scratch = grow(*scratch, n)
+	vec.WidenBF16(*scratch, m.half[at:at+n])
+	return *scratch
+}
+
+// tensors lists the moment by tensor; the data of bfloat16 are a copy.
+func (m *moments) tensors(prefix string, layout []policy.Tensor) []policy.Tensor {
+	dtype, data := safetensors.F32, m.wide
+	if m.half != nil {
+		dtype, data = safetensors.BF16, make([]float32, len(m.half))
+		vec.WidenBF16(data, m.half)
+	}
+	all := make([]policy.Tensor, len(layout))
+	for i, t := range layout {
+		n := t.Elements()
+		all[i] = policy.Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: dtype, Data: data[:n:n]}
+		data = data[n:]
+	}
+	return all
+}
+
+// set copies tensors in the order of the layout.
+func (m *moments) set(tensors []policy.Tensor) {
+	at := 0
+	for _, t := range tensors {
+		if m.half != nil {
+			vec.RoundBF16(m.half[at:at+len(t.Data)], t.Data)
+		} else {
+			copy(m.wide[at:], t.Data)
+		}
+		at += len(t.Data)
+	}
+}
+
+func (e *Engine) allocateMoments() {
+	if e.moments.wide != nil || e.moments.half != nil {
+		return
+	}
+	n := len(e.grads.data)
+	if e.state == safetensors.BF16 {
+		e.moments.half, e.moments2.half = make([]uint16, n), make([]uint16, n)
+	} else {
+		e.moments.wide, e.moments2.wide = make([]float32, n), make([]float32, n)
+	}
+}
+
+// masters lists what half-precision weights were rounded from, sharing memory.
+func (e *Engine) masters() []policy.Tensor {
+	var all []policy.Tensor
+	list := func(g *group, master []float32) {
+		if len(master) == 0 {
+			return
+		}
+		for i, p := range g.parts {
+			if t := e.trained.tensors[g.first+i]; p.dtype != safetensors.F32 {
+				all = append(all, policy.Tensor{
+					Name: "master." + t.Name, Shape: t.Shape, DType: safetensors.F32, Data: master[p.from:p.to],
+				})
+			}
+		}
+	}
+	for _, w := range e.trained.weights {
+		list(&w.group, w.master)
+	}
+	for _, p := range e.trained.parameters {
+		list(&p.group, p.master)
+	}
+	return all
+}
+
+// OptimizerState implements [policy.Engine].
+func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
+	e.allocateMoments()
+	return slices.Concat(e.moments.tensors("exp_avg.", e.trained.tensors), e.moments2.tensors("exp_avg_sq.", e.trained.tensors), e.masters()), e.steps
+}
+
+// LoadOptimizerState implements [policy.Engine].
+func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
+	if !e.train {
+		return exit.Bugf("loading the optimizer's state: the engine was opened without Train")
+	}
+	if steps < 0 {
+		return exit.Bugf("loading the optimizer's state: %d steps", steps)
+	}
+	e.allocateMoments()
+	masters := e.masters()
+	var want []policy.Tensor
+	for _, prefix := range []string{"exp_avg.", "exp_avg_sq."} {
+		for _, t := range e.trained.tensors {
+			want = append(want, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape})
+		}
+	}
+	if err := match(tensors, append(want, masters...)); err != nil {
+		return exit.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
+	}
+	for _, t := range tensors {
+		if len(t.Data) != t.Elements() {
+			return exit.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
+		}
+	}
+	n := len(e.trained.tensors)
+	e.moments.set(tensors[:n])
+	e.moments2.set(tensors[n : 2*n])
+	for i, t := range tensors[2*n:] {
+		copy(masters[i].Data, t.Data)
+	}
+	e.steps = steps
+	return e.checkMasters()
+}
+
+// checkMasters wants every master to round to the weights that the policy's
+// folder has.
+func (e *Engine) checkMasters() error {
+	units := e.trained.units()
+	differs := make([]string, len(units))
+	parallel(e.threads, len(units), 1, func(_, from, to int) {
+		var weights, rounded []float32
+		for i := range units[from:to] {
+			u := &units[from+i]
+			master := u.master()
+			if master == nil {
+				continue
+			}
+			weights, rounded = grow(weights, len(master)), grow(rounded, len(master))
+			u.read(weights)
+			copy(rounded, master)
+			u.round(rounded, u.from)
+			if !slices.Equal(weights, rounded) {
+				differs[from+i] = e.trained.tensors[u.first].Name
+			}
+		}
+	})
+	for _, name := range differs {
+		if name != "" {
+			return exit.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", name)
+		}
+	}
+	return nil
+}
