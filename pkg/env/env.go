@@ -60,6 +60,10 @@ type Env interface {
 	// Inputs lists the data files that the tasks were read from.
 	Inputs() []Input
 
+	// LeftOut counts the tasks that were generated and left out because a
+	// file of either split has the same.
+	LeftOut() int
+
 	// Tasks lists the tasks of a split in a fixed order.
 	Tasks(split Split) []Task
 	// Task finds a task of any split by its id.

@@ -24,7 +24,7 @@ var floors = [][]string{
 	{"pkg/exit", "pkg/rng"},
 	{"pkg/seal", "pkg/recipe", "pkg/vec/...", "pkg/plainfile"},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
-	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/curriculum", "pkg/objective"},
+	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/policy/cpu", "pkg/policy/remote", "pkg/env/math", "pkg/curriculum/uniform"},
 	{"pkg/policy/backend", "pkg/env/choose", "pkg/curriculum/exit"},
 	{"pkg/curriculum/choose", "pkg/stage"},

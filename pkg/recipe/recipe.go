@@ -109,7 +109,7 @@ type Data struct {
 	Test  Source `yaml:"test" json:"test"`
 }
 
-// Source is one set of problems: generated, or read from files.
+// Source is one set of problems: read from files, generated, or both.
 type Source struct {
 	Generate *Generate `yaml:"generate" json:"generate"`
 	Files    []string  `yaml:"files" json:"files"`   // JSONL; relative to the recipe's folder unless absolute; $NAME is taken from the environment
@@ -135,10 +135,12 @@ type Filter struct {
 	In    []string `yaml:"in" json:"in"`       // values that are kept
 }
 
-// Generate is our own seeded generator of arithmetic problems.
+// Generate is our own seeded generator of problems: arithmetic in few
+// characters, and the modules of DeepMind's Mathematics Dataset in its words.
+// What a file of either split asks is left out.
 type Generate struct {
-	Kinds  []string `yaml:"kinds" json:"kinds"`   // add, sub, mul, div, compare, mod, chain, linear, fraction or decimal
-	Levels []int    `yaml:"levels" json:"levels"` // difficulty; for add and sub the number of digits
+	Kinds  []string `yaml:"kinds" json:"kinds"`   // families of problems (data/README.md)
+	Levels []int    `yaml:"levels" json:"levels"` // difficulty; for add and sub the number of digits, for DeepMind's modules the entropy, 3 to 9 in its training set and 8 in its test "interpolate"
 	Count  int      `yaml:"count" json:"count"`   // problems, spread evenly over kinds and levels
 	// TestShare is the share of the problem space that is held out: a problem
 	// is in the test split when a hash of its question falls below it, so the

@@ -14,26 +14,33 @@ import (
 
 // choices are the values of the fields that name one of several things.
 var choices = map[string][]string{
-	"policy.backend":            {"auto", "cpu", "cuda"},
-	"policy.new.tokenizer":      {"bytes", "bpe"},
-	"env.name":                  {"math"},
-	"env.answer.extract":        {"whole", "last", "marked", "boxed"},
-	"curriculum.name":           {"uniform", "exit"},
-	"curriculum.exit.expand":    {"one", "all"},
-	"rollout.remote.server":     {"vllm", "sglang", "llama.cpp", "openai"},
-	"rollout.remote.api":        {"completions", "chat"},
-	"rollout.remote.logprobs":   {"raw", "processed", "none"},
-	"score.embedding":           {"none", "ngrams"},
-	"advantage.baseline":        {"mean", "leave_one_out", "length_weighted", "none"},
-	"advantage.scale":           {"std", "leave_one_out_std", "mean", "none"},
-	"advantage.zero_scale":      {"divide", "keep"},
-	"advantage.group_of_one":    {"zero", "reward"},
-	"loss.kind":                 {"clip", "cispo", "gspo", "dppo", "reinforce", "nll"},
-	"loss.aggregation":          {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm", "token_sum"},
-	"loss.kl.estimator":         {"k1", "k2", "k3", "abs"},
-	"loss.kl.gradient":          {"estimator", "k2"},
-	"optimizer.decay":           {"constant", "linear", "cosine"},
-	"data.train.generate.kinds": {"add", "sub", "mul", "div", "compare", "mod", "chain", "linear", "fraction", "decimal"},
+	"policy.backend":          {"auto", "cpu", "cuda"},
+	"policy.new.tokenizer":    {"bytes", "bpe"},
+	"env.name":                {"math"},
+	"env.answer.extract":      {"whole", "last", "marked", "boxed"},
+	"curriculum.name":         {"uniform", "exit"},
+	"curriculum.exit.expand":  {"one", "all"},
+	"rollout.remote.server":   {"vllm", "sglang", "llama.cpp", "openai"},
+	"rollout.remote.api":      {"completions", "chat"},
+	"rollout.remote.logprobs": {"raw", "processed", "none"},
+	"score.embedding":         {"none", "ngrams"},
+	"advantage.baseline":      {"mean", "leave_one_out", "length_weighted", "none"},
+	"advantage.scale":         {"std", "leave_one_out_std", "mean", "none"},
+	"advantage.zero_scale":    {"divide", "keep"},
+	"advantage.group_of_one":  {"zero", "reward"},
+	"loss.kind":               {"clip", "cispo", "gspo", "dppo", "reinforce", "nll"},
+	"loss.aggregation":        {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm", "token_sum"},
+	"loss.kl.estimator":       {"k1", "k2", "k3", "abs"},
+	"loss.kl.gradient":        {"estimator", "k2"},
+	"optimizer.decay":         {"constant", "linear", "cosine"},
+	"data.train.generate.kinds": {
+		"add", "sub", "mul", "div", "compare", "mod", "chain", "linear", "fraction", "decimal",
+		"arithmetic__add_or_sub", "arithmetic__add_or_sub_in_base", "arithmetic__add_sub_multiple", "arithmetic__div",
+		"arithmetic__mixed", "arithmetic__mul", "arithmetic__mul_div_multiple", "arithmetic__nearest_integer_root",
+		"arithmetic__simplify_surd", "comparison__closest", "comparison__closest_composed", "comparison__kth_biggest",
+		"comparison__kth_biggest_composed", "comparison__pair", "comparison__pair_composed", "comparison__sort",
+		"comparison__sort_composed",
+	},
 }
 
 // Choices lists the values of a field that names one of several things, by
@@ -283,11 +290,8 @@ func (r *Recipe) checkData(c *checker) {
 }
 
 func checkSource(c *checker, field string, s Source) {
-	switch {
-	case s.Generate == nil && len(s.Files) == 0:
-		c.add(field, nil, "is empty: give %s.generate or %s.files", field, field)
-	case s.Generate != nil && len(s.Files) > 0:
-		c.add(field+".files", s.Files[0], "must be empty when %s.generate is given", field)
+	if s.Generate == nil && len(s.Files) == 0 {
+		c.add(field, nil, "is empty: give %s.generate or %s.files, or both", field, field)
 	}
 	if g := s.Generate; g != nil {
 		checkGenerate(c, field+".generate", g)

@@ -153,7 +153,7 @@ func (r *Recipe) checkSchedule(c *checker) {
 func (r *Recipe) checkEvaluation(c *checker) {
 	e := r.Evaluation
 	problems := c.atLeast("evaluation.problems", e.Problems, 1)
-	if test := r.Data.Test.Generate; problems && test != nil && e.Problems > test.Count {
+	if test := r.Data.Test.Generate; problems && test != nil && len(r.Data.Test.Files) == 0 && e.Problems > test.Count {
 		c.add("evaluation.problems", e.Problems, "must not be above data.test.generate.count %d", test.Count)
 	}
 	if limit := r.Data.Test.Limit; problems && limit > 0 && e.Problems > limit {

@@ -33,6 +33,7 @@ type Identity struct {
 	RecipeSHA256  string     `json:"recipe_sha256"`
 	RecipeFolder  string     `json:"recipe_folder"` // relative data paths of the recipe start here
 	Data          []DataFile `json:"data"`          // files that the tasks are read from
+	DataLeftOut   int        `json:"data_left_out"` // tasks that were generated and left out because a file has the same
 	PolicySource  string     `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
 	BinaryVersion string     `json:"binary_version"`
 	Created       time.Time  `json:"created"`
@@ -100,6 +101,7 @@ func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt sea
 	for _, input := range world.Inputs() {
 		identity.Data = append(identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
 	}
+	identity.DataLeftOut = world.LeftOut()
 	if n := len(world.Tasks(env.Test)); n < resolved.Recipe.Evaluation.Problems {
 		return nil, exit.Usagef("evaluation.problems: %d are asked for, the test split has %d", resolved.Recipe.Evaluation.Problems, n)
 	}

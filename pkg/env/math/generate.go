@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -91,8 +92,8 @@ func cellsOf(g recipe.Generate, split env.Split, where string) ([]cell, error) {
 	}
 	var cells []cell
 	for i, name := range g.Kinds {
-		at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-		if at < 0 {
+		named, ok := kindNamed(name)
+		if !ok {
 			return nil, exit.Usagef("%s.kinds has %q: the kinds are %s", where, name, strings.Join(Kinds(), ", "))
 		}
 		if slices.Contains(g.Kinds[:i], name) {
@@ -105,7 +106,11 @@ func cellsOf(g recipe.Generate, split env.Split, where string) ([]cell, error) {
 			if slices.Contains(g.Levels[:j], level) {
 				return nil, exit.Usagef("%s.levels has %d twice", where, level)
 			}
-			cells = append(cells, cell{kind: kinds[at], level: level, spans: kinds[at].spans(level)})
+			c := cell{kind: named, level: level}
+			if named.spans != nil {
+				c.spans = named.spans(level)
+			}
+			cells = append(cells, c)
 		}
 	}
 	for i := range cells {
@@ -123,10 +128,13 @@ func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, wher
 	if c.quota == 0 {
 		return 0, nil
 	}
-	stream := rng.New(seed, rng.PurposeData, 0, fmt.Sprintf("generate/%s/%s/%d", split, c.kind.name, c.level), 0)
 	draws := float64(c.quota+16) / share
 	if draws > drawMost {
 		return 0, exit.Usagef("%s: count %d with test_share %v is too large for %s level %d: change the share or lower the count", where, c.quota, testShare, c.kind.name, c.level)
+	}
+	stream := rng.New(seed, rng.PurposeData, 0, fmt.Sprintf("generate/%s/%s/%d", split, c.kind.name, c.level), 0)
+	if c.spans == nil {
+		return c.phrase(int(16*draws)+enumerateAlways, testShare, split, stream), nil
 	}
 	// Drawing is cheap while at most a quarter of the problems is wanted, and
 	// ends for sure: with 64 of them expected, none is out of the question.
@@ -194,6 +202,23 @@ func (c *cell) draw(testShare float64, split env.Split, stream rng.Stream) {
 		seen[question] = true
 		c.add(question, answer)
 	}
+}
+
+// phrase keeps distinct problems of the split in words as they come, each from
+// its own stream, and gives up after so many draws: nobody counted how many
+// there are. It returns how many it found.
+func (c *cell) phrase(draws int, testShare float64, split env.Split, stream rng.Stream) (found int) {
+	seen := make(map[string]bool, c.quota)
+	for sample := 0; sample < draws && len(c.tasks) < c.quota; sample++ {
+		stream.Sample = uint32(sample)
+		p := deepmind.Make(c.kind.name, c.level, stream)
+		if seen[p.Question] || splitOf(p.Question, testShare) != split {
+			continue
+		}
+		seen[p.Question] = true
+		c.add(p.Question, p.Answer)
+	}
+	return len(c.tasks)
 }
 
 func (c *cell) add(question, answer string) {

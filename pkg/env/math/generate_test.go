@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
@@ -33,7 +34,7 @@ func generate(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []e
 // must train on the same ones.
 func TestGenerateGolden(t *testing.T) {
 	var got bytes.Buffer
-	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 80, TestShare: 0.25}
+	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
 		if err := WriteTasks(&got, generate(t, g, split, 7)); err != nil {
 			t.Fatal(err)
@@ -76,12 +77,16 @@ func TestWriteTasksRoundTrip(t *testing.T) {
 	}
 }
 
+// counted lists the kinds of this package; those of package deepmind are
+// tested there.
+func counted() []string { return Kinds()[:len(kinds)] }
+
 // Every answer is what an independent reading of the question gives, and
 // verifies; every question has the digits that its level promises.
 func TestGenerateAnswers(t *testing.T) {
 	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
-	easy := recipe.Generate{Kinds: Kinds(), Levels: []int{1}, Count: 500, TestShare: 0.2}
-	rest := recipe.Generate{Kinds: Kinds(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
+	easy := recipe.Generate{Kinds: counted(), Levels: []int{1}, Count: 500, TestShare: 0.2}
+	rest := recipe.Generate{Kinds: counted(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
 	for _, task := range append(generate(t, easy, env.Train, 3), generate(t, rest, env.Train, 3)...) {
 		want := evaluate(t, task.Question)
 		if task.Answer != want {
@@ -245,6 +250,30 @@ func TestGenerateWholeSpace(t *testing.T) {
 	}
 }
 
+// Problems in words are as many as are asked for, and where there are fewer
+// (no two names, few digits) the message says how many were found.
+func TestGeneratePhrased(t *testing.T) {
+	g := recipe.Generate{Kinds: []string{"comparison__pair"}, Levels: []int{3, 8}, Count: 3000, TestShare: 0.2}
+	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	seen := map[string]bool{}
+	for _, task := range generate(t, g, env.Train, 2) {
+		if seen[task.Question] || splitOf(task.Question, g.TestShare) != env.Train {
+			t.Errorf("%s comes twice or belongs to the test split", task.ID)
+		}
+		seen[task.Question] = true
+		if v := verifier.Verify(task.Answer, task.Answer); !v.Equal {
+			t.Errorf("%s: %q does not verify", task.ID, task.Answer)
+		}
+	}
+	if len(seen) != g.Count {
+		t.Errorf("%d problems, want %d", len(seen), g.Count)
+	}
+	g.Kinds, g.Levels, g.Count = []string{"arithmetic__nearest_integer_root"}, []int{1}, 3000
+	if _, err := Generate(g, env.Train, 2); err == nil || !strings.Contains(err.Error(), "arithmetic__nearest_integer_root level 1 has ") {
+		t.Errorf("3000 roots of numbers below 100: %v", err)
+	}
+}
+
 // The held-out share is what the recipe says, within chance: 4 standard
 // deviations of a binomial of 10,000 are 0.018.
 func TestGenerateShare(t *testing.T) {
@@ -263,15 +292,16 @@ func TestGenerateShare(t *testing.T) {
 }
 
 func TestGenerateSettings(t *testing.T) {
+	modules := strings.Join(deepmind.Modules(), ", ")
 	good := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 10, TestShare: 0.2}
 	tests := []struct {
 		change func(*recipe.Generate)
 		split  env.Split
 		want   string
 	}{
-		{func(g *recipe.Generate) { g.Kinds = nil }, env.Train, `data.train.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
-		{func(g *recipe.Generate) { g.Levels = nil }, env.Test, `data.test.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
-		{func(g *recipe.Generate) { g.Kinds = []string{"plus"} }, env.Train, `data.train.generate.kinds has "plus": the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal`},
+		{func(g *recipe.Generate) { g.Kinds = nil }, env.Train, `data.train.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
+		{func(g *recipe.Generate) { g.Levels = nil }, env.Test, `data.test.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
+		{func(g *recipe.Generate) { g.Kinds = []string{"plus"} }, env.Train, `data.train.generate.kinds has "plus": the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
 		{func(g *recipe.Generate) { g.Kinds = []string{"add", "add"} }, env.Train, `data.train.generate.kinds has "add" twice`},
 		{func(g *recipe.Generate) { g.Levels = []int{0} }, env.Train, `data.train.generate.levels has 0: levels are 1 to 9`},
 		{func(g *recipe.Generate) { g.Levels = []int{2, 10} }, env.Train, `data.train.generate.levels has 10: levels are 1 to 9`},

@@ -3,8 +3,11 @@ package math
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
 )
 
 // span is a range of whole numbers, both ends included.
@@ -18,7 +21,7 @@ type kind struct {
 	build func(level int, v []int64) (question, answer string)
 }
 
-// kinds are the families, levels 1 to 9. "n digits" means exactly n, without
+// kinds are the families that can be counted, levels 1 to 9. "n digits" means exactly n, without
 // a leading zero, except that one digit may be 0.
 //
 //	add       12+34           level digits each
@@ -80,13 +83,23 @@ var kinds = []kind{
 	}},
 }
 
-// Kinds lists the kinds of generated problems.
+// Kinds lists the kinds of generated problems: those above, then the modules
+// of DeepMind's Mathematics Dataset by their own names, whose levels are its
+// entropies (package deepmind).
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds {
 		names = append(names, k.name)
 	}
-	return names
+	return append(names, deepmind.Modules()...)
+}
+
+// kindNamed finds a kind. One of package deepmind has a name alone.
+func kindNamed(name string) (kind, bool) {
+	if at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name }); at >= 0 {
+		return kinds[at], true
+	}
+	return kind{name: name}, slices.Contains(deepmind.Modules(), name)
 }
 
 func two(level int) []span { return []span{ofDigits(level, 0), ofDigits(level, 0)} }

@@ -25,6 +25,7 @@ type Env struct {
 	splits   map[env.Split][]env.Task
 	byID     map[string]env.Task
 	inputs   []Input
+	leftOut  int
 }
 
 var _ env.Env = (*Env)(nil)
@@ -44,50 +45,80 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 		return nil, exit.Usagef("data.train.generate.test_share is %v and data.test.generate.test_share is %v: they must be equal, or the splits overlap", train.TestShare, test.TestShare)
 	}
 	e := &Env{settings: settings, verifier: verifier, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}
+	// Files come first: what they ask is never generated.
+	asked := map[string]bool{}
 	for _, part := range []struct {
 		split  env.Split
 		source recipe.Source
 	}{{env.Train, data.Train}, {env.Test, data.Test}} {
-		if err := e.load(part.split, part.source, seed, folder); err != nil {
+		if err := e.read(part.split, part.source, folder); err != nil {
+			return nil, err
+		}
+		for _, task := range e.splits[part.split] {
+			asked[task.Question] = true
+		}
+	}
+	for _, part := range []struct {
+		split  env.Split
+		source recipe.Source
+	}{{env.Train, data.Train}, {env.Test, data.Test}} {
+		if err := e.generate(part.split, part.source, seed, asked); err != nil {
+			return nil, err
+		}
+		if err := e.finish(part.split, part.source, seed); err != nil {
 			return nil, err
 		}
 	}
 	return e, e.checkDisjoint()
 }
 
-// load fills one split. A test split may be left out.
-func (e *Env) load(split env.Split, source recipe.Source, seed uint64, folder string) error {
+// read adds the problems of a split's files.
+func (e *Env) read(split env.Split, source recipe.Source, folder string) error {
 	where := "data." + string(split)
-	var tasks []env.Task
-	switch {
-	case source.Generate != nil && len(source.Files) > 0:
-		return exit.Usagef("%s has both generate and files: give one of them", where)
-	case source.Generate != nil:
-		generated, err := Generate(*source.Generate, split, seed)
+	paths, err := source.Resolve(folder)
+	if err != nil {
+		return fmt.Errorf("%s.files: %w", where, err)
+	}
+	for _, path := range paths {
+		read, input, err := readFile(path, where, source)
 		if err != nil {
 			return err
 		}
-		tasks = generated
-	case len(source.Files) > 0:
-		paths, err := source.Resolve(folder)
-		if err != nil {
-			return fmt.Errorf("%s.files: %w", where, err)
-		}
-		for _, path := range paths {
-			read, input, err := readFile(path, where, source)
-			if err != nil {
-				return err
-			}
-			input.Split = split
-			e.inputs = append(e.inputs, input)
-			tasks = append(tasks, read...)
-		}
-	case split == env.Train:
-		return exit.Usagef("%s names no problems: give generate or files", where)
+		input.Split = split
+		e.inputs = append(e.inputs, input)
+		e.splits[split] = append(e.splits[split], read...)
+	}
+	return nil
+}
+
+// generate adds the generated problems of a split, but those that a file of
+// either split asks.
+func (e *Env) generate(split env.Split, source recipe.Source, seed uint64, asked map[string]bool) error {
+	if source.Generate == nil {
+		return nil
+	}
+	generated, err := Generate(*source.Generate, split, seed)
+	if err != nil {
+		return err
+	}
+	count := len(generated)
+	generated = slices.DeleteFunc(generated, func(task env.Task) bool { return asked[task.Question] })
+	e.leftOut += count - len(generated)
+	e.splits[split] = append(e.splits[split], generated...)
+	return nil
+}
+
+// finish applies the limit of a split and files its problems under their ids.
+// A test split may be left out.
+func (e *Env) finish(split env.Split, source recipe.Source, seed uint64) error {
+	where := "data." + string(split)
+	if split == env.Train && source.Generate == nil && len(source.Files) == 0 {
+		return exit.Usagef("%s names no problems: give generate or files, or both", where)
 	}
 	if source.Limit < 0 {
 		return exit.Usagef("%s.limit is %d: it must be 0 (all) or more", where, source.Limit)
 	}
+	tasks := e.splits[split]
 	if source.Limit > 0 {
 		tasks = choose(tasks, source.Limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(split), 0))
 	}
@@ -140,7 +171,7 @@ func (e *Env) checkDisjoint() error {
 // Name returns "math".
 func (e *Env) Name() string { return Name }
 
-// Tasks lists the problems of a split: of files in their order, generated
+// Tasks lists the problems of a split: of files in their order, then generated
 // ones with kinds and levels in turn. The caller must not change the slice.
 func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
 
@@ -149,6 +180,10 @@ func (e *Env) Task(id string) (env.Task, bool) {
 	task, ok := e.byID[id]
 	return task, ok
 }
+
+// LeftOut counts the problems that were generated and left out because a file
+// of either split asks the same: what is held out must not be trained on.
+func (e *Env) LeftOut() int { return e.leftOut }
 
 // Inputs lists the data files that were read, with their digests.
 func (e *Env) Inputs() []Input { return e.inputs }

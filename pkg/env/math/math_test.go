@@ -1,6 +1,7 @@
 package math
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -85,8 +86,6 @@ func TestNewErrors(t *testing.T) {
 		source.Files = names
 		return source
 	}
-	both := sums(3)
-	both.Files = []string{"a.jsonl"}
 	negative := sums(3)
 	negative.Limit = -1
 	otherShare := sums(3)
@@ -97,8 +96,7 @@ func TestNewErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exit.Usage, `data.train names no problems: give generate or files`},
-		{"two sources", func(_ *recipe.Env, d *recipe.Data) { d.Test = both }, exit.Usage, `data.test has both generate and files: give one of them`},
+		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exit.Usage, `data.train names no problems: give generate or files, or both`},
 		{"limit", func(_ *recipe.Env, d *recipe.Data) { d.Train = negative }, exit.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
 		{"shares", func(_ *recipe.Env, d *recipe.Data) { d.Test = otherShare }, exit.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
 		{"variable", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exit.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
@@ -116,6 +114,53 @@ func TestNewErrors(t *testing.T) {
 		if err == nil || err.Error() != test.want || exit.Code(err) != test.code {
 			t.Errorf("%s: %v (code %d), want %s (code %d)", test.name, err, exit.Code(err), test.want, test.code)
 		}
+	}
+}
+
+// Files and generated problems make one set, files first. What a file of
+// either split asks is not generated, and counted; nor does a generated
+// problem of one split stand in for a file's of the other.
+func TestFilesAndGenerate(t *testing.T) {
+	folder := t.TempDir()
+	every := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
+	generated, err := Generate(every, env.Train, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, tasks ...env.Task) recipe.Source {
+		var text bytes.Buffer
+		if err := WriteTasks(&text, tasks); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		source := plain()
+		source.Files = []string{name}
+		return source
+	}
+	train, test := write("own.jsonl", generated[:2]...), write("held.jsonl", generated[2:7]...)
+	train.Generate = &every
+	e, err := New(short(), recipe.Data{Train: train, Test: test}, 1, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.LeftOut() != 7 {
+		t.Errorf("%d problems are left out, want 7: two of the train file, five of the test file", e.LeftOut())
+	}
+	want := []string{"own/1", "own/2"}
+	for _, task := range generated[7:] {
+		want = append(want, task.ID)
+	}
+	var got []string
+	for _, task := range e.Tasks(env.Train) {
+		got = append(got, task.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("train problems (-want +got):\n%s", diff)
+	}
+	if n := len(e.Tasks(env.Test)); n != 5 {
+		t.Errorf("%d test problems, want 5", n)
 	}
 }
 
