@@ -67,7 +67,7 @@ func SaveAdapter(folder string, c Config, a Adapter) error {
 	if err := os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err := writeConfig(folder, c); err != nil {
+	if err := writeConfig(folder, c, safetensors.F32); err != nil {
 		return err
 	}
 	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})

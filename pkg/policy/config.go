@@ -24,23 +24,24 @@ const (
 // modelTypes are the names of the architectures in config.json's model_type.
 var modelTypes = map[Architecture]string{Llama: "llama", Qwen2: "qwen2", Qwen3: "qwen3"}
 
-// Config is the shape of a policy, named as in Hugging Face's config.json.
+// Config is the shape of a policy, named as in Hugging Face's config.json, of
+// which [ParseConfig] reads it and [Config.JSON] makes one.
 type Config struct {
-	Architecture          Architecture
-	VocabSize             int
-	HiddenSize            int
-	IntermediateSize      int
-	NumHiddenLayers       int
-	NumAttentionHeads     int
-	NumKeyValueHeads      int
-	HeadDim               int // even
-	MaxPositionEmbeddings int // tokens of the longest sequence
-	RMSNormEps            float64
-	RopeTheta             float64
-	RopeScaling           RopeScaling
-	TieWordEmbeddings     bool
-	BOSTokenID            int32   // negative when there is none
-	EOSTokenIDs           []int32 // each ends a response
+	Architecture          Architecture `json:"architecture"`
+	VocabSize             int          `json:"vocab_size"`
+	HiddenSize            int          `json:"hidden_size"`
+	IntermediateSize      int          `json:"intermediate_size"`
+	NumHiddenLayers       int          `json:"num_hidden_layers"`
+	NumAttentionHeads     int          `json:"num_attention_heads"`
+	NumKeyValueHeads      int          `json:"num_key_value_heads"`
+	HeadDim               int          `json:"head_dim"`                // even
+	MaxPositionEmbeddings int          `json:"max_position_embeddings"` // tokens of the longest sequence
+	RMSNormEps            float64      `json:"rms_norm_eps"`
+	RopeTheta             float64      `json:"rope_theta"`
+	RopeScaling           RopeScaling  `json:"rope_scaling"`
+	TieWordEmbeddings     bool         `json:"tie_word_embeddings"`
+	BOSTokenID            int32        `json:"bos_token_id"`  // negative when there is none
+	EOSTokenIDs           []int32      `json:"eos_token_ids"` // each ends a response
 }
 
 // QKVBias reports whether the query, key and value projections have biases.
@@ -143,6 +144,10 @@ func ParameterCount(c Config) int { return int(c.parameters()) }
 // gather of the embedding is free) and causal attention over S/2 keys on
 // average. Forward alone is a third of it.
 func FLOPsPerToken(c Config, sequenceTokens int) float64 {
-	matrices := float64(c.NumHiddenLayers)*c.blockMatrices() + float64(c.VocabSize)*float64(c.HiddenSize)
-	return 6*matrices + 6*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(sequenceTokens)
+	return 6*c.matrices() + 6*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(sequenceTokens)
+}
+
+// matrices is N_mat of FLOPsPerToken.
+func (c Config) matrices() float64 {
+	return float64(c.NumHiddenLayers)*c.blockMatrices() + float64(c.VocabSize)*float64(c.HiddenSize)
 }

@@ -213,6 +213,27 @@ func ParseConfig(raw []byte) (Config, error) {
 	return c, c.Validate()
 }
 
+// setGeneration takes the tokens that end a response from the bytes of a
+// generation_config.json, as transformers does when it generates: instruct
+// models have some that config.json does not name.
+func (c *Config) setGeneration(raw []byte) error {
+	var f struct {
+		EOSTokenID json.RawMessage `json:"eos_token_id"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return fmt.Errorf("not a generation_config.json: %w", err)
+	}
+	ids, err := parseTokenIDs(f.EOSTokenID)
+	if err != nil {
+		return fmt.Errorf("eos_token_id: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	c.EOSTokenIDs = ids
+	return c.Validate()
+}
+
 // parseTokenIDs reads null, one id or a list of ids.
 func parseTokenIDs(raw json.RawMessage) ([]int32, error) {
 	if !isSet(raw) {

@@ -1,15 +1,13 @@
 package policy
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -26,68 +24,21 @@ const (
 	OptimizerFile  = "optimizer.safetensors"        // in the folder of the optimizer's state
 )
 
-// Save writes config.json, generation_config.json and model.safetensors into
-// an existing folder. The tensors are those of Layout, in its order. The same
-// arguments give the same bytes. Sealing the files is the caller's business.
-func Save(folder string, c Config, tensors []Tensor) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	if err := matchLayout(Layout(c), tensors); err != nil {
-		return exit.Bugf("saving a policy to %q: %w", folder, err)
-	}
-	if err := writeConfig(folder, c); err != nil {
-		return err
-	}
-	return writeTensors(filepath.Join(folder, WeightsFile), tensors, map[string]string{"format": "pt"})
-}
-
-// writeConfig writes config.json and generation_config.json.
-func writeConfig(folder string, c Config) error {
-	if err := os.WriteFile(filepath.Join(folder, ConfigFile), c.JSON(), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o644)
-}
-
-// matchLayout compares names, shapes and sizes.
-func matchLayout(layout, tensors []Tensor) error {
-	if len(layout) != len(tensors) {
-		return fmt.Errorf("%d tensors given; the model has %d", len(tensors), len(layout))
-	}
-	for i, want := range layout {
-		got := tensors[i]
-		if got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || len(got.Data) != want.Elements() {
-			return fmt.Errorf("tensor %d is %q %v with %d elements; %q %v was expected", i, got.Name, got.Shape, len(got.Data), want.Name, want.Shape)
+func writeTensors(path string, tensors []Tensor, metadata map[string]string) error {
+	return writeFile(path, func(w io.Writer) error {
+		out := make([]safetensors.Tensor, len(tensors))
+		for i, t := range tensors {
+			out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType, Data: t.Data}
 		}
-	}
-	return nil
-}
-
-func writeTensors(path string, tensors []Tensor, metadata map[string]string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	out := make([]safetensors.Tensor, len(tensors))
-	for i, t := range tensors {
-		out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType, Data: t.Data}
-	}
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := safetensors.Write(buffered, out, metadata); err != nil {
-		return fmt.Errorf("writing %q: %w", path, err)
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("writing %q: %w", path, err)
-	}
-	return nil
+		return safetensors.Write(w, out, metadata)
+	})
 }
 
 // maxConfigBytes is the longest config.json that is read.
 const maxConfigBytes = 16 << 20
 
-// LoadConfig reads the config.json of a model folder.
+// LoadConfig reads the config.json of a model folder, and the tokens that end
+// a response from generation_config.json, where it has them.
 func LoadConfig(folder string) (Config, error) {
 	path := filepath.Join(folder, ConfigFile)
 	raw, err := plainfile.Read(path, maxConfigBytes)
@@ -96,6 +47,17 @@ func LoadConfig(folder string) (Config, error) {
 	}
 	c, err := ParseConfig(raw)
 	if err != nil {
+		return Config{}, exit.Dataf("reading %q: %w", path, err)
+	}
+	path = filepath.Join(folder, GenerationFile)
+	raw, err = plainfile.Read(path, maxConfigBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	if err := c.setGeneration(raw); err != nil {
 		return Config{}, exit.Dataf("reading %q: %w", path, err)
 	}
 	return c, nil
@@ -164,16 +126,16 @@ func LoadOptimizer(folder string) (tensors []Tensor, steps int, err error) {
 	return tensors, steps, nil
 }
 
-// Digest is the sha256 of a folder's model.safetensors, in hexadecimal.
-func Digest(folder string) (string, error) {
-	f, err := os.Open(filepath.Join(folder, WeightsFile))
+// sumFile is the sha256 of a file.
+func sumFile(path string) (string, error) {
+	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return "", err
 	}
 	h := sha256.New()
 	_, err = io.Copy(h, f)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return "", err
+		return "", fmt.Errorf("reading %q: %w", path, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

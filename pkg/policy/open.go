@@ -23,6 +23,14 @@ type folderSource struct {
 // index lists. Names and shapes are checked now, numbers when they are read.
 // Faults are data errors that name the file.
 func OpenFolder(folder string) (Source, error) {
+	s, err := openFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openFolder(folder string) (*folderSource, error) {
 	c, err := LoadConfig(folder)
 	if err != nil {
 		return nil, err

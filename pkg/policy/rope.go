@@ -8,15 +8,15 @@ import (
 // RopeScaling changes the frequencies of rotary embedding for contexts that
 // are longer than those of pretraining. The zero value changes nothing.
 type RopeScaling struct {
-	Type   RopeType
-	Factor float64 // at least 1
+	Type   RopeType `json:"rope_type"`
+	Factor float64  `json:"factor"` // at least 1
 
 	// Of RopeLlama3: wavelengths above Original/LowFrequencyFactor are
 	// stretched by Factor, those below Original/HighFrequencyFactor are left,
 	// and those between are mixed.
-	LowFrequencyFactor  float64
-	HighFrequencyFactor float64
-	Original            int // original_max_position_embeddings, tokens
+	LowFrequencyFactor  float64 `json:"low_freq_factor"`
+	HighFrequencyFactor float64 `json:"high_freq_factor"`
+	Original            int     `json:"original_max_position_embeddings"` // tokens
 }
 
 // RopeType names a way of scaling, as config.json does.

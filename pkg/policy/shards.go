@@ -40,21 +40,12 @@ func openWeights(folder string) (*weightsFiles, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	path := filepath.Join(folder, IndexFile)
-	raw, err := plainfile.Read(path, safetensors.MaxHeaderBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.WithHint(exit.Dataf("reading %q: it has neither %s nor %s", folder, WeightsFile, IndexFile),
-			"weights in another format can be saved anew by transformers: model.save_pretrained(FOLDER)")
-	}
+	index, err := readIndex(folder)
 	if err != nil {
 		return nil, err
 	}
-	index, err := parseIndex(raw)
-	if err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
-	}
 	w.sharded, w.names = true, index.files
-	if err := w.openShards(index, path); err != nil {
+	if err := w.openShards(index); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
@@ -62,12 +53,12 @@ func openWeights(folder string) (*weightsFiles, error) {
 
 // openShards opens every file of the index, each of which must hold the
 // tensors that the index puts there and no others.
-func (w *weightsFiles) openShards(index index, indexPath string) error {
+func (w *weightsFiles) openShards(index index) error {
 	for i, name := range w.names {
 		path := filepath.Join(w.folder, name)
 		f, err := safetensors.Open(path)
 		if err != nil {
-			return fmt.Errorf("a file that %q lists: %w", indexPath, err)
+			return fmt.Errorf("a file that %s lists: %w", IndexFile, err)
 		}
 		w.files = append(w.files, f)
 		for _, info := range f.Tensors() {
@@ -117,6 +108,24 @@ func (w *weightsFiles) Close() error {
 type index struct {
 	files  []string          // sorted
 	fileOf map[string]string // by the tensor's name
+}
+
+// readIndex reads the index of a folder.
+func readIndex(folder string) (index, error) {
+	path := filepath.Join(folder, IndexFile)
+	raw, err := plainfile.Read(path, safetensors.MaxHeaderBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return index{}, exit.WithHint(exit.Dataf("reading %q: it has neither %s nor %s", folder, WeightsFile, IndexFile),
+			"weights in another format can be saved anew by transformers: model.save_pretrained(FOLDER)")
+	}
+	if err != nil {
+		return index{}, err
+	}
+	x, err := parseIndex(raw)
+	if err != nil {
+		return index{}, exit.Dataf("reading %q: %w", path, err)
+	}
+	return x, nil
 }
 
 // parseIndex reads the bytes of an index. Files lie beside it: a name that

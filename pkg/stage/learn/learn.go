@@ -5,9 +5,6 @@ package learn
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -227,7 +224,7 @@ func (l *learner) saveReference(m seal.Manifest) error {
 		return nil
 	}
 	weights := l.engine.Weights()
-	config, reference, err := policy.Load(l.in.Reference)
+	_, reference, err := policy.Load(l.in.Reference)
 	if err != nil {
 		return err
 	}
@@ -239,53 +236,24 @@ func (l *learner) saveReference(m seal.Manifest) error {
 			return err
 		}
 	}
-	_, err = savePolicy(config, reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	_, err = savePolicy(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
 	return err
 }
 
-// SavePolicy seals an engine's weights as a policy folder, with the
-// configuration, tokenizer and chat files of the folder it came from.
+// SavePolicy seals an engine's weights as a policy folder like the one that
+// they came from, with its other files.
 func SavePolicy(engine policy.Engine, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return savePolicy(engine.Config(), engine.Weights(), from, to, attempt, m)
+	return savePolicy(engine.Weights(), from, to, attempt, m)
 }
 
-func savePolicy(config policy.Config, weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func savePolicy(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(to, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer folder.Abort()
-	if err := policy.Save(folder.Path(), config, weights); err != nil {
+	if err := policy.SaveLike(folder.Path(), from, weights); err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := copyCompanions(folder.Path(), from); err != nil {
-		return seal.Manifest{}, fmt.Errorf("carrying the tokenizer of %q along: %w", filepath.Base(from), err)
-	}
 	return folder.Commit(m)
-}
-
-// copyCompanions copies what a policy folder holds besides configuration and
-// weights: tokenizer, chat format, licence.
-func copyCompanions(to, from string) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if !entry.Type().IsRegular() || strings.Contains(name, ".safetensors") || strings.HasPrefix(name, ".") {
-			continue
-		}
-		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
-			continue // written anew
-		}
-		content, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, name), content, 0o666); err != nil {
-			return err
-		}
-	}
-	return nil
 }

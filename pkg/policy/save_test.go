@@ -1,0 +1,401 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// writeAll writes files into a new folder.
+func writeAll(t testing.TB, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func read(t testing.TB, folder, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func names(t testing.TB, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// foreignFolder is a policy in bfloat16, with two norms in float32, over three
+// files, with a configuration and other files that Lathe did not write.
+func foreignFolder(t testing.TB) string {
+	t.Helper()
+	c := testConfig()
+	c.Architecture = Qwen3
+	weights, err := Init(c, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.Replace(string(c.JSON()), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
+	folder := writeAll(t, map[string]string{
+		ConfigFile:       config,
+		GenerationFile:   `{"eos_token_id": [5, 6], "top_k": 20}`,
+		"tokenizer.json": "{}",
+		"LICENSE":        "free",
+		"model.bin":      "pickled",
+		".hidden":        "",
+	})
+	if err := os.Symlink("LICENSE", filepath.Join(folder, "link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "original"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range weights {
+		weights[i].DType = safetensors.BF16
+		if strings.HasSuffix(weights[i].Name, "layernorm.weight") {
+			weights[i].DType = safetensors.F32
+		}
+	}
+	files := make([]plannedFile, 3)
+	for i := range files {
+		files[i].name, files[i].metadata = fmt.Sprintf("part-%c.safetensors", 'c'-i), map[string]string{"format": "pt", "who": "me"}
+	}
+	for i := range slices.Backward(weights) { // the order within a file is not that of Layout
+		files[i%3].add(i, weights[i].Name, weights[i])
+	}
+	if err := writePlanned(folder, files, true, inMemory(weights)); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// A policy that is written back unchanged has the same bytes in every file.
+func TestSaveLikeKeepsEverything(t *testing.T) {
+	from, to := foreignFolder(t), t.TempDir()
+	c, weights, err := Load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int32{5, 6}, c.EOSTokenIDs); diff != "" {
+		t.Errorf("tokens that end a response: %s", diff)
+	}
+	if err := SaveLike(to, from, weights); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"LICENSE", ConfigFile, GenerationFile, "link.txt", IndexFile, "part-a.safetensors", "part-b.safetensors", "part-c.safetensors", "tokenizer.json",
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, names(t, to)); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range want {
+		if read(t, from, name) != read(t, to, name) {
+			t.Errorf("%s has changed:\n%s\n%s", name, read(t, from, name), read(t, to, name))
+		}
+	}
+}
+
+// Weights in another type change the files of weights and two words of
+// config.json.
+func TestSaveLikeInAnotherType(t *testing.T) {
+	from, to := foreignFolder(t), t.TempDir()
+	_, weights, err := Load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range weights {
+		weights[i].DType = ""
+		weights[i].Data[0] += 0.125
+	}
+	if err := SaveLike(to, from, weights); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(read(t, from, ConfigFile), `"torch_dtype" :   "bfloat16"`, `"torch_dtype" :   "float32"`, 1)
+	if diff := cmp.Diff(want, read(t, to, ConfigFile)); diff != "" {
+		t.Error(diff)
+	}
+	_, again, err := Load(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range weights {
+		weights[i].DType = safetensors.F32
+	}
+	if diff := cmp.Diff(weights, again); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A head that is stored although it is tied is written back with the
+// embedding's new numbers.
+func TestSaveLikeWithStoredTiedHead(t *testing.T) {
+	c := testConfig()
+	weights, err := Init(c, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := writeAll(t, map[string]string{ConfigFile: string(c.JSON())}), t.TempDir()
+	stored := append(slices.Clone(weights), Tensor{Name: headName, Shape: weights[0].Shape, Data: weights[0].Data})
+	if err := writeTensors(filepath.Join(from, WeightsFile), stored, nil); err != nil {
+		t.Fatal(err)
+	}
+	weights[0].Data = slices.Clone(weights[0].Data)
+	weights[0].Data[5] = 7
+	if err := SaveLike(to, from, weights); err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(filepath.Join(to, WeightsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head := make([]float32, weights[0].Elements())
+	if err := f.Float32To(head, headName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
+		t.Errorf("element 5 of the head is %g, metadata %v, %v", head[5], f.Metadata, err)
+	}
+}
+
+func TestSaveRefusesWhatCannotBeLoaded(t *testing.T) {
+	c := testConfig()
+	weights, err := Init(c, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights[1].Data[3] = float32(math.NaN())
+	err = Save(t.TempDir(), c, weights)
+	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), weights[1].Name) || !strings.Contains(err.Error(), "element 3 is NaN") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDigestOfSeveralFiles(t *testing.T) {
+	folder := foreignFolder(t)
+	var lines bytes.Buffer
+	for _, name := range []string{"part-a.safetensors", "part-b.safetensors", "part-c.safetensors"} {
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256([]byte(read(t, folder, name))), name)
+	}
+	want := sha256.Sum256(lines.Bytes())
+	got, err := Digest(folder)
+	if err != nil || got != hex.EncodeToString(want[:]) {
+		t.Errorf("got %s, %v; want %x", got, err, want)
+	}
+}
+
+func TestConvert(t *testing.T) {
+	from := foreignFolder(t)
+	_, want, err := Load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		dtype     safetensors.DType
+		fileBytes int64
+		config    string
+		files     int
+	}{
+		{"", 0, "bfloat16", 1},
+		{safetensors.F32, 0, "float32", 1},
+		{safetensors.F16, 600, "float16", 0},
+		{safetensors.BF16, 1, "bfloat16", len(want)},
+	} {
+		to := t.TempDir()
+		if err := Convert(from, to, test.dtype, test.fileBytes); err != nil {
+			t.Fatal(err)
+		}
+		_, got, err := Load(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range got {
+			// The weights are bfloat16 from 0.02·normal, which float16 holds too,
+			// but for those below 2^-14, which it rounds.
+			for j, x := range g.Data {
+				if d := x - want[i].Data[j]; d > 0x1p-24 || d < -0x1p-24 {
+					t.Fatalf("%s[%d] is %g, was %g", g.Name, j, x, want[i].Data[j])
+				}
+			}
+			if test.dtype != "" && g.DType != test.dtype || test.dtype == "" && g.DType != want[i].DType {
+				t.Errorf("%s is %s", g.Name, g.DType)
+			}
+		}
+		if !strings.Contains(read(t, to, ConfigFile), `"`+test.config+`"`) {
+			t.Errorf("config.json does not say %s: %s", test.config, read(t, to, ConfigFile))
+		}
+		shards, _ := filepath.Glob(filepath.Join(to, "*.safetensors"))
+		if test.files > 0 && len(shards) != test.files {
+			t.Errorf("%d files, want %d", len(shards), test.files)
+		}
+		for _, path := range shards {
+			f, err := safetensors.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.fileBytes > 0 && len(f.Tensors()) > 1 && f.DataBytes() > test.fileBytes {
+				t.Errorf("%s has %d bytes", path, f.DataBytes())
+			}
+			f.Close()
+		}
+		if read(t, to, "tokenizer.json") != "{}" {
+			t.Error("the tokenizer was not carried along")
+		}
+	}
+	if err := Convert(from, t.TempDir(), "I8", 0); exit.Code(err) != exit.Usage {
+		t.Errorf("I8: %v", err)
+	}
+	if err := Convert(from, t.TempDir(), "", -1); exit.Code(err) != exit.Usage {
+		t.Errorf("-1 bytes: %v", err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a := foreignFolder(t)
+	_, weights, err := Load(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	converted := t.TempDir()
+	if err := Convert(a, converted, "", 0); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Diff(a, converted)
+	if err != nil || !d.Equal() || d.Same != len(weights) {
+		t.Errorf("a folder and the same in one file: %+v, %v", d, err)
+	}
+
+	// Element 1 of the first tensor goes from x to x+2, element 2 to 0; the
+	// last tensor becomes float32.
+	b := t.TempDir()
+	x := weights[0].Data[1]
+	weights[0].Data[1] += 2
+	weights[0].Data[2] = 0
+	weights[0].DType = safetensors.F32
+	weights[len(weights)-1].DType = safetensors.F32
+	if err := SaveLike(b, a, weights); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Diff(a, b); err != nil || d.Equal() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d.Changed != 2 || len(d.Differ) != 2 || d.Same != len(weights)-2 || d.MaxRel != 1 || d.MaxAbs != float64(x+2)-float64(x) {
+		t.Errorf("%+v", d)
+	}
+	if raw, err := json.Marshal(d); err != nil || !strings.Contains(string(raw), `"dtype_b":"F32"`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+
+	// Another shape: two layers against one, and an untied head.
+	c := testConfig()
+	c.NumHiddenLayers, c.TieWordEmbeddings, c.IntermediateSize = 1, false, 14
+	other, err := Init(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := Save(folder, c, other); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Diff(a, folder); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(d.OnlyB, headName) || !slices.Contains(d.OnlyB, "model.layers.0.self_attn.q_proj.bias") ||
+		!slices.Contains(d.OnlyA, "model.layers.1.mlp.up_proj.weight") || !slices.Contains(d.OnlyA, "model.layers.0.self_attn.q_norm.weight") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Rows of engine.md, section 1: parameters in units of 10^9, bytes of keys and
+// values per token in half precision, GFLOP per trained token at 1,024 and
+// 4,096 tokens, gigabytes of weights, gradients and moments in float32.
+func TestInspectionOfKnownModels(t *testing.T) {
+	shape := func(a Architecture, vocab, hidden, inner, layers, heads, kv, dim int) Config {
+		return Config{
+			Architecture: a, VocabSize: vocab, HiddenSize: hidden, IntermediateSize: inner, NumHiddenLayers: layers,
+			NumAttentionHeads: heads, NumKeyValueHeads: kv, HeadDim: dim, TieWordEmbeddings: true,
+		}
+	}
+	near := func(name, what string, got, want, slack float64) {
+		if got < want-slack || got > want+slack {
+			t.Errorf("%s: %s is %.6g, want %g", name, what, got, want)
+		}
+	}
+	for _, test := range []struct {
+		name                             string
+		config                           Config
+		billions                         float64
+		kvBytes                          int64
+		train1024, train4096, trainBytes float64
+	}{
+		{"Qwen2.5-0.5B", shape(Qwen2, 151936, 896, 4864, 24, 14, 2, 64), 0.49, 12288, 3.10, 3.49, 7.9},
+		{"Llama-3.2-1B", shape(Llama, 128256, 2048, 8192, 16, 32, 8, 64), 1.24, 32768, 7.62, 8.22, 19.8},
+		{"Qwen3-0.6B", shape(Qwen3, 151936, 1024, 3072, 28, 16, 8, 128), 0.60, 114688, 3.93, 4.99, 9.5},
+	} {
+		c := test.config
+		elements := 0
+		for _, tensor := range Layout(c) {
+			elements += tensor.Elements()
+		}
+		if n := ParameterCount(c); n != elements {
+			t.Errorf("%s: %d parameters, but the layout has %d", test.name, n, elements)
+		}
+		near(test.name, "parameters", float64(elements)/1e9, test.billions, 0.005)
+		near(test.name, "FLOPs at 1024", FLOPsPerToken(c, 1024)/1e9, test.train1024, 0.005)
+		near(test.name, "FLOPs at 4096", FLOPsPerToken(c, 4096)/1e9, test.train4096, 0.005)
+		half, full := MemoryOf(c, safetensors.BF16), MemoryOf(c, safetensors.F32)
+		if half.KVBytes != test.kvBytes || full.KVBytes != 2*test.kvBytes {
+			t.Errorf("%s: %d and %d bytes of keys and values, want %d and twice that", test.name, half.KVBytes, full.KVBytes, test.kvBytes)
+		}
+		near(test.name, "bytes to train", float64(full.TrainBytes)/1e9, test.trainBytes, 0.06)
+		if full.TrainBytes != 16*int64(elements) || half.TrainBytes != 18*int64(elements) || half.WeightBytes != 2*int64(elements) {
+			t.Errorf("%s: %+v, %+v", test.name, full, half)
+		}
+		// Decoding at context c: 2·N_mat + 4·L·Hq·dh·c, a third of training at
+		// sequences of 2c tokens.
+		near(test.name, "decoding", DecodeFLOPsPerToken(c, 512)/1e9, FLOPsPerToken(c, 1024)/3e9, 1e-9)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	folder := foreignFolder(t)
+	x, err := Inspect(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Digest(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 2 layers of 2 norms of 8 are float32, 32 parameters; the rest is bfloat16.
+	if x.Family != "Qwen3" || x.Files != 3 || x.Stored[safetensors.F32] != 32 || x.Stored[safetensors.BF16] != x.Parameters-32 ||
+		x.WeightBytes != int64(2*x.Parameters+2*32) || x.SHA256 != sum || x.FLOPs[0].SequenceTokens != 16 {
+		t.Errorf("%+v", x)
+	}
+}
