@@ -57,6 +57,11 @@ type Request struct {
 	Stream       Stream
 	Sampling     Sampling
 
+	// Keep says that a later request may begin with this prompt and response:
+	// what they left in the engine is kept, as memory allows. It changes speed
+	// only.
+	Keep bool
+
 	// Watch, if there is one, is called after every sampled token with the
 	// response so far, which it must not keep or change; true ends the response
 	// with FinishStop. What it decides is to follow from the response alone.

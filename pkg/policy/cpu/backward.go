@@ -45,18 +45,18 @@ func (p *pass) combineGrad(index int) {
 	m.down.readyBackward(p.threads)
 	m.gateUp.readyBackward(p.threads)
 	m.output.readyBackward(p.threads)
-	p.blocks(func(s *workerScratch, from, to int) {
+	p.blocks(func(s *workerScratch, from, to, threads int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
-		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, 1, &s.low)
+		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, threads, &s.low)
 		for i := from; i < to; i++ {
 			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
 			vec.SwiGLUGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
 		}
-		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, 1, &s.low)
+		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, threads, &s.low)
 		p.normRows(g.normed[from*hidden:], l.middle, m.norm2.value, l.rstd2, from, to)
 		p.throughNorm(g.middle, g.stream, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, 1, &s.low)
+		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, threads, &s.low)
 	})
 	m.down.weightGrad(p, g.stream, g.mlp, n)
 	m.gateUp.weightGrad(p, l.gateUp, g.normed, n)
@@ -73,10 +73,10 @@ func (p *pass) projectGrad(index int) {
 	wanted := index > 0 || len(m.norm1.grad) > 0
 	m.qkv.readyBackward(p.threads)
 	if c.QKNorm() {
-		p.blocks(func(_ *workerScratch, from, to int) { p.rotateGrad(from, to) })
+		p.blocks(func(_ *workerScratch, from, to, _ int) { p.rotateGrad(from, to) })
 		p.headNormGrad(l, m)
 	}
-	p.blocks(func(s *workerScratch, from, to int) {
+	p.blocks(func(s *workerScratch, from, to, threads int) {
 		if c.QKNorm() {
 			p.throughHeadNorm(l, m, from, to)
 		} else {
@@ -84,7 +84,7 @@ func (p *pass) projectGrad(index int) {
 		}
 		p.normRows(g.normed[from*hidden:], l.input, m.norm1.value, l.rstd1, from, to)
 		if wanted {
-			m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, 1, &s.low)
+			m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, threads, &s.low)
 			p.throughNorm(g.stream, g.middle, l.input, m.norm1.value, l.rstd1, from, to)
 		}
 	})

@@ -12,79 +12,86 @@ import (
 )
 
 const (
-	prefillTokens = 2048 // prompt tokens of one prefill
-
 	// Responses that one decoder works on at a time: as many as leave their
 	// keys and values in a share of the last-level cache, within bounds. Fewer
 	// would read the weights too often; more would gain nothing.
 	minSlots      = 32
-	minSlotsLarge = 64 // for models of more than largeModel bytes
+	minSlotsLarge = 64 // for models that threads share
 	maxSlots      = 256
-	largeModel    = 8 << 20
 	cacheShare    = 10 << 20 // bytes
-
-	// cacheBytes bounds the keys and values of all decoders together, as far
-	// as one slot each fits.
-	cacheBytes = 1 << 30
 )
 
 // slot is a response under way.
 type slot struct {
-	request int
-	pages   []*page
-	length  int   // tokens whose keys and values are in the cache
-	token   int32 // the last token sampled, which is not in the cache yet
+	request  int
+	prompt   *prompt // whose pages it takes over when it gets a place; nil then
+	pages    []*page
+	name     prefix // of the whole pages
+	length   int    // tokens whose keys and values are in the cache
+	token    int32  // the last token sampled, which is not in the cache yet
+	finished bool
 }
 
-// decoder generates on one thread.
+// decodeScratch is one thread's memory.
+type decodeScratch struct {
+	scores []float32 // of the queries of one key-value head
+	sums   []float32
+	dist   distribution
+}
+
+// decoder generates, on one or several threads.
 type decoder struct {
 	e           *Engine
 	threads     int
-	longest     int // tokens of the longest sequence that may come about
+	capacity    int // slots
 	requests    []policy.Request
 	completions []policy.Completion
 
-	pool    pool
-	prefill *pass     // whole prompts
-	open    []*prompt // computed, with requests not yet started
-	slots   []slot
+	queue   *queue
+	cache   *pool
+	waiting []slot // their prompts are computed, their first tokens sampled
+	slots   []slot // the oldest first
 
-	decode            *pass // one token of each slot
+	prefill, decode   *pass // pieces of prompts; one token of each slot
 	tokens, positions []int32
-	normed            []float32 // (slots, h)
-	logits            []float32 // (some slots, V)
-	scores, sums      []float32 // of one slot and key-value head
-	dist              distribution
+	rows, index       []int
+	normed            []float32 // (rows, h)
+	logits            []float32 // (rows, V)
+	low               lowScratch
+	errs              []error
+	workers           []decodeScratch
 }
 
-func newDecoder(e *Engine) *decoder {
-	c := e.config
-	return &decoder{
-		e:    e,
-		pool: pool{layers: c.NumHiddenLayers, heads: c.NumKeyValueHeads, headDim: c.HeadDim},
-	}
-}
+func newDecoder(e *Engine) *decoder { return &decoder{e: e} }
 
-// begin readies the decoder for a call.
-func (d *decoder) begin(requests []policy.Request, completions []policy.Completion, longest, threads int) {
-	d.requests, d.completions, d.longest, d.threads = requests, completions, longest, threads
-	d.open, d.slots = nil, d.slots[:0]
-	if d.prefill == nil || d.prefill.threads != threads {
+// begin readies the decoder for a call, the longest sequence of which has so
+// many tokens.
+func (d *decoder) begin(requests []policy.Request, completions []policy.Completion, work *queue, longest, threads int) {
+	d.requests, d.completions, d.queue, d.cache = requests, completions, work, d.e.cache
+	if d.threads != threads {
+		d.threads, d.workers = threads, make([]decodeScratch, threads)
 		d.prefill = newPass(d.e, threads, false)
 		d.decode = newPass(d.e, threads, false)
 	}
+	least := minSlots
+	if d.e.sharesWeights() {
+		least = minSlotsLarge
+	}
+	d.capacity = min(maxSlots, max(least, cacheShare/(d.cache.bytes()*pagesOf(longest))))
 }
 
-// work decodes until the queue is empty and all slots are done.
-func (d *decoder) work(ctx context.Context, queue *queue) error {
+// work decodes until the queue is empty and all slots are done, or until there
+// are no pages for what is in the queue.
+func (d *decoder) work(ctx context.Context) error {
 	defer d.dropAll()
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("generating: %w", err)
 		}
-		if err := d.admit(queue); err != nil {
+		if err := d.admit(ctx); err != nil {
 			return err
 		}
+		d.provide()
 		if len(d.slots) == 0 {
 			return nil
 		}
@@ -94,215 +101,290 @@ func (d *decoder) work(ctx context.Context, queue *queue) error {
 	}
 }
 
-// dropAll gives all pages back.
+// dropAll gives all pages back, after an error.
 func (d *decoder) dropAll() {
 	for _, s := range d.slots {
-		d.pool.release(s.pages)
+		d.cache.release(s.pages, false)
 	}
-	for _, p := range d.open {
-		d.pool.release(p.pages)
+	for _, s := range d.waiting {
+		d.leave(s.prompt)
 	}
-	d.slots, d.open = d.slots[:0], nil
+	d.slots, d.waiting = d.slots[:0], nil
 }
 
-// capacity is the number of slots that may be used, given the longest sequence
-// that the cache must hold.
-func (d *decoder) capacity() int {
-	perSlot := d.pool.bytes() * (d.longest/pageTokens + 1)
-	least := minSlots
-	if d.e.base.bytes() > largeModel {
-		least = minSlotsLarge
+// leave takes away one of the slots that wait for a prompt's pages.
+func (d *decoder) leave(p *prompt) {
+	if p.users--; p.users == 0 {
+		p.drop(d.cache)
 	}
-	slots := min(maxSlots, max(least, cacheShare/perSlot))
-	return max(1, min(slots, cacheBytes/perSlot/max(1, len(d.e.decoders))))
 }
 
-// admit starts requests in free slots. New prompts are computed only once an
-// eighth of the slots is free, so that several are computed together.
-func (d *decoder) admit(queue *queue) error {
-	capacity := d.capacity()
+// admit gives places to responses that wait, and computes new prompts. It does
+// the latter only once an eighth of the places is free, so that several are
+// computed together.
+func (d *decoder) admit(ctx context.Context) error {
 	for {
-		for len(d.open) > 0 && len(d.slots) < capacity {
-			if err := d.start(d.open[0]); err != nil {
-				return err
-			}
-			if len(d.open[0].requests) == 0 {
-				d.pool.release(d.open[0].pages)
-				d.open = d.open[1:]
-			}
+		for len(d.waiting) > 0 && len(d.slots) < d.capacity && d.place() {
 		}
-		free := capacity - len(d.slots)
-		if len(d.open) > 0 || len(d.slots) > 0 && free < (capacity+7)/8 {
-			return nil
+		free := d.capacity - len(d.slots)
+		if len(d.waiting) > 0 || len(d.slots) > 0 && free < (d.capacity+7)/8 {
+			break
 		}
-		taken := queue.take(free, prefillTokens)
+		least := 0
+		if len(d.slots) == 0 {
+			least = 1
+		}
+		// The slots' next pages are spoken for.
+		taken := d.queue.take(free, d.cache.available()-len(d.slots), least)
 		if len(taken) == 0 {
-			return nil
+			break
 		}
-		d.compute(taken)
-		d.open = taken
-	}
-}
-
-// compute runs the prompts through the model and keeps their keys, values and
-// last logits.
-func (d *decoder) compute(prompts []*prompt) {
-	e, c := d.e, d.e.config
-	var tokens []int32
-	offsets := []int32{0}
-	for _, p := range prompts {
-		tokens = append(tokens, p.ids...)
-		offsets = append(offsets, int32(len(tokens)))
-		for range (len(p.ids) + pageTokens - 1) / pageTokens {
-			p.pages = append(p.pages, d.pool.get())
+		starved, err := d.compute(ctx, taken)
+		if err != nil {
+			return err
+		}
+		if starved {
+			break
 		}
 	}
-	wide := c.QueryWidth() + 2*c.KeyValueWidth()
-	d.prefill.run(tokens, offsets, func(layer int, qkv []float32) {
-		parallel(d.threads, len(prompts), 1, func(_, from, to int) {
-			for i := from; i < to; i++ {
-				for position := range prompts[i].ids {
-					row := qkv[(int(offsets[i])+position)*wide:][:wide]
-					d.pool.put(prompts[i].pages, layer, position, row[c.QueryWidth():], row[c.QueryWidth()+c.KeyValueWidth():])
-				}
-			}
-		})
-	})
-	normed := make([]float32, len(prompts)*c.HiddenSize)
-	logits := make([]float32, len(prompts)*c.VocabSize)
-	for i, p := range prompts {
-		last := d.prefill.final[(int(offsets[i+1])-1)*c.HiddenSize:][:c.HiddenSize]
-		vec.RMSNorm(normed[i*c.HiddenSize:(i+1)*c.HiddenSize], last, e.model.norm.value, float32(c.RMSNormEps))
-		p.logits = logits[i*c.VocabSize : (i+1)*c.VocabSize]
+	// With no response under way that could end, those that wait make room for
+	// the first of them.
+	for len(d.slots) == 0 && len(d.waiting) > 0 && !d.place() {
+		d.putOff()
 	}
-	e.model.head.apply(logits, normed, len(prompts), d.threads, nil)
-}
-
-// start samples the first token of a prompt's next request.
-func (d *decoder) start(p *prompt) error {
-	s := slot{request: p.requests[0], length: len(p.ids)}
-	p.requests = p.requests[1:]
-	done, err := d.sample(&s, p.logits)
-	if err != nil || done {
-		return err
-	}
-	s.pages = d.pool.share(p.pages, len(p.ids))
-	d.slots = append(d.slots, s)
 	return nil
 }
 
-// sample draws the token at position s.length from its logits and adds it to
-// the response. It reports whether the response is finished.
-func (d *decoder) sample(s *slot, logits []float32) (done bool, err error) {
-	r, out := &d.requests[s.request], &d.completions[s.request]
-	d.dist.set(logits, r.Sampling, -1)
-	if !d.dist.finite() {
-		return true, exit.Dataf("request %d: the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", s.request, s.length)
-	}
-	if r.Sampling.Temperature == 0 {
-		s.token = argmax(logits)
+// place gives the first response that waits a place. It reports false when
+// there is no page for it.
+func (d *decoder) place() bool {
+	s := d.waiting[0]
+	p := s.prompt
+	if p.users == 1 {
+		s.pages, p.pages = p.pages, nil
+		d.leave(p)
 	} else {
-		s.token = d.dist.sample(r.Stream.Float64(uint64(s.length)))
+		// The last page is written to, so all but one user need a copy.
+		whole := s.length / pageTokens
+		s.pages = append(make([]*page, 0, whole+2), p.pages[:whole]...)
+		if whole < len(p.pages) {
+			own := d.cache.get()
+			if own == nil {
+				return false
+			}
+			copy(own.data, p.pages[whole].data)
+			s.pages = append(s.pages, own)
+		}
+		d.cache.use(s.pages[:whole])
+		p.users--
 	}
-	out.TokenIDs = append(out.TokenIDs, s.token)
-	out.LogProbs = append(out.LogProbs, d.dist.logProb(logits, s.token))
-	if slices.Contains(r.StopTokens, s.token) || r.Watch != nil && r.Watch(out.TokenIDs) {
-		out.FinishReason = policy.FinishStop
-		return true, nil
+	s.prompt = nil
+	d.waiting = d.waiting[1:]
+	d.slots = append(d.slots, s)
+	return true
+}
+
+// putOff makes room: what came last goes back to the queue, to be computed
+// again later. What it has sampled stays sampled.
+func (d *decoder) putOff() {
+	var s slot
+	if last := len(d.waiting) - 1; last >= 0 {
+		s = d.waiting[last]
+		d.waiting = d.waiting[:last]
+		d.leave(s.prompt)
+	} else {
+		last := len(d.slots) - 1
+		s = d.slots[last]
+		d.slots = d.slots[:last]
+		d.cache.release(s.pages, true)
 	}
-	return len(out.TokenIDs) == r.MaxNewTokens || s.length+1 == d.e.config.MaxPositionEmbeddings, nil
+	r := d.requests[s.request]
+	d.queue.putBack(&prompt{
+		ids: slices.Concat(r.Prompt, d.completions[s.request].TokenIDs), requests: []int{s.request}, keep: r.Keep,
+	})
+}
+
+// provide gets the pages that the slots' next tokens need.
+func (d *decoder) provide() {
+	for i := 0; i < len(d.slots); i++ {
+		for i < len(d.slots) && d.slots[i].length == len(d.slots[i].pages)*pageTokens {
+			if pg := d.cache.get(); pg != nil {
+				d.slots[i].pages = append(d.slots[i].pages, pg)
+			} else {
+				d.putOff()
+			}
+		}
+	}
 }
 
 // step feeds every slot's last token and samples the next one.
 func (d *decoder) step() error {
 	c, p := d.e.config, d.decode
 	m := len(d.slots)
-	d.tokens, d.positions = grow(d.tokens, m), grow(d.positions, m)
-	for i := range d.slots {
-		s := &d.slots[i]
-		d.tokens[i], d.positions[i] = s.token, int32(s.length)
-		if s.length%pageTokens == 0 {
-			s.pages = append(s.pages, d.pool.get())
-		}
+	d.tokens, d.positions, d.rows = grow(d.tokens, m), grow(d.positions, m), grow(d.rows, m)
+	work := 0
+	for i, s := range d.slots {
+		d.tokens[i], d.positions[i], d.rows[i] = s.token, int32(s.length), i
+		work += (s.length + 1) * c.QueryWidth()
 	}
+	heads := c.NumKeyValueHeads
+	grain := 1 + m*heads*attentionGrain/(work+1)
 	p.start(d.tokens, d.positions)
 	for layer := range c.NumHiddenLayers {
 		p.project(layer)
 		l := &p.layers[layer]
-		for i := range d.slots {
-			s, row := &d.slots[i], l.qkv[i*wide(c):(i+1)*wide(c)]
-			d.pool.put(s.pages, layer, s.length, row[c.QueryWidth():], row[c.QueryWidth()+c.KeyValueWidth():])
-			d.attend(layer, s, row[:c.QueryWidth()], l.mixed[i*c.QueryWidth():(i+1)*c.QueryWidth()])
-		}
+		parallel(d.threads, m*heads, grain, func(worker, from, to int) {
+			for item := from; item < to; item++ {
+				i, head := item/heads, item%heads
+				row := l.qkv[i*wide(c) : (i+1)*wide(c)]
+				d.keep(layer, head, d.slots[i].pages, d.slots[i].length, row)
+				d.attend(layer, head, &d.slots[i], row[:c.QueryWidth()], l.mixed[i*c.QueryWidth():(i+1)*c.QueryWidth()], &d.workers[worker])
+			}
+		})
 		p.combine(layer)
 	}
-	return d.sampleAll()
+	for i := range d.slots {
+		d.fed(&d.slots[i])
+	}
+	if err := d.sampleAll(d.slots, d.rows, p.final); err != nil {
+		return err
+	}
+	live := 0
+	for _, s := range d.slots {
+		if s.finished {
+			d.cache.release(s.pages, d.requests[s.request].Keep)
+			continue
+		}
+		d.slots[live] = s
+		live++
+	}
+	d.slots = d.slots[:live]
+	return nil
 }
 
-// attend is attendHead for the one query of a slot, whose keys and values are
-// in the cache up to and including its own.
-func (d *decoder) attend(layer int, s *slot, query, mixed []float32) {
+// fed notes that a slot's token is in the cache, and enters a page that is full
+// now into the index.
+func (d *decoder) fed(s *slot) {
+	s.length++
+	if s.length%pageTokens != 0 {
+		return
+	}
+	prompt, response := d.requests[s.request].Prompt, d.completions[s.request].TokenIDs
+	var tokens [pageTokens]int32
+	for i := range tokens {
+		if at := s.length - pageTokens + i; at < len(prompt) {
+			tokens[i] = prompt[at]
+		} else {
+			tokens[i] = response[at-len(prompt)]
+		}
+	}
+	s.name = s.name.then(tokens[:])
+	d.cache.call(s.pages[len(s.pages)-1], s.name)
+}
+
+// attentionGrain is the work of attention, in multiply-adds of scores, that is
+// worth another goroutine.
+const attentionGrain = 64 << 10
+
+// attend is [pass.attendHead] for the one query of a slot and the query heads
+// of one key-value head, whose keys and values are in pages up to and
+// including the query's own.
+func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scratch *decodeScratch) {
 	c := d.e.config
 	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
 	keys, stride := s.length+1, len(s.pages)*pageTokens
-	d.scores = grow(d.scores, shared*stride)
-	d.sums = grow(d.sums, shared)
-	clear(mixed)
-	for head := range c.NumKeyValueHeads {
-		q := query[head*shared*width : (head+1)*shared*width]
-		out := mixed[head*shared*width : (head+1)*shared*width]
-		for i, pg := range s.pages {
-			k, _ := d.pool.at(pg, layer, head)
-			scores := d.scores[i*pageTokens:]
-			n := min(pageTokens, keys-i*pageTokens)
-			if !scoreRows(scores, stride, q, shared, width, k, n) {
-				gemm.NN(scores, stride, q, width, k, pageTokens, shared, n, width, false, 1)
-			}
+	scratch.scores = grow(scratch.scores, shared*stride)
+	scratch.sums = grow(scratch.sums, shared)
+	scores, sums := scratch.scores, scratch.sums
+	q := query[head*shared*width : (head+1)*shared*width]
+	out := mixed[head*shared*width : (head+1)*shared*width]
+	clear(out)
+	for i, pg := range s.pages {
+		k, _ := d.cache.at(pg, layer, head)
+		n := min(pageTokens, keys-i*pageTokens)
+		if !scoreRows(scores[i*pageTokens:], stride, q, shared, width, k, n) {
+			gemm.NN(scores[i*pageTokens:], stride, q, width, k, pageTokens, shared, n, width, false, 1)
 		}
-		for a := range shared {
-			_, d.sums[a] = softmaxRow(d.scores[a*stride:a*stride+keys], keys, scoreScale(width))
+	}
+	for a := range shared {
+		_, sums[a] = softmaxRow(scores[a*stride:a*stride+keys], keys, scoreScale(width))
+	}
+	for i, pg := range s.pages {
+		_, v := d.cache.at(pg, layer, head)
+		n := min(pageTokens, keys-i*pageTokens)
+		if !mixRows(out, scores[i*pageTokens:], stride, shared, width, v, n) {
+			gemm.NN(out, width, scores[i*pageTokens:], stride, v, width, shared, width, n, true, 1)
 		}
-		for i, pg := range s.pages {
-			_, v := d.pool.at(pg, layer, head)
-			scores, n := d.scores[i*pageTokens:], min(pageTokens, keys-i*pageTokens)
-			if !mixRows(out, scores, stride, shared, width, v, n) {
-				gemm.NN(out, width, scores, stride, v, width, shared, width, n, true, 1)
-			}
-		}
-		for a := range shared {
-			vec.Scale(out[a*width:(a+1)*width], 1/d.sums[a], out[a*width:(a+1)*width])
-		}
+	}
+	for a := range shared {
+		vec.Scale(out[a*width:(a+1)*width], 1/sums[a], out[a*width:(a+1)*width])
 	}
 }
 
-// sampleAll samples a token for each slot and drops the finished ones.
-func (d *decoder) sampleAll() error {
-	c := d.e.config
-	size, hidden := d.e.chunkRows(), c.HiddenSize
-	d.normed = grow(d.normed, len(d.slots)*hidden)
-	for i := range d.slots {
-		vec.RMSNorm(d.normed[i*hidden:(i+1)*hidden], d.decode.final[i*hidden:(i+1)*hidden], d.e.model.norm.value, float32(c.RMSNormEps))
+// sampleAll samples the next token of each slot, from the rows of the residual
+// stream after the last block. Slots with the same row lie together.
+func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
+	c, hidden := d.e.config, d.e.config.HiddenSize
+	size := max(1, d.e.limits.sampledLogits/c.VocabSize)
+	d.errs = grow(d.errs, len(slots))
+	clear(d.errs)
+	for from := 0; from < len(slots); {
+		d.normed = d.normed[:0]
+		index := d.index[:0] // of a slot's row among the normed ones
+		to, m := from, 0
+		for ; to < len(slots); to++ {
+			if to == from || rows[to] != rows[to-1] {
+				if m == size {
+					break
+				}
+				m++
+				d.normed = slices.Grow(d.normed, hidden)[:m*hidden]
+				vec.RMSNorm(d.normed[(m-1)*hidden:], stream[rows[to]*hidden:(rows[to]+1)*hidden], d.e.model.norm.value, float32(c.RMSNormEps))
+			}
+			index = append(index, m-1)
+		}
+		d.index = index
+		d.logits = grow(d.logits, m*c.VocabSize)
+		d.e.model.head.apply(d.logits, d.normed, m, d.threads, &d.low)
+		parallel(d.threads, to-from, 1+samplingGrain/c.VocabSize, func(worker, first, last int) {
+			for i := first; i < last; i++ {
+				logits := d.logits[index[i]*c.VocabSize : (index[i]+1)*c.VocabSize]
+				d.errs[from+i] = d.sample(&slots[from+i], logits, &d.workers[worker].dist)
+			}
+		})
+		from = to
 	}
-	live := 0
-	for from := 0; from < len(d.slots); from += size {
-		to := min(len(d.slots), from+size)
-		d.logits = grow(d.logits, (to-from)*c.VocabSize)
-		d.e.model.head.apply(d.logits, d.normed[from*hidden:], to-from, d.threads, nil)
-		for i := from; i < to; i++ {
-			s := d.slots[i]
-			s.length++
-			done, err := d.sample(&s, d.logits[(i-from)*c.VocabSize:(i-from+1)*c.VocabSize])
-			if err != nil {
-				return err
-			}
-			if done {
-				d.pool.release(s.pages)
-				continue
-			}
-			d.slots[live] = s
-			live++
+	for _, err := range d.errs {
+		if err != nil {
+			return err
 		}
 	}
-	d.slots = d.slots[:live]
+	return nil
+}
+
+// samplingGrain is the number of logits that are worth another goroutine.
+const samplingGrain = 16 << 10
+
+// sample draws the token at position s.length from its logits and adds it to
+// the response.
+func (d *decoder) sample(s *slot, logits []float32, dist *distribution) error {
+	r, out := &d.requests[s.request], &d.completions[s.request]
+	dist.set(logits, r.Sampling, -1)
+	if !dist.finite() {
+		return exit.Dataf("request %d: the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", s.request, s.length)
+	}
+	if r.Sampling.Temperature == 0 {
+		s.token = argmax(logits)
+	} else {
+		s.token = dist.sample(r.Stream.Float64(uint64(s.length)))
+	}
+	out.TokenIDs = append(out.TokenIDs, s.token)
+	out.LogProbs = append(out.LogProbs, dist.logProb(logits, s.token))
+	if slices.Contains(r.StopTokens, s.token) || r.Watch != nil && r.Watch(out.TokenIDs) {
+		out.FinishReason = policy.FinishStop
+		s.finished = true
+		return nil
+	}
+	s.finished = len(out.TokenIDs) == r.MaxNewTokens || s.length+1 == d.e.config.MaxPositionEmbeddings
 	return nil
 }

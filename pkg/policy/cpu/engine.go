@@ -41,7 +41,14 @@ type Options struct {
 	// Adapter is trained instead of the weights; nil for none. Its tensors are
 	// copied.
 	Adapter *policy.Adapter
+
+	// CacheBytes bounds the keys and values that Generate keeps, as far as the
+	// longest sequence fits; 0 is a gibibyte.
+	CacheBytes int64
 }
+
+// defaultCacheBytes is the bound when Options has none.
+const defaultCacheBytes = 1 << 30
 
 // Engine implements [policy.Engine].
 type Engine struct {
@@ -70,7 +77,9 @@ type Engine struct {
 	head   head
 	last   lastForward
 
-	decoders []*decoder // of Generate, one for each thread; kept for their memory
+	decoders   []*decoder // of Generate; kept for their memory
+	cache      *pool      // their keys and values
+	cacheBytes int64
 }
 
 var _ policy.Engine = (*Engine)(nil)
@@ -96,6 +105,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	}
 	e.ZeroGradients()
 	e.rope = newRopeTable(config)
+	e.cacheBytes = cmp.Or(options.CacheBytes, defaultCacheBytes)
 	e.pass = newPass(e, e.threads, e.train)
 	e.limits = e.defaultLimits()
 	return e, nil
@@ -175,7 +185,7 @@ func (e *Engine) Adapter() *policy.LoRA { return e.lora }
 func (e *Engine) SetAdapter(on bool) {
 	e.bare = !on
 	e.model.linears(func(l *linear) { l.bare = e.bare })
-	e.last = lastForward{}
+	e.forget()
 }
 
 // Weights implements [policy.Engine].
@@ -206,6 +216,14 @@ func (e *Engine) settleGradients() {
 		w.settle(e.threads)
 	}
 	e.lookups.addTo(e.model.embed, e.threads)
+}
+
+// forget drops what was computed with other weights.
+func (e *Engine) forget() {
+	e.last = lastForward{}
+	if e.cache != nil {
+		e.cache.forget()
+	}
 }
 
 // Close drops the engine's memory.

@@ -10,12 +10,16 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
-// prompt is one prompt and the requests that continue it.
+// prompt is a sequence and the requests that go on from its end.
 type prompt struct {
 	ids      []int32
-	requests []int // indices into the call's requests, not yet started
-	pages    []*page
-	logits   []float32 // (V) after the prompt
+	requests []int // indices into the call's requests
+	keep     bool  // whether one of them wants its pages kept
+
+	pages []*page
+	name  prefix // of the whole pages that are computed
+	done  int    // tokens that are computed
+	users int    // slots that wait for a place and for these pages
 }
 
 // queue hands out prompts to decoders.
@@ -25,26 +29,33 @@ type queue struct {
 	failed  error // the first error of a decoder; the others then stop
 }
 
-// take removes prompts from the front: up to a number of requests and of
-// tokens, but at least one.
-func (q *queue) take(requests, tokens int) []*prompt {
+// take removes prompts from the front: up to a number of requests, as far as
+// there are pages for the prompts and for the first new token of each
+// request, but at least so many prompts.
+func (q *queue) take(requests, pages, least int) []*prompt {
 	q.Lock()
 	defer q.Unlock()
-	if q.failed != nil {
-		return nil
-	}
 	n := 0
 	for n < len(q.prompts) {
 		requests -= len(q.prompts[n].requests)
-		tokens -= len(q.prompts[n].ids)
-		if n > 0 && (requests < 0 || tokens < 0) {
+		pages -= pagesOf(len(q.prompts[n].ids)) + len(q.prompts[n].requests)
+		if n >= least && (requests < 0 || pages < 0) {
 			break
 		}
 		n++
 	}
-	taken := q.prompts[:n]
+	taken := q.prompts[:n:n]
 	q.prompts = q.prompts[n:]
 	return taken
+}
+
+// putBack returns prompts to the front.
+func (q *queue) putBack(prompts ...*prompt) {
+	q.Lock()
+	defer q.Unlock()
+	if q.failed == nil {
+		q.prompts = append(slices.Clone(prompts), q.prompts...)
+	}
 }
 
 func (q *queue) fail(err error) {
@@ -56,43 +67,78 @@ func (q *queue) fail(err error) {
 	q.prompts = nil
 }
 
-// Generate implements [policy.Engine]. Each thread decodes requests of its
-// own; a prompt is computed once for all requests that share it, or once for
-// each thread when there are fewer prompts than threads.
+// Generate implements [policy.Engine]. A prompt is computed once for all
+// requests that share it, and so is what prompts have in common from their
+// start, in whole pages.
+//
+// When the weights are too many for a thread's own cache, all threads work on
+// the same requests, each with a share of the columns of every product, so
+// that a step reads the weights once. Otherwise each thread decodes requests
+// of its own and waits for nobody.
 func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {
 	completions := make([]policy.Completion, len(requests))
 	prompts, err := e.groupPrompts(requests, completions)
 	if err != nil || len(prompts) == 0 {
 		return completions, err
 	}
-	longest := 0
+	longest, wanted := 0, 0
 	for _, p := range prompts {
-		longest = max(longest, len(p.ids))
 		for _, r := range p.requests {
 			longest = max(longest, min(len(p.ids)+requests[r].MaxNewTokens, e.config.MaxPositionEmbeddings))
 		}
+		wanted += len(p.requests)
 	}
 	e.rope.extend(longest)
-	prompts = splitPrompts(prompts, e.threads)
-	used := min(e.threads, len(prompts))
+	if e.cache == nil {
+		e.cache = newPool(e.config)
+	}
+	// One sequence must find room beside the unfinished page of its prompt.
+	e.cache.setLimit(max(int(e.cacheBytes)/e.cache.bytes(), pagesOf(longest)+1))
+
+	used := 1
+	if wanted > 1 && !e.sharesWeights() {
+		prompts = splitPrompts(prompts, e.threads)
+		used = min(e.threads, len(prompts))
+	}
 	for len(e.decoders) < used {
 		e.decoders = append(e.decoders, newDecoder(e))
 	}
 	work := &queue{prompts: prompts}
 	var group sync.WaitGroup
 	for _, d := range e.decoders[:used] {
-		d.begin(requests, completions, longest, e.threads/used)
+		d.begin(requests, completions, work, longest, e.threads/used)
 		group.Go(func() {
-			if err := d.work(ctx, work); err != nil {
+			if err := d.work(ctx); err != nil {
 				work.fail(err)
 			}
 		})
 	}
 	group.Wait()
+	// A decoder that finds no pages leaves its requests to the others. What is
+	// left when they are through has all pages to itself.
+	for tokens := -1; len(work.prompts) > 0; {
+		before := tokens
+		tokens = 0
+		for _, c := range completions {
+			tokens += len(c.TokenIDs)
+		}
+		if tokens == before {
+			return nil, exit.Bugf("generating: %d prompts find no room", len(work.prompts))
+		}
+		if err := e.decoders[0].work(ctx); err != nil {
+			work.fail(err)
+		}
+	}
 	if work.failed != nil {
 		return nil, work.failed
 	}
 	return completions, nil
+}
+
+// sharesWeights reports whether threads share the work of each product rather
+// than the requests.
+func (e *Engine) sharesWeights() bool {
+	return e.base.bytes() > e.limits.ownWeights
 }
 
 // groupPrompts checks the requests and groups those that want tokens by
@@ -129,6 +175,7 @@ func (e *Engine) groupPrompts(requests []policy.Request, completions []policy.Co
 			prompts = append(prompts, p)
 		}
 		p.requests = append(p.requests, i)
+		p.keep = p.keep || r.Keep
 	}
 	return prompts, nil
 }
@@ -143,7 +190,7 @@ func splitPrompts(prompts []*prompt, threads int) []*prompt {
 	for _, p := range prompts {
 		size := (len(p.requests) + threads - 1) / threads
 		for part := range slices.Chunk(p.requests, size) {
-			parts = append(parts, &prompt{ids: p.ids, requests: part})
+			parts = append(parts, &prompt{ids: p.ids, requests: part, keep: p.keep})
 		}
 	}
 	return parts

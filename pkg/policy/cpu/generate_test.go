@@ -139,13 +139,7 @@ func TestGenerateRefillsSlots(t *testing.T) {
 			t.Errorf("request %d alone: %s", i, diff)
 		}
 	}
-	for _, d := range e.decoders {
-		for _, pg := range d.pool.free {
-			if pg.users != 0 {
-				t.Fatal("a free page has users")
-			}
-		}
-	}
+	checkNoUsers(t, e)
 }
 
 func TestFinishReasons(t *testing.T) {

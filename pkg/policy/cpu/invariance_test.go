@@ -154,7 +154,7 @@ func TestChunks(t *testing.T) {
 	c.TieWordEmbeddings = false
 	weights := loudWeights(t, c)
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
-	chunked.limits = limits{chunkTokens: 50, logits: 1, keptLogits: 1}
+	chunked.limits.chunkTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 1, 1
 	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
 	if got := len(chunked.divide(batch.Offsets)); got != 4 {
 		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)

@@ -73,7 +73,7 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 			e.update(u, own, noise, &scratch[worker])
 		}
 	})
-	e.last = lastForward{}
+	e.forget()
 	return stats, nil
 }
 

@@ -127,21 +127,40 @@ func rotated(c policy.Config) int { return c.QueryWidth() + c.KeyValueWidth() }
 // normedHeads is the number of query and key heads of a token.
 func normedHeads(c policy.Config) int { return c.NumAttentionHeads + c.NumKeyValueHeads }
 
-// blocks calls f for consecutive ranges of rows.
-func (p *pass) blocks(f func(w *workerScratch, from, to int)) {
+// blocks calls f for consecutive ranges of at most blockRow rows. The blocks
+// are shared out to the threads, evenly; if there are fewer blocks than
+// threads, f is told to use all threads for each.
+func (p *pass) blocks(f func(w *workerScratch, from, to, threads int)) {
 	n := len(p.tokens)
-	parallel(p.threads, (n+p.blockRow-1)/p.blockRow, 1, func(worker, from, to int) {
+	count := (n + p.blockRow - 1) / p.blockRow
+	if count < p.threads {
+		for b := range count {
+			f(&p.workers[0], b*n/count, (b+1)*n/count, p.threads)
+		}
+		return
+	}
+	count = (count + p.threads - 1) / p.threads * p.threads
+	parallel(p.threads, count, 1, func(worker, from, to int) {
 		for b := from; b < to; b++ {
-			f(&p.workers[worker], b*p.blockRow, min(n, (b+1)*p.blockRow))
+			f(&p.workers[worker], b*n/count, (b+1)*n/count, 1)
 		}
 	})
 }
 
+// eachRow calls f for ranges of rows of so many elements that are worth
+// another goroutine.
+func eachRow(threads, from, to, width int, f func(from, to int)) {
+	if threads <= 1 {
+		f(from, to)
+		return
+	}
+	const grain = 16 << 10
+	parallel(threads, to-from, 1+grain/width, func(_, first, last int) { f(from+first, from+last) })
+}
+
 // run computes the residual stream after the last block, p.final, for
 // sequences packed without padding: sequence s is tokens[offsets[s]:offsets[s+1]].
-// After each layer's keys and values are known, keep is called with the
-// layer's index, unless it is nil.
-func (p *pass) run(tokens, offsets []int32, keep func(layer int, qkv []float32)) {
+func (p *pass) run(tokens, offsets []int32) {
 	p.positions, p.offsets = grow(p.positions, len(tokens)), offsets
 	longest := int32(0)
 	for s := range len(offsets) - 1 {
@@ -154,9 +173,6 @@ func (p *pass) run(tokens, offsets []int32, keep func(layer int, qkv []float32))
 	p.start(tokens, p.positions)
 	for i := range p.layers {
 		p.project(i)
-		if keep != nil {
-			keep(i, p.layers[i].qkv)
-		}
 		p.attend(&p.layers[i])
 		p.combine(i)
 	}
@@ -169,7 +185,7 @@ func (p *pass) start(tokens, positions []int32) {
 	hidden := p.e.config.HiddenSize
 	p.tokens, p.positions = tokens, positions
 	p.allocate(len(tokens))
-	p.blocks(func(_ *workerScratch, from, to int) {
+	p.blocks(func(_ *workerScratch, from, to, _ int) {
 		for i := from; i < to; i++ {
 			p.e.model.embed.row(p.layers[0].input[i*hidden:(i+1)*hidden], int(tokens[i]))
 		}
@@ -188,17 +204,19 @@ func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 func (p *pass) project(index int) {
 	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
 	l, m := &p.layers[index], &p.e.model.layers[index]
-	p.blocks(func(s *workerScratch, from, to int) {
+	p.blocks(func(s *workerScratch, from, to, threads int) {
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
-		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, 1, &s.low)
-		if c.QKNorm() {
-			p.normHeads(l, m, from, to)
-		}
-		for i := from; i < to; i++ {
-			cos, sin := p.e.rope.at(int(p.positions[i]))
-			vec.RoPE(l.qkv[i*wide:i*wide+rotated(c)], cos, sin)
-		}
+		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, threads, &s.low)
+		eachRow(threads, from, to, wide, func(from, to int) {
+			if c.QKNorm() {
+				p.normHeads(l, m, from, to)
+			}
+			for i := from; i < to; i++ {
+				cos, sin := p.e.rope.at(int(p.positions[i]))
+				vec.RoPE(l.qkv[i*wide:i*wide+rotated(c)], cos, sin)
+			}
+		})
 	})
 }
 
@@ -212,7 +230,7 @@ func (p *pass) combine(index int) {
 	if index+1 < len(p.layers) {
 		next = p.layers[index+1].input
 	}
-	p.blocks(func(s *workerScratch, from, to int) {
+	p.blocks(func(s *workerScratch, from, to, threads int) {
 		rows := to - from
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		s.mlp = grow(s.mlp, p.blockRow*inner)
@@ -220,14 +238,16 @@ func (p *pass) combine(index int) {
 		if p.train {
 			copy(middle, l.input[from*hidden:])
 		}
-		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, 1, &s.low)
+		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, threads, &s.low)
 		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, 1, &s.low)
-		swiGLU(s.mlp, l.gateUp, inner, from, to)
+		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, threads, &s.low)
+		eachRow(threads, from, to, 2*inner, func(first, last int) {
+			swiGLU(s.mlp[(first-from)*inner:], l.gateUp, inner, first, last)
+		})
 		if p.train {
 			copy(next[from*hidden:to*hidden], middle)
 		}
-		m.down.add(next[from*hidden:], s.mlp, rows, 1, &s.low)
+		m.down.add(next[from*hidden:], s.mlp, rows, threads, &s.low)
 	})
 }
 

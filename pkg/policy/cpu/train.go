@@ -15,17 +15,32 @@ type limits struct {
 	chunkTokens int
 	logits      int // logits that are computed at a time
 	keptLogits  int // logits that are kept for Backward; with more they are computed again
+	// prefillTokens is the number of prompt tokens that Generate computes at a
+	// time, in whole pages.
+	prefillTokens int
+	// sampledLogits is the number of logits that Generate computes at a time.
+	// Every time reads the head's weights.
+	sampledLogits int
+	// ownWeights is the size of a model in bytes up to which each of Generate's
+	// threads reads all weights for requests of its own.
+	ownWeights int
 }
 
 func (e *Engine) defaultLimits() limits {
-	bytes := 1 << 30
-	if !e.train {
-		bytes = 64 << 20 // nothing is kept, so stay near the caches
+	// Where nothing is kept, stay near the caches.
+	const passing = 64 << 20
+	perToken := e.layerBytesPerToken()
+	chunkTokens := passing / perToken
+	if e.train {
+		chunkTokens = (1 << 30) / (perToken * e.config.NumHiddenLayers)
 	}
 	return limits{
-		chunkTokens: max(1, bytes/e.bytesPerToken()),
-		logits:      1 << 20,
-		keptLogits:  32 << 20,
+		chunkTokens:   max(1, chunkTokens),
+		logits:        1 << 20,
+		keptLogits:    32 << 20,
+		prefillTokens: min(2048, max(4, passing/perToken/pageTokens)*pageTokens),
+		sampledLogits: 16 << 20,
+		ownWeights:    8 << 20,
 	}
 }
 
@@ -40,14 +55,10 @@ type lastForward struct {
 // chunk is a range of sequences.
 type chunk struct{ from, to int }
 
-// bytesPerToken is the size of one token's activations.
-func (e *Engine) bytesPerToken() int {
+// layerBytesPerToken is the size of one token's activations in one layer.
+func (e *Engine) layerBytesPerToken() int {
 	c := e.config
-	floats := 2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize
-	if e.train {
-		floats *= c.NumHiddenLayers
-	}
-	return 4 * floats
+	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
 // divide cuts a batch into chunks of at most chunkTokens, or of one sequence.
@@ -119,7 +130,7 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 	for s := c.from; s <= c.to; s++ {
 		offsets = append(offsets, batch.Offsets[s]-first)
 	}
-	e.pass.run(batch.TokenIDs[first:end], offsets, nil)
+	e.pass.run(batch.TokenIDs[first:end], offsets)
 	e.head.setTargets(batch, int(first), int(end))
 }
 

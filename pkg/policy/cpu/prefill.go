@@ -1,0 +1,237 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// piece is a part of a prompt that is computed in one pass: n tokens after
+// those that are done.
+type piece struct {
+	*prompt
+	n, row int // the tokens are rows from row of the pass
+}
+
+// attach gives the prompt the pages of its start that the cache has. At least
+// its last token is left, whose logits are wanted.
+func (p *prompt) attach(cache *pool) {
+	for p.done == len(p.pages)*pageTokens && p.done+pageTokens < len(p.ids) {
+		name := p.name.then(p.ids[p.done:])
+		pg := cache.find(name)
+		if pg == nil {
+			return
+		}
+		p.pages, p.name, p.done = append(p.pages, pg), name, p.done+pageTokens
+	}
+}
+
+// drop gives the prompt's pages back.
+func (p *prompt) drop(cache *pool) {
+	cache.release(p.pages, p.keep)
+	p.pages, p.name, p.done = nil, prefix{}, 0
+}
+
+// compute runs prompts through the model, a bounded number of tokens at a
+// time, and samples the first token of their requests, which then wait for a
+// place. Prompts for which there are no pages go back to the queue; starved
+// reports that there were some.
+func (d *decoder) compute(ctx context.Context, prompts []*prompt) (starved bool, err error) {
+	for _, p := range prompts {
+		p.users = 1 // this function, until the prompt is computed
+	}
+	pending := prompts
+	for len(pending) > 0 && err == nil {
+		if err = ctx.Err(); err != nil {
+			err = fmt.Errorf("generating: %w", err)
+			break
+		}
+		pieces := d.cut(pending)
+		if len(pieces) == 0 {
+			starved = true
+			break
+		}
+		d.runPieces(pieces)
+		err = d.sampleFirst(pieces)
+		var left []*prompt
+		for _, p := range pending {
+			if p.done < len(p.ids) {
+				left = append(left, p)
+			} else {
+				d.leave(p)
+			}
+		}
+		pending = left
+	}
+	for _, p := range pending {
+		d.leave(p)
+	}
+	if starved {
+		d.queue.putBack(pending...)
+	}
+	return starved, err
+}
+
+// sampleFirst notes that pieces are computed, and samples the first tokens
+// after the prompts that are complete.
+func (d *decoder) sampleFirst(pieces []piece) error {
+	var slots []slot
+	var rows []int
+	for _, p := range pieces {
+		p.advance(d.cache, p.n)
+		if p.done < len(p.ids) {
+			continue
+		}
+		for _, r := range p.requests {
+			slots = append(slots, slot{request: r, prompt: p.prompt, name: p.name, length: p.done})
+			rows = append(rows, p.row+p.n-1)
+		}
+	}
+	if err := d.sampleAll(slots, rows, d.prefill.final); err != nil {
+		return err
+	}
+	for _, s := range slots {
+		if !s.finished {
+			s.prompt.users++
+			d.waiting = append(d.waiting, s)
+		}
+	}
+	return nil
+}
+
+// advance notes that n more tokens are computed and enters the pages that are
+// full now into the index.
+func (p *prompt) advance(cache *pool, n int) {
+	whole := p.done / pageTokens
+	p.done += n
+	for ; (whole+1)*pageTokens <= p.done; whole++ {
+		p.name = p.name.then(p.ids[whole*pageTokens:])
+		cache.call(p.pages[whole], p.name)
+	}
+}
+
+// cut chooses what is computed next and provides the pages for it. A prompt
+// that begins with a page that another piece is about to fill waits for it.
+func (d *decoder) cut(pending []*prompt) []piece {
+	var pieces []piece
+	underWay := map[prefix]bool{}
+	row := 0
+	for _, p := range pending {
+		if row == d.e.limits.prefillTokens {
+			break
+		}
+		p.attach(d.cache)
+		if p.done+pageTokens < len(p.ids) && underWay[p.name.then(p.ids[p.done:])] {
+			continue
+		}
+		n := min(d.e.limits.prefillTokens-row, len(p.ids)-p.done)
+		if p.done+n < len(p.ids) {
+			n -= n % pageTokens
+		}
+		for len(p.pages) < pagesOf(p.done+n) {
+			pg := d.cache.get()
+			if pg == nil {
+				n = len(p.pages)*pageTokens - p.done
+				break
+			}
+			p.pages = append(p.pages, pg)
+		}
+		if n <= 0 {
+			continue
+		}
+		name := p.name
+		for at := p.done; at+pageTokens <= p.done+n; at += pageTokens {
+			name = name.then(p.ids[at:])
+			underWay[name] = true
+		}
+		pieces = append(pieces, piece{prompt: p, n: n, row: row})
+		row += n
+	}
+	return pieces
+}
+
+// runPieces computes the residual stream of the pieces' tokens, and puts their
+// keys and values into the pages.
+func (d *decoder) runPieces(pieces []piece) {
+	c, p := d.e.config, d.prefill
+	tokens, positions := d.tokens[:0], d.positions[:0]
+	for _, piece := range pieces {
+		for i := piece.done; i < piece.done+piece.n; i++ {
+			tokens, positions = append(tokens, piece.ids[i]), append(positions, int32(i))
+		}
+	}
+	d.tokens, d.positions = tokens, positions
+	// Blocks of queries of every key-value head are shared out to the threads.
+	type block struct{ piece, first, head int }
+	var blocks []block
+	for i, piece := range pieces {
+		for first := 0; first < piece.n; first += queryBlock {
+			for head := range c.NumKeyValueHeads {
+				blocks = append(blocks, block{i, first, head})
+			}
+		}
+	}
+	p.start(tokens, positions)
+	for layer := range c.NumHiddenLayers {
+		p.project(layer)
+		l := &p.layers[layer]
+		parallel(d.threads, len(blocks), 1, func(_, from, to int) {
+			for _, b := range blocks[from:to] {
+				piece := pieces[b.piece]
+				for i := b.first; i < min(b.first+queryBlock, piece.n); i++ {
+					d.keep(layer, b.head, piece.pages, piece.done+i, l.qkv[(piece.row+i)*wide(c):(piece.row+i+1)*wide(c)])
+				}
+			}
+		})
+		parallel(d.threads, len(blocks), 1, func(worker, from, to int) {
+			for _, b := range blocks[from:to] {
+				d.attendBlock(layer, b.head, pieces[b.piece], b.first, &d.workers[worker])
+			}
+		})
+		p.combine(layer)
+	}
+}
+
+// keep puts a token's key and value of one head, from its row of queries, keys
+// and values, into its page.
+func (d *decoder) keep(layer, head int, pages []*page, position int, row []float32) {
+	c := d.e.config
+	key := row[c.QueryWidth()+head*c.HeadDim:]
+	d.cache.put(pages, layer, head, position, key, key[c.KeyValueWidth():])
+}
+
+// attendBlock is [pass.attendHead] for a block of a piece's queries and the
+// query heads of one key-value head, with keys and values in pages.
+func (d *decoder) attendBlock(layer, head int, p piece, first int, scratch *decodeScratch) {
+	c, l := d.e.config, &d.prefill.layers[layer]
+	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
+	rows := min(queryBlock, p.n-first)
+	before := p.done + first // tokens before the block
+	keys := before + rows
+	pages := p.pages[:pagesOf(keys)]
+	stride := len(pages) * pageTokens
+	scratch.scores = grow(scratch.scores, rows*stride)
+	scratch.sums = grow(scratch.sums, rows)
+	scores, sums := scratch.scores, scratch.sums
+	for a := head * shared; a < (head+1)*shared; a++ {
+		query := l.qkv[(p.row+first)*wide(c)+a*width:]
+		mixed := l.mixed[(p.row+first)*c.QueryWidth()+a*width:]
+		for i, pg := range pages {
+			k, _ := d.cache.at(pg, layer, head)
+			gemm.NN(scores[i*pageTokens:], stride, query, wide(c), k, pageTokens, rows, min(pageTokens, keys-i*pageTokens), width, false, 1)
+		}
+		for i := range rows {
+			_, sums[i] = softmaxRow(scores[i*stride:i*stride+keys], before+i+1, scoreScale(width))
+		}
+		for i, pg := range pages {
+			_, v := d.cache.at(pg, layer, head)
+			gemm.NN(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, v, width, rows, width, min(pageTokens, keys-i*pageTokens), i > 0, 1)
+		}
+		for i := range rows {
+			row := mixed[i*c.QueryWidth() : i*c.QueryWidth()+width]
+			vec.Scale(row, 1/sums[i], row)
+		}
+	}
+}
