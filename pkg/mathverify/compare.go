@@ -1,0 +1,305 @@
+package mathverify
+
+import (
+	"math/big"
+	"math/cmplx"
+	"slices"
+)
+
+// comparer compares parsed answers within a budget.
+type comparer struct {
+	*budget
+	options Options
+}
+
+// equal reports whether a prediction is the reference answer.
+func (c *comparer) equal(gold, got *node) bool {
+	if !c.spend(1) {
+		return false
+	}
+	gold, got = expandSigns(gold), expandSigns(got)
+	gold, got = c.withoutNames(gold, got)
+	if gold.kind == kindRelation || got.kind == kindRelation {
+		return c.equalRelations(gold, got)
+	}
+	switch {
+	case gold.isSet() || got.isSet():
+		return c.equalSets(gold, got)
+	case gold.contains(kindMatrix) || got.contains(kindMatrix):
+		gold, got = scaled(gold), scaled(got)
+		return gold.kind == kindMatrix && got.kind == kindMatrix && gold.columns == got.columns && c.pairwise(gold.args, got.args)
+	case gold.kind == kindText || got.kind == kindText:
+		return letters(gold) != "" && letters(gold) == letters(got)
+	}
+	return c.equalValues(gold, got)
+}
+
+// withoutNames drops the name that a value was given: in x = 5 against 5, the
+// left side; in a = b = c, what stands between.
+func (c *comparer) withoutNames(gold, got *node) (*node, *node) {
+	gold, got = shortened(gold), shortened(got)
+	if got.kind == kindRelation && gold.kind != kindRelation && named(got) {
+		got = expandSigns(got.args[len(got.args)-1])
+	}
+	if gold.kind == kindRelation && got.kind != kindRelation && named(gold) {
+		gold = expandSigns(gold.args[len(gold.args)-1])
+	}
+	return gold, got
+}
+
+// shortened makes a = c of a = b = c.
+func shortened(n *node) *node {
+	if n.kind != kindRelation || len(n.args) < 3 || slices.ContainsFunc(n.operators, func(o string) bool { return o != "=" }) {
+		return n
+	}
+	return &node{kind: kindRelation, args: []*node{n.args[0], n.args[len(n.args)-1]}, operators: []string{"="}}
+}
+
+// named reports whether a relation only gives a name to its right side.
+func named(n *node) bool {
+	if len(n.args) != 2 || n.operators[0] != "=" && n.operators[0] != "in" {
+		return false
+	}
+	return name(n.args[0]) && !words(n.args[1])
+}
+
+// words reports whether an expression is words, which a name does not stand
+// before.
+func words(n *node) bool {
+	return n.kind == kindText || n.kind == kindList && slices.ContainsFunc(n.args, words)
+}
+
+func name(n *node) bool {
+	switch n.kind {
+	case kindSymbol, kindText, kindConstant:
+		return true
+	case kindTuple, kindList:
+		return !slices.ContainsFunc(n.args, func(a *node) bool { return !name(a) })
+	case kindProduct: // ABC, or the P(x) of a polynomial's name
+		return !slices.ContainsFunc(n.args, func(a *node) bool { return a.kind != kindSymbol && a.kind != kindConstant })
+	case kindFunction:
+		return n.name == "f()" || n.name == "g()" || n.name == "h()"
+	}
+	return false
+}
+
+// scaled multiplies a matrix by the factors before it.
+func scaled(n *node) *node {
+	last := len(n.args) - 1
+	if n.kind != kindProduct || n.args[last].kind != kindMatrix || slices.ContainsFunc(n.args[:last], func(a *node) bool { return a.contains(kindMatrix) }) {
+		return n
+	}
+	m := *n.args[last]
+	m.args = nil
+	for _, a := range n.args[last].args {
+		m.args = append(m.args, operation(kindProduct, append(slices.Clone(n.args[:last]), a)...))
+	}
+	return &m
+}
+
+// letters is the text of words, or of letters side by side that were read as
+// factors.
+func letters(n *node) string {
+	switch n.kind {
+	case kindText, kindSymbol:
+		return n.name
+	case kindConstant:
+		return n.name
+	case kindProduct:
+		all := ""
+		for _, a := range n.args {
+			part := letters(a)
+			if part == "" {
+				return ""
+			}
+			all += part
+		}
+		return all
+	}
+	return ""
+}
+
+// expandSigns writes ± out as a list of two values.
+func expandSigns(n *node) *node {
+	if !n.contains(kindPlusMinus) && !n.contains(kindMinusPlus) {
+		return n
+	}
+	switch n.kind {
+	case kindList:
+		var items []*node
+		for _, a := range n.args {
+			if e := expandSigns(a); e.kind == kindList {
+				items = append(items, e.args...)
+			} else {
+				items = append(items, e)
+			}
+		}
+		if len(items) > maxListItems {
+			return n
+		}
+		return operation(kindList, items...)
+	case kindRelation:
+		if len(n.args) == 2 {
+			if e := expandSigns(n.args[1]); e.kind == kindList {
+				return &node{kind: kindRelation, args: []*node{n.args[0], e}, operators: n.operators}
+			}
+		}
+		return n
+	case kindTuple, kindUnion, kindIntersect, kindDifference, kindMatrix, kindNamedSet:
+		return n
+	}
+	return operation(kindList, withSign(n, 1), withSign(n, -1))
+}
+
+// withSign replaces ± by the sign and ∓ by the opposite.
+func withSign(n *node, sign int) *node {
+	if len(n.args) == 0 {
+		return n
+	}
+	copied := *n
+	copied.args = make([]*node, len(n.args))
+	for i, a := range n.args {
+		copied.args[i] = withSign(a, sign)
+	}
+	if n.kind != kindPlusMinus && n.kind != kindMinusPlus {
+		return &copied
+	}
+	last := copied.args[len(copied.args)-1]
+	if (n.kind == kindPlusMinus) != (sign > 0) {
+		last = negate(last)
+	}
+	if len(copied.args) == 1 {
+		return last
+	}
+	return operation(kindSum, copied.args[0], last)
+}
+
+// pairwise compares two lists item by item.
+func (c *comparer) pairwise(gold, got []*node) bool {
+	if len(gold) != len(got) {
+		return false
+	}
+	for i := range gold {
+		if !c.equal(gold[i], got[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// equalValues compares two expressions that stand for one value each.
+func (c *comparer) equalValues(gold, got *node) bool {
+	if gold.hasDecimal() || got.hasDecimal() {
+		return c.equalRounded(gold, got)
+	}
+	if gold.key() == got.key() {
+		return true
+	}
+	a, ok1 := c.exact(gold)
+	b, ok2 := c.exact(got)
+	if ok1 && ok2 {
+		return a.Cmp(b) == 0
+	}
+	if infinite(gold) != 0 || infinite(got) != 0 {
+		return infinite(gold) == infinite(got)
+	}
+	if v := c.compareRational(gold, got); v != unknown {
+		return v == equal
+	}
+	return c.equalNumerically(gold, got)
+}
+
+// infinite is the sign of an infinite value, 0 for others.
+func infinite(n *node) int {
+	switch {
+	case n.kind == kindConstant && n.name == "infinity":
+		return 1
+	case n.kind == kindProduct && len(n.args) == 2 && infinite(n.args[1]) != 0 && n.args[0].kind == kindNumber:
+		return n.args[0].value.Sign() * infinite(n.args[1])
+	}
+	return 0
+}
+
+// equalNumerically evaluates both sides at points of all symbols.
+func (c *comparer) equalNumerically(gold, got *node) bool {
+	free := map[string]bool{}
+	gold.symbols(free)
+	here := map[string]bool{}
+	got.symbols(here)
+	constant := len(free) == 0 && len(here) == 0
+	valid := 0
+	for number := range points {
+		at := &point{number: number, values: map[string]complex128{}}
+		a, b := c.evaluate(gold, at), c.evaluate(got, at)
+		if c.exhausted() {
+			return false
+		}
+		if cmplx.IsNaN(a) || cmplx.IsNaN(b) || cmplx.IsInf(a) || cmplx.IsInf(b) {
+			if cmplx.IsNaN(a) != cmplx.IsNaN(b) && !constant {
+				continue // one side is defined in fewer places, as x/x against 1
+			}
+			if constant {
+				return false
+			}
+			continue
+		}
+		if !c.close(gold, got, at, a, b) {
+			return false
+		}
+		if valid++; constant {
+			return true
+		}
+	}
+	return valid >= validPoints
+}
+
+// equalRounded compares values of which one was written as a decimal, to the
+// number of places of the options.
+func (c *comparer) equalRounded(gold, got *node) bool {
+	a, ok1 := c.rounded(gold)
+	b, ok2 := c.rounded(got)
+	if ok1 && ok2 {
+		return a.Cmp(b) == 0
+	}
+	if ok1 != ok2 {
+		return false
+	}
+	if v := c.compareRational(gold, got); v != unknown {
+		return v == equal
+	}
+	return c.equalNumerically(gold, got)
+}
+
+// rounded is the value of a constant real expression in units of the last
+// decimal place, half away from zero.
+func (c *comparer) rounded(n *node) (*big.Int, bool) {
+	scale := new(big.Rat).SetInt(pow10(c.options.DecimalPlaces))
+	v, ok := c.exact(n)
+	if !ok {
+		free := map[string]bool{}
+		n.symbols(free)
+		if len(free) > 0 {
+			return nil, false
+		}
+		p, ok := c.evaluatePrecise(n, &point{})
+		if ok && p.im.Sign() == 0 {
+			if p.re.MantExp(nil) > maxBits {
+				return nil, false
+			}
+			v, _ = p.re.Rat(nil)
+		} else {
+			f := c.evaluate(n, &point{})
+			if cmplx.IsNaN(f) || cmplx.IsInf(f) || imag(f) != 0 {
+				return nil, false
+			}
+			v = new(big.Rat).SetFloat64(real(f))
+		}
+	}
+	v = new(big.Rat).Mul(v, scale)
+	half := big.NewRat(1, 2)
+	if v.Sign() < 0 {
+		half.Neg(half)
+	}
+	v.Add(v, half)
+	return new(big.Int).Quo(v.Num(), v.Denom()), true
+}

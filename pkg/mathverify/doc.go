@@ -1,0 +1,24 @@
+// Package mathverify judges mathematical answers: it finds the answer in a
+// response, reads it, and compares it with a reference answer.
+//
+// The rules are those of Hugging Face's Math-Verify (0.8.0, with
+// latex2sympy2_extended), which the papers use, as far as rewards need them:
+// what is boxed or announced goes first; numbers are compared exactly, or to
+// six decimals when one of them was written with a point; expressions by a
+// normal form of rational functions, else by their values at seeded points,
+// close calls with 320 bits; lists, tuples, intervals, unions, matrices,
+// equations and inequalities part by part.
+//
+// A verdict is a function of its arguments alone. There is no clock and no
+// goroutine: a budget of steps, nodes and digits bounds the work, and an
+// answer that exceeds it is not equal, for the reason "budget".
+//
+// Where the rules here differ from the library's on purpose:
+//
+//   - i is the imaginary unit however it is spaced: 9i+6 equals 6+9i
+//     (Options.AsLibrary has the library's way);
+//   - the negation of a tuple or of an equation is not the tuple or equation;
+//   - a number with a full stop behind is that number, 10/7. too;
+//   - thousands may be grouped inside of a fraction: \frac{1}{20,000};
+//   - a set given by a condition is compared as text.
+package mathverify

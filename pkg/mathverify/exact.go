@@ -1,0 +1,282 @@
+package mathverify
+
+import (
+	"math/big"
+)
+
+// exact computes the value of a constant rational expression. ok is false
+// when the value is irrational, has symbols, or is beyond the budget.
+func (b *budget) exact(n *node) (value *big.Rat, ok bool) {
+	if !b.spend(2) {
+		return nil, false
+	}
+	switch n.kind {
+	case kindNumber:
+		return n.value, true
+	case kindSum, kindProduct:
+		total := new(big.Rat)
+		if n.kind == kindProduct {
+			total.SetInt64(1)
+		}
+		for _, a := range n.args {
+			v, ok := b.exact(a)
+			if !ok {
+				return nil, false
+			}
+			if n.kind == kindSum {
+				total = new(big.Rat).Add(total, v)
+			} else {
+				total = new(big.Rat).Mul(total, v)
+			}
+			if !b.small(total) {
+				return nil, false
+			}
+		}
+		return total, true
+	case kindPercent:
+		v, ok := b.exact(n.args[0])
+		if !ok {
+			return nil, false
+		}
+		return new(big.Rat).Quo(v, big.NewRat(100, 1)), true
+	case kindQuotient:
+		top, ok1 := b.exact(n.args[0])
+		bottom, ok2 := b.exact(n.args[1])
+		if !ok1 || !ok2 || bottom.Sign() == 0 {
+			return nil, false
+		}
+		return new(big.Rat).Quo(top, bottom), true
+	case kindPower:
+		return b.exactPower(n)
+	case kindFunction:
+		return b.exactFunction(n)
+	}
+	return nil, false
+}
+
+// small bounds the digits of a value, and charges for long ones.
+func (b *budget) small(v *big.Rat) bool {
+	bits := v.Num().BitLen() + v.Denom().BitLen()
+	return bits <= 2*maxBits && b.spend(bits/256)
+}
+
+// exactPower computes integer powers and exact roots.
+func (b *budget) exactPower(n *node) (*big.Rat, bool) {
+	base, ok1 := b.exact(n.args[0])
+	exponent, ok2 := b.exact(n.args[1])
+	if !ok1 || !ok2 || !exponent.Num().IsInt64() || !exponent.Denom().IsInt64() {
+		return nil, false
+	}
+	p, q := exponent.Num().Int64(), exponent.Denom().Int64()
+	if base.Sign() == 0 {
+		if p <= 0 {
+			return nil, false
+		}
+		return new(big.Rat), true
+	}
+	if q != 1 {
+		if q > 64 || base.Sign() < 0 {
+			return nil, false // a negative number's roots are complex
+		}
+		top, exactTop := integerRoot(base.Num(), int(q))
+		bottom, exactBottom := integerRoot(base.Denom(), int(q))
+		if !exactTop || !exactBottom || !b.spend(base.Num().BitLen()/8) {
+			return nil, false
+		}
+		base = new(big.Rat).SetFrac(top, bottom)
+	}
+	size := int64(max(base.Num().BitLen(), base.Denom().BitLen()))
+	if p < 0 {
+		base = new(big.Rat).Inv(base)
+		p = -p
+	}
+	if size > 1 && p > maxBits/size || p > maxBits {
+		return nil, false
+	}
+	e := big.NewInt(p)
+	result := new(big.Rat).SetFrac(new(big.Int).Exp(base.Num(), e, nil), new(big.Int).Exp(base.Denom(), e, nil))
+	return result, b.small(result)
+}
+
+// integerRoot is the q-th root of v > 0 if it is whole.
+func integerRoot(v *big.Int, q int) (*big.Int, bool) {
+	if q == 2 {
+		r := new(big.Int).Sqrt(v)
+		return r, new(big.Int).Mul(r, r).Cmp(v) == 0
+	}
+	if v.BitLen() > maxBits {
+		return nil, false
+	}
+	e := big.NewInt(int64(q))
+	low, high := big.NewInt(0), new(big.Int).Lsh(big.NewInt(1), uint(v.BitLen()/q+1))
+	for new(big.Int).Sub(high, low).Cmp(big.NewInt(1)) > 0 {
+		middle := new(big.Int).Add(low, high)
+		middle.Rsh(middle, 1)
+		switch new(big.Int).Exp(middle, e, nil).Cmp(v) {
+		case 0:
+			return middle, true
+		case -1:
+			low = middle
+		default:
+			high = middle
+		}
+	}
+	return nil, false
+}
+
+// exactFunction computes functions with rational values.
+func (b *budget) exactFunction(n *node) (*big.Rat, bool) {
+	switch n.name {
+	case "sum", "prod":
+		return b.exactSeries(n)
+	case "sqrt()", "f()", "g()", "h()":
+		return nil, false
+	}
+	args := make([]*big.Rat, len(n.args))
+	for i, a := range n.args {
+		v, ok := b.exact(a)
+		if !ok {
+			return nil, false
+		}
+		args[i] = v
+	}
+	switch n.name {
+	case "abs":
+		if len(args) == 1 {
+			return new(big.Rat).Abs(args[0]), true
+		}
+	case "floor", "ceil":
+		if len(args) == 1 {
+			return floorOrCeiling(args[0], n.name == "ceil"), true
+		}
+	case "max", "min":
+		return extreme(args, n.name == "max")
+	case "factorial":
+		if len(args) == 1 && args[0].IsInt() && args[0].Sign() >= 0 && args[0].Cmp(big.NewRat(maxFactorial, 1)) <= 0 && b.spend(50) {
+			return new(big.Rat).SetInt(new(big.Int).MulRange(1, args[0].Num().Int64())), true
+		}
+	case "binomial":
+		if len(args) == 2 && wholeUpTo(args[0], 1000) && wholeUpTo(args[1], 1000) && b.spend(50) {
+			return new(big.Rat).SetInt(new(big.Int).Binomial(args[0].Num().Int64(), args[1].Num().Int64())), true
+		}
+	case "gcd", "lcm", "mod":
+		return exactDivision(n.name, args)
+	case "log":
+		return exactLogarithm(args)
+	}
+	return nil, false
+}
+
+func wholeUpTo(v *big.Rat, bound int64) bool {
+	return v.IsInt() && v.Sign() >= 0 && v.Cmp(big.NewRat(bound, 1)) <= 0
+}
+
+func floorOrCeiling(v *big.Rat, up bool) *big.Rat {
+	q := new(big.Int).Div(v.Num(), v.Denom()) // Euclidean: the floor, as the denominator is positive
+	if up && !v.IsInt() {
+		q.Add(q, big.NewInt(1))
+	}
+	return new(big.Rat).SetInt(q)
+}
+
+func extreme(args []*big.Rat, largest bool) (*big.Rat, bool) {
+	if len(args) == 0 {
+		return nil, false
+	}
+	best := args[0]
+	for _, a := range args[1:] {
+		if largest == (a.Cmp(best) > 0) && a.Cmp(best) != 0 {
+			best = a
+		}
+	}
+	return best, true
+}
+
+func exactDivision(name string, args []*big.Rat) (*big.Rat, bool) {
+	if len(args) != 2 || !args[0].IsInt() || !args[1].IsInt() || args[1].Sign() == 0 {
+		return nil, false
+	}
+	a, c := args[0].Num(), args[1].Num()
+	if name == "mod" {
+		return new(big.Rat).SetInt(new(big.Int).Mod(a, c)), true
+	}
+	common := new(big.Int).GCD(nil, nil, new(big.Int).Abs(a), new(big.Int).Abs(c))
+	if name == "gcd" {
+		return new(big.Rat).SetInt(common), true
+	}
+	if common.Sign() == 0 {
+		return nil, false
+	}
+	product := new(big.Int).Mul(a, c)
+	return new(big.Rat).SetInt(product.Abs(product).Quo(product, common)), true
+}
+
+// exactLogarithm is log_b(b^k) for whole k up to 64 either way.
+func exactLogarithm(args []*big.Rat) (*big.Rat, bool) {
+	if len(args) != 2 || args[0].Sign() <= 0 || args[1].Sign() <= 0 || args[1].Cmp(one) == 0 {
+		return nil, false
+	}
+	x, base := args[0], args[1]
+	power, inverse := new(big.Rat).SetInt64(1), new(big.Rat).SetInt64(1)
+	for k := range int64(65) {
+		if power.Cmp(x) == 0 {
+			return big.NewRat(k, 1), true
+		}
+		if inverse.Cmp(x) == 0 {
+			return big.NewRat(-k, 1), true
+		}
+		if power.Num().BitLen()+power.Denom().BitLen() > maxBits {
+			break
+		}
+		power = new(big.Rat).Mul(power, base)
+		inverse = new(big.Rat).Quo(inverse, base)
+	}
+	return nil, false
+}
+
+// exactSeries computes Σ and Π between whole bounds.
+func (b *budget) exactSeries(n *node) (*big.Rat, bool) {
+	terms, ok := b.series(n)
+	if !ok {
+		return nil, false
+	}
+	k := kindSum
+	if n.name == "prod" {
+		k = kindProduct
+	}
+	return b.exact(operation(k, terms...))
+}
+
+// series writes the terms of Σ and Π out.
+func (b *budget) series(n *node) ([]*node, bool) {
+	from, ok1 := b.exact(n.args[1])
+	to, ok2 := b.exact(n.args[2])
+	if !ok1 || !ok2 || !from.IsInt() || !to.IsInt() || !from.Num().IsInt64() || !to.Num().IsInt64() {
+		return nil, false
+	}
+	low, high := from.Num().Int64(), to.Num().Int64()
+	if high < low || high-low >= maxSumTerms || !b.spend(n.args[3].count()*int(high-low+1)/4) {
+		return nil, false
+	}
+	var terms []*node
+	for i := low; i <= high; i++ {
+		terms = append(terms, substitute(n.args[3], n.args[0].name, integer(i)))
+	}
+	return terms, true
+}
+
+// substitute puts a value in the place of a symbol.
+func substitute(n *node, name string, value *node) *node {
+	if n.kind == kindSymbol && n.name == name {
+		return value
+	}
+	if len(n.args) == 0 {
+		return n
+	}
+	copied := *n
+	copied.args = make([]*node, len(n.args))
+	for i, a := range n.args {
+		copied.args[i] = substitute(a, name, value)
+	}
+	return &copied
+}

@@ -1,0 +1,526 @@
+package mathverify
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// The order in which answers are looked for; within one priority the
+// rightmost end goes first, then the longest.
+const (
+	priorityHope   = 0   // the final answer is X. I hope
+	priorityBoxed  = 1   // \boxed{X}
+	priorityFinal  = 50  // final answer … is X
+	priorityColon  = 100 // answer: … X
+	priorityAnswer = 200 // answer … X
+	priorityAny    = 300 // any formula or number
+)
+
+// candidate is a piece of a response that may be its answer.
+type candidate struct {
+	text       string
+	start, end int // in the response
+	priority   int
+}
+
+// extract lists the candidates of a response, best first. Its work is linear
+// in the response's length.
+func extract(response string) []candidate {
+	if len(response) > maxResponseBytes {
+		response = response[len(response)-maxResponseBytes:]
+	}
+	s := &scanner{text: response}
+	formulas := s.formulas()
+	found := slices.Concat(s.boxes(formulas), joined(response, formulas), outside(s.numbers(), formulas))
+	anchored(response, found)
+	slices.SortStableFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.end, a.end), cmp.Compare(a.start, b.start))
+	})
+	return found
+}
+
+// bare makes a candidate of a response without formula or number: the words
+// that an answer is announced with, or the whole of a short line.
+func bare(response string) []candidate {
+	const longest = 128 // bytes
+	if len(response) > maxResponseBytes {
+		response = response[len(response)-maxResponseBytes:]
+	}
+	text := response
+	for at := 0; ; {
+		i := indexFold(response[at:], "answer")
+		if i < 0 {
+			break
+		}
+		at += i + len("answer")
+		text = response[at:]
+	}
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	for _, announcement := range []string{"is", ":", "is:"} {
+		text = strings.TrimSpace(strings.TrimPrefix(text, announcement))
+	}
+	text = strings.Trim(text, "*_. ")
+	if text == "" || len(text) > longest {
+		return nil
+	}
+	return []candidate{{text: text, priority: priorityAny}}
+}
+
+// scanner finds formulas and numbers in a response.
+type scanner struct {
+	text  string
+	next  map[string]int // where a closing text was found last
+	match []int32        // the closing brace of each opening one, plus one; 0 for none
+}
+
+// find is strings.Index from a position on; a text that was found further on
+// is not looked for again.
+func (s *scanner) find(what string, from int) int {
+	if s.next == nil {
+		s.next = map[string]int{}
+	}
+	if at, ok := s.next[what]; ok && (at < 0 || at >= from) {
+		return at
+	}
+	at := strings.Index(s.text[from:], what)
+	if at >= 0 {
+		at += from
+	}
+	s.next[what] = at
+	return at
+}
+
+// formula is a piece of mathematics in a response.
+type formula struct {
+	start, end int // with its signs around
+	from, to   int // the content
+	box        bool
+}
+
+// formulas finds $…$, $$…$$, \(…\), \[…\], [ … ], bare boxes and fractions.
+func (s *scanner) formulas() []formula {
+	var found []formula
+	text := s.text
+	for i := 0; i < len(text); {
+		f, ok := formula{}, false
+		switch {
+		case strings.HasPrefix(text[i:], "$$"):
+			f, ok = s.between(i, "$$", "$$", false)
+		case text[i] == '$' && (i == 0 || !digitAt(text, i-1)):
+			f, ok = s.between(i, "$", "$", true)
+		case strings.HasPrefix(text[i:], `\$`):
+			i += 2
+			continue
+		case strings.HasPrefix(text[i:], `\[`):
+			f, ok = s.between(i, `\[`, `\]`, false)
+		case strings.HasPrefix(text[i:], `\(`):
+			f, ok = s.between(i, `\(`, `\)`, true)
+		case strings.HasPrefix(text[i:], "[ ") && (i == 0 || text[i-1] == ' ' || text[i-1] == '\n'):
+			f, ok = s.between(i, "[ ", " ]", true)
+		case strings.HasPrefix(text[i:], `\boxed`), strings.HasPrefix(text[i:], `\fbox`):
+			f, ok = s.box(i)
+		case strings.HasPrefix(text[i:], `\frac{`):
+			f, ok = s.bareFraction(i)
+		}
+		if !ok {
+			i++
+			continue
+		}
+		found = append(found, f)
+		i = f.end
+	}
+	return found
+}
+
+// between finds the closing sign; oneLine forbids a newline on the way.
+func (s *scanner) between(i int, open, closing string, oneLine bool) (formula, bool) {
+	from := i + len(open)
+	to := s.find(closing, from)
+	for to > 0 && s.text[to-1] == '\\' && closing == "$" {
+		to = s.find(closing, to+1) // \$ is a currency sign inside
+	}
+	if to < 0 || to == from {
+		return formula{}, false
+	}
+	if oneLine {
+		if line := s.find("\n", from); line >= 0 && line < to {
+			return formula{}, false
+		}
+	}
+	return formula{start: i, end: to + len(closing), from: from, to: to}, true
+}
+
+// braces fills the table of matching braces.
+func (s *scanner) braces() {
+	if s.match != nil {
+		return
+	}
+	s.match = make([]int32, len(s.text)+1)
+	var open []int32
+	for i := 0; i < len(s.text); i++ {
+		switch s.text[i] {
+		case '\\':
+			i++
+		case '{':
+			open = append(open, int32(i))
+		case '}':
+			if len(open) > 0 {
+				s.match[open[len(open)-1]] = int32(i) + 1
+				open = open[:len(open)-1]
+			}
+		}
+	}
+}
+
+// group returns the content of the group in braces at i; one that is never
+// closed reaches to the end of the line.
+func (s *scanner) group(i int) (from, to, end int, ok bool) {
+	if i >= len(s.text) || s.text[i] != '{' {
+		return 0, 0, 0, false
+	}
+	s.braces()
+	if m := int(s.match[i]); m > 0 {
+		return i + 1, m - 1, m, true
+	}
+	line := s.find("\n", i)
+	if line < 0 {
+		line = len(s.text)
+	}
+	return i + 1, line, line, true
+}
+
+func (s *scanner) box(i int) (formula, bool) {
+	at := i + len(`\boxed`)
+	if s.text[i+1] == 'f' {
+		at = i + len(`\fbox`)
+	}
+	for at < len(s.text) && s.text[at] == ' ' {
+		at++
+	}
+	from, to, end, ok := s.group(at)
+	return formula{start: i, end: end, from: from, to: to, box: true}, ok
+}
+
+// bareFraction finds \frac{…}{…} outside of formulas, with its sign.
+func (s *scanner) bareFraction(i int) (formula, bool) {
+	_, _, end, ok := s.group(i + len(`\frac`))
+	if !ok {
+		return formula{}, false
+	}
+	if _, _, end, ok = s.group(end); !ok {
+		return formula{}, false
+	}
+	if i > 0 && s.text[i-1] == '-' {
+		i--
+	}
+	return formula{start: i, end: end, from: i, to: end}, true
+}
+
+// boxes makes candidates of the boxed answers: the last box, with earlier ones
+// that belong to it.
+func (s *scanner) boxes(formulas []formula) []candidate {
+	var all []candidate
+	for _, f := range formulas {
+		switch {
+		case f.box:
+			all = append(all, candidate{text: s.text[f.from:f.to], start: f.start, end: f.end})
+		default:
+			if content := s.boxesInside(f); content != "" {
+				all = append(all, candidate{text: content, start: f.start, end: f.end})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	last := len(all) - 1
+	answer := all[last]
+	answer.priority = priorityBoxed
+	for i := last - 1; i >= 0 && last-i < 6; i-- {
+		gap := s.text[all[i].end:all[i+1].start]
+		conjunction := strings.ContainsAny(gap, ",;") || strings.Contains(gap, " and ") || strings.Contains(gap, " or ")
+		if len(gap) >= 10 && (len(gap) >= 70 || !conjunction) {
+			break
+		}
+		if all[i].text != all[i+1].text {
+			answer.text = all[i].text + ", " + answer.text
+		}
+		answer.start = all[i].start
+	}
+	return []candidate{answer}
+}
+
+// boxesInside joins the boxes in a formula.
+func (s *scanner) boxesInside(f formula) string {
+	var contents []string
+	for at := f.from; at < f.to; {
+		i := strings.Index(s.text[at:f.to], `\boxed`)
+		if i < 0 {
+			break
+		}
+		b, ok := s.box(at + i)
+		if !ok || b.to > f.to {
+			break
+		}
+		contents = append(contents, s.text[b.from:b.to])
+		at = b.end
+	}
+	return strings.Join(contents, ", ")
+}
+
+// joined makes a candidate of each formula, and of neighbours with "and",
+// "or" or a comma between one set.
+func joined(text string, formulas []formula) []candidate {
+	var found []candidate
+	for i := 0; i < len(formulas); {
+		first := formulas[i]
+		if first.box {
+			i++
+			continue
+		}
+		contents := []string{text[first.from:first.to]}
+		end := first.end
+		n := 1
+		for n < 6 && i+n < len(formulas) && !formulas[i+n].box && conjunction(text[end:formulas[i+n].start]) &&
+			balanced(contents[n-1]) && balanced(text[formulas[i+n].from:formulas[i+n].to]) {
+			contents = append(contents, text[formulas[i+n].from:formulas[i+n].to])
+			end = formulas[i+n].end
+			n++
+		}
+		content := strings.Join(contents, ", ")
+		if p := percentAfter(text[end:]); p > 0 {
+			content, end = content+`\%`, end+p
+		}
+		found = append(found, candidate{text: content, start: first.start, end: end, priority: priorityAny})
+		i += n
+	}
+	return found
+}
+
+// balanced reports whether as many brackets are closed as are opened.
+func balanced(s string) bool {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		}
+	}
+	return depth == 0
+}
+
+// conjunction reports whether text between two formulas makes one set of them.
+func conjunction(gap string) bool {
+	if len(gap) > 12 {
+		return false
+	}
+	switch strings.TrimSpace(gap) {
+	case "and", "or", ",", ", and", ", or":
+		return true
+	}
+	return false
+}
+
+// percentAfter is the length of a sign or word for percent at the beginning.
+func percentAfter(rest string) int {
+	trimmed := strings.TrimLeft(rest, " ")
+	if len(rest)-len(trimmed) > 1 {
+		return 0
+	}
+	for _, sign := range append([]string{`\%`, "%"}, percents...) {
+		if strings.HasPrefix(trimmed, sign) && !letterAt(trimmed, len(sign)) {
+			return len(rest) - len(trimmed) + len(sign)
+		}
+	}
+	return 0
+}
+
+// anchored raises the priority of the first candidate after each phrase that
+// announces an answer.
+func anchored(text string, found []candidate) {
+	const word = "answer"
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.start, b.start) })
+	next := 0
+	for at := 0; ; {
+		i := indexFold(text[at:], word)
+		if i < 0 {
+			return
+		}
+		anchor := at + i
+		at = anchor + len(word)
+		for next < len(found) && found[next].start < at {
+			next++
+		}
+		if next < len(found) {
+			raise(text, &found[next], anchor, at)
+		}
+	}
+}
+
+// raise gives a candidate the priority of the phrase that ends at end.
+func raise(text string, c *candidate, anchor, end int) {
+	const reach = 100
+	if c.start-end > reach || c.priority == priorityBoxed {
+		return
+	}
+	gap := text[end:c.start]
+	if strings.Contains(gap, "\n") && strings.TrimSpace(gap) != ":" {
+		return
+	}
+	final := strings.HasSuffix(strings.ToLower(text[max(0, anchor-6):anchor]), "final ")
+	is := strings.HasPrefix(strings.TrimSpace(gap), "is") || strings.Contains(gap, " is ") || strings.Contains(gap, " is:")
+	switch {
+	case final && is && hope(text[c.end:]):
+		c.priority = priorityHope
+	case final && is:
+		c.priority = min(c.priority, priorityFinal)
+	case strings.HasPrefix(gap, ":") && len(gap) <= 50:
+		c.priority = min(c.priority, priorityColon)
+	case len(gap) <= 50:
+		c.priority = min(c.priority, priorityAnswer)
+	}
+}
+
+// hope reports whether ". I hope" follows.
+func hope(rest string) bool {
+	rest = strings.TrimLeft(rest, " .")
+	return strings.HasPrefix(rest, "I hope")
+}
+
+// indexFold finds a lower-case ASCII word without regard to case.
+func indexFold(s, word string) int {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if (s[i]|0x20) == word[0] && strings.EqualFold(s[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// numbers finds plain numbers and expressions that begin with a digit.
+func (s *scanner) numbers() []candidate {
+	var found []candidate
+	text := s.text
+	for i := 0; i < len(text); {
+		if !digitAt(text, i) && !(text[i] == '.' && digitAt(text, i+1)) {
+			i++
+			continue
+		}
+		start, end := i, plainExpression(text, i)
+		i = max(end, i+1)
+		// A sign belongs to the number unless something stands before it.
+		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') && (start == 1 || !wordAt(text, start-2)) {
+			start--
+		}
+		if start > 0 && !plainBefore(text, start) || end < len(text) && !plainAfter(text, end) {
+			continue
+		}
+		content := strings.TrimRight(text[start:end], " ")
+		content = plainNumber(content)
+		if p := percentAfter(text[end:]); p > 0 {
+			content += `\%`
+			end += p
+		}
+		found = append(found, candidate{text: content, start: start, end: end, priority: priorityAny})
+	}
+	return found
+}
+
+// outside drops the numbers that stand in formulas. Both lists ascend.
+func outside(numbers []candidate, formulas []formula) []candidate {
+	next := 0
+	return slices.DeleteFunc(numbers, func(n candidate) bool {
+		for next < len(formulas) && formulas[next].end <= n.start {
+			next++
+		}
+		return next < len(formulas) && formulas[next].start < n.end
+	})
+}
+
+func wordAt(s string, i int) bool { return letterAt(s, i) || digitAt(s, i) || s[i] == ')' }
+
+// plainBefore forbids a number inside a formula, a word or behind \$.
+func plainBefore(text string, start int) bool {
+	switch c := text[start-1]; c {
+	case ' ', '\n', '\t', '\r', '(', ':', '=', '*', '"', '\'', '~', '`':
+		return true
+	case '$':
+		return start < 2 || text[start-2] != '\\'
+	}
+	return text[start-1] >= 0x80 // a currency sign or a dash
+}
+
+func plainAfter(text string, end int) bool {
+	switch c := text[end]; c {
+	case ' ', '\n', '\t', '\r', ')', '.', ',', ';', ':', '!', '?', '%', '*', '"', '\'', '`', '$':
+		return c != '.' || !digitAt(text, end+1)
+	case '\\':
+		return strings.HasPrefix(text[end:], `\%`)
+	}
+	return text[end] >= 0x80
+}
+
+// plainExpression returns the end of the number or expression that begins at i.
+func plainExpression(text string, i int) int {
+	end := i
+	depth := 0
+	for at := i; at < len(text) && at-i < 256; at++ {
+		c := text[at]
+		switch {
+		case c >= '0' && c <= '9':
+			end = at + 1
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth == 0 {
+				return end
+			}
+			depth--
+			end = at + 1
+		case c == '.' || c == ',':
+			if !digitAt(text, at+1) {
+				return end
+			}
+		case strings.IndexByte("+-*/^", c) >= 0:
+		case c == ' ':
+			// A blank is inside only beside an operator, or between groups
+			// of three digits.
+			if !operatorNear(text, at) && !groupNear(text, at) {
+				return end
+			}
+		default:
+			return end
+		}
+	}
+	return end
+}
+
+func operatorNear(text string, blank int) bool {
+	before := blank > 0 && strings.IndexByte("+-*/^", text[blank-1]) >= 0
+	after := blank+2 < len(text) && strings.IndexByte("+-*/^", text[blank+1]) >= 0 && (text[blank+2] == ' ' || digitAt(text, blank+2))
+	return before || after
+}
+
+func groupNear(text string, blank int) bool {
+	return blank > 0 && digitAt(text, blank-1) && digitAt(text, blank+1) && digitAt(text, blank+2) && digitAt(text, blank+3) && !digitAt(text, blank+4)
+}
+
+// plainNumber rewrites what only plain numbers have: blanks between thousands
+// and a decimal comma.
+func plainNumber(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == ' ' && groupNear(s, i):
+			continue
+		case s[i] == ',' && i > 0 && digitAt(s, i-1) && !groupOfThree(s[i:]):
+			b.WriteByte('.')
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,315 @@
+package mathverify
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// command reads what a backslash begins.
+func (p *parser) command() *node {
+	name, length := command(p.text[p.at:])
+	switch name {
+	case "{":
+		return p.braces()
+	case "lvert", "vert":
+		return p.bar(`\`+name, map[string]string{"lvert": `\rvert`, "vert": `\vert`}[name])
+	}
+	p.at += length
+	switch name {
+	case "frac", "dfrac", "tfrac", "cfrac":
+		top := p.argument(false)
+		return operation(kindQuotient, top, p.argument(false))
+	case "binom", "dbinom", "tbinom":
+		top := p.argument(false)
+		return function("binomial", top, p.argument(false))
+	case "sqrt":
+		return p.root()
+	case "pi":
+		return constant("pi")
+	case "infty":
+		return constant("infinity")
+	case "emptyset", "varnothing":
+		return &node{kind: kindNamedSet, name: "empty"}
+	case "lfloor":
+		return p.fence("floor", `\rfloor`)
+	case "lceil":
+		return p.fence("ceil", `\rceil`)
+	case "mathbb", "mathbf", "boldsymbol", "bm", "mathcal", "mathscr", "mathfrak":
+		return p.styled(name)
+	case "mathrm", "operatorname", "mathit", "mathsf", "rm":
+		return p.upright()
+	case "text", "textbf", "textit", "textrm", "mbox", "hbox", "textnormal":
+		return p.words()
+	case "begin":
+		return p.environment()
+	case "sum", "prod":
+		return p.bigOperator(name)
+	case "overline", "bar", "hat", "widehat", "vec", "tilde", "widetilde", "dot", "underline", "overrightarrow":
+		return p.accented(name)
+	case "int", "iint", "oint", "frac{d}", "partial", "nabla", "lim":
+		p.fail(errParse)
+		return nothing
+	}
+	if slices.Contains(functions, name) {
+		return p.call(name)
+	}
+	if name == "" || !letterAt(name, 0) {
+		p.fail(errParse)
+		return nothing
+	}
+	return p.subscripted(`\` + name) // a Greek letter or another named sign
+}
+
+// root reads \sqrt[n]{x} and \sqrt{x}.
+func (p *parser) root() *node {
+	p.blanks()
+	if p.at < len(p.text) && p.text[p.at] == '[' {
+		p.at++
+		degree := p.sum()
+		p.blanks()
+		if !p.literal("]") {
+			p.fail(errParse)
+			return nothing
+		}
+		return power(p.argument(true), operation(kindQuotient, integer(1), degree))
+	}
+	return squareRoot(p.argument(true))
+}
+
+func (p *parser) fence(name, closing string) *node {
+	inner := p.sum()
+	p.blanks()
+	if !p.word(closing) {
+		p.fail(errParse)
+	}
+	return function(name, inner)
+}
+
+// braces reads \{ … \}. A set given by a condition has no form of its own.
+func (p *parser) braces() *node {
+	p.at += 2
+	brace, tuple := p.brace, p.tuple
+	p.brace, p.tuple = true, true
+	n := p.list(`\}`)
+	p.brace, p.tuple = brace, tuple
+	if !p.literal(`\}`) {
+		p.fail(errParse)
+		return nothing
+	}
+	if n.kind == kindList {
+		return n
+	}
+	return operation(kindList, n)
+}
+
+// rawArgument is the text of an argument in braces, or one character.
+func (p *parser) rawArgument() string {
+	p.blanks()
+	if p.at >= len(p.text) {
+		p.fail(errParse)
+		return ""
+	}
+	if p.text[p.at] != '{' {
+		if _, n := command(p.text[p.at:]); n > 0 {
+			p.at += n
+			return p.text[p.at-n : p.at]
+		}
+		p.at++
+		return p.text[p.at-1 : p.at]
+	}
+	end := closingBrace(p.text, p.at)
+	if end < 0 {
+		p.fail(errParse)
+		return ""
+	}
+	raw := p.text[p.at+1 : end]
+	p.at = end + 1
+	return raw
+}
+
+// namedSets are the letters of sets of numbers.
+var namedSets = map[string]string{"R": "R", "Z": "Z", "Q": "Q", "N": "N", "C": "C"}
+
+// styled reads \mathbb{R} and letters in other type, whose style is dropped.
+func (p *parser) styled(style string) *node {
+	raw := strings.TrimSpace(p.rawArgument())
+	if name, ok := namedSets[raw]; ok && (style == "mathbb" || style == "mathbf") {
+		if style == "mathbb" {
+			p.setSuffix(&name)
+			return &node{kind: kindNamedSet, name: name}
+		}
+	}
+	return p.subtext(raw)
+}
+
+// setSuffix takes the + of ℤ^+ into the name.
+func (p *parser) setSuffix(name *string) {
+	for _, suffix := range []struct{ written, name string }{
+		{"^+", "+"}, {"^{+}", "+"}, {"_+", "+"}, {"_{+}", "+"}, {"_{>0}", "+"}, {"^*", "*"}, {"^{*}", "*"}, {"^-", "-"}, {"^{-}", "-"},
+	} {
+		if p.literal(suffix.written) {
+			*name += suffix.name
+			return
+		}
+	}
+}
+
+// subtext parses the text of an argument in place.
+func (p *parser) subtext(raw string) *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	inner := &parser{text: raw, depth: p.depth, nodes: p.nodes, budget: p.budget}
+	n := inner.list("")
+	inner.blanks()
+	if inner.failed == nil && inner.at < len(raw) {
+		inner.fail(errParse)
+	}
+	p.nodes = inner.nodes
+	if inner.failed != nil {
+		p.fail(inner.failed)
+		return nothing
+	}
+	return n
+}
+
+// upright reads \mathrm{…}: a function, a constant, or words.
+func (p *parser) upright() *node {
+	start := p.at
+	raw := strings.TrimSpace(p.rawArgument())
+	lower := strings.ToLower(raw)
+	switch {
+	case slices.Contains(functions, lower):
+		return p.call(lower)
+	case raw == "e" || raw == "i":
+		return constant(raw)
+	case len(raw) == 1 || strings.ContainsAny(raw, "0123456789\\"):
+		return p.subtext(raw)
+	}
+	p.at = start
+	return p.words()
+}
+
+// words reads \text{…}. Words name a thing; numbers and formulas in them are
+// read as such; a letter in brackets is the letter.
+func (p *parser) words() *node {
+	raw := strings.TrimSpace(p.rawArgument())
+	raw = strings.TrimSpace(strings.Trim(raw, "$"))
+	raw = strings.TrimSuffix(strings.TrimSuffix(raw, "."), ",")
+	if raw == "" {
+		p.fail(errParse)
+		return nothing
+	}
+	if strings.ContainsAny(raw, "0123456789\\") {
+		return p.subtext(raw)
+	}
+	if trimmed := strings.TrimSpace(strings.Trim(raw, "()")); trimmed != "" {
+		raw = trimmed
+	}
+	return &node{kind: kindText, name: compact(raw)}
+}
+
+// accented reads \overline{AB} as one symbol.
+func (p *parser) accented(name string) *node {
+	raw := compact(p.rawArgument())
+	return p.subscripted(`\` + name + "{" + raw + "}")
+}
+
+// matrices are the environments that hold rows and columns.
+var matrices = []string{"pmatrix", "bmatrix", "matrix", "vmatrix", "Bmatrix", "smallmatrix", "array"}
+
+// environment reads \begin{pmatrix} … \end{pmatrix}.
+func (p *parser) environment() *node {
+	name := p.rawArgument()
+	if !slices.Contains(matrices, strings.TrimSuffix(name, "*")) {
+		p.fail(errParse)
+		return nothing
+	}
+	if name == "array" {
+		p.rawArgument() // the columns' alignment
+	}
+	end := `\end{` + name + "}"
+	length := strings.Index(p.text[p.at:], end)
+	if length < 0 || strings.Contains(p.text[p.at:p.at+length], `\begin`) {
+		p.fail(errParse)
+		return nothing
+	}
+	body := p.text[p.at : p.at+length]
+	p.at += length + len(end)
+	matrix := &node{kind: kindMatrix}
+	for _, row := range strings.Split(strings.TrimSuffix(strings.TrimSpace(body), `\\`), `\\`) {
+		cells := strings.Split(row, "&")
+		if matrix.columns != 0 && len(cells) != matrix.columns {
+			p.fail(errParse)
+			return nothing
+		}
+		matrix.columns = len(cells)
+		for _, cell := range cells {
+			if len(matrix.args) >= maxListItems {
+				p.fail(errBudget)
+				return nothing
+			}
+			matrix.args = append(matrix.args, p.subtext(strings.TrimSpace(cell)))
+		}
+	}
+	if name == "vmatrix" {
+		return function("det", matrix)
+	}
+	return matrix
+}
+
+// bigOperator reads \sum_{i=1}^{n} f; its value is computed when the bounds
+// are whole numbers.
+func (p *parser) bigOperator(name string) *node {
+	var variable *node
+	lower, upper := (*node)(nil), (*node)(nil)
+	for p.failed == nil {
+		p.blanks()
+		if p.literal("_") {
+			from := p.argument(true)
+			if from.kind != kindRelation || from.operators[0] != "=" || len(from.args) != 2 {
+				p.fail(errParse)
+				return nothing
+			}
+			variable, lower = from.args[0], from.args[1]
+			if variable.kind == kindConstant && variable.name == "i" {
+				variable = &node{kind: kindSymbol, name: "i"}
+			}
+		} else if p.literal("^") {
+			upper = p.argument(true)
+		} else {
+			break
+		}
+	}
+	if p.failed != nil || variable == nil || variable.kind != kindSymbol || upper == nil {
+		p.fail(errParse)
+		return nothing
+	}
+	body := p.term()
+	if variable.name == "i" {
+		body = replaceConstant(body, "i", variable)
+	}
+	return function(name, variable, lower, upper, body)
+}
+
+// replaceConstant makes a bound variable of the letter that else is a
+// constant.
+func replaceConstant(n *node, name string, with *node) *node {
+	if n.kind == kindConstant && n.name == name {
+		return with
+	}
+	if len(n.args) == 0 {
+		return n
+	}
+	copied := *n
+	copied.args = make([]*node, len(n.args))
+	for i, a := range n.args {
+		copied.args[i] = replaceConstant(a, name, with)
+	}
+	return &copied
+}
+
+// one is the number 1.
+var one = big.NewRat(1, 1)

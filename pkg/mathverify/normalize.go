@@ -1,0 +1,105 @@
+package mathverify
+
+import (
+	"strings"
+)
+
+// replacements make one spelling of many. They are applied in order, once.
+var replacements = strings.NewReplacer(
+	`\!`, "", `{,}`, ",", `\$`, "", "$", "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`,
+	`\text{ and }`, `\text{and}`, `\text{ or }`, `\text{or}`, `\text{, and }`, `\text{and}`, `\text{, or }`, `\text{or}`,
+	`\text{and }`, `\text{and}`, `\text{ and}`, `\text{and}`, `\text{or }`, `\text{or}`, `\text{ or}`, `\text{or}`,
+	`\mbox{ and }`, `\text{and}`, `\mbox{ or }`, `\text{or}`, `\mathrm{and}`, `\text{and}`, `\mathrm{or}`, `\text{or}`,
+	"²", "^{2}", "³", "^{3}", "⁴", "^{4}", "½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`,
+	`\percent`, `\%`, `\text{percent}`, `\%`, `\text{ percent}`, `\%`, `\text{ \%}`, `\%`, `\text{\%}`, `\%`,
+	"\u00a0", " ", "\u202f", " ", "\u2009", " ",
+)
+
+// percents are the words for a hundredth.
+var percents = []string{"percentage", "percent", "pct"}
+
+// units are words that stand after a value and say only in what it is counted.
+var units = wordSet(`cm mm m km dm inch inches in ft feet foot yd yard yards mile miles mi kg g mg gram grams lb lbs pound pounds oz ounce ounces
+	ton tons second seconds sec s minute minutes min hour hours hr hrs h day days week weeks month months year years
+	degree degrees deg dollar dollars cent cents usd euro euros mph kph kmh unit units square sq cubic liter liters litre litres ml l
+	meter meters metre metres centimeter centimeters millimeter millimeters kilometer kilometers radian radians rad
+	people person persons student students child children boy boys girl girls apple apples book books ball balls card cards
+	coin coins way ways time times point points page pages piece pieces bag bags box boxes row rows game games
+	per of the each knots knot hertz hz volts volt watts watt joules joule newtons newton kelvin celsius fahrenheit percent`)
+
+func wordSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		set[w] = true
+	}
+	return set
+}
+
+// normalize makes one spelling of the many for the same formula, and drops
+// what changes no value: currency signs, units, a final full stop.
+func normalize(s string) string {
+	s = replacements.Replace(s)
+	s = strings.TrimSpace(s)
+	for trimmed := true; trimmed; {
+		trimmed = false
+		for _, tail := range []string{".", ",", ";", ":", `\\`, `\,`, `\;`, `\ `} {
+			if strings.HasSuffix(s, tail) && !strings.HasSuffix(s, "..") {
+				s = strings.TrimSpace(strings.TrimSuffix(s, tail))
+				trimmed = true
+			}
+		}
+	}
+	return dropUnits(s)
+}
+
+// dropUnits takes the words at the end that are units, if a value stands
+// before them.
+func dropUnits(s string) string {
+	rest := s
+	for range 6 {
+		end := len(rest)
+		for _, power := range []string{"^2", "^3", "^{2}", "^{3}"} {
+			end = min(end, len(strings.TrimSuffix(rest, power)))
+		}
+		start := end
+		for start > 0 && letterAt(rest, start-1) && rest[start-1] < 0x80 {
+			start--
+		}
+		word := strings.ToLower(rest[start:end])
+		if start == end || start > 0 && (rest[start-1] == '\\' || rest[start-1] == '{' || rest[start-1] == '_') {
+			break
+		}
+		for _, p := range percents {
+			if word == p {
+				return strings.TrimSpace(rest[:start]) + `\%`
+			}
+		}
+		before := strings.TrimRight(rest[:start], " ")
+		if !units[word] || before == "" {
+			break
+		}
+		// One letter right behind a value is a factor, as in 3m; after a
+		// blank it is a unit.
+		if last := before[len(before)-1]; end-start == 1 && len(before) == start || !valueEnd(last) && !letterAt(before, len(before)-1) {
+			break
+		}
+		rest = before
+	}
+	if rest == s || rest == "" || !valueEnd(rest[len(rest)-1]) {
+		return s
+	}
+	return rest
+}
+
+// valueEnd reports whether a value can end in c.
+func valueEnd(c byte) bool {
+	return c >= '0' && c <= '9' || c == '}' || c == ')'
+}
+
+// plainText is the form in which answers that cannot be parsed are compared.
+func plainText(s string) string {
+	s = replacements.Replace(s)
+	s = strings.NewReplacer(`\left`, "", `\right`, "", `\,`, "", `\;`, "", `\ `, "", `\displaystyle`, "", `\text`, "", `\mathrm`, "", `\mbox`, "",
+		"{", "", "}", "").Replace(s)
+	return strings.TrimRight(compact(s), ".,;")
+}

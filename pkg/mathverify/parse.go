@@ -1,0 +1,575 @@
+package mathverify
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// parser reads one answer, in LaTeX or plain notation, by recursive descent.
+// It works on the text itself, not on tokens, because LaTeX arguments without
+// braces are single characters: \frac12 is a half, x^10 all the same x to the
+// tenth, as people mean it.
+type parser struct {
+	text   string
+	at     int
+	depth  int
+	nodes  int
+	budget *budget
+	bars   int  // open vertical bars, so that | may close one
+	brace  bool // inside \{ \}, where | and : mean "such that"
+	tuple  bool // inside brackets, where commas separate and do not group digits
+	failed error
+}
+
+// parse reads a whole answer. An error means that it has no form that can be
+// compared other than as text.
+func parse(text string, b *budget) (*node, error) {
+	text = normalize(text)
+	if len(text) > maxAnswerBytes {
+		return nil, errBudget
+	}
+	p := &parser{text: text, budget: b}
+	n := p.list("")
+	p.blanks()
+	if p.failed == nil && p.at < len(p.text) {
+		p.fail(errParse)
+	}
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	return n, nil
+}
+
+func (p *parser) fail(err error) {
+	if p.failed == nil {
+		p.failed = err
+	}
+}
+
+// enter bounds depth, nodes and steps; every recursive method calls it.
+func (p *parser) enter() bool {
+	p.depth++
+	p.nodes++
+	if p.depth > maxDepth || p.nodes > maxNodes || !p.budget.spend(1) {
+		p.fail(errBudget)
+	}
+	return p.failed == nil
+}
+
+func (p *parser) leave() { p.depth-- }
+
+var nothing = operation(kindList)
+
+// list reads values side by side up to the closing text, which is left.
+func (p *parser) list(closing string) *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	var items []*node
+	separators := 0
+	for p.failed == nil {
+		p.blanks()
+		for p.separator() {
+			separators++
+		}
+		if p.end(closing) {
+			break
+		}
+		if p.ellipsis() {
+			continue
+		}
+		items = append(items, p.relation())
+		if len(items) > maxListItems {
+			p.fail(errBudget)
+		}
+		p.blanks()
+		if !p.end(closing) && !p.peekSeparator() && !p.peekEllipsis() {
+			p.fail(errParse)
+		}
+	}
+	if len(items) == 1 {
+		return items[0]
+	}
+	return operation(kindList, items...)
+}
+
+func (p *parser) end(closing string) bool {
+	if p.failed != nil || p.at >= len(p.text) {
+		return true
+	}
+	return closing != "" && strings.HasPrefix(p.text[p.at:], closing)
+}
+
+func (p *parser) separator() bool {
+	n := p.separatorBytes()
+	p.at += n
+	p.blanks()
+	return n > 0
+}
+
+func (p *parser) peekSeparator() bool { return p.separatorBytes() > 0 }
+
+func (p *parser) separatorBytes() int {
+	rest := p.text[p.at:]
+	if rest == "" {
+		return 0
+	}
+	if rest[0] == ',' || rest[0] == ';' {
+		return 1
+	}
+	for _, word := range []string{`\text{and}`, `\text{or}`, `\lor`, `\land`, `\vee`, `\wedge`, "and", "or"} {
+		if strings.HasPrefix(rest, word) && (word[len(word)-1] == '}' || !letterAt(rest, len(word))) {
+			return len(word)
+		}
+	}
+	return 0
+}
+
+var ellipses = []string{`\ldots`, `\dots`, `\cdots`, "...", "…"}
+
+func (p *parser) peekEllipsis() bool {
+	return slices.ContainsFunc(ellipses, func(e string) bool { return strings.HasPrefix(p.text[p.at:], e) })
+}
+
+func (p *parser) ellipsis() bool {
+	for _, e := range ellipses {
+		if strings.HasPrefix(p.text[p.at:], e) {
+			p.at += len(e)
+			p.blanks()
+			return true
+		}
+	}
+	return false
+}
+
+// relations maps what is written to an operator; longer texts stand first.
+var relations = []struct{ written, operator string }{
+	{`\leqslant`, "<="}, {`\geqslant`, ">="}, {`\leq`, "<="}, {`\geq`, ">="}, {`\neq`, "!="},
+	{`\approx`, "="}, {`\equiv`, "="}, {`\coloneqq`, "="}, {`\cong`, "="}, {`\sim`, "="},
+	{`\le`, "<="}, {`\ge`, ">="}, {`\ne`, "!="}, {`\lt`, "<"}, {`\gt`, ">"}, {`\in`, "in"},
+	{"<=", "<="}, {">=", ">="}, {"!=", "!="}, {"==", "="}, {":=", "="}, {"≤", "<="}, {"≥", ">="}, {"≠", "!="}, {"∈", "in"}, {"≈", "="},
+	{"=", "="}, {"<", "<"}, {">", ">"},
+}
+
+func (p *parser) relationOperator() string {
+	rest := p.text[p.at:]
+	for _, r := range relations {
+		if strings.HasPrefix(rest, r.written) && (r.written[0] != '\\' || !letterAt(rest, len(r.written))) {
+			p.at += len(r.written)
+			return r.operator
+		}
+	}
+	return ""
+}
+
+// relation reads an expression, or a chain of them with =, <, ∈ between.
+func (p *parser) relation() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	first := p.setExpression()
+	var chain *node
+	for p.failed == nil {
+		p.blanks()
+		operator := p.relationOperator()
+		if operator == "" {
+			break
+		}
+		if chain == nil {
+			chain = operation(kindRelation, first)
+		}
+		chain.operators = append(chain.operators, operator)
+		chain.args = append(chain.args, p.setExpression())
+	}
+	if chain != nil {
+		return chain
+	}
+	return first
+}
+
+// setExpression reads unions, intersections and differences of sums.
+func (p *parser) setExpression() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	left := p.sum()
+	for p.failed == nil {
+		p.blanks()
+		switch {
+		case p.word(`\cup`), p.literal("∪"):
+			left = operation(kindUnion, left, p.sum())
+		case p.word(`\cap`), p.literal("∩"):
+			left = operation(kindIntersect, left, p.sum())
+		case p.word(`\setminus`), p.word(`\backslash`), p.literal(`\\`):
+			left = operation(kindDifference, left, p.sum())
+		default:
+			return left
+		}
+	}
+	return left
+}
+
+// sum reads terms with signs between.
+func (p *parser) sum() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	var terms []*node
+	for p.failed == nil {
+		p.blanks()
+		switch {
+		case p.word(`\pm`), p.literal("±"), p.literal("+/-"):
+			terms = p.plusMinus(kindPlusMinus, terms)
+		case p.word(`\mp`), p.literal("∓"):
+			terms = p.plusMinus(kindMinusPlus, terms)
+		case p.literal("+"):
+			if p.atEndOfTerm() {
+				continue // a sign that nothing follows
+			}
+			terms = append(terms, p.term())
+		case p.literal("-"), p.literal("−"), p.literal("–"):
+			if p.atEndOfTerm() {
+				continue
+			}
+			terms = append(terms, p.negatedTerm())
+		case len(terms) == 0:
+			terms = append(terms, p.term())
+		default:
+			return joinSum(terms)
+		}
+	}
+	return nothing
+}
+
+func (p *parser) atEndOfTerm() bool {
+	p.blanks()
+	return p.at >= len(p.text)
+}
+
+func joinSum(terms []*node) *node {
+	if len(terms) == 1 {
+		return terms[0]
+	}
+	return operation(kindSum, terms...)
+}
+
+// plusMinus makes one term of those before ± and the one after.
+func (p *parser) plusMinus(k kind, before []*node) []*node {
+	after := p.term()
+	if len(before) == 0 {
+		return []*node{operation(k, after)}
+	}
+	return []*node{operation(k, joinSum(before), after)}
+}
+
+// negatedTerm reads what follows a minus sign, more signs included.
+func (p *parser) negatedTerm() *node {
+	negative := true
+	for p.failed == nil {
+		p.blanks()
+		if p.literal("-") || p.literal("−") {
+			negative = !negative
+		} else if !p.literal("+") {
+			break
+		}
+	}
+	t := p.term()
+	if negative {
+		return negate(t)
+	}
+	return t
+}
+
+// term reads factors, with or without a sign of multiplication between.
+func (p *parser) term() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	left := p.factor()
+	for p.failed == nil {
+		p.blanks()
+		switch {
+		case p.word(`\cdot`), p.word(`\times`), p.word(`\ast`), p.literal("*"), p.literal("×"), p.literal("·"), p.literal("⋅"):
+			left = product(left, p.signedFactor())
+		case p.word(`\div`), p.literal("÷"), p.colon():
+			left = operation(kindQuotient, left, p.signedFactor())
+		case p.literal("/"):
+			// 1/2x is one over 2x.
+			left = operation(kindQuotient, left, p.denominator())
+		case p.word(`\bmod`), p.word(`\mod`):
+			left = function("mod", left, p.signedFactor())
+		case p.startsFactor():
+			right := p.factor()
+			left = juxtapose(left, right)
+		default:
+			return left
+		}
+	}
+	return left
+}
+
+// colon takes a colon that stands for a ratio.
+func (p *parser) colon() bool {
+	return !p.brace && !strings.HasPrefix(p.text[p.at:], ":=") && (p.literal(":") || p.word(`\colon`))
+}
+
+func product(a, b *node) *node {
+	if a.kind == kindProduct {
+		return operation(kindProduct, append(slices.Clip(a.args), b)...)
+	}
+	return operation(kindProduct, a, b)
+}
+
+// juxtapose joins neighbours: 1\frac12 is a mixed number, words after a value
+// are its unit, all else is a product.
+func juxtapose(a, b *node) *node {
+	if b.unit() && a.kind != kindText {
+		return a
+	}
+	whole := a.kind == kindNumber && a.value.IsInt() && !a.decimal
+	if whole && b.kind == kindQuotient && b.args[0].plainInteger() && b.args[1].plainInteger() && b.args[1].value.Sign() != 0 {
+		part := new(big.Rat).Quo(b.args[0].value, b.args[1].value)
+		if a.value.Sign() < 0 {
+			part.Neg(part)
+		}
+		return number(part.Add(part, a.value))
+	}
+	return product(a, b)
+}
+
+// unit reports whether a node is words, or a power of words as cm².
+func (n *node) unit() bool {
+	return n.kind == kindText || n.kind == kindPower && n.args[0].kind == kindText && n.args[1].kind == kindNumber
+}
+
+func (n *node) plainInteger() bool {
+	return n.kind == kindNumber && n.value.IsInt() && n.value.Sign() >= 0 && !n.decimal
+}
+
+// signedFactor reads a factor that a sign may stand before.
+func (p *parser) signedFactor() *node {
+	p.blanks()
+	if p.literal("-") || p.literal("−") {
+		return negate(p.factor())
+	}
+	p.literal("+")
+	return p.factor()
+}
+
+// denominator reads the factors that follow a slash without a sign between.
+func (p *parser) denominator() *node {
+	left := p.signedFactor()
+	for p.failed == nil {
+		p.blanks()
+		if left.kind == kindNumber && p.startsLetter() {
+			left = product(left, p.factor())
+			continue
+		}
+		return left
+	}
+	return left
+}
+
+func (p *parser) startsLetter() bool { return letterAt(p.text, p.at) && p.separatorBytes() == 0 }
+
+// startsFactor reports whether a factor begins here.
+func (p *parser) startsFactor() bool {
+	if p.at >= len(p.text) || p.separatorBytes() > 0 || p.peekEllipsis() {
+		return false
+	}
+	c := p.text[p.at]
+	switch {
+	case c >= '0' && c <= '9', c == '(', c == '{', c == '.' && digitAt(p.text, p.at+1):
+		return true
+	case c == '|':
+		return p.bars == 0 && !p.brace
+	case c == '\\':
+		return p.commandStartsFactor()
+	}
+	return letterAt(p.text, p.at)
+}
+
+func (p *parser) commandStartsFactor() bool {
+	name, _ := command(p.text[p.at:])
+	switch name {
+	case "cup", "cap", "setminus", "backslash", "pm", "mp", "cdot", "times", "ast", "div", "bmod", "mod", "colon", "}", "\\", "rfloor", "rceil", "rvert", "rVert", "rangle", "end", "mid", "circ", "pmod", "quad":
+		return false
+	case "{":
+		return false
+	}
+	for _, r := range relations {
+		if r.written[0] == '\\' && r.written[1:] == name {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// factor reads a primary with powers and what else stands behind it.
+func (p *parser) factor() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	base := p.primary()
+	for p.failed == nil {
+		before := p.at
+		p.blanks()
+		switch {
+		case p.literal("^"), p.literal("**"):
+			if p.degrees() {
+				continue
+			}
+			base = power(base, p.argument(true))
+		case p.literal("!"):
+			base = function("factorial", base)
+		case p.literal(`\%`), p.literal("%"):
+			base = operation(kindPercent, base)
+		case p.literal("°"), p.word(`\degree`), p.word(`\circ`), p.literal("'"), p.literal("′"):
+			// marks that change no value
+		case base.kind == kindNumber && p.literal("_"):
+			p.argument(false) // the base of a numeral, which is not compared
+		default:
+			p.at = before
+			return base
+		}
+	}
+	return base
+}
+
+// degrees takes the mark of degrees or a prime after a caret.
+func (p *parser) degrees() bool {
+	rest := strings.TrimLeft(p.text[p.at:], " ")
+	for _, mark := range []string{`\circ`, `{\circ}`, `{ \circ }`, `\degree`, `{\degree}`, `\prime`, `{\prime}`} {
+		if strings.HasPrefix(rest, mark) {
+			p.at = len(p.text) - len(rest) + len(mark)
+			return true
+		}
+	}
+	return false
+}
+
+// power makes base^exponent; sin²x and the like keep their shape elsewhere.
+func power(base, exponent *node) *node { return operation(kindPower, base, exponent) }
+
+// argument reads a LaTeX argument: a group in braces, or one item. Digits make
+// one number after ^ and _ (numeral), and single digits after \frac.
+func (p *parser) argument(numeral bool) *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	p.blanks()
+	switch {
+	case p.at >= len(p.text):
+		p.fail(errParse)
+		return nothing
+	case p.text[p.at] == '{':
+		return p.group()
+	case digitAt(p.text, p.at) && !numeral:
+		p.at++
+		return integer(int64(p.text[p.at-1] - '0'))
+	case p.literal("-"), p.literal("−"):
+		return negate(p.argument(numeral))
+	case p.literal("+"):
+		return p.argument(numeral)
+	}
+	return p.primary()
+}
+
+// group reads {…}.
+func (p *parser) group() *node {
+	if !p.literal("{") {
+		p.fail(errParse)
+		return nothing
+	}
+	n := p.list("}")
+	if !p.literal("}") {
+		p.fail(errParse)
+	}
+	return n
+}
+
+func (p *parser) literal(s string) bool {
+	if strings.HasPrefix(p.text[p.at:], s) {
+		p.at += len(s)
+		return true
+	}
+	return false
+}
+
+// word takes a command, not the beginning of a longer one.
+func (p *parser) word(s string) bool {
+	if strings.HasPrefix(p.text[p.at:], s) && !letterAt(p.text, p.at+len(s)) {
+		p.at += len(s)
+		return true
+	}
+	return false
+}
+
+// spacing are commands that print nothing.
+var spacing = []string{`\left`, `\right`, `\,`, `\;`, `\:`, `\!`, `\ `, `\quad`, `\qquad`, `\displaystyle`, `\textstyle`, `\limits`, `\nolimits`,
+	`\bigl`, `\bigr`, `\Bigl`, `\Bigr`, `\biggl`, `\biggr`, `\big`, `\Big`, `\bigg`, `\Bigg`, `\middle`, `\phantom{}`, "~"}
+
+// blanks skips what prints nothing.
+func (p *parser) blanks() {
+	for p.at < len(p.text) {
+		c := p.text[p.at]
+		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+			p.at++
+			continue
+		}
+		if c != '\\' && c != '~' {
+			return
+		}
+		before := p.at
+		for _, s := range spacing {
+			if letterAt(s, len(s)-1) && p.word(s) || !letterAt(s, len(s)-1) && p.literal(s) {
+				if (s == `\left` || s == `\right`) && strings.HasPrefix(p.text[p.at:], ".") {
+					p.at++ // a bracket that is not printed
+				}
+				break
+			}
+		}
+		if p.at == before {
+			return
+		}
+	}
+}
+
+func letterAt(s string, i int) bool {
+	if i >= len(s) || i < 0 {
+		return false
+	}
+	if s[i] < utf8.RuneSelf {
+		return s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z'
+	}
+	r, _ := utf8.DecodeRuneInString(s[i:])
+	return unicode.IsLetter(r)
+}
+
+func digitAt(s string, i int) bool { return i < len(s) && s[i] >= '0' && s[i] <= '9' }
+
+// command returns the name of the LaTeX command that s begins with, and its
+// length in bytes; a backslash with a sign is a command of one character.
+func command(s string) (name string, length int) {
+	if s == "" || s[0] != '\\' {
+		return "", 0
+	}
+	i := 1
+	for i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z') {
+		i++
+	}
+	if i == 1 && len(s) > 1 {
+		i++
+	}
+	return s[1:i], i
+}

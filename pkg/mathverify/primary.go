@@ -1,0 +1,374 @@
+package mathverify
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// functions are the names that take an argument, with or without a backslash.
+var functions = []string{
+	"arcsin", "arccos", "arctan", "arccot", "arcsec", "arccsc", "asin", "acos", "atan",
+	"sinh", "cosh", "tanh", "coth", "sin", "cos", "tan", "cot", "sec", "csc",
+	"ln", "lg", "log", "exp", "sqrt", "cbrt", "max", "min", "gcd", "lcm", "det", "abs", "floor", "ceil", "sgn",
+}
+
+// inverses are what f^{-1} means for a named function.
+var inverses = map[string]string{
+	"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot", "sec": "arcsec", "csc": "arccsc",
+}
+
+var aliases = map[string]string{"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+
+// primary reads what stands alone: a number, a name, a bracket, a command.
+func (p *parser) primary() *node {
+	if !p.enter() {
+		return nothing
+	}
+	defer p.leave()
+	p.blanks()
+	if p.at >= len(p.text) {
+		p.fail(errParse)
+		return nothing
+	}
+	c := p.text[p.at]
+	switch {
+	case c >= '0' && c <= '9' || c == '.' && digitAt(p.text, p.at+1):
+		return p.number()
+	case c == '(' || c == '[':
+		return p.bracket(c)
+	case c == '{':
+		return p.group()
+	case c == '|':
+		return p.bar("|", "|")
+	case c == '\\':
+		return p.command()
+	case letterAt(p.text, p.at):
+		return p.letters()
+	case p.literal("∞"):
+		return constant("infinity")
+	case p.literal("√"):
+		return squareRoot(p.argument(true))
+	case p.literal("∅"):
+		return &node{kind: kindNamedSet, name: "empty"}
+	}
+	p.fail(errParse)
+	return nothing
+}
+
+func constant(name string) *node { return &node{kind: kindConstant, name: name} }
+
+func squareRoot(n *node) *node { return power(n, number(big.NewRat(1, 2))) }
+
+// number reads digits with thousands and a decimal point: 1234, 1,234.5, .5,
+// 0.\overline{3}.
+func (p *parser) number() *node {
+	start := p.at
+	whole := p.digits()
+	// 1,234,567: groups of three after a first group of up to three.
+	if n := len(whole); n >= 1 && n <= 3 && whole != "0" && !p.tuple {
+		for groupOfThree(p.text[p.at:]) {
+			whole += p.text[p.at+1 : p.at+4]
+			p.at += 4
+		}
+	}
+	if len(whole) > maxBits/4 {
+		p.fail(errBudget)
+		return nothing
+	}
+	fraction, decimal := "", false
+	if p.at < len(p.text) && p.text[p.at] == '.' && !strings.HasPrefix(p.text[p.at:], "...") {
+		p.at++
+		fraction = p.digits()
+		decimal = true
+		if fraction == "" && !strings.HasPrefix(p.text[p.at:], `\overline{`) {
+			decimal = false
+		}
+	}
+	if len(fraction) > maxBits/4 || p.at == start {
+		p.fail(errBudget)
+		return nothing
+	}
+	value, ok := new(big.Rat).SetString("0" + whole + "." + fraction + "0")
+	if !ok {
+		p.fail(errParse)
+		return nothing
+	}
+	if decimal && p.literal(`\overline{`) {
+		repeated := p.digits()
+		if repeated == "" || len(repeated) > 64 || !p.literal("}") {
+			p.fail(errParse)
+			return nothing
+		}
+		// 0.f(r) = 0.f + r / (10^|f| · (10^|r| - 1))
+		period := new(big.Int).Sub(pow10(len(repeated)), big.NewInt(1))
+		top, _ := new(big.Int).SetString(repeated, 10)
+		value.Add(value, new(big.Rat).SetFrac(top, period.Mul(period, pow10(len(fraction)))))
+		decimal = false
+	}
+	return &node{kind: kindNumber, value: value, decimal: decimal}
+}
+
+func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+func (p *parser) digits() string {
+	start := p.at
+	for digitAt(p.text, p.at) {
+		p.at++
+	}
+	return p.text[start:p.at]
+}
+
+// groupOfThree reports whether s begins with a comma and exactly three digits.
+func groupOfThree(s string) bool {
+	return len(s) >= 4 && s[0] == ',' && digitAt(s, 1) && digitAt(s, 2) && digitAt(s, 3) && !digitAt(s, 4)
+}
+
+// bracket reads ( … ) and [ … ]: a group, or a tuple or interval. The closing
+// bracket may be of the other sort, as of half-open intervals.
+func (p *parser) bracket(open byte) *node {
+	p.at++
+	bars, brace, tuple := p.bars, p.brace, p.tuple
+	p.bars, p.brace, p.tuple = 0, false, true
+	var items []*node
+	closing := byte(0)
+	for p.failed == nil {
+		p.blanks()
+		if p.at >= len(p.text) {
+			p.fail(errParse)
+			break
+		}
+		if c := p.text[p.at]; c == ')' || c == ']' {
+			p.at++
+			closing = c
+			break
+		}
+		if p.separator() || p.ellipsis() {
+			continue
+		}
+		items = append(items, p.relation())
+		if len(items) > maxListItems {
+			p.fail(errBudget)
+		}
+		p.blanks()
+		if p.failed == nil && p.at < len(p.text) && p.text[p.at] != ')' && p.text[p.at] != ']' && !p.peekSeparator() && !p.peekEllipsis() {
+			p.fail(errParse)
+		}
+	}
+	p.bars, p.brace, p.tuple = bars, brace, tuple
+	switch {
+	case p.failed != nil:
+		return nothing
+	case len(items) == 0:
+		p.fail(errParse)
+		return nothing
+	case len(items) == 1:
+		return items[0]
+	}
+	return &node{kind: kindTuple, args: items, open: open, close: closing}
+}
+
+// bar reads an absolute value.
+func (p *parser) bar(open, closing string) *node {
+	if !p.literal(open) {
+		p.fail(errParse)
+		return nothing
+	}
+	p.bars++
+	inner := p.sum()
+	p.bars--
+	p.blanks()
+	if !p.literal(closing) {
+		p.fail(errParse)
+	}
+	return function("abs", inner)
+}
+
+// letters reads a run of letters: a known name, words, or factors one by one.
+func (p *parser) letters() *node {
+	const longestName = 24 // bytes; no name that is known is longer
+	rest := p.text[p.at:]
+	end := 0
+	for end < longestName && letterAt(rest, end) {
+		_, size := utf8.DecodeRuneInString(rest[end:])
+		end += size
+	}
+	run := strings.ToLower(rest[:end])
+	switch run {
+	case "pi", "π":
+		p.at += end
+		return constant("pi")
+	case "infinity", "inf", "oo":
+		p.at += end
+		return constant("infinity")
+	case "where", "for", "if", "with":
+		p.fail(errParse) // a condition, not a value
+		return nothing
+	}
+	for _, name := range functions {
+		if run == name {
+			p.at += end
+			return p.call(name)
+		}
+	}
+	_, size := utf8.DecodeRuneInString(rest)
+	letter := rest[:size]
+	p.at += size
+	switch {
+	case letter == "e" && end == size:
+		return constant("e")
+	case letter == "i" && end == size:
+		return constant("i")
+	case letter == "π":
+		return constant("pi")
+	}
+	if end == size && strings.Contains("fghFGH", letter) {
+		before := p.at
+		p.blanks()
+		if strings.HasPrefix(p.text[p.at:], "(") {
+			return p.unknownFunction(strings.ToLower(letter))
+		}
+		p.at = before
+	}
+	// Within a run, e and i are factors like any other letter unless a number
+	// stands before the run, as in 2i or 3ex.
+	return p.subscripted(letter)
+}
+
+// unknownFunction reads f(x).
+func (p *parser) unknownFunction(name string) *node {
+	arg := p.bracket('(')
+	if arg.kind == kindTuple {
+		return function(name+"()", arg.args...)
+	}
+	return function(name+"()", arg)
+}
+
+// subscripted reads the subscript of a name: x_1 and x_{1} are one symbol.
+func (p *parser) subscripted(name string) *node {
+	name = strings.ToLower(name)
+	if strings.HasPrefix(p.text[p.at:], "_") {
+		p.at++
+		start := p.at
+		if p.at < len(p.text) && p.text[p.at] == '{' {
+			end := closingBrace(p.text, p.at)
+			if end < 0 {
+				p.fail(errParse)
+				return nothing
+			}
+			p.at = end + 1
+			return &node{kind: kindSymbol, name: name + "_" + compact(p.text[start+1:end])}
+		}
+		if _, n := command(p.text[p.at:]); n > 0 {
+			p.at += n
+		} else if p.at < len(p.text) {
+			_, size := utf8.DecodeRuneInString(p.text[p.at:])
+			p.at += size
+		}
+		return &node{kind: kindSymbol, name: name + "_" + compact(p.text[start:p.at])}
+	}
+	return &node{kind: kindSymbol, name: name}
+}
+
+// compact drops blanks and case.
+func compact(s string) string {
+	return strings.ToLower(strings.Join(strings.Fields(s), ""))
+}
+
+// closingBrace finds the brace that closes the one at i; -1 when none does.
+func closingBrace(s string, i int) int {
+	depth := 0
+	for ; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// call reads what follows a function's name: a power, a base, the argument.
+func (p *parser) call(name string) *node {
+	if alias, ok := aliases[name]; ok {
+		name = alias
+	}
+	var exponent, base *node
+	for p.failed == nil {
+		p.blanks()
+		if p.literal("^") {
+			exponent = p.argument(true)
+		} else if p.literal("_") {
+			base = p.argument(true)
+		} else {
+			break
+		}
+	}
+	if exponent != nil && exponent.kind == kindNumber && exponent.value.Cmp(big.NewRat(-1, 1)) == 0 && inverses[name] != "" {
+		name, exponent = inverses[name], nil
+	}
+	args := p.callArguments(name)
+	var n *node
+	switch name {
+	case "sqrt":
+		n = squareRoot(args[0])
+	case "cbrt":
+		n = power(args[0], number(big.NewRat(1, 3)))
+	case "exp":
+		n = power(constant("e"), args[0])
+	case "log", "lg":
+		if base == nil {
+			base = integer(10)
+		}
+		n = function("log", args[0], base)
+	default:
+		n = function(name, args...)
+	}
+	if exponent != nil {
+		n = power(n, exponent)
+	}
+	return n
+}
+
+// callArguments reads (a, b), {a}, or the factors up to the next sign or
+// function: sin 2x cos y is sin(2x)·cos y.
+func (p *parser) callArguments(name string) []*node {
+	p.blanks()
+	if p.at < len(p.text) && p.text[p.at] == '(' {
+		arg := p.bracket('(')
+		if arg.kind == kindTuple {
+			return arg.args
+		}
+		return []*node{arg}
+	}
+	if p.at < len(p.text) && p.text[p.at] == '{' {
+		return []*node{p.group()}
+	}
+	if name == "sqrt" {
+		return []*node{p.argument(true)}
+	}
+	arg := p.signedFactor()
+	for p.failed == nil {
+		p.blanks()
+		if p.startsFunction() || !p.startsFactor() || p.text[p.at] == '(' {
+			break
+		}
+		arg = juxtapose(arg, p.factor())
+	}
+	return []*node{arg}
+}
+
+func (p *parser) startsFunction() bool {
+	rest := p.text[p.at:]
+	if rest != "" && rest[0] == '\\' {
+		name, _ := command(rest)
+		return slices.Contains(functions, name) && name != "sqrt"
+	}
+	return slices.ContainsFunc(functions, func(f string) bool { return strings.HasPrefix(rest, f) })
+}

@@ -1,0 +1,198 @@
+package mathverify
+
+import (
+	"math"
+	"math/cmplx"
+	"slices"
+)
+
+func inf(sign int) float64 { return math.Inf(sign) }
+
+// flipped are the operators as read from the right.
+var flipped = map[string]string{"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+// equalRelations compares equations and inequalities with each other and with
+// the sets that they describe.
+func (c *comparer) equalRelations(gold, got *node) bool {
+	if gold.kind == kindRelation && got.kind == kindRelation {
+		return c.equalTwoRelations(gold, got)
+	}
+	// A condition on one unknown, and the set of its solutions.
+	if gold.kind == kindRelation && (got.isSet() || got.kind == kindRelation) {
+		return c.describes(gold, got)
+	}
+	if c.options.SetForRelation && gold.isSet() {
+		return c.describes(got, gold)
+	}
+	return false
+}
+
+func (c *comparer) equalTwoRelations(gold, got *node) bool {
+	if c.sameChain(gold, got) {
+		return true
+	}
+	if len(gold.args) == 2 && len(got.args) == 2 {
+		a, b := gold.operators[0], got.operators[0]
+		switch {
+		case a == "in" && b == "in":
+			return c.equal(gold.args[0], got.args[0]) && c.equal(gold.args[1], got.args[1])
+		case a == "=" && b == "=", a == "!=" && b == "!=":
+			return c.solved(gold, got) && c.proportional(gold, got, false)
+		case a == b:
+			if c.proportional(gold, got, true) {
+				return true
+			}
+		case flipped[a] == b:
+			if c.proportional(gold, mirrored(got), true) {
+				return true
+			}
+		}
+		// x ∈ S against x = S of a list
+		if (a == "in") != (b == "in") && (a == "=" || b == "=") {
+			return c.equal(gold.args[0], got.args[0]) && c.equal(gold.args[1], got.args[1])
+		}
+	}
+	a, x, ok1 := c.solutions(gold)
+	b, y, ok2 := c.solutions(got)
+	return ok1 && ok2 && x == y && c.sameRealSet(a, b)
+}
+
+// solved reports whether a prediction is as far solved as the reference:
+// 2x = 10 is not yet the answer x = 5.
+func (c *comparer) solved(gold, got *node) bool {
+	isSolved := func(n *node) bool {
+		constant := func(a *node) bool {
+			free := map[string]bool{}
+			a.symbols(free)
+			return len(free) == 0
+		}
+		return n.args[0].kind == kindSymbol && constant(n.args[1]) || n.args[1].kind == kindSymbol && constant(n.args[0])
+	}
+	return !isSolved(gold) || isSolved(got)
+}
+
+// sameChain compares a < b < c side by side, in both directions.
+func (c *comparer) sameChain(gold, got *node) bool {
+	if slices.Equal(gold.operators, got.operators) && c.pairwise(gold.args, got.args) {
+		return true
+	}
+	m := mirrored(got)
+	return m != nil && slices.Equal(gold.operators, m.operators) && c.pairwise(gold.args, m.args)
+}
+
+// mirrored reads a relation from the right; nil when an operator cannot be.
+func mirrored(n *node) *node {
+	m := &node{kind: kindRelation}
+	for _, a := range slices.Backward(n.args) {
+		m.args = append(m.args, a)
+	}
+	for _, o := range slices.Backward(n.operators) {
+		f, ok := flipped[o]
+		if !ok {
+			return nil
+		}
+		m.operators = append(m.operators, f)
+	}
+	return m
+}
+
+// proportional reports whether the differences of the sides are in a constant
+// ratio other than zero, and above zero for inequalities.
+func (c *comparer) proportional(gold, got *node, positive bool) bool {
+	if slices.ContainsFunc(slices.Concat(gold.args, got.args), func(n *node) bool { return n.isSet() || n.kind == kindText || n.kind == kindMatrix }) {
+		return c.pairwise(gold.args, got.args) || c.pairwise(gold.args, []*node{got.args[1], got.args[0]})
+	}
+	f := operation(kindSum, gold.args[0], negate(gold.args[1]))
+	g := operation(kindSum, got.args[0], negate(got.args[1]))
+	if !sameSymbols(f, g) {
+		return false
+	}
+	ratio, valid := complex128(0), 0
+	for number := range points {
+		at := &point{number: number, values: map[string]complex128{}}
+		a, b := c.evaluate(f, at), c.evaluate(g, at)
+		if c.exhausted() {
+			return false
+		}
+		if cmplx.IsNaN(a) || cmplx.IsNaN(b) || cmplx.Abs(b) < 1e-9 && cmplx.Abs(a) < 1e-9 {
+			continue
+		}
+		if cmplx.Abs(b) < 1e-12 || cmplx.Abs(a) < 1e-12 {
+			return false
+		}
+		r := a / b
+		if valid > 0 && cmplx.Abs(r-ratio) > 1e-8*cmplx.Abs(ratio) {
+			return false
+		}
+		ratio = r
+		valid++
+	}
+	return valid >= validPoints && (!positive || imag(ratio) == 0 && real(ratio) > 0)
+}
+
+// sameSymbols reports whether two expressions have the same unknowns.
+func sameSymbols(a, b *node) bool {
+	x, y := map[string]bool{}, map[string]bool{}
+	a.symbols(x)
+	b.symbols(y)
+	if len(x) != len(y) {
+		return false
+	}
+	for s := range x {
+		if !y[s] {
+			return false
+		}
+	}
+	return true
+}
+
+// describes reports whether a relation's solutions are the set.
+func (c *comparer) describes(relation, set *node) bool {
+	want, _, ok1 := c.solutions(relation)
+	got, ok2 := c.realSet(set)
+	return ok1 && ok2 && c.sameRealSet(want, got)
+}
+
+// solutions is the set of an unknown's values that bounds with constants
+// leave: x < 3, 1 ≤ x < 2, x ≠ 3, x ∈ S.
+func (c *comparer) solutions(n *node) (realSet, string, bool) {
+	if n.kind != kindRelation {
+		return nil, "", false
+	}
+	if len(n.args) == 2 && (n.operators[0] == "in" || n.operators[0] == "=") && n.args[0].kind == kindSymbol {
+		right := n.args[1]
+		if !right.isSet() {
+			right = operation(kindList, right)
+		}
+		s, ok := c.realSet(right)
+		return s, n.args[0].name, ok
+	}
+	set, unknownName := c.allReals(), ""
+	for i, operator := range n.operators {
+		left, right := n.args[i], n.args[i+1]
+		if left.kind != kindSymbol {
+			left, right, operator = right, left, flipped[operator]
+		}
+		if left.kind != kindSymbol || operator == "" || unknownName != "" && left.name != unknownName {
+			return nil, "", false
+		}
+		unknownName = left.name
+		v, ok := c.endpoint(right)
+		if !ok {
+			return nil, "", false
+		}
+		bound := c.allReals()
+		switch operator {
+		case "<", "<=":
+			bound[0].high, bound[0].highValue, bound[0].highClosed = right, v, operator == "<=" && v != inf(1)
+		case ">", ">=":
+			bound[0].low, bound[0].lowValue, bound[0].lowClosed = right, v, operator == ">=" && v != inf(-1)
+		case "!=":
+			bound = c.complement(realSet{{right, right, v, v, true, true}})
+		default:
+			return nil, "", false
+		}
+		set = c.intersect(set, bound)
+	}
+	return set, unknownName, unknownName != ""
+}

@@ -1,0 +1,443 @@
+package mathverify
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The rules, each with the part of Math-Verify's behaviour that it follows
+// (README and tests of Math-Verify 0.8.0; section numbers of its grader), or
+// plain mathematics.
+func TestVerify(t *testing.T) {
+	for _, c := range []struct {
+		rule           string
+		gold, response string
+		equal          bool
+	}{
+		{"whole numbers", "5", "The answer is 5.", true},
+		{"whole numbers", "5", "The answer is 6.", false},
+		{"rationals are exact", `\frac12`, "0.5", true},
+		{"decimals to six places", `$\frac{1}{3}$`, "0.333333", true},
+		{"decimals to six places", `$\frac{1}{3}$`, "0.33", false},
+		{"decimals to six places", `$12\pi$`, "37.699112", true},
+		{"decimals to six places", `$12\pi$`, "37.6991", false},
+		{"thousands", "1,000,000", "1000000", true},
+		{"thousands", `$1{,}000$`, "1 000", true},
+		{"thousands", `$12,\!650$`, `\boxed{12650.00}`, true},
+		{"mixed numbers", `$1\frac12$`, "3/2", true},
+		{"mixed numbers", `$-2\frac{3}{4}$`, `\boxed{-\frac{11}{4}}`, true},
+		{"repeating decimals", `$0.\overline{3}$`, `$\frac13$`, true},
+		{"percent", `$50\%$`, `$\frac12$`, true},
+		{"percent", `$50\%$`, "50 percent", true},
+		{"percent is not the number", "50", `$50\%$`, false},
+		{"degrees change no value", `$27^\circ$`, "Hence $x = 27$", true},
+		{"units", `$3 \text{ cm}^2$`, "3", true},
+		{"units", "3 cm", `\boxed{3}`, true},
+		{"currency", `$\$18.90$`, `\boxed{18.9}`, true},
+		{"an escaped dollar outside of formulas is text", `$8.64$`, `It costs \$8.64.`, false},
+		{"powers", `$2^{100}$`, "1267650600228229401496703205376", true},
+		{"powers", "3*10^8", `$3\cdot 10^{8}$`, true},
+		{"factorials", "$10!$", "3628800", true},
+		{"binomials", `$\binom{10}{3}$`, "120", true},
+		{"logarithms", `$\log_2 8$`, "3", true},
+		{"logarithms", `$\ln 2$`, "0.693147", true},
+		{"roots", `$\sqrt{8}$`, `$2\sqrt2$`, true},
+		{"roots", `$\sqrt[3]{27}$`, "3", true},
+		{"surds", `$\frac{1}{\sqrt{2}}$`, `$\frac{\sqrt{2}}{2}$`, true},
+		{"surds", `$\sqrt{3}+\sqrt{2}$`, `$\sqrt{5+2\sqrt{6}}$`, true},
+		{"surds that almost agree", `$\sqrt{2}$`, `$\frac{665857}{470832}$`, false},
+		{"close calls", "$x$", "$x+10^{-15}$", false},
+		{"close calls", `$\pi$`, `$\frac{245850922}{78256779}$`, false},
+		{"expressions", "$x^2-1$", "$(x-1)(x+1)$", true},
+		{"expressions", `$\frac{x^2-1}{x-1}$`, "$x+1$", true},
+		{"expressions", "$x^2-1$", "$(x-1)(x-1)$", false},
+		{"names count", "$2x$", "$2y$", false},
+		{"case of names does not", "$2X$", "$2x$", true},
+		{"subscripts", "$x_1+x_2$", "$x_{2}+x_{1}$", true},
+		{"trigonometry", `$\sin^2 x + \cos^2 x$`, "$1$", true},
+		{"trigonometry", `$\sin 2x$`, `$2 \sin x \cos x$`, true},
+		{"trigonometry", `$\tan^{-1} x$`, `$\arctan(x)$`, true},
+		{"absolute value", "$|x|$", `$\sqrt{x^2}$`, true},
+		{"roots of squares keep their sign", "$x$", `$\sqrt{x^2}$`, false},
+		{"the imaginary unit", "$i^2$", "-1", true},
+		{"the imaginary unit", "$6+9i$", `$\boxed{9 i + 6}$`, true},
+		{"complex exponentials", `$e^{i\pi}$`, "$-1$", true},
+		{"unknown functions", "$f(x)=x+1$", "$1+x = f(x)$", true},
+		{"unknown functions", "$f(4-x)$", `$\boxed{f \left(4 - x\right)}$`, true},
+		{"sums with bounds", `$\sum_{i=1}^{10} i$`, "55", true},
+
+		{"lists have no order", `$\{1,2,3\}$`, `$\{3,2,1\}$`, true},
+		{"lists have no order", "$1, 2$", "$2$ and $1$", true},
+		{"lists are complete", "$1, 2$", "$1$", false},
+		{"repeated items count once", "$-1,3,3$", `$\{3,-1\}$`, true},
+		{"plus or minus", `$1 \pm \sqrt{19}$`, `$1+\sqrt{19}, 1-\sqrt{19}$`, true},
+		{"tuples have order", "$(2,1)$", "$(1,2)$", false},
+		{"tuples have order", "$(1,-2,8)$", `\left(1, -2, 8\right)`, false}, // not a formula of the response
+		{"tuples have order", "$(1,-2,8)$", `\boxed{\left(1, -2, 8\right)}`, true},
+		{"a list against a tuple counts as written", "$(6,2)$", "$6$ and $2$", true},
+		{"a list against a tuple counts as written", "$(6,2)$", `$\{2,6\}$`, false},
+		{"halves of brackets are no formulas", `$\left( 4, -\frac{1}{2} \right)$`, `$\left( 4$ and $-\frac{1}{2} \right)$`, false},
+		{"intervals have brackets", "$(1,2)$", "$[1,2]$", false},
+		{"intervals have brackets", `$[1,\infty)$`, `$\left[1,\infty\right)$`, true},
+		{"unions", `$(-\infty,3)\cup(3,\infty)$`, `$\mathbb{R}\setminus\{3\}$`, true},
+		{"unions", `$(-1,1)\cup[3,\infty)$`, `$[3,\infty)\cup(-1,1)$`, true},
+		{"unions that overlap", `$[0,2]\cup[1,3]$`, "$[0,3]$", true},
+		{"named sets", `$\mathbb{Z}$`, `$\mathbb{R}$`, false},
+
+		{"a condition for a set, of the reference", "$1 < x < 2$", "$(1,2)$", true},
+		{"a condition for a set, of the response", "$(1,2)$", "$1<x<2$", false},
+		{"inequalities", `$x\geq 3$`, `$[3,\infty)$`, true},
+		{"inequalities", `$x\geq 3$`, `$3 \le x$`, true},
+		{"inequalities", "$x<3$", "$x>3$", false},
+		{"inequalities", `$x \ne 3$`, `$(-\infty,3)\cup(3,\infty)$`, true},
+		{"membership", `$x \in [1,2]$`, `$1\le x\le 2$`, true},
+		{"names of values", "$x=5$", `\boxed{5}`, true},
+		{"names of values", "$5$", "Hence $x = 5$.", true},
+		{"names are not dropped from words", `$\text{ellipse}$`, `Hence $x = \text{ellipse}$.`, false},
+		{"an equation is no value", "$1$", "$2x+z=1$", false},
+		{"equations", "$y=2x+1$", "$2x-y+1=0$", true},
+		{"equations", `$x^2/4+y^2/3=1$`, `$x^2/16+y^2/12=1/4$`, true},
+		{"equations", "$y=2x+1$", "$y=2x+2$", false},
+		{"an equation is solved when the reference is", "$x=5$", "$2x=10$", false},
+		{"several equations", "$x=2, y=3$", "$y=3$ and $x=2$", true},
+		{"points", "$(x,y)=(1,2)$", "$(1,2)$", true},
+		{"chains", `$-80\leq g(x)\leq 82$`, `\boxed{82 \geq g(x) \geq -80}`, true},
+		{"assignments in a chain", "$5$", "$x = 2+3 = 5$", true},
+
+		{"matrices", `$\begin{pmatrix}1\\2\end{pmatrix}$`, `$\begin{bmatrix}1\\2\end{bmatrix}$`, true},
+		{"matrices", `$\begin{pmatrix}1&2\end{pmatrix}$`, `$\begin{pmatrix}1\\2\end{pmatrix}$`, false},
+		{"matrices", `$\begin{pmatrix}2\\4\end{pmatrix}$`, `$2\begin{pmatrix}1\\2\end{pmatrix}$`, true},
+
+		{"words", `$\text{even}$`, "The answer is even.", true},
+		{"words", `$\text{even}$`, "odd", false},
+		{"choices", "C", "The answer is (C).", true},
+		{"choices", `$\text{(B)}$`, `\boxed{B}`, true},
+		{"choices", "C", `\boxed{D}`, false},
+		{"text that is no formula", `$\{x : x > 1, x \text{ odd}\}$`, `$\{ x : x>1, x \text{ odd} \}$`, true},
+
+		{"the last box", "3", `\boxed{2} is a step. After a long further derivation without any conjunctions at all in between we get \boxed{3}`, true},
+		{"boxes side by side", "$2,3$", `\boxed{2}, \boxed{3}`, true},
+		{"a box goes before what follows", "5", `\boxed{5} which is 10 times too small`, true},
+		{"announced answers go before others", "5", "the final answer is $5$ because $7$ is prime", true},
+		{"the last number goes first", "4", "I have 3 and then 4", true},
+		{"nothing", "4", "I do not know", false},
+		{"no reference", " ", "4", false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := Verify(c.gold, c.response, DefaultOptions())
+			if r.Equal != c.equal {
+				t.Errorf("gold %q, response %q: equal %v (%s, read %q); want %v", c.gold, c.response, r.Equal, r.Explain(), r.Extracted, c.equal)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	withSets := DefaultOptions()
+	withSets.SetForRelation = true
+	asLibrary := DefaultOptions()
+	asLibrary.AsLibrary = true
+	anchored := DefaultOptions()
+	anchored.Anchored = true
+	coarse := Options{DecimalPlaces: 2}
+	for _, c := range []struct {
+		name           string
+		options        Options
+		gold, response string
+		equal          bool
+	}{
+		{"SetForRelation", withSets, "$(1,2)$", "$1<x<2$", true},
+		{"AsLibrary", asLibrary, "$6+9i$", `$\boxed{9 i + 6}$`, false},
+		{"AsLibrary", asLibrary, "$6+9i$", `$\boxed{9i+6}$`, true},
+		{"Anchored", anchored, "5", "5", false},
+		{"Anchored", anchored, "5", "The answer is 5", true},
+		{"DecimalPlaces", coarse, `$\frac13$`, "0.33", true},
+	} {
+		if got := Verify(c.gold, c.response, c.options).Equal; got != c.equal {
+			t.Errorf("%s: gold %q, response %q: %v", c.name, c.gold, c.response, got)
+		}
+	}
+}
+
+// pair is a line of the oracle's file.
+type pair struct {
+	ID         string
+	Gold       string
+	Prediction string
+	Expected   bool
+	GoldKind   string `json:"gold_kind"`
+}
+
+func oracle(t testing.TB) []pair {
+	shared := os.Getenv("LATHE_SHARED")
+	if shared == "" {
+		shared = filepath.Join("..", "..", "..", "shared")
+	}
+	path := filepath.Join(shared, "data", "math_verify", "oracle_dev.jsonl")
+	f, err := os.Open(path)
+	if err != nil {
+		t.Skipf("the labelled pairs are not here: %v (LATHE_SHARED names the folder that holds data/math_verify)", err)
+	}
+	defer f.Close()
+	var pairs []pair
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		var p pair
+		if err := json.Unmarshal(s.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, p)
+	}
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return pairs
+}
+
+// The labels are Math-Verify's own verdicts. With its habit about i, false
+// accepts are below 0.5 %; as mathematics has it, 6 of them more, all right.
+func TestOracle(t *testing.T) {
+	pairs := oracle(t)
+	for _, c := range []struct {
+		name         string
+		options      Options
+		agreement    float64
+		falseAccepts float64
+	}{
+		{"default", DefaultOptions(), 0.98, 0.007},
+		{"as the library", Options{DecimalPlaces: 6, AsLibrary: true}, 0.98, 0.005},
+	} {
+		agree, falseAccepts := 0, 0
+		wrong := map[string]int{}
+		for _, p := range pairs {
+			r := Verify(p.Gold, p.Prediction, c.options)
+			if r.Equal == p.Expected {
+				agree++
+				continue
+			}
+			wrong[p.GoldKind]++
+			if r.Equal {
+				falseAccepts++
+			}
+			t.Logf("%s: expected %v, %s: %q against %q", p.ID, p.Expected, r.Explain(), p.Gold, p.Prediction)
+		}
+		share, accepted := float64(agree)/float64(len(pairs)), float64(falseAccepts)/float64(len(pairs))
+		t.Logf("%s: agreement %.2f %%, false accepts %.2f %% of %d pairs; wrong by kind %v", c.name, 100*share, 100*accepted, len(pairs), wrong)
+		if share < c.agreement || accepted > c.falseAccepts {
+			t.Errorf("%s: agreement %.4f, false accepts %.4f; at least %g and at most %g are wanted", c.name, share, accepted, c.agreement, c.falseAccepts)
+		}
+	}
+}
+
+func BenchmarkOracle(b *testing.B) {
+	pairs := oracle(b)
+	for b.Loop() {
+		for _, p := range pairs {
+			Verify(p.Gold, p.Prediction, DefaultOptions())
+		}
+	}
+	b.ReportMetric(float64(len(pairs)*b.N)/b.Elapsed().Seconds(), "pairs/s")
+}
+
+// answers draws mathematics of all forms.
+func answers() *rapid.Generator[string] {
+	var expression func(depth int) *rapid.Generator[string]
+	expression = func(depth int) *rapid.Generator[string] {
+		return rapid.Custom(func(t *rapid.T) string {
+			if depth == 0 {
+				return rapid.SampledFrom([]string{"1", "2", "7", "x", "y", `\pi`, "0.25", "12", "n_1", `\sqrt{3}`}).Draw(t, "atom")
+			}
+			a, b := expression(depth-1).Draw(t, "a"), expression(depth-1).Draw(t, "b")
+			switch rapid.IntRange(0, 6).Draw(t, "operation") {
+			case 0:
+				return a + " + " + b
+			case 1:
+				return a + " - (" + b + ")"
+			case 2:
+				return "(" + a + ")(" + b + ")"
+			case 3:
+				return `\frac{` + a + "}{" + b + "}"
+			case 4:
+				return "(" + a + ")^{2}"
+			case 5:
+				return `\sqrt{` + a + "}"
+			}
+			return a
+		})
+	}
+	return expression(2)
+}
+
+// Properties that hold for every answer.
+func TestProperties(t *testing.T) {
+	verify := func(a, b string) Result { return Verify("$"+a+"$", `\boxed{`+b+"}", DefaultOptions()) }
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := answers().Draw(t, "a"), answers().Draw(t, "b")
+		self := verify(a, a)
+		if !self.Equal {
+			if self.Readable && !strings.Contains(a, "frac") && !strings.Contains(a, "sqrt") {
+				t.Fatalf("%q is not equal to itself: %s", a, self.Explain())
+			}
+			return // undefined, as a fraction with denominator zero
+		}
+		if verify(a, b).Equal != verify(b, a).Equal {
+			t.Fatalf("equality of %q and %q depends on their order", a, b)
+		}
+		loose := strings.NewReplacer("+", ` \, + `, "(", `\left(`, ")", `\right)`).Replace(a)
+		if !verify(a, loose).Equal {
+			t.Fatalf("%q is not equal to itself with other spacing, %q", a, loose)
+		}
+		zero := verify("0", a).Equal || verify("0.0", a).Equal
+		if !zero && verify(a, "-("+a+")").Equal {
+			t.Fatalf("%q is equal to its negative", a)
+		}
+		if verify(a, "("+a+") + 1").Equal && !zero {
+			t.Fatalf("%q is equal to itself and one", a)
+		}
+		again := verify(a, b)
+		if again != verify(a, b) {
+			t.Fatal("two verdicts on the same answer differ")
+		}
+	})
+}
+
+// hostile are responses that are made to take long, to take memory, or to be
+// accepted without being right.
+func hostile() map[string]string {
+	const million = 1 << 20
+	nest := func(open, inner, closing string, depth int) string {
+		return strings.Repeat(open, depth) + inner + strings.Repeat(closing, depth)
+	}
+	all := map[string]string{}
+	for _, unit := range []string{
+		"{", "}", "(", ")", "[", "]", "$", `\(`, `\[`, `\]`, `\boxed{`, `\boxed`, `\frac{`, `\frac`, `\frac{1}{`, `\sqrt{`, `\sqrt`, "^", "_", "^{", "-", "+", "1", "9", "0.", ",", " ",
+		"answer ", "answer is ", "final answer is ", "the answer: ", "1,", "1 ", "1/", "1^", "a", "x+", `\pm`, `\pi`, "!", "|", "%", `\%`, "\n", `\\`, "&", `\text{`, `\text{and}`, " and ",
+		`\left(`, `\cup`, `\begin{pmatrix}`, `\begin{`, "ﬀ", "\x00", "\xff", "$$", "$1$ and ", "\\$", "sin ", "e^", "∞", "²",
+	} {
+		all["1 MB of "+unit] = strings.Repeat(unit, million/len(unit))
+		all["4 kB boxed of "+unit] = `\boxed{` + strings.Repeat(unit, 4000/len(unit)) + "}"
+		all["300 boxed of "+unit] = `\boxed{1` + strings.Repeat(unit, 300/len(unit)) + "}"
+	}
+	for name, answer := range map[string]string{
+		"tower of powers":        "9^{9^{9}}",
+		"tower of powers, high":  nest("9^{", "9", "}", 60),
+		"tower of powers, deep":  nest("9^{", "9", "}", 900),
+		"large power":            "2^{100000000}",
+		"large base":             strings.Repeat("9", 3000) + "^{3000}",
+		"negative power":         "7^{-99999999999}",
+		"roots of roots":         nest(`\sqrt{`, "2", "}", 60),
+		"roots in sums":          nest(`\sqrt{1+`, "2", "}", 60),
+		"fractions in fractions": nest(`\frac{1}{1+`, "x", "}", 60),
+		"product of sums":        strings.Repeat("(x+y+z+w+a+b+c)", 40),
+		"power of a sum":         "(x+y+z+w+a+b+c)^{32}",
+		"power of a power":       nest("(x+y)^{", "9", "}", 30),
+		"factorial":              "1000000!",
+		"factorials":             "9!!!!!!!!!!",
+		"factorial of a power":   "(10^{10})!",
+		"binomial":               `\binom{1000000}{500000}`,
+		"many terms":             strings.Repeat("x+", 1400) + "x",
+		"many names":             strings.Repeat("x_{1}y_{2}z_{3}+", 200) + "1",
+		"sum with far bounds":    `\sum_{i=1}^{1000000000} i`,
+		"sums in sums":           nest(`\sum_{i=1}^{199} (`, "i", ")", 20),
+		"list":                   strings.Repeat("1,", 2000) + "1",
+		"list of lists":          nest("(1,", "2", ")", 60),
+		"plus or minus":          strings.Repeat(`1 \pm `, 60) + "1",
+		"lists of signs":         strings.Repeat(`\pm 1,`, 63) + `\pm 1`,
+		"union":                  strings.Repeat(`(1,2)\cup `, 400) + "(1,2)",
+		"differences":            strings.Repeat(`\mathbb{R}\setminus\{1\} \cup `, 50) + `\{1\}`,
+		"matrix":                 `\begin{pmatrix}` + strings.Repeat("1&", 2000) + `1\end{pmatrix}`,
+		"matrices":               strings.Repeat(`\begin{pmatrix}1\end{pmatrix}`, 100),
+		"digits":                 strings.Repeat("7", 4000),
+		"decimals":               "0." + strings.Repeat("7", 4000),
+		"period":                 `0.\overline{` + strings.Repeat("7", 4000) + "}",
+		"logarithms":             nest(`\log(`, "10", ")", 60),
+		"logarithm of a power":   `\log_{2}{2^{8000}}`,
+		"sines":                  nest(`\sin(`, "1", ")", 60),
+		"exponentials":           nest(`e^{`, "1", "}", 60),
+		"chain":                  strings.Repeat("x<", 1400) + "x",
+		"equations":              strings.Repeat("x=", 1400) + "5",
+		"moduli":                 strings.Repeat(`7 \mod `, 700) + "3",
+		"bars":                   strings.Repeat("|x", 700) + strings.Repeat("|", 700),
+		"signs":                  strings.Repeat("-", 4000) + "5",
+		"subtexts":               nest(`\text{1 `, "5", "}", 100),
+		"determinant":            `\begin{vmatrix}` + strings.Repeat(strings.Repeat("1&", 7)+`1\\`, 8) + `\end{vmatrix}`,
+		"continued":              nest("1+1/(", "1", ")", 60),
+		"greatest divisor":       `\gcd(10^{2000}, 6^{2000})`,
+		"maximum":                `\max(` + strings.Repeat("1,", 60) + "1)",
+		"subscripts":             nest("x_{", "1", "}", 900),
+		"units":                  "5 " + strings.Repeat("cm ", 1000),
+		"right to left":          "\u202e5\u202c",
+		"full width":             "５",
+	} {
+		all[name] = `\boxed{` + answer + "}"
+	}
+	return all
+}
+
+// Every verdict comes within the bound, whatever the response, and nothing
+// that is made to break the verifier is accepted.
+func TestHostile(t *testing.T) {
+	corpus := hostile()
+	if len(corpus) < 200 {
+		t.Fatalf("%d hostile responses; at least 200 are wanted", len(corpus))
+	}
+	golds := []string{"5", `$x^2+\sqrt{2}$`, "$(1,2)$", `$\{1,2,3\}$`, "$y=2x+1$", `$\begin{pmatrix}1\\2\end{pmatrix}$`, `$[1,2)\cup(3,\infty)$`}
+	const bound = 50 * time.Millisecond
+	var slowest time.Duration
+	var slowestName string
+	for name, response := range corpus {
+		for _, gold := range golds {
+			best := time.Hour
+			for range 3 { // the machine may be busy with other things
+				start := time.Now()
+				if Verify(gold, response, DefaultOptions()).Equal && !slices.Contains([]string{"units", "signs", "subtexts"}, name) && !strings.HasPrefix(name, "300 boxed of") {
+					t.Errorf("%s: accepted for %q", name, gold)
+				}
+				if best = min(best, time.Since(start)); best < bound/2 {
+					break
+				}
+			}
+			if best > slowest {
+				slowest, slowestName = best, name
+			}
+			if best > bound {
+				t.Errorf("%s against %q took %v; the bound is %v", name, gold, best, bound)
+			}
+		}
+	}
+	t.Logf("%d responses; slowest %v: %s", len(corpus), slowest, slowestName)
+	for name, response := range corpus { // as reference answers
+		Verify(response, "5", DefaultOptions())
+		Verify(response, response, DefaultOptions())
+		_ = name
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	f.Add("5", "The answer is 5.")
+	f.Add(`$\frac{1}{2}$`, `\boxed{0.5}`)
+	f.Add(`$(1,2)\cup[3,\infty)$`, `$x \in (1,2)$ or $x \ge 3$`)
+	f.Add("$y=2x+1$", `\[ 2x-y+1=0 \]`)
+	f.Add(`$\begin{pmatrix}1&2\\3&4\end{pmatrix}$`, `$$\begin{bmatrix}1&2\\3&4\end{bmatrix}$$`)
+	f.Add(`\text{(B)}`, "final answer is B. I hope it is correct.")
+	f.Fuzz(func(t *testing.T, gold, response string) {
+		if len(gold) > 4096 || len(response) > 1<<16 {
+			return
+		}
+		r := Verify(gold, response, DefaultOptions())
+		if r != Verify(gold, response, DefaultOptions()) {
+			t.Fatal("two verdicts on the same response differ")
+		}
+		if r.Equal && r.Reason != ReasonEqual && r.Reason != ReasonSameText {
+			t.Fatalf("equal for the reason %q", r.Reason)
+		}
+	})
+}
