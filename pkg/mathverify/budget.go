@@ -12,7 +12,7 @@ const (
 	maxNodes         = 1500     // of one parsed answer
 	maxSteps         = 60_000   // node visits of one verification, weighted by their cost
 	maxBits          = 8192     // of a numerator or denominator
-	maxTerms         = 600      // of a polynomial
+	maxTerms         = 256      // of a polynomial
 	maxFactorial     = 300
 	maxListItems     = 64
 	maxSumTerms      = 200 // of Σ and Π with bounds

@@ -34,10 +34,22 @@ func extract(response string) []candidate {
 	formulas := s.formulas()
 	found := slices.Concat(s.boxes(formulas), joined(response, formulas), outside(s.numbers(), formulas))
 	anchored(response, found)
+	found = lastOnes(found)
 	slices.SortStableFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.end, a.end), cmp.Compare(a.start, b.start))
 	})
 	return found
+}
+
+// lastOnes keeps what may be tried: all that are boxed or announced, and the
+// last of the others. The list ascends by start.
+func lastOnes(found []candidate) []candidate {
+	early := len(found) - 4*maxCandidates
+	at := -1
+	return slices.DeleteFunc(found, func(c candidate) bool {
+		at++
+		return at < early && c.priority == priorityAny
+	})
 }
 
 // bare makes a candidate of a response without formula or number: the words
@@ -324,13 +336,15 @@ func conjunction(gap string) bool {
 	return false
 }
 
+var percentSigns = append([]string{`\%`, "%"}, percents...)
+
 // percentAfter is the length of a sign or word for percent at the beginning.
 func percentAfter(rest string) int {
 	trimmed := strings.TrimLeft(rest, " ")
 	if len(rest)-len(trimmed) > 1 {
 		return 0
 	}
-	for _, sign := range append([]string{`\%`, "%"}, percents...) {
+	for _, sign := range percentSigns {
 		if strings.HasPrefix(trimmed, sign) && !letterAt(trimmed, len(sign)) {
 			return len(rest) - len(trimmed) + len(sign)
 		}
@@ -400,35 +414,6 @@ func indexFold(s, word string) int {
 	return -1
 }
 
-// numbers finds plain numbers and expressions that begin with a digit.
-func (s *scanner) numbers() []candidate {
-	var found []candidate
-	text := s.text
-	for i := 0; i < len(text); {
-		if !digitAt(text, i) && !(text[i] == '.' && digitAt(text, i+1)) {
-			i++
-			continue
-		}
-		start, end := i, plainExpression(text, i)
-		i = max(end, i+1)
-		// A sign belongs to the number unless something stands before it.
-		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') && (start == 1 || !wordAt(text, start-2)) {
-			start--
-		}
-		if start > 0 && !plainBefore(text, start) || end < len(text) && !plainAfter(text, end) {
-			continue
-		}
-		content := strings.TrimRight(text[start:end], " ")
-		content = plainNumber(content)
-		if p := percentAfter(text[end:]); p > 0 {
-			content += `\%`
-			end += p
-		}
-		found = append(found, candidate{text: content, start: start, end: end, priority: priorityAny})
-	}
-	return found
-}
-
 // outside drops the numbers that stand in formulas. Both lists ascend.
 func outside(numbers []candidate, formulas []formula) []candidate {
 	next := 0
@@ -438,89 +423,4 @@ func outside(numbers []candidate, formulas []formula) []candidate {
 		}
 		return next < len(formulas) && formulas[next].start < n.end
 	})
-}
-
-func wordAt(s string, i int) bool { return letterAt(s, i) || digitAt(s, i) || s[i] == ')' }
-
-// plainBefore forbids a number inside a formula, a word or behind \$.
-func plainBefore(text string, start int) bool {
-	switch c := text[start-1]; c {
-	case ' ', '\n', '\t', '\r', '(', ':', '=', '*', '"', '\'', '~', '`':
-		return true
-	case '$':
-		return start < 2 || text[start-2] != '\\'
-	}
-	return text[start-1] >= 0x80 // a currency sign or a dash
-}
-
-func plainAfter(text string, end int) bool {
-	switch c := text[end]; c {
-	case ' ', '\n', '\t', '\r', ')', '.', ',', ';', ':', '!', '?', '%', '*', '"', '\'', '`', '$':
-		return c != '.' || !digitAt(text, end+1)
-	case '\\':
-		return strings.HasPrefix(text[end:], `\%`)
-	}
-	return text[end] >= 0x80
-}
-
-// plainExpression returns the end of the number or expression that begins at i.
-func plainExpression(text string, i int) int {
-	end := i
-	depth := 0
-	for at := i; at < len(text) && at-i < 256; at++ {
-		c := text[at]
-		switch {
-		case c >= '0' && c <= '9':
-			end = at + 1
-		case c == '(':
-			depth++
-		case c == ')':
-			if depth == 0 {
-				return end
-			}
-			depth--
-			end = at + 1
-		case c == '.' || c == ',':
-			if !digitAt(text, at+1) {
-				return end
-			}
-		case strings.IndexByte("+-*/^", c) >= 0:
-		case c == ' ':
-			// A blank is inside only beside an operator, or between groups
-			// of three digits.
-			if !operatorNear(text, at) && !groupNear(text, at) {
-				return end
-			}
-		default:
-			return end
-		}
-	}
-	return end
-}
-
-func operatorNear(text string, blank int) bool {
-	before := blank > 0 && strings.IndexByte("+-*/^", text[blank-1]) >= 0
-	after := blank+2 < len(text) && strings.IndexByte("+-*/^", text[blank+1]) >= 0 && (text[blank+2] == ' ' || digitAt(text, blank+2))
-	return before || after
-}
-
-func groupNear(text string, blank int) bool {
-	return blank > 0 && digitAt(text, blank-1) && digitAt(text, blank+1) && digitAt(text, blank+2) && digitAt(text, blank+3) && !digitAt(text, blank+4)
-}
-
-// plainNumber rewrites what only plain numbers have: blanks between thousands
-// and a decimal comma.
-func plainNumber(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == ' ' && groupNear(s, i):
-			continue
-		case s[i] == ',' && i > 0 && digitAt(s, i-1) && !groupOfThree(s[i:]):
-			b.WriteByte('.')
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

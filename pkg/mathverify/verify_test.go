@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -382,6 +383,16 @@ func hostile() map[string]string {
 	return all
 }
 
+// processorTime is what the process has used, which other programs on the
+// machine change little.
+func processorTime(t *testing.T) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano())
+}
+
 // Every verdict comes within the bound, whatever the response, and nothing
 // that is made to break the verifier is accepted.
 func TestHostile(t *testing.T) {
@@ -396,12 +407,12 @@ func TestHostile(t *testing.T) {
 	for name, response := range corpus {
 		for _, gold := range golds {
 			best := time.Hour
-			for range 3 { // the machine may be busy with other things
-				start := time.Now()
+			for range 3 {
+				start := processorTime(t)
 				if Verify(gold, response, DefaultOptions()).Equal && !slices.Contains([]string{"units", "signs", "subtexts"}, name) && !strings.HasPrefix(name, "300 boxed of") {
 					t.Errorf("%s: accepted for %q", name, gold)
 				}
-				if best = min(best, time.Since(start)); best < bound/2 {
+				if best = min(best, processorTime(t)-start); best < bound/2 {
 					break
 				}
 			}

@@ -34,7 +34,7 @@ func Defaults() Recipe {
 				Improve: improveTemplate,
 				Diverge: divergeTemplate,
 			},
-			Answer: Answer{Extract: "last"},
+			Answer: Answer{Verifier: "math", Extract: "last"},
 		},
 		Data: Data{Train: defaultSource(), Test: defaultSource()},
 		Curriculum: Curriculum{

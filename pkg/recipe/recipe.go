@@ -96,9 +96,11 @@ type Prompts struct {
 
 // Answer says how the answer is found in a response and compared.
 type Answer struct {
-	Extract         string  `yaml:"extract" json:"extract"`                   // whole: the response is the answer; last: the last number; marked: after Marker; boxed: in \boxed{}
+	Verifier        string  `yaml:"verifier" json:"verifier"`                 // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
+	Extract         string  `yaml:"extract" json:"extract"`                   // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
 	Marker          string  `yaml:"marker" json:"marker"`                     // for marked, for example "####"
-	DecimalPlaces   int     `yaml:"decimal_places" json:"decimal_places"`     // digits after the point to which two decimals are compared; 0 compares exactly
+	AsLibrary       bool    `yaml:"as_library" json:"as_library"`             // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
+	DecimalPlaces   int     `yaml:"decimal_places" json:"decimal_places"`     // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
 	FormatReward    float64 `yaml:"format_reward" json:"format_reward"`       // reward of a wrong answer that could be read; 0 by default
 	StepImprovement bool    `yaml:"step_improvement" json:"step_improvement"` // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
 }

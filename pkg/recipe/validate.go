@@ -17,6 +17,7 @@ var choices = map[string][]string{
 	"policy.backend":          {"auto", "cpu", "cuda"},
 	"policy.new.tokenizer":    {"bytes", "bpe"},
 	"env.name":                {"math"},
+	"env.answer.verifier":     {"math", "exact"},
 	"env.answer.extract":      {"whole", "last", "marked", "boxed"},
 	"curriculum.name":         {"uniform", "exit"},
 	"curriculum.exit.expand":  {"one", "all"},
@@ -270,6 +271,9 @@ func (r *Recipe) checkEnv(c *checker) {
 	template("improve", p.Improve, task, previous)
 	template("diverge", p.Diverge, task, previous)
 	a := r.Env.Answer
+	if c.choice("env.answer.verifier", a.Verifier) && a.Verifier != "math" && a.AsLibrary {
+		c.add("env.answer.as_library", a.AsLibrary, "is for env.answer.verifier math only")
+	}
 	if c.choice("env.answer.extract", a.Extract) && a.Extract == "marked" && a.Marker == "" {
 		c.add("env.answer.marker", a.Marker, "must not be empty when env.answer.extract is marked")
 	}

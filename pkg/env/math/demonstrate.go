@@ -61,6 +61,11 @@ func (e *Env) format(answer string) string {
 		return e.settings.Answer.Marker + " " + answer
 	case ExtractBoxed:
 		return `\boxed{` + answer + "}"
+	case ExtractLast:
+		// A list or an expression is found as a formula only.
+		if e.settings.Answer.Verifier == VerifierMath && !e.verifier.Verify(answer, answer).Equal {
+			return "$" + answer + "$"
+		}
 	}
 	return answer
 }

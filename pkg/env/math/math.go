@@ -34,7 +34,7 @@ var _ env.Env = (*Env)(nil)
 // the recipe's. The seed decides which problems are generated and which ones
 // a limit keeps.
 func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
-	verifier, err := NewExact(settings.Answer)
+	verifier, err := NewVerifier(settings.Answer)
 	if err != nil {
 		return nil, err
 	}

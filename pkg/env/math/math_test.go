@@ -28,7 +28,7 @@ func short() recipe.Env {
 			Improve: "improve [{instruction}] from [{previous_response}]",
 			Diverge: "differ [{instruction}] from [{previous_response}]",
 		},
-		Answer: recipe.Answer{Extract: ExtractWhole},
+		Answer: recipe.Answer{Verifier: VerifierExact, Extract: ExtractWhole},
 	}
 }
 
@@ -364,7 +364,11 @@ func TestScore(t *testing.T) {
 // A demonstration ends with a correct response to its prompt; about half of
 // the earlier responses are right, and the others are read as wrong.
 func TestDemonstration(t *testing.T) {
-	modes := []recipe.Answer{{Extract: ExtractWhole}, {Extract: ExtractLast}, {Extract: ExtractMarked, Marker: "####"}, {Extract: ExtractBoxed}}
+	var modes []recipe.Answer
+	for _, verifier := range []string{VerifierExact, VerifierMath} {
+		modes = append(modes, recipe.Answer{Verifier: verifier, Extract: ExtractWhole}, recipe.Answer{Verifier: verifier, Extract: ExtractLast},
+			recipe.Answer{Verifier: verifier, Extract: ExtractMarked, Marker: "####"}, recipe.Answer{Verifier: verifier, Extract: ExtractBoxed})
+	}
 	last := map[string]string{ExtractWhole: "2", ExtractLast: "2", ExtractMarked: "#### 2", ExtractBoxed: `\boxed{2}`}
 	for _, mode := range modes {
 		settings := short()

@@ -38,7 +38,7 @@ func TestGSM8K(t *testing.T) {
 		}
 	}
 	settings := short()
-	settings.Answer = recipe.Answer{Extract: ExtractLast}
+	settings.Answer = recipe.Answer{Verifier: VerifierExact, Extract: ExtractLast}
 	e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestDeepMind(t *testing.T) {
 	}
 	for _, mode := range []string{ExtractWhole, ExtractLast, ExtractMarked, ExtractBoxed} {
 		settings := short()
-		settings.Answer = recipe.Answer{Extract: mode, Marker: "####"}
+		settings.Answer = recipe.Answer{Verifier: VerifierExact, Extract: mode, Marker: "####"}
 		e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 		if err != nil {
 			t.Fatal(err)

@@ -52,21 +52,45 @@ type Exact struct {
 	places int
 }
 
+// NewVerifier makes the verifier that a recipe names.
+func NewVerifier(settings recipe.Answer) (Verifier, error) {
+	switch settings.Verifier {
+	case VerifierExact:
+		return NewExact(settings)
+	case VerifierMath:
+		return NewSymbolic(settings)
+	}
+	return nil, exit.Usagef("env.answer.verifier is %q: it must be %s or %s", settings.Verifier, VerifierMath, VerifierExact)
+}
+
+// The names of the verifiers (recipe, env.answer.verifier).
+const (
+	VerifierMath  = "math"
+	VerifierExact = "exact"
+)
+
 // NewExact checks the settings and returns the verifier.
 func NewExact(settings recipe.Answer) (Exact, error) {
+	if err := checkAnswer(settings); err != nil {
+		return Exact{}, err
+	}
+	return Exact{mode: settings.Extract, marker: settings.Marker, places: settings.DecimalPlaces}, nil
+}
+
+func checkAnswer(settings recipe.Answer) error {
 	switch settings.Extract {
 	case ExtractWhole, ExtractLast, ExtractBoxed:
 	case ExtractMarked:
 		if settings.Marker == "" || strings.Contains(settings.Marker, "\n") {
-			return Exact{}, exit.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
+			return exit.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
 		}
 	default:
-		return Exact{}, exit.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
+		return exit.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
 	}
 	if settings.DecimalPlaces < 0 || settings.DecimalPlaces > maxDigits {
-		return Exact{}, exit.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
+		return exit.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
 	}
-	return Exact{mode: settings.Extract, marker: settings.Marker, places: settings.DecimalPlaces}, nil
+	return nil
 }
 
 // Verify judges a response.
