@@ -102,6 +102,7 @@ func Rollout() *cli.App {
 func Score() *cli.App {
 	app := newApp("lathe-score", "judge responses: a shard of rollouts in, a shard of verdicts out")
 	app.Flags = append(taskFlags(), plainFlags("plan", "rollout")...)
+	app.Commands = []*cli.Command{checkCommand()}
 	app.Action = func(c *cli.Context) error {
 		if c.IsSet("recipe") {
 			return plainScore(c)

@@ -24,7 +24,10 @@ var (
 )
 
 // budget is what is left of a verification's steps.
-type budget struct{ steps int }
+type budget struct {
+	steps int
+	large bool // a number was too large to be computed
+}
 
 // spend takes steps and reports whether they were there.
 func (b *budget) spend(steps int) bool {

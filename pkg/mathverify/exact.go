@@ -64,6 +64,9 @@ func (b *budget) small(v *big.Rat) bool {
 func (b *budget) exactPower(n *node) (*big.Rat, bool) {
 	base, ok1 := b.exact(n.args[0])
 	exponent, ok2 := b.exact(n.args[1])
+	if ok1 && ok2 && !exponent.Num().IsInt64() {
+		b.large = true
+	}
 	if !ok1 || !ok2 || !exponent.Num().IsInt64() || !exponent.Denom().IsInt64() {
 		return nil, false
 	}
@@ -91,6 +94,7 @@ func (b *budget) exactPower(n *node) (*big.Rat, bool) {
 		p = -p
 	}
 	if size > 1 && p > maxBits/size || p > maxBits {
+		b.large = true
 		return nil, false
 	}
 	e := big.NewInt(p)
@@ -152,6 +156,7 @@ func (b *budget) exactFunction(n *node) (*big.Rat, bool) {
 	case "max", "min":
 		return extreme(args, n.name == "max")
 	case "factorial":
+		b.large = b.large || args[0].Cmp(big.NewRat(maxFactorial, 1)) > 0
 		if len(args) == 1 && args[0].IsInt() && args[0].Sign() >= 0 && args[0].Cmp(big.NewRat(maxFactorial, 1)) <= 0 && b.spend(50) {
 			return new(big.Rat).SetInt(new(big.Int).MulRange(1, args[0].Num().Int64())), true
 		}

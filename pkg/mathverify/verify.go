@@ -177,7 +177,7 @@ func (r *Reference) judge(candidates []candidate, options Options) Result {
 			result.Reason = ReasonUnequal
 		case r.parsed != nil && c.equal(r.parsed, parsed):
 			result.Equal, result.Reason = true, ReasonEqual
-		case b.exhausted():
+		case b.exhausted() || b.large:
 			result.Reason = ReasonBudget
 		case r.parsed == nil && r.sameText(candidate.text):
 			result.Equal, result.Reason = true, ReasonSameText
