@@ -230,7 +230,9 @@ func TestAdaptedTrainingIgnoresThreadsAndInstructionSet(t *testing.T) {
 		}
 		// Nothing is added up in another order when activations and logits
 		// are worked off in chunks: no embedding is trained.
-		chunked := func(e *Engine) { e.limits.chunkTokens, e.limits.logits, e.limits.keptLogits = 100, 1, 1 }
+		chunked := func(e *Engine) {
+			e.limits.chunkTokens, e.limits.sparseTokens, e.limits.logits, e.limits.keptLogits = 100, 0, 1, 1
+		}
 		if got := adaptedDigest(t, c, 2, chunked); got != want {
 			t.Errorf("%s: chunks give another adapter", name)
 		}

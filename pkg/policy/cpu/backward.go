@@ -27,6 +27,9 @@ func (p *pass) back() {
 	g.qkv = grow(g.qkv, n*wide(c))
 	g.mlp = grow(g.mlp, n*c.IntermediateSize)
 	for i := len(p.layers) - 1; i >= 0; i-- {
+		if p.sparse && i < len(p.layers)-1 {
+			p.again(i) // the last layer's activations are still there
+		}
 		p.combineGrad(i)
 		p.attendGrad(&p.layers[i], g.qkv, g.mixed)
 		p.projectGrad(i)

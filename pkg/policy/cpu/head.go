@@ -36,7 +36,9 @@ func (h *head) setTargets(batch policy.Batch, from, to int) {
 }
 
 // chunkRows is the number of targets of a chunk.
-func (e *Engine) chunkRows() int { return max(16, e.limits.logits/e.config.VocabSize) }
+func (e *Engine) chunkRows() int {
+	return max(1, e.limits.headRows, e.limits.logits/e.config.VocabSize)
+}
 
 // chunks calls f for consecutive ranges of targets with their logits.
 func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []float32)) {

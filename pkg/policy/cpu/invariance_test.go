@@ -146,15 +146,13 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 	}
 }
 
-// A batch whose activations and logits are worked off in chunks gives the same bits, but for the
-// embedding's gradient when it is tied to the head: its chain then takes head
-// and embedding of each chunk in turn.
+// A batch whose activations and logits are worked off in chunks gives the same
+// bits.
 func TestChunks(t *testing.T) {
 	c := tinyConfig()
-	c.TieWordEmbeddings = false
 	weights := loudWeights(t, c)
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
-	chunked.limits.chunkTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 1, 1
+	chunked.limits.chunkTokens, chunked.limits.sparseTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 0, 1, 1
 	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
 	if got := len(chunked.divide(batch.Offsets)); got != 4 {
 		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)

@@ -15,7 +15,9 @@ import (
 type pass struct {
 	e        *Engine
 	threads  int
-	train    bool // keep every layer's activations
+	train    bool // keep what the backward pass needs
+	sparse   bool // of every layer keep the input alone; the rest is computed again
+	shared   bool // the layers share what is not kept
 	blockRow int  // rows of a block
 
 	tokens    []int32 // (N)
@@ -31,7 +33,8 @@ type pass struct {
 
 // layerActivations is what the backward pass needs of one block. A pass that
 // does not train has one set of buffers for all layers, and one for the three
-// states of the residual stream.
+// states of the residual stream. A sparse pass has one set for all layers but
+// for their inputs.
 type layerActivations struct {
 	input  []float32 // (N, h) the residual stream before the block
 	qkv    []float32 // (N, q+2kv) after rotary embedding
@@ -85,11 +88,20 @@ func newPass(e *Engine, threads int, train bool) *pass {
 // allocate makes room for N tokens.
 func (p *pass) allocate(n int) {
 	c := p.e.config
+	wasShared := p.shared
+	p.shared = p.sparse || !p.train
 	for i := range p.layers {
 		l := &p.layers[i]
-		if !p.train && i > 0 {
+		if i > 0 && p.shared {
+			input := l.input
 			*l = p.layers[0]
+			if p.train {
+				l.input = grow(input, n*c.HiddenSize)
+			}
 			continue
+		}
+		if i > 0 && wasShared {
+			*l = layerActivations{input: l.input}
 		}
 		l.input = grow(l.input, n*c.HiddenSize)
 		l.qkv = grow(l.qkv, n*wide(c))
@@ -178,6 +190,14 @@ func (p *pass) run(tokens, offsets []int32) {
 	}
 }
 
+// again computes the activations of a layer from its input, except for those
+// that the backward pass does not need.
+func (p *pass) again(index int) {
+	p.project(index)
+	p.attend(&p.layers[index])
+	p.combineTo(index, false)
+}
+
 // start readies the pass for tokens at positions of their sequences and looks
 // up their embeddings. The weights must be packed and the rotary table long
 // enough.
@@ -223,7 +243,10 @@ func (p *pass) project(index int) {
 // combine adds to the residual stream the projection of attention's output,
 // and then the MLP's: next = middle + down(silu(gate)·up), with gate and up
 // projections of norm2(middle).
-func (p *pass) combine(index int) {
+func (p *pass) combine(index int) { p.combineTo(index, true) }
+
+// combineTo is combine, unless whole only as far as gate and up.
+func (p *pass) combineTo(index int, whole bool) {
 	c, hidden, inner := p.e.config, p.e.config.HiddenSize, p.e.config.IntermediateSize
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	next := p.final
@@ -241,6 +264,9 @@ func (p *pass) combine(index int) {
 		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, threads, &s.low)
 		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
 		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, threads, &s.low)
+		if !whole {
+			return
+		}
 		eachRow(threads, from, to, 2*inner, func(first, last int) {
 			swiGLU(s.mlp[(first-from)*inner:], l.gateUp, inner, first, last)
 		})

@@ -9,12 +9,16 @@ import (
 
 // limits bound what is in memory at a time.
 type limits struct {
-	// chunkTokens is the number of tokens whose activations are held. A batch
-	// with more is worked off in chunks of whole sequences, and Backward
-	// computes their activations again.
-	chunkTokens int
-	logits      int // logits that are computed at a time
-	keptLogits  int // logits that are kept for Backward; with more they are computed again
+	// chunkTokens is the number of tokens of which all activations are held,
+	// sparseTokens of which those before each block alone are, and Backward
+	// computes the others again, block by block. A batch with more is worked off
+	// in chunks of whole sequences of at most chunkTokens, and Backward computes
+	// them again; only a single sequence of a chunk may be longer.
+	chunkTokens  int
+	sparseTokens int
+	logits       int // logits that are computed at a time
+	headRows     int // targets at least whose logits are computed at a time
+	keptLogits   int // logits that are kept for Backward; with more they are computed again
 	// prefillTokens is the number of prompt tokens that Generate computes at a
 	// time, in whole pages.
 	prefillTokens int
@@ -26,22 +30,38 @@ type limits struct {
 	ownWeights int
 }
 
+// What activations may take.
+const (
+	denseBytes     = 1 << 30
+	sparseBytes    = 4 << 30
+	inferenceBytes = 64 << 20 // nothing is kept, so stay near the caches
+)
+
+// cachedHead is the size of a head that stays in the last-level cache.
+const cachedHead = 16 << 20 // bytes
+
 func (e *Engine) defaultLimits() limits {
-	// Where nothing is kept, stay near the caches.
-	const passing = 64 << 20
-	perToken := e.layerBytesPerToken()
-	chunkTokens := passing / perToken
-	if e.train {
-		chunkTokens = (1 << 30) / (perToken * e.config.NumHiddenLayers)
-	}
-	return limits{
-		chunkTokens:   max(1, chunkTokens),
-		logits:        1 << 20,
-		keptLogits:    32 << 20,
-		prefillTokens: min(2048, max(4, passing/perToken/pageTokens)*pageTokens),
+	c := e.config
+	perLayer := e.layerBytesPerToken()
+	l := limits{
+		chunkTokens: max(1, inferenceBytes/perLayer),
+		logits:      1 << 20,
+		headRows:    16,
+		// A quarter of what the gradients take, if that is more.
+		keptLogits:    max(32<<20, len(e.grads.data)/4),
+		prefillTokens: min(2048, max(4, inferenceBytes/perLayer/pageTokens)*pageTokens),
 		sampledLogits: 16 << 20,
 		ownWeights:    8 << 20,
 	}
+	if e.train {
+		l.chunkTokens = max(1, denseBytes/(perLayer*c.NumHiddenLayers))
+		// The inputs of all blocks, the activations of one, and their gradients.
+		l.sparseTokens = sparseBytes / (4*c.NumHiddenLayers*c.HiddenSize + 2*perLayer)
+	}
+	if e.model.head.weight.packed.Bytes() > cachedHead {
+		l.headRows = largeBlock
+	}
+	return l
 }
 
 // lastForward is what Backward needs of the last Forward, beside activations.
@@ -61,13 +81,17 @@ func (e *Engine) layerBytesPerToken() int {
 	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
-// divide cuts a batch into chunks of at most chunkTokens, or of one sequence.
-// The cuts depend on the batch and the model's shape alone.
+// divide cuts a batch into chunks. The cuts depend on the batch and the model's
+// shape alone.
 func (e *Engine) divide(offsets []int32) []chunk {
+	sequences := len(offsets) - 1
+	if sequences > 0 && int(offsets[sequences]) <= e.limits.sparseTokens {
+		return []chunk{{0, sequences}}
+	}
 	var chunks []chunk
-	for s := 0; s+1 < len(offsets); {
+	for s := 0; s < sequences; {
 		end := s + 1
-		for end+1 < len(offsets) && int(offsets[end+1]-offsets[s]) <= e.limits.chunkTokens {
+		for end < sequences && int(offsets[end+1]-offsets[s]) <= e.limits.chunkTokens {
 			end++
 		}
 		chunks = append(chunks, chunk{s, end})
@@ -130,6 +154,7 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 	for s := c.from; s <= c.to; s++ {
 		offsets = append(offsets, batch.Offsets[s]-first)
 	}
+	e.pass.sparse = e.train && int(end-first) > e.limits.chunkTokens
 	e.pass.run(batch.TokenIDs[first:end], offsets)
 	e.head.setTargets(batch, int(first), int(end))
 }
