@@ -27,7 +27,7 @@ var floors = [][]string{
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/policy/cpu", "pkg/policy/remote", "pkg/env/math", "pkg/curriculum/uniform"},
 	{"pkg/policy/backend", "pkg/env/choose", "pkg/curriculum/exit"},
-	{"pkg/curriculum/choose", "pkg/stage"},
+	{"pkg/curriculum/choose", "pkg/policy/remote/remotetest", "pkg/stage"},
 	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/executor/..."},
 	{"pkg/stage/evaluate", "pkg/stage/internal/stagetest"},
 	{"pkg/run"},

@@ -20,10 +20,10 @@ type TokenInputs struct {
 	// SamplerUnknown says that nobody knows what the sampler's were: they count
 	// as equal to Old, and in no statistic of the gap between the two.
 	SamplerUnknown bool
-	Entropy   []float64 // of the distribution at each token, nats; needed when loss.entropy_coef is not 0
-	Advantage []float64 // nil for nll
-	Mask      []bool    // tokens that are learned from
-	Weight    float64   // of the sequence, from Weights
+	Entropy        []float64 // of the distribution at each token, nats; needed when loss.entropy_coef is not 0
+	Advantage      []float64 // nil for nll
+	Mask           []bool    // tokens that are learned from
+	Weight         float64   // of the sequence, from Weights
 }
 
 // TokenGradient is what the engine's backward pass takes for one sequence,

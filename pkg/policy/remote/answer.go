@@ -91,8 +91,8 @@ func spelledIDs(tokens []string) (ids []int64, ok bool) {
 	return ids, len(ids) > 0
 }
 
-// The bounds of a log-probability that can be used. A server that computes in
-// half precision may be above 0 by rounding; vLLM says -9999 and llama.cpp
+// The bounds of a log-probability that can be used. It may be above 0 by
+// rounding, ours included, more so in half precision; vLLM says -9999 and llama.cpp
 // the lowest float32 for a probability of 0, which no sampled token has.
 const (
 	highestLogProb = 1e-3
@@ -110,7 +110,7 @@ func narrow(values []*float64) ([]float32, error) {
 		case math.IsNaN(*v) || *v > highestLogProb:
 			return nil, fmt.Errorf("the log-probability of token %d is %g", i, *v)
 		}
-		out[i] = float32(min(0, *v))
+		out[i] = float32(*v)
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ package buffer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -149,6 +150,9 @@ func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
 	if len(scores) != len(rollouts) {
 		return exit.Dataf("score %q has %d rows, its rollout %q has %d", ref.Score, len(scores), ref.Rollout, len(rollouts))
 	}
+	if err := f.judged(ref, citedRollouts); err != nil {
+		return err
+	}
 	f.cited = append(f.cited, citedRollouts, citedScores)
 	for i := range rollouts {
 		r, s := rollouts[i], scores[i]
@@ -161,6 +165,26 @@ func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
 			return exit.Dataf("rollout %q row %d: group %q is in no plan of this iteration", ref.Rollout, i, r.GroupID)
 		}
 		all[index].responses = append(all[index].responses, response{Rollout: r, score: s})
+	}
+	return nil
+}
+
+// judged makes sure that a score shard judges the responses that are there now.
+// A rollout shard that was lost and sampled again by a server holds others.
+func (f *fold) judged(ref ShardRef, rollout seal.Input) error {
+	m, err := seal.Read(f.ctx, ref.Score, f.Reading)
+	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, input := range m.Inputs {
+		if input.Path == rollout.Path && input.ContentSHA256 != rollout.ContentSHA256 {
+			err := exit.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
+				ref.Score, ref.Rollout, input.ContentSHA256, rollout.ContentSHA256)
+			return exit.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
+		}
 	}
 	return nil
 }

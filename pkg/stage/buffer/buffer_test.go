@@ -3,6 +3,8 @@ package buffer_test
 import (
 	"fmt"
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -388,4 +390,27 @@ func TestNothingToLearnFrom(t *testing.T) {
 	if len(next) != 4 || next[3].InstanceID != "i000002-000003" || next[3].Iteration != 2 || len(next[3].Messages) == 0 {
 		t.Errorf("the next plan is %+v", next)
 	}
+}
+
+// TestVerdictsOfOtherResponsesAreRefused: a rollout shard that was lost and
+// sampled anew, by a server that samples otherwise each time, is not what its
+// verdicts judge.
+func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
+	f := newFold(t, 2, centred...)
+	f.shard("all", f.plan, scores(1, 0), scores(0, 1))
+	rollouts, verdicts := f.in.Shards[0].Rollout, f.in.Shards[0].Score
+	rows := stagetest.Read[shard.Score](f.Rig, verdicts)
+	judged := func(digest string) {
+		f.Check(seal.Remove(verdicts))
+		_, err := shard.Write(verdicts, rows, nil, seal.AttemptFromEnv(), seal.Manifest{
+			Inputs: []seal.Input{{Path: filepath.Base(rollouts), ContentSHA256: digest}},
+		})
+		f.Check(err)
+	}
+	judged(strings.Repeat("0", 64))
+	if err := f.try(); exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), verdicts) {
+		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	}
+	judged(f.Digest(rollouts))
+	f.run()
 }
