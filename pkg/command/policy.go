@@ -3,45 +3,60 @@ package command
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 func policyCommand() *cli.Command {
 	model := &cli.StringFlag{Name: "model", Usage: "policy `FOLDER` in Hugging Face layout"}
 	threads := &cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all"}
+	out := &cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there"}
+	dtype := &cli.StringFlag{Name: "dtype", Usage: "type of the weights, `float32|float16|bfloat16`; none keeps what they are"}
 	return &cli.Command{
 		Name: "policy", Usage: "make, inspect and question policy folders",
 		Subcommands: []*cli.Command{
 			{
-				Name: "init", Usage: "write a policy with random weights, as a recipe describes it",
+				Name: "init", Usage: "write a policy with random weights, as a recipe or a config.json describes it",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with policy.new"},
 					&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
-					&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there"},
+					&cli.StringFlag{Name: "config", Usage: "config.json `FILE`, or the folder that it is in, whose tokenizer files are copied"},
+					&cli.Uint64Flag{Name: "seed", Usage: "of the weights, with --config", Value: 1},
+					dtype, out,
 				},
 				Action: policyInit,
 			},
 			{
-				Name: "inspect", Usage: "print the shape, size and digest of a policy",
+				Name: "inspect", Usage: "print the shape, size, memory, work and digest of a policy",
 				Flags:  []cli.Flag{model, &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 				Action: policyInspect,
+			},
+			{
+				Name: "convert", Usage: "write a policy's weights in another type, or in other files",
+				Flags: []cli.Flag{
+					model, dtype, out,
+					&cli.Int64Flag{Name: "max-file-mb", Usage: "cut the weights into files of at most so many `MB`; 0 for one file"},
+				},
+				Action: policyConvert,
+			},
+			{
+				Name: "diff", Usage: "compare the weights of two policies", ArgsUsage: "FOLDER FOLDER",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+					&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when they differ"},
+				},
+				Action: policyDiff,
 			},
 			{
 				Name: "generate", Usage: "answer prompts: lines on standard input, or --prompt",
@@ -63,106 +78,6 @@ func policyCommand() *cli.Command {
 			},
 		},
 	}
-}
-
-func policyInit(c *cli.Context) error {
-	values, err := need(c, "recipe", "out")
-	if err != nil {
-		return err
-	}
-	resolved, err := recipe.Load(values["recipe"], c.StringSlice("set"))
-	if err != nil {
-		return err
-	}
-	if resolved.Recipe.Policy.New == nil {
-		return exit.Usagef("recipe %q names a policy folder: there is nothing to make", values["recipe"])
-	}
-	world, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(values["out"], 0o777); err != nil {
-		if errors.Is(err, os.ErrExist) {
-			return exit.Usagef("--out %q is there already", values["out"])
-		}
-		return err
-	}
-	if err := learn.InitPolicy(resolved.Recipe, world, values["out"]); err != nil {
-		return err
-	}
-	digest, err := policy.Digest(values["out"])
-	if err == nil {
-		fmt.Fprintln(stdout, values["out"], digest)
-	}
-	return err
-}
-
-// inspection is what lathe policy inspect prints.
-type inspection struct {
-	Folder        string  `json:"folder"`
-	Architecture  string  `json:"architecture"`
-	Parameters    int     `json:"parameters"`
-	VocabSize     int     `json:"vocab_size"`
-	HiddenSize    int     `json:"hidden_size"`
-	Layers        int     `json:"num_hidden_layers"`
-	Heads         int     `json:"num_attention_heads"`
-	KeyValueHeads int     `json:"num_key_value_heads"`
-	MaxTokens     int     `json:"max_position_embeddings"`
-	Tied          bool    `json:"tie_word_embeddings"`
-	FLOPsPerToken float64 `json:"training_flops_per_token"` // at sequences of 1024 tokens
-	WeightBytes   int     `json:"weight_bytes"`             // float32
-	TrainBytes    int     `json:"train_bytes"`              // weights, gradients and both moments
-	SHA256        string  `json:"model_sha256"`
-}
-
-// flopsAtTokens is the sequence length that inspect quotes FLOPs for.
-const flopsAtTokens = 1024
-
-func policyInspect(c *cli.Context) error {
-	values, err := need(c, "model")
-	if err != nil {
-		return err
-	}
-	if err := checkPolicy(values["model"]); err != nil {
-		return err
-	}
-	config, err := policy.LoadConfig(values["model"])
-	if err != nil {
-		return err
-	}
-	digest, err := policy.Digest(values["model"])
-	if err != nil {
-		return err
-	}
-	n := policy.ParameterCount(config)
-	found := inspection{
-		Folder: values["model"], Architecture: string(config.Architecture), Parameters: n, VocabSize: config.VocabSize,
-		HiddenSize: config.HiddenSize, Layers: config.NumHiddenLayers, Heads: config.NumAttentionHeads,
-		KeyValueHeads: config.NumKeyValueHeads, MaxTokens: config.MaxPositionEmbeddings, Tied: config.TieWordEmbeddings,
-		FLOPsPerToken: policy.FLOPsPerToken(config, min(flopsAtTokens, config.MaxPositionEmbeddings)),
-		WeightBytes:   4 * n, TrainBytes: 16 * n, SHA256: digest,
-	}
-	if c.Bool("json") {
-		return writeJSON(stdout, found)
-	}
-	fmt.Fprintf(stdout, "%s: %s, %d parameters\n", found.Folder, found.Architecture, found.Parameters)
-	fmt.Fprintf(stdout, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
-		found.Layers, found.HiddenSize, found.Heads, found.KeyValueHeads, found.VocabSize, found.MaxTokens, found.Tied)
-	fmt.Fprintf(stdout, "  %.1f MB of weights in float32, %.1f MB to train, %.2f MFLOP per trained token\n",
-		float64(found.WeightBytes)/1e6, float64(found.TrainBytes)/1e6, found.FLOPsPerToken/1e6)
-	fmt.Fprintf(stdout, "  sha256 of model.safetensors %s\n", found.SHA256)
-	return nil
-}
-
-// checkPolicy reports a folder that is not a policy at all.
-func checkPolicy(folder string) error {
-	for _, name := range []string{"config.json", "tokenizer.json"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return exit.WithHint(exit.Dataf("%q is not a policy folder: %w", folder, err),
-				"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
-		}
-	}
-	return nil
 }
 
 func openModel(c *cli.Context) (policy.Engine, *tokenizer.Chat, error) {
