@@ -170,14 +170,26 @@ type Exit struct {
 
 // Rollout says how responses are sampled.
 type Rollout struct {
-	Prompts      int     `yaml:"prompts" json:"prompts"`               // B, instances per iteration
-	Group        int     `yaml:"group" json:"group"`                   // G, responses per instance
-	MaxNewTokens int     `yaml:"max_new_tokens" json:"max_new_tokens"` // bound on the tokens of one response
-	Temperature  float64 `yaml:"temperature" json:"temperature"`       // what logits are divided by; above 0
-	TopK         int     `yaml:"top_k" json:"top_k"`                   // 0 keeps all
-	TopP         float64 `yaml:"top_p" json:"top_p"`                   // 1 keeps all
-	Shards       int     `yaml:"shards" json:"shards"`                 // array tasks; no number changes the result
-	Remote       *Remote `yaml:"remote" json:"remote"`                 // a server that samples instead of our engine; null for none
+	Prompts            int      `yaml:"prompts" json:"prompts"`                               // B, instances per iteration
+	Group              int      `yaml:"group" json:"group"`                                   // G, responses per instance
+	MaxNewTokens       int      `yaml:"max_new_tokens" json:"max_new_tokens"`                 // bound on the tokens of one response
+	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn" json:"max_new_tokens_by_turn"` // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
+	Stop               []string `yaml:"stop" json:"stop"`                                     // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
+	IncludeStop        bool     `yaml:"include_stop" json:"include_stop"`                     // whether the response's text has the stop string at its end; its tokens always have it
+	Temperature        float64  `yaml:"temperature" json:"temperature"`                       // what logits are divided by; above 0
+	TopK               int      `yaml:"top_k" json:"top_k"`                                   // 0 keeps all
+	TopP               float64  `yaml:"top_p" json:"top_p"`                                   // 1 keeps all
+	Shards             int      `yaml:"shards" json:"shards"`                                 // array tasks; no number changes the result
+	Remote             *Remote  `yaml:"remote" json:"remote"`                                 // a server that samples instead of our engine; null for none
+}
+
+// NewTokens is the bound on the tokens of each turn's response, where the last
+// one holds for all later turns.
+func (r Rollout) NewTokens() []int {
+	if len(r.MaxNewTokensByTurn) > 0 {
+		return r.MaxNewTokensByTurn
+	}
+	return []int{r.MaxNewTokens}
 }
 
 // Remote is a server that speaks the OpenAI HTTP interface and samples the

@@ -1,6 +1,11 @@
 package recipe
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/stopstring"
+)
 
 func (r *Recipe) checkCurriculum(c *checker) {
 	c.choice("curriculum.name", r.Curriculum.Name)
@@ -34,6 +39,12 @@ func (r *Recipe) checkRollout(c *checker) {
 	if c.atLeast("rollout.max_new_tokens", o.MaxNewTokens, 1) && r.Policy.New != nil && o.MaxNewTokens >= r.Policy.New.MaxPositionEmbeddings {
 		c.add("rollout.max_new_tokens", o.MaxNewTokens,
 			"must be below policy.new.max_position_embeddings %d", r.Policy.New.MaxPositionEmbeddings)
+	}
+	for i, n := range o.MaxNewTokensByTurn {
+		c.between(fmt.Sprintf("rollout.max_new_tokens_by_turn[%d]", i), n, 1, o.MaxNewTokens)
+	}
+	if _, err := stopstring.New(o.Stop); err != nil {
+		c.add("rollout.stop", nil, "%v", err)
 	}
 	if !(o.Temperature > 0) {
 		c.add("rollout.temperature", o.Temperature, "must be above 0: at 0 all responses of a group are the same")

@@ -95,6 +95,7 @@ type Rollout struct {
 	LossMask        []bool    `parquet:"loss_mask,list"`
 	LogProbs        []float32 `parquet:"logprobs,list"`
 	FinishReason    string    `parquet:"finish_reason,dict"` // stop or length, of the last turn
+	StopString      string    `parquet:"stop_string,dict"`   // at which the last turn ended; empty for none
 	Turns           int32     `parquet:"turns"`
 	PromptTokens    int32     `parquet:"prompt_tokens"`
 	ResponseTokens  int32     `parquet:"response_tokens"`

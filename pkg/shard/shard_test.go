@@ -208,6 +208,7 @@ token_ids []INT(32,true)
 loss_mask []BOOLEAN
 logprobs []FLOAT
 finish_reason STRING
+stop_string STRING
 turns INT(32,true)
 prompt_tokens INT(32,true)
 response_tokens INT(32,true)
@@ -308,7 +309,7 @@ func TestPinnedBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, got, want string
 	}{
-		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "d2a1073ac603a1dc483dc3311b777d21b66bc90fd7cc7c1f41a70282f8ed2f1d"},
+		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "fdaf1c39ed2d59aacdb872d126e8bb2abe68b8aedcc4a43dad68eeea42ea9263"},
 		{"no scores", shaOf(encode(t, []Score{}, nil)), "cbeb70af828812ac722fab0fb36c923d17b0f4db78634dd06a6c2efbb12247e0"},
 		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {

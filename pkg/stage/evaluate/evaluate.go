@@ -83,9 +83,9 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 			chains = append(chains, &chain{task: task, sample: sample})
 		}
 	}
-	maxNewTokens := spec.MaxNewTokens
-	if maxNewTokens == 0 {
-		maxNewTokens = job.Recipe.Rollout.MaxNewTokens
+	maxNewTokens := job.Recipe.Rollout.NewTokens()
+	if spec.MaxNewTokens > 0 {
+		maxNewTokens = []int{spec.MaxNewTokens}
 	}
 	steps := make([][]shard.EvaluationRow, spec.Steps+1) // [step][chain]
 	for step := range steps {
@@ -131,7 +131,7 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 
 // play samples the chains of both kinds: greedy, and at the evaluation's
 // temperature.
-func play(ctx context.Context, world env.Env, sampler *rollout.Sampler, chains []*chain, episodes []*rollout.Episode, temperature float32, maxNewTokens int) error {
+func play(ctx context.Context, world env.Env, sampler *rollout.Sampler, chains []*chain, episodes []*rollout.Episode, temperature float32, maxNewTokens []int) error {
 	var greedy, sampled []*rollout.Episode
 	for i, c := range chains {
 		if c.sample == GreedySample {

@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stopstring"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -71,7 +72,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 		Temperature: float32(job.Recipe.Rollout.Temperature),
 		TopK:        job.Recipe.Rollout.TopK, TopP: float32(job.Recipe.Rollout.TopP),
 	}
-	if err := sampler.Play(ctx, world, episodes, settings, job.Recipe.Rollout.MaxNewTokens); err != nil {
+	if err := sampler.Play(ctx, world, episodes, settings, job.Recipe.Rollout.NewTokens()); err != nil {
 		return seal.Manifest{}, err
 	}
 	if job.Recipe.Rollout.Remote != nil {
@@ -121,6 +122,8 @@ type Episode struct {
 	turns        int
 	tries        int // requests made for it
 	finish       policy.FinishReason
+	stop         string // at which the last turn ended; empty for none
+	closed       bool   // the last turn ended in a stop token
 	source       shard.LogProbSource
 	retokenized  bool
 	failed       error // why a turn has no answer, by no fault of the policy
@@ -163,7 +166,7 @@ func (e *Episode) row() shard.Rollout {
 	}
 	return shard.Rollout{
 		Messages: e.Conversation, TokenIDs: e.tokens, LossMask: e.mask, LogProbs: e.logProbs,
-		FinishReason: string(e.finish), Turns: int32(e.turns),
+		FinishReason: string(e.finish), StopString: e.stop, Turns: int32(e.turns),
 		PromptTokens: int32(e.promptTokens), ResponseTokens: int32(e.ResponseTokens()),
 		GenerateSeconds: e.seconds, Outcome: string(outcome),
 		LogProbSource: string(e.source), Retokenized: e.retokenized,
@@ -176,6 +179,10 @@ type Sampler struct {
 	Chat  *tokenizer.Chat
 	voice voice
 	own   shard.LogProbSource // of the log-probabilities that the voice gives
+
+	stops       *stopstring.Set
+	includeStop bool
+	maxTurns    int // of an episode
 }
 
 // OpenSampler opens a policy folder for sampling with what the recipe names.
@@ -192,16 +199,25 @@ func OpenSampler(ctx context.Context, job stage.Job, folder string) (*Sampler, e
 	if job.Recipe.Rollout.Remote != nil {
 		own = shard.LogProbsServer
 	}
-	return &Sampler{Chat: chat, voice: voice, own: own}, nil
+	stops, err := stopstring.New(job.Recipe.Rollout.Stop)
+	if err != nil {
+		return nil, err
+	}
+	return &Sampler{
+		Chat: chat, voice: voice, own: own,
+		stops: stops, includeStop: job.Recipe.Rollout.IncludeStop, maxTurns: job.Recipe.Env.MaxTurns,
+	}, nil
 }
 
 // Close frees the engine, or ends the server.
 func (s *Sampler) Close() error { return s.voice.Close() }
 
 // Play lets the policy finish all episodes, turn by turn. Sequences are
-// batched freely: no result depends on the company it was sampled in.
-func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, settings policy.Sampling, maxNewTokens int) error {
-	stops := []int32{s.Chat.StopToken()}
+// batched freely: no result depends on the company it was sampled in. The
+// response of turn t has at most maxNewTokens[t-1] tokens, and those after
+// have as many as the last.
+func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, settings policy.Sampling, maxNewTokens []int) error {
+	stops := s.stopTokens()
 	active := episodes
 	for turn := 1; len(active) > 0; turn++ {
 		turns := make([]remote.Turn, 0, len(active))
@@ -217,7 +233,8 @@ func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, 
 			speaking = append(speaking, e)
 			turns = append(turns, remote.Turn{
 				Request: policy.Request{
-					Prompt: e.tokens, MaxNewTokens: maxNewTokens, StopTokens: stops, Stream: e.Stream, Sampling: settings,
+					Prompt: e.tokens, MaxNewTokens: maxNewTokens[min(turn, len(maxNewTokens))-1], StopTokens: stops,
+					Stream: e.Stream, Sampling: settings, Keep: turn < s.maxTurns, Watch: s.watch(),
 				},
 				Messages: e.Conversation,
 			})
@@ -261,7 +278,7 @@ func (s *Sampler) listen(e *Episode) error {
 		return fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
 	}
 	if e.turns > 0 {
-		ids = append(s.Chat.CloseResponse(e.finish == policy.FinishStop), ids...)
+		ids = append(s.Chat.CloseResponse(e.closed), ids...)
 	}
 	if len(ids) == 0 {
 		return exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
@@ -292,6 +309,7 @@ func (e *Episode) unheard() []shard.Message {
 // speak appends what the policy said.
 func (s *Sampler) speak(e *Episode, r remote.Reply) {
 	e.turns++
+	content := s.end(e, &r)
 	e.finish = r.FinishReason
 	e.tokens = append(e.tokens, r.TokenIDs...)
 	e.retokenized = e.retokenized || r.Retokenized
@@ -304,9 +322,5 @@ func (s *Sampler) speak(e *Episode, r remote.Reply) {
 	for range r.TokenIDs {
 		e.mask = append(e.mask, true)
 	}
-	content := r.TokenIDs
-	if r.FinishReason == policy.FinishStop && len(content) > 0 {
-		content = content[:len(content)-1] // the stop token closes the message
-	}
-	e.Conversation = append(e.Conversation, shard.Message{Role: "assistant", Content: s.Chat.Tokenizer().Decode(content)})
+	e.Conversation = append(e.Conversation, shard.Message{Role: "assistant", Content: content})
 }

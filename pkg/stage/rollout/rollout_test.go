@@ -126,3 +126,88 @@ func TestRowsOutOfThePlanAreRefused(t *testing.T) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }
+
+// TestStopStrings: with stop strings an episode is what it is without, up to
+// the token that completes one; the text ends before it or with it, the tokens
+// with it, and a message that goes on is closed like one that was cut off.
+func TestStopStrings(t *testing.T) {
+	const stop = "1"
+	for _, include := range []bool{false, true} {
+		plain := stagetest.New(t)
+		plan, instances := plain.Plan(12)
+		free := sample(plain, plan, 0, len(instances), "free.parquet")
+		r := stagetest.New(t, `rollout.stop=["never said", "`+stop+`"]`, fmt.Sprintf("rollout.include_stop=%v", include))
+		stopped := sample(r, plan, 0, len(instances), "stopped.parquet")
+		chat, err := tokenizer.LoadChat(r.Policy())
+		r.Check(err)
+		matched := 0
+		for i, row := range stopped {
+			want := free[i]
+			text := want.Messages[1].Content
+			before, _, found := strings.Cut(text, stop)
+			if !found {
+				want.GenerateSeconds, row.GenerateSeconds = 0, 0
+				if diff := cmp.Diff(want, row); diff != "" {
+					t.Errorf("row %d has no stop string (-without +with):\n%s", i, diff)
+				}
+				continue
+			}
+			matched++
+			said := row.TokenIDs[row.PromptTokens:]
+			if !slices.Equal(said, want.TokenIDs[row.PromptTokens:][:len(said)]) || !slices.Equal(row.LogProbs, want.LogProbs[:len(row.LogProbs)]) {
+				t.Errorf("row %d: the tokens before the stop string are not those without", i)
+			}
+			all, without := chat.Tokenizer().Decode(said), chat.Tokenizer().Decode(said[:len(said)-1])
+			if !strings.Contains(all, stop) || strings.Contains(without, stop) {
+				t.Errorf("row %d: the response %q does not end with the token that completes the stop string", i, all)
+			}
+			content := before
+			if include {
+				content += stop
+			}
+			if got := row.Messages[1].Content; got != content || row.FinishReason != string(policy.FinishStop) || row.StopString != stop {
+				t.Errorf("row %d: text %q, finish reason %s, stop string %q; want the text %q", i, got, row.FinishReason, row.StopString, content)
+			}
+		}
+		if matched == 0 || matched == len(stopped) {
+			t.Errorf("%d of %d responses have the stop string: the test shows too little", matched, len(stopped))
+		}
+	}
+}
+
+// TestTurnsAfterStopStrings: the next turn's prompt closes the message as the
+// chat format does, and each turn has its own bound.
+func TestTurnsAfterStopStrings(t *testing.T) {
+	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=3",
+		`rollout.stop=["1", "2", "3", "4", "5"]`, "rollout.max_new_tokens_by_turn=[3, 2]")
+	plan, instances := r.Plan(12)
+	rows := sample(r, plan, 0, len(instances), "rollout.parquet")
+	chat, err := tokenizer.LoadChat(r.Policy())
+	r.Check(err)
+	closing := chat.CloseResponse(false)
+	shown := 0
+	for _, row := range rows {
+		var said []int // tokens of each turn
+		for i, own := range row.LossMask {
+			switch {
+			case own && !row.LossMask[i-1]:
+				said = append(said, 1)
+			case own:
+				said[len(said)-1]++
+			case len(said) > 0 && row.LossMask[i-1] && len(closing) > 0 && row.TokenIDs[i-1] != chat.StopToken():
+				if got := row.TokenIDs[i:][:len(closing)]; !slices.Equal(got, closing) {
+					t.Errorf("after a stop string comes %v, want %v", got, closing)
+				}
+				shown++
+			}
+		}
+		for turn, n := range said {
+			if bound := []int{3, 2, 2}[turn]; n > bound {
+				t.Errorf("turn %d has %d tokens, want at most %d", turn+1, n, bound)
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no turn follows one that a stop string ended: the test shows nothing")
+	}
+}

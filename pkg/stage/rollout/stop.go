@@ -1,0 +1,54 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/remote"
+)
+
+// watch tells an engine when a response completes a stop string.
+func (s *Sampler) watch() func(response []int32) bool {
+	if s.stops.Empty() {
+		return nil
+	}
+	matcher := s.stops.Matcher()
+	return func(response []int32) bool {
+		_, found := matcher.Write(s.Chat.Tokenizer().Decode(response[len(response)-1:]))
+		return found
+	}
+}
+
+// end finds out how a response has ended, and returns its text: without a stop
+// token at its end, up to the stop string if there is one. A server goes on
+// after a stop string, so the tokens after the one that completes it are taken
+// away.
+func (s *Sampler) end(e *Episode, r *remote.Reply) (content string) {
+	e.stop = ""
+	said := r.TokenIDs
+	e.closed = r.FinishReason == policy.FinishStop && len(said) > 0 && slices.Contains(s.stopTokens(), said[len(said)-1])
+	if e.closed {
+		said = said[:len(said)-1]
+	}
+	tokenizer := s.Chat.Tokenizer()
+	matcher := s.stops.Matcher()
+	for i := range said {
+		match, found := matcher.Write(tokenizer.Decode(said[i : i+1]))
+		if !found {
+			continue
+		}
+		e.stop, e.closed = match.Stop, false
+		r.TokenIDs, r.FinishReason = r.TokenIDs[:i+1], policy.FinishStop
+		if r.LogProbs != nil {
+			r.LogProbs = r.LogProbs[:i+1]
+		}
+		end := match.Start
+		if s.includeStop {
+			end = match.End
+		}
+		return tokenizer.Decode(said[:i+1])[:end]
+	}
+	return tokenizer.Decode(said)
+}
+
+func (s *Sampler) stopTokens() []int32 { return []int32{s.Chat.StopToken()} }
