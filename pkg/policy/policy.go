@@ -95,7 +95,9 @@ type AdamW struct {
 	Epsilon      float64
 	WeightDecay  float64 // decoupled; applied to matrices, not to norms and biases
 	MaxGradNorm  float64 // global L2 norm to clip to; 0 does not clip
-	Seed         uint64  // of the run: keys the random rounding of bfloat16 state
+	// Rounding draws the numbers of this step that round bfloat16 state. Steps
+	// need streams of their own, or their errors add up.
+	Rounding Stream
 }
 
 // StepStats says what an optimizer step saw.

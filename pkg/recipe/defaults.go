@@ -17,6 +17,7 @@ func Defaults() Recipe {
 		Preset: DefaultPreset,
 		Policy: Policy{
 			Backend: "auto",
+			DType:   "auto",
 			Chat: Chat{
 				SystemPrefix:    "<|system|>",
 				UserPrefix:      "<|user|>",
@@ -75,7 +76,7 @@ func Defaults() Recipe {
 func defaultOptimizer() Optimizer {
 	return Optimizer{
 		LearningRate: 1e-6, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8,
-		MaxGradNorm: 1, Decay: "constant",
+		MaxGradNorm: 1, Decay: "constant", State: "float32",
 	}
 }
 

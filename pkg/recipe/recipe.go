@@ -30,6 +30,7 @@ type Recipe struct {
 // Policy says which policy is trained. Exactly one of Path and New is given.
 type Policy struct {
 	Backend string     `yaml:"backend" json:"backend"` // auto, cpu or cuda
+	DType   string     `yaml:"dtype" json:"dtype"`     // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
 	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
 	Chat    Chat       `yaml:"chat" json:"chat"`       // how messages become text; for policies made by New
@@ -300,6 +301,7 @@ type Optimizer struct {
 	WarmupSteps  int     `yaml:"warmup_steps" json:"warmup_steps"`   // linear from 0
 	Decay        string  `yaml:"decay" json:"decay"`                 // constant, linear or cosine, to MinRatio at the last step
 	MinRatio     float64 `yaml:"min_ratio" json:"min_ratio"`         // of the last step to the highest learning rate
+	State        string  `yaml:"state" json:"state"`                 // float32; or bfloat16: moments take half the memory, and bfloat16 weights have no float32 masters but are rounded randomly
 }
 
 // Schedule says how many iterations run and how they overlap.

@@ -15,6 +15,7 @@ import (
 // choices are the values of the fields that name one of several things.
 var choices = map[string][]string{
 	"policy.backend":          {"auto", "cpu", "cuda"},
+	"policy.dtype":            {"auto", "float32", "bfloat16"},
 	"policy.new.tokenizer":    {"bytes", "bpe"},
 	"env.name":                {"math"},
 	"env.answer.verifier":     {"math", "exact"},
@@ -34,6 +35,7 @@ var choices = map[string][]string{
 	"loss.kl.estimator":       {"k1", "k2", "k3", "abs"},
 	"loss.kl.gradient":        {"estimator", "k2"},
 	"optimizer.decay":         {"constant", "linear", "cosine"},
+	"optimizer.state":         {"float32", "bfloat16"},
 	"data.train.generate.kinds": {
 		"add", "sub", "mul", "div", "compare", "mod", "chain", "linear", "fraction", "decimal",
 		"arithmetic__add_or_sub", "arithmetic__add_or_sub_in_base", "arithmetic__add_sub_multiple", "arithmetic__div",
@@ -185,6 +187,7 @@ func (r *Recipe) validate(what string) error {
 
 func (r *Recipe) checkPolicy(c *checker) {
 	c.choice("policy.backend", r.Policy.Backend)
+	c.choice("policy.dtype", r.Policy.DType)
 	n := r.Policy.New
 	switch {
 	case n == nil && r.Policy.Path == "":

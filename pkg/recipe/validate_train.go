@@ -141,6 +141,7 @@ func checkOptimizer(c *checker, field string, o Optimizer) {
 	c.atLeast(field+".warmup_steps", o.WarmupSteps, 0)
 	c.choice(field+".decay", o.Decay)
 	c.share(field+".min_ratio", o.MinRatio)
+	c.choice(field+".state", o.State)
 }
 
 func (r *Recipe) checkSchedule(c *checker) {

@@ -6,6 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 // The names of the backends.
@@ -20,6 +21,14 @@ type Options struct {
 	Backend string // auto, cpu or cuda; empty is auto
 	Threads int    // 0: as many as the process may use
 	Train   bool   // whether Backward and Step will be called
+
+	// DType is what the weights are rounded to: auto (also if empty), which is
+	// what the folder has, float32 or bfloat16.
+	DType string
+	// State is what the optimizer keeps its moments in: float32 (also if empty)
+	// or bfloat16. Bfloat16 weights have float32 masters with float32 state
+	// only; with the other they are rounded randomly at each step.
+	State string
 
 	// Base is the folder of the policy that an adapter's folder adapts; empty
 	// for the one that the adapter's folder names.
@@ -77,10 +86,22 @@ func New(source policy.Source, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
-	return cpu.New(source, cpu.Options{Threads: options.Threads, Train: options.Train, Adapter: options.Adapter})
+	return cpu.New(source, cpu.Options{
+		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter,
+		DType: dtypes[options.DType], State: dtypes[options.State],
+	})
 }
 
+// dtypes are the types by their names in Options.
+var dtypes = map[string]safetensors.DType{"": "", "auto": "", "float32": safetensors.F32, "bfloat16": safetensors.BF16}
+
 func check(options Options) error {
+	if _, ok := dtypes[options.DType]; !ok {
+		return exit.Usagef("dtype is %q; it must be auto, float32 or bfloat16", options.DType)
+	}
+	if _, ok := dtypes[options.State]; !ok || options.State == "auto" {
+		return exit.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
+	}
 	if options.Threads < 0 {
 		return exit.Usagef("threads is %d; it must not be negative", options.Threads)
 	}

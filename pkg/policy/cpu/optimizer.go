@@ -61,7 +61,6 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 		BiasCorrection2: float32(1 - math.Pow(settings.Beta2, float64(e.steps))),
 		GradScale:       float32(stats.Scale),
 	}
-	noise := rng.New(settings.Seed, rng.PurposeRounding, e.steps, "", 0)
 	scratch := make([]updateScratch, e.threads)
 	units := e.trained.units()
 	parallel(e.threads, len(units), 1, func(worker, from, to int) {
@@ -70,7 +69,7 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 			if u.decayed(e.trained.tensors) {
 				own.WeightDecay = float32(settings.WeightDecay)
 			}
-			e.update(u, own, noise, &scratch[worker])
+			e.update(u, own, settings.Rounding, &scratch[worker])
 		}
 	})
 	e.forget()

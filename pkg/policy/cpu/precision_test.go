@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -273,8 +274,10 @@ func TestRandomRoundingFollowsSmallSteps(t *testing.T) {
 		w.blank = false
 	}
 	const steps = 400
-	for range steps {
-		if _, err := e.Step(policy.AdamW{LearningRate: 1e-6, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Seed: 9}); err != nil {
+	for step := range steps {
+		if _, err := e.Step(policy.AdamW{
+			LearningRate: 1e-6, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Rounding: rng.New(9, rng.PurposeRounding, step, "", 0),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

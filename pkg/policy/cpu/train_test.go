@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
 var testAdamW = policy.AdamW{LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1}
@@ -148,7 +149,9 @@ func trainSteps(t *testing.T, e *Engine, batch policy.Batch, n int) []float64 {
 		if err := e.Backward(policy.Coefficients{LogProb: coef}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Step(testAdamW); err != nil {
+		settings := testAdamW
+		settings.Rounding = rng.New(7, rng.PurposeRounding, e.steps, "", 0)
+		if _, err := e.Step(settings); err != nil {
 			t.Fatal(err)
 		}
 	}

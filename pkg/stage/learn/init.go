@@ -7,6 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -46,6 +47,11 @@ func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
 	weights, err := policy.Init(config, r.Seed)
 	if err != nil {
 		return err
+	}
+	if r.Policy.DType == "bfloat16" {
+		for i := range weights {
+			weights[i].DType = safetensors.BF16
+		}
 	}
 	return policy.Save(folder, config, weights)
 }

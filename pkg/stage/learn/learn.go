@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -145,7 +146,14 @@ func (l *learner) openPolicy(ctx context.Context, folder string, train bool) (po
 		return nil, err
 	}
 	l.cited = append(l.cited, cited)
-	return backend.Open(folder, backend.Options{Backend: l.Recipe.Policy.Backend, Threads: l.Threads, Train: train})
+	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, train))
+}
+
+// engineOptions are those of a recipe for an engine with one of its optimizers.
+func engineOptions(job stage.Job, o recipe.Optimizer, train bool) backend.Options {
+	return backend.Options{
+		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
+	}
 }
 
 func (l *learner) close() {
@@ -186,20 +194,22 @@ func (l *learner) apply(step int, gradient []policy.Tensor, stats *stepStats) er
 	for i := range targets {
 		copy(targets[i].Data, gradient[i].Data)
 	}
-	done, err := takeStep(l.engine, l.Recipe.Optimizer, l.in.StepsSoFar+step+1, l.in.StepsTotal)
+	number := l.in.StepsSoFar + step + 1
+	done, err := takeStep(l.engine, l.Recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.Recipe.Seed, rng.PurposeRounding, number, "learn", 0))
 	stats.GradNorm, stats.Skipped = done.GradNorm, done.Skipped
 	return err
 }
 
 // takeStep applies the engine's gradients as optimizer step number step,
-// counted from 1, of total.
-func takeStep(engine policy.Engine, o recipe.Optimizer, step, total int) (policy.StepStats, error) {
+// counted from 1, of total. The stream rounds what is rounded randomly.
+func takeStep(engine policy.Engine, o recipe.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
 	rate, err := objective.LearningRate(o, step, total)
 	if err != nil {
 		return policy.StepStats{}, err
 	}
 	return engine.Step(policy.AdamW{
 		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
+		Rounding: rounding,
 	})
 }
 

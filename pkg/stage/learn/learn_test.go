@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
@@ -71,6 +72,8 @@ func TestRatioIsExactlyOne(t *testing.T) {
 		{"rollout.temperature=1.3", "rollout.top_k=4"},
 		{"rollout.temperature=0.9", "rollout.top_p=0.9"},
 		{"rollout.top_k=12", "rollout.top_p=0.95", "schedule.micro_batch_tokens=16"},
+		{"policy.dtype=bfloat16"},
+		{"policy.dtype=bfloat16", "optimizer.state=bfloat16", "rollout.temperature=0.7"},
 	} {
 		t.Run(fmt.Sprint(settings), func(t *testing.T) {
 			r := stagetest.New(t, append(settings, "loss.epochs=2")...)
@@ -95,12 +98,31 @@ func TestRatioIsExactlyOne(t *testing.T) {
 }
 
 // TestGradientShardsGiveTheSameBytes: one task, or any number of gradient
-// shards and an apply.
+// shards and an apply, which goes on from the files of the step before. So it is
+// in every precision.
 func TestGradientShardsGiveTheSameBytes(t *testing.T) {
-	r := stagetest.New(t, "schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24")
+	for _, precision := range [][]string{
+		{},
+		{"policy.dtype=bfloat16"},
+		{"policy.dtype=bfloat16", "optimizer.state=bfloat16"},
+	} {
+		t.Run(fmt.Sprint(precision), func(t *testing.T) { gradientShardsGiveTheSameBytes(t, precision) })
+	}
+}
+
+func gradientShardsGiveTheSameBytes(t *testing.T, precision []string) {
+	r := stagetest.New(t, append(precision, "schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24")...)
 	data := batch(r)
 	update(r, inputs(r, data, "whole"))
 	want, moments := r.Digest(r.Path("whole")), r.Digest(r.Path("whole.optim"))
+	if want == r.Digest(r.Policy()) {
+		t.Fatal("the policy has not changed")
+	}
+	_, weights, err := policy.Load(r.Path("whole"))
+	r.Check(err)
+	if half := weights[0].DType == safetensors.BF16; half != (len(precision) > 0) {
+		t.Fatalf("the policy is saved as %s", weights[0].DType)
+	}
 	r.Job.Threads = 2
 	for _, shards := range []int{1, 2, 3, 4, 5} {
 		in := inputs(r, data, "")

@@ -40,7 +40,7 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	defer cleanup()
-	engine, err := backend.Open(folder, backend.Options{Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: true})
+	engine, err := backend.Open(folder, engineOptions(job, job.Recipe.WarmStart.Optimizer, true))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -179,7 +179,7 @@ func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error)
 			return 0, err
 		}
 	}
-	_, err = takeStep(engine, t.recipe.WarmStart.Optimizer, step+1, t.recipe.WarmStart.Steps)
+	_, err = takeStep(engine, t.recipe.WarmStart.Optimizer, step+1, t.recipe.WarmStart.Steps, rng.New(t.recipe.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return loss, err
 }
 

@@ -53,7 +53,7 @@ func (v engineVoice) Generate(ctx context.Context, turns []remote.Turn) ([]remot
 func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remote.Text) (voice, error) {
 	spec := job.Recipe.Rollout.Remote
 	if spec == nil {
-		engine, err := backend.Open(folder, backend.Options{Backend: job.Recipe.Policy.Backend, Threads: job.Threads})
+		engine, err := backend.Open(folder, backend.Options{Backend: job.Recipe.Policy.Backend, Threads: job.Threads, DType: job.Recipe.Policy.DType})
 		if err != nil {
 			return nil, err
 		}
