@@ -58,9 +58,9 @@ func (r RopeScaling) validate() error {
 // pair (i, i+d/2) of a head of width d by p·f_i, with f_i = θ^(-2i/d) scaled.
 //
 // Every step is rounded to float32, and so must the product p·f_i be, because
-// that is how these models were trained and are served: at position 5,000 the
-// angle so rounded is off by up to 2e-4 from the exact one, which is well
-// visible in the logits.
+// that is how these models were trained and are served. At position 5,000 the
+// angle so rounded is 1e-4 and more off the exact one, which can move the
+// logits by more than all other rounding of a float32 model together.
 func (c Config) RopeFrequencies() []float32 {
 	frequencies := make([]float32, c.HeadDim/2)
 	for i := range frequencies {
