@@ -76,6 +76,7 @@ func policyCommand() *cli.Command {
 				Flags:  []cli.Flag{model, threads},
 				Action: policyLogprobs,
 			},
+			tokenizeCommand(model),
 		},
 	}
 }

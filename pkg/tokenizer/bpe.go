@@ -1,84 +1,255 @@
 package tokenizer
 
-import "container/heap"
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sync"
+)
 
-// appendMerged encodes one piece of split text: it starts from single bytes
-// and applies the merge of lowest rank, the leftmost of equals, until none
-// applies. A linked list of symbols and a heap of candidate merges keep it at
-// O(n log n) for long runs.
-func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
+// rule merges two adjacent tokens into one. The rules are applied by rank,
+// which is their place in the list: the lowest first.
+type rule struct{ left, right, id int32 }
+
+// noMerge is the rank of a pair that no rule merges.
+const noMerge = math.MaxInt32
+
+// pairTable finds the rule of a pair: an open-addressed table, at most half
+// full, hashed with a seed of this process so that no file can be made to
+// collide.
+type pairTable struct {
+	seed  [2]uint64
+	shift int
+	slots []pairSlot
+}
+
+// pairSlot is empty when its rank is negative.
+type pairSlot struct{ left, right, rank, id int32 }
+
+func newPairTable(rules []rule) pairTable {
+	width := bits.Len(uint(len(rules))) + 1
+	t := pairTable{
+		seed:  [2]uint64{rand.Uint64(), rand.Uint64() | 1},
+		shift: 64 - width,
+		slots: make([]pairSlot, 1<<width),
+	}
+	for i := range t.slots {
+		t.slots[i].rank = -1
+	}
+	for rank, r := range rules {
+		i := t.home(r.left, r.right)
+		for t.slots[i].rank >= 0 {
+			i = (i + 1) & (len(t.slots) - 1)
+		}
+		t.slots[i] = pairSlot{left: r.left, right: r.right, rank: int32(rank), id: r.id}
+	}
+	return t
+}
+
+func (t *pairTable) home(left, right int32) int {
+	key := uint64(uint32(left))<<32 | uint64(uint32(right))
+	high, low := bits.Mul64(key^t.seed[0], t.seed[1])
+	return int((high ^ low) * 0x9e3779b97f4a7c15 >> t.shift)
+}
+
+// find returns the rank and the result of a pair's rule, or noMerge.
+func (t *pairTable) find(left, right int32) (rank, id int32) {
+	for i := t.home(left, right); ; i = (i + 1) & (len(t.slots) - 1) {
+		switch s := &t.slots[i]; {
+		case s.rank < 0:
+			return noMerge, -1
+		case s.left == left && s.right == right:
+			return s.rank, s.id
+		}
+	}
+}
+
+// appendPiece encodes one piece of split text: a token that stands for the
+// whole piece, or what the merges make of its bytes.
+func (t *Tokenizer) appendPiece(ids []int32, piece string) []int32 {
 	if len(piece) == 1 {
 		return append(ids, t.byteID[piece[0]])
 	}
-	symbols := make([]symbol, len(piece))
-	for i := range symbols {
-		symbols[i] = symbol{id: t.byteID[piece[i]], previous: i - 1, next: i + 1}
+	if id, ok := t.whole[piece]; ok {
+		return append(ids, id)
 	}
-	symbols[len(symbols)-1].next = -1
-	queue := make(candidates, 0, len(piece))
-	for i := range len(symbols) - 1 {
-		if m, ok := t.merges[pairKey(symbols[i].id, symbols[i+1].id)]; ok {
-			queue = append(queue, candidate{merge: m, at: i, left: symbols[i].id, right: symbols[i+1].id})
+	if len(piece) > shortPiece {
+		return t.appendLong(ids, piece)
+	}
+	return t.cache.append(ids, piece, t)
+}
+
+// appendMerged starts from single bytes and applies the merge of lowest rank,
+// the leftmost of equals, until none applies.
+func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
+	if len(piece) > shortPiece {
+		return t.appendLong(ids, piece)
+	}
+	return t.appendShort(ids, piece)
+}
+
+// shortPiece is the number of bytes up to which searching all pairs for the
+// lowest rank beats a heap.
+const shortPiece = 64
+
+func (t *Tokenizer) appendShort(ids []int32, piece string) []int32 {
+	var (
+		symbols, ranks, merged [shortPiece]int32 // ranks and results of each symbol with the next
+		n                      = len(piece)
+	)
+	for i := range n {
+		symbols[i] = t.byteID[piece[i]]
+	}
+	for i := range n - 1 {
+		ranks[i], merged[i] = t.pairs.find(symbols[i], symbols[i+1])
+	}
+	for n > 1 {
+		at, lowest := 0, int32(noMerge)
+		for i, rank := range ranks[:n-1] {
+			if rank < lowest {
+				at, lowest = i, rank
+			}
+		}
+		if lowest == noMerge {
+			break
+		}
+		symbols[at] = merged[at]
+		n--
+		copy(symbols[at+1:n], symbols[at+2:n+1])
+		copy(ranks[at+1:n], ranks[at+2:n+1])
+		copy(merged[at+1:n], merged[at+2:n+1])
+		if at > 0 {
+			ranks[at-1], merged[at-1] = t.pairs.find(symbols[at-1], symbols[at])
+		}
+		if at < n-1 {
+			ranks[at], merged[at] = t.pairs.find(symbols[at], symbols[at+1])
 		}
 	}
-	heap.Init(&queue)
-	for len(queue) > 0 {
-		c := heap.Pop(&queue).(candidate)
-		left := &symbols[c.at]
-		// A symbol that another merge has changed or swallowed no longer fits.
-		if left.id != c.left || left.next < 0 || symbols[left.next].id != c.right {
+	return append(ids, symbols[:n]...)
+}
+
+// symbol is one node of the list that a long piece is kept in. Previous and
+// next are indices or negative; rank and merged are those of the rule that
+// merges it with the next, noMerge if there is none or it has been swallowed.
+type symbol struct{ id, previous, next, rank, merged int32 }
+
+// longMerge is what appendLong works in: the symbols and a heap of the merges
+// that apply. An entry of the heap is a rank and, below it, an index, so that
+// the least is the leftmost of the lowest rank. It is stale when the symbol
+// there has another rank by now.
+type longMerge struct {
+	symbols []symbol
+	heap    []uint64
+}
+
+var longMerges = sync.Pool{New: func() any { return new(longMerge) }}
+
+// appendLong is O(n log n) for a piece of n bytes, n < 2^31.
+func (t *Tokenizer) appendLong(ids []int32, piece string) []int32 {
+	if len(piece) > math.MaxInt32 {
+		panic("tokenizer: a single word of 2 GiB")
+	}
+	m := longMerges.Get().(*longMerge)
+	defer longMerges.Put(m)
+	m.symbols, m.heap = slices.Grow(m.symbols[:0], len(piece)), slices.Grow(m.heap[:0], len(piece))
+	for i := range len(piece) {
+		m.symbols = append(m.symbols, symbol{id: t.byteID[piece[i]], previous: int32(i - 1), next: int32(i + 1)})
+	}
+	m.symbols[len(piece)-1].next = -1
+	for i := range int32(len(piece)) {
+		m.consider(t, i)
+	}
+	for i := len(m.heap) / heapWidth; i >= 0; i-- {
+		m.down(i)
+	}
+	for len(m.heap) > 0 {
+		entry := m.pop()
+		at := int32(uint32(entry))
+		left := &m.symbols[at]
+		if left.rank != int32(entry>>32) {
 			continue
 		}
-		right := &symbols[left.next]
-		left.id = c.id
-		left.next = right.next
-		right.id = -1
+		right := &m.symbols[left.next]
+		left.id, left.next = left.merged, right.next
+		right.rank = noMerge
 		if left.next >= 0 {
-			symbols[left.next].previous = c.at
+			m.symbols[left.next].previous = at
 		}
-		if left.previous >= 0 {
-			queue.consider(t, symbols, left.previous)
+		if m.consider(t, at) {
+			m.up(len(m.heap) - 1)
 		}
-		if left.next >= 0 {
-			queue.consider(t, symbols, c.at)
+		if left.previous >= 0 && m.consider(t, left.previous) {
+			m.up(len(m.heap) - 1)
 		}
 	}
-	for i := 0; i >= 0; i = symbols[i].next {
-		ids = append(ids, symbols[i].id)
+	for i := int32(0); i >= 0; i = m.symbols[i].next {
+		ids = append(ids, m.symbols[i].id)
 	}
 	return ids
 }
 
-// symbol is one node of the list; previous and next are indices or negative.
-type symbol struct {
-	id             int32 // negative once swallowed by its left neighbour
-	previous, next int
-}
-
-// candidate is a merge of the symbol at an index with its right neighbour.
-type candidate struct {
-	merge
-	at          int
-	left, right int32
-}
-
-type candidates []candidate
-
-func (q *candidates) consider(t *Tokenizer, symbols []symbol, at int) {
-	left, right := symbols[at].id, symbols[symbols[at].next].id
-	if m, ok := t.merges[pairKey(left, right)]; ok {
-		heap.Push(q, candidate{merge: m, at: at, left: left, right: right})
+// consider looks up the rule that merges a symbol with the next and, if there
+// is one, puts it at the end of the heap's slice.
+func (m *longMerge) consider(t *Tokenizer, at int32) bool {
+	s := &m.symbols[at]
+	s.rank = noMerge
+	if s.next >= 0 {
+		s.rank, s.merged = t.pairs.find(s.id, m.symbols[s.next].id)
 	}
+	if s.rank == noMerge {
+		return false
+	}
+	m.heap = append(m.heap, uint64(s.rank)<<32|uint64(at))
+	return true
 }
 
-func (q candidates) Len() int { return len(q) }
-func (q candidates) Less(i, j int) bool {
-	return q[i].rank < q[j].rank || q[i].rank == q[j].rank && q[i].at < q[j].at
+// heapWidth is the number of children of an entry: four share a cache line.
+const heapWidth = 4
+
+func (m *longMerge) pop() uint64 {
+	top := m.heap[0]
+	last := len(m.heap) - 1
+	m.heap[0] = m.heap[last]
+	m.heap = m.heap[:last]
+	m.down(0)
+	return top
 }
-func (q candidates) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *candidates) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q *candidates) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+
+func (m *longMerge) up(i int) {
+	entry := m.heap[i]
+	for i > 0 {
+		parent := (i - 1) / heapWidth
+		if m.heap[parent] <= entry {
+			break
+		}
+		m.heap[i] = m.heap[parent]
+		i = parent
+	}
+	m.heap[i] = entry
+}
+
+func (m *longMerge) down(i int) {
+	if i >= len(m.heap) {
+		return
+	}
+	entry := m.heap[i]
+	for {
+		child := heapWidth*i + 1
+		if child >= len(m.heap) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+heapWidth, len(m.heap)); c++ {
+			if m.heap[c] < m.heap[least] {
+				least = c
+			}
+		}
+		if entry <= m.heap[least] {
+			break
+		}
+		m.heap[i] = m.heap[least]
+		i = least
+	}
+	m.heap[i] = entry
 }

@@ -6,12 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
 )
 
-// Files returns the contents of the tokenizer's files in a model folder by
-// name. The same tokenizer and format give the same bytes. maxTokens is the
+// Files returns the contents of the files of a tokenizer that Train or
+// NewBytes made in a model folder, by name. The same tokenizer and format give the same bytes. maxTokens is the
 // longest sequence of the model that the tokenizer serves.
 func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, error) {
+	if !t.isOwn() {
+		return nil, exit.Bugf("the files of a tokenizer that Lathe did not make are carried along, not written")
+	}
 	if _, err := NewChat(t, format); err != nil {
 		return nil, err
 	}
@@ -53,37 +58,81 @@ func (t *Tokenizer) Save(folder string, format ChatFormat, maxTokens int) error 
 	return nil
 }
 
-func (t *Tokenizer) tokenizerJSON() *tokenizerJSON {
-	empty := ""
-	byteLevel := func(useRegex bool) *byteLevelJSON {
-		return &byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex}
+// The tokenizer.json that is written (huggingface/tokenizers, version "1.0").
+type (
+	writtenTokenizer struct {
+		Version       string            `json:"version"`
+		Truncation    any               `json:"truncation"`
+		Padding       any               `json:"padding"`
+		AddedTokens   []writtenAdded    `json:"added_tokens"`
+		Normalizer    any               `json:"normalizer"`
+		PreTokenizer  *writtenByteLevel `json:"pre_tokenizer"`
+		PostProcessor any               `json:"post_processor"`
+		Decoder       *writtenByteLevel `json:"decoder"`
+		Model         writtenBPE        `json:"model"`
 	}
-	file := &tokenizerJSON{
+	writtenAdded struct {
+		ID         int32  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LeftStrip  bool   `json:"lstrip"`
+		RightStrip bool   `json:"rstrip"`
+		Normalized bool   `json:"normalized"`
+		Special    bool   `json:"special"`
+	}
+	writtenByteLevel struct {
+		Type           string `json:"type"`
+		AddPrefixSpace bool   `json:"add_prefix_space"`
+		TrimOffsets    bool   `json:"trim_offsets"`
+		UseRegex       bool   `json:"use_regex"`
+	}
+	writtenBPE struct {
+		Type                    string           `json:"type"`
+		Dropout                 any              `json:"dropout"`
+		UnknownToken            any              `json:"unk_token"`
+		ContinuingSubwordPrefix string           `json:"continuing_subword_prefix"`
+		EndOfWordSuffix         string           `json:"end_of_word_suffix"`
+		FuseUnknown             bool             `json:"fuse_unk"`
+		ByteFallback            bool             `json:"byte_fallback"`
+		IgnoreMerges            bool             `json:"ignore_merges"`
+		Vocab                   map[string]int32 `json:"vocab"`
+		Merges                  [][2]string      `json:"merges"`
+	}
+)
+
+// isOwn reports whether the tokenizer is of the kind that Train and NewBytes
+// make, for which tokenizerJSON says everything.
+func (t *Tokenizer) isOwn() bool {
+	for _, a := range t.added {
+		if !a.special || a.singleWord || a.leftStrip || a.rightStrip || a.normalized {
+			return false
+		}
+	}
+	return !t.composed && t.pattern == "" && !t.prefixSpace && !t.ignoreMerges &&
+		len(t.before)+len(t.after) == 0 && len(t.tokens)+len(t.added) == len(t.pieces)
+}
+
+func (t *Tokenizer) tokenizerJSON() *writtenTokenizer {
+	byteLevel := func(useRegex bool) *writtenByteLevel {
+		return &writtenByteLevel{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex}
+	}
+	file := &writtenTokenizer{
 		Version:      "1.0",
-		AddedTokens:  []addedToken{},
-		PreTokenizer: byteLevel(t.split),
+		AddedTokens:  []writtenAdded{},
+		PreTokenizer: byteLevel(t.gpt2),
 		Decoder:      byteLevel(true),
-		Model: bpeJSON{
-			Type:                    "BPE",
-			ContinuingSubwordPrefix: &empty,
-			EndOfWordSuffix:         &empty,
-			Vocab:                   map[string]int32{},
-			Merges:                  make([]mergeJSON, len(t.merges)),
-		},
+		Model:        writtenBPE{Type: "BPE", Vocab: map[string]int32{}, Merges: make([][2]string, len(t.merges))},
 	}
-	for _, s := range t.specials {
-		file.AddedTokens = append(file.AddedTokens, addedToken{ID: s.ID, Content: s.Content, Special: true})
+	for _, a := range t.added {
+		file.AddedTokens = append(file.AddedTokens, writtenAdded{ID: a.id, Content: a.content, Special: true})
 	}
 	printable := make([]string, len(t.pieces))
-	for id, piece := range t.pieces {
-		if t.IsSpecial(int32(id)) {
-			continue
-		}
+	for piece, id := range t.tokens {
 		printable[id] = toPrintable(piece)
-		file.Model.Vocab[printable[id]] = int32(id)
+		file.Model.Vocab[printable[id]] = id
 	}
-	for key, m := range t.merges {
-		file.Model.Merges[m.rank] = mergeJSON{printable[int32(key>>32)], printable[int32(uint32(key))]}
+	for rank, r := range t.merges {
+		file.Model.Merges[rank] = [2]string{printable[r.left], printable[r.right]}
 	}
 	return file
 }
@@ -113,7 +162,7 @@ func (t *Tokenizer) configJSON(format ChatFormat, maxTokens int) any {
 func (t *Tokenizer) specialsJSON() any {
 	file := map[string]any{}
 	others := []string{}
-	for _, s := range t.specials {
+	for _, s := range t.Specials() {
 		switch s.Content {
 		case t.roles.BOS, t.roles.EOS, t.roles.Pad:
 		default:

@@ -19,26 +19,32 @@ func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Toke
 	if wanted < 0 {
 		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
 	}
-	t, err := NewBytes(nil, Roles{})
-	if err != nil {
-		return nil, err
-	}
-	t.split = true
+	t := &Tokenizer{tokens: map[string]int32{}, gpt2: true}
+	t.addBytes()
 	trainer := newTrainer(texts)
-	for rank := range wanted {
+	ruled := map[pair]bool{}
+	for len(t.tokens) < 256+wanted {
 		pair, ok := trainer.best()
 		if !ok {
 			break
 		}
-		id := int32(len(t.pieces))
-		t.pieces = append(t.pieces, t.pieces[pair.left]+t.pieces[pair.right])
-		t.merges[pairKey(pair.left, pair.right)] = merge{rank: int32(rank), id: id}
+		// Two pairs can spell the same token, which then has two rules; and a
+		// pair that has its rule can come up again when a later rule makes
+		// one of its parts.
+		piece := t.pieces[pair.left] + t.pieces[pair.right]
+		id, known := t.tokens[piece]
+		if !known {
+			id = int32(len(t.pieces))
+			t.pieces = append(t.pieces, piece)
+			t.tokens[piece] = id
+		}
+		if !ruled[pair] {
+			ruled[pair] = true
+			t.merges = append(t.merges, rule{left: pair.left, right: pair.right, id: id})
+		}
 		trainer.apply(pair, id)
 	}
-	if err := t.addSpecials(specials); err != nil {
-		return nil, err
-	}
-	return t, t.setRoles(roles)
+	return t, t.finishOwn(specials, roles)
 }
 
 type pair struct{ left, right int32 }
@@ -58,9 +64,10 @@ type trainer struct {
 
 func newTrainer(texts []string) *trainer {
 	frequency := map[string]int{}
+	characters := unicodeTables()
 	for _, text := range texts {
 		for text != "" {
-			n := nextSplit(text)
+			n := splitGPT2(characters, text)
 			frequency[text[:n]]++
 			text = text[n:]
 		}

@@ -1,0 +1,226 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// applyFolder honours what the files beside tokenizer.json change about the
+// tokenizer that transformers makes of a folder. What would add ids that
+// tokenizer.json lacks is refused. special_tokens_map.json and
+// added_tokens.json count only where tokenizer_config.json has no
+// added_tokens_decoder, as in transformers.
+func (t *Tokenizer) applyFolder(folder string) error {
+	files := []struct {
+		name  string
+		apply func(map[string]json.RawMessage) error
+	}{
+		{ConfigFile, t.applyConfig},
+		{SpecialsFile, t.applyRoles},
+		{"added_tokens.json", t.checkAdded},
+		{"config.json", t.checkModelSize},
+	}
+	for _, file := range files {
+		path := filepath.Join(folder, file.name)
+		raw, err := readFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var content map[string]json.RawMessage
+		if err = json.Unmarshal(raw, &content); err == nil {
+			err = file.apply(content)
+		}
+		if err != nil {
+			return exit.Dataf("reading %q: %w", path, err)
+		}
+		if file.name == ConfigFile && !isNull(content["added_tokens_decoder"]) {
+			files[1].apply, files[2].apply = passOver, passOver
+		}
+	}
+	return t.setAdded()
+}
+
+func passOver(map[string]json.RawMessage) error { return nil }
+
+// applyConfig takes flags of added tokens and the tokens that have a role. Of
+// the other settings it refuses those that would change ids and are not
+// implemented; add_bos_token and add_eos_token mean nothing beside a
+// tokenizer.json.
+func (t *Tokenizer) applyConfig(config map[string]json.RawMessage) error {
+	if string(config["split_special_tokens"]) == "true" {
+		return fmt.Errorf("split_special_tokens is set, which is not implemented")
+	}
+	if prefix := config["add_prefix_space"]; !isNull(prefix) && string(prefix) != strconv.FormatBool(t.prefixSpace) {
+		return fmt.Errorf("add_prefix_space is %.100s, against %v in %s", prefix, t.prefixSpace, TokenizerFile)
+	}
+	if err := t.applyAdded(config["added_tokens_decoder"]); err != nil {
+		return fmt.Errorf("added_tokens_decoder: %w", err)
+	}
+	return t.applyRoles(config)
+}
+
+// applyAdded takes the flags of added tokens; special is never taken away.
+func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
+	var tokens map[string]json.RawMessage
+	if isNull(raw) {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &tokens); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(tokens)) {
+		changed, err := parseAdded(tokens[key], "content")
+		if err != nil {
+			return fmt.Errorf("token %.100s: %w", key, err)
+		}
+		at := t.indexAdded(changed.content)
+		if at < 0 || strconv.Itoa(int(t.added[at].id)) != key {
+			return fmt.Errorf("token %.100q with id %.100s is not an added token of %s", changed.content, key, TokenizerFile)
+		}
+		changed.id = t.added[at].id
+		changed.special = changed.special || t.added[at].special
+		t.added[at] = changed
+	}
+	return nil
+}
+
+// applyRoles makes special tokens of those that have a role (any field that
+// ends in _token, and the values of extra_special_tokens where that is an
+// object) and, of those that are merely listed, of the ones that were no added
+// tokens so far.
+func (t *Tokenizer) applyRoles(config map[string]json.RawMessage) error {
+	roles := map[string]*string{"bos_token": &t.roles.BOS, "eos_token": &t.roles.EOS, "pad_token": &t.roles.Pad}
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		role, known := roles[key]
+		if !strings.HasSuffix(key, "_token") {
+			continue
+		}
+		content, err := tokenContent(config[key])
+		if err != nil && !known {
+			continue // a switch, such as add_bos_token
+		}
+		if err == nil {
+			err = t.makeSpecial(content, true)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if known {
+			*role = content
+		}
+	}
+	for _, key := range []string{"additional_special_tokens", "extra_special_tokens"} {
+		contents, named, err := tokenContents(config[key])
+		for _, content := range contents {
+			if err == nil {
+				err = t.makeSpecial(content, named)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// makeSpecial makes a special token of a token of the vocabulary that is not
+// an added one, and with named of an added one, too.
+func (t *Tokenizer) makeSpecial(content string, named bool) error {
+	if content == "" {
+		return nil
+	}
+	if at := t.indexAdded(content); at >= 0 {
+		t.added[at].special = t.added[at].special || named
+		return nil
+	}
+	raw, printable := fromPrintable(content)
+	id, ok := t.tokens[raw]
+	if !ok || !printable {
+		return fmt.Errorf("%s has no token %.100q", TokenizerFile, content)
+	}
+	t.addedAt[content] = len(t.added)
+	t.added = append(t.added, addedToken{id: id, content: content, special: true})
+	return nil
+}
+
+// checkAdded refuses added tokens that tokenizer.json lacks.
+func (t *Tokenizer) checkAdded(tokens map[string]json.RawMessage) error {
+	for _, content := range slices.Sorted(maps.Keys(tokens)) {
+		at := t.indexAdded(content)
+		if at < 0 || strconv.Itoa(int(t.added[at].id)) != string(tokens[content]) {
+			return fmt.Errorf("token %.100q with id %.100s is not an added token of %s", content, tokens[content], TokenizerFile)
+		}
+	}
+	return nil
+}
+
+// checkModelSize refuses a tokenizer with more ids than the model of its
+// folder. The other way round is common, see the package's comment.
+func (t *Tokenizer) checkModelSize(config map[string]json.RawMessage) error {
+	var size int
+	if isNull(config["vocab_size"]) {
+		return nil
+	}
+	if err := json.Unmarshal(config["vocab_size"], &size); err != nil {
+		return fmt.Errorf("vocab_size: %w", err)
+	}
+	if size < t.Size() {
+		return fmt.Errorf("vocab_size is %d, and %s has %d tokens", size, TokenizerFile, t.Size())
+	}
+	return nil
+}
+
+// tokenContent reads a token that is a string, null, or an object with a
+// content.
+func tokenContent(raw json.RawMessage) (string, error) {
+	if isNull(raw) {
+		return "", nil
+	}
+	var content string
+	if json.Unmarshal(raw, &content) == nil {
+		return content, nil
+	}
+	var object struct {
+		Content string `json:"content"`
+	}
+	err := json.Unmarshal(raw, &object)
+	return object.Content, err
+}
+
+// tokenContents reads a list of tokens, or an object with tokens as values,
+// which names them.
+func tokenContents(raw json.RawMessage) (contents []string, named bool, err error) {
+	if isNull(raw) {
+		return nil, false, nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &object); err != nil {
+			return nil, false, err
+		}
+		named = true
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			list = append(list, object[name])
+		}
+	}
+	contents = make([]string, len(list))
+	for i, one := range list {
+		if contents[i], err = tokenContent(one); err != nil {
+			return nil, false, err
+		}
+	}
+	return contents, named, nil
+}

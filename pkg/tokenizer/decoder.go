@@ -1,0 +1,80 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Decoder decodes token ids as they come. What it returns is always valid
+// UTF-8 and, put together, equals what transformers' decode gives for all ids
+// at once: a character whose bytes are spread over tokens comes out with the
+// last of them, and U+FFFD stands for each maximal stretch of bytes that no
+// character can begin with (The Unicode Standard, section 3.9, table 3-8).
+//
+// A Decoder is for one sequence and not for concurrent use.
+type Decoder struct {
+	// SkipSpecial leaves special tokens out.
+	SkipSpecial bool
+
+	tokenizer *Tokenizer
+	held      []byte // the beginning of a character, at most 3 bytes
+}
+
+// NewDecoder returns a decoder at the start of a sequence.
+func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{tokenizer: t} }
+
+// Write takes the next ids and returns the text that is complete with them.
+func (d *Decoder) Write(ids ...int32) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if d.SkipSpecial && d.tokenizer.IsSpecial(id) {
+			continue
+		}
+		d.held = append(d.held, d.tokenizer.piece(id)...)
+		n := appendValid(&b, d.held)
+		d.held = append(d.held[:0], d.held[n:]...)
+	}
+	return b.String()
+}
+
+// Flush ends the sequence: it returns U+FFFD if a character was left
+// incomplete. The decoder can then take another sequence.
+func (d *Decoder) Flush() string {
+	if len(d.held) == 0 {
+		return ""
+	}
+	d.held = d.held[:0]
+	return string(utf8.RuneError)
+}
+
+// appendValid writes raw as valid UTF-8, up to a character that is not yet
+// complete, and returns how many bytes it took.
+func appendValid(b *strings.Builder, raw []byte) int {
+	n := 0
+	for n < len(raw) {
+		r, size := utf8.DecodeRune(raw[n:])
+		if r != utf8.RuneError || size != 1 {
+			b.Write(raw[n : n+size])
+			n += size
+			continue
+		}
+		if !utf8.FullRune(raw[n:]) {
+			return n
+		}
+		b.WriteRune(utf8.RuneError)
+		n += subpart(raw[n:])
+	}
+	return n
+}
+
+// subpart is the length of the maximal subpart of an ill-formed sequence: the
+// longest beginning that some character has, or one byte.
+func subpart(raw []byte) int {
+	n := 1
+	for n < len(raw) && !utf8.FullRune(raw[:n]) {
+		n++
+	}
+	// FullRune says true as soon as the bytes cannot begin a character: the
+	// last byte broke it off.
+	return max(1, n-1)
+}

@@ -1,0 +1,62 @@
+package tokenizer
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mixedText is the prose in many scripts and the code of the golden texts.
+func mixedText(b testing.TB) string { return strings.Join(peerTexts(b)[:4400], "\n") }
+
+// processorSeconds is what this process has used, whoever else runs.
+func processorSeconds(b *testing.B) float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+}
+
+func benchmarkEncode(b *testing.B, tok *Tokenizer, text string) {
+	tok.Encode(text)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	start := processorSeconds(b)
+	for b.Loop() {
+		tok.Encode(text)
+	}
+	b.ReportMetric(float64(b.N)*float64(len(text))/1e6/(processorSeconds(b)-start), "MB/core-s")
+}
+
+func BenchmarkEncode(b *testing.B) {
+	text := mixedText(b)
+	for _, name := range []string{"gpt2", "llama3", "qwen2"} {
+		b.Run(name, func(b *testing.B) {
+			benchmarkEncode(b, peerTokenizer(b, name), text)
+		})
+	}
+}
+
+// worstTexts are texts of n bytes that make one piece of everything, or as
+// many pieces as can be.
+func worstTexts(n int) map[string]string {
+	texts := map[string]string{}
+	for name, unit := range map[string]string{
+		"letter": "a", "blanks": " ", "digits": "7", "emoji": "🙂", "marks": "\u0301\u0315\u0327", "lines": "\n", "line ends": "\r\n ",
+		"apostrophes": "'", "jamo": "\u1100\u1161\u11a8", "added": "<|im_start|>", "nearly added": "<|im_start", "bytes": "\xf0\x9f", "letters": "ab",
+		"wide blanks": "\u3000", "blank and letter": " a",
+	} {
+		texts[name] = strings.Repeat(unit, n/len(unit))
+	}
+	return texts
+}
+
+func BenchmarkEncodeWorst(b *testing.B) {
+	tok := peerTokenizer(b, "qwen2")
+	for name, text := range worstTexts(1 << 20) {
+		b.Run(name, func(b *testing.B) {
+			benchmarkEncode(b, tok, text)
+		})
+	}
+}
