@@ -2,8 +2,10 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"unicode/utf8"
@@ -52,33 +54,36 @@ func policyTokenize(c *cli.Context) error {
 	return tokenizeLines(os.Stdin, stdout, encode)
 }
 
-// tokenizeLines answers each line before it waits for the next: what reads
-// the answers may write the questions.
+// tokenizeLines answers each line before it waits for the next: whoever writes
+// the lines may wait for the answer. The first bad line ends it.
 func tokenizeLines(in io.Reader, out io.Writer, encode func(string) []int32) error {
-	reader := bufio.NewReaderSize(in, 1<<20)
+	reader := bufio.NewReaderSize(in, 1<<16)
 	writer := bufio.NewWriter(out)
 	encoder := json.NewEncoder(writer)
 	for number := 1; ; number++ {
 		line, err := readLine(reader)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return writer.Flush()
 		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return errors.Join(fmt.Errorf("reading standard input: %w", err), writer.Flush())
+		}
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var q question
 		if err == nil {
-			var q question
-			if q, err = parseTextQuestion(line); err == nil {
-				err = encoder.Encode(tokenized{ID: q.ID, TokenIDs: encode(*q.Text)})
-			} else {
-				err = exit.Dataf("standard input, line %d: %w", number, err)
-			}
-		} else {
-			err = exit.Dataf("standard input, line %d: %w", number, err)
+			q, err = parseTextQuestion(line)
 		}
 		if err != nil {
-			return errors.Join(err, writer.Flush())
+			return errors.Join(exit.Dataf("standard input, line %d: %w", number, err), writer.Flush())
+		}
+		if err := encoder.Encode(tokenized{ID: q.ID, TokenIDs: encode(*q.Text)}); err != nil {
+			return fmt.Errorf("writing token ids: %w", err)
 		}
 		if reader.Buffered() == 0 {
 			if err := writer.Flush(); err != nil {
-				return err
+				return fmt.Errorf("writing token ids: %w", err)
 			}
 		}
 	}
@@ -96,23 +101,4 @@ func parseTextQuestion(line []byte) (question, error) {
 		return q, errors.New(`no "text"`)
 	}
 	return q, nil
-}
-
-// readLine returns a line without its end; the last one may lack it. A line
-// beyond maxLineBytes is an error.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxLineBytes:
-			return nil, bufio.ErrTooLong
-		case err == bufio.ErrBufferFull:
-			continue
-		case err == io.EOF && len(line) > 0:
-			return line, nil
-		}
-		return line, err
-	}
 }
