@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
 
@@ -41,18 +42,15 @@ func newFolder(path string, write func(folder string) error) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return exit.Usagef("--out %q is there already", path)
 	}
-	temporary, err := os.MkdirTemp(filepath.Dir(filepath.Clean(path)), ".lathe-*.tmp")
+	w, err := seal.CreateFolder(path, seal.AttemptFromEnv())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
-	if err := os.Chmod(temporary, 0o755); err != nil {
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	if err := write(w.Path()); err != nil {
 		return err
 	}
-	if err := write(temporary); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
+	return w.Place()
 }
 
 // printDigest ends a command that made a policy folder.

@@ -75,6 +75,28 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	return publish(w.path, c, m, w.attempt)
 }
 
+// Place gives the folder its name without a manifest, for what people ask for
+// outside of runs. A path that is taken is a usage error.
+func (w *FolderWriter) Place() error {
+	if w.done {
+		return exit.Bugf("placing %q: the writer is closed", w.path)
+	}
+	w.done = true
+	t := &tempFolder{path: w.path, temp: w.temp, attempt: w.attempt}
+	defer t.remove()
+	if err := syncTree(w.temp); err != nil {
+		return fmt.Errorf("writing %q: %w", w.path, err)
+	}
+	won, err := t.put()
+	if err == nil && !won {
+		return exit.Usagef("%q is there already", w.path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %q: %w", w.path, err)
+	}
+	return syncFolder(filepath.Dir(w.path))
+}
+
 // syncTree makes every file and folder below root durable. A name that
 // begins with a dot would be left out of the digest and a link leads out of
 // the folder, so both are errors.

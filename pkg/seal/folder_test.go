@@ -160,3 +160,32 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 		t.Errorf("left behind: %q", got)
 	}
 }
+
+// A placed folder has its files and no manifest; a taken name stays as it is.
+func TestPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model")
+	place := func(content string) error {
+		w, err := CreateFolder(path, Attempt{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return w.Place()
+	}
+	if err := place("first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := place("second"); exit.Code(err) != exit.Usage {
+		t.Fatalf("placing on a taken name: %v", err)
+	}
+	content, err := os.ReadFile(filepath.Join(path, "config.json"))
+	if err != nil || string(content) != "first" {
+		t.Fatalf("%q, %v", content, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%v is left beside the folder, %v", entries, err)
+	}
+}
