@@ -49,8 +49,8 @@ type NewPolicy struct {
 	RMSNormEps            float64 `yaml:"rms_norm_eps" json:"rms_norm_eps"`                       // added to the mean square
 	QKVBias               bool    `yaml:"qkv_bias" json:"qkv_bias"`                               // biases of the query, key and value projections, as in Qwen 2
 	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings" json:"tie_word_embeddings"`         // the output head is the embedding
-	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes, or bpe trained on the training problems
-	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe
+	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes; bpe trained on the training problems; or words, a bpe trained on what stands between their digits, so that each digit is a token
+	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe and words
 }
 
 // Chat is the text around each message. A string that is a special token of

@@ -16,7 +16,7 @@ import (
 var choices = map[string][]string{
 	"policy.backend":          {"auto", "cpu", "cuda"},
 	"policy.dtype":            {"auto", "float32", "bfloat16"},
-	"policy.new.tokenizer":    {"bytes", "bpe"},
+	"policy.new.tokenizer":    {"bytes", "bpe", "words"},
 	"env.name":                {"math"},
 	"env.answer.verifier":     {"math", "exact"},
 	"env.answer.extract":      {"whole", "last", "marked", "boxed"},
@@ -219,7 +219,7 @@ func (r *Recipe) checkPolicy(c *checker) {
 	c.between("policy.new.max_position_embeddings", n.MaxPositionEmbeddings, 2, most)
 	c.positive("policy.new.rope_theta", n.RopeTheta)
 	c.positive("policy.new.rms_norm_eps", n.RMSNormEps)
-	if c.choice("policy.new.tokenizer", n.Tokenizer) && n.Tokenizer == "bpe" {
+	if c.choice("policy.new.tokenizer", n.Tokenizer) && n.Tokenizer != "bytes" {
 		c.between("policy.new.vocab_size", n.VocabSize, 257, most)
 	}
 	if r.Policy.Chat.AssistantSuffix == "" {

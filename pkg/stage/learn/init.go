@@ -2,6 +2,7 @@ package learn
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -82,6 +83,14 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 			texts = append(texts, task.Question, task.Answer)
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
+	case "words":
+		// What was never seen beside a digit is never merged with one.
+		var texts []string
+		digit := func(r rune) bool { return r >= '0' && r <= '9' }
+		for _, task := range world.Tasks(env.Train) {
+			texts = append(texts, strings.FieldsFunc(task.Question+"\n"+task.Answer, digit)...)
+		}
+		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	}
-	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes or bpe", r.Policy.New.Tokenizer)
+	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes, bpe or words", r.Policy.New.Tokenizer)
 }
