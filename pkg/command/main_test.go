@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"lathe-score":   binary(command.Score),
 		"lathe-buffer":  binary(command.Buffer),
 		"lathe-learn":   binary(command.Learn),
+		"policy-server": servePolicy,
 	})
 }
 
