@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +95,12 @@ func TestConfigRefusals(t *testing.T) {
 func FuzzParseConfig(f *testing.F) {
 	f.Add(testConfig().JSON())
 	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"eos_token_id":[1,2]}`))
+	scaled := testConfig()
+	scaled.Architecture = Qwen3
+	scaled.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 64}
+	f.Add(scaled.JSON())
+	f.Add(bytes.Replace(scaled.JSON(), []byte("rope_scaling"), []byte("rope_parameters"), 1))
+	f.Add(bytes.Replace(testConfig().JSON(), []byte(`"use_cache"`), []byte(`"rope_scaling":{"type":"linear","factor":2},"layer_types":["full_attention"],"use_cache"`), 1))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw)
 		if err != nil {
@@ -104,6 +112,78 @@ func FuzzParseConfig(f *testing.F) {
 		again, err := ParseConfig(c.JSON())
 		if err != nil || !cmp.Equal(c, again) {
 			t.Fatalf("%+v came back as %+v, %v", c, again, err)
+		}
+	})
+}
+
+// Settings that are there and change nothing, and defaults that depend on the
+// family.
+func TestConfigOfFamilies(t *testing.T) {
+	shape := `"vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,"num_attention_heads":4,
+		"max_position_embeddings":16,"rms_norm_eps":1e-6,`
+	for _, test := range []struct {
+		name, raw string
+		want      func(c *Config)
+	}{
+		{"plain Llama", `"architectures":["LlamaForCausalLM"],"model_type":"llama"`, func(*Config) {}},
+		{"Llama without architectures", `"model_type":"llama"`, func(*Config) {}},
+		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *Config) { c.Architecture = Qwen2 }},
+		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *Config) { c.Architecture = Qwen2 }},
+		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *Config) { c.Architecture = Qwen2 }},
+		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *Config) { c.Architecture = Qwen2 }},
+		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *Config) { c.Architecture, c.HeadDim = Qwen3, 128 }},
+		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *Config) { c.RopeTheta = 5.5 }},
+		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *Config) { c.RopeTheta = 6.5 }},
+		{"scaling of nothing", `"model_type":"llama","rope_scaling":null,"quantization_config":null`, func(*Config) {}},
+		{"old spelling of old", `"model_type":"llama","rope_scaling":{"type":"linear","factor":2.0}`, func(c *Config) {
+			c.RopeScaling = RopeScaling{Type: RopeLinear, Factor: 2}
+		}},
+		{"old spelling", `"model_type":"llama","rope_theta":500000.0,"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,
+			"original_max_position_embeddings":8192,"rope_type":"llama3"}`, func(c *Config) {
+			c.RopeTheta = 500_000
+			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8192}
+		}},
+		{"new spelling", `"model_type":"llama","rope_parameters":{"rope_theta":500000.0,"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *Config) {
+			c.RopeTheta = 500_000
+			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 16}
+		}},
+	} {
+		want := Config{
+			Architecture: Llama, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2, NumAttentionHeads: 4,
+			NumKeyValueHeads: 4, HeadDim: 2, MaxPositionEmbeddings: 16, RMSNormEps: 1e-6, RopeTheta: 10_000, BOSTokenID: -1,
+		}
+		test.want(&want)
+		got, err := ParseConfig([]byte("{" + shape + test.raw + "}"))
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// FuzzParseIndex holds that any bytes give an index of plain names or an
+// error.
+func FuzzParseIndex(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"a":"../x.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"a":"x.safetensors","a":"y.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":[]}`))
+	f.Add([]byte(`{"weight_map":{"a":"` + "\xff" + `.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		x, err := parseIndex(raw)
+		if err != nil {
+			return
+		}
+		for tensor, file := range x.fileOf {
+			if !slices.Contains(x.files, file) || filepath.Base(file) != file || !filepath.IsLocal(file) {
+				t.Fatalf("tensor %q is in %q; the files are %q", tensor, file, x.files)
+			}
+		}
+		if len(x.files) == 0 || len(x.files) > len(x.fileOf) || !slices.IsSorted(x.files) {
+			t.Fatalf("%d tensors in %q", len(x.fileOf), x.files)
 		}
 	})
 }

@@ -190,6 +190,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Add(encode(`{"a":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]}}`, []byte{1, 2}))
 	f.Add(encode(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}} `, nil))
+	f.Add(encode(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[2,6]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, make([]byte, 6)))
+	f.Add(encode(`{"__metadata__":{"a":"b"},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, make([]byte, 4)))
+	f.Add(binary.LittleEndian.AppendUint64(nil, 1<<60))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		file, err := read(raw)
 		if err != nil {
@@ -198,13 +201,35 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
+		var tensors []Tensor
 		for _, info := range file.Tensors() {
 			if info.Elements() > len(raw) {
 				t.Fatalf("%d elements in %d bytes", info.Elements(), len(raw))
 			}
-			if err := file.Float32To(make([]float32, info.Elements()), info.Name); err != nil && exit.Code(err) != exit.Data {
+			data := make([]float32, info.Elements())
+			if err := file.Float32To(data, info.Name); err != nil {
+				if exit.Code(err) != exit.Data || info.DType.Float() {
+					t.Fatal(err)
+				}
+				continue
+			}
+			last := make([]float32, (len(data)+1)/2)
+			if err := file.Float32At(last, info.Name, len(data)-len(last)); err != nil {
 				t.Fatal(err)
 			}
+			for i, x := range last {
+				if want := data[len(data)-len(last)+i]; math.Float32bits(x) != math.Float32bits(want) {
+					t.Fatalf("element %d of the last half of %q is %g, in the whole it is %g", i, info.Name, x, want)
+				}
+			}
+			tensors = append(tensors, Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: data})
+		}
+		var again bytes.Buffer
+		if err := Write(&again, tensors, file.Metadata); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := read(again.Bytes()); err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
 		}
 	})
 }

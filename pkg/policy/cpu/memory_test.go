@@ -1,0 +1,41 @@
+package cpu
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// The bytes of activations that policy.MemoryOf says are those that a pass
+// allocates.
+func TestActivationBytes(t *testing.T) {
+	for name, c := range map[string]policy.Config{"Qwen2": tinyConfig(), "Qwen3": normedConfig()} {
+		e := newEngine(t, c, loudWeights(t, c), 1)
+		m := policy.MemoryOf(c, safetensors.F32)
+		for sparse, want := range map[bool]int64{false: m.KeptBytes, true: m.RecomputeBytes} {
+			p := newPass(e, 1, true)
+			p.sparse = sparse
+			const tokens = 1000
+			p.allocate(tokens)
+			first := map[*float32]bool{} // buffers that layers share count once
+			total := int64(len(p.final))
+			for i := range p.layers {
+				fields := reflect.ValueOf(p.layers[i])
+				for j := range fields.NumField() {
+					if buffer := fields.Field(j); buffer.Len() > 0 {
+						at := (*float32)(buffer.UnsafePointer())
+						if !first[at] {
+							total += int64(buffer.Len())
+						}
+						first[at] = true
+					}
+				}
+			}
+			if 4*total != want*tokens {
+				t.Errorf("%s, sparse %v: %d bytes for a token; MemoryOf says %d", name, sparse, 4*total/tokens, want)
+			}
+		}
+	}
+}
