@@ -73,20 +73,18 @@ func SaveAdapter(folder string, c Config, a Adapter) error {
 	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})
 }
 
-// AdapterBase is the folder of the policy that an adapter's folder adapts.
+// AdapterBase is the folder of the policy that an adapter's folder says it
+// adapts: a relative path starts at the adapter's folder. What PEFT writes is
+// often not a folder, but a model's name.
 func AdapterBase(folder string) (string, error) {
 	_, _, base, err := loadAdapterConfig(folder)
 	if err != nil {
 		return "", err
 	}
-	if !filepath.IsAbs(base) {
-		base = filepath.Join(folder, base)
+	if base == "" || filepath.IsAbs(base) {
+		return base, nil
 	}
-	if _, err := os.Stat(filepath.Join(base, ConfigFile)); err != nil {
-		return "", exit.WithHint(exit.Dataf("adapter %q: its base_model_name_or_path is no policy folder here: %w", folder, err),
-			"put the policy that it was trained on there, or its path into %s (relative paths start at the adapter's folder)", AdapterConfigFile)
-	}
-	return base, nil
+	return filepath.Join(folder, base), nil
 }
 
 // LoadAdapter reads an adapter's folder, by Lathe or by PEFT, for policies of

@@ -103,6 +103,14 @@ func (p *NewPolicy) setDefaults() {
 	}
 }
 
+// setDefaults adapts every projection.
+func (l *LoRA) setDefaults() {
+	*l = LoRA{
+		Rank: 16, Alpha: 32,
+		Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+	}
+}
+
 func (r *Remote) setDefaults() {
 	*r = Remote{
 		Server: "vllm", API: "completions", LogProbs: "raw", Concurrency: 64,

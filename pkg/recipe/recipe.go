@@ -33,6 +33,7 @@ type Policy struct {
 	DType   string     `yaml:"dtype" json:"dtype"`     // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
 	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
+	LoRA    *LoRA      `yaml:"lora" json:"lora"`       // train a low-rank adapter of the policy, and nothing else, in the warm start too
 	Chat    Chat       `yaml:"chat" json:"chat"`       // how messages become text; for policies made by New
 }
 
@@ -51,6 +52,18 @@ type NewPolicy struct {
 	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings" json:"tie_word_embeddings"`         // the output head is the embedding
 	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes; bpe trained on the training problems; or words, a bpe trained on what stands between their digits, so that each digit is a token
 	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe and words
+}
+
+// LoRA is a low-rank adapter in PEFT's form: to the projection y = x·Wᵀ of
+// each target it adds (alpha/rank)·(x·Aᵀ)·Bᵀ, with A of rank rows drawn at
+// random and B zero at first. The policy versions of the run are adapters of
+// the policy that the run starts from, which it keeps as policy/base and which
+// is the reference of a KL penalty.
+type LoRA struct {
+	Rank           int      `yaml:"rank" json:"rank"`                       // r
+	Alpha          float64  `yaml:"alpha" json:"alpha"`                     // the product is multiplied by alpha/rank
+	Targets        []string `yaml:"targets" json:"targets"`                 // q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj
+	RankStabilized bool     `yaml:"rank_stabilized" json:"rank_stabilized"` // multiply by alpha/sqrt(rank) instead (rsLoRA)
 }
 
 // Chat is the text around each message. A string that is a special token of

@@ -17,6 +17,7 @@ var choices = map[string][]string{
 	"policy.backend":          {"auto", "cpu", "cuda"},
 	"policy.dtype":            {"auto", "float32", "bfloat16"},
 	"policy.new.tokenizer":    {"bytes", "bpe", "words"},
+	"policy.lora.targets":     {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	"env.name":                {"math"},
 	"env.answer.verifier":     {"math", "exact"},
 	"env.answer.extract":      {"whole", "last", "marked", "boxed"},
@@ -195,6 +196,7 @@ func (r *Recipe) checkPolicy(c *checker) {
 	case n != nil && r.Policy.Path != "":
 		c.add("policy.path", r.Policy.Path, "must be empty when policy.new is given")
 	}
+	r.checkLoRA(c)
 	if n == nil {
 		return
 	}
@@ -224,6 +226,23 @@ func (r *Recipe) checkPolicy(c *checker) {
 	}
 	if r.Policy.Chat.AssistantSuffix == "" {
 		c.add("policy.chat.assistant_suffix", nil, "must hold the token at which a response stops")
+	}
+}
+
+func (r *Recipe) checkLoRA(c *checker) {
+	l := r.Policy.LoRA
+	if l == nil {
+		return
+	}
+	c.between("policy.lora.rank", l.Rank, 1, 1<<14)
+	c.positive("policy.lora.alpha", l.Alpha)
+	if len(l.Targets) == 0 {
+		c.add("policy.lora.targets", nil, "must name at least one projection")
+	}
+	for i, target := range l.Targets {
+		if c.choice("policy.lora.targets", target) && slices.Contains(l.Targets[:i], target) {
+			c.add("policy.lora.targets", target, "is named twice")
+		}
 	}
 }
 

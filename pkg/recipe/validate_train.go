@@ -116,6 +116,9 @@ func (r *Recipe) checkLoss(c *checker) {
 	if c.share("loss.kl.ref_alpha", l.KL.RefAlpha) && l.KL.RefAlpha == 0 && l.KL.RefEvery > 0 {
 		c.add("loss.kl.ref_alpha", l.KL.RefAlpha, "must be above 0 when loss.kl.ref_every is %d, or the refresh changes nothing", l.KL.RefEvery)
 	}
+	if l.KL.Coef > 0 && l.KL.RefEvery > 0 && r.Policy.LoRA != nil {
+		c.add("loss.kl.ref_every", l.KL.RefEvery, "must be 0 with policy.lora: the reference is the policy without the adapter, which is never refreshed")
+	}
 	c.notNegative("loss.sampler_kl", l.SamplerKL)
 	c.notNegative("loss.entropy_coef", l.EntropyCoef)
 	c.notNegative("loss.truncated_is", l.TruncatedIS)

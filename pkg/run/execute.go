@@ -121,6 +121,9 @@ func (w *Worker) warm(ctx context.Context, world env.Env, chunk int) error {
 		FirstStep: min(steps, (chunk-1)*size), LastStep: min(steps, chunk*size),
 		PolicyOutput: out.Warm(chunk), PolicyVersion: -1, OptimizerOutput: out.WarmOptimizer(chunk),
 	}
+	if w.Run.Recipe.Policy.LoRA != nil {
+		inputs.Base = out.Base()
+	}
 	if chunk > 1 {
 		inputs.Policy, inputs.Optimizer = in.Warm(chunk-1), in.WarmOptimizer(chunk-1)
 	}
@@ -255,7 +258,10 @@ func (w *Worker) learnInputs(t Task) learn.Inputs {
 	if t.Step > 0 {
 		inputs.Policy, inputs.Optimizer = in.StepPolicy(k, t.Step-1), in.StepOptimizer(k, t.Step-1)
 	}
-	if w.Run.Recipe.Loss.KL.Coef != 0 {
+	switch {
+	case w.Run.Recipe.Policy.LoRA != nil:
+		inputs.Base = w.Output.Base()
+	case w.Run.Recipe.Loss.KL.Coef != 0:
 		inputs.Reference = g.ReferencePath(k)
 	}
 	return inputs

@@ -203,10 +203,14 @@ func (g Graph) Outputs(t Task) []string {
 	d, k := g.Dir, t.Iteration
 	switch t.Stage {
 	case StageWarm:
+		outputs := []string{d.Warm(k), d.WarmOptimizer(k)}
 		if k == g.WarmChunks() {
-			return []string{d.Policy(0)}
+			outputs = []string{d.Policy(0)}
 		}
-		return []string{d.Warm(k), d.WarmOptimizer(k)}
+		if k == 1 && g.Recipe.Policy.LoRA != nil {
+			outputs = append(outputs, d.Base())
+		}
+		return outputs
 	case StageRollout:
 		return []string{d.Rollout(k, t.Shard)}
 	case StageScore:

@@ -39,6 +39,10 @@ func (d Dir) Recipe() string { return d.Join("recipe.yaml") }
 // Policy is the folder of a policy version, in Hugging Face layout.
 func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v%06d", version)) }
 
+// Base is, under policy.lora, the folder of the policy that the versions
+// adapt.
+func (d Dir) Base() string { return d.Join("policy", "base") }
+
 // Optimizer is the folder of the optimizer state beside a policy version.
 func (d Dir) Optimizer(version int) string { return d.Policy(version) + ".optim" }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -42,7 +43,26 @@ func (j Job) Input(path string, m seal.Manifest) seal.Input {
 	return seal.Input{Path: j.Cite(path), ContentSHA256: m.ContentSHA256}
 }
 
-// Verify digests a sealed input, usually a policy folder, and cites it.
+// VerifyPolicy digests a sealed policy folder and, if it is an adapter, what it
+// adapts, and cites both.
+func (j Job) VerifyPolicy(ctx context.Context, folder string) ([]seal.Input, error) {
+	cited, err := j.Verify(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	adapted, err := policy.IsAdapter(folder)
+	if err != nil || !adapted {
+		return []seal.Input{cited}, err
+	}
+	base, err := policy.AdapterBase(folder)
+	if err != nil {
+		return nil, err
+	}
+	citedBase, err := j.Verify(ctx, base)
+	return []seal.Input{cited, citedBase}, err
+}
+
+// Verify digests a sealed input and cites it.
 func (j Job) Verify(ctx context.Context, path string) (seal.Input, error) {
 	m, err := seal.Verify(ctx, path, j.Reading)
 	if j.Plain && errors.Is(err, seal.ErrNotSealed) {

@@ -3,6 +3,9 @@
 package backend
 
 import (
+	"errors"
+	"io/fs"
+
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
@@ -60,6 +63,10 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		}
 	}
 	config, err := policy.LoadConfig(options.Base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.WithHint(exit.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, options.Base, err),
+			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", policy.AdapterConfigFile)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type Inputs struct {
 // Run measures the problems of one shard and seals every response.
 func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	cited, err := job.Verify(ctx, in.PolicyFolder)
+	cited, err := job.VerifyPolicy(ctx, in.PolicyFolder)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -47,7 +47,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	m := job.Manifest("evaluate", in.PolicyVersion, in.Shard, in.Of, started, cited)
+	m := job.Manifest("evaluate", in.PolicyVersion, in.Shard, in.Of, started, cited...)
 	m.PolicyVersion = in.PolicyVersion
 	var tokens float64
 	for _, row := range rows {

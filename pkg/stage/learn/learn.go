@@ -24,7 +24,8 @@ type Inputs struct {
 	Batch     string
 	Policy    string // the policy that the step starts from
 	Optimizer string // its optimizer state; empty for a fresh one
-	Reference string // empty when the loss has no KL term
+	Reference string // empty when the loss has no KL term, and under policy.lora, where it is what is adapted
+	Base      string // under policy.lora, the folder that the new adapter will name as what it adapts; empty for that of Policy
 
 	FirstStep  int // optimizer steps of this iteration to take, LastStep exclusive
 	LastStep   int
@@ -87,7 +88,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	}
 	job.Log("learn %d: %d tokens, loss %.5f, gradient norm %.4f, %.1f s",
 		in.Iteration, totals.all.Tokens, m.Metrics["loss"], m.Metrics["grad_norm"], m.Metrics["seconds"])
-	return SavePolicy(l.engine, in.Policy, in.PolicyOutput, job.Attempt, m)
+	return SavePolicy(l.engine, in.Policy, in.PolicyOutput, l.base, job.Attempt, m)
 }
 
 // learner is one loaded policy with what it learns from.
@@ -95,7 +96,8 @@ type learner struct {
 	stage.Job
 	in        Inputs
 	engine    policy.Engine
-	reference policy.Engine // nil without a KL term
+	base      string        // that the new adapter will name
+	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
 	batch     []sequence
 	cited     []seal.Input
 }
@@ -110,8 +112,14 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 		l.batch = append(l.batch, sequence{Sequence: s})
 	}
 	l.cited = append(l.cited, job.Input(in.Batch, batchManifest))
-	if l.engine, err = l.openPolicy(ctx, in.Policy, true); err != nil {
+	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return nil, err
+	}
+	if l.engine, l.base, err = openTrained(job, job.Recipe.Optimizer, in.Policy); err != nil {
+		return nil, err
+	}
+	if in.Base != "" {
+		l.base = in.Base
 	}
 	if in.Optimizer != "" {
 		cited, err := job.Verify(ctx, in.Optimizer)
@@ -123,8 +131,11 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 			return nil, err
 		}
 	}
-	if in.Reference != "" {
-		if l.reference, err = l.openPolicy(ctx, in.Reference, false); err != nil {
+	switch {
+	case l.engine.Adapter() != nil && job.Recipe.Loss.KL.Coef != 0:
+		l.reference = l.engine
+	case in.Reference != "":
+		if l.reference, err = l.openPolicy(ctx, in.Reference); err != nil {
 			return nil, err
 		}
 	}
@@ -140,13 +151,18 @@ func loadOptimizer(engine policy.Engine, folder string) error {
 	return engine.LoadOptimizerState(tensors, steps)
 }
 
-func (l *learner) openPolicy(ctx context.Context, folder string, train bool) (policy.Engine, error) {
-	cited, err := l.Verify(ctx, folder)
-	if err != nil {
+func (l *learner) citePolicy(ctx context.Context, folder string) error {
+	cited, err := l.VerifyPolicy(ctx, folder)
+	l.cited = append(l.cited, cited...)
+	return err
+}
+
+// openPolicy opens a policy that is not trained.
+func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine, error) {
+	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	l.cited = append(l.cited, cited)
-	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, train))
+	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, false))
 }
 
 // engineOptions are those of a recipe for an engine with one of its optimizers.
@@ -157,10 +173,10 @@ func engineOptions(job stage.Job, o recipe.Optimizer, train bool) backend.Option
 }
 
 func (l *learner) close() {
-	l.engine.Close()
-	if l.reference != nil {
+	if l.reference != nil && l.reference != l.engine {
 		l.reference.Close()
 	}
+	l.engine.Close()
 }
 
 // gradient computes the summed gradient of one optimizer step, or sums the
@@ -246,24 +262,6 @@ func (l *learner) saveReference(m seal.Manifest) error {
 			return err
 		}
 	}
-	_, err = savePolicy(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	_, err = saveWhole(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
 	return err
-}
-
-// SavePolicy seals an engine's weights as a policy folder like the one that
-// they came from, with its other files.
-func SavePolicy(engine policy.Engine, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return savePolicy(engine.Weights(), from, to, attempt, m)
-}
-
-func savePolicy(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	folder, err := seal.CreateFolder(to, attempt)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	defer folder.Abort()
-	if err := policy.SaveLike(folder.Path(), from, weights); err != nil {
-		return seal.Manifest{}, err
-	}
-	return folder.Commit(m)
 }

@@ -57,7 +57,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, indices []int
 	}
 	engine := l.engine
 	if folder != l.in.Policy {
-		if engine, err = l.openPolicy(ctx, folder, false); err != nil {
+		if engine, err = l.openPolicy(ctx, folder); err != nil {
 			return err
 		}
 		defer engine.Close()

@@ -64,9 +64,11 @@ func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
 	var reference []float32
 	if l.reference != nil {
 		reference = make([]float32, n)
+		l.reference.SetAdapter(false)
 		if err := l.reference.Forward(batch, sampling, reference, make([]float32, n)); err != nil {
 			return fmt.Errorf("reference policy: %w", err)
 		}
+		l.reference.SetAdapter(true)
 	}
 	if err := l.engine.Forward(batch, sampling, logProbs, entropy); err != nil {
 		return err

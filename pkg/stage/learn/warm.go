@@ -8,7 +8,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -28,6 +27,9 @@ type WarmInputs struct {
 	PolicyOutput        string
 	PolicyVersion       int    // 0 for the last checkpoint, -1 for the others
 	OptimizerOutput     string // empty for the last checkpoint: learning starts with fresh moments
+	// Base is, under policy.lora, the folder of the policy that the run's
+	// adapters adapt, which the first checkpoint makes.
+	Base string
 }
 
 // RunWarm makes or copies the first policy and takes the supervised steps of
@@ -40,7 +42,7 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	defer cleanup()
-	engine, err := backend.Open(folder, engineOptions(job, job.Recipe.WarmStart.Optimizer, true))
+	engine, base, err := openTrained(job, job.Recipe.WarmStart.Optimizer, folder)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -56,6 +58,14 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		}
 	}
 	m := job.Manifest("warm", in.Chunk, 0, 1, started, cited...)
+	if in.Base != "" {
+		if in.Chunk == 1 {
+			if _, err := sealBase(ctx, base, in.Base, job.Attempt, m); err != nil {
+				return seal.Manifest{}, err
+			}
+		}
+		base = in.Base
+	}
 	m.PolicyVersion = in.PolicyVersion
 	teacher, err := newTeacher(job.Recipe, world, folder)
 	if err != nil && in.LastStep > in.FirstStep {
@@ -91,7 +101,7 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 			return seal.Manifest{}, err
 		}
 	}
-	return SavePolicy(engine, folder, in.PolicyOutput, job.Attempt, m)
+	return SavePolicy(engine, folder, in.PolicyOutput, base, job.Attempt, m)
 }
 
 // warmSource is the folder to start from: the checkpoint before, the folder
@@ -100,8 +110,8 @@ func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs
 	nothing := func() {}
 	switch {
 	case in.Policy != "":
-		checkpoint, err := job.Verify(ctx, in.Policy)
-		return in.Policy, []seal.Input{checkpoint}, nothing, err
+		cited, err := job.VerifyPolicy(ctx, in.Policy)
+		return in.Policy, cited, nothing, err
 	case job.Recipe.Policy.New == nil:
 		return in.Source, nil, nothing, nil
 	}

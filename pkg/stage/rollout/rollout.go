@@ -43,7 +43,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 			in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
 	}
 	instances = instances[in.FirstRow:in.LastRow]
-	cited, err := job.Verify(ctx, in.PolicyFolder)
+	cited, err := job.VerifyPolicy(ctx, in.PolicyFolder)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -95,7 +95,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 		}
 	}
 	m := job.Manifest("rollout", in.Iteration, in.Shard, in.Of, started,
-		plan, cited)
+		append([]seal.Input{plan}, cited...)...)
 	m.PolicyVersion = in.PolicyVersion
 	seconds := time.Since(started).Seconds()
 	m.Metrics = map[string]float64{
