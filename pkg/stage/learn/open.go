@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,8 +62,8 @@ func loraOf(l recipe.LoRA) policy.LoRA {
 }
 
 // sealBase seals a copy of the policy that the run's adapters adapt: its
-// configuration, weights and tokenizer. Weights are linked where the file
-// system can, so that they take no room.
+// configuration, weights and tokenizer. The weights take no room where the file
+// system has links.
 func sealBase(ctx context.Context, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(to, attempt)
 	if err != nil {
@@ -76,23 +75,23 @@ func sealBase(ctx context.Context, from, to string, attempt seal.Attempt, m seal
 		return seal.Manifest{}, err
 	}
 	for _, entry := range entries {
-		name := entry.Name()
+		name, path := entry.Name(), filepath.Join(from, entry.Name())
 		if err := ctx.Err(); err != nil {
 			return seal.Manifest{}, err
 		}
-		// Model caches are made of links: what they lead to is the file.
-		path, err := filepath.EvalSymlinks(filepath.Join(from, name))
-		if err != nil {
-			return seal.Manifest{}, err
-		}
-		info, err := os.Stat(path)
+		info, err := os.Stat(path) // model caches are made of links
 		if err != nil {
 			return seal.Manifest{}, err
 		}
 		if !info.Mode().IsRegular() || strings.HasPrefix(name, ".") || otherFormat(name) {
 			continue
 		}
-		if err := carry(filepath.Join(folder.Path(), name), path, strings.HasSuffix(name, ".safetensors")); err != nil {
+		if strings.HasSuffix(name, ".safetensors") {
+			err = folder.Adopt(name, path)
+		} else {
+			err = copyFile(filepath.Join(folder.Path(), name), path)
+		}
+		if err != nil {
 			return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
 		}
 	}
@@ -109,22 +108,12 @@ func otherFormat(name string) bool {
 	return false
 }
 
-// carry links or copies a file.
-func carry(to, from string, linked bool) (err error) {
-	if linked && os.Link(from, to) == nil {
-		return nil
-	}
-	source, err := os.Open(from)
+func copyFile(to, from string) error {
+	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	defer source.Close()
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
+	return os.WriteFile(to, content, 0o666)
 }
 
 // SavePolicy seals an engine's trained weights as a policy folder, with the
@@ -195,7 +184,7 @@ func copyCompanions(to, from string) error {
 			}
 			continue // written anew
 		}
-		if err := carry(filepath.Join(to, name), filepath.Join(from, name), false); err != nil {
+		if err := copyFile(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,57 @@
+package seal
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// An adopted file is the same file, or a copy where there are no links; a
+// symbolic link stands for what it leads to.
+func TestAdopt(t *testing.T) {
+	dir := t.TempDir()
+	blob, named := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")
+	if err := os.WriteFile(blob, []byte("weights"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("blob", named); err != nil {
+		t.Fatal(err)
+	}
+	for _, linked := range []bool{true, false} {
+		if !linked {
+			link = func(_, _ string) error { return syscall.EXDEV }
+			defer func() { link = os.Link }()
+		}
+		path := filepath.Join(dir, map[bool]string{true: "linked", false: "copied"}[linked])
+		w, err := CreateFolder(path, Attempt{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Adopt("model.safetensors", named); err != nil {
+			t.Fatal(err)
+		}
+		link = os.Link // Commit needs it
+		if _, err := w.Commit(Manifest{}); err != nil {
+			t.Fatal(err)
+		}
+		adopted := filepath.Join(path, "model.safetensors")
+		if content, err := os.ReadFile(adopted); err != nil || string(content) != "weights" {
+			t.Errorf("linked %v: %q, %v", linked, content, err)
+		}
+		if got := sameFile(adopted, blob); got != linked {
+			t.Errorf("linked %v: the same file %v", linked, got)
+		}
+		if _, err := Verify(t.Context(), path, Options{}); err != nil {
+			t.Errorf("linked %v: %v", linked, err)
+		}
+	}
+	w, err := CreateFolder(filepath.Join(dir, "none"), Attempt{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Adopt("x", filepath.Join(dir, "missing")); err == nil {
+		t.Error("a file that is not there was adopted")
+	}
+}
