@@ -51,8 +51,7 @@ func IsAdapter(folder string) (bool, error) {
 }
 
 // SaveAdapter writes adapter_config.json and adapter_model.safetensors, which
-// PEFT loads, into an existing folder, and the config.json of the policy that
-// it adapts. The same arguments give the same bytes.
+// PEFT loads, into an existing folder. The same arguments give the same bytes.
 func SaveAdapter(folder string, c Config, a Adapter) error {
 	if err := matchLayout(LoRALayout(c, a.LoRA), a.Tensors); err != nil {
 		return exit.Bugf("saving an adapter to %q: %w", folder, err)
@@ -65,9 +64,6 @@ func SaveAdapter(folder string, c Config, a Adapter) error {
 		return exit.Bugf("saving an adapter to %q: %w", folder, err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644); err != nil {
-		return err
-	}
-	if err := writeConfig(folder, c, safetensors.F32); err != nil {
 		return err
 	}
 	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})

@@ -26,7 +26,14 @@ func Save(folder string, c Config, tensors []Tensor) error {
 	if err := matchLayout(Layout(c), tensors); err != nil {
 		return exit.Bugf("saving a policy to %q: %w", folder, err)
 	}
-	if err := writeConfig(folder, c, mainDType(tensors)); err != nil {
+	config, err := withDType(c.JSON(), mainDType(tensors))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, ConfigFile), config, 0o666); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o666); err != nil {
 		return err
 	}
 	file := plannedFile{name: WeightsFile, metadata: ofTorch(nil)}
@@ -34,19 +41,6 @@ func Save(folder string, c Config, tensors []Tensor) error {
 		file.add(i, t.Name, t)
 	}
 	return writePlanned(folder, []plannedFile{file}, false, inMemory(tensors))
-}
-
-// writeConfig writes config.json, with the type of the weights, and
-// generation_config.json.
-func writeConfig(folder string, c Config, d safetensors.DType) error {
-	config, err := withDType(c.JSON(), d)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(folder, ConfigFile), config, 0o666); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o666)
 }
 
 // SaveLike writes a policy into an existing folder as another folder has it,

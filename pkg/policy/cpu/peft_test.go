@@ -97,7 +97,7 @@ func writeGoldenAdapter(t *testing.T, committed string) {
 	if err := policy.SaveAdapter(folder, config, *adapter); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{policy.AdapterConfigFile, policy.AdapterWeightsFile, policy.ConfigFile} {
+	for _, name := range []string{policy.AdapterConfigFile, policy.AdapterWeightsFile} {
 		got, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,10 +1,8 @@
 package learn
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -61,10 +59,9 @@ func loraOf(l recipe.LoRA) policy.LoRA {
 	return policy.LoRA{Rank: l.Rank, Alpha: l.Alpha, Targets: policy.SortTargets(l.Targets), RankStabilized: l.RankStabilized}
 }
 
-// sealBase seals a copy of the policy that the run's adapters adapt: its
-// configuration, weights and tokenizer. The weights take no room where the file
-// system has links.
-func sealBase(ctx context.Context, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+// sealBase seals a copy of the policy that the run's adapters adapt. The
+// weights take no room where the file system has links.
+func sealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(to, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
@@ -75,81 +72,53 @@ func sealBase(ctx context.Context, from, to string, attempt seal.Attempt, m seal
 		return seal.Manifest{}, err
 	}
 	for _, entry := range entries {
-		name, path := entry.Name(), filepath.Join(from, entry.Name())
-		if err := ctx.Err(); err != nil {
-			return seal.Manifest{}, err
-		}
-		info, err := os.Stat(path) // model caches are made of links
-		if err != nil {
-			return seal.Manifest{}, err
-		}
-		if !info.Mode().IsRegular() || strings.HasPrefix(name, ".") || otherFormat(name) {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != policy.IndexFile {
 			continue
 		}
-		if strings.HasSuffix(name, ".safetensors") {
-			err = folder.Adopt(name, path)
-		} else {
-			err = copyFile(filepath.Join(folder.Path(), name), path)
-		}
-		if err != nil {
+		if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
 			return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
 		}
+	}
+	if err := policy.CarryFiles(folder.Path(), from); err != nil {
+		return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
 	}
 	return folder.Commit(m)
 }
 
-// otherFormat reports whether a file holds weights in a form that is not read
-// here.
-func otherFormat(name string) bool {
-	switch filepath.Ext(name) {
-	case ".bin", ".pt", ".pth", ".gguf", ".onnx", ".msgpack", ".h5":
-		return true
-	}
-	return false
-}
-
-func copyFile(to, from string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o666)
-}
-
-// SavePolicy seals an engine's trained weights as a policy folder, with the
-// configuration, tokenizer and chat files of the folder it came from. An
-// adapter's folder names its base relative to itself.
+// SavePolicy seals an engine's trained weights as a policy folder like the one
+// that they came from, with its other files. An adapter's folder names its base
+// relative to itself.
 func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	lora := engine.Adapter()
 	if lora == nil {
-		return saveWhole(engine.Config(), engine.Weights(), from, to, attempt, m)
+		return saveWhole(engine.Weights(), from, to, attempt, m)
 	}
 	named, err := relative(to, base)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	return saveLike(from, to, attempt, m, func(folder string) error {
-		return policy.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: engine.Weights()})
+	return sealed(to, attempt, m, func(folder string) error {
+		if err := policy.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: engine.Weights()}); err != nil {
+			return err
+		}
+		return policy.CarryFiles(folder, from)
 	})
 }
 
-func saveWhole(config policy.Config, weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return saveLike(from, to, attempt, m, func(folder string) error { return policy.Save(folder, config, weights) })
+func saveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return sealed(to, attempt, m, func(folder string) error { return policy.SaveLike(folder, from, weights) })
 }
 
-// saveLike seals a folder with what write puts there, and with the other files
-// of the folder that it came from.
-func saveLike(from, to string, attempt seal.Attempt, m seal.Manifest, write func(folder string) error) (seal.Manifest, error) {
-	folder, err := seal.CreateFolder(to, attempt)
+// sealed seals a folder that write fills.
+func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folder string) error) (seal.Manifest, error) {
+	folder, err := seal.CreateFolder(path, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer folder.Abort()
 	if err := write(folder.Path()); err != nil {
 		return seal.Manifest{}, err
-	}
-	if err := copyCompanions(folder.Path(), from); err != nil {
-		return seal.Manifest{}, fmt.Errorf("carrying the tokenizer of %q along: %w", filepath.Base(from), err)
 	}
 	return folder.Commit(m)
 }
@@ -164,29 +133,4 @@ func relative(from, to string) (string, error) {
 		return "", err
 	}
 	return filepath.Rel(from, to)
-}
-
-// copyCompanions copies what a policy folder holds besides configuration and
-// weights: tokenizer, chat format, licence.
-func copyCompanions(to, from string) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if !entry.Type().IsRegular() || strings.Contains(name, ".safetensors") || strings.HasPrefix(name, ".") {
-			continue
-		}
-		if _, err := os.Lstat(filepath.Join(to, name)); !errors.Is(err, fs.ErrNotExist) {
-			if err != nil {
-				return err
-			}
-			continue // written anew
-		}
-		if err := copyFile(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -60,7 +60,7 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 	m := job.Manifest("warm", in.Chunk, 0, 1, started, cited...)
 	if in.Base != "" {
 		if in.Chunk == 1 {
-			if _, err := sealBase(ctx, base, in.Base, job.Attempt, m); err != nil {
+			if _, err := sealBase(base, in.Base, job.Attempt, m); err != nil {
 				return seal.Manifest{}, err
 			}
 		}
