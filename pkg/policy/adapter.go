@@ -83,6 +83,24 @@ func AdapterBase(folder string) (string, error) {
 	return filepath.Join(folder, base), nil
 }
 
+// AdaptedConfig reads the configuration of the policy that an adapter's folder
+// adapts: that in base or, if base is empty, the one that the folder names. It
+// returns the policy's folder too.
+func AdaptedConfig(folder, base string) (string, Config, error) {
+	if base == "" {
+		var err error
+		if base, err = AdapterBase(folder); err != nil {
+			return "", Config{}, err
+		}
+	}
+	config, err := LoadConfig(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", Config{}, exit.WithHint(exit.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
+			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", AdapterConfigFile)
+	}
+	return base, config, err
+}
+
 // LoadAdapter reads an adapter's folder, by Lathe or by PEFT, for policies of
 // a shape. What would change the policy's function in another way than
 // [LoRA] says is refused. Dropout acts in training only: it is passed over

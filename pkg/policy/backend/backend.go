@@ -3,9 +3,6 @@
 package backend
 
 import (
-	"errors"
-	"io/fs"
-
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
@@ -57,16 +54,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 	if options.Adapter != nil {
 		return nil, exit.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
 	}
-	if options.Base == "" {
-		if options.Base, err = policy.AdapterBase(folder); err != nil {
-			return nil, err
-		}
-	}
-	config, err := policy.LoadConfig(options.Base)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.WithHint(exit.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, options.Base, err),
-			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", policy.AdapterConfigFile)
-	}
+	base, config, err := policy.AdaptedConfig(folder, options.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +63,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		return nil, err
 	}
 	options.Adapter = &adapter
-	return open(options.Base, options)
+	return open(base, options)
 }
 
 func open(folder string, options Options) (policy.Engine, error) {

@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -306,5 +308,45 @@ func TestAdapterOfAnotherShape(t *testing.T) {
 	a.Rank = 0
 	if _, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Data {
 		t.Errorf("rank 0: %v", err)
+	}
+}
+
+// A policy with its adapter merged gives the log-probabilities of the two
+// apart, within rounding.
+func TestMergedAndUnmergedAgree(t *testing.T) {
+	c := tinyConfig()
+	dir := t.TempDir()
+	base, adapted, merged := filepath.Join(dir, "base"), filepath.Join(dir, "adapter"), filepath.Join(dir, "merged")
+	for _, folder := range []string{base, adapted, merged} {
+		if err := os.Mkdir(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	adapter := loudAdapter(t, c, everywhere())
+	adapter.Base = "../base"
+	if err := policy.Save(base, c, loudWeights(t, c)); err != nil {
+		t.Fatal(err)
+	}
+	if err := policy.SaveAdapter(adapted, c, *adapter); err != nil {
+		t.Fatal(err)
+	}
+	if err := policy.Merge(adapted, "", merged); err != nil {
+		t.Fatal(err)
+	}
+	source, err := policy.OpenFolder(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	one, err := New(source, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := randomBatch(c, 3, 40, 130)
+	s := policy.Sampling{Temperature: 1}
+	want, _ := forward(t, adaptedEngine(t, c, adapter, 1), batch, s)
+	got, _ := forward(t, one, batch, s)
+	if d := difference(got, widened(want)); d > 2e-5 {
+		t.Errorf("log-probabilities differ by %.2g", d)
 	}
 }
