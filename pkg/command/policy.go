@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -21,6 +22,7 @@ import (
 func policyCommand() *cli.Command {
 	model := &cli.StringFlag{Name: "model", Usage: "policy `FOLDER` in Hugging Face layout"}
 	threads := &cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all"}
+	date := &cli.StringFlag{Name: "date", Usage: "`DATE` (2026-11-21) that the chat template's strftime_now tells; undefined otherwise"}
 	out := &cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there"}
 	dtype := &cli.StringFlag{Name: "dtype", Usage: "type of the weights, `float32|float16|bfloat16`; none keeps what they are"}
 	return &cli.Command{
@@ -61,7 +63,7 @@ func policyCommand() *cli.Command {
 			{
 				Name: "generate", Usage: "answer prompts: lines on standard input, or --prompt",
 				Flags: []cli.Flag{
-					model, threads,
+					model, threads, date,
 					&cli.StringFlag{Name: "prompt", Usage: "`TEXT` of one user message"},
 					&cli.IntFlag{Name: "max-new-tokens", Value: 256},
 					&cli.Float64Flag{Name: "temperature", Usage: "0 is greedy"},
@@ -70,6 +72,15 @@ func policyCommand() *cli.Command {
 					&cli.BoolFlag{Name: "json", Usage: "print one JSON object per response"},
 				},
 				Action: policyGenerate,
+			},
+			{
+				Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,
+				Flags: []cli.Flag{
+					model, date,
+					&cli.BoolFlag{Name: "add-generation-prompt", Usage: "open the assistant's next message"},
+					&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as text, as training does"},
+				},
+				Action: policyRender,
 			},
 			{
 				Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,
@@ -81,24 +92,21 @@ func policyCommand() *cli.Command {
 	}
 }
 
-func openModel(c *cli.Context) (policy.Engine, *tokenizer.Chat, error) {
+// model is the folder that --model names.
+func model(c *cli.Context) (string, error) {
 	values, err := need(c, "model")
 	if err != nil {
-		return nil, nil, err
+		return "", err
 	}
-	if err := checkPolicy(values["model"]); err != nil {
-		return nil, nil, err
-	}
-	chat, err := tokenizer.LoadChat(values["model"])
-	if err != nil {
-		return nil, nil, err
-	}
+	return values["model"], checkPolicy(values["model"])
+}
+
+func openEngine(c *cli.Context, folder string) (policy.Engine, error) {
 	threads := c.Int("threads")
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	engine, err := backend.Open(values["model"], backend.Options{Backend: backend.Auto, Threads: threads})
-	return engine, chat, err
+	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads})
 }
 
 // generated is one response as lathe policy generate prints it.
@@ -112,7 +120,19 @@ type generated struct {
 }
 
 func policyGenerate(c *cli.Context) error {
-	engine, chat, err := openModel(c)
+	folder, err := model(c)
+	if err != nil {
+		return err
+	}
+	date, err := dateFlag(c)
+	if err != nil {
+		return err
+	}
+	format, err := chat.Load(folder, date)
+	if err != nil {
+		return err
+	}
+	engine, err := openEngine(c, folder)
 	if err != nil {
 		return err
 	}
@@ -126,13 +146,13 @@ func policyGenerate(c *cli.Context) error {
 	var requests []policy.Request
 	samples := max(1, c.Int("samples"))
 	for i, prompt := range prompts {
-		ids, _, err := chat.Render([]shard.Message{{Role: "user", Content: prompt}}, true)
+		ids, err := format.Prompt([]shard.Message{{Role: "user", Content: prompt}})
 		if err != nil {
 			return err
 		}
 		for sample := range samples {
 			requests = append(requests, policy.Request{
-				Prompt: ids, MaxNewTokens: c.Int("max-new-tokens"), StopTokens: []int32{chat.StopToken()},
+				Prompt: ids, MaxNewTokens: c.Int("max-new-tokens"), StopTokens: format.StopTokens(),
 				Stream: rng.New(c.Uint64("seed"), rng.PurposeSample, 0, fmt.Sprintf("prompt-%d", i), sample),
 				Sampling: policy.Sampling{
 					Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
@@ -150,7 +170,7 @@ func policyGenerate(c *cli.Context) error {
 		if completion.FinishReason == policy.FinishStop && len(content) > 0 {
 			content = content[:len(content)-1]
 		}
-		response := chat.Tokenizer().Decode(content)
+		response := format.Tokenizer().Decode(content)
 		if !c.Bool("json") {
 			fmt.Fprintln(stdout, response)
 			continue
@@ -194,7 +214,15 @@ type answer struct {
 }
 
 func policyLogprobs(c *cli.Context) error {
-	engine, chat, err := openModel(c)
+	folder, err := model(c)
+	if err != nil {
+		return err
+	}
+	text, err := tokenizer.Load(folder)
+	if err != nil {
+		return err
+	}
+	engine, err := openEngine(c, folder)
 	if err != nil {
 		return err
 	}
@@ -209,7 +237,7 @@ func policyLogprobs(c *cli.Context) error {
 		}
 		ids := q.TokenIDs
 		if q.Text != nil {
-			ids = chat.Tokenizer().EncodeText(*q.Text)
+			ids = text.EncodeText(*q.Text)
 		}
 		if len(ids) == 0 || len(ids) > engine.Config().MaxPositionEmbeddings {
 			return exit.Dataf("standard input, line %d: %d tokens; the policy takes 1 to %d", number, len(ids), engine.Config().MaxPositionEmbeddings)

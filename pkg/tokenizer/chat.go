@@ -3,11 +3,11 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -58,6 +58,9 @@ func NewChat(t *Tokenizer, format ChatFormat) (*Chat, error) {
 	return c, nil
 }
 
+// maxChatFileBytes bounds a lathe_chat.json.
+const maxChatFileBytes = 1 << 20
+
 // LoadChat reads the tokenizer and lathe_chat.json of a model folder.
 func LoadChat(folder string) (*Chat, error) {
 	t, err := Load(folder)
@@ -65,7 +68,7 @@ func LoadChat(folder string) (*Chat, error) {
 		return nil, err
 	}
 	path := filepath.Join(folder, ChatFile)
-	raw, err := os.ReadFile(path)
+	raw, err := plainfile.Read(path, maxChatFileBytes)
 	if err != nil {
 		return nil, err
 	}

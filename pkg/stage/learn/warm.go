@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -13,7 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
-	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // WarmInputs are the files of one checkpoint of the warm start.
@@ -134,7 +134,7 @@ type teacher struct {
 	recipe recipe.Recipe
 	world  env.Env
 	tasks  []env.Task
-	chat   *tokenizer.Chat
+	chat   chat.Chat
 	tokens int // of the last step
 }
 
@@ -144,7 +144,7 @@ func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error)
 		return nil, exit.Dataf("environment %q has no training tasks to demonstrate", world.Name())
 	}
 	var err error
-	t.chat, err = tokenizer.LoadChat(folder)
+	t.chat, err = chat.Load(folder, time.Time{})
 	return t, err
 }
 
@@ -158,7 +158,7 @@ func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error)
 		if err != nil {
 			return 0, err
 		}
-		ids, mask, err := t.chat.Render(conversation, false)
+		ids, mask, err := t.chat.Demonstrate(conversation)
 		if err != nil {
 			return 0, err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -16,7 +17,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stopstring"
-	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // Inputs are the files that a rollout task reads and the one it makes.
@@ -176,7 +176,7 @@ func (e *Episode) row() shard.Rollout {
 // Sampler is a policy that speaks: an engine or a server, its tokenizer and
 // its chat format.
 type Sampler struct {
-	Chat  *tokenizer.Chat
+	Chat  chat.Chat
 	voice voice
 	own   shard.LogProbSource // of the log-probabilities that the voice gives
 
@@ -187,11 +187,11 @@ type Sampler struct {
 
 // OpenSampler opens a policy folder for sampling with what the recipe names.
 func OpenSampler(ctx context.Context, job stage.Job, folder string) (*Sampler, error) {
-	chat, err := tokenizer.LoadChat(folder)
+	format, err := chat.Load(folder, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	voice, err := openVoice(ctx, job, folder, chat.Tokenizer())
+	voice, err := openVoice(ctx, job, folder, format.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func OpenSampler(ctx context.Context, job stage.Job, folder string) (*Sampler, e
 		return nil, err
 	}
 	return &Sampler{
-		Chat: chat, voice: voice, own: own,
+		Chat: format, voice: voice, own: own,
 		stops: stops, includeStop: job.Recipe.Rollout.IncludeStop, maxTurns: job.Recipe.Env.MaxTurns,
 	}, nil
 }
@@ -217,7 +217,7 @@ func (s *Sampler) Close() error { return s.voice.Close() }
 // response of turn t has at most maxNewTokens[t-1] tokens, and those after
 // have as many as the last.
 func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, settings policy.Sampling, maxNewTokens []int) error {
-	stops := s.stopTokens()
+	stops := s.Chat.StopTokens()
 	active := episodes
 	for turn := 1; len(active) > 0; turn++ {
 		turns := make([]remote.Turn, 0, len(active))
@@ -273,12 +273,15 @@ func (s *Sampler) Play(ctx context.Context, world env.Env, episodes []*Episode, 
 // listen appends the tokens that the conversation has gained since the
 // policy last spoke, and the opening of its own message.
 func (s *Sampler) listen(e *Episode) error {
-	ids, _, err := s.Chat.Render(e.unheard(), true)
+	var ids []int32
+	var err error
+	if e.turns == 0 {
+		ids, err = s.Chat.Prompt(e.Conversation)
+	} else {
+		ids, err = s.Chat.Continue(e.Conversation, e.closed)
+	}
 	if err != nil {
 		return fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
-	}
-	if e.turns > 0 {
-		ids = append(s.Chat.CloseResponse(e.closed), ids...)
 	}
 	if len(ids) == 0 {
 		return exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
@@ -291,19 +294,6 @@ func (s *Sampler) listen(e *Episode) error {
 	e.mask = append(e.mask, make([]bool, len(ids))...)
 	e.logProbs = append(e.logProbs, make([]float32, len(ids))...)
 	return nil
-}
-
-// unheard lists the messages after the policy's last one of this episode.
-func (e *Episode) unheard() []shard.Message {
-	if e.turns == 0 {
-		return e.Conversation
-	}
-	for i := len(e.Conversation) - 1; i >= 0; i-- {
-		if e.Conversation[i].Role == "assistant" {
-			return e.Conversation[i+1:]
-		}
-	}
-	return e.Conversation
 }
 
 // speak appends what the policy said.

@@ -2,12 +2,16 @@ package rollout_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -33,7 +37,7 @@ func TestEpisodesRenderAsChats(t *testing.T) {
 		r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", fmt.Sprintf("env.max_turns=%d", turns))
 		plan, instances := r.Plan(12)
 		rows := sample(r, plan, 0, len(instances), "rollout.parquet")
-		chat, err := tokenizer.LoadChat(r.Policy())
+		format, err := chat.Load(r.Policy(), time.Time{})
 		r.Check(err)
 		whole := 0
 		for _, row := range rows {
@@ -61,10 +65,13 @@ func TestEpisodesRenderAsChats(t *testing.T) {
 			if slices.ContainsFunc(row.Messages, func(m shard.Message) bool { return strings.Contains(m.Content, "<|") }) {
 				continue // the policy itself said a special token: as text it is spelled out
 			}
-			ids, mask, err := chat.Render(row.Messages, false)
+			ids, mask, err := format.Demonstrate(row.Messages)
 			r.Check(err)
 			// Nothing follows the stop token of the last message.
-			end := len(ids) - len(chat.CloseResponse(true))
+			end := len(mask)
+			for !mask[end-1] {
+				end--
+			}
 			if diff := cmp.Diff(ids[:end], row.TokenIDs); diff != "" {
 				t.Errorf("tokens (-rendered +sampled):\n%s", diff)
 			}
@@ -78,6 +85,33 @@ func TestEpisodesRenderAsChats(t *testing.T) {
 		if whole == 0 {
 			t.Errorf("no episode of %d turns came to its end: the test shows nothing", turns)
 		}
+	}
+}
+
+// TestJinjaFolders: a folder without a house format is sampled by its Jinja
+// template, which says the same here: so do the rows.
+func TestJinjaFolders(t *testing.T) {
+	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=2")
+	r.Job.Plain = true // the folder is not sealed
+	plan, _ := r.Plan(6)
+	foreign := r.Path("foreign")
+	r.Check(os.CopyFS(foreign, os.DirFS(r.Policy())))
+	r.Check(os.Remove(filepath.Join(foreign, tokenizer.ChatFile)))
+	var rows [2][]shard.Rollout
+	for i, folder := range []string{r.Policy(), foreign} {
+		output := r.Path(fmt.Sprintf("rollout-%d.parquet", i))
+		_, err := rollout.Run(r.Context(), r.Job, r.World, rollout.Inputs{Plan: plan, LastRow: 6, PolicyFolder: folder, Of: 1, Output: output})
+		r.Check(err)
+		rows[i] = stagetest.Read[shard.Rollout](r, output)
+		for k := range rows[i] {
+			rows[i][k].GenerateSeconds = 0
+		}
+	}
+	if diff := cmp.Diff(rows[0], rows[1]); diff != "" {
+		t.Errorf("rows (-house format +Jinja):\n%s", diff)
+	}
+	if !slices.ContainsFunc(rows[1], func(row shard.Rollout) bool { return row.Turns == 2 }) {
+		t.Error("no episode went on: the test shows nothing")
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Sampler) watch() func(response []int32) bool {
 func (s *Sampler) end(e *Episode, r *remote.Reply) (content string) {
 	e.stop = ""
 	said := r.TokenIDs
-	e.closed = r.FinishReason == policy.FinishStop && len(said) > 0 && slices.Contains(s.stopTokens(), said[len(said)-1])
+	e.closed = r.FinishReason == policy.FinishStop && len(said) > 0 && slices.Contains(s.Chat.StopTokens(), said[len(said)-1])
 	if e.closed {
 		said = said[:len(said)-1]
 	}
@@ -50,5 +50,3 @@ func (s *Sampler) end(e *Episode, r *remote.Reply) (content string) {
 	}
 	return tokenizer.Decode(said)
 }
-
-func (s *Sampler) stopTokens() []int32 { return []int32{s.Chat.StopToken()} }

@@ -1,0 +1,170 @@
+package chat
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/jinja"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// golden is what testdata/make_golden.py writes.
+type golden struct {
+	Date          string
+	Conversations []struct {
+		Messages, Tools, Variables json.RawMessage
+	}
+	Templates []struct {
+		Name, Template string
+		Renderings     [][2]struct { // without and with the generation prompt
+			Error   string
+			Text    string
+			IDs     []int32
+			Mask    []int   // of a template with generation blocks
+			Literal []int32 // with special tokens in messages spelled out, where that differs
+		}
+	}
+}
+
+func readGolden(t *testing.T, path string) golden {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	if err := json.NewDecoder(unzipped).Decode(&g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func value[T any](t *testing.T, raw json.RawMessage) T {
+	t.Helper()
+	var none T
+	if len(raw) == 0 {
+		return none
+	}
+	v, err := jinja.ParseJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.(T)
+}
+
+func (g golden) conversation(t *testing.T, i int) Conversation {
+	t.Helper()
+	c := Conversation{
+		Tools:     value[*jinja.Sequence](t, g.Conversations[i].Tools),
+		Variables: value[*jinja.Dict](t, g.Conversations[i].Variables),
+	}
+	messages := value[*jinja.Sequence](t, g.Conversations[i].Messages)
+	for m := range messages.Len() {
+		c.Messages = append(c.Messages, messages.Item(m).(*jinja.Dict))
+	}
+	return c
+}
+
+// newChat makes a chat of one template with the tokenizer of testdata/model.
+func newChat(t testing.TB, name, template, date string) *templateChat {
+	t.Helper()
+	text, err := tokenizer.Load(filepath.Join("testdata", "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := readConfig(filepath.Join("testdata", "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var day time.Time
+	if date != "" {
+		if day, err = time.Parse(time.DateOnly, date); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, _ := text.SpecialID("<|im_end|>")
+	c, err := New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(config)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*templateChat)
+}
+
+// Renderings, token ids and masks are those of transformers, and where it
+// fails, so do we. LATHE_CHAT_GOLDEN names one more file to compare with.
+func TestAgainstTransformers(t *testing.T) {
+	paths := []string{filepath.Join("testdata", "golden.json.gz")}
+	if more := os.Getenv("LATHE_CHAT_GOLDEN"); more != "" {
+		paths = append(paths, more)
+	}
+	for _, path := range paths {
+		g := readGolden(t, path)
+		for _, template := range g.Templates {
+			t.Run(template.Name, func(t *testing.T) {
+				c := newChat(t, template.Name, template.Template, g.Date)
+				for i := range g.Conversations {
+					for p, want := range template.Renderings[i] {
+						o := RenderOptions{GenerationPrompt: p == 1}
+						got, err := c.Render(g.conversation(t, i), o)
+						where := fmt.Sprintf("conversation %d, prompt %v: %s", i, o.GenerationPrompt, g.Conversations[i].Messages)
+						if want.Error != "" {
+							if err == nil {
+								t.Errorf("%s\nrendered %q; transformers fails: %s", where, got.Text, want.Error)
+							}
+							continue
+						}
+						if err != nil {
+							t.Errorf("%s\n%v", where, err)
+							continue
+						}
+						if diff := cmp.Diff(want.Text, got.Text); diff != "" {
+							t.Errorf("%s\ntext (-transformers +ours):\n%s", where, diff)
+						}
+						if diff := cmp.Diff(want.IDs, got.TokenIDs); diff != "" {
+							t.Errorf("%s\nids (-transformers +ours):\n%s", where, diff)
+						}
+						if c.templates[defaultTemplate].HasGeneration() {
+							mask := make([]int, len(got.Assistant))
+							for k, said := range got.Assistant {
+								if said {
+									mask[k] = 1
+								}
+							}
+							if diff := cmp.Diff(want.Mask, mask); diff != "" {
+								t.Errorf("%s\nmask (-transformers +ours):\n%s", where, diff)
+							}
+						}
+						o.SpellOut = true
+						spelled, err := c.Render(g.conversation(t, i), o)
+						if err != nil {
+							t.Fatal(err)
+						}
+						literal := want.Literal
+						if literal == nil {
+							literal = want.IDs
+						}
+						if diff := cmp.Diff(literal, spelled.TokenIDs); diff != "" {
+							t.Errorf("%s\nspelled out (-transformers +ours):\n%s", where, diff)
+						}
+						if spelled.Text != got.Text || len(spelled.Assistant) != len(spelled.TokenIDs) {
+							t.Errorf("%s\nspelled out: text %q, %d marks of %d tokens", where, spelled.Text, len(spelled.Assistant), len(spelled.TokenIDs))
+						}
+					}
+				}
+			})
+		}
+		t.Logf("%s: %d conversations by %d templates", path, len(g.Conversations), len(g.Templates))
+	}
+}

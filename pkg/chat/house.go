@@ -1,0 +1,103 @@
+package chat
+
+import (
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// house is the format of lathe_chat.json.
+type house struct{ format *tokenizer.Chat }
+
+// House is the chat of a format that puts tokens together.
+func House(format *tokenizer.Chat) Chat { return house{format} }
+
+func (h house) Tokenizer() *tokenizer.Tokenizer { return h.format.Tokenizer() }
+
+func (h house) StopTokens() []int32 { return []int32{h.format.StopToken()} }
+
+func (h house) Prompt(conversation []shard.Message) ([]int32, error) {
+	ids, _, err := h.format.Render(conversation, true)
+	return ids, err
+}
+
+func (h house) Continue(conversation []shard.Message, stopped bool) ([]int32, error) {
+	answered, err := lastAnswer(conversation)
+	if err != nil {
+		return nil, err
+	}
+	ids, _, err := h.format.Render(conversation[answered+1:], true)
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]int32{}, h.format.CloseResponse(stopped)...), ids...), nil
+}
+
+func (h house) Demonstrate(conversation []shard.Message) ([]int32, []bool, error) {
+	if err := endsInAnswer(conversation); err != nil {
+		return nil, nil, err
+	}
+	return h.format.Render(conversation, false)
+}
+
+// Render renders in the house format, which has neither tools nor messages
+// other than a role and a text. It always spells out.
+func (h house) Render(c Conversation, o RenderOptions) (Rendered, error) {
+	if c.Tools != nil && c.Tools.Len() > 0 {
+		return Rendered{}, exit.Dataf("the chat format of %s has no tools", tokenizer.ChatFile)
+	}
+	messages := make([]shard.Message, len(c.Messages))
+	for i, m := range c.Messages {
+		for _, field := range []struct {
+			name string
+			text *string
+		}{{"role", &messages[i].Role}, {"content", &messages[i].Content}} {
+			value, _ := m.Get(field.name)
+			text, ok := value.(string)
+			if !ok {
+				return Rendered{}, exit.Dataf("message %d: the chat format of %s wants a %s that is a text", i, tokenizer.ChatFile, field.name)
+			}
+			*field.text = text
+		}
+	}
+	ids, assistant, err := h.format.Render(messages, o.GenerationPrompt)
+	if err != nil {
+		return Rendered{}, err
+	}
+	return Rendered{Text: h.text(messages, o.GenerationPrompt), TokenIDs: ids, Assistant: assistant}, nil
+}
+
+func (h house) text(messages []shard.Message, generationPrompt bool) string {
+	f := h.format.Format()
+	around := map[string][2]string{
+		"system": {f.SystemPrefix, f.SystemSuffix}, "user": {f.UserPrefix, f.UserSuffix},
+		"assistant": {f.AssistantPrefix, f.AssistantSuffix},
+	}
+	var b strings.Builder
+	for _, m := range messages {
+		b.WriteString(around[m.Role][0] + m.Content + around[m.Role][1])
+	}
+	if generationPrompt {
+		b.WriteString(f.AssistantPrefix)
+	}
+	return b.String()
+}
+
+// lastAnswer finds the last assistant message.
+func lastAnswer(conversation []shard.Message) (int, error) {
+	for i := len(conversation) - 1; i >= 0; i-- {
+		if conversation[i].Role == "assistant" {
+			return i, nil
+		}
+	}
+	return 0, exit.Bugf("a conversation of %d messages in which the assistant says nothing is to go on after its answer", len(conversation))
+}
+
+func endsInAnswer(conversation []shard.Message) error {
+	if n := len(conversation); n == 0 || conversation[n-1].Role != "assistant" {
+		return exit.Dataf("a demonstration of %d messages does not end in one of the assistant", n)
+	}
+	return nil
+}
