@@ -196,12 +196,6 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 	}
 }
 
-func config(r *stagetest.Rig) policy.Config {
-	c, err := policy.LoadConfig(r.Policy())
-	r.Check(err)
-	return c
-}
-
 // TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
 // (paper 000, section 2.2), and the divergence from it is 0 where it is the
 // policy itself.
