@@ -83,8 +83,9 @@ func (m *matcher) longest(text string) (*addedToken, int) {
 // is what lies within them.
 //
 // This is find_matches of the peer (tokenizers, src/tokenizer/
-// added_vocabulary.rs): a token that strips takes blanks that an earlier one
-// took already, and is found all the same.
+// added_vocabulary.rs): a token among blanks that an earlier one has stripped
+// is found all the same, unless it strips to its left and so ends before it
+// begins. (Where it would end earlier still, the peer panics.)
 func (m *matcher) split(c *characters, text string, spellOut bool, yield func(*addedToken, string)) {
 	done := 0    // what is yielded
 	blankTo := 0 // the end of the last run of blanks looked at
@@ -118,6 +119,9 @@ func (m *matcher) split(c *characters, text string, spellOut bool, yield func(*a
 				blankTo = stop + c.run(text[stop:], space)
 			}
 			stop = blankTo
+		}
+		if token.leftStrip && stop <= done {
+			continue // nothing is left of it
 		}
 		if done < start {
 			yield(nil, text[done:start])

@@ -115,7 +115,6 @@ func (n *normalization) calm(text string) int {
 type composer struct {
 	runes   []rune
 	classes []uint8
-	order   []int32
 }
 
 func (c *composer) reset() { c.runes, c.classes = c.runes[:0], c.classes[:0] }

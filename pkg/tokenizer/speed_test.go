@@ -52,6 +52,31 @@ func worstTexts(n int) map[string]string {
 	return texts
 }
 
+// TestWorstTexts would take hours if anything were quadratic in the length of
+// a text.
+func TestWorstTexts(t *testing.T) {
+	for _, name := range []string{"qwen2", "flags1", "flags2"} {
+		tok := peerTokenizer(t, name)
+		for kind, text := range worstTexts(1 << 19) {
+			ids := tok.Encode(text)
+			if got := tok.Decode(ids); !tok.prefixSpace && got != tok.normalize(text) {
+				t.Errorf("%s, %s: another text came back", name, kind)
+			}
+			tok.DecodeText(ids)
+		}
+	}
+	// Every token strips the blanks to its right, and all of them are blanks.
+	blank, err := newMatcher([]addedToken{{content: "\t", rightStrip: true}}, []string{"\t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	blank.split(unicodeTables(), strings.Repeat("\t", 1<<20), false, func(*addedToken, string) { found++ })
+	if found != 1<<20 {
+		t.Errorf("%d tokens found, want one for each tab, as the peer finds them", found)
+	}
+}
+
 func BenchmarkEncodeWorst(b *testing.B) {
 	tok := peerTokenizer(b, "qwen2")
 	for name, text := range worstTexts(1 << 20) {
