@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // applyFolder honours what the files beside tokenizer.json change about the
@@ -31,7 +32,7 @@ func (t *Tokenizer) applyFolder(folder string) error {
 	}
 	for _, file := range files {
 		path := filepath.Join(folder, file.name)
-		raw, err := readFile(path)
+		raw, err := plainfile.Read(path, maxFileBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -2,13 +2,12 @@ package tokenizer
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // The files of a tokenizer inside a model folder.
@@ -79,9 +78,9 @@ func decodedForm(name string) string {
 // not apply to BPE.
 func Load(folder string) (*Tokenizer, error) {
 	path := filepath.Join(folder, TokenizerFile)
-	raw, err := readFile(path)
+	raw, err := plainfile.Read(path, maxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.WithHint(exit.Dataf("%q is not there", path), "save the tokenizer as tokenizer.json: transformers' save_pretrained does")
+		return nil, exit.WithHint(err, "save the tokenizer as tokenizer.json: transformers' save_pretrained does")
 	}
 	if err != nil {
 		return nil, err
@@ -94,25 +93,4 @@ func Load(folder string) (*Tokenizer, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-// readFile reads a regular file of at most maxFileBytes.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, exit.Dataf("%q is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err == nil && len(raw) > maxFileBytes {
-		err = exit.Dataf("%q is larger than %d MiB", path, maxFileBytes>>20)
-	}
-	return raw, err
 }

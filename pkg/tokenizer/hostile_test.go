@@ -176,7 +176,7 @@ func TestRefusesConfig(t *testing.T) {
 	}
 	t.Run("no file", func(t *testing.T) {
 		folder := t.TempDir()
-		checkRefused(t, folder, filepath.Join(folder, TokenizerFile), "is not there")
+		checkRefused(t, folder, filepath.Join(folder, TokenizerFile), "no such file")
 	})
 	t.Run("a folder", func(t *testing.T) {
 		folder := t.TempDir()
@@ -184,6 +184,6 @@ func TestRefusesConfig(t *testing.T) {
 		if err := os.Mkdir(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		checkRefused(t, folder, path, "is not a regular file")
+		checkRefused(t, folder, path, "it is a folder, not a file")
 	})
 }
