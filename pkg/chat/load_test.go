@@ -196,11 +196,11 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Add(chatML.Jinja(), "hello <|im_end|>")
 	f.Add("{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>{% endfor %}", "\U000F0000<|im_end|>\U000F0001")
+	text, err := tokenizer.Load(filepath.Join("testdata", "model"))
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, source, content string) {
-		text, err := tokenizer.Load(filepath.Join("testdata", "model"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		c, err := New(text, map[string]Source{defaultTemplate: {"fuzz", source}}, Settings{StopTokens: []int32{702}})
 		if err != nil {
 			if exit.Code(err) != exit.Data {

@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 import transformers
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers.utils import chat_template_utils
 
 HERE = pathlib.Path(__file__).parent
@@ -24,6 +24,9 @@ SPECIALS = [
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|end_of_text|>",
     "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>",
 ]
+# As in Qwen3: added tokens that are not special.
+ADDED = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+PATTERN = r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
 
 
 class FixedDate(datetime.datetime):
@@ -37,12 +40,15 @@ chat_template_utils.datetime = FixedDate
 
 def make_tokenizer():
     t = Tokenizer(models.BPE())
-    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.normalizer = normalizers.NFC()
+    t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(PATTERN), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     t.decoder = decoders.ByteLevel()
     t.post_processor = processors.ByteLevel(trim_offsets=False)
     corpus = [p.read_text() for p in sorted((HERE / "templates").glob("*"))]
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=700, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIALS])
+    t.add_tokens([AddedToken(s, special=False, normalized=False) for s in ADDED])
     fast = transformers.PreTrainedTokenizerFast(
         tokenizer_object=t, bos_token="<|begin_of_text|>", eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
