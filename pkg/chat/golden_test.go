@@ -33,7 +33,7 @@ type golden struct {
 	}
 }
 
-func readGolden(t *testing.T, path string) golden {
+func readGolden(t testing.TB, path string) golden {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func readGolden(t *testing.T, path string) golden {
 	return g
 }
 
-func value[T any](t *testing.T, raw json.RawMessage) T {
+func value[T any](t testing.TB, raw json.RawMessage) T {
 	t.Helper()
 	var none T
 	if len(raw) == 0 {
@@ -64,7 +64,7 @@ func value[T any](t *testing.T, raw json.RawMessage) T {
 	return v.(T)
 }
 
-func (g golden) conversation(t *testing.T, i int) Conversation {
+func (g golden) conversation(t testing.TB, i int) Conversation {
 	t.Helper()
 	c := Conversation{
 		Tools:     value[*jinja.Sequence](t, g.Conversations[i].Tools),
