@@ -32,7 +32,7 @@ quickstart: build ## train a small policy with ExIt on this machine, in minutes
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
 
 ##@ Develop
-.PHONY: test test-slurm check bench chaos
+.PHONY: test test-slurm check bench bench-peers chaos
 test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
 	go test ./...
@@ -52,6 +52,11 @@ check: ## vet, staticcheck, gofumpt, floors, dead code
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchtime 200ms ./pkg/...
+
+bench-peers: ## compare training with PyTorch's: make bench-peers PYTHON=.../bin/python
+	@if [ -z "$(PYTHON)" ]; then echo "bench-peers: give PYTHON=, a Python with torch and transformers"; exit 1; fi
+	@$(PYTHON) -c 'import torch, transformers' || { echo "bench-peers: $(PYTHON) has no torch or no transformers"; exit 1; }
+	LATHE_PEER_PYTHON=$(PYTHON) go test -count=1 -timeout 3h -run TestAgainstPyTorch ./pkg/policy/cpu
 
 chaos: build ## kill -9 at CHAOS_KILLS random instants, resume, compare bytes
 	LATHE_CHAOS=$(CHAOS_KILLS) go test -count=1 -v -timeout 60m -run TestChaos ./pkg/command
