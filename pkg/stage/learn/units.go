@@ -29,7 +29,11 @@ func (l *learner) units(ctx context.Context, step, first, last int, t *tree, sta
 				return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
 			}
 		}
-		if err := t.add(block{start: unit, sum: cloneTensors(l.engine.Gradients())}); err != nil {
+		sum := l.engine.Gradients()
+		if last-first > 1 {
+			sum = cloneTensors(sum) // the next unit overwrites them
+		}
+		if err := t.add(block{start: unit, sum: sum}); err != nil {
 			return err
 		}
 	}
