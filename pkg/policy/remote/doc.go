@@ -32,5 +32,8 @@
 //	/health while        refuses connections     503                    503
 //	loading
 //
+// llama.cpp moreover answers 500 where a response is no valid UTF-8: such a
+// response is one that failed.
+//
 // Every sampling parameter is sent, so that no server's defaults count.
 package remote

@@ -45,8 +45,12 @@ const maxNewTokens = 12
 
 func newFixture(t *testing.T, dialect string) *fixture {
 	t.Helper()
-	f := &fixture{T: t, folder: filepath.Join(t.TempDir(), "v000003")}
-	f.folder = makePolicy(t, f.folder)
+	return fixtureOf(t, dialect, makePolicy(t, filepath.Join(t.TempDir(), "v000003"), 16))
+}
+
+func fixtureOf(t *testing.T, dialect, folder string) *fixture {
+	t.Helper()
+	f := &fixture{T: t, folder: folder}
 	var err error
 	if f.config, err = policy.LoadConfig(f.folder); err != nil {
 		t.Fatal(err)
@@ -132,7 +136,9 @@ func (f *fixture) local(turns []remote.Turn) []policy.Completion {
 	return completions
 }
 
-func makePolicy(t *testing.T, folder string) string {
+// makePolicy makes the policy of the fixture. Of its bytes that are no text by
+// themselves it says every so many; 1000 says none.
+func makePolicy(t *testing.T, folder string, every int) string {
 	t.Helper()
 	format := tokenizer.ChatFormat{UserPrefix: "<|user|>", AssistantPrefix: "<|assistant|>", AssistantSuffix: "<|end|>"}
 	tok, err := tokenizer.NewBytes([]string{"<|user|>", "<|assistant|>", "<|end|>"}, tokenizer.Roles{EOS: "<|end|>"})
@@ -159,7 +165,7 @@ func makePolicy(t *testing.T, folder string) string {
 			// Sharper than at initialization, so that tokens differ in
 			// probability, and few bytes that are no text by themselves.
 			factor := float32(40)
-			if id > 127 && id < 256 && id%16 != 3 {
+			if id > 127 && id < 256 && id%every != 3 {
 				factor = 0
 			}
 			for j := range config.HiddenSize {

@@ -35,7 +35,7 @@ func listing(t *testing.T, body func() (health, code int, models string)) string
 // TestTheServerMustServeTheVersion that the task samples from.
 func TestTheServerMustServeTheVersion(t *testing.T) {
 	f := newFixture(t, remote.VLLM)
-	other := makePolicy(t, filepath.Join(t.TempDir(), "v000003")) // of another run
+	other := makePolicy(t, filepath.Join(t.TempDir(), "v000003"), 16) // of another run
 	for _, c := range []struct {
 		name, models, pinned string
 		ok                   bool
