@@ -53,6 +53,15 @@ func policyCommand() *cli.Command {
 				Action: policyConvert,
 			},
 			{
+				Name: "merge", Usage: "write a whole policy: an adapter's base with the adapter in its matrices",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "model", Usage: "adapter `FOLDER` as PEFT's"},
+					&cli.StringFlag{Name: "base", Usage: "policy `FOLDER` that it adapts; none takes the one that it names"},
+					out,
+				},
+				Action: policyMerge,
+			},
+			{
 				Name: "diff", Usage: "compare the weights of two policies", ArgsUsage: "FOLDER FOLDER",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -84,7 +93,7 @@ func policyCommand() *cli.Command {
 			},
 			{
 				Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,
-				Flags:  []cli.Flag{model, threads},
+				Flags:  append([]cli.Flag{model, threads}, textFlags()...),
 				Action: policyLogprobs,
 			},
 			tokenizeCommand(model),
@@ -227,6 +236,7 @@ func policyLogprobs(c *cli.Context) error {
 		return err
 	}
 	defer engine.Close()
+	encode := textEncoder(c, text)
 	scanner := bufio.NewScanner(os.Stdin)
 	scanner.Buffer(nil, maxLineBytes)
 	encoder := json.NewEncoder(stdout)
@@ -237,7 +247,7 @@ func policyLogprobs(c *cli.Context) error {
 		}
 		ids := q.TokenIDs
 		if q.Text != nil {
-			ids = text.EncodeText(*q.Text)
+			ids = encode(*q.Text)
 		}
 		if len(ids) == 0 || len(ids) > engine.Config().MaxPositionEmbeddings {
 			return exit.Dataf("standard input, line %d: %d tokens; the policy takes 1 to %d", number, len(ids), engine.Config().MaxPositionEmbeddings)

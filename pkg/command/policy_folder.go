@@ -156,6 +156,18 @@ func policyConvert(c *cli.Context) error {
 	return printDigest(values["out"])
 }
 
+func policyMerge(c *cli.Context) error {
+	values, err := need(c, "model", "out")
+	if err != nil {
+		return err
+	}
+	err = newFolder(values["out"], func(folder string) error { return policy.Merge(values["model"], c.String("base"), folder) })
+	if err != nil {
+		return err
+	}
+	return printDigest(values["out"])
+}
+
 // maxDifferences is the number of tensors that lathe policy diff prints; all
 // are in its JSON.
 const maxDifferences = 20
@@ -234,6 +246,37 @@ type inspection struct {
 	Memory        []policy.Memory           `json:"memory"`
 	FLOPs         []policy.FLOPs            `json:"flops_per_token"`
 	SHA256        string                    `json:"model_sha256"`
+	Adapter       *adapterInspection        `json:"adapter"` // null unless the folder is an adapter's; all else is its base's
+}
+
+type adapterInspection struct {
+	Base       string   `json:"base"`
+	Rank       int      `json:"rank"`
+	Alpha      float64  `json:"alpha"`
+	Targets    []string `json:"targets"`
+	Parameters int      `json:"parameters"`
+}
+
+// inspectAdapter describes an adapter; nil for the folder of a whole policy.
+// base is the folder of the policy that it adapts, or the folder itself.
+func inspectAdapter(folder string) (found *adapterInspection, base string, err error) {
+	is, err := policy.IsAdapter(folder)
+	if err != nil || !is {
+		return nil, folder, err
+	}
+	base, config, err := policy.AdaptedConfig(folder, "")
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := policy.LoadAdapter(folder, config, false)
+	if err != nil {
+		return nil, "", err
+	}
+	found = &adapterInspection{Base: base, Rank: a.Rank, Alpha: a.Alpha, Targets: a.Targets}
+	for _, t := range a.Tensors {
+		found.Parameters += t.Elements()
+	}
+	return found, base, nil
 }
 
 func policyInspect(c *cli.Context) error {
@@ -241,15 +284,19 @@ func policyInspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPolicy(values["model"]); err != nil {
+	adapter, base, err := inspectAdapter(values["model"])
+	if err != nil {
 		return err
 	}
-	found, err := policy.Inspect(values["model"])
+	if err := checkPolicy(base); err != nil {
+		return err
+	}
+	found, err := policy.Inspect(base)
 	if err != nil {
 		return err
 	}
 	x := inspection{
-		Folder: found.Folder, Family: found.Family, Architecture: string(found.Config.Architecture), Parameters: found.Parameters,
+		Adapter: adapter, Folder: found.Folder, Family: found.Family, Architecture: string(found.Config.Architecture), Parameters: found.Parameters,
 		VocabSize: found.Config.VocabSize, HiddenSize: found.Config.HiddenSize, Layers: found.Config.NumHiddenLayers,
 		Heads: found.Config.NumAttentionHeads, KeyValueHeads: found.Config.NumKeyValueHeads,
 		MaxTokens: found.Config.MaxPositionEmbeddings, Tied: found.Config.TieWordEmbeddings,
@@ -264,6 +311,10 @@ func policyInspect(c *cli.Context) error {
 
 func printInspection(w io.Writer, x inspection) {
 	megabytes := func(n int64) float64 { return float64(n) / 1e6 }
+	if x.Adapter != nil {
+		fmt.Fprintf(w, "adapter of %s: rank %d, alpha %g, %d parameters in %s; its base:\n",
+			x.Adapter.Base, x.Adapter.Rank, x.Adapter.Alpha, x.Adapter.Parameters, strings.Join(x.Adapter.Targets, " "))
+	}
 	fmt.Fprintf(w, "%s: %s, %d parameters\n", x.Folder, x.Architecture, x.Parameters)
 	fmt.Fprintf(w, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
 		x.Layers, x.HiddenSize, x.Heads, x.KeyValueHeads, x.VocabSize, x.MaxTokens, x.Tied)

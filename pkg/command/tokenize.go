@@ -19,13 +19,29 @@ import (
 func tokenizeCommand(model cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "tokenize", Usage: `token ids: {"id","text"} per line in, {"id","token_ids"} out; the folder needs no weights`,
-		Flags: []cli.Flag{
-			model,
-			&cli.BoolFlag{Name: "add-special-tokens", Usage: "put the special tokens around each text that the tokenizer puts around texts"},
-			&cli.BoolFlag{Name: "split-special-tokens", Usage: "take the name of a special token in a text as text"},
-		},
+		Flags:  append([]cli.Flag{model}, textFlags()...),
 		Action: policyTokenize,
 	}
+}
+
+// textFlags say how a text becomes token ids.
+func textFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "add-special-tokens", Usage: "put the special tokens around each text that the tokenizer puts around texts"},
+		&cli.BoolFlag{Name: "split-special-tokens", Usage: "take the name of a special token in a text as text"},
+	}
+}
+
+// textEncoder encodes as the text flags say.
+func textEncoder(c *cli.Context, t *tokenizer.Tokenizer) func(text string) []int32 {
+	encode := t.Encode
+	if c.Bool("split-special-tokens") {
+		encode = t.EncodeText
+	}
+	if !c.Bool("add-special-tokens") {
+		return encode
+	}
+	return func(text string) []int32 { return t.WithSpecial(encode(text)) }
 }
 
 // tokenized is a line that lathe policy tokenize prints.
@@ -43,15 +59,7 @@ func policyTokenize(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	encode := t.Encode
-	if c.Bool("split-special-tokens") {
-		encode = t.EncodeText
-	}
-	if c.Bool("add-special-tokens") {
-		plain := encode
-		encode = func(text string) []int32 { return t.WithSpecial(plain(text)) }
-	}
-	return tokenizeLines(os.Stdin, stdout, encode)
+	return tokenizeLines(os.Stdin, stdout, textEncoder(c, t))
 }
 
 // tokenizeLines answers each line before it waits for the next: whoever writes

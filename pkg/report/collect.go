@@ -2,9 +2,15 @@ package report
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -99,16 +105,37 @@ func (f *findings) progress(ctx context.Context) error {
 	case *f.PolicyVersion < f.Iterations:
 		f.missing(fmt.Sprintf("policy v%06d is not sealed yet; the newest is v%06d", f.Iterations, *f.PolicyVersion), key)
 	default:
-		for _, file := range f.last.Files {
-			if file.Name == "model.safetensors" {
-				f.PolicySHA256 = &file.SHA256
-			}
-		}
-		if f.PolicySHA256 == nil {
-			f.missing("the policy's weights are in several files: see the manifest of its folder", key)
+		if f.PolicySHA256 = weightsDigest(f.last.Files); f.PolicySHA256 == nil {
+			f.missing("the manifest of the policy's folder lists no weights", key)
 		}
 	}
 	return nil
+}
+
+// weightsDigest is the identity of a policy's weights, from its manifest: the
+// digest of the file that they are in, or of the adapter's, or for weights in
+// several files what policy.Digest makes of theirs.
+func weightsDigest(files []seal.File) *string {
+	var shards []string
+	for _, file := range files {
+		switch {
+		case file.Name == policy.WeightsFile, file.Name == policy.AdapterWeightsFile:
+			return &file.SHA256
+		case strings.HasPrefix(file.Name, "model-") && strings.HasSuffix(file.Name, ".safetensors"):
+			shards = append(shards, file.Name+"\x00"+file.SHA256+"  "+file.Name+"\n")
+		}
+	}
+	if len(shards) == 0 {
+		return nil
+	}
+	slices.Sort(shards)
+	h := sha256.New()
+	for _, s := range shards {
+		_, line, _ := strings.Cut(s, "\x00")
+		io.WriteString(h, line)
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	return &sum
 }
 
 // missing notes why the values of some keys are null.
