@@ -399,3 +399,36 @@ func TestInspect(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// What stands beside the weights comes along byte for byte: the chat templates
+// in their folder too, other folders, hidden files and weights of other
+// formats not, and nothing is written over.
+func TestCarryFiles(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	write := func(folder, name, content string) {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"tokenizer.json", "LICENSE", "config.json", "additional_chat_templates/tools.jinja", ".git/config", "runs/log", "pytorch_model.bin"} {
+		write(from, name, "source's "+name)
+	}
+	write(to, "config.json", "own")
+	if err := CarryFiles(to, from); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"tokenizer.json": "source's tokenizer.json", "LICENSE": "source's LICENSE", "config.json": "own",
+		"additional_chat_templates/tools.jinja": "source's additional_chat_templates/tools.jinja",
+		".git/config":                           "", "runs/log": "", "pytorch_model.bin": "",
+	} {
+		content, err := os.ReadFile(filepath.Join(to, name))
+		if (err == nil) != (want != "") || string(content) != want {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+	}
+}

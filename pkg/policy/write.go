@@ -144,9 +144,14 @@ func (t Tensor) storedAs() safetensors.DType {
 // carried along: those in other formats would be of a policy that is no more.
 var weightsOfOthers = []string{".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf"}
 
+// moreTemplates is the folder of chat templates beside the first one, as
+// transformers writes it.
+const moreTemplates = "additional_chat_templates"
+
 // CarryFiles copies what a model folder holds besides its weights, byte for
-// byte: tokenizer, chat template, generation_config.json, licence. Folders and
-// hidden files are left, and so are files that are there already.
+// byte: tokenizer, chat template, generation_config.json, licence. Hidden
+// files and folders are left, but for the one of more chat templates, and so
+// are files that are there already.
 func CarryFiles(to, from string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -160,6 +165,15 @@ func CarryFiles(to, from string) error {
 		info, err := os.Stat(filepath.Join(from, name)) // of what a link leads to
 		if err != nil {
 			return exit.Dataf("carrying %q along: %w", name, err)
+		}
+		if info.IsDir() && name == moreTemplates {
+			if err := os.MkdirAll(filepath.Join(to, name), 0o777); err != nil {
+				return err
+			}
+			if err := CarryFiles(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
+				return err
+			}
+			continue
 		}
 		if _, err := os.Lstat(filepath.Join(to, name)); err == nil || !info.Mode().IsRegular() {
 			continue
