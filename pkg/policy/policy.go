@@ -134,12 +134,17 @@ type Engine interface {
 	// set is extended by the target.
 	Forward(batch Batch, sampling Sampling, logProbs, entropy []float32) error
 
+	// Values fills dst (N) with the value head's output for the targets of the
+	// last Forward, at the state that each is predicted from; 0 elsewhere. It
+	// is for a policy with a value head.
+	Values(dst []float32) error
+
 	// Backward adds to the gradients of a loss, given its derivatives, for the
 	// batch of the last Forward. It may be called once for a Forward.
 	Backward(coefficients Coefficients) error
 
 	// Adapter returns the shape of the policy's low-rank adapter, nil for none.
-	// With an adapter, its tensors are all that is trained.
+	// With an adapter, its tensors and the value head are all that is trained.
 	Adapter() *LoRA
 	// SetAdapter switches the adapter on, as it is at first, or off, which
 	// makes the engine that of the policy that is adapted: the reference of a
@@ -149,7 +154,8 @@ type Engine interface {
 
 	// Weights lists the trained tensors in the order of their layout, by their
 	// Hugging Face names (an adapter's by PEFT's), rounded to their types as
-	// everything computes with them: what is saved. They are a copy.
+	// everything computes with them: what is saved. They are a copy. The value
+	// head, if there is one, comes last.
 	Weights() []Tensor
 
 	// Gradients lists the accumulated gradients in the same order. They may be

@@ -36,6 +36,9 @@ type Options struct {
 	// Adapter is what is trained instead of the weights; nil for none, or for
 	// the one of an adapter's folder. It is copied.
 	Adapter *policy.Adapter
+	// ValueHead gives the policy the value head of its folder or, if there is
+	// none, a new one.
+	ValueHead bool
 }
 
 // Open loads a policy's folder, or an adapter's and the policy that it adapts.
@@ -49,7 +52,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		return nil, err
 	}
 	if !adapted {
-		return open(folder, options)
+		return open(folder, folder, options)
 	}
 	if options.Adapter != nil {
 		return nil, exit.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
@@ -63,16 +66,23 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		return nil, err
 	}
 	options.Adapter = &adapter
-	return open(base, options)
+	return open(base, folder, options)
 }
 
-func open(folder string, options Options) (policy.Engine, error) {
+// open opens a whole policy, with the value head of a version's folder.
+func open(folder, version string, options Options) (policy.Engine, error) {
 	source, err := policy.OpenFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close()
-	return New(source, options)
+	var head []float32
+	if options.ValueHead {
+		if head, err = policy.LoadValueHead(version, source.Config()); err != nil {
+			return nil, err
+		}
+	}
+	return newEngine(source, options, head)
 }
 
 // New makes an engine of the weights of a source, which it needs no longer
@@ -81,8 +91,15 @@ func New(source policy.Source, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
+	return newEngine(source, options, nil)
+}
+
+func newEngine(source policy.Source, options Options, head []float32) (policy.Engine, error) {
+	if options.ValueHead && head == nil {
+		head = policy.NewValueHead(source.Config())
+	}
 	return cpu.New(source, cpu.Options{
-		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter,
+		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
 		DType: dtypes[options.DType], State: dtypes[options.State],
 	})
 }

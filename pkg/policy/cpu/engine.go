@@ -41,6 +41,8 @@ type Options struct {
 	// Adapter is trained instead of the weights; nil for none. Its tensors are
 	// copied.
 	Adapter *policy.Adapter
+	// ValueHead (h) is trained too; nil for none. It is copied.
+	ValueHead []float32
 
 	// CacheBytes bounds the keys and values that Generate keeps, as far as the
 	// longest sequence fits; 0 is a gibibyte.
@@ -62,6 +64,7 @@ type Engine struct {
 	lora    *policy.LoRA // nil without an adapter
 	bare    bool         // the adapter is switched off
 	model   *model       // what the passes go through
+	value   *parameter   // (h) the value head, nil for none
 
 	trained  *holdings  // the adapter if there is one, else the base
 	grads    parameters // of what is trained; empty unless train
@@ -95,11 +98,14 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
+	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
+		return nil, exit.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
+	}
 	if err := e.build(source, options); err != nil {
 		return nil, fmt.Errorf("loading weights into the engine: %w", err)
 	}
 	if options.Adapter != nil {
-		if err := e.adapt(*options.Adapter); err != nil {
+		if err := e.adapt(*options.Adapter, options.ValueHead); err != nil {
 			return nil, fmt.Errorf("loading an adapter into the engine: %w", err)
 		}
 	}
@@ -132,15 +138,34 @@ func (e *Engine) build(source policy.Source, options Options) error {
 	if err := match(source.Tensors(), layout); err != nil {
 		return exit.Bugf("%w", err)
 	}
-	b := e.builder(layout, e.train && options.Adapter == nil)
+	own := options.Adapter == nil
+	if own {
+		layout, source = e.addValueHead(layout, source, options.ValueHead)
+	}
+	b := e.builder(layout, e.train && own)
 	e.model = newModel(e.config, b)
+	if own && options.ValueHead != nil {
+		e.value = b.parameter(1)
+	}
 	e.base = b.holdings
 	e.trained = &e.base
 	return e.base.load(source, e.threads)
 }
 
-// adapt gives the model an adapter, which is then what is trained.
-func (e *Engine) adapt(a policy.Adapter) error {
+// addValueHead adds a value head to a layout and its source.
+func (e *Engine) addValueHead(layout []policy.Tensor, source policy.Source, head []float32) ([]policy.Tensor, policy.Source) {
+	if head == nil {
+		return layout, source
+	}
+	t := policy.ValueHeadLayout(e.config)
+	layout = append(layout, t)
+	t.Data = head
+	return layout, withValueHead{source, t}
+}
+
+// adapt gives the model an adapter, which is then what is trained, beside the
+// value head.
+func (e *Engine) adapt(a policy.Adapter, valueHead []float32) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
@@ -152,8 +177,12 @@ func (e *Engine) adapt(a policy.Adapter) error {
 	if err := match(source.Tensors(), layout); err != nil {
 		return exit.Bugf("%w", err)
 	}
+	layout, source = e.addValueHead(layout, source, valueHead)
 	b := e.builder(layout, e.train)
 	e.model.adapt(e.config, a.LoRA, b)
+	if valueHead != nil {
+		e.value = b.parameter(1)
+	}
 	e.adapter, e.lora = b.holdings, &a.LoRA
 	e.trained = &e.adapter
 	return e.adapter.load(source, e.threads)

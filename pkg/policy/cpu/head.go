@@ -115,6 +115,9 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 		e.model.head.inputGradByParts(h.gradient[first*hidden:], logits, end-first, p.threads)
 		e.model.head.weightGrad(p, logits, h.normed[first*hidden:], end-first)
 	})
+	if coefficients.Value != nil {
+		h.valuesGrad(p, coefficients.Value)
+	}
 	normGrad(p, e.model.norm.grad, h.gradient, h.states, h.rstd)
 	clear(stream)
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {

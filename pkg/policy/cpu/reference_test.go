@@ -341,6 +341,10 @@ type reference struct {
 	config  policy.Config
 	tensors map[string]*matrix
 	scale   float64 // of adapters among the tensors
+
+	states            *matrix   // after the last norm, of the last sequence
+	valueCoefficients []float32 // of the value head's outputs; nil without one
+	values            []float64 // that run computed
 }
 
 func newReference(c policy.Config, weights []policy.Tensor) *reference {
@@ -397,6 +401,7 @@ func (r *reference) logits(t *tape, ids []int32) *matrix {
 		x = t.add(x, project(inner, "mlp.down_proj"))
 	}
 	x = t.rmsNorm(x, r.tensors["model.norm.weight"], c.RMSNormEps)
+	r.states = x
 	if c.TieWordEmbeddings {
 		return t.product(x, r.tensors["model.embed_tokens.weight"])
 	}
@@ -407,6 +412,7 @@ func (r *reference) logits(t *tape, ids []int32) *matrix {
 // adds the gradients of Σ c·logp + h·H.
 func (r *reference) run(batch policy.Batch, s policy.Sampling, c, h []float32) (logProbs, entropy []float64) {
 	logProbs, entropy = make([]float64, len(batch.TokenIDs)), make([]float64, len(batch.TokenIDs))
+	r.values = make([]float64, len(batch.TokenIDs))
 	for q := range len(batch.Offsets) - 1 {
 		var rows, targets []int32
 		var index []int
@@ -425,6 +431,12 @@ func (r *reference) run(batch policy.Batch, s policy.Sampling, c, h []float32) (
 			out.g[2*i] = float64(c[at])
 			if h != nil {
 				out.g[2*i+1] = float64(h[at])
+			}
+		}
+		if r.valueCoefficients != nil {
+			values := t.product(t.gatherRows(r.states, rows), r.tensors[policy.ValueHeadName])
+			for i, at := range index {
+				r.values[at], values.g[i] = values.v[i], float64(r.valueCoefficients[at])
 			}
 		}
 		t.backward()

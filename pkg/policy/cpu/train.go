@@ -70,6 +70,7 @@ type lastForward struct {
 	batch    policy.Batch // shares memory with the caller
 	sampling policy.Sampling
 	chunks   []chunk
+	values   []float32 // (N) of the value head, 0 where there is no target
 }
 
 // chunk is a range of sequences.
@@ -173,9 +174,15 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	clear(logProbs)
 	clear(entropy)
 	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch.Offsets)}
+	if e.value != nil {
+		e.last.values = make([]float32, len(batch.TokenIDs))
+	}
 	for _, c := range e.last.chunks {
 		e.runChunk(batch, c)
 		e.head.forward(e.pass, sampling, logProbs, entropy)
+		if e.value != nil {
+			e.head.valuesTo(e.pass, e.last.values)
+		}
 	}
 	return nil
 }
@@ -193,12 +200,12 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exit.Bugf("backward pass: there is no forward pass to go back through")
 	}
 	n := len(last.batch.TokenIDs)
-	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy} {
+	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
 		if given != nil && len(given) != n {
 			return exit.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
 		}
 	}
-	if coefficients.Value != nil {
+	if coefficients.Value != nil && e.value == nil {
 		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
 	for _, c := range last.chunks {
