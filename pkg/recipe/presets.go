@@ -72,6 +72,7 @@ func Preset(name string) (Objective, error) {
 // groupStandardised is (r - mean) / (std + epsilon).
 func groupStandardised(ddof int, epsilon float64) Advantage {
 	return Advantage{
+		Kind: "group", Gamma: 1, Lambda: 0.95,
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
 	}
@@ -80,6 +81,7 @@ func groupStandardised(ddof int, epsilon float64) Advantage {
 // groupCentred is r - mean.
 func groupCentred() Advantage {
 	return Advantage{
+		Kind: "group", Gamma: 1, Lambda: 0.95,
 		Baseline: "mean", Scale: "none", DDof: 1,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
 	}
@@ -97,6 +99,7 @@ func clipped(aggregation string, low, high float64) Loss {
 	return Loss{
 		Kind: "clip", Aggregation: aggregation, ClipLow: low, ClipHigh: high,
 		KL:     KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
+		Value:  Value{Coef: 0.1, Clip: 0.2},
 		Epochs: 1, MiniBatches: 1,
 	}
 }

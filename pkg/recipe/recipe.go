@@ -33,8 +33,11 @@ type Policy struct {
 	DType   string     `yaml:"dtype" json:"dtype"`     // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
 	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
-	LoRA    *LoRA      `yaml:"lora" json:"lora"`       // train a low-rank adapter of the policy, and nothing else, in the warm start too
-	Chat    Chat       `yaml:"chat" json:"chat"`       // how messages become text; for policies made by New
+	// ValueHead trains a critic beside the policy: a linear function of its last
+	// hidden state, zero at first, saved as value_head.safetensors.
+	ValueHead bool  `yaml:"value_head" json:"value_head"`
+	LoRA      *LoRA `yaml:"lora" json:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
+	Chat      Chat  `yaml:"chat" json:"chat"` // how messages become text; for policies made by New
 }
 
 // NewPolicy is the shape of a policy made by the run. The names are those of
@@ -240,6 +243,9 @@ type Score struct {
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
+	Kind          string  `yaml:"kind" json:"kind"`                     // group, as above; or gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
+	Gamma         float64 `yaml:"gamma" json:"gamma"`                   // gae: discount of a token
+	Lambda        float64 `yaml:"lambda" json:"lambda"`                 // gae: 0 trusts the critic's next value, 1 the reward alone
 	Baseline      string  `yaml:"baseline" json:"baseline"`             // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
 	Scale         string  `yaml:"scale" json:"scale"`                   // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
 	DDof          int     `yaml:"ddof" json:"ddof"`                     // delta degrees of freedom of std: 0 or 1
@@ -281,11 +287,23 @@ type Loss struct {
 	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`         // c > 1; 0 for none. TRL's delta is the same bound
 	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`     // bound on |log ratio| before exp; 0 for none
 	KL           KL      `yaml:"kl" json:"kl"`                       //
+	Value        Value   `yaml:"value" json:"value"`                 //
 	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`       // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
 	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`   // the loss has - coef · aggregate(H)
 	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`   // bound C on the sampler correction weight; 0 for none (our sampler is exact)
 	Epochs       int     `yaml:"epochs" json:"epochs"`               // passes over the batch
 	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`   // optimizer steps per pass
+}
+
+// Value is the loss of the critic of advantage.kind gae, added to the policy's
+// with the same weights of tokens:
+//
+//	coef · ½·max((v - R)², (clip(v, old - clip, old + clip) - R)²)
+//
+// with the return R and the value before the first optimizer step, old.
+type Value struct {
+	Coef float64 `yaml:"coef" json:"coef"` // c_1 of PPO
+	Clip float64 `yaml:"clip" json:"clip"` // bound on v - old; 0 for none
 }
 
 // KL is the penalty towards the reference policy.

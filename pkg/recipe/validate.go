@@ -27,6 +27,7 @@ var choices = map[string][]string{
 	"rollout.remote.api":      {"completions", "chat"},
 	"rollout.remote.logprobs": {"raw", "processed", "none"},
 	"score.embedding":         {"none", "ngrams"},
+	"advantage.kind":          {"group", "gae"},
 	"advantage.baseline":      {"mean", "leave_one_out", "length_weighted", "none"},
 	"advantage.scale":         {"std", "leave_one_out_std", "mean", "none"},
 	"advantage.zero_scale":    {"divide", "keep"},

@@ -67,6 +67,11 @@ func (r *Recipe) checkScore(c *checker) {
 
 func (r *Recipe) checkAdvantage(c *checker) {
 	a := r.Advantage
+	if c.choice("advantage.kind", a.Kind) {
+		r.checkCritic(c)
+	}
+	c.share("advantage.gamma", a.Gamma)
+	c.share("advantage.lambda", a.Lambda)
 	c.choice("advantage.baseline", a.Baseline)
 	scale := c.choice("advantage.scale", a.Scale)
 	c.between("advantage.ddof", a.DDof, 0, 1)
@@ -78,6 +83,36 @@ func (r *Recipe) checkAdvantage(c *checker) {
 	c.choice("advantage.group_of_one", a.GroupOfOne)
 	c.notNegative("advantage.clip", a.Clip)
 	c.between("advantage.whitening_ddof", a.WhiteningDDof, 0, 1)
+}
+
+// checkCritic checks what goes with a critic, whose advantages are made of
+// rewards as they are.
+func (r *Recipe) checkCritic(c *checker) {
+	a := r.Advantage
+	if a.Kind != "gae" {
+		if r.Policy.ValueHead {
+			c.add("policy.value_head", true, "needs advantage.kind gae, or nothing trains it")
+		}
+		return
+	}
+	if !r.Policy.ValueHead {
+		c.add("advantage.kind", a.Kind, "needs policy.value_head")
+	}
+	if a.Baseline != "none" {
+		c.add("advantage.baseline", a.Baseline, "must be none for advantage.kind gae: the critic is the baseline")
+	}
+	if a.Scale != "none" {
+		c.add("advantage.scale", a.Scale, "must be none for advantage.kind gae")
+	}
+	if a.Clip != 0 {
+		c.add("advantage.clip", a.Clip, "must be 0 for advantage.kind gae")
+	}
+	if r.Filters.MinAdvantage != 0 {
+		c.add("filters.min_advantage", r.Filters.MinAdvantage, "must be 0 for advantage.kind gae, whose advantages are not known before the learner's")
+	}
+	if r.Curriculum.Name == "exit" && r.Curriculum.Exit.DiversityBonus {
+		c.add("curriculum.exit.diversity_bonus", true, "must be false for advantage.kind gae")
+	}
 }
 
 func (r *Recipe) checkFilters(c *checker) {
@@ -119,6 +154,8 @@ func (r *Recipe) checkLoss(c *checker) {
 	if l.KL.Coef > 0 && l.KL.RefEvery > 0 && r.Policy.LoRA != nil {
 		c.add("loss.kl.ref_every", l.KL.RefEvery, "must be 0 with policy.lora: the reference is the policy without the adapter, which is never refreshed")
 	}
+	c.notNegative("loss.value.coef", l.Value.Coef)
+	c.notNegative("loss.value.clip", l.Value.Clip)
 	c.notNegative("loss.sampler_kl", l.SamplerKL)
 	c.notNegative("loss.entropy_coef", l.EntropyCoef)
 	c.notNegative("loss.truncated_is", l.TruncatedIS)

@@ -248,7 +248,7 @@ func (w *Worker) learnInputs(t Task) learn.Inputs {
 	g, in, k := w.Run.Graph, w.Run.Dir, t.Iteration
 	steps := g.OptimizerSteps()
 	inputs := learn.Inputs{
-		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1),
+		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1), Start: in.Policy(k - 1),
 		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.Iterations * steps,
 		PolicyOf: in.Policy,
 	}

@@ -17,7 +17,7 @@ func (f *fold) batch() ([]shard.Sequence, error) {
 			}
 		}
 	}
-	if f.Recipe.Advantage.Whitening {
+	if f.Recipe.Advantage.Whitening && f.Recipe.Advantage.Kind != "gae" { // the learner does, once it has values
 		if err := f.whiten(sequences); err != nil {
 			return nil, err
 		}

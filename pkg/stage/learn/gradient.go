@@ -36,6 +36,9 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := l.recompute(ctx, mine); err != nil {
 		return seal.Manifest{}, err
 	}
+	if err := l.critique(ctx, mine); err != nil {
+		return seal.Manifest{}, fmt.Errorf("values: %w", err)
+	}
 	t := &tree{units: units, next: first}
 	stats := &stepStats{}
 	if err := l.units(ctx, step, first, last, t, stats); err != nil {

@@ -23,6 +23,7 @@ type Inputs struct {
 	Iteration int
 	Batch     string
 	Policy    string // the policy that the step starts from
+	Start     string // the policy that the iteration starts from, whose values are the old ones; empty for Policy
 	Optimizer string // its optimizer state; empty for a fresh one
 	Reference string // empty when the loss has no KL term, and under policy.lora, where it is what is adapted
 	Base      string // under policy.lora, the folder that the new adapter will name as what it adapts; empty for that of Policy
@@ -54,12 +55,15 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	defer l.close()
 	if len(in.Gradients) == 0 {
 		miniBatches := job.Recipe.Loss.MiniBatches
-		err := l.recompute(ctx, func(s shard.Sequence) bool { // in one of the steps to take
+		wanted := func(s shard.Sequence) bool { // in one of the steps to take
 			first := (int(s.OptimizerStep) - in.FirstStep%miniBatches + miniBatches) % miniBatches
 			return in.FirstStep+first < in.LastStep
-		})
-		if err != nil {
+		}
+		if err := l.recompute(ctx, wanted); err != nil {
 			return seal.Manifest{}, err
+		}
+		if err := l.critique(ctx, wanted); err != nil {
+			return seal.Manifest{}, fmt.Errorf("values: %w", err)
 		}
 	}
 	var totals totals
@@ -169,6 +173,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine,
 func engineOptions(job stage.Job, o recipe.Optimizer, train bool) backend.Options {
 	return backend.Options{
 		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
+		ValueHead: job.Recipe.Policy.ValueHead,
 	}
 }
 
@@ -249,7 +254,7 @@ func (l *learner) saveReference(m seal.Manifest) error {
 	if l.in.ReferenceOutput == "" {
 		return nil
 	}
-	weights := l.engine.Weights()
+	weights, _ := policy.SplitValueHead(l.engine.Weights())
 	_, reference, err := policy.Load(l.in.Reference)
 	if err != nil {
 		return err

@@ -15,6 +15,9 @@ type sequence struct {
 	// sampler is what a server said of its own log-probabilities, once
 	// OldLogProbs are the learner's; nil where the two are one.
 	sampler []float32
+	// values are the critic's before the first optimizer step, and returns what
+	// it should have foretold, where the mask is true; nil without a critic.
+	values, returns []float64
 }
 
 // recompute gives the sequences that are wanted the learner's own

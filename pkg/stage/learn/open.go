@@ -90,16 +90,22 @@ func sealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Mani
 // that they came from, with its other files. An adapter's folder names its base
 // relative to itself.
 func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	lora := engine.Adapter()
-	if lora == nil {
-		return saveWhole(engine.Weights(), from, to, attempt, m)
-	}
-	named, err := relative(to, base)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
+	weights, head := policy.SplitValueHead(engine.Weights())
 	return sealed(to, attempt, m, func(folder string) error {
-		if err := policy.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: engine.Weights()}); err != nil {
+		if head != nil {
+			if err := policy.SaveValueHead(folder, *head); err != nil {
+				return err
+			}
+		}
+		lora := engine.Adapter()
+		if lora == nil {
+			return policy.SaveLike(folder, from, weights)
+		}
+		named, err := relative(to, base)
+		if err != nil {
+			return err
+		}
+		if err := policy.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: weights}); err != nil {
 			return err
 		}
 		return policy.CarryFiles(folder, from)

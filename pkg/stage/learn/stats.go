@@ -12,16 +12,18 @@ import (
 // JSON. Sums are over sequences in batch order; they inform, no result
 // depends on them.
 type stepStats struct {
-	Objective objective.Stats `json:"objective"`
-	Sequences int             `json:"sequences"`
-	Tokens    int             `json:"tokens"`  // all, prompts included
-	AgeSum    int             `json:"age_sum"` // iterations since sampled
-	GradNorm  float64         `json:"-"`
-	Skipped   bool            `json:"-"` // nothing was changed
+	Objective objective.Stats      `json:"objective"`
+	Value     objective.ValueStats `json:"value"` // nothing without a critic
+	Sequences int                  `json:"sequences"`
+	Tokens    int                  `json:"tokens"`  // all, prompts included
+	AgeSum    int                  `json:"age_sum"` // iterations since sampled
+	GradNorm  float64              `json:"-"`
+	Skipped   bool                 `json:"-"` // nothing was changed
 }
 
 func (s *stepStats) merge(o stepStats) {
 	s.Objective.Add(o.Objective)
+	s.Value.Add(o.Value)
 	s.Sequences += o.Sequences
 	s.Tokens += o.Tokens
 	s.AgeSum += o.AgeSum
@@ -54,6 +56,11 @@ func (t *totals) metrics() map[string]float64 {
 		"tokens": float64(t.all.Tokens), "trained_tokens": float64(t.all.Objective.Tokens), "sequences": float64(t.all.Sequences),
 		"grad_norm": t.gradNorm / steps, "age_mean": float64(t.all.AgeSum) / math.Max(1, float64(t.all.Sequences)),
 		"first_step_ratio_deviation_max": t.first.Objective.MaxRatioDeviation,
+	}
+	if v := t.all.Value; v.Tokens > 0 {
+		metrics["value_loss"] = v.Loss / steps
+		metrics["value_held_share"] = float64(v.Held) / float64(v.Tokens)
+		metrics["explained_variance"] = v.ExplainedVariance()
 	}
 	for _, m := range t.all.Objective.Metrics() {
 		metrics[m.Name] = m.Value

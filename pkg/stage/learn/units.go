@@ -106,7 +106,11 @@ func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),
 		})
 	}
-	return l.engine.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients})
+	valueCoefficients, err := l.valueCoefficients(sequences, batch, stats)
+	if err != nil {
+		return err
+	}
+	return l.engine.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients, Value: valueCoefficients})
 }
 
 // sampling is the distribution that rollouts are drawn from.

@@ -1,0 +1,99 @@
+package objective
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+var close9 = cmpopts.EquateApprox(0, 1e-9)
+
+// A_2 = 1 - .7 = .3; A_1 = (.7 - .6) + .95·.3 = .385; A_0 = (.6 - .5) +
+// .95·.385 = .46575.
+func TestGAE(t *testing.T) {
+	advantages, returns, err := GAE([]float64{0, 0, 1}, []float64{.5, .6, .7}, 1, .95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float64{.46575, .385, .3}, advantages, close9); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]float64{.96575, .985, 1}, returns, close9); diff != "" {
+		t.Error(diff)
+	}
+	// Whitened over the tokens, as verl and TRL do.
+	whitened, err := Whiten(advantages, []int{1, 1, 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float64{.991343647304, .017092131850, -1.008435779154}, whitened, close9); diff != "" {
+		t.Error(diff)
+	}
+	if _, _, err := GAE([]float64{1}, nil, 1, 1); err == nil {
+		t.Error("a missing value is no error")
+	}
+}
+
+// With lambda 1 and gamma 1 a return is the sum of what comes, whatever the
+// critic says; with lambda 0 it is one step of reward and the next value.
+func TestGAEExtremes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 12).Draw(rt, "tokens")
+		number := rapid.Float64Range(-3, 3)
+		rewards, values := make([]float64, n), make([]float64, n)
+		for i := range n {
+			rewards[i], values[i] = number.Draw(rt, "reward"), number.Draw(rt, "value")
+		}
+		_, all, _ := GAE(rewards, values, 1, 1)
+		_, one, _ := GAE(rewards, values, 0.9, 0)
+		rest := 0.0
+		for i := n - 1; i >= 0; i-- {
+			rest += rewards[i]
+			next := 0.0
+			if i+1 < n {
+				next = values[i+1]
+			}
+			if math.Abs(all[i]-rest) > 1e-9 || math.Abs(one[i]-rewards[i]-0.9*next) > 1e-9 {
+				rt.Fatalf("token %d: %v, %v", i, all, one)
+			}
+		}
+	})
+}
+
+func TestValueLoss(t *testing.T) {
+	for name, test := range map[string]struct {
+		clip, value, old, target, loss, slope float64
+	}{
+		"beyond the bound, further off":  {.2, 1, .5, .2, .32, .8},  // ½·.8² against ½·(.7 - .2)²
+		"beyond the bound, nearer":       {.2, .3, 1, .2, .18, 0},   // ½·.1² against ½·(.8 - .2)²
+		"inside the bound":               {.2, .6, .5, .2, .08, .4}, // both ½·.4²
+		"no clip":                        {0, .3, 1, .2, .005, .1},
+		"the return itself":              {.2, .5, .5, .5, 0, 0},
+		"below the bound, further off":   {.2, 0, .5, .8, .32, -.8},
+		"below the bound, return beyond": {.2, -.4, .5, -.5, .32, 0}, // ½·.1² against ½·(.3 + .5)²
+	} {
+		loss, slope := ValueLoss(recipe.Value{Clip: test.clip}, test.value, test.old, test.target)
+		if math.Abs(loss-test.loss) > 1e-12 || math.Abs(slope-test.slope) > 1e-12 {
+			t.Errorf("%s: loss %g slope %g, want %g and %g", name, loss, slope, test.loss, test.slope)
+		}
+	}
+}
+
+// Returns 1 and 3, values 2 and 3: Var(R) = 1, R - V = -1 and 0, Var = ¼.
+func TestExplainedVariance(t *testing.T) {
+	var one, two ValueStats
+	one.Record(2, 1, .5, 1)
+	two.Record(3, 3, 0, 0)
+	one.Add(two)
+	if got := one.ExplainedVariance(); got != 0.75 || one.Loss != 0.5 || one.Held != 0 || one.Tokens != 2 {
+		t.Errorf("explained variance %g of %+v", got, one)
+	}
+	if got := two.ExplainedVariance(); got != 0 {
+		t.Errorf("one token explains %g", got)
+	}
+}

@@ -1,0 +1,147 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// critique gives sequences, under advantage.kind gae, the values of the policy
+// that the iteration starts from, and what follows from them: advantages, in
+// the place of the reward that the batch has on every token, and returns. The
+// reward comes with the last token that the policy wrote. Whitening is over
+// all tokens of the batch and needs every sequence's; else only those wanted
+// are computed. It must come before the first optimizer step.
+func (l *learner) critique(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
+	spec := l.Recipe.Advantage
+	if spec.Kind != "gae" {
+		return nil
+	}
+	engine := l.engine
+	if start := l.in.Start; start != "" && start != l.in.Policy {
+		if engine, err = l.openPolicy(ctx, start); err != nil {
+			return err
+		}
+		defer engine.Close()
+	}
+	var chosen []*sequence
+	for i := range l.batch {
+		if spec.Whitening || wanted(l.batch[i].Sequence) {
+			chosen = append(chosen, &l.batch[i])
+		}
+	}
+	plain := make([]sequence, len(chosen))
+	for i, s := range chosen {
+		plain[i] = *s
+	}
+	for _, micro := range microBatches(plain, l.Recipe.Schedule.MicroBatchTokens) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batch := pack(micro)
+		n := len(batch.TokenIDs)
+		values := make([]float32, n)
+		if err := engine.Forward(batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
+			return err
+		}
+		if err := engine.Values(values); err != nil {
+			return err
+		}
+		for i := range micro {
+			if err := chosen[0].judge(spec.Gamma, spec.Lambda, widen(values[batch.Offsets[i]:batch.Offsets[i+1]])); err != nil {
+				return fmt.Errorf("instance %q sample %d: %w", chosen[0].InstanceID, chosen[0].Sample, err)
+			}
+			chosen = chosen[1:]
+		}
+	}
+	if spec.Whitening {
+		return l.whiten()
+	}
+	return nil
+}
+
+// judge sets values, advantages and returns of the tokens that are learned.
+func (s *sequence) judge(gamma, lambda float64, values []float64) error {
+	var at []int
+	for t, learned := range s.LossMask {
+		if learned {
+			at = append(at, t)
+		}
+	}
+	rewards, own := make([]float64, len(at)), make([]float64, len(at))
+	for i, t := range at {
+		own[i] = values[t]
+	}
+	if last := len(at) - 1; last >= 0 {
+		rewards[last] = float64(s.Advantages[at[last]])
+	}
+	advantages, returns, err := objective.GAE(rewards, own, gamma, lambda)
+	if err != nil {
+		return err
+	}
+	s.values, s.returns = values, make([]float64, len(values))
+	s.Advantages = make([]float32, len(values))
+	for i, t := range at {
+		s.Advantages[t], s.returns[t] = float32(advantages[i]), returns[i]
+	}
+	return nil
+}
+
+// whiten centres and scales the advantages of all learned tokens of the batch.
+func (l *learner) whiten() error {
+	var advantages []float64
+	var ones []int
+	l.learned(func(a *float32) {
+		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
+	})
+	whitened, err := objective.Whiten(advantages, ones, l.Recipe.Advantage.WhiteningDDof)
+	if err != nil {
+		return fmt.Errorf("whitening the batch: %w", err)
+	}
+	next := 0
+	l.learned(func(a *float32) {
+		*a = float32(whitened[next])
+		next++
+	})
+	return nil
+}
+
+// learned calls f for the advantage of every learned token, in batch order.
+func (l *learner) learned(f func(advantage *float32)) {
+	for i := range l.batch {
+		for t, learned := range l.batch[i].LossMask {
+			if learned {
+				f(&l.batch[i].Advantages[t])
+			}
+		}
+	}
+}
+
+// valueCoefficients computes the value loss of the batch of the last forward
+// pass and its derivatives; nil without a critic.
+func (l *learner) valueCoefficients(sequences []sequence, batch policy.Batch, stats *stepStats) ([]float32, error) {
+	if l.Recipe.Advantage.Kind != "gae" {
+		return nil, nil
+	}
+	values, coefficients := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+	if err := l.engine.Values(values); err != nil {
+		return nil, err
+	}
+	spec := l.Recipe.Loss.Value
+	for i, s := range sequences {
+		from := int(batch.Offsets[i])
+		for t, learned := range s.LossMask {
+			if !learned {
+				continue
+			}
+			value := float64(values[from+t])
+			loss, slope := objective.ValueLoss(spec, value, s.values[t], s.returns[t])
+			coefficients[from+t] = float32(s.Weight * spec.Coef * slope)
+			stats.Value.Record(value, s.returns[t], s.Weight*spec.Coef*loss, slope)
+		}
+	}
+	return coefficients, nil
+}

@@ -1,0 +1,89 @@
+package learn_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+)
+
+// critic are settings of PPO with a critic.
+var critic = []string{
+	"policy.value_head=true", "advantage.kind=gae", "advantage.baseline=none", "advantage.scale=none", "advantage.whitening=true",
+	"curriculum.exit.diversity_bonus=false", "loss.mini_batches=2", "loss.epochs=2", "schedule.micro_batch_tokens=24", "loss.value.coef=1",
+}
+
+// A critic is trained beside the policy or its adapter, saved beside it, and
+// goes on from there; one task or gradient shards give the same bytes.
+func TestCritic(t *testing.T) {
+	for name, settings := range map[string][]string{
+		"policy":            {},
+		"adapter":           {"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
+		"without whitening": {"advantage.whitening=false", "advantage.lambda=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := stagetest.New(t, append(append([]string{"schedule.gradient_units=5"}, critic...), settings...)...)
+			data := batch(r)
+			whole := inputs(r, data, "whole")
+			got := update(r, whole)
+			if got["first_step_ratio_deviation_max"] != 0 {
+				t.Errorf("a value head changes log-probabilities: %v", got)
+			}
+			if got["value_loss"] <= 0 {
+				t.Errorf("the first critic is right about everything: %v", got)
+			}
+			c := config(r)
+			head, err := policy.LoadValueHead(whole.PolicyOutput, c)
+			r.Check(err)
+			moved := false
+			for _, x := range head {
+				moved = moved || x != 0
+			}
+			if !moved {
+				t.Error("the value head was not trained")
+			}
+			r.Job.Threads = 2
+			in := inputs(r, data, "")
+			in.Start = in.Policy
+			for step := range 4 {
+				in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
+				for n := range 3 {
+					path := r.Path(fmt.Sprintf("grad-%d-%d.arrow", step, n))
+					_, err := learn.RunGradient(r.Context(), r.Job, in, step, n, 3, path)
+					r.Check(err)
+					in.Gradients = append(in.Gradients, path)
+				}
+				out := r.Path(fmt.Sprintf("policy-%d", step))
+				in.PolicyOutput, in.OptimizerOutput = out, out+".optim"
+				update(r, in)
+				in.Policy, in.Optimizer = out, out+".optim"
+			}
+			if got, want := r.Digest(in.Policy), r.Digest(whole.PolicyOutput); got != want {
+				t.Errorf("gradient shards give policy %s, one task %s", got, want)
+			}
+			if got, want := r.Digest(in.Optimizer), r.Digest(whole.OptimizerOutput); got != want {
+				t.Errorf("gradient shards give optimizer state %s, one task %s", got, want)
+			}
+		})
+	}
+}
+
+// Trained on one batch again and again, the critic comes to foretell its
+// returns.
+func TestCriticLearns(t *testing.T) {
+	r := stagetest.New(t, append(critic, "advantage.lambda=1", "optimizer.learning_rate=1e-3", "loss.epochs=1", "loss.mini_batches=1", "loss.value.clip=0")...)
+	in := inputs(r, batch(r), "critic-0")
+	first := update(r, in)
+	last := first
+	for i := range 12 {
+		out := r.Path(fmt.Sprintf("critic-%d", i+1))
+		in.Policy, in.Optimizer, in.PolicyOutput, in.OptimizerOutput = in.PolicyOutput, in.OptimizerOutput, out, out+".optim"
+		last = update(r, in)
+	}
+	if last["value_loss"] > 0.75*first["value_loss"] || last["explained_variance"] <= first["explained_variance"] {
+		t.Errorf("value loss from %g to %g, explained variance from %g to %g",
+			first["value_loss"], last["value_loss"], first["explained_variance"], last["explained_variance"])
+	}
+}
