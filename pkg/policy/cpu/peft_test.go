@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Adapters of the golden model qwen2, one saved by PEFT and one by us, with
+// Adapters of the golden model qwen2-tied, one saved by PEFT and one by us, with
 // log-probabilities and gradients that PEFT computed in float64 from their
 // folders (../testdata/make_lora_golden.py).
 func TestAgainstPEFT(t *testing.T) {
@@ -81,12 +81,12 @@ func TestAgainstPEFT(t *testing.T) {
 // that it is saved as it was then.
 func writeGoldenAdapter(t *testing.T, committed string) {
 	t.Helper()
-	config, err := policy.LoadConfig(filepath.Join("..", "testdata", "qwen2"))
+	config, err := policy.LoadConfig(filepath.Join("..", "testdata", "golden", "qwen2-tied"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	adapter := loudAdapter(t, config, everywhere())
-	adapter.Base = "../../qwen2"
+	adapter.Base = "../../golden/qwen2-tied"
 	folder := t.TempDir()
 	if *update {
 		folder = committed

@@ -34,7 +34,8 @@ func TestCritic(t *testing.T) {
 			if got["value_loss"] <= 0 {
 				t.Errorf("the first critic is right about everything: %v", got)
 			}
-			c := config(r)
+			c, err := policy.LoadConfig(r.Policy())
+			r.Check(err)
 			head, err := policy.LoadValueHead(whole.PolicyOutput, c)
 			r.Check(err)
 			moved := false
