@@ -26,9 +26,6 @@ const (
 	logTail = 2 << 10
 )
 
-// Placeholders are the words in braces that [Serve] replaces in a command.
-var Placeholders = []string{"policy", "version", "port"}
-
 // Server is a server that this process started for itself.
 type Server struct {
 	URL     string
