@@ -81,22 +81,9 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 		if head, err = policy.LoadValueHead(version, source.Config()); err != nil {
 			return nil, err
 		}
-	}
-	return newEngine(source, options, head)
-}
-
-// New makes an engine of the weights of a source, which it needs no longer
-// then. The engine must be closed.
-func New(source policy.Source, options Options) (policy.Engine, error) {
-	if err := check(options); err != nil {
-		return nil, err
-	}
-	return newEngine(source, options, nil)
-}
-
-func newEngine(source policy.Source, options Options, head []float32) (policy.Engine, error) {
-	if options.ValueHead && head == nil {
-		head = policy.NewValueHead(source.Config())
+		if head == nil {
+			head = policy.NewValueHead(source.Config())
+		}
 	}
 	return cpu.New(source, cpu.Options{
 		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
