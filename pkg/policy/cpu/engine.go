@@ -1,4 +1,5 @@
-// Package cpu is the policy engine on the CPU, in float32.
+// Package cpu is the policy engine on the CPU. It computes in float32; weights
+// may be stored in half precision.
 //
 // # Same bits everywhere
 //
@@ -10,7 +11,18 @@
 // training agree in every bit, whatever else is in the batch, however many
 // threads there are and whichever instruction set runs. A gradient is a chain
 // over the batch's tokens in ascending order; threads share it out by rows or
-// columns of a weight, never by tokens.
+// columns of a weight, never by tokens. It does not depend on how a batch is
+// divided among passes at the ends of sequences.
+//
+// # Memory
+//
+// Weights are held once, packed as the forward pass multiplies by them: 4 bytes
+// each, or 2 in bfloat16. That is all that an engine has which does not train,
+// and it is loaded piece by piece. Training adds 4 bytes for the gradient, 8 for
+// the moments (4 in bfloat16) and, for half-precision weights, 4 for the float32
+// master (none with bfloat16 state). What a backward pass multiplies by is made
+// of the packed weights, layer by layer. Activations, and logits, are bounded
+// whatever the batch (limits).
 package cpu
 
 import (
