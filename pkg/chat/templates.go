@@ -21,6 +21,9 @@ const (
 	toolTemplate    = "tool_use" // for conversations with tools
 )
 
+// ErrNone is the error of a folder that says nothing about chats.
+var ErrNone = errors.New("no chat format")
+
 // Source is a template and the file that it is from.
 type Source struct{ Path, Text string }
 
@@ -63,7 +66,7 @@ func readTemplates(folder string, config map[string]json.RawMessage) (map[string
 		}
 	}
 	if len(templates) == 0 {
-		return nil, exit.WithHint(exit.Dataf("%q has no chat format", folder),
+		return nil, exit.WithHint(exit.Dataf("%q has %w", folder, ErrNone),
 			"add %s, a chat_template to %s, or a %s", TemplateFile, tokenizer.ConfigFile, tokenizer.ChatFile)
 	}
 	return templates, nil

@@ -10,12 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/rng"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -69,19 +66,7 @@ func policyCommand() *cli.Command {
 				},
 				Action: policyDiff,
 			},
-			{
-				Name: "generate", Usage: "answer prompts: lines on standard input, or --prompt",
-				Flags: []cli.Flag{
-					model, threads, date,
-					&cli.StringFlag{Name: "prompt", Usage: "`TEXT` of one user message"},
-					&cli.IntFlag{Name: "max-new-tokens", Value: 256},
-					&cli.Float64Flag{Name: "temperature", Usage: "0 is greedy"},
-					&cli.IntFlag{Name: "top-k"}, &cli.Float64Flag{Name: "top-p", Value: 1},
-					&cli.Uint64Flag{Name: "seed", Value: 1}, &cli.IntFlag{Name: "samples", Value: 1},
-					&cli.BoolFlag{Name: "json", Usage: "print one JSON object per response"},
-				},
-				Action: policyGenerate,
-			},
+			generateCommand(model, threads, date),
 			{
 				Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,
 				Flags: []cli.Flag{
@@ -116,82 +101,6 @@ func openEngine(c *cli.Context, folder string) (policy.Engine, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads})
-}
-
-// generated is one response as lathe policy generate prints it.
-type generated struct {
-	Prompt       string    `json:"prompt"`
-	Sample       int       `json:"sample"`
-	Response     string    `json:"response"`
-	FinishReason string    `json:"finish_reason"`
-	TokenIDs     []int32   `json:"token_ids"`
-	LogProbs     []float32 `json:"logprobs"`
-}
-
-func policyGenerate(c *cli.Context) error {
-	folder, err := model(c)
-	if err != nil {
-		return err
-	}
-	date, err := dateFlag(c)
-	if err != nil {
-		return err
-	}
-	format, err := chat.Load(folder, date)
-	if err != nil {
-		return err
-	}
-	engine, err := openEngine(c, folder)
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	prompts := []string{c.String("prompt")}
-	if !c.IsSet("prompt") {
-		if prompts, err = lines(os.Stdin); err != nil {
-			return err
-		}
-	}
-	var requests []policy.Request
-	samples := max(1, c.Int("samples"))
-	for i, prompt := range prompts {
-		ids, err := format.Prompt([]shard.Message{{Role: "user", Content: prompt}})
-		if err != nil {
-			return err
-		}
-		for sample := range samples {
-			requests = append(requests, policy.Request{
-				Prompt: ids, MaxNewTokens: c.Int("max-new-tokens"), StopTokens: format.StopTokens(),
-				Stream: rng.New(c.Uint64("seed"), rng.PurposeSample, 0, fmt.Sprintf("prompt-%d", i), sample),
-				Sampling: policy.Sampling{
-					Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
-				},
-			})
-		}
-	}
-	completions, err := engine.Generate(c.Context, requests)
-	if err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(stdout)
-	for i, completion := range completions {
-		content := completion.TokenIDs
-		if completion.FinishReason == policy.FinishStop && len(content) > 0 {
-			content = content[:len(content)-1]
-		}
-		response := format.Tokenizer().Decode(content)
-		if !c.Bool("json") {
-			fmt.Fprintln(stdout, response)
-			continue
-		}
-		if err := encoder.Encode(generated{
-			Prompt: prompts[i/samples], Sample: i % samples, Response: response, FinishReason: string(completion.FinishReason),
-			TokenIDs: completion.TokenIDs, LogProbs: completion.LogProbs,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // maxLineBytes bounds a line of standard input.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -37,8 +35,7 @@ type watcher struct {
 }
 
 func newWatcher(out *os.File, r *run.Run) *watcher {
-	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
-	return &watcher{out: out, terminal: err == nil, run: r, started: time.Now(), resumed: -1}
+	return &watcher{out: out, terminal: isTerminal(out), run: r, started: time.Now(), resumed: -1}
 }
 
 func (w *watcher) watch(p run.Progress) {

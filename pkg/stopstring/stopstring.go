@@ -53,7 +53,12 @@ type Matcher struct {
 	set  *Set
 	tail string // the end of the text so far, in which a stop string may have begun
 	seen int    // bytes of the text before the tail
+	held int    // bytes at its end with which a stop string may have begun
 }
+
+// Held is the number of bytes at the end of the text that may turn out to be
+// the beginning of a stop string: what comes before them can be shown.
+func (m *Matcher) Held() int { return m.held }
 
 // Matcher starts a text.
 func (s *Set) Matcher() *Matcher { return &Matcher{set: s} }
@@ -76,6 +81,14 @@ func (m *Matcher) Write(part string) (match Match, found bool) {
 	if found {
 		match.Start, match.End = match.Start+m.seen, match.End+m.seen
 		return match, true
+	}
+	m.held = 0
+	for _, stop := range m.set.strings {
+		for n := min(len(stop)-1, len(text)); n > m.held; n-- {
+			if strings.HasSuffix(text, stop[:n]) {
+				m.held = n
+			}
+		}
 	}
 	keep := min(len(text), max(0, m.set.longest-1))
 	m.seen += len(text) - keep

@@ -88,6 +88,17 @@ func TestCutsDoNotShow(t *testing.T) {
 				}
 				return
 			}
+			held := 0
+			for _, stop := range stops {
+				for n := range len(stop) {
+					if strings.HasSuffix(text[:at], stop[:n]) {
+						held = max(held, n)
+					}
+				}
+			}
+			if m.Held() != held {
+				rt.Fatalf("after %q %d bytes are held, want %d", text[:at], m.Held(), held)
+			}
 			if len(m.tail) >= max(1, m.set.longest) {
 				rt.Fatalf("holds %d bytes; the longest stop string has %d", len(m.tail), m.set.longest)
 			}

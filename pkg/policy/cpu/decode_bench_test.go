@@ -77,8 +77,8 @@ func BenchmarkDecodeFolder(b *testing.B) {
 		b.ReportMetric(float64(batch*prompt)/first, "prompt-tokens/s")
 		rounds := (batch + e.decoders[0].capacity - 1) / e.decoders[0].capacity
 		b.ReportMetric(float64(e.base.bytes())*float64(tokens*rounds)/steps/1e9, "weight-GB/s")
-		b.ReportMetric(readBandwidth(threads), "memory-GB/s")
 		b.ReportMetric(peakMegabytes(b), "peak-MB")
+		b.ReportMetric(readBandwidth(threads), "memory-GB/s")
 		b.ReportMetric(0, "ns/op")
 	}
 }
