@@ -1,0 +1,106 @@
+package python
+
+import (
+	"math/bits"
+	"strconv"
+)
+
+// Random is CPython's random.Random: the Mersenne Twister MT19937 of Matsumoto
+// and Nishimura (1998), seeded by their init_by_array, with CPython's ways to
+// make ranges and floats of its words.
+type Random struct {
+	state [twisterWords]uint32
+	next  int
+}
+
+const (
+	twisterWords  = 624
+	twisterOffset = 397
+)
+
+// NewRandom is random.Random(seed) for a seed of 0 or more.
+func NewRandom(seed uint64) *Random {
+	key := []uint32{uint32(seed)}
+	if high := uint32(seed >> 32); high != 0 {
+		key = append(key, high)
+	}
+	r := &Random{next: twisterWords}
+	s := &r.state
+	s[0] = 19650218
+	for i := uint32(1); i < twisterWords; i++ {
+		s[i] = 1812433253*(s[i-1]^s[i-1]>>30) + i
+	}
+	i, j := 1, 0
+	for range twisterWords {
+		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1664525) + key[j] + uint32(j)
+		i, j = i+1, (j+1)%len(key)
+		if i == twisterWords {
+			s[0], i = s[twisterWords-1], 1
+		}
+	}
+	for range twisterWords - 1 {
+		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1566083941) - uint32(i)
+		if i++; i == twisterWords {
+			s[0], i = s[twisterWords-1], 1
+		}
+	}
+	s[0] = 1 << 31
+	return r
+}
+
+// word draws 32 bits.
+func (r *Random) word() uint32 {
+	if r.next == twisterWords {
+		s := &r.state
+		for i := range s {
+			joined := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
+			s[i] = s[(i+twisterOffset)%twisterWords] ^ joined>>1 ^ (joined&1)*0x9908b0df
+		}
+		r.next = 0
+	}
+	y := r.state[r.next]
+	r.next++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// Bits is getrandbits(count) for a count of 1 to 64.
+func (r *Random) Bits(count int) uint64 {
+	low := r.word()
+	if count <= 32 {
+		return uint64(low >> (32 - count))
+	}
+	return uint64(low) | uint64(r.word()>>(64-count))<<32
+}
+
+// Between is randint(low, high): both ends belong to the range.
+func (r *Random) Between(low, high int64) int64 {
+	width := uint64(high-low) + 1
+	count := bits.Len64(width)
+	drawn := r.Bits(count)
+	for drawn >= width {
+		drawn = r.Bits(count)
+	}
+	return low + int64(drawn)
+}
+
+// Digits draws a whole number of that many digits, the first of them not 0,
+// and returns its text.
+func (r *Random) Digits(count int) string {
+	low := int64(1)
+	for range count - 1 {
+		low *= 10
+	}
+	return strconv.FormatInt(r.Between(low, 10*low-1), 10)
+}
+
+// Float is random(): 53 bits in [0, 1).
+func (r *Random) Float() float64 {
+	high, low := r.word()>>5, r.word()>>6
+	return (float64(high)*(1<<26) + float64(low)) / (1 << 53)
+}
+
+// Uniform is uniform(low, high).
+func (r *Random) Uniform(low, high float64) float64 { return low + float64((high-low)*r.Float()) }

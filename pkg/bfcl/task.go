@@ -1,0 +1,157 @@
+package bfcl
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
+	"github.com/lathe-rl/lathe/pkg/exit"
+)
+
+// Message is one message of a user's turn.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Task is one conversation to have with the tools.
+type Task struct {
+	ID       string
+	Turns    [][]Message // what the user says, turn by turn
+	Classes  []string    // the API classes whose tools there are
+	Excluded []string    // tools that are not offered
+	Truth    [][]Call    // the reference calls of each turn
+	config   *python.Dict
+}
+
+// World makes the objects of the task as they are at its beginning.
+func (t Task) World() (*World, error) { return NewWorld(t.Classes, t.config) }
+
+// The file of the tasks and, in AnswersFolder, that of their answers, as BFCL
+// names them.
+const (
+	TasksFile     = "BFCL_v4_multi_turn_base.json"
+	AnswersFolder = "possible_answer"
+)
+
+// maxLineBytes bounds a line of the task files.
+const maxLineBytes = 16 << 20
+
+// ReadTasks reads the tasks of a folder and their answers, in the order of the
+// file. Errors name the file and the line.
+func ReadTasks(folder string) ([]Task, error) {
+	answers := map[string][][]Call{}
+	err := eachLine(filepath.Join(folder, AnswersFolder, TasksFile), func(line []byte) error {
+		var row struct {
+			ID    string     `json:"id"`
+			Truth [][]string `json:"ground_truth"`
+		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			return err
+		}
+		turns := make([][]Call, len(row.Truth))
+		for i, written := range row.Truth {
+			for _, text := range written {
+				call, err := ParseCall(text)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", row.ID, text, err)
+				}
+				turns[i] = append(turns[i], call)
+			}
+		}
+		answers[row.ID] = turns
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	err = eachLine(filepath.Join(folder, TasksFile), func(line []byte) error {
+		task, err := readTask(line)
+		if err != nil {
+			return err
+		}
+		truth, known := answers[task.ID]
+		if !known {
+			return fmt.Errorf("%s has no answer", task.ID)
+		}
+		if len(truth) != len(task.Turns) {
+			return fmt.Errorf("%s has %d turns and answers to %d", task.ID, len(task.Turns), len(truth))
+		}
+		if task.Truth, err = task.named(truth); err != nil {
+			return fmt.Errorf("%s: %w", task.ID, err)
+		}
+		tasks = append(tasks, task)
+		return nil
+	})
+	return tasks, err
+}
+
+func readTask(line []byte) (Task, error) {
+	var row struct {
+		ID       string          `json:"id"`
+		Turns    [][]Message     `json:"question"`
+		Config   json.RawMessage `json:"initial_config"`
+		Classes  []string        `json:"involved_classes"`
+		Excluded []string        `json:"excluded_function"`
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return Task{}, err
+	}
+	task := Task{ID: row.ID, Turns: row.Turns, Classes: row.Classes, Excluded: row.Excluded, config: &python.Dict{}}
+	if len(row.Config) > 0 {
+		value, err := python.FromJSON(row.Config)
+		if err != nil {
+			return Task{}, fmt.Errorf("initial_config: %w", err)
+		}
+		config, ok := value.(*python.Dict)
+		if !ok {
+			return Task{}, fmt.Errorf("%s: initial_config is no object", row.ID)
+		}
+		task.config = config
+	}
+	return task, nil
+}
+
+// named names the positional arguments of the reference calls.
+func (t Task) named(turns [][]Call) ([][]Call, error) {
+	world, err := t.World()
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]Call, len(turns))
+	for i, calls := range turns {
+		for _, call := range calls {
+			call, err := world.named(call)
+			if err != nil {
+				return nil, fmt.Errorf("turn %d: %w", i+1, err)
+			}
+			all[i] = append(all[i], call)
+		}
+	}
+	return all, nil
+}
+
+func eachLine(path string, read func(line []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return exit.Dataf("opening the tasks: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLineBytes)
+	number := 0
+	for lines.Scan() {
+		number++
+		if err := read(lines.Bytes()); err != nil {
+			return exit.Dataf("%s, line %d: %w", path, number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return exit.Dataf("reading %s: %w", path, err)
+	}
+	return nil
+}

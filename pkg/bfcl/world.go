@@ -1,0 +1,145 @@
+package bfcl
+
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
+)
+
+// Call is a call of a tool: its name and its arguments.
+type Call = python.Call
+
+// ParseCall reads a call in Python's syntax, as ground truths are written.
+func ParseCall(text string) (Call, error) { return python.ParseCall(text) }
+
+// classes are the eight APIs by name.
+var classes = func() map[string]*class {
+	byName := map[string]*class{}
+	for _, c := range []*class{
+		fileSystemClass, mathClass, messageClass, ticketClass, twitterClass, tradingClass, travelClass, vehicleClass,
+	} {
+		byName[c.name] = c
+	}
+	return byName
+}()
+
+// World is the objects of one task, which calls act on. It is a pure function
+// of the task and the calls so far.
+type World struct {
+	names   []string // of the classes
+	objects map[string]object
+	tools   map[string]tool
+}
+
+// tool is a function of one of the objects.
+type tool struct {
+	function *function
+	object   object
+}
+
+// NewWorld makes an object of every class named, from the configuration of
+// that class where config has one.
+func NewWorld(names []string, config *python.Dict) (w *World, err error) {
+	defer func() {
+		if raised, ok := recover().(exception); ok {
+			w, err = nil, fmt.Errorf("setting the tools up: %s", string(raised))
+		}
+	}()
+	w = &World{names: names, objects: map[string]object{}, tools: map[string]tool{}}
+	for _, name := range names {
+		c, known := classes[name]
+		if !known {
+			return nil, fmt.Errorf("there is no API class %q", name)
+		}
+		own := &python.Dict{}
+		if given, found := config.Get(name); found {
+			if dict, ok := given.(*python.Dict); ok {
+				own = dict
+			} else {
+				return nil, fmt.Errorf("the configuration of %s is no object", name)
+			}
+		}
+		o := c.build(own)
+		w.objects[name] = o
+		for _, f := range c.functions {
+			w.tools[f.name] = tool{f, o}
+		}
+	}
+	return w, nil
+}
+
+// Result is what a call gave.
+type Result struct {
+	Text string // as a policy is shown it
+	// Failed is true for a tool that does not exist, for arguments that do not
+	// fit, for an exception, and for a result with an "error".
+	Failed bool
+}
+
+// Execute runs one call. It never fails itself: what a policy did wrong is a
+// result.
+func (w *World) Execute(call Call) (result Result) {
+	defer func() {
+		switch raised := recover().(type) {
+		case nil:
+		case exception:
+			result = wrong(string(raised))
+		default:
+			panic(raised)
+		}
+	}()
+	t, known := w.tools[call.Name]
+	if !known {
+		return wrong(fmt.Sprintf("name '%s' is not defined", call.Name))
+	}
+	bound, err := t.function.bind(call)
+	if err != nil {
+		return wrong(err.Error())
+	}
+	switch value := t.function.run(t.object, bound).(type) {
+	case *python.Dict:
+		_, failed := value.Get("error")
+		text, ok := python.JSON(value)
+		if !ok {
+			text = python.String(value)
+		}
+		return Result{Text: text, Failed: failed}
+	default:
+		return Result{Text: python.String(value)}
+	}
+}
+
+func wrong(why string) Result { return Result{Text: "Error during execution: " + why, Failed: true} }
+
+// equal tells whether all public attributes of all objects are equal.
+func (w *World) equal(other *World) bool {
+	for _, name := range w.names {
+		if !python.Equal(w.objects[name].attributes(), other.objects[name].attributes()) {
+			return false
+		}
+	}
+	return true
+}
+
+// named gives the positional arguments of a call the names of the parameters
+// that they stand for.
+func (w *World) named(call Call) (Call, error) {
+	if len(call.Positional) == 0 {
+		return call, nil
+	}
+	t, known := w.tools[call.Name]
+	if !known {
+		return Call{}, fmt.Errorf("there is no tool %s", call.Name)
+	}
+	if _, err := t.function.bind(call); err != nil {
+		return Call{}, err
+	}
+	all := &python.Dict{}
+	for i, value := range call.Positional {
+		all.Set(t.function.parameters[i].name, value)
+	}
+	for i := range call.Named.Len() {
+		all.Set(call.Named.At(i))
+	}
+	return Call{Name: call.Name, Named: all}, nil
+}
