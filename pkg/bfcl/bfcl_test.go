@@ -95,8 +95,8 @@ func plain(v python.Value) python.Value {
 
 func (w *World) describe() *python.Dict {
 	all := &python.Dict{}
-	for _, name := range w.names {
-		all.Set(name, plain(w.objects[name].attributes()))
+	for _, member := range w.members {
+		all.Set(member.class.name, plain(member.object.attributes()))
 	}
 	return all
 }
@@ -208,7 +208,7 @@ func TestSignaturesAreAsDocumented(t *testing.T) {
 		"gorilla_file_system": "GorillaFileSystem", "math_api": "MathAPI", "message_api": "MessageAPI", "ticket_api": "TicketAPI",
 		"posting_api": "TwitterAPI", "trading_bot": "TradingBot", "travel_booking": "TravelAPI", "vehicle_control": "VehicleControlAPI",
 	}
-	documented := 0
+	documented, names := 0, map[string]bool{}
 	for file, name := range files {
 		type doc struct {
 			Name       string
@@ -223,6 +223,10 @@ func TestSignaturesAreAsDocumented(t *testing.T) {
 		}
 		for _, d := range docs {
 			documented++
+			if names[d.Name] {
+				t.Errorf("two classes have a %s", d.Name)
+			}
+			names[d.Name] = true
 			f := classes[name].functions[d.Name]
 			if f == nil {
 				t.Errorf("%s has no %s", name, d.Name)

@@ -122,7 +122,7 @@ func TestCopiesAreBounded(t *testing.T) {
 			got := world.Execute(call)
 			refused = refused || strings.Contains(got.Text, "No space left")
 		}
-		if entries, _ := world.objects["GorillaFileSystem"].(*fileSystem).root.size(); entries > maxEntries+200 {
+		if entries, _ := world.members[0].object.(*fileSystem).root.size(); entries > maxEntries+200 {
 			t.Fatalf("after %d rounds there are %d entries", i, entries)
 		}
 	}

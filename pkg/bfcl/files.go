@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
@@ -212,12 +213,17 @@ func (f *fileSystem) wc(a arguments) python.Value {
 	case "l":
 		return result("count", int64(len(lines(e.content))), "type", "lines")
 	case "w":
-		return result("count", int64(len(strings.Fields(e.content))), "type", "words")
+		return result("count", int64(len(words(e.content))), "type", "words")
 	case "c":
 		return result("count", int64(utf8.RuneCountInString(e.content)), "type", "characters")
 	default:
 		return failed("wc: the mode is '%s'; it must be l, w or c", mode)
 	}
+}
+
+// words is str.split: its blanks are those of Unicode and four separators.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || '\x1c' <= r && r <= '\x1f' })
 }
 
 // lines is str.splitlines.

@@ -25,16 +25,12 @@ var classes = func() map[string]*class {
 
 // World is the objects of one task, which calls act on. It is a pure function
 // of the task and the calls so far.
-type World struct {
-	names   []string // of the classes
-	objects map[string]object
-	tools   map[string]tool
-}
+type World struct{ members []instance }
 
-// tool is a function of one of the objects.
-type tool struct {
-	function *function
-	object   object
+// instance is an object with its class.
+type instance struct {
+	class  *class
+	object object
 }
 
 // NewWorld makes an object of every class named, from the configuration of
@@ -45,7 +41,7 @@ func NewWorld(names []string, config *python.Dict) (w *World, err error) {
 			w, err = nil, fmt.Errorf("setting the tools up: %s", string(raised))
 		}
 	}()
-	w = &World{names: names, objects: map[string]object{}, tools: map[string]tool{}}
+	w = &World{}
 	for _, name := range names {
 		c, known := classes[name]
 		if !known {
@@ -59,13 +55,20 @@ func NewWorld(names []string, config *python.Dict) (w *World, err error) {
 				return nil, fmt.Errorf("the configuration of %s is no object", name)
 			}
 		}
-		o := c.build(own)
-		w.objects[name] = o
-		for _, f := range c.functions {
-			w.tools[f.name] = tool{f, o}
-		}
+		w.members = append(w.members, instance{c, c.build(own)})
 	}
 	return w, nil
+}
+
+// tool finds a function by its name, and the object that it acts on. No two
+// classes have a function of one name.
+func (w *World) tool(name string) (*function, object) {
+	for _, member := range w.members {
+		if f, has := member.class.functions[name]; has {
+			return f, member.object
+		}
+	}
+	return nil, nil
 }
 
 // Result is what a call gave.
@@ -88,15 +91,15 @@ func (w *World) Execute(call Call) (result Result) {
 			panic(raised)
 		}
 	}()
-	t, known := w.tools[call.Name]
-	if !known {
+	f, object := w.tool(call.Name)
+	if f == nil {
 		return wrong(fmt.Sprintf("name '%s' is not defined", call.Name))
 	}
-	bound, err := t.function.bind(call)
+	bound, err := f.bind(call)
 	if err != nil {
 		return wrong(err.Error())
 	}
-	switch value := t.function.run(t.object, bound).(type) {
+	switch value := f.run(object, bound).(type) {
 	case *python.Dict:
 		_, failed := value.Get("error")
 		text, ok := python.JSON(value)
@@ -111,10 +114,10 @@ func (w *World) Execute(call Call) (result Result) {
 
 func wrong(why string) Result { return Result{Text: "Error during execution: " + why, Failed: true} }
 
-// equal tells whether all public attributes of all objects are equal.
+// equal tells, of two worlds of one task, whether all public attributes of all objects are equal.
 func (w *World) equal(other *World) bool {
-	for _, name := range w.names {
-		if !python.Equal(w.objects[name].attributes(), other.objects[name].attributes()) {
+	for i, member := range w.members {
+		if !python.Equal(member.object.attributes(), other.members[i].object.attributes()) {
 			return false
 		}
 	}
@@ -127,16 +130,16 @@ func (w *World) named(call Call) (Call, error) {
 	if len(call.Positional) == 0 {
 		return call, nil
 	}
-	t, known := w.tools[call.Name]
-	if !known {
+	f, _ := w.tool(call.Name)
+	if f == nil {
 		return Call{}, fmt.Errorf("there is no tool %s", call.Name)
 	}
-	if _, err := t.function.bind(call); err != nil {
+	if _, err := f.bind(call); err != nil {
 		return Call{}, err
 	}
 	all := &python.Dict{}
 	for i, value := range call.Positional {
-		all.Set(t.function.parameters[i].name, value)
+		all.Set(f.parameters[i].name, value)
 	}
 	for i := range call.Named.Len() {
 		all.Set(call.Named.At(i))

@@ -22,9 +22,12 @@ func checkCommand() *cli.Command {
 		Name:  "check",
 		Usage: "judge answers on standard input, JSON lines in and out",
 		Description: "for --env math, a line is {\"id\", \"gold\", \"prediction\"} and its verdict {\"id\", \"equal\", \"extracted\", \"why\"}.\n" +
+			"for --env tooluse, a line is {\"id\", \"turns\": [[{\"name\", \"args\"}...]...]}, where id names a task of BFCL multi-turn-base, and its verdict\n" +
+			"{\"id\", \"official_valid\", \"error_type\", \"state_equal\", \"calls_subset\", \"reward\"}; the first two are BFCL's checker's, the others ExIt's.\n" +
 			"A line that cannot be judged gives {\"id\", \"error\"}, and the exit code is 3.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose verifier judges: math"},
+			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose verifier judges: math or tooluse"},
+			&cli.StringFlag{Name: "data", Usage: "tooluse: the `FOLDER` with BFCL's tasks (default: data/bfcl in the folder that LATHE_SHARED names)"},
 			&cli.BoolFlag{Name: "whole", Usage: "math: a prediction is the answer itself, not a response that holds it"},
 			&cli.BoolFlag{Name: "anchored", Usage: "math: take only answers that are boxed or announced"},
 			&cli.BoolFlag{Name: "as-library", Usage: "math: keep Math-Verify's habit of telling i in \"2 i\" from i in \"2i\""},
@@ -40,9 +43,17 @@ func check(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if values["env"] != "math" {
-		return exit.Usagef("--env is %q; it must be math", values["env"])
+	switch values["env"] {
+	case "math":
+		return checkMathLines(c)
+	case "tooluse":
+		return checkToolUseLines(c)
+	default:
+		return exit.Usagef("--env is %q; it must be math or tooluse", values["env"])
 	}
+}
+
+func checkMathLines(c *cli.Context) error {
 	places := c.Int("decimal-places")
 	if places < 0 || places > 30 {
 		return exit.Usagef("--decimal-places is %d; it must be in [0, 30]", places)

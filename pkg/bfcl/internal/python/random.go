@@ -9,7 +9,8 @@ import (
 // and Nishimura (1998), seeded by their init_by_array, with CPython's ways to
 // make ranges and floats of its words.
 type Random struct {
-	state [twisterWords]uint32
+	seed  uint64
+	state *[twisterWords]uint32 // nil until the first word is drawn: most are never drawn from
 	next  int
 }
 
@@ -19,13 +20,14 @@ const (
 )
 
 // NewRandom is random.Random(seed) for a seed of 0 or more.
-func NewRandom(seed uint64) *Random {
-	key := []uint32{uint32(seed)}
-	if high := uint32(seed >> 32); high != 0 {
+func NewRandom(seed uint64) *Random { return &Random{seed: seed} }
+
+func (r *Random) initialize() {
+	key := []uint32{uint32(r.seed)}
+	if high := uint32(r.seed >> 32); high != 0 {
 		key = append(key, high)
 	}
-	r := &Random{next: twisterWords}
-	s := &r.state
+	s := new([twisterWords]uint32)
 	s[0] = 19650218
 	for i := uint32(1); i < twisterWords; i++ {
 		s[i] = 1812433253*(s[i-1]^s[i-1]>>30) + i
@@ -45,13 +47,16 @@ func NewRandom(seed uint64) *Random {
 		}
 	}
 	s[0] = 1 << 31
-	return r
+	r.state, r.next = s, twisterWords
 }
 
 // word draws 32 bits.
 func (r *Random) word() uint32 {
+	if r.state == nil {
+		r.initialize()
+	}
 	if r.next == twisterWords {
-		s := &r.state
+		s := r.state
 		for i := range s {
 			joined := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
 			s[i] = s[(i+twisterOffset)%twisterWords] ^ joined>>1 ^ (joined&1)*0x9908b0df

@@ -104,12 +104,13 @@ func hashed(key Value) Value {
 			return int64(k)
 		}
 	case *big.Int:
-		return "int " + k.String() // no int64 is equal to it
-	case string:
-		return "str " + k
+		return largeKey(k.String()) // no int64 is equal to it
 	}
 	return key
 }
+
+// largeKey is a key that is an int beyond int64.
+type largeKey string
 
 // Len counts the keys.
 func (d *Dict) Len() int { return len(d.keys) }
