@@ -24,8 +24,10 @@ func (p *parser) word(s string) bool {
 }
 
 // spacing are commands that print nothing.
-var spacing = []string{`\left`, `\right`, `\,`, `\;`, `\:`, `\!`, `\ `, `\quad`, `\qquad`, `\displaystyle`, `\textstyle`, `\limits`, `\nolimits`,
-	`\bigl`, `\bigr`, `\Bigl`, `\Bigr`, `\biggl`, `\biggr`, `\big`, `\Big`, `\bigg`, `\Bigg`, `\middle`, `\phantom{}`, "~"}
+var spacing = []string{
+	`\left`, `\right`, `\,`, `\;`, `\:`, `\!`, `\ `, `\quad`, `\qquad`, `\displaystyle`, `\textstyle`, `\limits`, `\nolimits`,
+	`\bigl`, `\bigr`, `\Bigl`, `\Bigr`, `\biggl`, `\biggr`, `\big`, `\Big`, `\bigg`, `\Bigg`, `\middle`, `\phantom{}`, "~",
+}
 
 // blanks skips what prints nothing.
 func (p *parser) blanks() {

@@ -67,12 +67,11 @@ func div(d *drawer, entropy float64) Problem {
 // entropy.
 func calculate(d *drawer, entropy float64, allowed operations) Problem {
 	own := max(1, entropy/4)
-	answer := whole(0)
+	draw := func() value { return whole(d.signed(own, least{})) }
 	if allowed&products != 0 {
-		answer = d.wholeOrRatio(own)
-	} else {
-		answer = whole(d.signed(own, least{}))
+		draw = func() value { return d.wholeOrRatio(own) }
 	}
+	answer := draw()
 	e := d.withValue(answer, max(1, entropy-own), allowed)
 	template := d.pick("{p}", "What is {p}?", "Evaluate {p}.", "Calculate {p}.", "What is the value of {p}?")
 	return Problem{put(template, e.String(), ""), answer.String()}
