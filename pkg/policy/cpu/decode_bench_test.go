@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -122,4 +123,37 @@ func peakMegabytes(b *testing.B) float64 {
 		}
 	}
 	return 0
+}
+
+// BenchmarkTurns measures 8 conversations of 20 turns: 64 tokens come in, 32
+// are sampled, and each turn's prompt is all that came before.
+func BenchmarkTurns(b *testing.B) {
+	c := benchConfig(5)
+	c.MaxPositionEmbeddings = 2048
+	for _, keep := range []bool{false, true} {
+		b.Run(fmt.Sprintf("params=5.2M/keep=%v/threads=1", keep), func(b *testing.B) {
+			e := benchEngine(b, c, 1)
+			start := cpuSeconds(b)
+			for b.Loop() {
+				requests := make([]policy.Request, 8)
+				for turn := range 20 {
+					for i := range requests {
+						ids := requests[i].Prompt
+						for j := range 64 {
+							ids = append(ids, int32((turn*64+i*31+j*7)%c.VocabSize))
+						}
+						requests[i] = policy.Request{
+							Prompt: ids, MaxNewTokens: 32, Stream: rng.New(1, rng.PurposeTest, turn, "", i),
+							Sampling: policy.Sampling{Temperature: 1}, Keep: keep,
+						}
+					}
+					for i, completion := range generate(b, e, requests) {
+						requests[i].Prompt = append(requests[i].Prompt, completion.TokenIDs...)
+					}
+				}
+			}
+			b.ReportMetric(float64(8*20*32*b.N)/(cpuSeconds(b)-start), "tokens/cpu-s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"container/heap"
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -26,8 +25,7 @@ type distribution struct {
 	logSum  float32   // ln sum
 	exps    []float32 // (V) exp(x_j/T - shift), 0 outside the kept set
 	masked  []float32 // (V) logits, -Inf outside the kept set
-	kept    []int32   // ids of the kept set, most probable first; unused when all are kept
-	byScore scoreHeap
+	chooser chooser
 }
 
 // scaleOf is 1/T, where T = 0 (greedy) counts as 1.
@@ -50,70 +48,21 @@ func (d *distribution) set(logits []float32, s policy.Sampling, target int32) {
 	d.exps = grow(d.exps, len(logits))
 	source := logits
 	if !keepsAll(s, len(logits)) {
-		d.keep(logits, s)
-		source = d.mask(logits, target)
+		source = d.mask(logits, d.chooser.choose(logits, d.exps, s), target)
 	}
 	d.shift = d.scale * vec.Max(source)
 	d.sum = vec.ExpShiftSum(d.exps, source, d.scale, d.shift)
 	d.logSum = vec.Log(d.sum)
 }
 
-// keep fills d.kept.
-func (d *distribution) keep(logits []float32, s policy.Sampling) {
-	d.kept = d.kept[:0]
-	d.byScore.logits = logits
-	d.byScore.ids = grow(d.byScore.ids, len(logits))
-	for i := range d.byScore.ids {
-		d.byScore.ids[i] = int32(i)
-	}
-	heap.Init(&d.byScore)
-	k := len(logits)
-	if s.TopK > 0 {
-		k = min(k, s.TopK)
-	}
-	if s.TopP <= 0 || s.TopP >= 1 {
-		for len(d.kept) < k {
-			d.kept = append(d.kept, heap.Pop(&d.byScore).(int32))
-		}
-		return
-	}
-	// The mass of the top k must be known before the first token is judged.
-	best := logits[d.byScore.ids[0]]
-	mass := func(id int32) float64 { return float64(vec.Exp(float32(d.scale * float32(logits[id]-best)))) }
-	total := 0.0
-	if k == len(logits) {
-		for id := range logits {
-			total += mass(int32(id))
-		}
-	} else {
-		for len(d.kept) < k {
-			d.kept = append(d.kept, heap.Pop(&d.byScore).(int32))
-		}
-		for _, id := range d.kept {
-			total += mass(id)
-		}
-	}
-	wanted, reached := float64(s.TopP)*total, 0.0
-	for n := 0; n < k; n++ {
-		if n == len(d.kept) {
-			d.kept = append(d.kept, heap.Pop(&d.byScore).(int32))
-		}
-		reached += mass(d.kept[n])
-		if reached >= wanted {
-			d.kept = d.kept[:n+1]
-			return
-		}
-	}
-}
-
 // mask returns the logits with -Inf outside the kept set and the target.
-func (d *distribution) mask(logits []float32, target int32) []float32 {
+func (d *distribution) mask(logits []float32, kept []int32, target int32) []float32 {
 	d.masked = grow(d.masked, len(logits))
 	infinity := float32(math.Inf(-1))
 	for i := range d.masked {
 		d.masked[i] = infinity
 	}
-	for _, id := range d.kept {
+	for _, id := range kept {
 		d.masked[id] = logits[id]
 	}
 	if target >= 0 {
@@ -226,23 +175,4 @@ func argmax(logits []float32) int32 {
 		}
 	}
 	return best
-}
-
-// scoreHeap orders ids by logit, the highest first, ties by id.
-type scoreHeap struct {
-	ids    []int32
-	logits []float32
-}
-
-func (h *scoreHeap) Len() int { return len(h.ids) }
-func (h *scoreHeap) Less(i, j int) bool {
-	a, b := h.ids[i], h.ids[j]
-	return h.logits[a] > h.logits[b] || h.logits[a] == h.logits[b] && a < b
-}
-func (h *scoreHeap) Swap(i, j int) { h.ids[i], h.ids[j] = h.ids[j], h.ids[i] }
-func (h *scoreHeap) Push(x any)    { h.ids = append(h.ids, x.(int32)) }
-func (h *scoreHeap) Pop() any {
-	last := h.ids[len(h.ids)-1]
-	h.ids = h.ids[:len(h.ids)-1]
-	return last
 }
