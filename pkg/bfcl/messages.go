@@ -55,7 +55,7 @@ func seeded(class string, config *python.Dict) *python.Random {
 
 func (m *messages) loggedIn() bool { return python.Truth(m.value("current_user")) }
 
-var nobodyLoggedIn = "No user is currently logged in."
+const nobodyLoggedIn = "No user is currently logged in."
 
 // user tells whether an id belongs to the workspace.
 func (m *messages) user(id python.Value) bool {

@@ -47,7 +47,7 @@ func newTrading(config *python.Dict) *trading {
 
 func (t *trading) loggedIn() bool { return python.Truth(t.value("authenticated")) }
 
-var notTrading = "User not authenticated. Please log in first."
+const notTrading = "User not authenticated. Please log in first."
 
 func noStock(symbol python.Value) python.Value {
 	return failed("Stock with symbol '%s' not found.", python.String(symbol))
