@@ -53,10 +53,11 @@ check: ## vet, staticcheck, gofumpt, floors, dead code
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchtime 200ms ./pkg/...
 
-bench-peers: ## compare training with PyTorch's: make bench-peers PYTHON=.../bin/python
+bench-peers: ## compare training and decoding with PyTorch's: make bench-peers PYTHON=.../bin/python
 	@if [ -z "$(PYTHON)" ]; then echo "bench-peers: give PYTHON=, a Python with torch and transformers"; exit 1; fi
 	@$(PYTHON) -c 'import torch, transformers' || { echo "bench-peers: $(PYTHON) has no torch or no transformers"; exit 1; }
 	LATHE_PEER_PYTHON=$(PYTHON) go test -count=1 -timeout 3h -run TestAgainstPyTorch ./pkg/policy/cpu
+	$(PYTHON) analysis/bench_decode.py
 
 chaos: build ## kill -9 at CHAOS_KILLS random instants, resume, compare bytes
 	LATHE_CHAOS=$(CHAOS_KILLS) go test -count=1 -v -timeout 60m -run TestChaos ./pkg/command
