@@ -259,7 +259,7 @@ const tileRows256 = 6
 
 // tileAVX2 writes tileAVX2 for one element of B. It takes a tile in two halves
 // of 16 columns; row i of a half is in Y(2i) and Y(2i+1). R9 counts the columns
-// left.
+// left. Two rows take a whole panel at once: a half has too few chains.
 func tileAVX2(w *writer, e element) {
 	maskTable(w, "masks", panelWidth/2)
 	w.function("tileAVX2"+e.suffix, "t *tile", 8)
@@ -272,6 +272,11 @@ func tileAVX2(w *writer, e element) {
 	w.op("JNE  wide1x2")
 	w.op("MOVQ tile_columns(AX), R9")
 	w.op("MOVQ tile_rows(AX), CX")
+	w.op("CMPQ CX, $2")
+	w.op("JNE  halves")
+	w.op("CMPQ R9, $%d", panelWidth)
+	w.op("JEQ  wide2x1")
+	w.label("halves")
 	dispatch(w, tileRows256)
 	for r := 1; r <= tileRows256; r++ {
 		w.label("rows%d", r)
@@ -280,6 +285,7 @@ func tileAVX2(w *writer, e element) {
 		w.op("RET")
 	}
 	wide(w, e, "Y", 32, 1, 2)
+	wide(w, e, "Y", 32, 2, 1)
 }
 
 // ahead256 is how far ahead a tile brings B to the level-1 cache, in bytes. Its
