@@ -13,7 +13,7 @@ func TestNew(t *testing.T) {
 		Name:     "math",
 		MaxTurns: 1,
 		Prompts:  recipe.Prompts{Initial: "{question}"},
-		Answer:   recipe.Answer{Extract: "whole"},
+		Answer:   recipe.Answer{Verifier: "exact", Extract: "whole"},
 	}}
 	r.Data.Train.Generate = &recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 3, TestShare: 0.5}
 	made, err := New(r, "")
