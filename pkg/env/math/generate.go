@@ -52,9 +52,10 @@ func Generate(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, erro
 		share = 1 - share
 	}
 	var short []string
+	phrased := map[string]bool{}
 	for i := range cells {
 		c := &cells[i]
-		exist, err := c.fill(g.TestShare, share, split, seed, where)
+		exist, err := c.fill(g.TestShare, share, split, seed, where, phrased)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func cellsOf(g recipe.Generate, split env.Split, where string) ([]cell, error) {
 
 // fill makes the cell's problems and, when there are too few, returns how
 // many exist.
-func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, where string) (exist int, err error) {
+func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, where string, phrased map[string]bool) (exist int, err error) {
 	if c.quota == 0 {
 		return 0, nil
 	}
@@ -134,7 +135,7 @@ func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, wher
 	}
 	stream := rng.New(seed, rng.PurposeData, 0, fmt.Sprintf("generate/%s/%s/%d", split, c.kind.name, c.level), 0)
 	if c.spans == nil {
-		return c.phrase(int(16*draws)+enumerateAlways, testShare, split, stream), nil
+		return c.phrase(int(16*draws)+enumerateAlways, testShare, split, stream, phrased), nil
 	}
 	// Drawing is cheap while at most a quarter of the problems is wanted, and
 	// ends for sure: with 64 of them expected, none is out of the question.
@@ -206,16 +207,16 @@ func (c *cell) draw(testShare float64, split env.Split, stream rng.Stream) {
 
 // phrase keeps distinct problems of the split in words as they come, each from
 // its own stream, and gives up after so many draws: nobody counted how many
-// there are. It returns how many it found.
-func (c *cell) phrase(draws int, testShare float64, split env.Split, stream rng.Stream) (found int) {
-	seen := make(map[string]bool, c.quota)
+// there are. It returns how many it found. Levels and kinds in words overlap,
+// so a question that any of them asked, in phrased, is not asked again.
+func (c *cell) phrase(draws int, testShare float64, split env.Split, stream rng.Stream, phrased map[string]bool) (found int) {
 	for sample := 0; sample < draws && len(c.tasks) < c.quota; sample++ {
 		stream.Sample = uint32(sample)
 		p := deepmind.Make(c.kind.name, c.level, stream)
-		if seen[p.Question] || splitOf(p.Question, testShare) != split {
+		if phrased[p.Question] || splitOf(p.Question, testShare) != split {
 			continue
 		}
-		seen[p.Question] = true
+		phrased[p.Question] = true
 		c.add(p.Question, p.Answer)
 	}
 	return len(c.tasks)

@@ -328,3 +328,22 @@ func TestGenerateSettings(t *testing.T) {
 		}
 	}
 }
+
+// Two levels of a kind in words may ask the same question: "1 divided by 5" was
+// once in a split twice.
+func TestGenerateLevelsOverlap(t *testing.T) {
+	for seed := range uint64(20) {
+		g := recipe.Generate{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
+		tasks, err := Generate(g, env.Train, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, task := range tasks {
+			if seen[task.Question] {
+				t.Errorf("seed %d: %q is asked twice", seed, task.Question)
+			}
+			seen[task.Question] = true
+		}
+	}
+}
