@@ -43,7 +43,7 @@ const (
 // Result is a verdict on a response.
 type Result struct {
 	Equal     bool
-	Extracted string // the text that was taken as the answer; at most 256 bytes, valid UTF-8
+	Extracted string // the text that was taken as the answer; at most MaxExtracted bytes, valid UTF-8
 	Readable  bool   // the answer could be read as mathematics
 	Reason    Reason
 	Kind      string // the form of the reference answer: integer, rational, decimal, set …
@@ -153,7 +153,7 @@ func (r *Reference) judge(candidates []candidate, options Options) Result {
 	}
 	b := &budget{steps: maxSteps}
 	c := &comparer{budget: b, options: options}
-	result.Extracted = clip(candidates[0].text)
+	result.Extracted = Clip(candidates[0].text)
 	result.Reason = ReasonUnreadable
 	for i, candidate := range candidates {
 		if i == maxCandidates {
@@ -171,7 +171,7 @@ func (r *Reference) judge(candidates []candidate, options Options) Result {
 			}
 			continue
 		}
-		result.Extracted, result.Readable = clip(candidate.text), true
+		result.Extracted, result.Readable = Clip(candidate.text), true
 		switch {
 		case options.AsLibrary && r.parsed != nil && apart(r.text) != apart(candidate.text) && imaginary(r.parsed) && imaginary(parsed):
 			result.Reason = ReasonUnequal
@@ -209,12 +209,15 @@ func (r *Reference) sameText(text string) bool {
 	return want != "" && len(text) <= maxAnswerBytes && want == plainText(text)
 }
 
-// clip bounds a text for a record, at a rune border, and makes it UTF-8.
-func clip(s string) string {
-	const longest = 256
-	if len(s) > longest {
-		end := longest
-		for end > longest-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+// MaxExtracted bounds, in bytes, the answer's text in a result.
+const MaxExtracted = 256
+
+// Clip bounds a text for a record to MaxExtracted bytes, at a rune border, and
+// makes it UTF-8.
+func Clip(s string) string {
+	if len(s) > MaxExtracted {
+		end := MaxExtracted
+		for end > MaxExtracted-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 			end--
 		}
 		s = s[:end]

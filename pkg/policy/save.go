@@ -207,14 +207,22 @@ func Digest(folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var lines []byte
+	sums := map[string]string{}
 	for _, name := range index.files {
-		sum, err := sumFile(filepath.Join(folder, name))
-		if err != nil {
+		if sums[name], err = sumFile(filepath.Join(folder, name)); err != nil {
 			return "", err
 		}
-		lines = fmt.Appendf(lines, "%s  %s\n", sum, name)
+	}
+	return DigestOfFiles(sums), nil
+}
+
+// DigestOfFiles is the Digest of weights in several files, from the sha256 of
+// each by its name.
+func DigestOfFiles(sums map[string]string) string {
+	var lines []byte
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		lines = fmt.Appendf(lines, "%s  %s\n", sums[name], name)
 	}
 	digest := sha256.Sum256(lines)
-	return hex.EncodeToString(digest[:]), nil
+	return hex.EncodeToString(digest[:])
 }

@@ -2,12 +2,8 @@ package report
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -116,25 +112,19 @@ func (f *findings) progress(ctx context.Context) error {
 // digest of the file that they are in, or of the adapter's, or for weights in
 // several files what policy.Digest makes of theirs.
 func weightsDigest(files []seal.File) *string {
-	var shards []string
+	shards := map[string]string{}
 	for _, file := range files {
 		switch {
 		case file.Name == policy.WeightsFile, file.Name == policy.AdapterWeightsFile:
 			return &file.SHA256
 		case strings.HasPrefix(file.Name, "model-") && strings.HasSuffix(file.Name, ".safetensors"):
-			shards = append(shards, file.Name+"\x00"+file.SHA256+"  "+file.Name+"\n")
+			shards[file.Name] = file.SHA256
 		}
 	}
 	if len(shards) == 0 {
 		return nil
 	}
-	slices.Sort(shards)
-	h := sha256.New()
-	for _, s := range shards {
-		_, line, _ := strings.Cut(s, "\x00")
-		io.WriteString(h, line)
-	}
-	sum := hex.EncodeToString(h.Sum(nil))
+	sum := policy.DigestOfFiles(shards)
 	return &sum
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -324,7 +325,7 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (env.Task, 
 		text, ok := scalarText(raw)
 		level, err := strconv.Atoi(text)
 		if !ok || err != nil {
-			return task, fmt.Sprintf("field %q is %s: a level must be a whole number", names.Level, clip(string(raw)))
+			return task, fmt.Sprintf("field %q is %s: a level must be a whole number", names.Level, mathverify.Clip(string(raw)))
 		}
 		task.Level = level
 	}
@@ -338,7 +339,7 @@ func (r *reader) need(fields map[string]json.RawMessage, name, use string) (json
 	}
 	var have []string
 	for field := range fields {
-		have = append(have, strconv.Quote(clip(field)))
+		have = append(have, strconv.Quote(mathverify.Clip(field)))
 	}
 	slices.Sort(have)
 	const shown = 8
@@ -360,7 +361,7 @@ func (r *reader) answer(raw json.RawMessage) (string, string) {
 	name, marker := r.source.Fields.Answer, r.source.Fields.AnswerMarker
 	text, ok := answerText(raw)
 	if !ok && jsonType(raw) == "a number" {
-		return "", fmt.Sprintf("field %q is the number %s: its exponent must be in [-%d, %d]", name, clip(string(raw)), maxExponent, maxExponent)
+		return "", fmt.Sprintf("field %q is the number %s: its exponent must be in [-%d, %d]", name, mathverify.Clip(string(raw)), maxExponent, maxExponent)
 	}
 	if !ok {
 		return "", fmt.Sprintf("field %q is %s: an answer must be a string, a number, true or false", name, jsonType(raw))

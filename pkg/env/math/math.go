@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -124,7 +125,7 @@ func (e *Env) finish(split env.Split, source recipe.Source, seed uint64) error {
 	}
 	for _, task := range tasks {
 		if earlier, ok := e.byID[task.ID]; ok {
-			return exit.Dataf("%s: two problems have the id %q (%q and %q): an id starts with its file's name, so rename one of the files, or list it once", where, task.ID, clip(earlier.Question), clip(task.Question))
+			return exit.Dataf("%s: two problems have the id %q (%q and %q): an id starts with its file's name, so rename one of the files, or list it once", where, task.ID, mathverify.Clip(earlier.Question), mathverify.Clip(task.Question))
 		}
 		e.byID[task.ID] = task
 	}

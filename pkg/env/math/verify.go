@@ -3,9 +3,9 @@ package math
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -26,7 +26,7 @@ type Verification struct {
 
 // maxExtracted bounds, in bytes, the answer's text in a verification, and a
 // readable answer in words.
-const maxExtracted = 256
+const maxExtracted = mathverify.MaxExtracted
 
 // maxAnswer bounds the bytes of a reference answer.
 const maxAnswer = 2048
@@ -100,7 +100,7 @@ func (e Exact) Verify(gold, response string) Verification {
 	}
 	want := parseAnswer(gold)
 	text, err := extract(response, e.mode, e.marker, want)
-	v := Verification{Extracted: clip(text)}
+	v := Verification{Extracted: mathverify.Clip(text)}
 	if err != nil {
 		v.Why = err.Error()
 		return v
@@ -219,16 +219,4 @@ func normalizeWords(s string) string {
 
 func punctuation(c byte) bool {
 	return c >= '!' && c <= '/' || c >= ':' && c <= '@' || c >= '[' && c <= '`' || c >= '{' && c <= '~'
-}
-
-// clip bounds a text for a record, at a rune border, and makes it UTF-8.
-func clip(s string) string {
-	if len(s) > maxExtracted {
-		end := maxExtracted
-		for end > maxExtracted-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
@@ -170,7 +171,7 @@ func TestVerifyWhole(t *testing.T) {
 	for _, test := range tests {
 		got := verifier.Verify(test.gold, test.response)
 		if judgement(got) != test.want {
-			t.Errorf("Verify(%q, %q) is %s, want %s (%s)", clip(test.gold), clip(test.response), judgement(got), test.want, got.Why)
+			t.Errorf("Verify(%q, %q) is %s, want %s (%s)", mathverify.Clip(test.gold), mathverify.Clip(test.response), judgement(got), test.want, got.Why)
 		}
 	}
 }
