@@ -7,6 +7,8 @@ package env
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -31,6 +33,17 @@ type Task struct {
 
 	Form    string   // of the answer, where the source says: integer, float, bool, list or option; empty else
 	Choices []string // options of a multiple-choice problem, in the order of their letters from A
+}
+
+// Matches reports whether a text is one of the values; a * at the end of a value
+// matches any rest. It chooses kinds of tasks, and rows by their fields.
+func Matches(text string, values []string) bool {
+	return slices.ContainsFunc(values, func(value string) bool {
+		if prefix, open := strings.CutSuffix(value, "*"); open {
+			return strings.HasPrefix(text, prefix)
+		}
+		return text == value
+	})
 }
 
 // Verdict is the judgement on one finished episode.

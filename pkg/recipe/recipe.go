@@ -87,6 +87,7 @@ type WarmStart struct {
 	Chunk     int       `yaml:"chunk" json:"chunk"`         // optimizer steps between two sealed checkpoints; changes no result
 	StopLoss  float64   `yaml:"stop_loss" json:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
 	Batch     int       `yaml:"batch" json:"batch"`         // demonstrations per step
+	Kinds     []string  `yaml:"kinds" json:"kinds"`         // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
 	Improve   float64   `yaml:"improve" json:"improve"`     // share of demonstrations that answer a self-improve prompt, in [0, 1]
 	Diverge   float64   `yaml:"diverge" json:"diverge"`     // share that answer a self-diverge prompt
 	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`

@@ -59,7 +59,7 @@ func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) (
 
 // steps are those that lead to the reference answer, if they are known.
 func (e *Env) steps(task env.Task) string {
-	if !matchesAny(task.Kind, e.settings.Answer.Worked) {
+	if !env.Matches(task.Kind, e.settings.Answer.Worked) {
 		return ""
 	}
 	steps, answer, ok := deepmind.Work(task.Question)

@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -278,20 +277,9 @@ func (r *reader) passes(fields map[string]json.RawMessage) bool {
 		if jsonType(raw) == "null" {
 			text, ok = "null", true
 		}
-		all = all && ok && matchesAny(text, f.In)
+		all = all && ok && env.Matches(text, f.In)
 	}
 	return all
-}
-
-// matchesAny compares with the values of a filter; a * at the end of a value
-// matches any rest.
-func matchesAny(text string, values []string) bool {
-	return slices.ContainsFunc(values, func(value string) bool {
-		if prefix, open := strings.CutSuffix(value, "*"); open {
-			return strings.HasPrefix(text, prefix)
-		}
-		return text == value
-	})
 }
 
 func stringText(raw json.RawMessage) (string, bool) {

@@ -196,27 +196,6 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
-func TestMatchesAny(t *testing.T) {
-	tests := []struct {
-		text   string
-		values []string
-		want   bool
-	}{
-		{"arithmetic__div", []string{"arithmetic__*"}, true},
-		{"arithmetic__div", []string{"*"}, true},
-		{"arithmetic__div", []string{"arith"}, false},
-		{"arithmetic__div", []string{"comparison__*", "arithmetic__div"}, true},
-		{"a*b", []string{"a*b"}, true},
-		{"", []string{"a"}, false},
-		{"a", nil, false},
-	}
-	for _, test := range tests {
-		if got := matchesAny(test.text, test.values); got != test.want {
-			t.Errorf("matchesAny(%q, %q) is %v, want %v", test.text, test.values, got, test.want)
-		}
-	}
-}
-
 func FuzzReadProblems(f *testing.F) {
 	for _, folder := range []string{"bad", "good"} {
 		paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.jsonl"))
