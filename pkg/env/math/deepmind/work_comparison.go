@@ -94,7 +94,8 @@ func ordered(values []*big.Rat, falling bool) []int {
 	return order
 }
 
-// kthBiggest writes the numbers up to the one that is asked for.
+// kthBiggest writes the numbers up to the one that is asked for, after their
+// letters if they have some, so that the last letter is the answer.
 func (w *worker) kthBiggest(text string) (body, answer string, ok bool) {
 	m := kth.FindStringSubmatch(text)
 	if m == nil {
@@ -112,7 +113,11 @@ func (w *worker) kthBiggest(text string) (body, answer string, ok bool) {
 	var passed []string
 	order := ordered(values, m[2] == "biggest")[:k]
 	for _, i := range order {
-		passed = append(passed, texts[i])
+		if names[i] == texts[i] {
+			passed = append(passed, texts[i])
+		} else {
+			passed = append(passed, names[i]+" "+texts[i])
+		}
 	}
 	return strings.Join(passed, ", "), names[order[k-1]], true
 }

@@ -14,7 +14,7 @@ func TestWork(t *testing.T) {
 		{"Evaluate -4 + (-4 - 15 - -68).", "-4 -4=-8 -15=-23 +68=45", "45"},
 		{"What is the value of (-2)/(-4)*-3 + -(1 - 2)?", "1/2 -3/2 -1 1 -1/2", "-1/2"},
 		{"What is the second biggest value in 3, 1/5, 5?", "5, 3", "3"},
-		{"Which is the fourth smallest value?  (a) 1387  (b) -0.317  (c) 2/21  (d) -0.7", "-0.7, -0.317, 2/21, 1387", "a"},
+		{"Which is the fourth smallest value?  (a) 1387  (b) -0.317  (c) 2/21  (d) -0.7", "d -0.7, b -0.317, c 2/21, a 1387", "a"},
 		{"Which is the nearest to 0.3?  (a) 4  (b) 2/13  (c) -1", "2/13=0.153; a:3.7, b:0.146, c:1.3", "b"},
 		{"What is the closest to -2/71 in 2/7, 46.5?", "-2/71=-0.028, 2/7=0.285; 2/7:0.313, 46.5:46.52", "2/7"},
 		{"Sort -5, 534, -2/3 in decreasing order.", "", "534, -2/3, -5"},
