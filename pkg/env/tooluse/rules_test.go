@@ -86,7 +86,7 @@ assistant: <TASK_FINISHED>`
 	}
 	verdict := env.Verdict{
 		Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: []shard.RewardPart{{Name: "task", Value: 1}},
-		Milestones: []string{"state", "calls", "first_turn", "official_valid", "finished"}, Feedback: "state and calls are right",
+		Milestones: []string{"state", "calls", "first_turn", "official_valid", "finished"}, Feedback: "state and calls are right", Reason: "ok",
 		Extracted: `[[{"name":"wc","args":{"file_name":"a.txt","mode":"w"}}],[{"name":"add","args":{"a":2,"b":0}}]]`,
 	}
 	p.verdict.ExecuteSeconds = 0
@@ -141,6 +141,18 @@ func TestEnds(t *testing.T) {
 				steps++
 			}
 		}
+		reason := string(c.outcome)
+		for _, how := range []string{"the policy gave up", "out of steps"} {
+			if strings.HasSuffix(c.feedback, "; "+how) {
+				reason += ", " + how
+			}
+		}
+		if c.outcome == shard.OutcomeInvalid {
+			reason = "no valid ending"
+		}
+		if p.verdict.Reason != reason {
+			t.Errorf("%s: reason %q, want %q", c.what, p.verdict.Reason, reason)
+		}
 		if v := p.verdict; v.Reward != c.reward || v.Outcome != c.outcome || v.Feedback != c.feedback || steps != c.steps {
 			t.Errorf("%s: %d steps, reward %g, %s, %q; want %d, %g, %s, %q", c.what, steps, v.Reward, v.Outcome, v.Feedback, c.steps, c.reward, c.outcome, c.feedback)
 		}
@@ -170,11 +182,12 @@ func TestCut(t *testing.T) {
 	}
 	conversation = append(conversation, answer...)
 	v, err := e.Score(t.Context(), task, conversation, "length")
-	if err != nil || v.Reward != 1 || v.Feedback != "state and calls are right; out of room" {
+	if err != nil || v.Reward != 1 || v.Feedback != "state and calls are right; out of room" || v.Reason != "ok, out of room" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	v, err = e.Score(t.Context(), task, append(conversation, assistant("<reasoning>Now")), "length")
-	if err != nil || v.Reward != 0 || v.Outcome != shard.OutcomeInvalid || !strings.HasSuffix(v.Feedback, "it was cut by the length limit") {
+	if err != nil || v.Reward != 0 || v.Outcome != shard.OutcomeInvalid || !strings.HasSuffix(v.Feedback, "it was cut by the length limit") ||
+		v.Reason != "no valid ending, out of room" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := e.Score(t.Context(), task, opening(t, e, "sum_0"), "length"); exit.Code(err) != exit.Failed {

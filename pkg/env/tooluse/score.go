@@ -43,8 +43,10 @@ func (e *Env) Score(ctx context.Context, of env.Task, conversation []shard.Messa
 	verdict.Parts = []shard.RewardPart{{Name: "task"}}
 	if played.last == endsOpen {
 		verdict.Outcome, verdict.Feedback = shard.OutcomeInvalid, "the last message ends neither in calls nor in <TASK_FINISHED> or <TASK_ERROR>"
+		verdict.Reason = "no valid ending"
 		if finish == finishLength {
 			verdict.Feedback += "; it was cut by the length limit"
+			verdict.Reason += ", out of room"
 		}
 		return verdict, nil
 	}
@@ -62,14 +64,23 @@ func (e *Env) Score(ctx context.Context, of env.Task, conversation []shard.Messa
 	if played.last == endsFinished && len(played.made) == len(t.turns) {
 		verdict.Milestones = append(verdict.Milestones, "finished")
 	}
-	verdict.Feedback = judgement.Why
+	how := ""
 	switch {
 	case played.last == endsGivenUp:
-		verdict.Feedback += "; the policy gave up"
+		how = "the policy gave up"
 	case played.steps >= t.rules.Steps && played.last == endsCalls:
-		verdict.Feedback += "; out of steps"
+		how = "out of steps"
 	case finish == finishLength:
-		verdict.Feedback += "; out of room"
+		how = "out of room"
 	}
+	verdict.Feedback, verdict.Reason = joined(judgement.Why, "; ", how), joined(string(verdict.Outcome), ", ", how)
 	return verdict, nil
+}
+
+// joined leaves out what is empty, and the separator with it.
+func joined(first, separator, second string) string {
+	if first == "" || second == "" {
+		return first + second
+	}
+	return first + separator + second
 }
