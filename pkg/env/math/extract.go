@@ -65,6 +65,18 @@ func lastBoxed(s string) (string, error) {
 		return "", errNoBox
 	}
 	s = s[at+len(open):]
+	end := closingBrace(s)
+	if end < 0 {
+		return "", errOpenBox
+	}
+	if inside := strings.TrimSpace(s[:end]); inside != "" {
+		return inside, nil
+	}
+	return "", errors.New(`the last \boxed{} is empty`)
+}
+
+// closingBrace is where the brace closes that was opened before s, or -1.
+func closingBrace(s string) int {
 	depth := 1
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -72,14 +84,11 @@ func lastBoxed(s string) (string, error) {
 			depth++
 		case '}':
 			if depth--; depth == 0 {
-				if inside := strings.TrimSpace(s[:i]); inside != "" {
-					return inside, nil
-				}
-				return "", errors.New(`the last \boxed{} is empty`)
+				return i
 			}
 		}
 	}
-	return "", errOpenBox
+	return -1
 }
 
 // lastNumber returns the last number of a text, in one pass over it. Digits

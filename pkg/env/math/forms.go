@@ -100,14 +100,17 @@ func (e *Env) verifyOption(choice, text string, last bool) Verification {
 }
 
 // optionLetter reads a text that is one of the first count letters: B, (B),
-// B., \text{(B)}, \textbf{B}, or B) with the option's text behind.
+// B., \text{(B)}, \textbf{B}, or B) or \textbf{(B)} with the option's text
+// behind.
 func optionLetter(text string, count int) (string, bool) {
 	text = strings.Trim(strings.TrimSpace(text), "*$ ")
 	for wrapped := true; wrapped; {
 		wrapped = false
 		for _, command := range []string{`\text{`, `\textbf{`, `\mathrm{`, `\mathbf{`, `\mbox{`, `\textrm{`, `\boxed{`} {
-			if inner, ok := strings.CutPrefix(text, command); ok && strings.HasSuffix(inner, "}") {
-				text, wrapped = strings.TrimSpace(strings.TrimSuffix(inner, "}")), true
+			if inner, ok := strings.CutPrefix(text, command); ok {
+				if end := closingBrace(inner); end >= 0 {
+					text, wrapped = strings.TrimSpace(inner[:end]+inner[end+1:]), true
+				}
 			}
 		}
 	}

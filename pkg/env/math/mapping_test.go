@@ -167,7 +167,10 @@ func TestForms(t *testing.T) {
 		{ExtractLast, choice, `\boxed{B}`, true},
 		{ExtractLast, choice, `\boxed{\text{B}}`, true},
 		{ExtractLast, choice, `$\boxed{\text{(B)}}$`, true},
-		{ExtractLast, choice, `\boxed{\textbf{(B)} 6000}`, false}, // type within type is not read
+		{ExtractLast, choice, `\boxed{\textbf{(B)} 6000}`, true},
+		{ExtractLast, choice, `\boxed{\textbf{(B) }6000}`, true},
+		{ExtractLast, choice, `\boxed{\text{\textbf{C}) 600}}`, false},
+		{ExtractLast, choice, `\boxed{\textbf{B} \text{or} C}`, false},
 		{ExtractLast, choice, `\boxed{B) 6000}`, true},
 		{ExtractLast, choice, `\boxed{E}`, false},
 		{ExtractLast, choice, "The answer is B.", true},
