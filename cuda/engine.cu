@@ -1,6 +1,7 @@
 // engine.cu: the functions of engine.h. Each selects the device, calls what does
 // the work (model.h) and turns whatever is thrown into a status and a text.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -38,12 +39,20 @@ eng_status status_of(cudaError_t code) {
     }
 }
 
+// CUDA 12.2 and later load a kernel's code when it is first launched, and would
+// take memory then. This must come before the first call of CUDA's in a process.
+void load_kernels_at_once() {
+    static const int once = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    (void)once;
+}
+
 // Runs f and catches everything. Of an engine any failure but a caller's
 // mistake is the end.
 template <class F>
 int32_t guarded(eng *e, F f) noexcept {
-    if (e && e->broken) return ENG_DEVICE; // its text is still there
+    if (e && e->broken != ENG_OK) return e->broken; // its text is still there
     char *text = error_of(e);
+    eng_status failed = ENG_DEVICE;
     try {
         if (e) CHECK(cudaSetDevice(e->device));
         f();
@@ -54,16 +63,18 @@ int32_t guarded(eng *e, F f) noexcept {
     } catch (const CudaError &error) {
         snprintf(text, ERROR_BYTES, "%s", error.what());
         cudaGetLastError(); // it is told once
-        if (!e) return status_of(error.code);
+        failed = status_of(error.code);
+        if (e && failed != ENG_MEMORY) failed = ENG_DEVICE;
     } catch (const std::bad_alloc &) {
         snprintf(text, ERROR_BYTES, "the host has too little memory");
+        failed = ENG_MEMORY;
     } catch (const std::exception &error) {
         snprintf(text, ERROR_BYTES, "%s", error.what());
     } catch (...) {
         snprintf(text, ERROR_BYTES, "something unknown was thrown");
     }
-    if (e) e->broken = true;
-    return ENG_DEVICE;
+    if (e) e->broken = failed;
+    return failed;
 }
 
 // Calls f with the engine as what it is.
@@ -145,6 +156,7 @@ EXPORTED int32_t eng_devices(eng_device *devices, int32_t capacity, int32_t *cou
     return guarded(nullptr, [&] {
         REQUIRE(count && capacity >= 0 && (capacity == 0 || devices), "a list of devices without room for it");
         *count = 0;
+        load_kernels_at_once();
         const int there = device_count();
         for (int device = 0; device < std::min<int>(there, capacity); device++) describe(device, devices + device);
         *count = there;
@@ -156,6 +168,7 @@ EXPORTED int32_t eng_open(int32_t device, const eng_config *config, eng **out) {
         REQUIRE(config && out, "an engine without a configuration, or without room for it");
         *out = nullptr;
         validate(*config);
+        load_kernels_at_once();
         select(device);
         *out = config->dtype == ENG_F32 ? open_engine<float>(device, *config) : open_engine<bf16>(device, *config);
     });
@@ -191,6 +204,14 @@ EXPORTED int32_t eng_backward(eng *e, const float *logprob, const float *entropy
 
 EXPORTED int32_t eng_zero_gradients(eng *e) {
     return with(e, [&](auto &engine) { zero_gradients(engine); });
+}
+
+EXPORTED int32_t eng_hold_gradients(eng *e, int32_t sum) {
+    return with(e, [&](auto &engine) { hold_gradients(engine, sum); });
+}
+
+EXPORTED int32_t eng_add_gradients(eng *e, int32_t sum) {
+    return with(e, [&](auto &engine) { add_gradients(engine, sum); });
 }
 
 EXPORTED int32_t eng_step(eng *e, const eng_adamw *settings, eng_step_stats *stats) {
@@ -234,9 +255,11 @@ EXPORTED int32_t eng_decode(eng *e, int32_t steps, int32_t *tokens, float *logpr
 EXPORTED int32_t eng_get_stats(eng *e, eng_stats *stats) {
     return with(e, [&](auto &engine) {
         REQUIRE(stats, "statistics without room for them");
-        *stats = {engine.weights.bytes(), engine.gradients.bytes(), engine.state.bytes(), engine.activations.bytes(), engine.head.bytes(),
-                  engine.cache.bytes(),   engine.other.bytes(),     engine.flops,         engine.device_seconds,      cublaslt_version()};
-        engine.flops = 0;
+        *stats = {engine.weights.bytes(), engine.gradients.bytes(), engine.sums.bytes(),  engine.state.bytes(),
+                  engine.activations.bytes(), engine.head.bytes(),  engine.cache.bytes(), engine.other.bytes(),
+                  memory_of(engine.config).spilled, engine.flops, engine.to_device_bytes, engine.to_host_bytes, engine.device_seconds,
+                  cublaslt_version()};
+        engine.flops = engine.to_device_bytes = engine.to_host_bytes = 0;
         engine.device_seconds = 0;
     });
 }

@@ -13,8 +13,9 @@
  * process. No pointer of the caller is kept after a call. An engine is used by
  * one thread at a time, but by any: each call selects the engine's device.
  *
- * Everything an engine will ever need on the device is allocated by eng_open;
- * no later call can fail for want of memory.
+ * Everything an engine will ever need is allocated by eng_open. What CUDA takes
+ * for itself later comes out of ENG_RESERVE_BYTES, which eng_open leaves free;
+ * only where another process takes them too does a later call end in ENG_MEMORY.
  *
  * One log-probability. What a sequence's tokens get depends on the sequence and
  * the weights alone, bit for bit: eng_forward and eng_decode share kernels whose
@@ -34,7 +35,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 1
+#define ENG_ABI 2
 
 typedef struct eng eng;
 
@@ -43,7 +44,7 @@ typedef enum {
     ENG_ARGUMENT = 1,  /* a caller's mistake: out of range, out of order */
     ENG_NO_DRIVER = 2, /* no NVIDIA driver, or one too old for this library */
     ENG_NO_DEVICE = 3, /* no such device, or one too old for this library */
-    ENG_MEMORY = 4,    /* too little memory on the device; the text has both numbers */
+    ENG_MEMORY = 4,    /* too little memory; the text of eng_open has both numbers. An open engine can only be closed */
     ENG_DEVICE = 5     /* a CUDA call failed; the engine can only be closed */
 } eng_status;
 
@@ -55,6 +56,8 @@ typedef enum { ENG_F32 = 0, ENG_BF16 = 1 } eng_dtype;
 #define ENG_ROW_ALIGN 16
 /* Stop tokens of one request. */
 #define ENG_MAX_STOPS 16
+/* Bytes of the device that eng_open leaves free: for CUDA's own structures and the allocator's rounding. */
+#define ENG_RESERVE_BYTES (INT64_C(512) << 20)
 
 /* What activations a pass keeps for its backward pass. */
 typedef enum {
@@ -93,6 +96,8 @@ typedef struct {
     int32_t slots;          /* sequences that decode at once; 0: the engine never generates */
     int32_t cache_pages;    /* of ENG_PAGE_TOKENS tokens, all layers */
     int32_t prefill_tokens; /* rows of one eng_prefill */
+    int32_t gradient_sums;  /* partial sums of gradients on the device; */
+    int32_t spilled_sums;   /* and those numbered after them, in page-locked memory of the host */
 } eng_config;
 
 typedef struct {
@@ -125,7 +130,8 @@ typedef enum {
     ENG_GRADIENT = 1, /* float32; with a tied head, the sum of both uses */
     ENG_MASTER = 2,   /* float32, where dtype is BF16 and state_dtype F32 */
     ENG_EXP_AVG = 3,
-    ENG_EXP_AVG_SQ = 4
+    ENG_EXP_AVG_SQ = 4,
+    ENG_SUM = 16 /* plus the number of a partial sum of gradients; float32, read only */
 } eng_kind;
 
 typedef struct {
@@ -177,10 +183,13 @@ typedef struct {
 typedef enum { ENG_RUNNING = 0, ENG_STOPPED = 1, ENG_LENGTH = 2, ENG_IDLE = 3 } eng_slot_state;
 
 typedef struct {
-    int64_t weight_bytes, gradient_bytes, state_bytes, activation_bytes, head_bytes, cache_bytes, other_bytes;
-    int64_t flops;         /* of products and attention since the last call of eng_stats */
-    double device_seconds; /* of the calls since then */
-    int32_t cublaslt;      /* its version, 0 when our own products run alone */
+    int64_t weight_bytes, gradient_bytes, sum_bytes, state_bytes, activation_bytes, head_bytes, cache_bytes, other_bytes;
+    int64_t spilled_bytes;   /* page-locked memory of the host for partial sums */
+    int64_t flops;           /* of products and attention since the last call of eng_get_stats */
+    int64_t to_device_bytes; /* copied since then from the host's memory to the device's, */
+    int64_t to_host_bytes;   /* and back */
+    double device_seconds;   /* of the calls since then */
+    int32_t cublaslt;        /* its version, 0 when our own products run alone */
 } eng_stats;
 
 /* ENG_ABI of the library. Call it first. */
@@ -207,6 +216,12 @@ int32_t eng_forward(eng *e, const eng_batch *batch, const eng_sampling *sampling
 /* Adds to the gradients, given dL/dlogp, dL/dH and dL/dV of each target (N); NULL means zero. */
 int32_t eng_backward(eng *e, const float *logprob, const float *entropy, const float *value);
 int32_t eng_zero_gradients(eng *e);
+/* Partial sums of gradients are numbered from 0, first those on the device. The
+ * caller adds them up in whatever order it wants: hold moves the gradients to
+ * one, whose old content is lost, and leaves gradients of zero; add adds one,
+ * left as it is, to the gradients, in float32, element by element. */
+int32_t eng_hold_gradients(eng *e, int32_t sum);
+int32_t eng_add_gradients(eng *e, int32_t sum);
 int32_t eng_step(eng *e, const eng_adamw *settings, eng_step_stats *stats);
 /* Switches the adapter on or off; drops kept activations and the cache's meaning. */
 int32_t eng_adapter(eng *e, int32_t on);

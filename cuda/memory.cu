@@ -103,6 +103,13 @@ void place_gradients(Arena &arena, std::vector<Group> &groups, float **lookups, 
     *lookups = c.train && !frozen(c) && c.tied ? arena.take<float>(int64_t(c.vocabulary) * c.hidden) : nullptr;
 }
 
+int64_t sum_elements(const eng_config &c) {
+    Arena arena;
+    for (const Group &group : groups_of(c))
+        if (group.trained) arena.take<float>(group.elements);
+    return arena.used() / int64_t(sizeof(float));
+}
+
 void place_state(Arena &arena, std::vector<Group> &groups, const eng_config &c) {
     for (Group &group : groups) {
         if (!group.trained) continue;
@@ -127,6 +134,8 @@ Memory measure(const eng_config &c) {
     };
     m.weights = used([&](Arena &arena) { place_weights(arena, groups, c); });
     m.gradients = used([&](Arena &arena) { place_gradients(arena, groups, &lookups, c); });
+    m.sums = c.gradient_sums * sum_elements(c) * int64_t(sizeof(float));
+    m.spilled = c.spilled_sums * sum_elements(c) * int64_t(sizeof(float));
     m.state = used([&](Arena &arena) { place_state(arena, groups, c); });
     m.activations = used([&](Arena &arena) { buffers.place_activations(arena, c); });
     m.head = used([&](Arena &arena) { buffers.place_head(arena, c); });

@@ -87,10 +87,15 @@ void place_weights(Arena &arena, std::vector<Group> &groups, const eng_config &c
 void place_gradients(Arena &arena, std::vector<Group> &groups, float **lookups, const eng_config &c);
 void place_state(Arena &arena, std::vector<Group> &groups, const eng_config &c);
 
-// Bytes of each use.
+// Elements of a partial sum of gradients: all gradients as they lie, but for a
+// tied embedding's use as a table, which is added to its head's before.
+int64_t sum_elements(const eng_config &c);
+
+// Bytes of each use; spilled ones are the host's.
 struct Memory {
-    int64_t weights, gradients, state, activations, head, cache, other;
-    int64_t total() const { return weights + gradients + state + activations + head + cache + other; }
+    int64_t weights, gradients, sums, state, activations, head, cache, other;
+    int64_t spilled;
+    int64_t total() const { return weights + gradients + sums + state + activations + head + cache + other; }
 };
 
 Memory memory_of(const eng_config &c);

@@ -21,7 +21,7 @@ struct eng {
     int device = 0;
     eng_config config{};
     char error[lathe::ERROR_BYTES] = "";
-    bool broken = false; // a CUDA call failed
+    eng_status broken = ENG_OK; // why it can only be closed
     virtual ~eng() = default;
 };
 
@@ -138,7 +138,7 @@ struct Engine final : eng {
     std::vector<Group> groups;
     Model<T> model;
     Buffers<T> buffers;
-    DeviceMemory weights, gradients, state, activations, head, cache, other;
+    DeviceMemory weights, gradients, sums, state, activations, head, cache, other;
     bool adapter_on = true;
 
     Kept kept;
@@ -147,6 +147,8 @@ struct Engine final : eng {
     HostMemory<RowStatistics> statistics; // (pass_tokens)
     HostMemory<float> staging;       // (2, STAGING)
     HostMemory<double> total;        // (1)
+    HostMemory<float> spilled;       // (spilled_sums, sum_elements)
+    std::vector<bool> held;          // (gradient_sums + spilled_sums) which partial sums have been written
 
     // The slots as the device had them at the end of the last call.
     HostMemory<int32_t> slots;        // (SLOT_INTS, slots)
@@ -158,7 +160,7 @@ struct Engine final : eng {
     std::vector<bool> stale_tables;   // (slots) rows of page_tables that the device does not have yet
     std::map<std::pair<int, bool>, DecodeStep> steps; // by rows, and whether the adapter is on
 
-    int64_t flops = 0;
+    int64_t flops = 0, to_device_bytes = 0, to_host_bytes = 0;
     double device_seconds = 0;
 
     ~Engine() override;
@@ -185,10 +187,16 @@ private:
 template <class T, class Word>
 void to_device(Engine<T> &e, Word *to, const Word *from, int64_t count) {
     if (count > 0) CHECK(cudaMemcpyAsync(to, from, count * sizeof(Word), cudaMemcpyHostToDevice, e.stream));
+    e.to_device_bytes += count * int64_t(sizeof(Word));
 }
 template <class T, class Word>
 void to_host(Engine<T> &e, Word *to, const Word *from, int64_t count) {
     if (count > 0) CHECK(cudaMemcpyAsync(to, from, count * sizeof(Word), cudaMemcpyDeviceToHost, e.stream));
+    e.to_host_bytes += count * int64_t(sizeof(Word));
+}
+template <class T, class Word>
+void on_device_copy(Engine<T> &e, Word *to, const Word *from, int64_t count) {
+    if (count > 0) CHECK(cudaMemcpyAsync(to, from, count * sizeof(Word), cudaMemcpyDeviceToDevice, e.stream));
 }
 template <class T, class Word>
 void set_zero(Engine<T> &e, Word *data, int64_t count) {
@@ -210,6 +218,27 @@ template <class T>
 void get(Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_t offset, int64_t count, float *values);
 template <class T>
 void zero_gradients(Engine<T> &e);
+
+// sums.cu: partial sums of gradients
+template <class T>
+void hold_gradients(Engine<T> &e, int32_t sum);
+template <class T>
+void add_gradients(Engine<T> &e, int32_t sum);
+// Adds the gradient of a tied embedding's use as a table to its head's.
+template <class T>
+void settle_gradients(Engine<T> &e);
+// Refuses a partial sum that is not there or, to be read, was never held.
+template <class T>
+void check_sum(const Engine<T> &e, int32_t sum, bool read);
+// Where a partial sum is: on the device, or, behind those, on the host.
+template <class T>
+float *sum_on_device(const Engine<T> &e, int32_t sum) {
+    return sum < e.config.gradient_sums ? static_cast<float *>(e.sums.data()) + sum * sum_elements(e.config) : nullptr;
+}
+template <class T>
+float *sum_on_host(const Engine<T> &e, int32_t sum) {
+    return e.spilled.data() + (sum - e.config.gradient_sums) * sum_elements(e.config);
+}
 
 // linear.cu
 

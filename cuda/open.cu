@@ -44,6 +44,8 @@ void validate(const eng_config &c) {
         {"slots", c.slots, 0, 1 << 16},
         {"cache_pages", c.cache_pages, c.slots > 0 ? 1 : 0, huge},
         {"prefill_tokens", c.prefill_tokens, c.slots > 0 ? 1 : 0, large},
+        {"gradient_sums", c.gradient_sums, 0, c.train ? 64 : 0},
+        {"spilled_sums", c.spilled_sums, 0, c.train ? 64 : 0},
     };
     for (const Size &size : sizes)
         REQUIRE(size.value >= size.least && size.value <= size.most, "%s is %lld; it must lie between %lld and %lld", size.name,
@@ -68,16 +70,18 @@ void allocate(Engine<T> &e) {
     CHECK(cudaMemGetInfo(&free_bytes, &all_bytes));
     auto refuse = [&]() {
         throw Failure(ENG_MEMORY,
-                      "the engine needs %.2f GiB (weights %.2f, gradients %.2f, optimizer state %.2f, activations %.2f, head %.2f, "
-                      "cache %.2f, other %.2f), %lld bytes; the device has %.2f GiB free of %.2f, %lld bytes",
-                      m.total() / GIB, m.weights / GIB, m.gradients / GIB, m.state / GIB, m.activations / GIB, m.head / GIB,
-                      m.cache / GIB, m.other / GIB, static_cast<long long>(m.total()), free_bytes / GIB, all_bytes / GIB,
-                      static_cast<long long>(free_bytes));
+                      "the engine needs %.2f GiB (weights %.2f, gradients %.2f, their sums %.2f, optimizer state %.2f, activations %.2f, "
+                      "head %.2f, cache %.2f, other %.2f), %lld bytes, and %.2f GiB beside it; the device has %.2f GiB free of %.2f, "
+                      "%lld bytes",
+                      m.total() / GIB, m.weights / GIB, m.gradients / GIB, m.sums / GIB, m.state / GIB, m.activations / GIB, m.head / GIB,
+                      m.cache / GIB, m.other / GIB, static_cast<long long>(m.total()), ENG_RESERVE_BYTES / GIB, free_bytes / GIB,
+                      all_bytes / GIB, static_cast<long long>(free_bytes));
     };
-    if (m.total() > int64_t(free_bytes)) refuse();
+    if (m.total() > int64_t(free_bytes) - ENG_RESERVE_BYTES) refuse();
     try {
         e.weights.allocate(m.weights);
         e.gradients.allocate(m.gradients);
+        e.sums.allocate(m.sums);
         e.state.allocate(m.state);
         e.activations.allocate(m.activations);
         e.head.allocate(m.head);
@@ -88,7 +92,7 @@ void allocate(Engine<T> &e) {
         if (error.code == cudaErrorMemoryAllocation) refuse();
         throw;
     }
-    for (const DeviceMemory *memory : {&e.weights, &e.gradients, &e.state, &e.activations, &e.head, &e.cache, &e.other})
+    for (const DeviceMemory *memory : {&e.weights, &e.gradients, &e.sums, &e.state, &e.activations, &e.head, &e.cache, &e.other})
         set_zero(e, static_cast<char *>(memory->data()), memory->bytes());
 }
 
@@ -106,6 +110,21 @@ void place_all(Engine<T> &e) {
     e.buffers.place_other(other, e.config, e.groups);
 }
 
+// Page-locked memory is scarcer than other memory of the host.
+template <class T>
+void allocate_spilled(Engine<T> &e) {
+    const int64_t elements = e.config.spilled_sums * sum_elements(e.config);
+    try {
+        e.spilled.allocate(elements);
+    } catch (const CudaError &error) {
+        cudaGetLastError(); // it is told once
+        if (error.code != cudaErrorMemoryAllocation) throw;
+        throw Failure(ENG_MEMORY, "%d partial sums of gradients need %.2f GiB of page-locked memory, which the host does not give",
+                      e.config.spilled_sums, elements * sizeof(float) / GIB);
+    }
+    e.held.assign(e.config.gradient_sums + e.config.spilled_sums, false);
+}
+
 template <class T>
 void allocate_host(Engine<T> &e) {
     const eng_config &c = e.config;
@@ -114,6 +133,7 @@ void allocate_host(Engine<T> &e) {
     e.statistics.allocate(c.pass_tokens);
     e.staging.allocate(2 * STAGING);
     e.total.allocate(1);
+    allocate_spilled(e);
     if (c.slots == 0) return;
     e.slots.allocate(SLOT_INTS * c.slots);
     e.page_tables.allocate(c.slots * table_width(c));

@@ -76,11 +76,7 @@ void step(Engine<T> &e, const eng_adamw &s, eng_step_stats *stats) {
     settings.sample = s.rounding_sample;
 
     Timed<T> timed(e);
-    if (e.config.tied && e.model.lookups) {
-        const int64_t elements = int64_t(e.config.vocabulary) * e.config.hidden;
-        add_float(e.stream, e.model.head.gradient, e.model.lookups, elements);
-        set_zero(e, e.model.lookups, elements);
-    }
+    settle_gradients(e);
     add_all_squares(e);
     if (e.config.state_dtype == ENG_F32)
         update_all<float>(e, settings);

@@ -21,6 +21,7 @@ struct Place {
     bf16 *half = nullptr;   // or in bfloat16
     float *master = nullptr; // what is written is written here too, unrounded
     float *also = nullptr;   // what is held is the sum with this, which a write sets to zero
+    const float *host = nullptr; // or it is in page-locked memory, and only read
 };
 
 Place place(void *data, int64_t at, bool is_half) {
@@ -29,6 +30,23 @@ Place place(void *data, int64_t at, bool is_half) {
         p.half = static_cast<bf16 *>(data) + at;
     else
         p.wide = static_cast<float *>(data) + at;
+    return p;
+}
+
+// The place of a kind ENG_SUM + n: in a partial sum a tensor is where its
+// gradient is among the gradients.
+template <class T>
+Place place_of_sum(const Engine<T> &e, const Group &group, const Part &part, int64_t at, int32_t kind) {
+    const int32_t sum = kind - ENG_SUM;
+    REQUIRE(sum >= 0, "kind %d of a tensor", kind);
+    check_sum(e, sum, true);
+    REQUIRE(group.trained, "a partial sum of gradients of a tensor (role %d) that is not trained", part.role);
+    at += group.gradient - static_cast<const float *>(e.gradients.data());
+    Place p;
+    if (float *held = sum_on_device(e, sum))
+        p.wide = held + at;
+    else
+        p.host = sum_on_host(e, sum) + at;
     return p;
 }
 
@@ -57,7 +75,7 @@ Place place_of(const Engine<T> &e, const Group &group, const Part &part, int64_t
         p = place(kind == ENG_EXP_AVG ? group.exp_avg : group.exp_avg_sq, at, half_state);
         break;
     default:
-        throw Failure(ENG_ARGUMENT, "kind %d of a tensor", kind);
+        p = place_of_sum(e, group, part, at, kind);
     }
     p.elements = part.elements;
     return p;
@@ -81,15 +99,11 @@ Place find(const Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_
             if (p.half) p.half += offset;
             if (p.master) p.master += offset;
             if (p.also) p.also += offset;
+            if (p.host) p.host += offset;
             return p;
         }
     }
     throw Failure(ENG_ARGUMENT, "the policy has no tensor of role %d in layer %d", role, layer);
-}
-
-template <class T>
-void on_device_copy(Engine<T> &e, float *to, const float *from, int64_t count) {
-    CHECK(cudaMemcpyAsync(to, from, count * sizeof(float), cudaMemcpyDeviceToDevice, e.stream));
 }
 
 // Takes a piece from the device's staging buffer to its place, at an offset.
@@ -116,6 +130,7 @@ void fetch(Engine<T> &e, const Place &p, int64_t at, float *staged, int64_t coun
 
 template <class T>
 void put(Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_t offset, int64_t count, const float *values) {
+    REQUIRE(kind < ENG_SUM, "a write of a partial sum of gradients");
     // A master's weight is rounded from it, so writing either writes both.
     Place p = find(e, role, layer, kind, offset, count);
     if (kind == ENG_MASTER) p = find(e, role, layer, ENG_WEIGHT, offset, count);
@@ -137,6 +152,10 @@ template <class T>
 void get(Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_t offset, int64_t count, float *values) {
     const Place p = find(e, role, layer, kind, offset, count);
     REQUIRE(count == 0 || values != nullptr, "a read of a tensor without room for its values");
+    if (p.host) {
+        std::copy_n(p.host, count, values);
+        return;
+    }
     auto receive = [&](int64_t at, int64_t half) {
         CHECK(cudaEventSynchronize(e.copied[half]));
         memcpy(values + at, e.staging.data() + half * STAGING, std::min(STAGING, count - at) * sizeof(float));

@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
         void (*run)();
     } tests[] = {{"arguments", test_arguments}, {"memory", test_memory},       {"transfers", test_transfers},
                  {"gradients", test_gradients}, {"same bits", test_same_bits}, {"adapters", test_adapters},
-                 {"steps", test_steps},         {"generation", test_generation}};
+                 {"steps", test_steps},         {"sums", test_sums},           {"generation", test_generation}};
     for (const auto &test : tests) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++) wanted = wanted || strstr(test.name, argv[i]);

@@ -40,6 +40,7 @@ private:
 struct Name {
     int32_t role, layer;
     bool operator<(const Name &o) const { return std::tie(role, layer) < std::tie(o.role, o.layer); }
+    bool operator==(const Name &o) const { return role == o.role && layer == o.layer; }
 };
 using Tensors = std::map<Name, std::vector<float>>;
 
@@ -98,6 +99,7 @@ void test_gradients();
 void test_same_bits();
 void test_adapters();
 void test_steps();
+void test_sums();
 void test_generation();
 
 } // namespace lathe::test

@@ -158,10 +158,31 @@ type Engine interface {
 	// head, if there is one, comes last.
 	Weights() []Tensor
 
-	// Gradients lists the accumulated gradients in the same order. They may be
-	// written to, before the next Step; a Backward makes them stale.
+	// Trained lists the same tensors without their numbers.
+	Trained() []Tensor
+
+	// Gradients lists the accumulated gradients in the same order, to be looked
+	// at before anything else happens to them.
 	Gradients() []Tensor
 	ZeroGradients()
+	// WriteGradient sets the elements from.. of the accumulated gradient of
+	// tensor index of Trained.
+	WriteGradient(index, from int, values []float32) error
+
+	// Partial sums of gradients are numbered from 0 and stay where the gradients
+	// are, so that the parts of a batch are added up in an order of the caller's.
+	// HoldGradients moves the accumulated gradients to a sum, whose old numbers
+	// are lost, and leaves zeros. AddGradients adds a sum, which stays as it is,
+	// to them. ReadSum fills dst with the elements from.. of a sum's tensor index.
+	HoldGradients(sum int) error
+	AddGradients(sum int) error
+	ReadSum(sum, index, from int, dst []float32) error
+
+	// Room is the number of sequences, from the first on, that one Forward takes
+	// without having its Backward compute more again than it must; at least 1.
+	// However a batch is divided at the ends of sequences, no bit of any result
+	// changes.
+	Room(lengths []int) int
 
 	// Step applies the accumulated gradients. The optimizer's moments start
 	// at zero unless LoadOptimizer was called.

@@ -97,7 +97,7 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 	}
 	if options.Backend != CPU {
 		engine, err := cuda.New(source, cuda.Options{
-			Train: options.Train, Adapter: options.Adapter, ValueHead: head, DType: dtypes[options.DType], State: dtypes[options.State],
+			Train: options.Train, Adapter: options.Adapter, ValueHead: head, DType: DTypes[options.DType], State: DTypes[options.State],
 			Workload: options.Workload,
 		})
 		switch code := exit.Code(err); {
@@ -111,18 +111,18 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 	}
 	return cpu.New(source, cpu.Options{
 		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
-		DType: dtypes[options.DType], State: dtypes[options.State],
+		DType: DTypes[options.DType], State: DTypes[options.State],
 	})
 }
 
-// dtypes are the types by their names in Options.
-var dtypes = map[string]safetensors.DType{"": "", "auto": "", "float32": safetensors.F32, "bfloat16": safetensors.BF16}
+// DTypes are the types by their names in Options.
+var DTypes = map[string]safetensors.DType{"": "", "auto": "", "float32": safetensors.F32, "bfloat16": safetensors.BF16}
 
 func check(options Options) error {
-	if _, ok := dtypes[options.DType]; !ok {
+	if _, ok := DTypes[options.DType]; !ok {
 		return exit.Usagef("dtype is %q; it must be auto, float32 or bfloat16", options.DType)
 	}
-	if _, ok := dtypes[options.State]; !ok || options.State == "auto" {
+	if _, ok := DTypes[options.State]; !ok || options.State == "auto" {
 		return exit.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
 	}
 	if options.Threads < 0 {

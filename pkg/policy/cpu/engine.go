@@ -77,12 +77,13 @@ type Engine struct {
 	model   *model       // what the passes go through
 	value   *parameter   // (h) the value head, nil for none
 
-	trained  *holdings  // the adapter if there is one, else the base
-	grads    parameters // of what is trained; empty unless train
-	lookups  lookups    // the embedding's gradient by its use as a table
-	moments  moments    // first moments; empty before the first step
-	moments2 moments    // second moments
-	steps    int        // optimizer steps taken
+	trained  *holdings   // the adapter if there is one, else the base
+	grads    parameters  // of what is trained; empty unless train
+	lookups  lookups     // the embedding's gradient by its use as a table
+	sums     [][]float32 // partial sums of gradients, laid out as grads.data; nil where nothing was held
+	moments  moments     // first moments; empty before the first step
+	moments2 moments     // second moments
+	steps    int         // optimizer steps taken
 
 	rope ropeTable
 

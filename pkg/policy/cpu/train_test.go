@@ -76,7 +76,9 @@ func TestStepSkipsWhatIsNotFinite(t *testing.T) {
 	before := digest(e.Weights())
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		e.ZeroGradients()
-		e.Gradients()[3].Data[5] = float32(bad)
+		if err := e.WriteGradient(3, 5, []float32{float32(bad)}); err != nil {
+			t.Fatal(err)
+		}
 		stats, err := e.Step(testAdamW)
 		if err != nil || !stats.Skipped {
 			t.Errorf("gradient %v: %+v, %v", bad, stats, err)

@@ -61,9 +61,6 @@ type Engine struct {
 	trained []held
 	steps   int
 
-	gradients []policy.Tensor // the host's copy, once it is asked for
-	handedOut bool            // the caller has it, and may have changed it
-
 	last lastForward
 	rollout
 	failed error // of a method that returns no error
@@ -165,26 +162,36 @@ func newShape(source policy.Source, options Options) (shape, error) {
 	if options.State == safetensors.BF16 {
 		s.state = bfloat16Type
 	}
-	wanted := options.DType
+	var stored []safetensors.DType
+	for _, t := range source.Tensors() {
+		stored = append(stored, cmp.Or(t.DType, safetensors.F32))
+	}
+	var err error
+	s.dtype, err = typeOf(options.DType, stored)
+	return s, err
+}
+
+// typeOf is the one type of all weights: what is wanted, or, if that is empty,
+// what they are stored in.
+func typeOf(wanted safetensors.DType, stored []safetensors.DType) (dtype, error) {
 	if wanted == "" {
-		for i, t := range source.Tensors() {
-			if own := cmp.Or(t.DType, safetensors.F32); i == 0 {
+		for i, own := range stored {
+			if i == 0 {
 				wanted = own
 			} else if own != wanted {
-				return s, exit.WithHint(exit.Usagef("the policy has weights of type %s and of type %s; on the GPU all have one", wanted, own),
+				return 0, exit.WithHint(exit.Usagef("the policy has weights of type %s and of type %s; on the GPU all have one", wanted, own),
 					"set policy.dtype to float32 or bfloat16")
 			}
 		}
 	}
 	switch wanted {
 	case safetensors.F32:
+		return float32Type, nil
 	case safetensors.BF16:
-		s.dtype = bfloat16Type
-	default:
-		return s, exit.WithHint(exit.Usagef("the policy has weights of type %s; on the GPU they are F32 or BF16", wanted),
-			"set policy.dtype to float32 or bfloat16")
+		return bfloat16Type, nil
 	}
-	return s, nil
+	return 0, exit.WithHint(exit.Usagef("the policy has weights of type %s; on the GPU they are F32 or BF16", wanted),
+		"set policy.dtype to float32 or bfloat16")
 }
 
 // fill gives the engine its weights.
@@ -249,6 +256,9 @@ func (e *Engine) SetAdapter(on bool) {
 	e.forget()
 	e.fail(e.native.adapter(on))
 }
+
+// Plan is how the engine's memory is divided.
+func (e *Engine) Plan() Plan { return e.plan }
 
 // Stats are the engine's own.
 func (e *Engine) Stats() (Stats, error) { return e.native.stats() }

@@ -127,7 +127,7 @@ func footprint(s shape, b Budgets) Footprint {
 	f := Footprint{
 		ActivationBytes: int64(s.activations(b, w)), HeadBytes: int64(s.head(b, w)), OtherBytes: int64(s.other(b, w, groups)),
 	}
-	var weights, gradients, state arena
+	var weights, gradients, sum, state arena
 	for _, g := range groups {
 		bytes := w.bytes
 		if g.wide {
@@ -138,6 +138,7 @@ func footprint(s shape, b Budgets) Footprint {
 			continue
 		}
 		gradients.take(g.elements, 4)
+		sum.take(g.elements, 4)
 		state.take(g.elements, s.state.bytes())
 		state.take(g.elements, s.state.bytes())
 		if s.dtype == bfloat16Type && s.state == float32Type && !g.wide {
@@ -149,6 +150,7 @@ func footprint(s shape, b Budgets) Footprint {
 		gradients.take(int64(s.config.VocabSize)*w.hidden, 4)
 	}
 	f.WeightBytes, f.GradientBytes, f.StateBytes = int64(weights), int64(gradients), int64(state)
+	f.SumBytes, f.SpilledBytes = int64(b.GradientSums)*int64(sum), int64(b.SpilledSums)*int64(sum)
 	if b.Slots > 0 {
 		var cache arena
 		cache.take(int64(s.config.NumHiddenLayers)*2*int64(b.CachePages)*pageTokens*w.key, w.bytes)

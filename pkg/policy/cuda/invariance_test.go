@@ -3,6 +3,7 @@
 package cuda_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -130,7 +131,7 @@ func TestTrainingIgnoresDivision(t *testing.T) {
 }
 
 // Steps, and steps that are saved and loaded between them, give the same bits,
-// also where the gradients are read and written by the host.
+// also where the gradients are read by the host.
 func TestOptimizerStateGoesOn(t *testing.T) {
 	c := small(nil)
 	for dtype, weights := range types(t, c) {
@@ -178,9 +179,14 @@ func TestGradientsMayBeWritten(t *testing.T) {
 	c := small(nil)
 	e := open(t, c, loud(t, c), cuda.Options{Train: true}, budgets(nil))
 	before := e.Weights()
-	for _, g := range e.Gradients() {
-		for i := range g.Data {
-			g.Data[i] = 1
+	for i, g := range e.Trained() {
+		ones := make([]float32, g.Elements())
+		for j := range ones {
+			ones[j] = 1
+		}
+		half := len(ones) / 2
+		if err := errors.Join(e.WriteGradient(i, half, ones[half:]), e.WriteGradient(i, 0, ones[:half])); err != nil {
+			t.Fatal(err)
 		}
 	}
 	stats, err := e.Step(policy.AdamW{LearningRate: 0.5, Beta1: 0, Beta2: 0, Epsilon: 0})
@@ -225,15 +231,19 @@ func TestPlanIsWhatEnginesTake(t *testing.T) {
 				budgets(nil),
 				{PassTokens: 80, PassSequences: 3, HeadTokens: 32, Recompute: cuda.RecomputeMLP},
 				{PassTokens: 336, PassSequences: 1, HeadTokens: 16, Recompute: cuda.RecomputeBlock},
+				{PassTokens: 80, PassSequences: 1, HeadTokens: 16, GradientSums: 2, SpilledSums: 3},
 				{Slots: 3, CachePages: 5, PrefillTokens: 50},
 			} {
+				if b.GradientSums > 0 && !options.Train {
+					continue
+				}
 				e := open(t, c, weights, options, b)
 				stats, err := e.Stats()
 				if err != nil {
 					t.Fatal(err)
 				}
 				got := cuda.Footprint{
-					WeightBytes: stats.WeightBytes, GradientBytes: stats.GradientBytes, StateBytes: stats.StateBytes, ActivationBytes: stats.ActivationBytes,
+					WeightBytes: stats.WeightBytes, GradientBytes: stats.GradientBytes, SumBytes: stats.SumBytes, SpilledBytes: stats.SpilledBytes, StateBytes: stats.StateBytes, ActivationBytes: stats.ActivationBytes,
 					HeadBytes: stats.HeadBytes, CacheBytes: stats.CacheBytes, OtherBytes: stats.OtherBytes,
 				}
 				if diff := cmp.Diff(e.Predicted(), got); diff != "" {

@@ -15,6 +15,8 @@ const (
 	pageTokens = pages.Tokens // ENG_PAGE_TOKENS
 	rowAlign   = 16           // ENG_ROW_ALIGN
 	maxStops   = 16           // ENG_MAX_STOPS
+	// reservedBytes of the device are left free: ENG_RESERVE_BYTES.
+	reservedBytes = 512 << 20
 )
 
 // status is an eng_status.
@@ -41,7 +43,7 @@ func statusError(doing string, s status, words string) error {
 		return exit.WithHint(exit.Unavailablef("%s: no GPU that serves: %s", doing, words),
 			"ask Slurm for a GPU (resources.*.gpus) and look at CUDA_VISIBLE_DEVICES, or use policy.backend cpu")
 	case statusMemory:
-		return exit.WithHint(exit.Unavailablef("%s: too little memory on the GPU: %s", doing, words),
+		return exit.WithHint(exit.Unavailablef("%s: too little memory for the GPU's engine: %s", doing, words),
 			"lathe policy inspect --gpu shows what a recipe needs; another process may be using the GPU (nvidia-smi)")
 	case statusDevice:
 		return fmt.Errorf("%s: the GPU failed: %s", doing, words)
@@ -96,6 +98,8 @@ type Budgets struct {
 	Slots         int       `json:"slots"`          // responses that are under way at once
 	CachePages    int       `json:"cache_pages"`    // of 64 tokens, for keys and values
 	PrefillTokens int       `json:"prefill_tokens"` // rows of prompts at a time
+	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
+	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
 }
 
 // Device is one GPU, as CUDA sees it.
@@ -144,6 +148,7 @@ const (
 	kindMaster   kind = 2
 	kindExpAvg   kind = 3
 	kindExpAvgSq kind = 4
+	kindSum      kind = 16 // plus the number of a partial sum of gradients
 )
 
 // adamW is an eng_adamw.
@@ -184,14 +189,18 @@ const (
 type Stats struct {
 	WeightBytes     int64   `json:"weight_bytes"`
 	GradientBytes   int64   `json:"gradient_bytes"`
+	SumBytes        int64   `json:"sum_bytes"` // of partial sums of gradients
 	StateBytes      int64   `json:"state_bytes"`
 	ActivationBytes int64   `json:"activation_bytes"`
 	HeadBytes       int64   `json:"head_bytes"`
 	CacheBytes      int64   `json:"cache_bytes"`
 	OtherBytes      int64   `json:"other_bytes"`
-	FLOPs           int64   `json:"flops"`          // of products and attention since the last call
-	DeviceSeconds   float64 `json:"device_seconds"` // of the calls since then
-	CuBLASLt        int     `json:"cublaslt"`       // its version; 0 when our own products run alone
+	SpilledBytes    int64   `json:"spilled_bytes"`   // page-locked memory of the host for more partial sums
+	FLOPs           int64   `json:"flops"`           // of products and attention since the last call
+	ToDeviceBytes   int64   `json:"to_device_bytes"` // copied since then from the host's memory to the device's,
+	ToHostBytes     int64   `json:"to_host_bytes"`   // and back
+	DeviceSeconds   float64 `json:"device_seconds"`  // of the calls since then
+	CuBLASLt        int     `json:"cublaslt"`        // its version; 0 when our own products run alone
 }
 
 // library is a loaded engine library.
@@ -210,6 +219,8 @@ type native interface {
 	forward(offsets, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
 	backward(logProb, entropy, value []float32) error
 	zeroGradients() error
+	holdGradients(sum int) error
+	addGradients(sum int) error
 	step(a adamW) (policy.StepStats, error)
 	adapter(on bool) error
 	prefill(pieces []piece) error

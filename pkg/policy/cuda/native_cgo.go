@@ -24,6 +24,7 @@ var (
 	_ = [1]struct{}{}[pageTokens-C.ENG_PAGE_TOKENS]
 	_ = [1]struct{}{}[rowAlign-C.ENG_ROW_ALIGN]
 	_ = [1]struct{}{}[maxStops-C.ENG_MAX_STOPS]
+	_ = [1]struct{}{}[reservedBytes-C.ENG_RESERVE_BYTES]
 	_ = [1]struct{}{}[int(statusDevice)-C.ENG_DEVICE]
 	_ = [1]struct{}{}[int(bfloat16Type)-C.ENG_BF16]
 	_ = [1]struct{}{}[int(RecomputeBlock)-C.ENG_RECOMPUTE_BLOCK]
@@ -31,6 +32,7 @@ var (
 	_ = [1]struct{}{}[int(roleLoRAA)-C.ENG_LORA_A]
 	_ = [1]struct{}{}[int(roleLoRAB)-C.ENG_LORA_B]
 	_ = [1]struct{}{}[int(kindExpAvgSq)-C.ENG_EXP_AVG_SQ]
+	_ = [1]struct{}{}[int(kindSum)-C.ENG_SUM]
 	_ = [1]struct{}{}[int(slotLength)-C.ENG_LENGTH]
 )
 
@@ -105,7 +107,7 @@ func (l loaded) open(device int, s settings) (native, error) {
 
 		pass_tokens: C.int32_t(s.PassTokens), pass_sequences: C.int32_t(s.PassSequences), recompute: C.eng_recompute(s.Recompute),
 		head_tokens: C.int32_t(s.HeadTokens), slots: C.int32_t(s.Slots), cache_pages: C.int32_t(s.CachePages),
-		prefill_tokens: C.int32_t(s.PrefillTokens),
+		prefill_tokens: C.int32_t(s.PrefillTokens), gradient_sums: C.int32_t(s.GradientSums), spilled_sums: C.int32_t(s.SpilledSums),
 	}
 	if s.lora != nil {
 		config.lora_rank, config.lora_scale = C.int32_t(s.lora.Rank), C.float(s.lora.Scale())
@@ -182,6 +184,16 @@ func (o opened) backward(logProb, entropy, value []float32) error {
 func (o opened) zeroGradients() error {
 	var text C.lathe_text
 	return failure("setting gradients to zero", C.lathe_zero_gradients(o.table, o.engine, &text), &text)
+}
+
+func (o opened) holdGradients(sum int) error {
+	var text C.lathe_text
+	return failure("holding gradients", C.lathe_hold_gradients(o.table, o.engine, C.int32_t(sum), &text), &text)
+}
+
+func (o opened) addGradients(sum int) error {
+	var text C.lathe_text
+	return failure("adding gradients", C.lathe_add_gradients(o.table, o.engine, C.int32_t(sum), &text), &text)
 }
 
 func (o opened) step(a adamW) (policy.StepStats, error) {
@@ -265,8 +277,10 @@ func (o opened) stats() (Stats, error) {
 		return Stats{}, err
 	}
 	return Stats{
-		WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), StateBytes: int64(s.state_bytes),
-		ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes), CacheBytes: int64(s.cache_bytes),
-		OtherBytes: int64(s.other_bytes), FLOPs: int64(s.flops), DeviceSeconds: float64(s.device_seconds), CuBLASLt: int(s.cublaslt),
+		WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), SumBytes: int64(s.sum_bytes),
+		StateBytes: int64(s.state_bytes), ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes),
+		CacheBytes: int64(s.cache_bytes), OtherBytes: int64(s.other_bytes), SpilledBytes: int64(s.spilled_bytes),
+		FLOPs: int64(s.flops), ToDeviceBytes: int64(s.to_device_bytes), ToHostBytes: int64(s.to_host_bytes),
+		DeviceSeconds: float64(s.device_seconds), CuBLASLt: int(s.cublaslt),
 	}, nil
 }

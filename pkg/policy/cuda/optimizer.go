@@ -17,23 +17,19 @@ func (e *Engine) Weights() []policy.Tensor {
 	return listed(e.trained, "", data)
 }
 
-// Gradients implements [policy.Engine]. They are a copy on the host, which the
-// next Step reads again; there are none for an engine that does not train.
+// Gradients implements [policy.Engine]: a copy; there are none for an engine
+// that does not train.
 func (e *Engine) Gradients() []policy.Tensor {
-	if !e.train || e.handedOut {
-		return e.gradients
+	if !e.train {
+		return nil
 	}
-	if e.gradients == nil {
-		e.gradients = listed(e.trained, "", make([]float32, elements(e.trained)))
-		for i := range e.gradients {
-			e.gradients[i].DType = safetensors.F32
-		}
+	data := make([]float32, elements(e.trained))
+	e.fail(e.read(e.trained, kindGradient, data))
+	tensors := listed(e.trained, "", data)
+	for i := range tensors {
+		tensors[i].DType = safetensors.F32
 	}
-	for i, t := range e.trained {
-		e.fail(e.native.get(t.role, t.layer, kindGradient, 0, e.gradients[i].Data))
-	}
-	e.handedOut = true
-	return e.gradients
+	return tensors
 }
 
 // Step implements [policy.Engine] as package cpu does.
@@ -43,13 +39,6 @@ func (e *Engine) Step(given policy.AdamW) (policy.StepStats, error) {
 	}
 	if !e.train {
 		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
-	}
-	if e.handedOut {
-		for i, t := range e.trained {
-			if err := e.native.put(t.role, t.layer, kindGradient, 0, e.gradients[i].Data); err != nil {
-				return policy.StepStats{}, fmt.Errorf("gradient of %q: %w", t.Name, err)
-			}
-		}
 	}
 	stats, err := e.native.step(adamW{given, e.steps + 1})
 	if err != nil {

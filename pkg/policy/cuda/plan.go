@@ -17,9 +17,11 @@ type Workload struct {
 	// Longest is the tokens of the longest sequence; 0 for as many as the policy
 	// takes.
 	Longest int
-	// PassTokens is what Forward and Backward are given at a time, as far as
-	// there is room for it in one pass; 0 for whatever serves best.
+	// PassTokens bounds what Forward and Backward are given at a time, but for
+	// sequences that are longer; 0 for whatever serves best.
 	PassTokens int
+	// Sums is the number of partial sums of gradients that are held at once.
+	Sums int
 	// Beside is the number of engines of policies of this shape that are opened
 	// beside this one and do not train; room is left for them.
 	Beside int
@@ -32,16 +34,18 @@ type Workload struct {
 type Footprint struct {
 	WeightBytes     int64 `json:"weight_bytes"`
 	GradientBytes   int64 `json:"gradient_bytes"`
+	SumBytes        int64 `json:"sum_bytes"`   // of partial sums of gradients
 	StateBytes      int64 `json:"state_bytes"` // of the optimizer: masters and moments
 	ActivationBytes int64 `json:"activation_bytes"`
 	HeadBytes       int64 `json:"head_bytes"` // logits of one chunk, and what belongs to them
 	CacheBytes      int64 `json:"cache_bytes"`
 	OtherBytes      int64 `json:"other_bytes"`
+	SpilledBytes    int64 `json:"spilled_bytes"` // of more partial sums, in page-locked memory of the host
 }
 
-// Total is the sum.
+// Total is the sum of what is on the device.
 func (f Footprint) Total() int64 {
-	return f.WeightBytes + f.GradientBytes + f.StateBytes + f.ActivationBytes + f.HeadBytes + f.CacheBytes + f.OtherBytes
+	return f.WeightBytes + f.GradientBytes + f.SumBytes + f.StateBytes + f.ActivationBytes + f.HeadBytes + f.CacheBytes + f.OtherBytes
 }
 
 // Plan is how the memory of a device is divided for an engine.
@@ -53,12 +57,29 @@ type Plan struct {
 	FreeBytes  int64 `json:"free_bytes"`  // of the device before the engine is opened
 }
 
+// String says what the budgets are, for people.
+func (p Plan) String() string {
+	if p.Slots > 0 {
+		return fmt.Sprintf("%d responses at once, keys and values of %d tokens, prompts by %d rows", p.Slots, p.CacheTokens(), p.PrefillTokens)
+	}
+	text := fmt.Sprintf("passes of %d rows, logits by %d rows, computed again: %s", p.PassTokens, p.HeadTokens, p.Recompute)
+	if !p.train {
+		return text
+	}
+	text += fmt.Sprintf(", partial sums of gradients: %d", p.GradientSums)
+	if p.SpilledSums > 0 {
+		text += fmt.Sprintf(" and %d in the host's memory (%s)", p.SpilledSums, gigabytes(p.SpilledBytes))
+	}
+	return text
+}
+
 // CacheTokens is the number of tokens whose keys and values the cache holds.
 func (b Budgets) CacheTokens() int { return b.CachePages * pageTokens }
 
 // Case is an engine to plan for.
 type Case struct {
-	DType, State safetensors.DType // F32 or BF16; State as in Options
+	DType, State safetensors.DType   // as in Options
+	Stored       []safetensors.DType // of the weights, where DType is empty
 	Train        bool
 	ValueHead    bool
 	LoRA         *policy.LoRA
@@ -70,8 +91,9 @@ type Case struct {
 // work does not fit.
 func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
 	s := shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
-	if k.DType == safetensors.BF16 {
-		s.dtype = bfloat16Type
+	var err error
+	if s.dtype, err = typeOf(k.DType, k.Stored); err != nil {
+		return Plan{}, err
 	}
 	if k.State == safetensors.BF16 {
 		s.state = bfloat16Type
@@ -80,9 +102,9 @@ func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
 }
 
 const (
-	// reservedBytes of what is free are left alone: CUDA's own structures, the
-	// code of the kernels and the allocator's rounding come out of it.
-	reservedBytes = 512 << 20
+	// roundedBytes is what the driver's rounding of an engine's allocations adds,
+	// at most.
+	roundedBytes = 64 << 20
 	// bestPassTokens is where products have all the rows that a GPU has use for.
 	bestPassTokens = 16384
 	// leastPassTokens is where a smaller pass is worse than computing more again.
@@ -121,7 +143,8 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 	if s.train {
 		least.Recompute = RecomputeBlock
 	}
-	available := bytes - reservedBytes - int64(w.Beside)*footprint(s.untrained(), Budgets{}.withPass(wanted, s)).Total()
+	beside := footprint(s.untrained(), Budgets{}.withPass(wanted, s)).Total() + roundedBytes
+	available := bytes - reservedBytes - int64(w.Beside)*beside
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, bytes)
 	}
@@ -133,7 +156,7 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 
 // untrained is a policy of the same shape that is not trained.
 func (s shape) untrained() shape {
-	s.train, s.state, s.valueHead, s.lora = false, float32Type, false, nil
+	s.train, s.state = false, float32Type
 	return s
 }
 
@@ -146,9 +169,10 @@ func (b Budgets) withPass(rows int, s shape) Budgets {
 	return b
 }
 
-// growPass finds the mode and the size of a pass: the least that is computed
-// again with which a pass of a good size fits, and then the largest pass up to
-// what is wanted.
+// growPass finds the mode and the size of a pass, and where partial sums are: the
+// least that is computed again with which a pass of a good size fits; as many
+// sums on the device as fit beside that, the others on the host; and then the
+// largest pass up to what is wanted.
 func growPass(s shape, b Budgets, w Workload, least int, available int64) Budgets {
 	best := bestPassTokens
 	if w.PassTokens > 0 {
@@ -163,14 +187,24 @@ func growPass(s shape, b Budgets, w Workload, least int, available int64) Budget
 		modes = append(modes, RecomputeMLP, RecomputeBlock)
 	}
 	enough := max(least, min(best, leastPassTokens))
-	for i, mode := range modes {
-		b.Recompute = mode
-		fits := func(rows int) bool { return footprint(s, b.withPass(rows, s)).Total() <= available }
-		if fits(enough) || i == len(modes)-1 {
-			return b.withPass(largest(least, best, fits), s)
+	fits := func(rows int) bool { return footprint(s, b.withPass(rows, s)).Total() <= available }
+	for _, mode := range modes {
+		if b.Recompute = mode; fits(enough) {
+			break
 		}
 	}
-	return b
+	if !s.train {
+		return b.withPass(largest(least, best, fits), s)
+	}
+	enough = largest(least, enough, fits)
+	for b.GradientSums < w.Sums {
+		if b.GradientSums++; !fits(enough) {
+			b.GradientSums--
+			break
+		}
+	}
+	b.SpilledSums = w.Sums - b.GradientSums
+	return b.withPass(largest(least, best, fits), s)
 }
 
 // largest is the largest multiple of rowAlign in [least, most] that fits, as
@@ -223,6 +257,7 @@ func (f Footprint) String() string {
 	}{
 		{"weights", f.WeightBytes},
 		{"gradients", f.GradientBytes},
+		{"their sums", f.SumBytes},
 		{"optimizer", f.StateBytes},
 		{"activations", f.ActivationBytes},
 		{"head", f.HeadBytes},

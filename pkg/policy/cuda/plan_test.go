@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -83,7 +84,7 @@ func TestPlansFit(t *testing.T) {
 			Workload: Workload{
 				Generate: rapid.Bool().Draw(t, "generate"), Longest: rapid.IntRange(0, 40000).Draw(t, "longest"),
 				PassTokens: rapid.IntRange(0, 40000).Draw(t, "pass"), Responses: rapid.IntRange(0, 1000).Draw(t, "responses"),
-				Beside: rapid.IntRange(0, 2).Draw(t, "beside"),
+				Beside: rapid.IntRange(0, 2).Draw(t, "beside"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
 			},
 		}
 		if rapid.Bool().Draw(t, "adapter") {
@@ -114,10 +115,41 @@ func TestPlansFit(t *testing.T) {
 		if err != nil {
 			t.Fatalf("with a gigabyte more: %v", err)
 		}
-		if more.Recompute > p.Recompute || more.Recompute == p.Recompute && more.PassTokens < p.PassTokens {
+		if k.Train && p.GradientSums+p.SpilledSums != k.Sums || !k.Train && p.GradientSums+p.SpilledSums > 0 {
+			t.Fatalf("%d partial sums: %+v", k.Sums, p.Budgets)
+		}
+		if cmp.Or(cmp.Compare(p.Recompute, more.Recompute), cmp.Compare(more.GradientSums, p.GradientSums), cmp.Compare(more.PassTokens, p.PassTokens)) < 0 {
 			t.Fatalf("with a gigabyte more, %+v instead of %+v", more.Budgets, p.Budgets)
 		}
 	})
+}
+
+// Partial sums are on the device as far as a pass of a good size leaves room, and
+// the others on the host: 0.5 billion gradients take 1.84 GiB.
+func TestSumsArePlanned(t *testing.T) {
+	const sum = 4 * 494032768
+	k := Case{DType: safetensors.BF16, Train: true, Workload: Workload{Longest: 2048, Sums: 3}}
+	for _, test := range []struct {
+		free            int64
+		device, spilled int
+	}{
+		{80 * gib, 3, 0},
+		{16 * gib, 1, 2},
+	} {
+		p, err := PlanFor(qwen05B(), k, test.free)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.GradientSums != test.device || p.SpilledSums != test.spilled {
+			t.Errorf("%d GiB: %+v", test.free/gib, p)
+		}
+		if rest := p.SumBytes - int64(test.device)*sum; rest < 0 || rest > 1<<20 {
+			t.Errorf("%d sums take %d bytes", test.device, p.SumBytes)
+		}
+		if rest := p.SpilledBytes - int64(test.spilled)*sum; rest < 0 || rest > 1<<20 {
+			t.Errorf("%d sums take %d bytes of the host", test.spilled, p.SpilledBytes)
+		}
+	}
 }
 
 // A policy that cannot be trained on a GPU is refused with what it needs and

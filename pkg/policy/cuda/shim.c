@@ -10,8 +10,8 @@
 
 // Every function of engine.h: the table's member, and the symbol without eng_.
 #define FUNCTIONS(X) \
-    X(error) X(devices) X(open) X(close) X(put) X(get) X(forward) X(backward) X(zero_gradients) X(step) X(adapter) \
-    X(prefill) X(copy_page) X(pages) X(start) X(stop) X(decode) X(get_stats)
+    X(error) X(devices) X(open) X(close) X(put) X(get) X(forward) X(backward) X(zero_gradients) X(hold_gradients) \
+    X(add_gradients) X(step) X(adapter) X(prefill) X(copy_page) X(pages) X(start) X(stop) X(decode) X(get_stats)
 
 struct lathe_library {
 #define MEMBER(name) __typeof__(eng_##name) *name;
@@ -100,6 +100,10 @@ int32_t lathe_backward(lathe_library *l, eng *e, const float *logprob, const flo
 }
 
 int32_t lathe_zero_gradients(lathe_library *l, eng *e, lathe_text *text) { return told(l, e, l->zero_gradients(e), text); }
+
+int32_t lathe_hold_gradients(lathe_library *l, eng *e, int32_t sum, lathe_text *text) { return told(l, e, l->hold_gradients(e, sum), text); }
+
+int32_t lathe_add_gradients(lathe_library *l, eng *e, int32_t sum, lathe_text *text) { return told(l, e, l->add_gradients(e, sum), text); }
 
 int32_t lathe_step(lathe_library *l, eng *e, const eng_adamw *settings, eng_step_stats *stats, lathe_text *text) {
     return told(l, e, l->step(e, settings, stats), text);

@@ -38,6 +38,8 @@ int32_t lathe_forward(lathe_library *l, eng *e, int32_t sequences, const int32_t
                       const eng_sampling *sampling, int32_t keep, float *logprobs, float *entropy, float *values, lathe_text *text);
 int32_t lathe_backward(lathe_library *l, eng *e, const float *logprob, const float *entropy, const float *value, lathe_text *text);
 int32_t lathe_zero_gradients(lathe_library *l, eng *e, lathe_text *text);
+int32_t lathe_hold_gradients(lathe_library *l, eng *e, int32_t sum, lathe_text *text);
+int32_t lathe_add_gradients(lathe_library *l, eng *e, int32_t sum, lathe_text *text);
 int32_t lathe_step(lathe_library *l, eng *e, const eng_adamw *settings, eng_step_stats *stats, lathe_text *text);
 int32_t lathe_adapter(lathe_library *l, eng *e, int32_t on, lathe_text *text);
 

@@ -27,12 +27,37 @@ type pass struct {
 // rowsOf is what a sequence takes of a pass.
 func rowsOf(tokens int) int { return (tokens + rowAlign - 1) / rowAlign * rowAlign }
 
+// content is what a pass holds.
+type content struct{ rows, sequences int }
+
+// add takes one more sequence, of at least one token, into a pass that has room
+// for it; an empty pass takes any.
+func (b Budgets) add(c *content, tokens int) bool {
+	own := rowsOf(tokens)
+	if c.sequences > 0 && (c.rows+own > b.PassTokens || c.sequences == b.PassSequences) {
+		return false
+	}
+	c.rows, c.sequences = c.rows+own, c.sequences+1
+	return true
+}
+
+// Room implements [policy.Engine]: what makes one pass.
+func (e *Engine) Room(lengths []int) int {
+	var c content
+	for i, tokens := range lengths {
+		if tokens > 0 && !e.budgets.add(&c, tokens) {
+			return i
+		}
+	}
+	return len(lengths)
+}
+
 // divide cuts a batch into passes that the device has room for, and leaves out
 // those without targets, of which nothing is wanted.
 func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	var passes []pass
 	var current pass
-	rows := 0
+	var filled content
 	finish := func() {
 		if slices.Contains(batch.Targets[current.from:current.to], true) {
 			passes = append(passes, current)
@@ -43,18 +68,20 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 		if from == to {
 			continue
 		}
-		own := rowsOf(to - from)
-		if own > e.budgets.PassTokens {
+		if rowsOf(to-from) > e.budgets.PassTokens {
 			return nil, exit.WithHint(exit.Unavailablef("a sequence of %d tokens; the engine was opened with room for %d in a pass", to-from, e.budgets.PassTokens),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
-		if len(current.offsets) == 0 || rows+own > e.budgets.PassTokens || len(current.offsets) > e.budgets.PassSequences {
+		if !e.budgets.add(&filled, to-from) {
 			finish()
-			current, rows = pass{from: from, offsets: []int32{0}}, 0
+			filled = content{}
+			e.budgets.add(&filled, to-from) // an empty pass takes any
+		}
+		if filled.sequences == 1 {
+			current = pass{from: from, offsets: []int32{0}}
 		}
 		current.to = to
 		current.offsets = append(current.offsets, int32(to-current.from))
-		rows += own
 	}
 	finish()
 	return passes, nil
@@ -141,7 +168,6 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	if coefficients.Value != nil && !e.value {
 		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
-	e.handedOut = false
 	var logProbs, entropy []float32
 	if !last.kept {
 		logProbs, entropy = make([]float32, n), make([]float32, n)
@@ -168,7 +194,6 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 
 // ZeroGradients implements [policy.Engine].
 func (e *Engine) ZeroGradients() {
-	e.handedOut = false
 	if e.train {
 		e.fail(e.native.zeroGradients())
 	}
