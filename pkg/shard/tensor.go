@@ -51,6 +51,13 @@ func size(shape []int) (n int, ok bool) {
 // is kept in the file and may be nil; its keys "schema" and "tensors" are
 // taken.
 func WriteTensors(path string, tensors []Tensor, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return WriteTensorsFrom(path, tensors, meta, func(i int) ([]float32, error) { return tensors[i].Data, nil }, a, m)
+}
+
+// WriteTensorsFrom is WriteTensors for tensors whose numbers come one tensor
+// after the other, in order, as they are written: next(i) returns those of
+// tensor i, which are used until it is called again.
+func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, next func(i int) ([]float32, error), a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	metadata, err := tensorMetadata(tensors, meta)
 	if err != nil {
 		return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
@@ -58,17 +65,15 @@ func WriteTensors(path string, tensors []Tensor, meta map[string]string, a seal.
 	m.Schema, m.Rows = tensorSchema, int64(len(tensors))
 	schema := arrow.NewSchema(tensorFields, metadata)
 	return sealArrow(path, schema, a, m, func(put func(arrow.Record) error) error {
-		for _, t := range tensors {
-			// The array borrows the tensor's memory: nothing is copied.
-			values := memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(t.Data))
-			data := array.NewData(arrow.PrimitiveTypes.Float32, len(t.Data), []*memory.Buffer{nil, values}, nil, 0, 0)
-			column := array.NewFloat32Data(data)
-			record := array.NewRecord(schema, []arrow.Array{column}, int64(len(t.Data)))
-			err := put(record)
-			record.Release()
-			column.Release()
-			data.Release()
+		for i, t := range tensors {
+			numbers, err := next(i)
 			if err != nil {
+				return fmt.Errorf("tensor %q: %w", t.Name, err)
+			}
+			if n, _ := size(t.Shape); n != len(numbers) {
+				return exit.Bugf("encoding %q: tensor %q has shape %v and %d elements", path, t.Name, t.Shape, len(numbers))
+			}
+			if err := putNumbers(schema, numbers, put); err != nil {
 				return fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
@@ -76,12 +81,24 @@ func WriteTensors(path string, tensors []Tensor, meta map[string]string, a seal.
 	})
 }
 
+// putNumbers writes one tensor. The record borrows its memory: nothing is copied.
+func putNumbers(schema *arrow.Schema, numbers []float32, put func(arrow.Record) error) error {
+	values := memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(numbers))
+	data := array.NewData(arrow.PrimitiveTypes.Float32, len(numbers), []*memory.Buffer{nil, values}, nil, 0, 0)
+	defer data.Release()
+	column := array.NewFloat32Data(data)
+	defer column.Release()
+	record := array.NewRecord(schema, []arrow.Array{column}, int64(len(numbers)))
+	defer record.Release()
+	return put(record)
+}
+
 func tensorMetadata(tensors []Tensor, meta map[string]string) (*arrow.Metadata, error) {
 	names := make(map[string]bool, len(tensors))
 	list := make([]Tensor, len(tensors))
 	for i, t := range tensors {
-		if n, ok := size(t.Shape); !ok || n != len(t.Data) {
-			return nil, fmt.Errorf("tensor %q has shape %v and %d elements", t.Name, t.Shape, len(t.Data))
+		if _, ok := size(t.Shape); !ok {
+			return nil, fmt.Errorf("tensor %q has shape %v", t.Name, t.Shape)
 		}
 		if names[t.Name] {
 			return nil, fmt.Errorf("two tensors are named %q", t.Name)
@@ -109,24 +126,48 @@ func tensorMetadata(tensors []Tensor, meta map[string]string) (*arrow.Metadata, 
 // ReadTensors returns the tensors of a sealed file, in their order, and its
 // metadata.
 func ReadTensors(ctx context.Context, path string, o seal.Options) ([]Tensor, map[string]string, seal.Manifest, error) {
-	data, m, err := seal.Open(ctx, path, o)
+	var tensors []Tensor
+	meta, m, err := VisitTensors(ctx, path, o, func(t Tensor) error {
+		t.Data = append(make([]float32, 0, len(t.Data)), t.Data...)
+		tensors = append(tensors, t)
+		return nil
+	})
 	if err != nil {
 		return nil, nil, seal.Manifest{}, err
-	}
-	tensors, meta, err := decodeTensors(data)
-	if err == nil && int64(len(tensors)) != m.Rows {
-		err = fmt.Errorf("it holds %d tensors, its manifest says %d", len(tensors), m.Rows)
-	}
-	if err != nil {
-		return nil, nil, seal.Manifest{}, unreadable(path, err)
 	}
 	return tensors, meta, m, nil
 }
 
-func decodeTensors(data []byte) ([]Tensor, map[string]string, error) {
+// VisitTensors calls visit for the tensors of a sealed file, in their order;
+// their numbers are valid until it returns. An error of visit's ends it and is
+// returned.
+func VisitTensors(ctx context.Context, path string, o seal.Options, visit func(t Tensor) error) (map[string]string, seal.Manifest, error) {
+	data, m, err := seal.Open(ctx, path, o)
+	if err != nil {
+		return nil, seal.Manifest{}, err
+	}
+	var visitors error
+	n, meta, err := decodeTensors(data, func(t Tensor) error {
+		visitors = visit(t)
+		return visitors
+	})
+	if visitors != nil {
+		return nil, seal.Manifest{}, visitors
+	}
+	if err == nil && int64(n) != m.Rows {
+		err = fmt.Errorf("it holds %d tensors, its manifest says %d", n, m.Rows)
+	}
+	if err != nil {
+		return nil, seal.Manifest{}, unreadable(path, err)
+	}
+	return meta, m, nil
+}
+
+// decodeTensors visits the tensors of a file and counts them.
+func decodeTensors(data []byte, visit func(t Tensor) error) (n int, meta map[string]string, err error) {
 	var tensors []Tensor
 	read := 0
-	meta, err := decodeArrow(data, tensorSchema, tensorFields, func(i int, meta map[string]string, r arrow.Record) error {
+	meta, err = decodeArrow(data, tensorSchema, tensorFields, func(i int, meta map[string]string, r arrow.Record) error {
 		if i == 0 {
 			if err := parseTensors(meta, &tensors); err != nil {
 				return err
@@ -142,23 +183,24 @@ func decodeTensors(data []byte) ([]Tensor, map[string]string, error) {
 		if n, ok := size(tensors[i].Shape); !ok || n != column.Len() {
 			return fmt.Errorf("tensor %q has shape %v and %d elements", tensors[i].Name, tensors[i].Shape, column.Len())
 		}
-		tensors[i].Data = append(make([]float32, 0, column.Len()), column.Float32Values()...)
+		t := tensors[i]
+		t.Data = column.Float32Values()
 		read++
-		return nil
+		return visit(t)
 	})
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	if read == 0 {
 		if err := parseTensors(meta, &tensors); err != nil {
-			return nil, nil, err
+			return 0, nil, err
 		}
 	}
 	if read != len(tensors) {
-		return nil, nil, fmt.Errorf("it lists %d tensors and holds %d", len(tensors), read)
+		return 0, nil, fmt.Errorf("it lists %d tensors and holds %d", len(tensors), read)
 	}
 	delete(meta, tensorsKey)
-	return tensors, meta, nil
+	return read, meta, nil
 }
 
 // parseTensors reads the names and shapes.
