@@ -3,7 +3,9 @@ package command
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
 
 // gpuPlans are the plans of a policy's work on a GPU.
@@ -61,13 +65,17 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 	if c.Int("tokens") < 0 {
 		return nil, exit.Usagef("--tokens is %d; it must not be negative", c.Int("tokens"))
 	}
+	beside := int64(0)
 	for _, work := range gpuWork(settings, stored, c.Int("tokens")) {
 		planned := gpuPlan{Work: work.name}
-		plan, err := cuda.PlanFor(config, work.Case, plans.FreeBytes)
+		plan, err := cuda.PlanFor(config, work.Case, plans.FreeBytes-beside)
 		switch {
 		case err == nil:
 			planned.Plan = &plan
-		case exit.Code(err) == exit.Unavailable:
+			if beside = 0; work.name == "learn" {
+				beside = plan.TotalBytes // the reference's engine is opened after it
+			}
+		case exit.Code(err) == exit.Unavailable, exit.Code(err) == exit.Usage:
 			planned.Refused = err.Error()
 		default:
 			return nil, err
@@ -83,35 +91,36 @@ type work struct {
 	cuda.Case
 }
 
-// gpuWork lists the engines of a recipe's stages.
+// gpuWork lists the engines of a recipe's stages, as the stages open them.
 func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []work {
-	dtype, state := safetensors.F32, safetensors.F32
-	if r.Policy.DType == "bfloat16" || r.Policy.DType != "float32" && stored[safetensors.F32] == 0 {
-		dtype = safetensors.BF16
-	}
-	if r.Optimizer.State == "bfloat16" {
-		state = safetensors.BF16
-	}
 	var lora *policy.LoRA
 	if l := r.Policy.LoRA; l != nil {
 		lora = &policy.LoRA{Rank: l.Rank, Alpha: l.Alpha, Targets: policy.SortTargets(l.Targets), RankStabilized: l.RankStabilized}
 	}
-	pass := r.Schedule.MicroBatchTokens
-	if longest == 0 {
-		longest = pass
+	plain := cuda.Case{
+		DType: backend.DTypes[r.Policy.DType], Stored: slices.Sorted(maps.Keys(stored)), ValueHead: r.Policy.ValueHead, LoRA: lora,
 	}
-	learning := cuda.Workload{Longest: longest, PassTokens: pass}
-	beside := learning
-	if r.Loss.KL.Coef != 0 && lora == nil {
-		beside.Beside = 1
+	var all []work
+	add := func(name string, optimizer *recipe.Optimizer, workload cuda.Workload) {
+		one := plain
+		if one.Workload = workload; optimizer != nil {
+			one.Train, one.State = true, backend.DTypes[optimizer.State]
+		}
+		all = append(all, work{name, one})
 	}
-	all := []work{
-		{"learn", cuda.Case{DType: dtype, State: state, Train: true, ValueHead: r.Policy.ValueHead, LoRA: lora, Workload: beside}},
+	if r.WarmStart.Steps > 0 {
+		add("warm", &r.WarmStart.Optimizer, learn.WarmWorkload(r, longest))
 	}
-	if beside.Beside > 0 {
-		all = append(all, work{"reference", cuda.Case{DType: dtype, Workload: learning}})
+	if r.Schedule.GradientShards > 1 {
+		add("gradient", &r.Optimizer, learn.GradientWorkload(r, longest))
 	}
-	return append(all, work{"rollout", cuda.Case{DType: dtype, LoRA: lora, Workload: cuda.Workload{Generate: true}}})
+	add("learn", &r.Optimizer, learn.Workload(r, longest))
+	if workload, ok := learn.ReferenceWorkload(r, longest); ok {
+		add("reference", nil, workload)
+	}
+	plain.ValueHead = false
+	add("rollout", nil, cuda.Workload{Generate: true})
+	return all
 }
 
 // byteUnits are the suffixes of sizes, longer ones before those that they end in.
@@ -147,11 +156,11 @@ func printPlans(w io.Writer, p *gpuPlans) error {
 	}
 	fmt.Fprintf(w, "  on %s with %s GiB free, in GiB:\n", name, gigabytes(p.FreeBytes))
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "  \tweights\tgradients\toptimizer\tactivations\thead\tkeys, values\tother\ttotal\t")
+	fmt.Fprintln(table, "  \tweights\tgradients\ttheir sums\toptimizer\tactivations\thead\tkeys, values\tother\ttotal\t")
 	for _, one := range p.Plans {
 		if f := one.Plan; f != nil {
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", one.Work, gigabytes(f.WeightBytes), gigabytes(f.GradientBytes),
-				gigabytes(f.StateBytes), gigabytes(f.ActivationBytes), gigabytes(f.HeadBytes), gigabytes(f.CacheBytes), gigabytes(f.OtherBytes),
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", one.Work, gigabytes(f.WeightBytes), gigabytes(f.GradientBytes),
+				gigabytes(f.SumBytes), gigabytes(f.StateBytes), gigabytes(f.ActivationBytes), gigabytes(f.HeadBytes), gigabytes(f.CacheBytes), gigabytes(f.OtherBytes),
 				gigabytes(f.TotalBytes))
 		}
 	}
@@ -159,14 +168,10 @@ func printPlans(w io.Writer, p *gpuPlans) error {
 		return err
 	}
 	for _, one := range p.Plans {
-		switch f := one.Plan; {
-		case f == nil:
+		if one.Plan == nil {
 			fmt.Fprintf(w, "  %s: refused: %s\n", one.Work, one.Refused)
-		case f.Slots > 0:
-			fmt.Fprintf(w, "  %s: %d responses at once, keys and values of %d tokens, prompts by %d rows\n",
-				one.Work, f.Slots, f.CacheTokens(), f.PrefillTokens)
-		default:
-			fmt.Fprintf(w, "  %s: passes of %d rows, logits by %d rows, computed again: %s\n", one.Work, f.PassTokens, f.HeadTokens, f.Recompute)
+		} else {
+			fmt.Fprintf(w, "  %s: %s\n", one.Work, one.Plan)
 		}
 	}
 	return nil

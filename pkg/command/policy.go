@@ -44,7 +44,7 @@ func policyCommand() *cli.Command {
 					&cli.StringFlag{Name: "gpu", Usage: "plan the memory of a GPU with so much free: `BYTES|auto`, as 80e9, 80GB or 75GiB; auto asks the GPU of this host"},
 					&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` whose settings --gpu plans for; none plans for full training in the policy's own type"},
 					&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
-					&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for schedule.micro_batch_tokens"},
+					&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for as many as the policy takes"},
 				},
 				Action: policyInspect,
 			},

@@ -64,7 +64,7 @@ func Defaults() Recipe {
 		Optimizer: defaultOptimizer(),
 		Schedule: Schedule{
 			Iterations: 100, Oversample: 1, Quorum: 1, GradientUnits: 8, GradientShards: 1,
-			MicroBatchTokens: 4096, MaxAttempts: 3,
+			MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{
 			Problems: 100, Samples: 8, Temperature: 1, Steps: 4, Greedy: true, Shards: 1,

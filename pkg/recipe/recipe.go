@@ -411,8 +411,9 @@ type Schedule struct {
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
 	GradientShards int `yaml:"gradient_shards" json:"gradient_shards"`
-	// MicroBatchTokens bounds the tokens of one forward and backward pass.
-	// The split it gives is part of the result's bytes, not of the resources.
+	// MicroBatchTokens bounds the tokens of one forward and backward pass,
+	// but for a sequence that is longer; 0 leaves them to the engine, which on
+	// a GPU plans them with its memory. No split changes a result.
 	MicroBatchTokens int `yaml:"micro_batch_tokens" json:"micro_batch_tokens"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.

@@ -198,7 +198,7 @@ func (r *Recipe) checkSchedule(c *checker) {
 	if c.atLeast("schedule.gradient_shards", s.GradientShards, 1) && units && s.GradientShards > s.GradientUnits {
 		c.add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
-	c.atLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 1)
+	c.atLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
 	c.atLeast("schedule.max_attempts", s.MaxAttempts, 1)
 }
 

@@ -37,7 +37,7 @@ func (l *learner) critique(ctx context.Context, wanted func(shard.Sequence) bool
 	for i, s := range chosen {
 		plain[i] = *s
 	}
-	for _, micro := range microBatches(plain, l.Recipe.Schedule.MicroBatchTokens) {
+	for _, micro := range l.microBatches(engine, plain) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -23,15 +23,15 @@ const statsKey = "statistics"
 // shard n of a gradient array owns, and seals their sums.
 func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l, err := open(ctx, job, in)
+	l, err := open(ctx, job, in, GradientWorkload)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
-	units := job.Recipe.Schedule.GradientUnits
-	first, last := units*n/of, units*(n+1)/of
+	l.engine.ZeroGradients()
+	t := newPart(l.engine, job.Recipe.Schedule.GradientUnits, n, of)
 	mine := func(s shard.Sequence) bool {
-		return int(s.OptimizerStep) == step%job.Recipe.Loss.MiniBatches && first <= int(s.Unit) && int(s.Unit) < last
+		return int(s.OptimizerStep) == step%job.Recipe.Loss.MiniBatches && t.first <= int(s.Unit) && int(s.Unit) < t.last
 	}
 	if err := l.recompute(ctx, mine); err != nil {
 		return seal.Manifest{}, err
@@ -39,18 +39,12 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := l.critique(ctx, mine); err != nil {
 		return seal.Manifest{}, fmt.Errorf("values: %w", err)
 	}
-	t := &tree{units: units, next: first}
 	stats := &stepStats{}
-	if err := l.units(ctx, step, first, last, t, stats); err != nil {
+	if err := l.units(ctx, step, t, stats); err != nil {
 		return seal.Manifest{}, err
 	}
-	var tensors []shard.Tensor
-	for _, b := range t.blocks() {
-		for _, tensor := range b.sum {
-			tensors = append(tensors, shard.Tensor{
-				Name: fmt.Sprintf("%d/%d/%s", b.start, b.level, tensor.Name), Shape: tensor.Shape, Data: tensor.Data,
-			})
-		}
+	if err := t.finish(); err != nil {
+		return seal.Manifest{}, err
 	}
 	encoded, err := json.Marshal(stats)
 	if err != nil {
@@ -58,39 +52,65 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	}
 	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
 	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens)}
-	return shard.WriteTensors(output, tensors, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
+	return writeBlocks(l.engine, t.done, output, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
+}
+
+// writeBlocks seals partial sums of gradients. While one tensor is written and
+// digested, the next is read from the engine.
+func writeBlocks(engine policy.Engine, blocks []block, output string, meta map[string]string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	trained := engine.Trained()
+	largest := 0
+	for _, t := range trained {
+		largest = max(largest, t.Elements())
+	}
+	var tensors []shard.Tensor
+	for _, b := range blocks {
+		for _, t := range trained {
+			tensors = append(tensors, shard.Tensor{Name: fmt.Sprintf("%d/%d/%s", b.start, b.level, t.Name), Shape: t.Shape})
+		}
+	}
+	read := func(room []float32, i int) ([]float32, error) {
+		index := i % len(trained)
+		numbers := room[:trained[index].Elements()]
+		return numbers, engine.ReadSum(blocks[i/len(trained)].sum, index, 0, numbers)
+	}
+	next, stop := ahead(len(tensors), largest, read)
+	defer stop()
+	return shard.WriteTensorsFrom(output, tensors, meta, next, attempt, m)
 }
 
 // readGradient adds the blocks of one gradient shard to the tree.
 func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats *stepStats) (seal.Manifest, error) {
-	like := l.engine.Gradients() // the names and sizes that every block must have
-	tensors, meta, m, err := shard.ReadTensors(ctx, path, l.Reading)
+	like := l.engine.Trained() // the names and sizes that every block must have
+	read, current := 0, block{}
+	meta, m, err := shard.VisitTensors(ctx, path, l.Reading, func(tensor shard.Tensor) error {
+		index := read % len(like)
+		want := like[index]
+		start, level, name, ok := blockName(tensor.Name)
+		if !ok || name != want.Name || len(tensor.Data) != want.Elements() || index > 0 && (start != current.start || level != current.level) {
+			return exit.Dataf("gradient shard %q holds %q with %d values where %q with %d is expected",
+				path, tensor.Name, len(tensor.Data), want.Name, want.Elements())
+		}
+		current.start, current.level = start, level
+		if err := l.engine.WriteGradient(index, 0, tensor.Data); err != nil {
+			return err
+		}
+		if read++; read%len(like) > 0 {
+			return nil
+		}
+		return t.add(start, level)
+	})
 	if err != nil {
 		return m, err
+	}
+	if read%len(like) != 0 {
+		return m, exit.Dataf("gradient shard %q has %d tensors, the policy has %d", path, read, len(like))
 	}
 	var record stepStats
 	if err := json.Unmarshal([]byte(meta[statsKey]), &record); err != nil {
 		return m, exit.Dataf("gradient shard %q has no readable statistics: %w", path, err)
 	}
 	stats.merge(record)
-	if len(tensors)%len(like) != 0 {
-		return m, exit.Dataf("gradient shard %q has %d tensors, the policy has %d", path, len(tensors), len(like))
-	}
-	for ; len(tensors) > 0; tensors = tensors[len(like):] {
-		b := block{sum: make([]policy.Tensor, len(like))}
-		for i, want := range like {
-			start, level, name, ok := blockName(tensors[i].Name)
-			if !ok || name != want.Name || len(tensors[i].Data) != len(want.Data) {
-				return m, exit.Dataf("gradient shard %q holds %q with %d values where %q with %d is expected",
-					path, tensors[i].Name, len(tensors[i].Data), want.Name, len(want.Data))
-			}
-			b.start, b.level = start, level
-			b.sum[i] = policy.Tensor{Name: want.Name, Shape: want.Shape, Data: tensors[i].Data}
-		}
-		if err := t.add(b); err != nil {
-			return m, err
-		}
-	}
 	return m, nil
 }
 

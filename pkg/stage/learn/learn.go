@@ -49,7 +49,7 @@ type Inputs struct {
 // Run takes optimizer steps and seals the policy that comes out.
 func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	l, err := open(ctx, job, in)
+	l, err := open(ctx, job, in, Workload)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -69,11 +69,11 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	}
 	var totals totals
 	for step := in.FirstStep; step < in.LastStep; step++ {
-		stats, gradient, err := l.gradient(ctx, step)
+		stats, err := l.gradient(ctx, step)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		if err := l.apply(step, gradient, stats); err != nil {
+		if err := l.apply(step, stats); err != nil {
 			return seal.Manifest{}, err
 		}
 		totals.add(*stats)
@@ -107,7 +107,9 @@ type learner struct {
 	cited     []seal.Input
 }
 
-func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
+// open reads the batch and opens the policies, of which the one that is trained
+// gets a workload.
+func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.Recipe, longest int) cuda.Workload) (*learner, error) {
 	l := &learner{Job: job, in: in}
 	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, job.Reading)
 	if err != nil {
@@ -120,11 +122,7 @@ func open(ctx context.Context, job stage.Job, in Inputs) (*learner, error) {
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return nil, err
 	}
-	workload := cuda.Workload{Longest: l.longest(), PassTokens: job.Recipe.Schedule.MicroBatchTokens}
-	if in.Reference != "" {
-		workload.Beside = 1
-	}
-	if l.engine, l.base, err = openTrained(job, job.Recipe.Optimizer, in.Policy, workload); err != nil {
+	if l.engine, l.base, err = openTrained(job, job.Recipe.Optimizer, in.Policy, workload(job.Recipe, l.longest())); err != nil {
 		return nil, err
 	}
 	if in.Base != "" {
@@ -171,8 +169,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine,
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	workload := cuda.Workload{Longest: l.longest(), PassTokens: l.Recipe.Schedule.MicroBatchTokens}
-	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, false, workload))
+	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, false, besideWorkload(l.Recipe, l.longest())))
 }
 
 // longest is the number of tokens of the batch's longest sequence.
@@ -199,36 +196,32 @@ func (l *learner) close() {
 	l.engine.Close()
 }
 
-// gradient computes the summed gradient of one optimizer step, or sums the
-// gradient shards that hold it. The tensors are valid until the next call.
-func (l *learner) gradient(ctx context.Context, step int) (*stepStats, []policy.Tensor, error) {
-	tree := newTree(l.Recipe.Schedule.GradientUnits)
+// gradient leaves the summed gradient of one optimizer step in the engine: it
+// computes it, or sums the gradient shards that hold it.
+func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
+	l.engine.ZeroGradients()
+	tree := newTree(l.engine, l.Recipe.Schedule.GradientUnits)
 	stats := &stepStats{}
 	if len(l.in.Gradients) > 0 {
 		for i, path := range l.in.Gradients {
 			m, err := l.readGradient(ctx, path, tree, stats)
 			if err != nil {
-				return nil, nil, fmt.Errorf("gradient shard %d: %w", i, err)
+				return nil, fmt.Errorf("gradient shard %d: %w", i, err)
 			}
 			l.cited = append(l.cited, l.Input(path, m))
 		}
-	} else if err := l.units(ctx, step, 0, l.Recipe.Schedule.GradientUnits, tree, stats); err != nil {
-		return nil, nil, err
+	} else if err := l.units(ctx, step, tree, stats); err != nil {
+		return nil, err
 	}
-	sum, err := tree.finish()
-	return stats, sum, err
+	return stats, tree.finish()
 }
 
-// apply takes the optimizer step. A step without sequences changes nothing,
-// and says so.
-func (l *learner) apply(step int, gradient []policy.Tensor, stats *stepStats) error {
+// apply takes the optimizer step with the engine's gradient. A step without
+// sequences changes nothing, and says so.
+func (l *learner) apply(step int, stats *stepStats) error {
 	if stats.Sequences == 0 {
 		stats.Skipped = true
 		return nil
-	}
-	targets := l.engine.Gradients()
-	for i := range targets {
-		copy(targets[i].Data, gradient[i].Data)
 	}
 	number := l.in.StepsSoFar + step + 1
 	done, err := takeStep(l.engine, l.Recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.Recipe.Seed, rng.PurposeRounding, number, "learn", 0))

@@ -70,7 +70,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, indices []int
 		chosen[i] = l.batch[at]
 	}
 	at := 0
-	for _, micro := range microBatches(chosen, l.Recipe.Schedule.MicroBatchTokens) {
+	for _, micro := range l.microBatches(engine, chosen) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

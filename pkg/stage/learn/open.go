@@ -49,6 +49,9 @@ func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda
 	if engine, err = backend.Open(folder, options); err != nil {
 		return nil, "", err
 	}
+	if e, ok := engine.(*cuda.Engine); ok {
+		job.Log("on the GPU: %s", e.Plan())
+	}
 	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), loraOf(*wanted)) {
 		return nil, "", errors.Join(exit.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
 			folder, *engine.Adapter(), *wanted), engine.Close())

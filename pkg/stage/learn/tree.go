@@ -1,85 +1,137 @@
 package learn
 
 import (
-	"fmt"
+	"math/bits"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
-	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// tree sums the gradients of units 0..n-1 in one fixed order, whoever
-// computed them. Floating-point addition is not associative, so the order is
-// part of the result: units are the leaves of binary trees over aligned
-// blocks of 2^level units, blocks are merged as soon as both halves are
-// there, and what is left of an unaligned end is folded from the right.
+// adder is what of an engine adds up gradients (policy.Engine).
+type adder interface {
+	HoldGradients(sum int) error
+	AddGradients(sum int) error
+}
+
+// tree sums the gradients of units in one fixed order, whoever computed them.
+// Floating-point addition is not associative, so the order is part of the
+// result: units are the leaves of binary trees over aligned blocks of 2^level
+// units, blocks are merged as soon as both halves are there, and what is left of
+// an unaligned end is folded from the right.
 //
-// A gradient shard that holds units [a, b) hands on the maximal aligned
-// blocks inside it, which are whole subtrees of the same tree: that is why
-// any number of gradient shards gives the same bytes.
+// A gradient shard that holds units [a, b) hands on the maximal aligned blocks
+// inside it, which are whole subtrees of the same tree: that is why any number
+// of gradient shards gives the same bytes.
+//
+// No sum is outside the engine. The newest block is what the engine has
+// accumulated, and the blocks that wait to be merged are its partial sums,
+// numbered by level, for no two that wait have the same.
 type tree struct {
-	units int
-	next  int // units taken so far
-	stack []block
+	engine      adder
+	first, last int  // the units that are added up here
+	part        bool // there are others, elsewhere
+	next        int  // the unit that comes next
+	waiting     []block
+	done        []block // of a part: those whose other half is elsewhere
 }
 
-// block is the sum of the gradients of units [start, start + 2^level).
-type block struct {
-	start, level int
-	sum          []policy.Tensor
+// block is the sum of the gradients of units [start, start + 2^level), and the
+// number of the partial sum that holds it.
+type block struct{ start, level, sum int }
+
+// newTree is a tree of all units. The engine's accumulated gradients must be zero.
+func newTree(engine adder, units int) *tree { return &tree{engine: engine, last: units} }
+
+// newPart is what a tree has of the units that shard n of so many has.
+func newPart(engine adder, units, n, shards int) *tree {
+	first, last := units*n/shards, units*(n+1)/shards
+	return &tree{engine: engine, first: first, last: last, next: first, part: true}
 }
 
-func newTree(units int) *tree { return &tree{units: units} }
-
-// add takes the next block in unit order, whose sum it keeps, and merges.
-func (t *tree) add(b block) error {
-	if b.start != t.next || b.start%(1<<b.level) != 0 {
-		return exit.Bugf("gradient block of level %d starts at unit %d, unit %d is next", b.level, b.start, t.next)
+// add takes the block that comes next in unit order, which the engine has
+// accumulated, merges it with those that wait for it, and leaves gradients of
+// zero unless it was the last of all.
+func (t *tree) add(start, level int) error {
+	if start != t.next || start%(1<<level) != 0 || start+1<<level > t.last {
+		return exit.Bugf("gradient block of level %d starts at unit %d, unit %d of %d is next", level, start, t.next, t.last)
 	}
-	t.next += 1 << b.level
-	t.stack = append(t.stack, b)
-	for len(t.stack) >= 2 {
-		left, right := t.stack[len(t.stack)-2], t.stack[len(t.stack)-1]
-		if left.level != right.level || left.start%(1<<(left.level+1)) != 0 {
-			break
-		}
-		if err := addTo(left.sum, right.sum); err != nil {
+	t.next += 1 << level
+	for n := len(t.waiting); n > 0 && t.waiting[n-1].level == level && t.waiting[n-1].start%(1<<(level+1)) == 0; n-- {
+		start, level = t.waiting[n-1].start, level+1
+		if err := t.merge(); err != nil {
 			return err
 		}
-		left.level++
-		t.stack = append(t.stack[:len(t.stack)-2], left)
+	}
+	b := block{start: start, level: level, sum: level}
+	switch parent := start &^ (1 << level); {
+	case !t.part && t.next == t.last:
+		return t.fold()
+	case !t.part, t.first <= parent && parent+2<<level <= t.last:
+		t.waiting = append(t.waiting, b)
+	default:
+		b.sum = bits.Len(uint(t.last-t.first)) - 1 + len(t.done) // after the levels of those that wait
+		t.done = append(t.done, b)
+	}
+	return t.engine.HoldGradients(b.sum)
+}
+
+// merge adds the last block that waits to what the engine has accumulated.
+func (t *tree) merge() error {
+	last := len(t.waiting) - 1
+	err := t.engine.AddGradients(t.waiting[last].sum)
+	t.waiting = t.waiting[:last]
+	return err
+}
+
+// fold merges all blocks that wait, from the right.
+func (t *tree) fold() error {
+	for len(t.waiting) > 0 {
+		if err := t.merge(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// blocks returns the maximal aligned blocks that are left, in unit order.
-func (t *tree) blocks() []block { return t.stack }
-
-// finish folds the remaining blocks from the right and returns the sum.
-func (t *tree) finish() ([]policy.Tensor, error) {
-	if t.next != t.units {
-		return nil, exit.Dataf("gradients cover %d of %d units", t.next, t.units)
-	}
-	for len(t.stack) >= 2 {
-		left, right := t.stack[len(t.stack)-2], t.stack[len(t.stack)-1]
-		if err := addTo(left.sum, right.sum); err != nil {
-			return nil, err
-		}
-		t.stack = t.stack[:len(t.stack)-1]
-	}
-	return t.stack[0].sum, nil
-}
-
-func addTo(sum, other []policy.Tensor) error {
-	if len(sum) != len(other) {
-		return exit.Dataf("gradients of %d and of %d tensors cannot be summed", len(sum), len(other))
-	}
-	for i := range sum {
-		if len(sum[i].Data) != len(other[i].Data) {
-			return fmt.Errorf("gradient of %q: %w", sum[i].Name,
-				exit.Dataf("%d and %d values cannot be summed", len(sum[i].Data), len(other[i].Data)))
-		}
-		vec.Add(sum[i].Data, sum[i].Data, other[i].Data)
+// finish wants all units to be there: the engine has accumulated their sum, or,
+// for a part of the units, done lists the blocks, in unit order.
+func (t *tree) finish() error {
+	if t.next != t.last {
+		return exit.Dataf("gradients cover %d of %d units", t.next-t.first, t.last-t.first)
 	}
 	return nil
+}
+
+// counter counts the partial sums that a tree wants.
+type counter struct{ sums int }
+
+func (c *counter) AddGradients(int) error { return nil }
+func (c *counter) HoldGradients(sum int) error {
+	c.sums = max(c.sums, sum+1)
+	return nil
+}
+
+// count adds one unit after the other to a tree.
+func (c *counter) count(t *tree) {
+	for unit := t.first; unit < t.last; unit++ {
+		if err := t.add(unit, 0); err != nil {
+			panic(err) // nothing fails that only counts
+		}
+	}
+}
+
+// sumsOfStep is the number of partial sums of a step in one task.
+func sumsOfStep(units int) int {
+	var c counter
+	c.count(newTree(&c, units))
+	return c.sums
+}
+
+// sumsOfShard is the number of partial sums of a gradient shard, whichever of so
+// many it is.
+func sumsOfShard(units, shards int) int {
+	var c counter
+	for n := range shards {
+		c.count(newPart(&c, units, n, shards))
+	}
+	return c.sums
 }

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -8,26 +9,59 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-func leaf(unit int, values ...float32) block {
-	return block{start: unit, sum: []policy.Tensor{{Name: "w", Shape: []int{len(values)}, Data: append([]float32(nil), values...)}}}
+// scalar is an engine with one gradient. Sums that were never held, or are held
+// again before they were added, fail.
+type scalar struct {
+	gradient float32
+	held     map[int]float32
+	most     int // sums at once
 }
 
-func sumOf(t interface{ Fatal(...any) }, values []float32) float32 {
-	tr := newTree(len(values))
-	for unit, v := range values {
-		if err := tr.add(leaf(unit, v)); err != nil {
+func (s *scalar) HoldGradients(sum int) error {
+	if _, taken := s.held[sum]; taken {
+		return fmt.Errorf("sum %d is held over another", sum)
+	}
+	if s.held == nil {
+		s.held = map[int]float32{}
+	}
+	s.held[sum], s.gradient = s.gradient, 0
+	s.most = max(s.most, sum+1)
+	return nil
+}
+
+func (s *scalar) AddGradients(sum int) error {
+	x, ok := s.held[sum]
+	if !ok {
+		return fmt.Errorf("sum %d holds nothing", sum)
+	}
+	delete(s.held, sum)
+	s.gradient += x
+	return nil
+}
+
+// addAll adds up units of a tree.
+func addAll(t interface{ Fatal(...any) }, e *scalar, tr *tree, values []float32) {
+	for unit := tr.first; unit < tr.last; unit++ {
+		e.gradient += values[unit]
+		if err := tr.add(unit, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sum, err := tr.finish()
-	if err != nil {
+	if err := tr.finish(); err != nil {
 		t.Fatal(err)
 	}
-	return sum[0].Data[0]
+}
+
+func sumOf(t interface{ Fatal(...any) }, values []float32) float32 {
+	var e scalar
+	addAll(t, &e, newTree(&e, len(values)), values)
+	if e.most > sumsOfStep(len(values)) {
+		t.Fatal("more partial sums than foretold:", e.most)
+	}
+	return e.gradient
 }
 
 // TestTreeOrder works the order of additions by hand. In float32, 1e8 + 1 is
@@ -59,56 +93,70 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float32Range(-1e6, 1e6), 1, 33).Draw(t, "units")
 		shards := rapid.IntRange(1, len(values)).Draw(t, "shards")
 		want := sumOf(t, values)
-		whole := newTree(len(values))
+		var sum scalar
+		whole := newTree(&sum, len(values))
 		for n := range shards {
-			first, last := len(values)*n/shards, len(values)*(n+1)/shards
-			part := &tree{units: len(values), next: first}
-			for unit := first; unit < last; unit++ {
-				if err := part.add(leaf(unit, values[unit])); err != nil {
-					t.Fatal(err)
-				}
+			var e scalar
+			part := newPart(&e, len(values), n, shards)
+			addAll(t, &e, part, values)
+			if e.most > sumsOfShard(len(values), shards) {
+				t.Fatalf("%d partial sums, %d were foretold", e.most, sumsOfShard(len(values), shards))
 			}
-			for _, b := range part.blocks() {
-				if b.start%(1<<b.level) != 0 || b.start < first || b.start+1<<b.level > last {
-					t.Fatalf("shard [%d, %d) hands on a block of level %d at %d", first, last, b.level, b.start)
+			if len(e.held) != len(part.done) || len(part.waiting) > 0 {
+				t.Fatalf("shard %d is left with %d sums of %d blocks, and %d that wait", n, len(e.held), len(part.done), len(part.waiting))
+			}
+			for _, b := range part.done {
+				if b.start%(1<<b.level) != 0 || b.start < part.first || b.start+1<<b.level > part.last {
+					t.Fatalf("shard [%d, %d) hands on a block of level %d at %d", part.first, part.last, b.level, b.start)
 				}
-				if err := whole.add(b); err != nil {
+				sum.gradient += e.held[b.sum]
+				if err := whole.add(b.start, b.level); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		sum, err := whole.finish()
-		if err != nil {
+		if err := whole.finish(); err != nil {
 			t.Fatal(err)
 		}
-		if got := sum[0].Data[0]; math.Float32bits(got) != math.Float32bits(want) {
+		if got := sum.gradient; math.Float32bits(got) != math.Float32bits(want) {
 			t.Fatalf("%d shards of %v: %v, one task: %v", shards, values, got, want)
 		}
 	})
 }
 
-func TestTreeRefuses(t *testing.T) {
-	tr := newTree(3)
-	if err := tr.add(leaf(1, 1)); exit.Code(err) != exit.Bug {
-		t.Errorf("a block out of turn: %v", err)
+// TestSums: while unit u is computed, the blocks that wait are the ones of u in
+// binary, numbered by their levels; a part's blocks come after them.
+func TestSums(t *testing.T) {
+	for units, want := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4, 16: 4} {
+		if got := sumsOfStep(units); got != want {
+			t.Errorf("%d units need %d partial sums, want %d", units, got, want)
+		}
 	}
-	if err := tr.add(leaf(0, 1)); err != nil {
+	// [0,4) is one block, whose number comes after those of the 2 levels that wait;
+	// [0,3), [3,6) and [6,9) are two blocks each, after the one level that waits.
+	for _, c := range []struct{ units, shards, want int }{{4, 1, 3}, {8, 2, 3}, {9, 3, 3}, {5, 5, 1}} {
+		if got := sumsOfShard(c.units, c.shards); got != c.want {
+			t.Errorf("%d units in %d shards need %d partial sums, want %d", c.units, c.shards, got, c.want)
+		}
+	}
+}
+
+func TestTreeRefuses(t *testing.T) {
+	var e scalar
+	tr := newTree(&e, 3)
+	for _, b := range []block{{start: 1}, {start: 0, level: 2}} {
+		if err := tr.add(b.start, b.level); exit.Code(err) != exit.Bug {
+			t.Errorf("block %+v, out of turn or range: %v", b, err)
+		}
+	}
+	if err := tr.add(0, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.finish(); exit.Code(err) != exit.Data {
+	if err := tr.finish(); exit.Code(err) != exit.Data {
 		t.Errorf("one unit of three: %v", err)
 	}
-	if err := tr.add(leaf(1, 1, 2)); exit.Code(err) != exit.Data {
-		t.Errorf("a tensor of another size: %v", err)
-	}
-	other := leaf(1, 1)
-	other.sum = append(other.sum, other.sum[0])
-	tr = newTree(2)
-	if err := tr.add(leaf(0, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.add(other); exit.Code(err) != exit.Data {
-		t.Errorf("another number of tensors: %v", err)
+	if err := tr.add(1, 1); exit.Code(err) != exit.Bug {
+		t.Errorf("two units from an odd one on: %v", err)
 	}
 }
 
@@ -125,27 +173,32 @@ func TestBlockName(t *testing.T) {
 	}
 }
 
-// TestMicroBatches: in order, up to the limit, never empty; a sequence that
-// is longer than the limit is alone.
+// TestMicroBatches: in order, up to the limit and as the engine has room, never
+// empty; a sequence that is longer than the limit is alone.
 func TestMicroBatches(t *testing.T) {
 	for _, c := range []struct {
 		lengths []int
 		limit   int
+		room    int // sequences
 		want    [][]int
 	}{
-		{nil, 10, nil},
-		{[]int{3, 4, 5}, 100, [][]int{{3, 4, 5}}},
-		{[]int{3, 4, 5}, 7, [][]int{{3, 4}, {5}}},
-		{[]int{3, 4, 5}, 6, [][]int{{3}, {4}, {5}}},
-		{[]int{20, 1, 1, 20, 1}, 6, [][]int{{20}, {1, 1}, {20}, {1}}},
-		{[]int{6, 6}, 6, [][]int{{6}, {6}}},
+		{nil, 10, 9, nil},
+		{[]int{3, 4, 5}, 100, 9, [][]int{{3, 4, 5}}},
+		{[]int{3, 4, 5}, 0, 9, [][]int{{3, 4, 5}}},
+		{[]int{3, 4, 5}, 7, 9, [][]int{{3, 4}, {5}}},
+		{[]int{3, 4, 5}, 6, 9, [][]int{{3}, {4}, {5}}},
+		{[]int{20, 1, 1, 20, 1}, 6, 9, [][]int{{20}, {1, 1}, {20}, {1}}},
+		{[]int{6, 6}, 6, 9, [][]int{{6}, {6}}},
+		{[]int{3, 4, 5, 6, 7}, 0, 2, [][]int{{3, 4}, {5, 6}, {7}}},
+		{[]int{3, 4, 5, 6, 7}, 12, 2, [][]int{{3, 4}, {5, 6}, {7}}},
+		{[]int{3, 4, 5, 6, 7}, 7, 2, [][]int{{3, 4}, {5}, {6}, {7}}},
 	} {
 		var sequences []sequence
 		for _, n := range c.lengths {
 			sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
 		}
 		var got [][]int
-		for _, run := range microBatches(sequences, c.limit) {
+		for _, run := range microBatches(sequences, c.limit, func(lengths []int) int { return min(len(lengths), c.room) }) {
 			var lengths []int
 			for _, s := range run {
 				lengths = append(lengths, len(s.TokenIDs))

@@ -9,9 +9,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// units adds the gradients of units [first, last) of one optimizer step to
-// the tree.
-func (l *learner) units(ctx context.Context, step, first, last int, t *tree, stats *stepStats) error {
+// units adds the gradients of a tree's units of one optimizer step to it.
+func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
 	byUnit := make([][]sequence, l.Recipe.Schedule.GradientUnits)
 	miniBatch := int32(step % l.Recipe.Loss.MiniBatches)
 	for _, s := range l.batch {
@@ -19,9 +18,8 @@ func (l *learner) units(ctx context.Context, step, first, last int, t *tree, sta
 			byUnit[s.Unit] = append(byUnit[s.Unit], s)
 		}
 	}
-	for unit := first; unit < last; unit++ {
-		l.engine.ZeroGradients()
-		for _, micro := range microBatches(byUnit[unit], l.Recipe.Schedule.MicroBatchTokens) {
+	for unit := t.first; unit < t.last; unit++ {
+		for _, micro := range l.microBatches(l.engine, byUnit[unit]) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -29,35 +27,36 @@ func (l *learner) units(ctx context.Context, step, first, last int, t *tree, sta
 				return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
 			}
 		}
-		sum := l.engine.Gradients()
-		if err := l.engine.Err(); err != nil {
-			return fmt.Errorf("optimizer step %d, unit %d: reading the gradients: %w", step, unit, err)
-		}
-		if last-first > 1 {
-			sum = cloneTensors(sum) // the next unit overwrites them
-		}
-		if err := t.add(block{start: unit, sum: sum}); err != nil {
-			return err
+		if err := t.add(unit, 0); err != nil {
+			return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
 		}
 	}
 	return nil
 }
 
-// microBatches cuts sequences, in order, into runs of at most limit tokens;
-// a longer sequence is a run of its own.
-func microBatches(sequences []sequence, limit int) [][]sequence {
-	var runs [][]sequence
-	first, tokens := 0, 0
+// microBatches cuts sequences for an engine's passes under the recipe.
+func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]sequence {
+	return microBatches(sequences, l.Recipe.Schedule.MicroBatchTokens, engine.Room)
+}
+
+// microBatches cuts sequences, in order, into runs as long as an engine has room
+// for, and of at most limit tokens if that is not 0; a longer sequence is a run
+// of its own. Where the cuts are changes no bit of any result.
+func microBatches(sequences []sequence, limit int, room func(lengths []int) int) [][]sequence {
+	lengths := make([]int, len(sequences))
 	for i, s := range sequences {
-		n := len(s.TokenIDs)
-		if i > first && tokens+n > limit {
-			runs = append(runs, sequences[first:i])
-			first, tokens = i, 0
-		}
-		tokens += n
+		lengths[i] = len(s.TokenIDs)
 	}
-	if first < len(sequences) {
-		runs = append(runs, sequences[first:])
+	var runs [][]sequence
+	for len(sequences) > 0 {
+		n, tokens := 0, 0
+		for n < len(lengths) && (n == 0 || limit == 0 || tokens+lengths[n] <= limit) {
+			tokens += lengths[n]
+			n++
+		}
+		n = room(lengths[:n])
+		runs = append(runs, sequences[:n])
+		sequences, lengths = sequences[n:], lengths[n:]
 	}
 	return runs
 }
@@ -146,12 +145,4 @@ func pack(sequences []sequence) policy.Batch {
 		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
 	}
 	return batch
-}
-
-func cloneTensors(tensors []policy.Tensor) []policy.Tensor {
-	clone := make([]policy.Tensor, len(tensors))
-	for i, t := range tensors {
-		clone[i] = policy.Tensor{Name: t.Name, Shape: t.Shape, Data: append([]float32(nil), t.Data...)}
-	}
-	return clone
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -43,9 +42,18 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	defer cleanup()
-	// Demonstrations are short beside a micro-batch.
-	tokens := job.Recipe.Schedule.MicroBatchTokens
-	engine, base, err := openTrained(job, job.Recipe.WarmStart.Optimizer, folder, cuda.Workload{Longest: tokens, PassTokens: tokens})
+	// The demonstrations come first: what the engine plans for is their length.
+	var lessons []lesson
+	if in.LastStep > in.FirstStep {
+		teacher, err := newTeacher(job.Recipe, world, folder)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		if lessons, err = teacher.lessons(ctx, in.FirstStep, in.LastStep); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
+	engine, base, err := openTrained(job, job.Recipe.WarmStart.Optimizer, folder, WarmWorkload(job.Recipe, longestOf(lessons)))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -70,26 +78,26 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		base = in.Base
 	}
 	m.PolicyVersion = in.PolicyVersion
-	teacher, err := newTeacher(job.Recipe, world, folder)
-	if err != nil && in.LastStep > in.FirstStep {
-		return seal.Manifest{}, err
-	}
 	recent, err := recentBefore(ctx, job, in)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	var loss, learned float64
 	steps := 0
-	for step := in.FirstStep; step < in.LastStep && !recent.below(job.Recipe.WarmStart.StopLoss); step++ {
+	for i, lesson := range lessons {
+		if recent.below(job.Recipe.WarmStart.StopLoss) {
+			break
+		}
 		if err := ctx.Err(); err != nil {
 			return seal.Manifest{}, err
 		}
-		if loss, err = teacher.step(engine, step); err != nil {
+		step := in.FirstStep + i
+		if loss, err = lesson.learn(engine, job.Recipe, step); err != nil {
 			return seal.Manifest{}, fmt.Errorf("warm-start step %d: %w", step, err)
 		}
 		recent.add(loss)
 		steps++
-		learned += float64(teacher.tokens)
+		learned += float64(lesson.tokens)
 		if (step+1)%100 == 0 || step+1 == in.LastStep || recent.below(job.Recipe.WarmStart.StopLoss) {
 			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, job.Recipe.WarmStart.Steps, loss, recent.mean())
 		}
@@ -138,7 +146,23 @@ type teacher struct {
 	world  env.Env
 	tasks  []env.Task
 	chat   chat.Chat
-	tokens int // of the last step
+}
+
+// lesson is the batch of one optimizer step.
+type lesson struct {
+	sequences       []sequence
+	tokens, targets int
+}
+
+// longestOf is the number of tokens of the longest sequence of lessons.
+func longestOf(lessons []lesson) int {
+	longest := 1
+	for _, l := range lessons {
+		for _, s := range l.sequences {
+			longest = max(longest, len(s.TokenIDs))
+		}
+	}
+	return longest
 }
 
 func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error) {
@@ -160,48 +184,66 @@ func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error)
 	return t, err
 }
 
-// step takes one optimizer step on a batch of demonstrations and returns its
-// loss in nats per token.
-func (t *teacher) step(engine policy.Engine, step int) (loss float64, err error) {
-	var sequences []sequence
-	targets := 0
+// lessons makes those of steps [first, last).
+func (t *teacher) lessons(ctx context.Context, first, last int) ([]lesson, error) {
+	lessons := make([]lesson, last-first)
+	for i := range lessons {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var err error
+		if lessons[i], err = t.lesson(first + i); err != nil {
+			return nil, fmt.Errorf("warm-start step %d: %w", first+i, err)
+		}
+	}
+	return lessons, nil
+}
+
+// lesson draws the demonstrations of a step.
+func (t *teacher) lesson(step int) (lesson, error) {
+	var l lesson
 	for i := range t.recipe.WarmStart.Batch {
 		conversation, err := t.demonstration(step, i)
 		if err != nil {
-			return 0, err
+			return l, err
 		}
 		ids, mask, err := t.chat.Demonstrate(conversation)
 		if err != nil {
-			return 0, err
+			return l, err
 		}
 		for _, masked := range mask {
 			if masked {
-				targets++
+				l.targets++
 			}
 		}
-		sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
+		l.tokens += len(ids)
+		l.sequences = append(l.sequences, sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
 	}
+	return l, nil
+}
+
+// learn takes an optimizer step on a lesson and returns its loss in nats per
+// token.
+func (l lesson) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
 	engine.ZeroGradients()
-	t.tokens = 0
-	for _, micro := range microBatches(sequences, t.recipe.Schedule.MicroBatchTokens) {
+	for _, micro := range microBatches(l.sequences, r.Schedule.MicroBatchTokens, engine.Room) {
 		batch := pack(micro)
 		n := len(batch.TokenIDs)
-		t.tokens += n
 		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
 		if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy); err != nil {
 			return 0, err
 		}
 		for i, wanted := range batch.Targets {
 			if wanted {
-				loss -= float64(logProbs[i]) / float64(targets)
-				coefficients[i] = -1 / float32(targets)
+				loss -= float64(logProbs[i]) / float64(l.targets)
+				coefficients[i] = -1 / float32(l.targets)
 			}
 		}
 		if err := engine.Backward(policy.Coefficients{LogProb: coefficients}); err != nil {
 			return 0, err
 		}
 	}
-	_, err = takeStep(engine, t.recipe.WarmStart.Optimizer, step+1, t.recipe.WarmStart.Steps, rng.New(t.recipe.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	_, err = takeStep(engine, r.WarmStart.Optimizer, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return loss, err
 }
 

@@ -1,0 +1,55 @@
+package learn
+
+import (
+	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Workload is what a learn task asks of the engine that it trains, with
+// sequences of at most longest tokens; 0 for as many as the policy takes. The
+// plan that a GPU's engine makes of it (package cuda) changes no result.
+func Workload(r recipe.Recipe, longest int) cuda.Workload {
+	w := besideWorkload(r, longest)
+	w.Sums = sumsOfStep(r.Schedule.GradientUnits)
+	w.Beside = beside(r)
+	return w
+}
+
+// GradientWorkload is that of a gradient shard.
+func GradientWorkload(r recipe.Recipe, longest int) cuda.Workload {
+	w := Workload(r, longest)
+	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards)
+	return w
+}
+
+// WarmWorkload is that of a warm start.
+func WarmWorkload(r recipe.Recipe, longest int) cuda.Workload { return besideWorkload(r, longest) }
+
+// ReferenceWorkload is that of the reference policy; there is none where ok is
+// false.
+func ReferenceWorkload(r recipe.Recipe, longest int) (w cuda.Workload, ok bool) {
+	return besideWorkload(r, longest), hasReference(r)
+}
+
+// besideWorkload is that of a policy which is not trained.
+func besideWorkload(r recipe.Recipe, longest int) cuda.Workload {
+	return cuda.Workload{Longest: longest, PassTokens: r.Schedule.MicroBatchTokens}
+}
+
+// hasReference says whether a second policy is open. Under policy.lora the
+// reference is what is adapted.
+func hasReference(r recipe.Recipe) bool { return r.Loss.KL.Coef != 0 && r.Policy.LoRA == nil }
+
+// beside is the number of policies that are open beside the one that is trained:
+// the reference, and one at a time of those whose log-probabilities (recompute)
+// or values (critique) are wanted before the first step.
+func beside(r recipe.Recipe) int {
+	n := 0
+	if hasReference(r) {
+		n++
+	}
+	if r.Rollout.Remote != nil || r.Advantage.Kind == "gae" && r.Schedule.GradientShards > 1 {
+		n++
+	}
+	return n
+}
