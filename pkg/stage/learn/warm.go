@@ -42,9 +42,13 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	defer cleanup()
+	recent, err := recentBefore(ctx, job, in)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
 	// The demonstrations come first: what the engine plans for is their length.
 	var lessons []lesson
-	if in.LastStep > in.FirstStep {
+	if in.LastStep > in.FirstStep && !recent.below(job.Recipe.WarmStart.StopLoss) {
 		teacher, err := newTeacher(job.Recipe, world, folder)
 		if err != nil {
 			return seal.Manifest{}, err
@@ -78,10 +82,6 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		base = in.Base
 	}
 	m.PolicyVersion = in.PolicyVersion
-	recent, err := recentBefore(ctx, job, in)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
 	var loss, learned float64
 	steps := 0
 	for i, lesson := range lessons {
