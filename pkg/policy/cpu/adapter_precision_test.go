@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -16,7 +17,7 @@ func TestAdapterOnHalfPrecision(t *testing.T) {
 	for name, c := range map[string]policy.Config{"tiny": tinyConfig(), "normed": normedConfig()} {
 		for _, dtype := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
 			adapter := loudAdapter(t, c, everywhere())
-			rounded := loudWeights(t, c)
+			rounded := policytest.LoudWeights(t, c)
 			for _, w := range rounded {
 				dtype.Round(w.Data)
 			}
@@ -24,11 +25,11 @@ func TestAdapterOnHalfPrecision(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			half, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Threads: 3, Train: true, Adapter: adapter, DType: dtype})
+			half, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Threads: 3, Train: true, Adapter: adapter, DType: dtype})
 			if err != nil {
 				t.Fatal(err)
 			}
-			batch := randomBatch(c, 3, 40, 7, 65)
+			batch := policytest.Batch(c, 3, 40, 7, 65)
 			s := policy.Sampling{Temperature: 0.8}
 			want, _ := forward(t, full, batch, s)
 			got, _ := forward(t, half, batch, s)
@@ -68,13 +69,13 @@ func TestAdapterLearnsWithHalfMoments(t *testing.T) {
 	c := tinyConfig()
 	var last []float64
 	for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
-		e, err := New(policy.InMemory(c, loudWeights(t, c)), Options{
+		e, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{
 			Threads: 2, Train: true, Adapter: loudAdapter(t, c, everywhere()), DType: safetensors.BF16, State: state,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		losses := trainSteps(t, e, randomBatch(c, 2, 20, 24), 150)
+		losses := trainSteps(t, e, policytest.Batch(c, 2, 20, 24), 150)
 		last = append(last, losses[len(losses)-1])
 		if last[0] > losses[0]/2 {
 			t.Fatalf("with %s moments the loss went from %.3f to %.3f: the test shows nothing", state, losses[0], last[0])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -34,7 +35,7 @@ func loudAdapter(t testing.TB, c policy.Config, l policy.LoRA) *policy.Adapter {
 
 func adaptedEngine(t testing.TB, c policy.Config, a *policy.Adapter, threads int) *Engine {
 	t.Helper()
-	e, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Threads: threads, Train: true, Adapter: a})
+	e, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Threads: threads, Train: true, Adapter: a})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +71,14 @@ func TestAdapterAgainstReference(t *testing.T) {
 			c := test.config
 			adapter := loudAdapter(t, c, test.lora)
 			e := adaptedEngine(t, c, adapter, 2)
-			batch := randomBatch(c, 3, 1, 7, 70, 0, 2, 130)
-			coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
+			batch := policytest.Batch(c, 3, 1, 7, 70, 0, 2, 130)
+			coef, ofEntropy := policytest.Coefficients(batch, 1), policytest.Coefficients(batch, 2)
 			s := policy.Sampling{Temperature: 0.9}
 			logProbs, entropy := forward(t, e, batch, s)
 			if err := e.Backward(policy.Coefficients{LogProb: coef, Entropy: ofEntropy}); err != nil {
 				t.Fatal(err)
 			}
-			r := newReference(c, append(loudWeights(t, c), adapter.Tensors...))
+			r := newReference(c, append(policytest.LoudWeights(t, c), adapter.Tensors...))
 			r.scale = test.lora.Alpha / float64(test.lora.Rank)
 			if test.lora.RankStabilized {
 				r.scale = test.lora.Alpha / math.Sqrt(float64(test.lora.Rank))
@@ -109,10 +110,10 @@ func TestAdapterAgainstReference(t *testing.T) {
 // does too, as its B is zero.
 func TestAdapterOff(t *testing.T) {
 	c := tinyConfig()
-	batch := randomBatch(c, 3, 30, 90)
+	batch := policytest.Batch(c, 3, 30, 90)
 	s := policy.Sampling{Temperature: 1}
 	requests := randomRequests(c, 2, 6, s)
-	bare := newEngine(t, c, loudWeights(t, c), 1)
+	bare := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	wantLogProbs, wantEntropy := forward(t, bare, batch, s)
 	wantCompletions := generate(t, bare, requests)
 
@@ -159,7 +160,7 @@ func TestAdaptedForwardIgnoresCompany(t *testing.T) {
 				lengths := rapid.SliceOfN(rapid.IntRange(1, 150), 1, 6).Draw(rt, "lengths")
 				which := rapid.IntRange(0, len(lengths)-1).Draw(rt, "which")
 				e := engines[rapid.IntRange(0, 2).Draw(rt, "engine")]
-				batch := randomBatch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
+				batch := policytest.Batch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
 				logProbs, entropy := forward(t, e, batch, s)
 				from, to := batch.Offsets[which], batch.Offsets[which+1]
 				alone := policy.Batch{TokenIDs: batch.TokenIDs[from:to], Targets: batch.Targets[from:to], Offsets: []int32{0, to - from}}
@@ -177,7 +178,7 @@ func TestAdaptedForwardIgnoresCompany(t *testing.T) {
 func TestAdaptedSamplerAndLearnerAgree(t *testing.T) {
 	for _, c := range []policy.Config{tinyConfig(), evenConfig()} {
 		adapter := loudAdapter(t, c, everywhere())
-		sampler, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Threads: 2, Adapter: adapter})
+		sampler, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Threads: 2, Adapter: adapter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,10 +206,10 @@ func adaptedDigest(t *testing.T, c policy.Config, threads int, change func(e *En
 		change(e)
 	}
 	for step := range 3 {
-		batch := randomBatch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
+		batch := policytest.Batch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
 		forward(t, e, batch, policy.Sampling{Temperature: 1, TopP: 0.95})
 		e.ZeroGradients()
-		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}); err != nil {
 			t.Fatal(err)
 		}
 		stats, err := e.Step(policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1})
@@ -264,7 +265,7 @@ func TestAdaptedTrainingIgnoresThreadsAndInstructionSet(t *testing.T) {
 // of the adapter's tensors alone.
 func TestAdapterResumes(t *testing.T) {
 	c := tinyConfig()
-	batch := randomBatch(c, 2, 20, 24)
+	batch := policytest.Batch(c, 2, 20, 24)
 	straight := adaptedEngine(t, c, loudAdapter(t, c, everywhere()), 1)
 	trainSteps(t, straight, batch, 4)
 
@@ -302,11 +303,11 @@ func TestAdapterOfAnotherShape(t *testing.T) {
 	c := tinyConfig()
 	a := loudAdapter(t, c, everywhere())
 	a.Tensors = a.Tensors[1:]
-	if _, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
 	a.Rank = 0
-	if _, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Data {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Data {
 		t.Errorf("rank 0: %v", err)
 	}
 }
@@ -324,7 +325,7 @@ func TestMergedAndUnmergedAgree(t *testing.T) {
 	}
 	adapter := loudAdapter(t, c, everywhere())
 	adapter.Base = "../base"
-	if err := policy.Save(base, c, loudWeights(t, c)); err != nil {
+	if err := policy.Save(base, c, policytest.LoudWeights(t, c)); err != nil {
 		t.Fatal(err)
 	}
 	if err := policy.SaveAdapter(adapted, c, *adapter); err != nil {
@@ -342,7 +343,7 @@ func TestMergedAndUnmergedAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := randomBatch(c, 3, 40, 130)
+	batch := policytest.Batch(c, 3, 40, 130)
 	s := policy.Sampling{Temperature: 1}
 	want, _ := forward(t, adaptedEngine(t, c, adapter, 1), batch, s)
 	got, _ := forward(t, one, batch, s)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -55,11 +56,11 @@ func trainer(t testing.TB, e *Engine, sequences, tokens int) func() {
 	for i := range lengths {
 		lengths[i] = tokens
 	}
-	batch := randomBatch(e.config, 1, lengths...)
+	batch := policytest.Batch(e.config, 1, lengths...)
 	for i := range batch.Targets {
 		batch.Targets[i] = i%tokens != 0
 	}
-	coef := coefficients(batch, 1)
+	coef := policytest.Coefficients(batch, 1)
 	logProbs, entropy := make([]float32, len(coef)), make([]float32, len(coef))
 	settings := policy.AdamW{LearningRate: 1e-4, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, MaxGradNorm: 1}
 	return func() {

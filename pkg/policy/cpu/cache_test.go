@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -35,7 +36,7 @@ func checkNoUsers(t testing.TB, e *Engine) {
 // mix of requests gives each of them what it gets alone.
 func TestGenerateIsIndependentOfEverything(t *testing.T) {
 	c := longConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	stream := rng.New(3, rng.PurposeTest, 0, "mix", 0)
 	// Prompts that have much in common from their start, at and around the
 	// borders of pages.
@@ -116,7 +117,7 @@ func TestGenerateIsIndependentOfEverything(t *testing.T) {
 // one had pages for is done at last.
 func TestDecodersThatStarve(t *testing.T) {
 	c := longConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	requests := make([]policy.Request, 12)
 	for i := range requests {
 		prompt := slices.Repeat([]int32{int32(i), 7, 9, 30}, 60+i)
@@ -139,7 +140,7 @@ func TestDecodersThatStarve(t *testing.T) {
 // begins with is found, and the tokens are the same as without.
 func TestTurnsReuseTheirPast(t *testing.T) {
 	c := longConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	play := func(keep bool) (ids []int32, computed int) {
 		e := newEngine(t, c, weights, 1)
 		ids = []int32{1, 2, 3}
@@ -177,12 +178,12 @@ func TestTurnsReuseTheirPast(t *testing.T) {
 // What was kept is forgotten when the weights change.
 func TestNewWeightsForgetTheCache(t *testing.T) {
 	c := longConfig()
-	e := newEngine(t, c, loudWeights(t, c), 1)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	r := policy.Request{Prompt: make([]int32, 200), MaxNewTokens: 9, Sampling: policy.Sampling{Temperature: 1}, Keep: true}
 	before := generate(t, e, []policy.Request{r})[0]
-	batch := randomBatch(c, 1, 50)
+	batch := policytest.Batch(c, 1, 50)
 	forward(t, e, batch, policy.Sampling{Temperature: 1})
-	if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1)}); err != nil {
+	if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Step(policy.AdamW{LearningRate: 0.1, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8}); err != nil {
@@ -223,7 +224,7 @@ func TestTheBaseHasAnotherCache(t *testing.T) {
 func TestLongPrompt(t *testing.T) {
 	c := tinyConfig()
 	c.MaxPositionEmbeddings = 1<<13 + 20
-	e := newEngine(t, c, loudWeights(t, c), 2)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
 	prompt := make([]int32, 1<<13)
 	for i := range prompt {
 		prompt[i] = int32(i * i % c.VocabSize)
@@ -245,7 +246,7 @@ func TestLongPrompt(t *testing.T) {
 func TestGenerateCanBeStopped(t *testing.T) {
 	c := tinyConfig()
 	for _, threads := range []int{1, 3} {
-		e := newEngine(t, c, loudWeights(t, c), threads)
+		e := newEngine(t, c, policytest.LoudWeights(t, c), threads)
 		requests := randomRequests(c, 8, 100, policy.Sampling{Temperature: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -65,7 +66,7 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 		{Temperature: 1}, {Temperature: 0.7}, {}, {Temperature: 1, TopK: 4}, {Temperature: 1.2, TopP: 0.7}, {Temperature: 1, TopK: 20, TopP: 0.9},
 	} {
 		for _, c := range []policy.Config{tinyConfig(), evenConfig(), normedConfig()} {
-			e := newEngine(t, c, loudWeights(t, c), 2)
+			e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
 			requests := randomRequests(c, 5, 40, s)
 			completions := generate(t, e, requests)
 			batch := asBatch(requests, completions)
@@ -90,7 +91,7 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 // A completion depends on its request alone.
 func TestGenerateIgnoresCompany(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	requests := randomRequests(c, 6, 30, policy.Sampling{Temperature: 1})
 	want := generate(t, newEngine(t, c, weights, 1), requests)
 	for _, threads := range []int{2, 3} {
@@ -119,7 +120,7 @@ func TestGenerateIgnoresCompany(t *testing.T) {
 // a prefill.
 func TestGenerateRefillsSlots(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	var requests []policy.Request
 	for i := range 600 {
 		requests = append(requests, policy.Request{
@@ -144,7 +145,7 @@ func TestGenerateRefillsSlots(t *testing.T) {
 
 func TestFinishReasons(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 1)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	greedy := policy.Request{Prompt: []int32{1, 2, 3}, MaxNewTokens: 10}
 	base := generate(t, e, []policy.Request{greedy})[0]
 	if len(base.TokenIDs) != 10 || base.FinishReason != policy.FinishLength {
@@ -199,7 +200,7 @@ func TestFinishReasons(t *testing.T) {
 
 func TestGenerateFaults(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	e := newEngine(t, c, weights, 2)
 	for name, test := range map[string]struct {
 		request policy.Request

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -37,23 +38,6 @@ func evenConfig() policy.Config {
 	return c
 }
 
-// loudWeights are random weights with all tensors far from their initial
-// values, so that every gradient is well above rounding.
-func loudWeights(t testing.TB, c policy.Config) []policy.Tensor {
-	t.Helper()
-	weights, err := policy.Init(c, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range weights {
-		stream := rng.New(5, rng.PurposeTest, 0, w.Name, 0)
-		for i := range w.Data {
-			w.Data[i] = w.Data[i]*float32(w.Shape[0]&1+1) + 0.25*float32(stream.Normal(uint64(i)))
-		}
-	}
-	return weights
-}
-
 func newEngine(t testing.TB, c policy.Config, weights []policy.Tensor, threads int) *Engine {
 	t.Helper()
 	e, err := New(policy.InMemory(c, weights), Options{Threads: threads, Train: true})
@@ -61,34 +45,6 @@ func newEngine(t testing.TB, c policy.Config, weights []policy.Tensor, threads i
 		t.Fatal(err)
 	}
 	return e
-}
-
-// randomBatch has sequences of the given lengths; about two of three tokens
-// are targets.
-func randomBatch(c policy.Config, seed uint64, lengths ...int) policy.Batch {
-	stream := rng.New(seed, rng.PurposeTest, 0, "batch", 0)
-	batch := policy.Batch{Offsets: []int32{0}}
-	for _, n := range lengths {
-		for i := range n {
-			at := uint64(len(batch.TokenIDs))
-			batch.TokenIDs = append(batch.TokenIDs, int32(stream.IntN(2*at, c.VocabSize)))
-			batch.Targets = append(batch.Targets, i > 0 && stream.IntN(2*at+1, 3) > 0)
-		}
-		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
-	}
-	return batch
-}
-
-// coefficients are random where the batch has targets.
-func coefficients(batch policy.Batch, seed uint64) []float32 {
-	stream := rng.New(seed, rng.PurposeTest, 0, "coefficients", 0)
-	c := make([]float32, len(batch.TokenIDs))
-	for i := range c {
-		if batch.Targets[i] {
-			c[i] = float32(stream.Normal(uint64(i)))
-		}
-	}
-	return c
 }
 
 func forward(t testing.TB, e *Engine, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
@@ -146,11 +102,11 @@ func TestAgainstReference(t *testing.T) {
 	}
 	run := func(name string, c policy.Config, s policy.Sampling) {
 		t.Run(name, func(t *testing.T) {
-			weights := loudWeights(t, c)
+			weights := policytest.LoudWeights(t, c)
 			e := newEngine(t, c, weights, 1)
 			// 70 and 130 tokens go over several blocks of queries.
-			batch := randomBatch(c, 3, 1, 7, 70, 0, 2, 130)
-			coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
+			batch := policytest.Batch(c, 3, 1, 7, 70, 0, 2, 130)
+			coef, ofEntropy := policytest.Coefficients(batch, 1), policytest.Coefficients(batch, 2)
 			logProbs, entropy := forward(t, e, batch, s)
 			if err := e.Backward(policy.Coefficients{LogProb: coef, Entropy: ofEntropy}); err != nil {
 				t.Fatal(err)
@@ -191,9 +147,9 @@ func TestReferenceAgainstFiniteDifferences(t *testing.T) {
 }
 
 func compareWithFiniteDifferences(t *testing.T, c policy.Config) {
-	weights := loudWeights(t, c)
-	batch := randomBatch(c, 9, 5, 8)
-	coef, ofEntropy := coefficients(batch, 1), coefficients(batch, 2)
+	weights := policytest.LoudWeights(t, c)
+	batch := policytest.Batch(c, 9, 5, 8)
+	coef, ofEntropy := policytest.Coefficients(batch, 1), policytest.Coefficients(batch, 2)
 	s := policy.Sampling{Temperature: 0.8}
 	r := newReference(c, weights)
 	loss := func() float64 {
@@ -229,12 +185,12 @@ func compareWithFiniteDifferences(t *testing.T, c policy.Config) {
 // the whole up to rounding.
 func TestGradientsAccumulate(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	s := policy.Sampling{Temperature: 1}
-	whole := randomBatch(c, 3, 9, 12)
+	whole := policytest.Batch(c, 3, 9, 12)
 	first := policy.Batch{TokenIDs: whole.TokenIDs[:9], Targets: whole.Targets[:9], Offsets: []int32{0, 9}}
 	second := policy.Batch{TokenIDs: whole.TokenIDs[9:], Targets: whole.Targets[9:], Offsets: []int32{0, 12}}
-	coef := coefficients(whole, 1)
+	coef := policytest.Coefficients(whole, 1)
 	gradients := func(parts ...func(e *Engine)) []policy.Tensor {
 		e := newEngine(t, c, weights, 1)
 		for _, part := range parts {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -43,14 +44,14 @@ func digest(tensors []policy.Tensor) string {
 func TestForwardIgnoresCompany(t *testing.T) {
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		t.Run(name, func(t *testing.T) {
-			weights := loudWeights(t, c)
+			weights := policytest.LoudWeights(t, c)
 			engines := []*Engine{newEngine(t, c, weights, 1), newEngine(t, c, weights, 2), newEngine(t, c, weights, 3)}
 			s := policy.Sampling{Temperature: 0.9}
 			rapid.Check(t, func(rt *rapid.T) {
 				lengths := rapid.SliceOfN(rapid.IntRange(1, 150), 1, 6).Draw(rt, "lengths")
 				which := rapid.IntRange(0, len(lengths)-1).Draw(rt, "which")
 				e := engines[rapid.IntRange(0, 2).Draw(rt, "engine")]
-				batch := randomBatch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
+				batch := policytest.Batch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
 				logProbs, entropy := forward(t, e, batch, s)
 				from, to := batch.Offsets[which], batch.Offsets[which+1]
 				alone := policy.Batch{TokenIDs: batch.TokenIDs[from:to], Targets: batch.Targets[from:to], Offsets: []int32{0, to - from}}
@@ -66,8 +67,8 @@ func TestForwardIgnoresCompany(t *testing.T) {
 // A token's log-probability does not depend on what follows it.
 func TestForwardIsCausal(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 1)
-	batch := randomBatch(c, 4, 140)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
+	batch := policytest.Batch(c, 4, 140)
 	want, _ := forward(t, e, batch, policy.Sampling{Temperature: 1})
 	for _, n := range []int{1, 2, 63, 64, 65, 128, 139} {
 		prefix := policy.Batch{TokenIDs: batch.TokenIDs[:n], Targets: batch.Targets[:n], Offsets: []int32{0, int32(n)}}
@@ -81,15 +82,15 @@ func TestForwardIsCausal(t *testing.T) {
 // trainDigest is the sha256 of the weights after three steps.
 func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engine)) string {
 	t.Helper()
-	e := newEngine(t, c, loudWeights(t, c), threads)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), threads)
 	if change != nil {
 		change(e)
 	}
 	for step := range 3 {
-		batch := randomBatch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
+		batch := policytest.Batch(c, uint64(step), 40, 3, 90, 150, 7, 64, 65)
 		forward(t, e, batch, policy.Sampling{Temperature: 1, TopP: 0.95})
 		e.ZeroGradients()
-		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}); err != nil {
 			t.Fatal(err)
 		}
 		stats, err := e.Step(policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1})
@@ -131,7 +132,7 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 		}
 		got := trainDigest(t, c, 1, nil)
 		for _, config := range []policy.Config{c, even} {
-			e := newEngine(t, config, loudWeights(t, config), 1)
+			e := newEngine(t, config, policytest.LoudWeights(t, config), 1)
 			got += fmt.Sprint(generate(t, e, randomRequests(config, 2, 6, policy.Sampling{Temperature: 1})))
 		}
 		digests[isa] = got
@@ -150,10 +151,10 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 // bits.
 func TestChunks(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
 	chunked.limits.chunkTokens, chunked.limits.sparseTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 0, 1, 1
-	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
+	batch := policytest.Batch(c, 1, 30, 19, 2, 80, 5, 45)
 	if got := len(chunked.divide(batch.Offsets)); got != 4 {
 		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)
 	}
@@ -164,7 +165,7 @@ func TestChunks(t *testing.T) {
 		t.Error("log-probabilities or entropies differ")
 	}
 	for _, e := range []*Engine{whole, chunked} {
-		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -12,7 +13,7 @@ import (
 // allocates.
 func TestActivationBytes(t *testing.T) {
 	for name, c := range map[string]policy.Config{"Qwen2": tinyConfig(), "Qwen3": normedConfig()} {
-		e := newEngine(t, c, loudWeights(t, c), 1)
+		e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 		m := policy.MemoryOf(c, safetensors.F32)
 		for sparse, want := range map[bool]int64{false: m.KeptBytes, true: m.RecomputeBytes} {
 			p := newPass(e, 1, true)

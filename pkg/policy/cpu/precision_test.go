@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -32,7 +33,7 @@ var precisions = map[string]Options{
 // that are multiplied by together differ in their types.
 func precise(t testing.TB, c policy.Config, precision string, threads int, train bool) *Engine {
 	t.Helper()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	if o := precisions[precision]; precision != "float32" && o.DType == "" {
 		for i := range weights {
 			weights[i].DType = []safetensors.DType{safetensors.BF16, safetensors.F32, safetensors.F16}[i*i%3]
@@ -60,7 +61,7 @@ func eachPrecision(t *testing.T, f func(t *testing.T, precision string)) {
 func TestRoundedWeights(t *testing.T) {
 	for _, c := range []policy.Config{tinyConfig(), normedConfig()} {
 		for _, dtype := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
-			weights := loudWeights(t, c)
+			weights := policytest.LoudWeights(t, c)
 			half, err := New(policy.InMemory(c, weights), Options{Threads: 2, Train: true, DType: dtype})
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +75,7 @@ func TestRoundedWeights(t *testing.T) {
 					t.Fatalf("%s: %s is not rounded", dtype, w.Name)
 				}
 			}
-			batch := randomBatch(c, 3, 40, 7, 65)
+			batch := policytest.Batch(c, 3, 40, 7, 65)
 			s := policy.Sampling{Temperature: 0.8}
 			want, _ := forward(t, full, batch, s)
 			got, _ := forward(t, half, batch, s)
@@ -82,7 +83,7 @@ func TestRoundedWeights(t *testing.T) {
 				t.Fatalf("%s: log-probabilities differ from those of rounded weights", dtype)
 			}
 			for _, e := range []*Engine{half, full} {
-				if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}); err != nil {
+				if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -101,7 +102,7 @@ func TestSamplerAndLearnerAgreeInAnyPrecision(t *testing.T) {
 	eachPrecision(t, func(t *testing.T, precision string) {
 		for _, c := range []policy.Config{tinyConfig(), normedConfig()} {
 			learner := precise(t, c, precision, 2, true)
-			trainSteps(t, learner, randomBatch(c, 2, 20, 24), 1)
+			trainSteps(t, learner, policytest.Batch(c, 2, 20, 24), 1)
 			sampler, err := New(policy.InMemory(c, learner.Weights()), Options{Threads: 3})
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +131,7 @@ func TestSamplerAndLearnerAgreeInAnyPrecision(t *testing.T) {
 func preciseDigest(t *testing.T, c policy.Config, precision string, threads int) string {
 	t.Helper()
 	e := precise(t, c, precision, threads, true)
-	trainSteps(t, e, randomBatch(c, 2, 20, 3, 65, 24), 3)
+	trainSteps(t, e, policytest.Batch(c, 2, 20, 3, 65, 24), 3)
 	tensors, _ := e.OptimizerState()
 	return digest(e.Weights()) + digest(tensors) + fmt.Sprint(generate(t, e, randomRequests(c, 2, 6, policy.Sampling{Temperature: 1})))
 }
@@ -169,7 +170,7 @@ func TestPrecisionIgnoresThreadsAndInstructionSet(t *testing.T) {
 // weights and state, in every precision.
 func TestPrecisionGoesOn(t *testing.T) {
 	c := tinyConfig()
-	batch := randomBatch(c, 2, 20, 24)
+	batch := policytest.Batch(c, 2, 20, 24)
 	eachPrecision(t, func(t *testing.T, precision string) {
 		straight := precise(t, c, precision, 1, true)
 		trainSteps(t, straight, batch, 4)
@@ -215,7 +216,7 @@ func TestPrecisionGoesOn(t *testing.T) {
 // A state of another precision, or of other weights, is refused.
 func TestStateOfAnotherPolicy(t *testing.T) {
 	c := tinyConfig()
-	batch := randomBatch(c, 2, 20, 24)
+	batch := policytest.Batch(c, 2, 20, 24)
 	mastered := precise(t, c, "bfloat16 and float32 masters", 1, true)
 	trainSteps(t, mastered, batch, 1)
 	withMasters, _ := mastered.OptimizerState()
@@ -253,7 +254,7 @@ func TestOverfitInAnyPrecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		losses := trainSteps(t, e, randomBatch(c, 2, 20, 24), 150)
+		losses := trainSteps(t, e, policytest.Batch(c, 2, 20, 24), 150)
 		if last := losses[len(losses)-1]; last > 0.1 {
 			t.Errorf("%s: loss went from %.3f to %.3f, want below 0.1", name, losses[0], last)
 		}
@@ -309,8 +310,8 @@ func TestGradientsIgnoreDivision(t *testing.T) {
 				whole, divided := precise(t, c, precision, 1, true), precise(t, c, precision, 2, true)
 				rapid.Check(t, func(rt *rapid.T) {
 					lengths := rapid.SliceOfN(rapid.IntRange(0, 70), 1, 6).Draw(rt, "lengths")
-					batch := randomBatch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
-					gradients(t, whole, batch, policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}, len(lengths))
+					batch := policytest.Batch(c, uint64(rapid.IntRange(0, 1000).Draw(rt, "seed")), lengths...)
+					gradients(t, whole, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, len(lengths))
 					divided.limits = limits{
 						chunkTokens:  rapid.IntRange(1, 100).Draw(rt, "chunk tokens"),
 						sparseTokens: rapid.IntRange(0, 300).Draw(rt, "sparse tokens"),
@@ -318,7 +319,7 @@ func TestGradientsIgnoreDivision(t *testing.T) {
 						keptLogits:   rapid.IntRange(0, 3000).Draw(rt, "kept logits"),
 					}
 					per := rapid.IntRange(1, len(lengths)).Draw(rt, "sequences a pass")
-					gradients(t, divided, batch, policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}, per)
+					gradients(t, divided, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, per)
 					for i, g := range divided.Gradients() {
 						if !sameBits(g.Data, whole.Gradients()[i].Data) {
 							rt.Fatalf("the gradient of %s differs", g.Name)
@@ -364,7 +365,7 @@ func TestHeadNeverHoldsAllLogits(t *testing.T) {
 	c.VocabSize = 151936
 	c.HiddenSize, c.MaxPositionEmbeddings = 8, 1000
 	e := precise(t, c, "bfloat16 and float32 masters", 2, true)
-	batch := randomBatch(c, 1, 500, 550)
+	batch := policytest.Batch(c, 1, 500, 550)
 	targets := 0
 	for _, target := range batch.Targets {
 		if target {
@@ -372,7 +373,7 @@ func TestHeadNeverHoldsAllLogits(t *testing.T) {
 		}
 	}
 	bytes := allocated(func() {
-		gradients(t, e, batch, policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}, 2)
+		gradients(t, e, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, 2)
 	})
 	if all := 4 * targets * c.VocabSize; targets < 650 || bytes > uint64(all)/5 {
 		t.Errorf("%d MB were allocated; the logits of all %d targets take %d MB", bytes>>20, targets, all>>20)
@@ -411,9 +412,9 @@ func TestLongSequencesKeepLittle(t *testing.T) {
 	e := precise(t, c, "float32", 2, true)
 	dense := e.layerBytesPerToken() * c.NumHiddenLayers * n
 	e.limits.chunkTokens = 1000
-	batch := randomBatch(c, 1, n)
+	batch := policytest.Batch(c, 1, n)
 	bytes := allocated(func() {
-		gradients(t, e, batch, policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}, 1)
+		gradients(t, e, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, 1)
 	})
 	if bytes > uint64(dense)/3 {
 		t.Errorf("%d MB were allocated; all activations take %d MB", bytes>>20, dense>>20)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -15,7 +16,7 @@ var testAdamW = policy.AdamW{LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilo
 // 2), with decay on matrices only and the clip of torch.
 func TestStep(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 1)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	w, m, v := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	for _, tensor := range e.Weights() {
 		m[tensor.Name], v[tensor.Name] = make([]float64, len(tensor.Data)), make([]float64, len(tensor.Data))
@@ -26,10 +27,10 @@ func TestStep(t *testing.T) {
 	for step := 1; step <= 3; step++ {
 		settings := testAdamW
 		settings.MaxGradNorm = []float64{0, 1e6, 0.5}[step-1] // none, never reached, reached
-		batch := randomBatch(c, uint64(step), 20, 30)
+		batch := policytest.Batch(c, uint64(step), 20, 30)
 		forward(t, e, batch, policy.Sampling{Temperature: 1})
 		e.ZeroGradients()
-		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1)}); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)}); err != nil {
 			t.Fatal(err)
 		}
 		square := 0.0
@@ -72,7 +73,7 @@ func TestStep(t *testing.T) {
 
 func TestStepSkipsWhatIsNotFinite(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 1)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	before := digest(e.Weights())
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		e.ZeroGradients()
@@ -104,9 +105,9 @@ func diverge(e *Engine) { e.model.layers[0].norm2.value[0] = float32(math.NaN())
 // not either, and a skipped step; nothing panics.
 func TestDivergedWeights(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 2)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
 	diverge(e)
-	batch := randomBatch(c, 1, 30)
+	batch := policytest.Batch(c, 1, 30)
 	logProbs, _ := forward(t, e, batch, policy.Sampling{Temperature: 1, TopK: 3})
 	last := len(logProbs) - 1
 	for !batch.Targets[last] {
@@ -115,7 +116,7 @@ func TestDivergedWeights(t *testing.T) {
 	if !math.IsNaN(float64(logProbs[last])) {
 		t.Errorf("log-probability %v", logProbs[last])
 	}
-	if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1)}); err != nil {
+	if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	if stats, err := e.Step(testAdamW); err != nil || !stats.Skipped {
@@ -166,7 +167,7 @@ func TestOverfit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	losses := trainSteps(t, newEngine(t, c, weights, 2), randomBatch(c, 2, 20, 24), 150)
+	losses := trainSteps(t, newEngine(t, c, weights, 2), policytest.Batch(c, 2, 20, 24), 150)
 	// A new policy is close to uniform: ln 37 = 3.61 nats.
 	if losses[0] < 3.4 || losses[0] > 3.9 || losses[len(losses)-1] > 0.1 {
 		t.Errorf("loss went from %.3f to %.3f, want 3.6 to below 0.1", losses[0], losses[len(losses)-1])
@@ -176,8 +177,8 @@ func TestOverfit(t *testing.T) {
 // Four steps at once, and two, saved and loaded, and two more: the same bits.
 func TestOptimizerStateGoesOn(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
-	batch := randomBatch(c, 2, 20, 24)
+	weights := policytest.LoudWeights(t, c)
+	batch := policytest.Batch(c, 2, 20, 24)
 	straight := newEngine(t, c, weights, 1)
 	trainSteps(t, straight, batch, 4)
 
@@ -214,7 +215,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 
 func TestEmptyBatches(t *testing.T) {
 	c := tinyConfig()
-	e := newEngine(t, c, loudWeights(t, c), 2)
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
 	for name, batch := range map[string]policy.Batch{
 		"nothing":            {},
 		"no sequences":       {Offsets: []int32{0}},
@@ -238,13 +239,13 @@ func TestEmptyBatches(t *testing.T) {
 
 func TestWrongCalls(t *testing.T) {
 	c := tinyConfig()
-	weights := loudWeights(t, c)
+	weights := policytest.LoudWeights(t, c)
 	e := newEngine(t, c, weights, 1)
 	run := func(batch policy.Batch) error {
 		n := len(batch.TokenIDs)
 		return e.Forward(batch, policy.Sampling{Temperature: 1}, make([]float32, n), make([]float32, n))
 	}
-	long := randomBatch(c, 1, c.MaxPositionEmbeddings+1)
+	long := policytest.Batch(c, 1, c.MaxPositionEmbeddings+1)
 	for name, test := range map[string]struct {
 		err  error
 		code int
@@ -261,7 +262,7 @@ func TestWrongCalls(t *testing.T) {
 			t.Errorf("%s: code %d (%v), want %d", name, exit.Code(test.err), test.err, test.code)
 		}
 	}
-	batch := randomBatch(c, 1, 9)
+	batch := policytest.Batch(c, 1, 9)
 	forward(t, e, batch, policy.Sampling{})
 	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 3)}); exit.Code(err) != exit.Bug {
 		t.Errorf("too few coefficients: %v", err)

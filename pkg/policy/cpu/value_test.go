@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -21,7 +22,7 @@ func loudValueHead(c policy.Config) []float32 {
 
 func valuedEngine(t testing.TB, c policy.Config, a *policy.Adapter, threads int) *Engine {
 	t.Helper()
-	e, err := New(policy.InMemory(c, loudWeights(t, c)), Options{Threads: threads, Train: true, Adapter: a, ValueHead: loudValueHead(c)})
+	e, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Threads: threads, Train: true, Adapter: a, ValueHead: loudValueHead(c)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func TestValueHeadAgainstReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := valuedEngine(t, c, test.adapter, 2)
-			batch := randomBatch(c, 3, 1, 7, 70, 0, 2, 130)
-			coef, ofEntropy, ofValue := coefficients(batch, 1), coefficients(batch, 2), coefficients(batch, 3)
+			batch := policytest.Batch(c, 3, 1, 7, 70, 0, 2, 130)
+			coef, ofEntropy, ofValue := policytest.Coefficients(batch, 1), policytest.Coefficients(batch, 2), policytest.Coefficients(batch, 3)
 			given := policy.Coefficients{LogProb: coef, Entropy: ofEntropy, Value: ofValue}
 			if test.alone {
 				given.LogProb, given.Entropy = nil, nil
@@ -67,7 +68,7 @@ func TestValueHeadAgainstReference(t *testing.T) {
 			}
 			head := policy.ValueHeadLayout(c)
 			head.Data = loudValueHead(c)
-			weights := append(loudWeights(t, c), head)
+			weights := append(policytest.LoudWeights(t, c), head)
 			if test.adapter != nil {
 				weights = append(weights, test.adapter.Tensors...)
 			}
@@ -96,10 +97,10 @@ func TestValueReferenceAgainstFiniteDifferences(t *testing.T) {
 	c := tinyConfig()
 	head := policy.ValueHeadLayout(c)
 	head.Data = loudValueHead(c)
-	r := newReference(c, append(loudWeights(t, c), head))
-	batch := randomBatch(c, 9, 5, 8)
+	r := newReference(c, append(policytest.LoudWeights(t, c), head))
+	batch := policytest.Batch(c, 9, 5, 8)
 	zeros := make([]float32, len(batch.TokenIDs))
-	r.valueCoefficients = coefficients(batch, 3)
+	r.valueCoefficients = policytest.Coefficients(batch, 3)
 	loss := func() (total float64) {
 		r.run(batch, policy.Sampling{Temperature: 1}, zeros, zeros)
 		for i, v := range r.values {
@@ -134,7 +135,7 @@ func TestValueReferenceAgainstFiniteDifferences(t *testing.T) {
 func TestValuesIgnoreCompany(t *testing.T) {
 	c := tinyConfig()
 	c.TieWordEmbeddings = false
-	batch := randomBatch(c, 1, 30, 19, 2, 80, 5, 45)
+	batch := policytest.Batch(c, 1, 30, 19, 2, 80, 5, 45)
 	s := policy.Sampling{Temperature: 1}
 	whole, chunked := valuedEngine(t, c, nil, 1), valuedEngine(t, c, nil, 3)
 	chunked.limits.chunkTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 1, 1
@@ -145,7 +146,7 @@ func TestValuesIgnoreCompany(t *testing.T) {
 		t.Error("values differ in chunks")
 	}
 	for _, e := range []*Engine{whole, chunked} {
-		if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Value: coefficients(batch, 3)}); err != nil {
+		if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Value: policytest.Coefficients(batch, 3)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := e.Step(testAdamW); err != nil {
@@ -155,7 +156,7 @@ func TestValuesIgnoreCompany(t *testing.T) {
 	if digest(whole.Weights()) != digest(chunked.Weights()) {
 		t.Error("a step in chunks gives other weights")
 	}
-	bare, _ := forward(t, newEngine(t, c, loudWeights(t, c), 1), batch, s)
+	bare, _ := forward(t, newEngine(t, c, policytest.LoudWeights(t, c), 1), batch, s)
 	if !sameBits(logProbs, bare) {
 		t.Error("a value head changes log-probabilities")
 	}
@@ -171,12 +172,12 @@ func TestValuesIgnoreCompany(t *testing.T) {
 // A value head and its optimizer state are saved, and go on to the same bits.
 func TestValueHeadResumes(t *testing.T) {
 	c := tinyConfig()
-	batch := randomBatch(c, 2, 20, 24)
+	batch := policytest.Batch(c, 2, 20, 24)
 	learn := func(e *Engine, steps int) {
 		for range steps {
 			forward(t, e, batch, policy.Sampling{Temperature: 1})
 			e.ZeroGradients()
-			if err := e.Backward(policy.Coefficients{LogProb: coefficients(batch, 1), Value: coefficients(batch, 3)}); err != nil {
+			if err := e.Backward(policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Value: policytest.Coefficients(batch, 3)}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := e.Step(testAdamW); err != nil {
@@ -222,18 +223,18 @@ func TestValueHeadResumes(t *testing.T) {
 
 func TestWrongValueCalls(t *testing.T) {
 	c := tinyConfig()
-	bare, valued := newEngine(t, c, loudWeights(t, c), 1), valuedEngine(t, c, nil, 1)
+	bare, valued := newEngine(t, c, policytest.LoudWeights(t, c), 1), valuedEngine(t, c, nil, 1)
 	if err := bare.Values(nil); exit.Code(err) != exit.Bug {
 		t.Errorf("values without a value head: %v", err)
 	}
 	if err := valued.Values(nil); exit.Code(err) != exit.Bug {
 		t.Errorf("values without a forward pass: %v", err)
 	}
-	forward(t, valued, randomBatch(c, 1, 9), policy.Sampling{})
+	forward(t, valued, policytest.Batch(c, 1, 9), policy.Sampling{})
 	if err := valued.Values(make([]float32, 3)); exit.Code(err) != exit.Bug {
 		t.Errorf("too little room: %v", err)
 	}
-	if _, err := New(policy.InMemory(c, loudWeights(t, c)), Options{ValueHead: make([]float32, 3)}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{ValueHead: make([]float32, 3)}); exit.Code(err) != exit.Bug {
 		t.Errorf("a value head of another width: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -94,14 +95,14 @@ func rootMeanSquare(a, b []float32) float64 {
 // types of weights, and sequences of 5,300 tokens. In float32 what is stored in
 // float16 or bfloat16 is exact.
 func TestAgainstTransformers(t *testing.T) {
-	library(t)
+	policytest.Library(t)
 	folders, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "*"))
 	if err != nil || len(folders) != 9 {
 		t.Fatalf("%d golden models, %v", len(folders), err)
 	}
 	for _, folder := range folders {
 		name := filepath.Base(folder)
-		if emulated() && strings.Contains(name, "long") {
+		if policytest.Emulated() && strings.Contains(name, "long") {
 			continue // emulated attention over 5,300 tokens takes minutes
 		}
 		t.Run(name, func(t *testing.T) {

@@ -5,68 +5,21 @@ package cuda_test
 import (
 	"context"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// The library of these tests: the one that LATHE_CUDA_LIB names, which may be a
-// GPU's, or else the one whose kernels are emulated on the CPU, which make
-// builds of the same sources.
-var hostLibrary = sync.OnceValues(func() (path, missing string) {
-	if named := os.Getenv(cuda.LibraryVariable); named != "" {
-		return named, ""
-	}
-	folder := filepath.Join("..", "..", "..", "cuda")
-	if _, err := os.Stat(filepath.Join(folder, "Makefile")); err != nil {
-		return "", "there are no sources of the CUDA engine, and " + cuda.LibraryVariable + " names no library"
-	}
-	for _, tool := range []string{"make", "g++"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return "", "the emulated library cannot be built: " + err.Error()
-		}
-	}
-	if out, err := exec.Command("make", "-s", "-j2", "-C", folder, "build/liblathe_engine_host.so").CombinedOutput(); err != nil {
-		return "", "FAILED: make -C cuda build/liblathe_engine_host.so: " + err.Error() + "\n" + string(out)
-	}
-	path, err := filepath.Abs(filepath.Join(folder, "build", "liblathe_engine_host.so"))
-	if err != nil {
-		return "", "FAILED: " + err.Error()
-	}
-	return path, ""
-})
-
-func library(t testing.TB) string {
-	t.Helper()
-	path, missing := hostLibrary()
-	if strings.HasPrefix(missing, "FAILED") {
-		t.Fatal(missing)
-	}
-	if missing != "" {
-		t.Skip(missing)
-	}
-	return path
-}
-
-// emulated says whether the library's kernels run on the CPU: a test then takes
-// small cases alone.
-func emulated() bool {
-	named := os.Getenv(cuda.LibraryVariable)
-	return named == "" || strings.Contains(filepath.Base(named), "_host")
-}
-
 // core says whether a family is one of the two that emulated kernels take in
 // full: the others then take what costs less.
-func core(name string) bool { return !emulated() || name == "qwen2 tied" || name == "qwen3 untied" }
+func core(name string) bool {
+	return !policytest.Emulated() || name == "qwen2 tied" || name == "qwen3 untied"
+}
 
 // small is a model of odd sizes: widths that fill no vector and no tile.
 func small(change func(c *policy.Config)) policy.Config {
@@ -100,66 +53,15 @@ func families() map[string]policy.Config {
 	}
 }
 
-// loud are random weights far from their initial values, so that every gradient
-// is well above rounding.
-func loud(t testing.TB, c policy.Config) []policy.Tensor {
-	t.Helper()
-	weights, err := policy.Init(c, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range weights {
-		stream := rng.New(5, rng.PurposeTest, 0, w.Name, 0)
-		for i := range w.Data {
-			w.Data[i] += 0.25 * float32(stream.Normal(uint64(i)))
-		}
-	}
-	return weights
-}
-
 // tuned are weights for bfloat16: rounded, and not so loud that rounding is all
 // that is left of a log-probability.
 func tuned(t testing.TB, c policy.Config) []policy.Tensor {
 	t.Helper()
-	weights, err := policy.Init(c, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := policytest.Weights(t, c, 0.05)
 	for _, w := range weights {
-		stream := rng.New(5, rng.PurposeTest, 0, w.Name, 0)
-		for i := range w.Data {
-			w.Data[i] += 0.05 * float32(stream.Normal(uint64(i)))
-		}
 		safetensors.BF16.Round(w.Data)
 	}
 	return weights
-}
-
-// batchOf has sequences of lengths, with about two of three tokens as targets.
-func batchOf(c policy.Config, seed uint64, lengths ...int) policy.Batch {
-	stream := rng.New(seed, rng.PurposeTest, 0, "batch", 0)
-	batch := policy.Batch{Offsets: []int32{0}}
-	for _, n := range lengths {
-		for i := range n {
-			at := uint64(len(batch.TokenIDs))
-			batch.TokenIDs = append(batch.TokenIDs, int32(stream.IntN(2*at, c.VocabSize)))
-			batch.Targets = append(batch.Targets, i > 0 && stream.IntN(2*at+1, 3) > 0)
-		}
-		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
-	}
-	return batch
-}
-
-// coefficients are random where the batch has targets.
-func coefficients(batch policy.Batch, seed uint64) []float32 {
-	stream := rng.New(seed, rng.PurposeTest, 0, "coefficients", 0)
-	c := make([]float32, len(batch.TokenIDs))
-	for i := range c {
-		if batch.Targets[i] {
-			c[i] = float32(stream.Normal(uint64(i)))
-		}
-	}
-	return c
 }
 
 // budgets have room for the tests' batches in one pass.
@@ -175,7 +77,7 @@ func budgets(change func(b *cuda.Budgets)) cuda.Budgets {
 
 func open(t testing.TB, c policy.Config, weights []policy.Tensor, options cuda.Options, b cuda.Budgets) *cuda.Engine {
 	t.Helper()
-	options.Library = library(t)
+	options.Library = policytest.Library(t)
 	e, err := cuda.OpenWith(policy.InMemory(c, weights), options, b)
 	if err != nil {
 		t.Fatal(err)
@@ -309,4 +211,10 @@ func asBatch(requests []policy.Request, completions []policy.Completion) policy.
 		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
 	}
 	return batch
+}
+
+func TestLibraryVariable(t *testing.T) {
+	if policytest.LibraryVariable != cuda.LibraryVariable {
+		t.Errorf("the tests look at %s, the engine at %s", policytest.LibraryVariable, cuda.LibraryVariable)
+	}
 }

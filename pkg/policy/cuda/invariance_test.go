@@ -12,13 +12,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 // types are the two types of weights, with weights that suit them.
 func types(t testing.TB, c policy.Config) map[safetensors.DType][]policy.Tensor {
-	return map[safetensors.DType][]policy.Tensor{safetensors.F32: loud(t, c), safetensors.BF16: tuned(t, c)}
+	return map[safetensors.DType][]policy.Tensor{safetensors.F32: policytest.LoudWeights(t, c), safetensors.BF16: tuned(t, c)}
 }
 
 // The contract of one log-probability: the sampler's are the learner's, bit for
@@ -31,7 +32,7 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 				continue
 			}
 			for dtype, weights := range types(t, c) {
-				if emulated() && (s.Temperature != 1 || s.TopK > 0) && (name == "qwen2 tied") == (dtype == safetensors.F32) {
+				if policytest.Emulated() && (s.Temperature != 1 || s.TopK > 0) && (name == "qwen2 tied") == (dtype == safetensors.F32) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s %+v", name, dtype, s), func(t *testing.T) {
@@ -75,8 +76,8 @@ func trained(t *testing.T, c policy.Config, weights []policy.Tensor, options cud
 	e := open(t, c, weights, options, b)
 	lengths := []int{20, 3, 65, 17, 1}
 	for step := range 2 {
-		whole := batchOf(c, uint64(step), lengths...)
-		ofLogProb, ofEntropy := coefficients(whole, 1), coefficients(whole, 2)
+		whole := policytest.Batch(c, uint64(step), lengths...)
+		ofLogProb, ofEntropy := policytest.Coefficients(whole, 1), policytest.Coefficients(whole, 2)
 		e.ZeroGradients()
 		for _, part := range parts {
 			from, to := whole.Offsets[part[0]], whole.Offsets[part[1]]
@@ -108,7 +109,7 @@ func TestTrainingIgnoresDivision(t *testing.T) {
 		}
 		for dtype, weights := range types(t, c) {
 			for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
-				if emulated() && state == safetensors.BF16 && (name == "qwen2 tied" || dtype == safetensors.F32) {
+				if policytest.Emulated() && state == safetensors.BF16 && (name == "qwen2 tied" || dtype == safetensors.F32) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s state %s", name, dtype, state), func(t *testing.T) {
@@ -136,12 +137,12 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 	c := small(nil)
 	for dtype, weights := range types(t, c) {
 		t.Run(string(dtype), func(t *testing.T) {
-			batch := batchOf(c, 2, 20, 24)
+			batch := policytest.Batch(c, 2, 20, 24)
 			take := func(e *cuda.Engine, n int, touch bool) {
 				for range n {
 					forward(t, e, batch, policy.Sampling{Temperature: 1})
 					e.ZeroGradients()
-					backward(t, e, policy.Coefficients{LogProb: coefficients(batch, 1)})
+					backward(t, e, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)})
 					if touch {
 						e.Gradients()
 					}
@@ -177,7 +178,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 // A gradient that the caller writes is the one that the step takes.
 func TestGradientsMayBeWritten(t *testing.T) {
 	c := small(nil)
-	e := open(t, c, loud(t, c), cuda.Options{Train: true}, budgets(nil))
+	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{Train: true}, budgets(nil))
 	before := e.Weights()
 	for i, g := range e.Trained() {
 		ones := make([]float32, g.Elements())
@@ -215,7 +216,7 @@ func TestPlanIsWhatEnginesTake(t *testing.T) {
 		if !core(name) {
 			continue
 		}
-		weights := loud(t, c)
+		weights := policytest.LoudWeights(t, c)
 		for i, options := range []cuda.Options{
 			{},
 			{DType: safetensors.BF16},

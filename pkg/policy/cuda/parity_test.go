@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -28,11 +29,11 @@ var adamW = policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1
 func TestAgainstCPU(t *testing.T) {
 	for name, c := range families() {
 		t.Run(name, func(t *testing.T) {
-			weights := loud(t, c)
+			weights := policytest.LoudWeights(t, c)
 			gpu := open(t, c, weights, cuda.Options{Train: true}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true})
-			batch := batchOf(c, 3, 1, 7, 70, 0, 2, 31)
-			given := policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}
+			batch := policytest.Batch(c, 3, 1, 7, 70, 0, 2, 31)
+			given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}
 			s := policy.Sampling{Temperature: 0.8}
 			steps := 10
 			if !core(name) {
@@ -100,7 +101,7 @@ func TestAgainstCPU(t *testing.T) {
 // rounding would fall on either side; with these weights none does.
 func TestSamplingsAgainstCPU(t *testing.T) {
 	c := small(nil)
-	weights := loud(t, c)
+	weights := policytest.LoudWeights(t, c)
 	for name, s := range map[string]policy.Sampling{
 		"greedy": {}, "hot": {Temperature: 1.7}, "top-k": {Temperature: 1, TopK: 5}, "top-p": {Temperature: 1.3, TopP: 0.6},
 		"top-k and top-p": {Temperature: 0.9, TopK: 9, TopP: 0.8},
@@ -108,8 +109,8 @@ func TestSamplingsAgainstCPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gpu := open(t, c, weights, cuda.Options{Train: true}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true})
-			batch := batchOf(c, 4, 40, 9)
-			given := policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}
+			batch := policytest.Batch(c, 4, 40, 9)
+			given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}
 			logProbs, entropy := forward(t, gpu, batch, s)
 			wantLogProbs, wantEntropy := forward(t, reference, batch, s)
 			if d := difference(logProbs, wantLogProbs); d > closeValues {
@@ -134,7 +135,7 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 			weights := tuned(t, c)
 			gpu := open(t, c, weights, cuda.Options{Train: true, DType: safetensors.BF16}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true, DType: safetensors.BF16})
-			batch := batchOf(c, 3, 1, 7, 70, 2)
+			batch := policytest.Batch(c, 3, 1, 7, 70, 2)
 			s := policy.Sampling{Temperature: 1}
 			logProbs, entropy := forward(t, gpu, batch, s)
 			wantLogProbs, wantEntropy := forward(t, reference, batch, s)
@@ -144,7 +145,7 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 			if d := difference(entropy, wantEntropy); d > 0.01 {
 				t.Errorf("entropies differ by %.2g", d)
 			}
-			given := policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2)}
+			given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}
 			backward(t, gpu, given)
 			backward(t, reference, given)
 			closeTensors(t, "gradient", gpu.Gradients(), reference.Gradients(), 0.06)
@@ -173,7 +174,7 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 func TestAdapterAgainstCPU(t *testing.T) {
 	for name, c := range families() {
 		t.Run(name, func(t *testing.T) {
-			weights := loud(t, c)
+			weights := policytest.LoudWeights(t, c)
 			adapter, err := policy.InitAdapter(c, policy.LoRA{Rank: 3, Alpha: 5, Targets: policy.LoRATargets()}, 2)
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +191,7 @@ func TestAdapterAgainstCPU(t *testing.T) {
 			}
 			gpu := open(t, c, weights, cuda.Options{Train: true, Adapter: &adapter, ValueHead: head}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true, Adapter: &adapter, ValueHead: head})
-			batch := batchOf(c, 3, 1, 7, 70, 2)
+			batch := policytest.Batch(c, 3, 1, 7, 70, 2)
 			s := policy.Sampling{Temperature: 1}
 			compare := func(what string) {
 				t.Helper()
@@ -215,7 +216,7 @@ func TestAdapterAgainstCPU(t *testing.T) {
 			gpu.SetAdapter(true)
 			reference.SetAdapter(true)
 			compare("with the adapter")
-			given := policy.Coefficients{LogProb: coefficients(batch, 1), Entropy: coefficients(batch, 2), Value: coefficients(batch, 3)}
+			given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2), Value: policytest.Coefficients(batch, 3)}
 			for _, e := range []policy.Engine{gpu, reference} {
 				backward(t, e, given)
 			}
@@ -234,7 +235,7 @@ func TestAdapterAgainstCPU(t *testing.T) {
 func TestGreedyAgainstCPU(t *testing.T) {
 	for name, c := range families() {
 		t.Run(name, func(t *testing.T) {
-			weights := loud(t, c)
+			weights := policytest.LoudWeights(t, c)
 			gpu := open(t, c, weights, cuda.Options{}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1})
 			requests := requestsOf(c, 5, 6, 30, policy.Sampling{})

@@ -169,6 +169,25 @@ func TestErrIsKept(t *testing.T) {
 	}
 }
 
+// Memory that runs out in a pass, for another process has taken it, is told as
+// such, and the engine is done for.
+func TestMemoryThatRunsOut(t *testing.T) {
+	library := compiled(t, stubs(`int32_t eng_backward(eng *e, const float *l, const float *h, const float *v) { return ENG_MEMORY; }
+int32_t eng_forward(eng *e, const eng_batch *b, const eng_sampling *s, int32_t k, float *l, float *h, float *v) { return ENG_OK; }`, "forward", "backward"))
+	e, err := openOn(t, library, Options{Train: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := policy.Batch{TokenIDs: []int32{1, 2}, Targets: []bool{false, true}, Offsets: []int32{0, 2}}
+	if err := e.Forward(batch, policy.Sampling{}, make([]float32, 2), make([]float32, 2)); err != nil {
+		t.Fatal(err)
+	}
+	err = e.Backward(policy.Coefficients{LogProb: make([]float32, 2)})
+	if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "too little memory") || len(exit.Hints(err)) == 0 {
+		t.Errorf("a backward pass without memory: %v", err)
+	}
+}
+
 func TestSearch(t *testing.T) {
 	folder := t.TempDir()
 	bin, lib := filepath.Join(folder, "bin"), filepath.Join(folder, "lib")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -131,7 +132,7 @@ func TestSpeed(t *testing.T) {
 }
 
 func openSpeed(t *testing.T, config policy.Config, options cuda.Options) *cuda.Engine {
-	options.Library = library(t)
+	options.Library = policytest.Library(t)
 	e, err := cuda.New(plainSource{config}, options)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func measureTraining(t *testing.T, c *speedCase, config policy.Config) {
 	for i := range lengths {
 		lengths[i] = c.Tokens
 	}
-	batch := batchOf(config, 1, lengths...)
+	batch := policytest.Batch(config, 1, lengths...)
 	for i := range batch.Targets {
 		batch.Targets[i] = i%c.Tokens != 0
 	}
@@ -201,7 +202,7 @@ func measureDecoding(t *testing.T, c *speedCase, config policy.Config) {
 	e := openSpeed(t, config, cuda.Options{Workload: cuda.Workload{Generate: true, Responses: c.Batch}})
 	requests := make([]policy.Request, c.Batch)
 	for i := range requests {
-		one := batchOf(config, uint64(i), c.Prompt)
+		one := policytest.Batch(config, uint64(i), c.Prompt)
 		requests[i] = policy.Request{
 			Prompt: one.TokenIDs, MaxNewTokens: c.Tokens, Stream: rng.New(1, rng.PurposeSample, 0, "speed", i), Sampling: policy.Sampling{Temperature: 1},
 		}

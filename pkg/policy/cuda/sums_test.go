@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -16,9 +17,9 @@ import (
 // unit accumulates the gradient of one part of a batch.
 func unit(t *testing.T, e *cuda.Engine, c policy.Config, seed uint64) {
 	t.Helper()
-	batch := batchOf(c, seed, 6, 19)
+	batch := policytest.Batch(c, seed, 6, 19)
 	forward(t, e, batch, policy.Sampling{Temperature: 1})
-	backward(t, e, policy.Coefficients{LogProb: coefficients(batch, seed)})
+	backward(t, e, policy.Coefficients{LogProb: policytest.Coefficients(batch, seed)})
 }
 
 // plus is a + b.
@@ -45,7 +46,7 @@ func TestSumsInTheEngine(t *testing.T) {
 	c := small(nil)
 	for dtype, weights := range types(t, c) {
 		for _, sums := range []struct{ device, spilled int }{{2, 0}, {1, 1}, {0, 2}} {
-			if emulated() && (dtype == safetensors.BF16) != (sums.device == 1) {
+			if policytest.Emulated() && (dtype == safetensors.BF16) != (sums.device == 1) {
 				continue
 			}
 			b := budgets(func(b *cuda.Budgets) { b.GradientSums, b.SpilledSums = sums.device, sums.spilled })
@@ -107,8 +108,8 @@ func TestSumsInTheEngine(t *testing.T) {
 func TestWrongSums(t *testing.T) {
 	c := small(nil)
 	b := budgets(func(b *cuda.Budgets) { b.GradientSums, b.SpilledSums = 1, 1 })
-	trainer := open(t, c, loud(t, c), cuda.Options{Train: true}, b)
-	reader := open(t, c, loud(t, c), cuda.Options{}, budgets(nil))
+	trainer := open(t, c, policytest.LoudWeights(t, c), cuda.Options{Train: true}, b)
+	reader := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(nil))
 	one := make([]float32, 1)
 	trained := trainer.Trained()
 	for name, err := range map[string]error{
@@ -131,7 +132,7 @@ func TestWrongSums(t *testing.T) {
 // Room is what makes one pass: rows of 16, and so many sequences.
 func TestRoom(t *testing.T) {
 	c := small(nil)
-	e := open(t, c, loud(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 96, 3 }))
+	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 96, 3 }))
 	for _, test := range []struct {
 		lengths []int
 		want    int

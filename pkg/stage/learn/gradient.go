@@ -52,6 +52,9 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	}
 	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
 	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens)}
+	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
+		return seal.Manifest{}, err
+	}
 	return writeBlocks(l.engine, t.done, output, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
 }
 

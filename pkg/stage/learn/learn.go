@@ -82,6 +82,9 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
 	m.Metrics["seconds"] = time.Since(started).Seconds()
+	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
+		return seal.Manifest{}, err
+	}
 	if m.Notes, err = presetNotes(job.Recipe); err != nil {
 		return seal.Manifest{}, err
 	}

@@ -1,0 +1,154 @@
+package learn_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+)
+
+// emulatedMemory is the memory of the emulated GPU in bytes.
+const emulatedMemory = "LATHE_HOST_MEMORY"
+
+// onGPU is a rig whose learner runs on the CUDA engine, and a batch of ten short
+// sequences, two in each of five units.
+func onGPU(t *testing.T) (r *stagetest.Rig, batch string) {
+	t.Setenv(policytest.LibraryVariable, policytest.Library(t))
+	r = stagetest.New(t, "schedule.gradient_units=5")
+	r.Job.Recipe.Policy.Backend = "cuda"
+	config, err := policy.LoadConfig(r.Policy())
+	r.Check(err)
+	lengths := []int{14, 3, 9, 17, 6, 12, 5, 8, 11, 4}
+	tokens := policytest.Batch(config, 1, lengths...)
+	advantages := policytest.Coefficients(tokens, 2)
+	var sequences []shard.Sequence
+	for i, n := range lengths {
+		from, to := tokens.Offsets[i], tokens.Offsets[i+1]
+		s := shard.Sequence{
+			TokenIDs: tokens.TokenIDs[from:to], LossMask: tokens.Targets[from:to], Positions: make([]int32, n),
+			Advantages: advantages[from:to], OldLogProbs: make([]float32, n), LogProbSource: shard.LogProbsEngine, Weight: 0.1,
+			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i), IterationSampled: 1, Unit: int32(i / 2),
+		}
+		for position := range s.Positions {
+			s.Positions[position] = int32(position)
+			if s.LossMask[position] {
+				s.OldLogProbs[position] = -5
+			}
+		}
+		sequences = append(sequences, s)
+	}
+	batch = r.Path("batch.arrow")
+	_, err = shard.WriteBatch(batch, sequences, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	r.Check(err)
+	return r, batch
+}
+
+// planOf is the plan that lathe policy inspect prints for the learner's engine.
+func planOf(r *stagetest.Rig, free int64) (cuda.Plan, error) {
+	config, err := policy.LoadConfig(r.Policy())
+	r.Check(err)
+	return cuda.PlanFor(config, cuda.Case{
+		Stored: []safetensors.DType{safetensors.F32}, Train: true, Workload: learn.Workload(r.Job.Recipe, 17),
+	}, free)
+}
+
+// leastMemory is the least with which the learner's engine starts.
+func leastMemory(r *stagetest.Rig) int64 {
+	low, high := int64(0), int64(16)<<30
+	for high-low > 1 {
+		middle := (low + high) / 2
+		if _, err := planOf(r, middle); err == nil {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// On a GPU the policy that is learned and its optimizer state have the same bytes
+// under any micro-batch, in any memory that is enough, and for any number of
+// gradient shards. The learner does what the plan says that is printed for it, and
+// keeps its gradients to itself.
+func TestLearningOnAGPU(t *testing.T) {
+	r, batch := onGPU(t)
+	var log []string
+	r.Job.Log = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
+	memory := int64(16) << 30
+	learned := func(name string) (digests [2]string) {
+		t.Helper()
+		log = nil
+		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
+		metrics := update(r, inputs(r, batch, name))
+		plan, err := planOf(r, memory)
+		r.Check(err)
+		if policytest.Emulated() && !slices.Contains(log, "on the GPU: "+plan.String()) {
+			t.Errorf("%s: the learner says %q, the plan is %q", name, log, plan)
+		}
+		if spilled := plan.SpilledSums > 0; (metrics["device_to_host_bytes"] > float64(plan.GradientBytes/4)) != spilled {
+			t.Errorf("%s: %g bytes went to the host; the gradients have %d: %s", name, metrics["device_to_host_bytes"], plan.GradientBytes, plan)
+		}
+		return [2]string{r.Digest(r.Path(name)), r.Digest(r.Path(name + ".optim"))}
+	}
+	want := learned("whole")
+	if want[0] == r.Digest(r.Policy()) {
+		t.Fatal("the policy has not changed")
+	}
+
+	r.Job.Recipe.Schedule.MicroBatchTokens = 16
+	if learned("small") != want {
+		t.Error("micro-batches of 16 tokens change the bytes")
+	}
+	r.Job.Recipe.Schedule.MicroBatchTokens = 0
+
+	if policytest.Emulated() {
+		memory = leastMemory(r)
+		plan, err := planOf(r, memory)
+		r.Check(err)
+		if plan.Recompute != cuda.RecomputeBlock || plan.SpilledSums == 0 {
+			t.Errorf("in %d bytes: %s", memory, plan)
+		}
+		if learned("tight") != want {
+			t.Error("little memory changes the bytes")
+		}
+		memory--
+		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
+		in := inputs(r, batch, "refused")
+		_, err = learn.Run(r.Context(), r.Job, in)
+		if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "needs at least") || !strings.Contains(err.Error(), "are free") {
+			t.Errorf("a byte less: %v", err)
+		}
+		if _, err := os.Stat(in.PolicyOutput); err == nil {
+			t.Error("a policy was made without an engine")
+		}
+		memory = 16 << 30
+		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
+	}
+
+	for _, shards := range []int{1, 3} {
+		in := inputs(r, batch, fmt.Sprintf("shards-%d", shards))
+		r.Job.Recipe.Schedule.GradientShards = shards
+		for n := range shards {
+			path := r.Path(fmt.Sprintf("grad-%d-%d.arrow", shards, n))
+			_, err := learn.RunGradient(r.Context(), r.Job, in, 0, n, shards, path)
+			r.Check(err)
+			in.Gradients = append(in.Gradients, path)
+		}
+		update(r, in)
+		if got := [2]string{r.Digest(in.PolicyOutput), r.Digest(in.OptimizerOutput)}; got != want {
+			t.Errorf("%d gradient shards change the bytes", shards)
+		}
+	}
+}
