@@ -16,11 +16,49 @@ int attention_tile_rows() { return key_block; }
 
 namespace {
 
+// Rows over the splits so far: of each thread what it alone writes and reads,
+// because registers have room for one split.
+template <int D>
+struct FoldedRows {
+    float o[D / 2][128];
+    FoldedSum<PowersOf2> sums[2][128];
+};
+
 template <int D>
 struct ForwardShared {
-    bf16 q[key_block * D];
+    union {
+        bf16 q[key_block * D]; // until all warps have their operands
+        FoldedRows<D> folded;
+    };
     bf16 keys[2][key_block * D], values[2][key_block * D];
 };
+
+// Folds a split into the rows so far and begins the next one; at the end the
+// registers have all splits. sum is then of the row, not of a lane.
+template <int D>
+__device__ __forceinline__ void fold_split(FoldedRows<D> &folded, bool first, bool last, float o[D / 16][2][4], float sum[2],
+                                           RowMaxima &maxima) {
+    float keep[2], add[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        FoldedSum<PowersOf2> row;
+        if (!first) {
+            row = folded.sums[half][threadIdx.x];
+        }
+        row.fold(maxima.maximum[half], sum_of_row(sum[half]), keep[half], add[half]);
+        folded.sums[half][threadIdx.x] = row;
+        sum[half] = last ? row.sum : 0;
+        maxima.maximum[half] = last ? row.maximum : -INFINITY;
+    }
+#pragma unroll
+    for (int i = 0; i < D / 2; i++) {
+        float &x = o[i / 8][i / 4 % 2][i % 4];
+        const float before = first ? 0 : folded.o[i][threadIdx.x];
+        const float after = fmaf(before, keep[i / 2 % 2], x * add[i / 2 % 2]);
+        folded.o[i][threadIdx.x] = after;
+        x = last ? after : 0;
+    }
+}
 
 // Two accumulators per lane and row: writes row·1/sum, or zeros.
 template <int D>
@@ -111,9 +149,15 @@ __global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, c
         for (int j = 0; j < D / 16; j++) {
             add_values<D>(o[j], p, factor, shared->values[block % 2], j * 16);
         }
+        const bool last = block == blocks - 1;
+        if (blocks > split_blocks && (last || block % split_blocks == split_blocks - 1)) {
+            fold_split<D>(shared->folded, block < split_blocks, last, o, sum, maxima);
+        }
     }
-    sum[0] = sum_of_row(sum[0]);
-    sum[1] = sum_of_row(sum[1]);
+    if (blocks <= split_blocks) {
+        sum[0] = sum_of_row(sum[0]);
+        sum[1] = sum_of_row(sum[1]);
+    }
     const int32_t padded = padded_length(tile.length);
     store_rows<D>(out + static_cast<int64_t>(tile.start) * heads * D + head * D, static_cast<int64_t>(heads) * D, o, sum, row, tile.length,
                   padded);

@@ -13,8 +13,15 @@
 //   o    = o·2^(m−m') + Σ p_j v_j, p rounded to bfloat16, a chain of mma over
 //          the groups in ascending order.
 //
-// Who computes a group or some columns of o is free: a warp of attention_forward
-// does all for its 16 rows, the four warps of attention_paged share them.
+// and so for each split of attention_split_keys keys by itself, from m = -inf,
+// l = 0 and o = 0. A row that sees more than one split folds them, from the first
+// to the last and again from (-inf, 0, 0), into
+//
+//   M' = max(M, m), K = 2^(M−M'), A = 2^(m−M'), L = L·K + l·A, O = O·K + o·A.
+//
+// Who computes a group, some columns of o or a split is free: a warp of
+// attention_forward does all for its 16 rows, one split after the other; the four
+// warps of a block of attention_paged share one split, and blocks share a row.
 #pragma once
 
 #include "exponential.cuh"
@@ -25,6 +32,8 @@ namespace lathe {
 
 constexpr int key_block = ENG_PAGE_TOKENS;
 static_assert(key_block == 64, "four groups of 16 keys");
+constexpr int split_blocks = attention_split_keys / key_block;
+static_assert(split_blocks * key_block == attention_split_keys, "splits are whole pages");
 
 // The row of a packed sequence that a tile of 64 starts with.
 struct TileRows {
@@ -148,6 +157,30 @@ __device__ __forceinline__ void add_values(float o[2][4], const uint32_t p[4][4]
         mma_bf16_16x8x16(o[1], p[group], b + 2);
     }
 }
+
+// The bases in which running maxima are kept.
+struct PowersOf2 {
+    static __device__ __forceinline__ float power(float x) { return fast_exp2(x); }
+};
+struct PowersOfE {
+    static __device__ __forceinline__ float power(float x) { return expf(x); }
+};
+
+// The maximum and sum of a row over the splits so far.
+template <class Base>
+struct FoldedSum {
+    float maximum = -INFINITY, sum = 0;
+
+    // Takes the maximum and sum of the next split, and returns what the outputs
+    // so far and those of the split are multiplied by.
+    __device__ __forceinline__ void fold(float of_split, float sum_of_split, float &keep, float &add) {
+        const float raised = fmaxf(maximum, of_split);
+        keep = maximum == raised ? 1 : Base::power(maximum - raised);
+        add = of_split == raised ? 1 : Base::power(of_split - raised);
+        sum = fmaf(sum, keep, sum_of_split * add);
+        maximum = raised;
+    }
+};
 
 // What a row's output is multiplied by in the end.
 __device__ __forceinline__ float normalizer(float sum) { return sum == 0 ? 0 : 1 / sum; }

@@ -2,8 +2,8 @@
 // any width of heads up to 256.
 //
 // It is plain and exact rather than fast: scores and sums are chains of fused
-// products in float32, in ascending order. Keys are taken in blocks of 64 as
-// attention.cuh takes them. A lane has the scores of keys lane and lane+32 of a
+// products in float32, in ascending order. Keys are taken in blocks of 64 and
+// splits as attention.cuh takes them, but for powers of e. A lane has the scores of keys lane and lane+32 of a
 // block, and the columns lane, lane+32, … of the output.
 #pragma once
 
@@ -37,51 +37,91 @@ __device__ inline float head_product(const X *x, const Y *y, int width) {
     return sum;
 }
 
-// Attention of q (shared memory, width) over keys 0 … position, by a warp, to
-// out and, if lse is given, ln Σ exp(score) to that.
-template <class T>
-__device__ inline void attend_row(T *out, float *lse, const float *q, const KeyRows<T> &rows, int32_t position, int width) {
-    const float scale = 1 / sqrtf(static_cast<float>(width));
-    const int lane = lane_index();
+// What a warp has of a row over some keys: a lane its columns of the output.
+struct RowSums {
     float o[lane_columns] = {};
     float maximum = -INFINITY, sum = 0;
-    for (int32_t first = 0; first <= position; first += key_block) {
+};
+
+// Attention of q (shared memory, width) over the keys first … end-1 of a split.
+template <class T>
+__device__ __forceinline__ RowSums attend_split(const float *q, const KeyRows<T> &rows, int32_t first, int32_t end, int width) {
+    const float scale = 1 / sqrtf(static_cast<float>(width));
+    const int lane = lane_index();
+    RowSums r;
+    for (; first < end; first += key_block) {
         float p[2];
         for (int half = 0; half < 2; half++) {
             int32_t key = first + half * 32 + lane;
-            p[half] = key <= position ? head_product(q, rows.keys + rows.at(key), width) * scale : -INFINITY;
+            p[half] = key < end ? head_product(q, rows.keys + rows.at(key), width) * scale : -INFINITY;
         }
-        float raised = fmaxf(maximum, warp_max(fmaxf(p[0], p[1])));
-        float factor = maximum == raised ? 1 : expf(maximum - raised);
-        maximum = raised;
-        p[0] = expf(p[0] - maximum);
-        p[1] = expf(p[1] - maximum);
-        sum = fmaf(sum, factor, warp_sum(p[0] + p[1]));
+        float raised = fmaxf(r.maximum, warp_max(fmaxf(p[0], p[1])));
+        float factor = r.maximum == raised ? 1 : expf(r.maximum - raised);
+        r.maximum = raised;
+        p[0] = expf(p[0] - r.maximum);
+        p[1] = expf(p[1] - r.maximum);
+        r.sum = fmaf(r.sum, factor, warp_sum(p[0] + p[1]));
 #pragma unroll
         for (int i = 0; i < lane_columns; i++) {
-            o[i] *= factor;
+            r.o[i] *= factor;
         }
-        const int32_t keys = position - first + 1 < key_block ? position - first + 1 : key_block;
+        const int32_t keys = min(end - first, key_block);
         for (int32_t key = 0; key < keys; key++) {
             float weight = __shfl_sync(all_lanes, key < 32 ? p[0] : p[1], key % 32);
             const T *value = rows.values + rows.at(first + key);
 #pragma unroll
             for (int i = 0; i < lane_columns; i++) {
                 if (lane + i * 32 < width) {
-                    o[i] = fmaf(weight, to_float(value[lane + i * 32]), o[i]);
+                    r.o[i] = fmaf(weight, to_float(value[lane + i * 32]), r.o[i]);
                 }
             }
         }
     }
-    const float factor = normalizer(sum);
+    return r;
+}
+
+// The end of a split that a row's last key lies behind or in.
+__device__ inline int32_t split_end(int32_t split, int32_t position) {
+    return min((split + 1) * attention_split_keys, position + 1);
+}
+
+// Folds the next split into a row.
+__device__ __forceinline__ void fold_split(RowSums &row, FoldedSum<PowersOfE> &folded, const RowSums &split) {
+    float keep, add;
+    folded.fold(split.maximum, split.sum, keep, add);
 #pragma unroll
     for (int i = 0; i < lane_columns; i++) {
-        if (lane + i * 32 < width) {
-            out[lane + i * 32] = from_float<T>(o[i] * factor);
-        }
+        row.o[i] = fmaf(row.o[i], keep, split.o[i] * add);
     }
-    if (lse != nullptr && lane == 0) {
-        *lse = maximum + logf(sum);
+    row.maximum = folded.maximum;
+    row.sum = folded.sum;
+}
+
+// Attention of q over the keys 0 … position, by a warp.
+template <class T>
+__device__ __forceinline__ RowSums attend_row(const float *q, const KeyRows<T> &rows, int32_t position, int width) {
+    const int32_t splits = attention_splits(position);
+    RowSums row;
+    FoldedSum<PowersOfE> folded;
+    for (int32_t split = 0; split < splits; split++) {
+        const RowSums sums = attend_split(q, rows, split * attention_split_keys, split_end(split, position), width);
+        if (splits == 1) {
+            return sums;
+        }
+        fold_split(row, folded, sums);
+    }
+    return row;
+}
+
+// Writes the output of a row.
+template <class T>
+__device__ inline void store_row(T *out, const RowSums &row, int width) {
+    const float factor = normalizer(row.sum);
+#pragma unroll
+    for (int i = 0; i < lane_columns; i++) {
+        if (lane_index() + i * 32 < width) {
+            out[lane_index() + i * 32] = from_float<T>(row.o[i] * factor);
+        }
     }
 }
 
@@ -103,8 +143,8 @@ __device__ inline void clear_row(T *row, int width) {
 
 // Blocks: (tiles · 64/row_warps, heads).
 template <class T>
-__global__ void __launch_bounds__(row_warps * 32) attention_rows_kernel(T *out, float *lse, const T *qkv, Packing packing, int heads,
-                                                                        int kv_heads, int width) {
+__global__ void __launch_bounds__(row_warps * 32, 4) attention_rows_kernel(T *out, float *lse, const T *qkv, Packing packing, int heads,
+                                                                           int kv_heads, int width) {
     SHARED(float, q, [row_warps][widest_head]);
     constexpr int blocks_per_tile = key_block / row_warps;
     const int head = blockIdx.y, kv_head = head / (heads / kv_heads);
@@ -115,7 +155,11 @@ __global__ void __launch_bounds__(row_warps * 32) attention_rows_kernel(T *out, 
     if (row < tile.length) {
         const T *sequence = qkv + tile.start * ld, *keys = sequence + (heads + kv_head) * width;
         stage_row(q[warp_index()], sequence + row * ld + head * width, width);
-        attend_row(to, lse + at * heads + head, q[warp_index()], KeyRows<T>{keys, keys + kv_heads * width, ld, nullptr}, row, width);
+        const RowSums sums = attend_row(q[warp_index()], KeyRows<T>{keys, keys + kv_heads * width, ld, nullptr}, row, width);
+        store_row(to, sums, width);
+        if (lane_index() == 0) {
+            lse[at * heads + head] = sums.maximum + logf(sums.sum);
+        }
     } else if (row < padded_length(tile.length)) {
         clear_row(to, width);
         if (lane_index() == 0) {

@@ -34,6 +34,19 @@ inline int64_t table_width(const eng_config &c) { return (int64_t(c.max_position
 inline int64_t prefill_rows(const eng_config &c) { return round_up(c.prefill_tokens, ENG_ROW_ALIGN); }
 inline int64_t prefill_table_limit(const eng_config &c) { return prefill_rows(c) + table_width(c); }
 
+// Rows of generation: of prompts, or of decoding slots.
+inline int64_t generate_rows(const eng_config &c) { return prefill_rows(c) > c.slots ? prefill_rows(c) : c.slots; }
+
+// Splits of a row, at most; those of all rows; and those whose results have room
+// at a time: enough work for any GPU.
+constexpr int64_t SPLITS_AT_ONCE = 4096;
+inline int64_t split_limit(const eng_config &c) { return attention_splits(c.max_positions - 1); }
+inline int64_t work_limit(const eng_config &c) { return generate_rows(c) * split_limit(c); }
+inline int64_t partial_room(const eng_config &c) {
+    const int64_t most = SPLITS_AT_ONCE + split_limit(c);
+    return work_limit(c) < most ? work_limit(c) : most;
+}
+
 // What one block of the model leaves of each row.
 template <class T>
 struct Activations {
@@ -79,7 +92,7 @@ struct HeadBuffers {
     float *logprobs, *entropy, *values; // (R) results of all targets; in a backward pass their coefficients
 };
 
-// Rows of prompts, or of decoding slots: G = max(prefill rows, slots).
+// Rows of prompts, or of decoding slots: G = generate_rows.
 template <class T>
 struct GenerateBuffers {
     T *stream, *branch, *normed; // (G, h)
@@ -89,6 +102,9 @@ struct GenerateBuffers {
     T *gate_up;                  // (G, 2i)
     T *mlp;                      // (G, i)
     T *low;                      // (G, low_width)
+    int32_t *work;               // (work_limit, 2) of attention over pages
+    float *partials;             // (partial_room, attention_partial_width)
+    int32_t *arrived;            // (G, heads) zeros between launches
 };
 
 // All but weights, gradients and optimizer state.
@@ -195,7 +211,7 @@ void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
     }
     generate = {};
     if (c.slots > 0) {
-        const int64_t most = prefill_rows(c) > c.slots ? prefill_rows(c) : c.slots;
+        const int64_t most = generate_rows(c);
         generate.stream = arena.take<T>(most * h);
         generate.branch = arena.take<T>(most * h);
         generate.normed = arena.take<T>(most * h);
@@ -205,6 +221,9 @@ void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
         generate.gate_up = arena.take<T>(most * 2 * inner);
         generate.mlp = arena.take<T>(most * inner);
         generate.low = arena.take<T>(most * low_width(c));
+        generate.work = arena.take<int32_t>(2 * work_limit(c));
+        generate.partials = arena.take<float>(partial_room(c) * attention_partial_width(c.heads, c.head_dim));
+        generate.arrived = arena.take<int32_t>(most * c.heads);
     }
 }
 

@@ -3,8 +3,8 @@
 //
 // A step is a fixed sequence of kernels on fixed memory: what each slot is to do
 // is in its state on the device, where the sampler moves it on. So it is captured
-// once for each number of rows as a CUDA graph and launched as one; slots that
-// do not run cost rows, not bits.
+// once for each number of rows, and of splits of their contexts, as a CUDA graph
+// and launched as one; slots that do not run cost rows, not bits.
 #include <algorithm>
 
 #include "model.h"
@@ -14,6 +14,7 @@ namespace lathe {
 namespace {
 
 constexpr int64_t CHECK_STEPS = 8; // steps between looks whether any slot still runs
+constexpr size_t MOST_GRAPHS = 64; // that are kept: each takes memory of the driver
 
 // The rows of a step in which slots 0 … n-1 may run: 1, 2, 4, 8, 16, then
 // steps by a half and a third: 24, 32, 48, 64, 96 …
@@ -26,9 +27,29 @@ int64_t step_rows(int64_t n, int64_t slots) {
     return std::min(rows, slots);
 }
 
-// One token of each running slot among the first rows.
+// Splits that a step has room for in which the rows have n at most: a power of 2.
+int64_t step_splits(int64_t n, int64_t most) {
+    int64_t splits = 1;
+    while (splits < n) splits *= 2;
+    return std::min(splits, most);
+}
+
+// Splits of the rows after so many more steps, at most: one of a slot that does not run.
 template <class T>
-void run_step(Engine<T> &e, int64_t rows) {
+int64_t splits_after(const Engine<T> &e, int64_t rows, int64_t steps) {
+    const Slots s = slots_at(e.slots.data(), e.config.slots);
+    int64_t splits = 0;
+    for (int64_t slot = 0; slot < rows; slot++) {
+        const int64_t position = std::min<int64_t>(s.position[slot] + steps, e.config.max_positions - 1);
+        splits += s.state[slot] == ENG_RUNNING ? attention_splits(int32_t(position)) : 1;
+    }
+    return splits;
+}
+
+// One token of each running slot among the first rows, whose contexts have at
+// most so many splits.
+template <class T>
+void run_step(Engine<T> &e, int64_t rows, int64_t split_count) {
     const eng_config &c = e.config;
     const Buffers<T> &b = e.buffers;
     const GenerateBuffers<T> &g = b.generate;
@@ -37,14 +58,16 @@ void run_step(Engine<T> &e, int64_t rows) {
     int32_t *tokens = b.decode_inputs, *positions = tokens + c.slots, *pages = positions + c.slots, *places = pages + c.slots,
             *numbers = places + c.slots;
     decode_inputs(e.stream, tokens, positions, pages, places, slots, b.page_tables, table_width(c), rows);
+    const Splits splits = splits_of(e, split_count);
+    list_splits(e.stream, g.work, split_count, positions, rows);
     embed_forward<T>(e.stream, g.stream, e.model.embedding.weight, tokens, rows, c.hidden);
     const T *branch = nullptr;
     for (size_t i = 0; i < e.model.layers.size(); i++) {
         const auto [keys, values] = cache_of(e, i);
         project(e, e.model.layers[i], a, g.stream, branch, positions, rows, g.low);
         cache_write<T>(e.stream, keys, values, g.qkv, pages, places, rows, c.heads, c.kv_heads, c.head_dim);
-        attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, b.page_tables, table_width(c), numbers, positions, rows, c.heads,
-                           c.kv_heads, c.head_dim);
+        attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, b.page_tables, table_width(c), numbers, positions, splits,
+                           c.heads, c.kv_heads, c.head_dim);
         combine(e, e.model.layers[i], a, g.branch, rows, g.low, true);
         branch = g.branch;
     }
@@ -56,22 +79,34 @@ void run_step(Engine<T> &e, int64_t rows) {
                      c.max_positions);
 }
 
+// Forgets the step that was last run the longest ago.
+template <class T>
+void forget_step(Engine<T> &e) {
+    const auto oldest = std::min_element(e.steps.begin(), e.steps.end(), [](const auto &a, const auto &b) { return a.second.used < b.second.used; });
+    CHECK(cudaStreamSynchronize(e.stream)); // it may still run
+    if (oldest->second.graph) CHECK(cudaGraphExecDestroy(oldest->second.graph));
+    e.steps.erase(oldest);
+}
+
 // Runs a step: the first of its kind as plain calls, which loads the kernels,
 // the later ones as the graph that the second is captured as.
 template <class T>
-void launch_step(Engine<T> &e, int64_t rows) {
-    const auto [entry, added] = e.steps.try_emplace({int(rows), e.adapter_on});
+void launch_step(Engine<T> &e, int64_t rows, int64_t splits) {
+    const std::tuple<int64_t, int64_t, bool> kind(rows, splits, e.adapter_on);
+    if (e.steps.size() == MOST_GRAPHS && e.steps.count(kind) == 0) forget_step(e);
+    const auto [entry, added] = e.steps.try_emplace(kind);
     DecodeStep &step = entry->second;
+    step.used = ++e.steps_run;
     const int64_t flops = e.flops;
     if (added) {
-        run_step(e, rows);
+        run_step(e, rows, splits);
         step.flops = e.flops - flops;
         return;
     }
     if (!step.graph) {
         cudaGraph_t graph = nullptr;
         CHECK(cudaStreamBeginCapture(e.stream, cudaStreamCaptureModeThreadLocal));
-        run_step(e, rows);
+        run_step(e, rows, splits);
         CHECK(cudaStreamEndCapture(e.stream, &graph));
         const cudaError_t made = cudaGraphInstantiateWithFlags(&step.graph, graph, 0);
         cudaGraphDestroy(graph);
@@ -102,7 +137,8 @@ template <class T>
 void run_steps(Engine<T> &e, int64_t rows, int64_t steps) {
     const int32_t *states = slots_at(e.buffers.slots, e.config.slots).state;
     for (int64_t done = 0, looks = 0; done < steps; looks++) {
-        for (const int64_t end = std::min(steps, done + CHECK_STEPS); done < end; done++) launch_step(e, rows);
+        for (const int64_t end = std::min(steps, done + CHECK_STEPS); done < end; done++)
+            launch_step(e, rows, step_splits(splits_after(e, rows, done), rows * split_limit(e.config)));
         if (done == steps) return;
         int32_t *halves = e.slot_states.data(), *newest = halves + looks % 2 * e.config.slots, *older = halves + (looks + 1) % 2 * e.config.slots;
         to_host(e, newest, states, rows);

@@ -1,131 +1,252 @@
 #!/usr/bin/env bash
 # Tests and measures the CUDA engine on a machine with an NVIDIA GPU.
 #
-#   gpu-check.sh [--quick] [--dry-run] [--out FOLDER]
+#   gpu-check.sh [--stage NAME,…] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]
 #
 # It needs nvcc, make and a C++ compiler; with a Python that has torch and
 # transformers (PYTHON, by default python3) it compares with them. It needs no
-# Go and no network: the test programs come with it (make gpu-bundle). Each step
-# writes a log and, where it measures, JSON into FOLDER (by default results beside
-# this script); the table at the end is of these files. --quick ends within four
-# minutes and takes the small cases; --dry-run prints what would be done.
+# Go and no network: the test programs come with it (make gpu-bundle).
+#
+# Stages, by default all of them:
+#   build      the library, the kernels' tests and benchmarks, for this GPU
+#   twins      every kernel against its twin, and the functions of engine.h
+#   parity     the same bits in sampler and learner, and however training is divided; the CPU engine; transformers
+#   sanitizer  the kernels' tests under compute-sanitizer; not with --quick unless it is named
+#   kernels    the kernels' speed beside the device's ceilings
+#   speed      training and decoding, and the same of PyTorch
+# Each step writes a log and, where it measures, JSON into FOLDER (by default
+# results beside this script), and what it wrote stays: a later call goes on with
+# the steps and the cases that are not done yet, also on another machine to which
+# FOLDER was taken. --again forgets them. --seconds ends all of it in time, the
+# table at the end included, and leaves the rest to a later call. --archive packs
+# FOLDER into one file after every step. --quick takes the small cases and ends
+# within four minutes; --dry-run prints what would be done. The status is 1 if a
+# step failed, and 0 if none did but time was too short for some.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-quick='' dry='' out=''
+all=build,twins,parity,sanitizer,kernels,speed
+quick='' dry='' again='' out='' archive='' stages='' seconds=0
+usage() {
+	echo "usage: gpu-check.sh [--stage $all] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]" >&2
+	exit 64
+}
 while [[ $# -gt 0 ]]; do
 	case $1 in
 	--quick) quick=1 ;;
 	--dry-run) dry=1 ;;
+	--again) again=1 ;;
 	--out) out=${2:?--out needs a folder}; shift ;;
-	*) echo "usage: gpu-check.sh [--quick] [--dry-run] [--out FOLDER]" >&2; exit 64 ;;
+	--archive) archive=${2:?--archive needs a file}; shift ;;
+	--stage) stages=$stages,${2:?--stage needs a name}; shift ;;
+	--seconds) seconds=${2:?--seconds needs a number}; shift ;;
+	*) usage ;;
 	esac
 	shift
 done
+for stage in ${stages//,/ }; do [[ ,$all, == *,"$stage",* ]] || usage; done
+[[ $seconds =~ ^[0-9]+$ ]] || usage
+[[ -n $stages ]] || stages=${quick:+build,twins,parity,kernels,speed}
+stages=${stages:-$all}
+if [[ -n $quick ]] && ((seconds == 0)); then seconds=230; fi
+
 [[ -d $here/cuda ]] || here=$(dirname "$here") # within the repository it lies in cuda/
 python=${PYTHON:-python3}
 out=${out:-$here/results}
 CUDA_HOME=${CUDA_HOME:-}
-for folder in "$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")" /usr/local/cuda; do
-	[[ -z $CUDA_HOME && -x $folder/bin/nvcc ]] && CUDA_HOME=$folder
+for nvcc in "$(command -v nvcc)" /usr/local/cuda/bin/nvcc; do
+	[[ -z $CUDA_HOME && -x $nvcc ]] && CUDA_HOME=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
 done
 export CUDA_HOME PATH="${CUDA_HOME:+$CUDA_HOME/bin:}$PATH"
-export LATHE_CUDA_LIB=$here/cuda/build/liblathe_engine.so
+build=$here/cuda/build
 tests=$here/pkg/policy/cuda
-if [[ -z $dry ]]; then
-	mkdir -p "$out" || exit 74
-	: >"$out/steps.jsonl"
-fi
+export LATHE_CUDA_LIB=${LATHE_CUDA_LIB:-$build/liblathe_engine.so}
+commit=$(cat "$here/COMMIT" 2>/dev/null || git -C "$here" describe --always --dirty 2>/dev/null || echo unknown)
 failed=0
 began=$SECONDS
-quick_seconds=230 # that --quick takes in all
+reserve=10 # seconds for the table and the archive
+
+if [[ -z $dry ]]; then
+	mkdir -p "$out" || exit 74
+	out=$(cd "$out" && pwd)
+	if [[ -n $again ]]; then
+		rm -f "$out"/commit "$out"/*.log "$out"/*.json "$out"/*.jsonl "$out"/*.txt
+	elif [[ -e $out/commit && $(<"$out/commit") != "$commit" ]]; then
+		echo "gpu-check: $out has results of $(<"$out/commit"), and this is $commit: give another folder, or --again to forget them" >&2
+		exit 64
+	fi
+	echo "$commit" >"$out/commit"
+	touch "$out/steps.jsonl"
+fi
+
+# Seconds that are left, but for the table.
+left() { echo $((seconds == 0 ? 1000000 : seconds - reserve - (SECONDS - began))); }
+
+pack() {
+	[[ -z $archive ]] || { tar -C "$(dirname "$out")" -czf "$archive.part" "$(basename "$out")" && mv "$archive.part" "$archive"; }
+}
+
+# note NAME STATUS SECONDS
+note() {
+	printf '{"step": "%s", "status": %d, "seconds": %d}\n' "$1" "$2" "$3" >>"$out/steps.jsonl"
+	pack
+}
 
 # step NAME SECONDS COMMAND...: runs one step within a time and notes what came
-# of it. A step that fails does not stop the others.
+# of it. A step that fails does not stop the others; one that was done is not done
+# again, unless it builds. The status is 125 where the time of the whole call was
+# too short, which is no failure.
 step() {
-	local name=$1 limit=$2 start=$SECONDS status result
+	local name=$1 limit=$2 start=$SECONDS status result cut=''
 	shift 2
 	if [[ -n $dry ]]; then
 		printf '%-22s at most %4d s: %s\n' "$name" "$limit" "$*"
 		return 0
 	fi
 	printf '%-22s ' "$name"
-	if [[ -n $quick ]] && ((limit > quick_seconds - (start - began))); then
-		limit=$((quick_seconds - (start - began)))
-		if ((limit < 5)); then
-			echo 'left out: no time is left'
-			printf '{"step": "%s", "status": 124, "seconds": 0}\n' "$name" >>"$out/steps.jsonl"
-			return 124
-		fi
+	if [[ $name != build* ]] && grep -q "\"step\": \"$name\", \"status\": 0," "$out/steps.jsonl"; then
+		echo 'is done'
+		return 0
 	fi
-	timeout "$limit" "$@" >"$out/$name.log" 2>&1
+	if ((limit > $(left))); then limit=$(left) cut=1; fi
+	if ((limit < 5)); then
+		echo 'left out: no time is left'
+		note "$name" 125 0
+		return 125
+	fi
+	echo "--- $(date -u +%FT%TZ): $*" >>"$out/$name.log"
+	timeout -k 10 "$limit" "$@" >>"$out/$name.log" 2>&1 </dev/null
 	status=$?
 	case $status in
 	0) result=ok ;;
-	124) result="too slow: more than $limit s" failed=1 ;;
+	124 | 137)
+		if [[ -n $cut ]]; then
+			result="cut off after $limit s: no time is left" status=125
+		else
+			result="too slow: more than $limit s" failed=1 status=124
+		fi
+		;;
 	*) result="FAILED ($status), see $out/$name.log" failed=1 ;;
 	esac
 	echo "$result, $((SECONDS - start)) s"
-	printf '{"step": "%s", "status": %d, "seconds": %d}\n' "$name" "$status" "$((SECONDS - start))" >>"$out/steps.jsonl"
+	note "$name" "$status" "$((SECONDS - start))"
 	return "$status"
 }
 
-has_peers() { "$python" -c 'import torch, transformers, safetensors; assert torch.cuda.is_available()' 2>/dev/null; }
+# cases NAME SECONDS FILE COMMAND...: a step that adds a line to FILE when it
+# begins a case and one when it ends it. A case that ends the program costs its
+# own line alone: another run goes on with the rest.
+cases() {
+	local name=$1 limit=$2 file=$3 before status
+	shift 3
+	while true; do
+		before=$(count "$file")
+		step "$name" "$limit" "$@"
+		status=$?
+		if [[ -n $dry ]] || ((status == 0)); then return; fi
+		if ((status == 125)); then
+			# Not the case's fault: a later call takes it again.
+			[[ -e $file ]] && tail -n 1 "$file" | grep -q '"error": *"it ended' && sed -i '$d' "$file"
+			return
+		fi
+		(($(count "$file") > before)) || return
+	done
+}
+count() { if [[ -e $1 ]]; then wc -l <"$1"; else echo 0; fi; }
+
+has_peers() {
+	[[ -n $dry ]] && return
+	"$python" -c 'import torch, transformers, safetensors; assert torch.cuda.is_available()' >>"$out/python.log" 2>&1 && return
+	echo "no comparison with PyTorch: $python has no torch with CUDA, no transformers or no safetensors; see $out/python.log"
+	return 1
+}
 
 # The architecture of the GPU alone is compiled for, but for code of other ones.
 architecture() {
 	local capability
-	capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d '. ')
+	capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -dc '0-9')
 	echo "${capability:-90}"
 }
 
 run_go() { # TEST_PATTERN: the compiled Go tests, in the folder that they read their files from
-	(cd "$tests" && ./cuda.test -test.v -test.timeout 30m -test.run "$1")
+	cd "$tests" && exec ./cuda.test -test.v -test.timeout 60m -test.run "$1"
 }
-build_invariance() {
-	"$CUDA_HOME/bin/nvcc" -std=c++17 -O3 -fmad=false -arch="sm_$archs" -I"$here/cuda" --cudart static -o "$here/cuda/build/invariance" \
-		"$here/cuda/test/invariance.cu" "$here"/cuda/build/gpu/*.cu.o -ldl
-}
+export -f run_go
+export tests
 archs=$(architecture)
-export -f run_go build_invariance
-export tests here archs
-
-if [[ -z $dry ]]; then
-	{
-		nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader
-		"$CUDA_HOME/bin/nvcc" --version | tail -2
-		uname -rsm
-		cat "$here/COMMIT" 2>/dev/null
-	} >"$out/machine.txt" 2>&1
-	cat "$out/machine.txt"
-fi
 jobs=$(nproc 2>/dev/null || echo 2)
 
-step build 600 make -C "$here/cuda" -j"$jobs" ARCHS="$archs" libengine.so build/kernels_test || {
-	[[ -n $dry ]] || { echo "nothing can be tested without the library"; tail -20 "$out/build.log"; exit 1; }
+# compiled NAME TARGETS...: builds what is not built, once in a call.
+tried_to_build=''
+compiled() {
+	local name=$1
+	shift
+	local command=(make -k -C "$here/cuda" -j"$jobs" ARCHS="$archs" "$@")
+	[[ -n $dry && -n $tried_to_build ]] && return
+	[[ -z $dry ]] && make -q "${command[@]:1}" >/dev/null 2>&1 && return
+	if [[ -z $tried_to_build ]]; then
+		step "$name" 480 "${command[@]}" && return
+		tail -5 "$out/$name.log"
+	fi
+	echo "left out, because it is not built: $*"
+	return 1
 }
-step build-bench 300 make -C "$here/cuda" -j"$jobs" ARCHS="$archs" build/bench
-step build-invariance 120 bash -c build_invariance
-step invariance 120 "$here/cuda/build/invariance" --json "$out/invariance.jsonl"
-step twins 240 "$here/cuda/build/kernels_test"
-step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn"'
-step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten"'
-if [[ -n $dry ]] || has_peers; then
-	step transformers 180 "$python" "$here/cuda/peers/parity.py" "$out/golden" ${quick:+--small} &&
-		LATHE_PEER_GOLDEN=$out/golden step parity-transformers 180 bash -c 'run_go TestAgainstPeer'
-else
-	echo "no comparison with PyTorch: $python has no torch with CUDA, no transformers or no safetensors"
-fi
-if [[ -z $quick ]]; then
+
+stage_build() {
+	compiled build build/liblathe_engine.so build/kernels_test build/engine_test build/bench build/invariance
+	tried_to_build=1
+}
+
+stage_twins() {
+	compiled build-twins build/kernels_test && step twins 240 "$build/kernels_test"
+	compiled build-engine build/engine_test && step engine 120 "$build/engine_test"
+}
+
+stage_parity() {
+	compiled build-invariance build/invariance && step invariance 120 "$build/invariance" --json "$out/invariance.jsonl"
+	compiled build-library build/liblathe_engine.so || return
+	step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn"'
+	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten"'
+	has_peers || return
+	# What transformers makes of the cases is large and stays out of the results.
+	[[ -d $build/golden || -n $dry ]] || sed -i '/"step": "transformers"/d' "$out/steps.jsonl"
+	step transformers 240 "$python" "$here/cuda/peers/parity.py" "$build/golden" ${quick:+--small} &&
+		LATHE_PEER_GOLDEN=$build/golden step parity-transformers 240 bash -c 'run_go TestAgainstPeer'
+}
+
+stage_sanitizer() {
+	local tool
+	compiled build-twins build/kernels_test || return
 	for tool in memcheck racecheck initcheck; do
-		step "sanitize-$tool" 900 compute-sanitizer --tool "$tool" --error-exitcode 1 "$here/cuda/build/kernels_test"
+		step "sanitize-$tool" 420 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_test" -o once
 	done
+}
+
+stage_kernels() {
+	compiled build-bench build/bench && step kernels 400 "$build/bench" ${quick:+--quick} --json "$out/kernels.json"
+}
+
+stage_speed() {
+	compiled build-library build/liblathe_engine.so &&
+		LATHE_GPU_SPEED=$out/lathe.jsonl LATHE_GPU_QUICK=$quick cases speed 540 "$out/lathe.jsonl" bash -c 'run_go TestSpeed'
+	has_peers &&
+		cases speed-pytorch 1500 "$out/pytorch.jsonl" "$python" "$here/cuda/peers/speed.py" "$out/pytorch.jsonl" ${quick:+--quick}
+}
+
+if [[ -z $dry ]]; then
+	machine=$(
+		nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>&1
+		"$CUDA_HOME/bin/nvcc" --version 2>&1 | tail -2
+		uname -rsm
+		echo "commit $commit"
+	)
+	echo "$machine"
+	[[ $(cat "$out/machine.txt" 2>/dev/null) == *"$machine"* ]] || echo "$machine" >>"$out/machine.txt"
 fi
-step kernels 300 "$here/cuda/build/bench" ${quick:+--quick} --json "$out/kernels.json"
-LATHE_GPU_SPEED=$out/lathe.jsonl LATHE_GPU_QUICK=$quick step speed 900 bash -c 'run_go TestSpeed'
-if [[ -n $dry ]] || has_peers; then
-	step speed-pytorch 1500 "$python" "$here/cuda/peers/speed.py" "$out/pytorch.jsonl" ${quick:+--quick}
-fi
+for stage in build twins parity sanitizer kernels speed; do
+	if [[ ,$stages, == *,$stage,* ]]; then "stage_$stage"; fi
+done
 [[ -n $dry ]] && exit 0
-"$python" "$here/cuda/peers/table.py" "$out" 2>"$out/table.log" || { cat "$out/steps.jsonl"; failed=1; }
-echo "all of it took $((SECONDS - began)) s; logs and JSON are in $out"
+echo "this call took $((SECONDS - began)) s; logs and JSON are in $out${archive:+ and in $archive}"
+"$python" "$here/cuda/peers/table.py" "$out" 2>"$out/table.log" || { cat "$out/table.log" "$out/steps.jsonl"; failed=1; }
+pack
 exit "$failed"

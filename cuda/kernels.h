@@ -160,11 +160,17 @@ struct Packing {
 // Rows of a tile: 64.
 int attention_tile_rows();
 
+// Keys of a split: what a row sees is summed up by splits of so many keys from
+// the sequence's start, each by itself, and their results are folded from the first
+// to the last. How many splits are computed at once changes no bit.
+constexpr int32_t attention_split_keys = 256;
+// Splits of a row that sees the keys 0 … position.
+inline __host__ __device__ int32_t attention_splits(int32_t position) { return position / attention_split_keys + 1; }
+
 // Causal attention with grouped heads: out (rows, heads·head_dim) and lse
-// (rows,heads), ln Σ exp(score), with score = q·k/√head_dim. Keys are taken in
-// blocks of ENG_PAGE_TOKENS from the sequence's start, in ascending order, with
-// one running maximum and sum per row: attention_paged adds up in exactly this
-// order. The rows after each sequence get out = 0, whatever qkv has there. q, k and v are parts of qkv (rows, (heads+2·kv_heads)·head_dim).
+// (rows,heads), ln Σ exp(score), with score = q·k/√head_dim. A split's keys are
+// taken in blocks of ENG_PAGE_TOKENS in ascending order, with one running maximum
+// and sum per row: attention_paged adds up in exactly this order (attention.cuh). The rows after each sequence get out = 0, whatever qkv has there. q, k and v are parts of qkv (rows, (heads+2·kv_heads)·head_dim).
 template <class T>
 void attention_forward(Stream stream, T *out, float *lse, const T *qkv, const Packing &packing, int heads, int kv_heads, int head_dim);
 
@@ -175,14 +181,32 @@ template <class T>
 void attention_backward(Stream stream, T *dqkv, float *delta, const T *dout, const T *out, const float *lse, const T *qkv,
                         const Packing &packing, int64_t rows, int heads, int kv_heads, int head_dim);
 
+// How attention_paged is divided among blocks. work lists (row, split of the
+// row), all splits of a row one after the other, and (-1, -1) where there is
+// nothing to do; list_splits makes it. What splits of one row leave for each
+// other lies in a ring of `room` entries, which is either all of work or `longest`,
+// the most splits of a row, and more.
+struct Splits {
+    const int32_t *work; // (count, 2)
+    int64_t count, room, longest;
+    float *partials;  // (room · attention_partial_width())
+    int32_t *arrived; // (rows, heads) zeros; zeros again afterwards
+};
+// Floats that one split of one row leaves: the output, maximum and sum of each head.
+inline int64_t attention_partial_width(int64_t heads, int64_t head_dim) { return heads * (head_dim + 2); }
+
 // Attention over the cache: query row r belongs to table tables[r] (a row of
 // page_tables (…, table_width)) and has position positions[r]; it sees the keys
 // 0 … positions[r] of its pages. -1 skips a row (out is then 0). q is the query part of qkv (as
 // above). The bits of a row are those of attention_forward.
 template <class T>
 void attention_paged(Stream stream, T *out, const T *qkv, const T *keys, const T *values, const int32_t *page_tables,
-                     int64_t table_width, const int32_t *tables, const int32_t *positions, int64_t rows, int heads, int kv_heads,
+                     int64_t table_width, const int32_t *tables, const int32_t *positions, const Splits &splits, int heads, int kv_heads,
                      int head_dim);
+
+// Writes work (count, 2) of rows: attention_splits of each row's position, one
+// entry for a row of position -1; then (-1, -1). count is at least that many.
+void list_splits(Stream stream, int32_t *work, int64_t count, const int32_t *positions, int64_t rows);
 
 // ---------------------------------------------------------------- head.cu
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -128,6 +129,7 @@ struct Kept {
 // A step of so many slots, captured when it has run once.
 struct DecodeStep {
     int64_t flops = 0; // of products
+    int64_t used = 0;  // steps that all have run when this one last did
     cudaGraphExec_t graph = nullptr;
 };
 
@@ -158,7 +160,8 @@ struct Engine final : eng {
     HostMemory<int32_t> slot_states;  // (2, slots) of the check whether any runs
     HostMemory<int32_t> prefill_inputs;
     std::vector<bool> stale_tables;   // (slots) rows of page_tables that the device does not have yet
-    std::map<std::pair<int, bool>, DecodeStep> steps; // by rows, and whether the adapter is on
+    std::map<std::tuple<int64_t, int64_t, bool>, DecodeStep> steps; // by rows, splits of them, and whether the adapter is on
+    int64_t steps_run = 0;
 
     int64_t flops = 0, to_device_bytes = 0, to_host_bytes = 0;
     double device_seconds = 0;
@@ -301,6 +304,13 @@ Activations<T> shared_activations(const GenerateBuffers<T> &g) {
     a.gate_up = g.gate_up;
     a.mlp = g.mlp;
     return a;
+}
+
+// How so many splits of rows of generation are computed.
+template <class T>
+Splits splits_of(const Engine<T> &e, int64_t count) {
+    const GenerateBuffers<T> &g = e.buffers.generate;
+    return {g.work, count, partial_room(e.config), split_limit(e.config), g.partials, g.arrived};
 }
 
 template <class T>

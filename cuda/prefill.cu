@@ -31,7 +31,8 @@ struct Rows {
     Span page_tables;                   // (continued, width)
     int64_t width = 0;
     int32_t begun = 0, continued = 0, longest = 0;
-    int64_t pairs = 0; // of a query and a key that it sees
+    int64_t splits = 0; // of the rows of pieces that continue, and one of each other row
+    int64_t pairs = 0;  // of a query and a key that it sees
 
     explicit Rows(const std::vector<Piece> &pieces);
 };
@@ -68,6 +69,7 @@ Rows::Rows(const std::vector<Piece> &pieces) {
         rows += round_up(piece.count, ENG_ROW_ALIGN);
         for (std::vector<int32_t> *array : {&of_ids, &of_positions, &of_pages, &of_places, &of_tables, &of_seen}) array->resize(rows, -1);
     }
+    for (int32_t position : of_seen) splits += position < 0 ? 1 : attention_splits(position);
     auto add = [&](Span &span, const std::vector<int32_t> &array) {
         span = {int64_t(words.size()), int64_t(array.size())};
         words.insert(words.end(), array.begin(), array.end());
@@ -114,6 +116,7 @@ void run(Engine<T> &e, const Rows &r) {
     const Packing packing = {at(r.starts), at(r.lengths), at(r.tiles), r.begun, int32_t(r.tiles.count / 2), r.longest};
     std::copy(r.words.begin(), r.words.end(), e.prefill_inputs.data());
     to_device(e, e.buffers.prefill_inputs, e.prefill_inputs.data(), r.words.size());
+    if (r.continued > 0) list_splits(e.stream, g.work, r.splits, at(r.seen), r.rows);
     embed_forward<T>(e.stream, g.stream, e.model.embedding.weight, at(r.ids), r.rows, c.hidden);
     const T *branch = nullptr;
     for (size_t i = 0; i < e.model.layers.size(); i++) {
@@ -122,8 +125,8 @@ void run(Engine<T> &e, const Rows &r) {
         cache_write<T>(e.stream, keys, values, g.qkv, at(r.pages), at(r.places), r.rows, c.heads, c.kv_heads, c.head_dim);
         if (i + 1 == e.model.layers.size()) break;
         if (r.continued > 0) // first, because it writes all rows
-            attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, at(r.page_tables), r.width, at(r.tables), at(r.seen), r.rows,
-                               c.heads, c.kv_heads, c.head_dim);
+            attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, at(r.page_tables), r.width, at(r.tables), at(r.seen),
+                               splits_of(e, r.splits), c.heads, c.kv_heads, c.head_dim);
         if (r.begun > 0) attention_forward<T>(e.stream, g.mixed, g.lse, g.qkv, packing, c.heads, c.kv_heads, c.head_dim);
         e.flops += 4 * r.pairs * query_width(c);
         combine(e, e.model.layers[i], a, g.branch, r.rows, g.low, true);

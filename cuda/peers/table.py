@@ -1,7 +1,10 @@
 """Prints one table of what gpu-check.sh has left in a folder, and writes it as
-summary.json there.
+table.txt and, with all numbers, as summary.json there.
 
     python table.py FOLDER
+
+What is missing or cannot be read is told in the table; the status is 0 whenever
+a table was printed.
 """
 
 import json
@@ -9,63 +12,105 @@ import os
 import sys
 
 
-def lines(path):
+def lines(path, problems):
+    """The lines of JSON of a file; one that was cut off is left out."""
     if not os.path.exists(path):
         return []
-    with open(path) as f:
-        return [json.loads(line) for line in f if line.strip()]
+    found = []
+    with open(path, errors="replace") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                if line.strip():
+                    found.append(json.loads(line))
+            except ValueError:
+                problems.append(f"line {number} of {os.path.basename(path)} is no JSON")
+    return found
 
 
 def key(case):
     return (case["what"], case["model"], case.get("sequences") or case.get("batch"), case["tokens"])
 
 
-def main():
-    folder = sys.argv[1]
-    steps = lines(os.path.join(folder, "steps.jsonl"))
-    ours = {key(c): c for c in lines(os.path.join(folder, "lathe.jsonl"))}
-    theirs = {key(c): c for c in lines(os.path.join(folder, "pytorch.jsonl"))}
-    ceiling = bandwidth = 0
-    kernels = os.path.join(folder, "kernels.json")
-    if os.path.exists(kernels):
-        with open(kernels) as f:
-            measured = json.load(f)
-        ceiling, bandwidth = measured["product_flops_per_second"], measured["copy_bytes_per_second"]
+def share(a, kernels):
+    """Of the ceiling measured: of products in training, of the memory's speed in decoding."""
+    if a.get("flops_per_second") and kernels.get("product_flops_per_second"):
+        return a["flops_per_second"] / kernels["product_flops_per_second"]
+    if a.get("bytes_per_second") and kernels.get("copy_bytes_per_second"):
+        return a["bytes_per_second"] / kernels["copy_bytes_per_second"]
+    return None
+
+
+def text(value, form):
+    return "-" if value is None else format(value, form)
+
+
+def speed_rows(ours, theirs, kernels):
     rows = []
     for k in list(ours) + [k for k in theirs if k not in ours]:
         a, b = ours.get(k, {}), theirs.get(k, {})
         what, model, count, tokens = k
-        row = {
-            "case": f"{what} {model} {count}x{tokens}",
-            "lathe_tokens_per_second": a.get("tokens_per_second", 0), "pytorch_tokens_per_second": b.get("tokens_per_second", 0),
-            "lathe_peak_bytes": a.get("peak_bytes", 0), "pytorch_peak_bytes": b.get("peak_bytes", 0), "pytorch_how": b.get("how", ""),
-        }
-        if what == "train" and ceiling:
-            row["share_of_ceiling"] = a.get("flops_per_second", 0) / ceiling
-        if what == "decode" and bandwidth:
-            row["share_of_ceiling"] = a.get("bytes_per_second", 0) / bandwidth
+        row = {"case": f"{what} {model} {count}x{tokens}", "lathe": a, "pytorch": b, "share_of_ceiling": share(a, kernels)}
         rows.append(row)
-    invariance = lines(os.path.join(folder, "invariance.jsonl"))
-    summary = {"steps": steps, "speed": rows, "invariance": invariance, "product_flops_per_second": ceiling, "copy_bytes_per_second": bandwidth}
-    with open(os.path.join(folder, "machine.txt")) as f:
-        summary["machine"] = f.read().splitlines()
-    with open(os.path.join(folder, "summary.json"), "w") as f:
-        json.dump(summary, f, indent=1)
-    print()
-    if ceiling:
-        print(f"ceilings measured here: {ceiling / 1e12:.0f} TFLOP/s in bfloat16, {bandwidth / 1e12:.2f} TB/s copied")
+    return rows
+
+
+def main():
+    folder, problems, printed = sys.argv[1], [], []
+
+    def say(line=""):
+        printed.append(line)
+        print(line)
+
+    def of(name):
+        return lines(os.path.join(folder, name), problems)
+
+    steps = list({s["step"]: s for s in of("steps.jsonl")}.values())  # the last of each
+    kernels = {}
+    try:
+        with open(os.path.join(folder, "kernels.json")) as f:
+            kernels = json.load(f)
+    except (OSError, ValueError) as e:
+        problems.append(f"no ceilings: {e}")
+    machine = []
+    if os.path.exists(os.path.join(folder, "machine.txt")):
+        with open(os.path.join(folder, "machine.txt"), errors="replace") as f:
+            machine = f.read().splitlines()
+    rows = speed_rows({key(c): c for c in of("lathe.jsonl")}, {key(c): c for c in of("pytorch.jsonl")}, kernels)
+    invariance = of("invariance.jsonl")
+
+    say()
+    for line in machine:
+        say(line)
+    if kernels:
+        say(f"ceilings measured here: {kernels['product_flops_per_second'] / 1e12:.0f} TFLOP/s in bfloat16, "
+            f"{kernels['copy_bytes_per_second'] / 1e12:.2f} TB/s copied")
     for by in ("Lathe", "cuBLASLt"):
         own = [x for x in invariance if x["by"] == by]
         if own:
-            print(f"a row's bits whatever the rows around it, {by}: {sum(x['differing'] == 0 for x in own)} of {len(own)} shapes the same")
-    print(f"{'case':<32} {'Lathe tok/s':>12} {'PyTorch':>12} {'ratio':>6} {'of ceiling':>10} {'GB':>7} {'PyTorch':>7}")
+            say(f"a row's bits whatever the rows around it, {by}: {sum(x['differing'] == 0 for x in own)} of {len(own)} shapes the same")
+    if rows:
+        say(f"{'case':<32} {'Lathe tok/s':>12} {'PyTorch':>12} {'ratio':>6} {'of ceiling':>10} {'GB':>7} {'PyTorch':>7}")
     for r in rows:
-        ratio = r["lathe_tokens_per_second"] / r["pytorch_tokens_per_second"] if r["pytorch_tokens_per_second"] else 0
-        print(f"{r['case']:<32} {r['lathe_tokens_per_second']:>12.0f} {r['pytorch_tokens_per_second']:>12.0f} {ratio:>6.2f} "
-              f"{r.get('share_of_ceiling', 0):>10.1%} {r['lathe_peak_bytes'] / 1e9:>7.1f} {r['pytorch_peak_bytes'] / 1e9:>7.1f}")
-    print(f"{'step':<32} {'result':>12} {'seconds':>12}")
+        a, b = r["lathe"], r["pytorch"]
+        speeds = [x.get("tokens_per_second") or None for x in (a, b)]
+        ratio = speeds[0] / speeds[1] if all(speeds) else None
+        held = [x["peak_bytes"] / 1e9 if x.get("peak_bytes") else None for x in (a, b)]
+        say(f"{r['case']:<32} {text(speeds[0], '>12.0f'):>12} {text(speeds[1], '>12.0f'):>12} {text(ratio, '>6.2f'):>6} "
+            f"{text(r['share_of_ceiling'], '>10.1%'):>10} {text(held[0], '>7.1f'):>7} {text(held[1], '>7.1f'):>7}")
+        for by, x in (("Lathe", a), ("PyTorch", b)):
+            if x.get("error"):
+                say(f"    {by} FAILED: {x['error'][:110]}")
+    say(f"{'step':<32} {'result':>12} {'seconds':>12}")
     for s in steps:
-        print(f"{s['step']:<32} {'ok' if s['status'] == 0 else 'FAILED ' + str(s['status']):>12} {s['seconds']:>12}")
+        result = {0: "ok", 124: "too slow", 125: "left out"}.get(s["status"], f"FAILED {s['status']}")
+        say(f"{s['step']:<32} {result:>12} {s['seconds']:>12}")
+    for problem in problems:
+        say(problem)
+    summary = {"machine": machine, "steps": steps, "speed": rows, "invariance": invariance, "kernels": kernels, "problems": problems}
+    with open(os.path.join(folder, "summary.json"), "w") as f:
+        json.dump(summary, f, indent=1)
+    with open(os.path.join(folder, "table.txt"), "w") as f:
+        f.write("\n".join(printed) + "\n")
 
 
 if __name__ == "__main__":

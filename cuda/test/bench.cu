@@ -291,11 +291,17 @@ void paged(Bench &b, const Model &m, int64_t batch, int64_t length) {
     for (int64_t i = 0; i < batch; i++) rows.push_back(static_cast<int32_t>(i));
     const Array<int32_t> tables_array(tables), rows_array(rows), positions_array(positions);
     const int64_t cache = pages * ENG_PAGE_TOKENS * m.kv_heads * m.head_dim;
+    const int64_t longest = attention_splits(static_cast<int32_t>(length - 1)), count = batch * longest;
+    const Array<int32_t> work(std::vector<int32_t>(static_cast<size_t>(2 * count), -1)),
+        arrived(std::vector<int32_t>(static_cast<size_t>(batch * m.heads), 0));
+    const Array<float> partials(std::vector<float>(static_cast<size_t>(count * attention_partial_width(m.heads, m.head_dim)), 0));
+    const Splits splits{work, count, count, longest, partials, arrived};
+    list_splits(nullptr, work, count, positions_array, batch);
     b.line(std::string(m.name) + " paged B=" + std::to_string(batch) + " S=" + std::to_string(length), 4.0 * static_cast<double>(cache),
            4.0 * static_cast<double>(batch * length) * m.heads * m.head_dim, [&](Stream stream) {
                attention_paged<bf16>(stream, b.values.take(batch * m.mixed()), b.values.take(batch * m.qkv()), b.values.take(cache),
-                                     b.values.take(cache), tables_array, width, rows_array, positions_array, batch, m.heads, m.kv_heads,
-                                     m.head_dim);
+                                     b.values.take(cache), tables_array, width, rows_array, positions_array, splits, m.heads,
+                                     m.kv_heads, m.head_dim);
            });
 }
 
@@ -382,6 +388,7 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
         attention(b, m, 8, 1024);
         attention(b, m, 2, 4096);
         for (int64_t batch : {1, 64, 256}) paged(b, m, batch, 1024);
+        for (int64_t length : {4096, 32768}) paged(b, m, 1, length);
         head(b, m, 1024);
         for (int64_t slots : {1, 256}) {
             sampler(b, m, slots, "all", {1, 0, 0});

@@ -28,6 +28,18 @@ const AttentionCase attention_cases[] = {
     {{1, 1, 256}, {40}},             // the widest
 };
 
+// Around the borders of splits.
+const AttentionCase split_cases[] = {
+    {{1, 1, 64}, {255, 256, 257}},
+    {{8, 1, 64}, {258}},
+    {{1, 1, 128}, {513}}, // three
+    {{17, 1, 64}, {257}}, // more heads to a key than a tensor core has rows
+};
+const AttentionCase plain_split_cases[] = {
+    {{1, 1, 34}, {255, 256, 257}},
+    {{2, 1, 6}, {770}},
+};
+
 // Sequences packed as a pass has them, with NaN in the rows between them.
 template <class T>
 struct Packed {
@@ -136,8 +148,30 @@ void check_alone(Test &t, const AttentionCase &c) {
     }
 }
 
+// Splits with room for so many at a time, 0: for all, and with more listed than there are.
+struct Work {
+    std::vector<int32_t> counters;
+    Buffer<int32_t> work, arrived;
+    Buffer<float> partials;
+    Splits splits;
+
+    static int64_t total(const std::vector<int32_t> &positions) {
+        int64_t splits = 0;
+        for (int32_t p : positions) splits += p < 0 ? 1 : attention_splits(p);
+        return splits;
+    }
+    Work(Test &t, const AttentionShape &s, const std::vector<int32_t> &positions, int32_t *positions_buffer, int64_t room, int64_t surplus)
+        : counters(positions.size() * s.heads, 0), work(2 * (total(positions) + surplus)), arrived(counters),
+          partials((room == 0 ? total(positions) + surplus : room) * attention_partial_width(s.heads, s.head_dim)) {
+        const int64_t count = total(positions) + surplus, longest = attention_splits(*std::max_element(positions.begin(), positions.end()));
+        splits = {work, count, room == 0 ? count : room, longest, partials, arrived};
+        list_splits(t.stream, work, count, positions_buffer, static_cast<int64_t>(positions.size()));
+    }
+};
+
 // Keys and values in pages that are in no order and hold NaN behind each
-// sequence's end: every row's bits are those of attention_forward.
+// sequence's end: every row's bits are those of attention_forward, however many
+// of its splits there is room for.
 template <class T>
 void check_paged(Test &t, const AttentionCase &c) {
     Random random(47);
@@ -159,7 +193,8 @@ void check_paged(Test &t, const AttentionCase &c) {
             const int64_t to = (tables[q * table_width + i / ENG_PAGE_TOKENS] * int64_t{ENG_PAGE_TOKENS} + i % ENG_PAGE_TOKENS) * row;
             std::copy(from + s.heads * s.head_dim, from + s.heads * s.head_dim + row, keys.begin() + to);
             std::copy(from + s.heads * s.head_dim + row, from + s.width(), values.begin() + to);
-            const bool asked = i < 2 || i % 31 == 0 || i % 64 == 63 || i == c.lengths[q] - 1;
+            const int32_t of_split = i % attention_split_keys;
+            const bool asked = i < 2 || (i < 256 && i % 31 == 0) || of_split < 2 || of_split == attention_split_keys - 1 || i == c.lengths[q] - 1;
             if (!asked) continue;
             of_row.push_back(static_cast<int32_t>(q));
             positions.push_back(i);
@@ -177,9 +212,17 @@ void check_paged(Test &t, const AttentionCase &c) {
     }
     Buffer<T> queries_buffer(queries), keys_buffer(keys), values_buffer(values), out(want.size());
     Buffer<int32_t> tables_buffer(tables), rows_buffer(of_row), positions_buffer(positions);
-    attention_paged<T>(t.stream, out, queries_buffer, keys_buffer, values_buffer, tables_buffer, table_width, rows_buffer, positions_buffer,
-                       static_cast<int64_t>(of_row.size()), s.heads, s.kv_heads, s.head_dim);
-    t.equal("out", out.read(), want);
+    const int64_t longest = attention_splits(*std::max_element(positions.begin(), positions.end()));
+    for (int64_t room : {int64_t{0}, longest + 1, 2 * longest + 3}) {
+        if (room > 0 && longest == 1) continue;
+        Work work(t, s, positions, positions_buffer, room, room == 0 ? 5 : 0);
+        for (int run = 0; run < (room == 0 ? 2 : 1); run++) { // what counts the splits is as it was
+            attention_paged<T>(t.stream, out, queries_buffer, keys_buffer, values_buffer, tables_buffer, table_width, rows_buffer,
+                               positions_buffer, work.splits, s.heads, s.kv_heads, s.head_dim);
+            t.equal("out", out.read(), want);
+            t.equal("arrived", work.arrived.read(), work.counters);
+        }
+    }
 }
 
 // In bfloat16 p, ds and out are rounded, each by 2^-9 of itself at most. Sums over 64 and
@@ -213,25 +256,51 @@ void check_backward(Test &t, const AttentionCase &c) {
     t.close("dqkv", dqkv.read(), want, gradient_tolerance<T>());
 }
 
-template <void (*check)(Test &, const AttentionCase &)>
-void for_all(Test &t) {
-    for (const AttentionCase &c : attention_cases) check(t, c);
+template <void (*check)(Test &, const AttentionCase &), size_t N>
+void for_all(Test &t, const AttentionCase (&cases)[N]) {
+    for (const AttentionCase &c : cases) check(t, c);
 }
 
 } // namespace
 
-TEST(attention_forward_bf16) { for_all<check_forward<bf16>>(t); }
-TEST(attention_forward_float) { for_all<check_forward<float>>(t); }
+TEST(attention_forward_bf16) {
+    for_all<check_forward<bf16>>(t, attention_cases);
+    for_all<check_forward<bf16>>(t, split_cases);
+}
+TEST(attention_forward_float) {
+    for_all<check_forward<float>>(t, attention_cases);
+    for_all<check_forward<float>>(t, plain_split_cases);
+}
 TEST(attention_of_a_sequence_depends_on_nothing_else) {
-    for_all<check_alone<bf16>>(t);
-    for_all<check_alone<float>>(t);
+    for_all<check_alone<bf16>>(t, attention_cases);
+    for_all<check_alone<float>>(t, attention_cases);
 }
 TEST(attention_paged_has_the_bits_of_attention_forward) {
-    for_all<check_paged<bf16>>(t);
-    for_all<check_paged<float>>(t);
+    for_all<check_paged<bf16>>(t, attention_cases);
+    for_all<check_paged<float>>(t, attention_cases);
+    for_all<check_paged<bf16>>(t, split_cases);
+    for_all<check_paged<float>>(t, plain_split_cases);
 }
-TEST(attention_backward_bf16) { for_all<check_backward<bf16>>(t); }
-TEST(attention_backward_float) { for_all<check_backward<float>>(t); }
+TEST(attention_backward_bf16) { for_all<check_backward<bf16>>(t, attention_cases); }
+TEST(attention_backward_float) { for_all<check_backward<float>>(t, attention_cases); }
+
+// Positions on both sides of a split's border, rows that are skipped, more rows
+// than a block lists at a time, and room for more entries than there are.
+TEST(splits_are_listed_in_order) {
+    std::vector<int32_t> positions{255, -1, 256, 0, 1023, 1024};
+    for (int32_t i = 0; i < 1300; i++) positions.push_back(i % 7 == 0 ? -1 : i * 3);
+    for (size_t rows : {size_t{0}, size_t{1}, size_t{6}, positions.size()}) {
+        t.describe("%zu rows", rows);
+        const std::vector<int32_t> of_rows(positions.begin(), positions.begin() + rows);
+        std::vector<int32_t> want;
+        for (size_t row = 0; row < rows; row++)
+            for (int32_t split = 0; split <= std::max(0, of_rows[row]) / 256; split++) want.insert(want.end(), {static_cast<int32_t>(row), split});
+        want.resize(want.size() + 6, -1);
+        Buffer<int32_t> buffer(of_rows), work(want.size());
+        list_splits(t.stream, work, static_cast<int64_t>(want.size() / 2), buffer, static_cast<int64_t>(rows));
+        t.equal("work", work.read(), want);
+    }
+}
 
 // A pass of no sequences launches nothing.
 TEST(attention_of_nothing) {
@@ -239,7 +308,7 @@ TEST(attention_of_nothing) {
     Buffer<float> floats(0);
     attention_forward<bf16>(t.stream, none, floats, none, Packing{}, 2, 1, 64);
     attention_backward<bf16>(t.stream, none, floats, none, none, floats, none, Packing{}, 0, 2, 1, 64);
-    attention_paged<bf16>(t.stream, none, none, none, none, nullptr, 0, nullptr, nullptr, 0, 2, 1, 64);
+    attention_paged<bf16>(t.stream, none, none, none, none, nullptr, 0, nullptr, nullptr, Splits{}, 2, 1, 64);
     CHECK(cudaDeviceSynchronize());
 }
 

@@ -12,7 +12,9 @@ const (
 	stagingElements  = 1 << 20 // that are converted at a time on their way to and from the device
 	normSegment      = 1 << 16 // elements of a gradient whose squares are summed together
 	slotWords        = 5 + maxStops + 2 + 1 + 3 + 1
-	statisticsBytes  = 20 // of a row of logits
+	statisticsBytes  = 20   // of a row of logits
+	splitKeys        = 256  // keys of a row of attention that are summed up by themselves
+	splitsAtOnce     = 4096 // splits of rows whose results have room at a time, and those of one row
 	prefillRowWords  = 6
 	decodeInputWords = 5
 )
@@ -231,6 +233,7 @@ func (s shape) activations(b Budgets, w widths) arena {
 	}
 	if b.Slots > 0 {
 		most := max(b.prefillRows(), int64(b.Slots))
+		perRow := roundUp(int64(s.config.MaxPositionEmbeddings), splitKeys) / splitKeys
 		t(most * w.hidden)
 		t(most * w.hidden)
 		t(most * w.hidden)
@@ -240,6 +243,9 @@ func (s shape) activations(b Budgets, w widths) arena {
 		t(most * 2 * w.inner)
 		t(most * w.inner)
 		t(most * w.low)
+		a.take(2*most*perRow, 4) // which splits there are
+		float(min(most*perRow, splitsAtOnce+perRow) * w.heads * (w.headDim + 2))
+		a.take(most*w.heads, 4)
 	}
 	return a
 }

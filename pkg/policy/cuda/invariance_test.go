@@ -69,6 +69,61 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 	}
 }
 
+// Contexts of more than one split of keys (256 tokens), where decoding and
+// prefill divide a row's attention among blocks and the learner does not: the
+// bits are the same on both sides of a border, however the prompt is cut into
+// pieces and whatever runs beside it. On a GPU the contexts are eight times as long.
+func TestLongContexts(t *testing.T) {
+	scale := 1
+	if !emulated() {
+		scale = 8
+	}
+	for _, test := range []struct {
+		dtype                     safetensors.DType
+		heads, keyHeads, headSize int
+	}{
+		{safetensors.BF16, 3, 1, 64},  // tensor cores
+		{safetensors.BF16, 1, 1, 128}, // wide heads, each its own
+		{safetensors.F32, 2, 1, 6},    // the plain kernels
+	} {
+		t.Run(fmt.Sprintf("%s %d heads, %d of keys, %d wide", test.dtype, test.heads, test.keyHeads, test.headSize), func(t *testing.T) {
+			c := small(func(c *policy.Config) {
+				c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim, c.MaxPositionEmbeddings = test.heads, test.keyHeads, test.headSize, 640*scale
+			})
+			weights := types(t, c)[test.dtype]
+			s := policy.Sampling{Temperature: 1}
+			var requests []policy.Request
+			for i, length := range []int{253, 514*scale - 4, 20} {
+				requests = append(requests, policy.Request{
+					Prompt: batchOf(c, uint64(i), length).TokenIDs, MaxNewTokens: 6, Stream: rng.New(1, rng.PurposeSample, 0, "long", i), Sampling: s,
+				})
+			}
+			options := cuda.Options{DType: test.dtype}
+			rows := func(b *cuda.Budgets) {
+				b.PassTokens, b.PassSequences, b.CachePages = 900*scale, 4, 20*scale
+				b.PrefillTokens = 600 * scale // the longest in one piece
+			}
+			e := open(t, c, weights, options, budgets(rows))
+			completions := generate(t, e, requests)
+			batch := asBatch(requests, completions)
+			logProbs, _ := forward(t, e, batch, s)
+			for i, r := range requests {
+				from := int(batch.Offsets[i]) + len(r.Prompt)
+				if len(completions[i].LogProbs) != 6 || !sameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
+					t.Errorf("response %d: log-probabilities %v when sampled and %v when learned", i, completions[i].LogProbs, logProbs[from:batch.Offsets[i+1]])
+				}
+			}
+			pieces := open(t, c, weights, options, budgets(func(b *cuda.Budgets) {
+				rows(b)
+				b.Slots, b.PrefillTokens = 1, 200*scale+16
+			}))
+			if diff := cmp.Diff(completions[1:2], generate(t, pieces, requests[1:2])); diff != "" {
+				t.Errorf("alone, its prompt in pieces: %s", diff)
+			}
+		})
+	}
+}
+
 // trained is what is left of two steps on a batch that is divided in a way.
 func trained(t *testing.T, c policy.Config, weights []policy.Tensor, options cuda.Options, b cuda.Budgets, parts [][]int) []policy.Tensor {
 	t.Helper()

@@ -3,10 +3,14 @@
 package cuda_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,11 +21,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// speedVariable names the file for the results of TestSpeed, and quickVariable
-// set to anything takes the quick cases alone.
+// speedVariable names the file for the results of TestSpeed, quickVariable
+// set to anything takes the quick cases alone, and casesVariable names other cases.
 const (
 	speedVariable = "LATHE_GPU_SPEED"
 	quickVariable = "LATHE_GPU_QUICK"
+	casesVariable = "LATHE_GPU_CASES"
 )
 
 // speedCases are those of cuda/peers/cases.json, which PyTorch takes too.
@@ -48,6 +53,54 @@ type speedCase struct {
 	DeviceSeconds   float64 `json:"device_seconds"`   // that the fastest step kept the device busy
 	BytesPerSecond  float64 `json:"bytes_per_second"` // of weights, keys and values that decoding reads
 	How             string  `json:"how"`
+
+	Error string `json:"error,omitempty"`
+}
+
+// same says whether two lines are of one case.
+func (c speedCase) same(d speedCase) bool {
+	return c.What == d.What && c.Model == d.Model && c.Sequences == d.Sequences && c.Batch == d.Batch && c.Prompt == d.Prompt && c.Tokens == d.Tokens
+}
+
+// speedResults is a file of lines of JSON, one or two of each case: the first
+// says that the case has ended the program, which holds until the second is there.
+type speedResults struct {
+	t    *testing.T
+	path string
+	have []speedCase
+}
+
+func openSpeedResults(t *testing.T, path string) *speedResults {
+	r := &speedResults{t: t, path: path}
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(raw) {
+		var c speedCase
+		if json.Unmarshal(line, &c) == nil { // it may have been cut off
+			r.have = append(r.have, c)
+		}
+	}
+	return r
+}
+
+func (r *speedResults) add(c speedCase) {
+	r.t.Helper()
+	line, err := json.Marshal(c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	f, err := os.OpenFile(r.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(f, "%s\n", line); err != nil {
+		r.t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		r.t.Error(err)
+	}
 }
 
 // plainSource gives random weights in bfloat16 quickly: speed asks for no more
@@ -75,13 +128,20 @@ func (s plainSource) Float32To(dst []float32, index, from int) error {
 }
 
 // TestSpeed measures training and decoding on the cases that
-// cuda/peers/speed.py gives PyTorch, and writes a line of JSON for each.
+// cuda/peers/speed.py gives PyTorch, and adds a line of JSON for each. Cases that
+// the file has are left out, so that a run goes on where another was ended; and
+// after one that fails the test ends, because the device may be of no more use
+// to this process.
 func TestSpeed(t *testing.T) {
 	path := os.Getenv(speedVariable)
 	if path == "" {
 		t.Skipf("%s names no file for the results", speedVariable)
 	}
-	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "cuda", "peers", "cases.json"))
+	casesPath := filepath.Join("..", "..", "..", "cuda", "peers", "cases.json")
+	if named := os.Getenv(casesVariable); named != "" {
+		casesPath = named
+	}
+	raw, err := os.ReadFile(casesPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,16 +149,15 @@ func TestSpeed(t *testing.T) {
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
 	}
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
+	results := openSpeedResults(t, path)
 	measure := func(what string, c speedCase, run func(t *testing.T, c *speedCase, config policy.Config)) {
-		if os.Getenv(quickVariable) != "" && !c.Quick {
+		c.What, c.By = what, "Lathe"
+		if os.Getenv(quickVariable) != "" && !c.Quick || slices.ContainsFunc(results.have, c.same) || t.Failed() {
 			return
 		}
-		c.What, c.By = what, "Lathe"
+		begun := c
+		begun.Error = "it ended the test, or was ended with it: see its log"
+		results.add(begun)
 		t.Run(fmt.Sprintf("%s %s %d", what, c.Model, max(c.Batch, c.Tokens)), func(t *testing.T) {
 			var fields map[string]any
 			if err := json.Unmarshal(cases.Models[c.Model], &fields); err != nil {
@@ -114,13 +173,7 @@ func TestSpeed(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, &c, config)
-			line, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
-				t.Fatal(err)
-			}
+			results.add(c)
 		})
 	}
 	for _, c := range cases.Train {
@@ -199,7 +252,7 @@ func measureTraining(t *testing.T, c *speedCase, config policy.Config) {
 
 // measureDecoding samples a response for each of the same number of prompts.
 func measureDecoding(t *testing.T, c *speedCase, config policy.Config) {
-	e := openSpeed(t, config, cuda.Options{Workload: cuda.Workload{Generate: true, Responses: c.Batch}})
+	e := openSpeed(t, config, cuda.Options{Workload: cuda.Workload{Generate: true, Responses: c.Batch, Longest: c.Prompt + c.Tokens}})
 	requests := make([]policy.Request, c.Batch)
 	for i := range requests {
 		one := policytest.Batch(config, uint64(i), c.Prompt)
