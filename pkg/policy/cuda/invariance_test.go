@@ -75,7 +75,7 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 // pieces and whatever runs beside it. On a GPU the contexts are eight times as long.
 func TestLongContexts(t *testing.T) {
 	scale := 1
-	if !emulated() {
+	if !policytest.Emulated() {
 		scale = 8
 	}
 	for _, test := range []struct {
@@ -95,7 +95,7 @@ func TestLongContexts(t *testing.T) {
 			var requests []policy.Request
 			for i, length := range []int{253, 514*scale - 4, 20} {
 				requests = append(requests, policy.Request{
-					Prompt: batchOf(c, uint64(i), length).TokenIDs, MaxNewTokens: 6, Stream: rng.New(1, rng.PurposeSample, 0, "long", i), Sampling: s,
+					Prompt: policytest.Batch(c, uint64(i), length).TokenIDs, MaxNewTokens: 6, Stream: rng.New(1, rng.PurposeSample, 0, "long", i), Sampling: s,
 				})
 			}
 			options := cuda.Options{DType: test.dtype}
