@@ -204,7 +204,7 @@ stage_twins() {
 stage_parity() {
 	compiled build-invariance build/invariance && step invariance 120 "$build/invariance" --json "$out/invariance.jsonl"
 	compiled build-library build/liblathe_engine.so || return
-	step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn"'
+	step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn|TestSumsInTheEngine"'
 	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten"'
 	has_peers || return
 	# What transformers makes of the cases is large and stays out of the results.

@@ -105,6 +105,10 @@ cudaError_t submit(Launch launch, cudaStream_t stream) {
     const bool valid = g.x > 0 && g.y > 0 && g.z > 0 && g.x <= 0x7fffffff && g.y <= 65535 && g.z <= 65535 && b.x > 0 && b.y > 0 && b.z > 0 &&
                        b.x <= 1024 && b.y <= 1024 && b.z <= 64 && b.x * b.y * b.z <= 1024 && launch.shared_bytes <= limit;
     if (!valid) return returned(cudaErrorInvalidConfiguration);
+    // CUDA may want a little for a launch, and has none where others have taken it.
+    size_t free_bytes = 0, all_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &all_bytes);
+    if (free_bytes == 0) return returned(cudaErrorMemoryAllocation);
     return enqueue(stream, [launch = std::move(launch)] { return execute(launch); });
 }
 

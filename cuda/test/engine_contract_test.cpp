@@ -148,8 +148,33 @@ static void test_work() {
     EXPECT(s.flops == 0 && s.device_seconds == 0);
 }
 
+// Memory that another process takes while an engine is open: the call says so, and
+// the engine can only be closed. It can be arranged where memory is emulated.
+static void test_robbed() {
+    eng_device device;
+    int32_t count = 0;
+    OK(nullptr, eng_devices(&device, 1, &count));
+    if (!strstr(device.name, "emulated")) return;
+    const char *given = getenv("LATHE_HOST_MEMORY");
+    const std::string before = given ? given : "";
+    {
+        Engine engine(base_config());
+        const Batch batch = random_batch(engine.config, {9}, 1);
+        const eng_batch view = batch.view();
+        const eng_sampling all = {1, 0, 0};
+        float out[16];
+        setenv("LATHE_HOST_MEMORY", "1", 1);
+        FAILS(engine.e, ENG_MEMORY, "emory", eng_forward(engine.e, &view, &all, 0, out, out, nullptr));
+        setenv("LATHE_HOST_MEMORY", before.c_str(), 1);
+        FAILS(engine.e, ENG_MEMORY, "emory", eng_zero_gradients(engine.e));
+    }
+    Engine another(base_config());
+    OK(another.e, eng_zero_gradients(another.e));
+}
+
 void test_memory() {
     test_work();
+    test_robbed();
     eng_config c = base_config();
     eng_device devices[4];
     int32_t count = 0;

@@ -201,7 +201,7 @@ func total(t *testing.T, e *cuda.Engine) int64 {
 		t.Fatal(err)
 	}
 	return cuda.Footprint{
-		WeightBytes: stats.WeightBytes, GradientBytes: stats.GradientBytes, StateBytes: stats.StateBytes,
+		WeightBytes: stats.WeightBytes, GradientBytes: stats.GradientBytes, SumBytes: stats.SumBytes, StateBytes: stats.StateBytes,
 		ActivationBytes: stats.ActivationBytes, HeadBytes: stats.HeadBytes, CacheBytes: stats.CacheBytes, OtherBytes: stats.OtherBytes,
 	}.Total()
 }

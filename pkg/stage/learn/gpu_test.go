@@ -135,6 +135,32 @@ func TestLearningOnAGPU(t *testing.T) {
 		}
 		memory = 16 << 30
 		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
+
+		// Another process takes the memory once the one engine is open: one error says
+		// so, nothing is sealed, and the same task done again gives the same bytes.
+		own, coefficient := r.Job.Log, r.Job.Recipe.Loss.KL.Coef
+		r.Job.Recipe.Loss.KL.Coef = 0 // no reference
+		alone := learned("alone")
+		r.Job.Log = func(format string, args ...any) {
+			if strings.HasPrefix(format, "on the GPU") {
+				t.Setenv(emulatedMemory, "1")
+			}
+		}
+		in = inputs(r, batch, "robbed")
+		_, err = learn.Run(r.Context(), r.Job, in)
+		if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "too little memory") {
+			t.Errorf("memory that is taken in a pass: %v", err)
+		}
+		for _, path := range []string{in.PolicyOutput, in.OptimizerOutput} {
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("%q was sealed after the engine had broken down", path)
+			}
+		}
+		r.Job.Log = own
+		if learned("robbed") != alone {
+			t.Error("a task that was robbed of its memory gives other bytes when it is done again")
+		}
+		r.Job.Recipe.Loss.KL.Coef = coefficient
 	}
 
 	for _, shards := range []int{1, 3} {
