@@ -157,10 +157,13 @@ __global__ void __launch_bounds__(128) attention_keys_kernel(bf16 *dqkv, const f
     store_gradient<D>(to + value_column, ld, dv, 1, key, tile.length);
 }
 
-// dq. Blocks: heads times tiles of queries, from the last.
+// dq. Blocks: heads times tiles of queries, from the last. With heads of 64 four
+// blocks fit a multiprocessor, if they are told to: else nvcc 13 spills registers
+// to reach the same number.
 template <int D>
-__global__ void __launch_bounds__(128) attention_queries_kernel(bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse,
-                                                                const bf16 *qkv, Packing packing, int heads, int kv_heads) {
+__global__ void __launch_bounds__(128, D == 64 ? 4 : 1)
+    attention_queries_kernel(bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse, const bf16 *qkv, Packing packing,
+                             int heads, int kv_heads) {
     DYNAMIC_SHARED(BackwardShared<D>, shared);
     const int head = blockIdx.x % heads, kv_head = head / (heads / kv_heads);
     const TileRows tile = tile_rows(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads);
