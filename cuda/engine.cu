@@ -54,7 +54,10 @@ int32_t guarded(eng *e, F f) noexcept {
     char *text = error_of(e);
     eng_status failed = ENG_DEVICE;
     try {
-        if (e) CHECK(cudaSetDevice(e->device));
+        if (e) {
+            CHECK(cudaSetDevice(e->device));
+            use_path(e->path);
+        }
         f();
         return ENG_OK;
     } catch (const Failure &failure) {
@@ -129,10 +132,21 @@ void select(int device) {
     CHECK(cudaSetDevice(device));
 }
 
+// The path that LATHE_GEMM asks for, of an engine on the current device.
+ProductPath wanted_path() {
+    const char *value = getenv("LATHE_GEMM");
+    if (!value || !*value || !strcmp(value, path_name(ProductPath::mma))) return ProductPath::mma;
+    REQUIRE(!strcmp(value, path_name(ProductPath::wgmma)), "LATHE_GEMM is %s; it may be %s or %s", value, path_name(ProductPath::mma),
+            path_name(ProductPath::wgmma));
+    if (const char *obstacle = wgmma_obstacle()) throw Failure(ENG_NO_DEVICE, "LATHE_GEMM is %s, but %s", value, obstacle);
+    return ProductPath::wgmma;
+}
+
 template <class T>
 eng *open_engine(int device, const eng_config &config) {
     auto e = std::make_unique<Engine<T>>();
     e->device = device;
+    e->path = wanted_path();
     e->config = config;
     open(*e);
     return e.release();

@@ -199,7 +199,10 @@ const char *eng_error(const eng *e);
 /* Fills up to capacity devices and says how many there are. */
 int32_t eng_devices(eng_device *devices, int32_t capacity, int32_t *count);
 
-/* Opens an engine with weights of zero. */
+/* Opens an engine with weights of zero. The environment variable LATHE_GEMM says
+ * which instructions compute the engine's products of bfloat16, all of them:
+ * mma (or nothing) those of every device, wgmma those of compute capability 9.0
+ * alone. Two engines have one log-probability only where they agree in it. */
 int32_t eng_open(int32_t device, const eng_config *config, eng **out);
 void eng_close(eng *e);
 

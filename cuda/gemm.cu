@@ -1,5 +1,6 @@
-// gemm.cu: the choice of a product's tile. The products are in gemm_nt.cu,
-// gemm_nn.cu and gemm_tn.cu, their kernels in gemm_bf16.cuh and gemm_float.cuh.
+// gemm.cu: the choice of a product's path and tile. The products are in
+// gemm_nt.cu, gemm_nn.cu and gemm_tn.cu, their kernels in gemm_bf16.cuh,
+// gemm_wgmma.cuh and gemm_float.cuh.
 #include "gemm.h"
 
 #include <atomic>
@@ -12,7 +13,10 @@ namespace {
 
 std::atomic<int> forced_tile{-1};
 
-// Multiprocessors of the current device, asked for once a device.
+thread_local ProductPath path = ProductPath::mma;
+
+} // namespace
+
 int multiprocessors_here() {
     constexpr int devices = 64;
     static std::atomic<int> counts[devices];
@@ -27,9 +31,12 @@ int multiprocessors_here() {
     return count;
 }
 
-} // namespace
+const char *path_name(ProductPath of) { return of == ProductPath::mma ? "mma" : "wgmma"; }
+void use_path(ProductPath next) { path = next; }
+ProductPath path_in_use() { return path; }
 
 void force_tile(int tile) { forced_tile = tile; }
+int tile_forced() { return forced_tile; }
 
 // With few rows a product is a stream of weights, and what counts is that
 // every multiprocessor takes part in it: k is never split, so narrow tiles are
@@ -54,6 +61,19 @@ ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors) 
 ProductTile choose_tile(int64_t rows, int64_t columns) {
     const int tile = forced_tile;
     return tile >= 0 ? static_cast<ProductTile>(tile) : choose_tile(rows, columns, multiprocessors_here());
+}
+
+WarpgroupTileSize choose_warpgroup_tile(int64_t rows, int64_t columns, int64_t multiprocessors) {
+    auto tiles = [&](int64_t tile_rows, int64_t tile_columns) { return ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns); };
+    if (rows > 64 && columns > 64) {
+        if (columns > 128 && tiles(128, 256) >= multiprocessors) {
+            return WarpgroupTileSize::rows128_columns256;
+        }
+        if (tiles(128, 128) >= multiprocessors) {
+            return WarpgroupTileSize::rows128_columns128;
+        }
+    }
+    return columns > 16 && tiles(64, 64) >= multiprocessors ? WarpgroupTileSize::rows64_columns64 : WarpgroupTileSize::rows64_columns16;
 }
 
 } // namespace lathe

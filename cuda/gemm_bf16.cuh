@@ -121,9 +121,9 @@ __device__ __forceinline__ void multiply_step(float acc[T::warp_rows / 16][T::wa
 
 // Tiles of y are taken in groups of 8 tile rows, column by column within a
 // group, so that blocks that run at once share operands in the L2 cache.
-__device__ __forceinline__ void tile_of_block(int32_t tiles_down, int32_t tiles_across, int32_t &down, int32_t &across) {
+__device__ __forceinline__ void place_of_tile(int32_t tile, int32_t tiles_down, int32_t tiles_across, int32_t &down, int32_t &across) {
     constexpr int32_t group_rows = 8;
-    int32_t group = blockIdx.x / (group_rows * tiles_across), within = blockIdx.x % (group_rows * tiles_across);
+    int32_t group = tile / (group_rows * tiles_across), within = tile % (group_rows * tiles_across);
     int32_t first = group * group_rows;
     int32_t size = tiles_down - first < group_rows ? tiles_down - first : group_rows;
     down = first + within % size;
@@ -145,13 +145,14 @@ __device__ __forceinline__ void for_each_quad(float acc[T::warp_rows / 16][T::wa
     }
 }
 
-// Writes one row's pair of results: alpha·sum + bias [+ y].
-__device__ __forceinline__ void store_pair(const Product &p, int32_t row, int32_t column, float first, float second, bool paired) {
-    if (row >= p.rows || column >= p.columns) {
+// Writes a pair of results, alpha·sum + bias [+ y], to y, which is at a column
+// of which `left` are left in the row, itself one of them. paired: y is aligned to 4 bytes.
+__device__ __forceinline__ void store_pair(const Product &p, bf16 *y, int32_t column, int32_t left, float first, float second,
+                                           bool paired) {
+    if (left <= 0) {
         return;
     }
-    bf16 *y = static_cast<bf16 *>(p.y) + row * p.ldy + column;
-    bool both = column + 1 < p.columns;
+    const bool both = left > 1;
     float bias0 = 0, bias1 = 0;
     if (p.bias != nullptr) {
         bias0 = to_float(p.bias[column]);
@@ -163,14 +164,13 @@ __device__ __forceinline__ void store_pair(const Product &p, int32_t row, int32_
         first += to_float(y[0]);
         second += both ? to_float(y[1]) : 0;
     }
-    bf16 low = from_float<bf16>(first), high = from_float<bf16>(second);
     if (paired && both) {
-        *reinterpret_cast<uint32_t *>(y) = low.bits | uint32_t(high.bits) << 16;
+        *reinterpret_cast<uint32_t *>(y) = pack_bf16(first, second);
         return;
     }
-    y[0] = low;
+    y[0] = from_float<bf16>(first);
     if (both) {
-        y[1] = high;
+        y[1] = from_float<bf16>(second);
     }
 }
 
@@ -181,7 +181,7 @@ template <class F, class T, bool GRADIENT, bool SCALED, bool ALIGNED>
 __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) product_kernel(Product p) {
     DYNAMIC_SHARED(bf16, shared);
     int32_t down, across;
-    tile_of_block(ceil_div(p.rows, T::rows), ceil_div(p.columns, T::columns), down, across);
+    place_of_tile(blockIdx.x, ceil_div(p.rows, T::rows), ceil_div(p.columns, T::columns), down, across);
     const int32_t tile_row = down * T::rows, tile_column = across * T::columns;
     const int warp = warp_index();
     const int row0 = warp / T::warps_across * T::warp_rows, column0 = warp % T::warps_across * T::warp_columns;
@@ -234,8 +234,9 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
     const bool paired = (p.ldy % 2 == 0) && (reinterpret_cast<uintptr_t>(p.y) % 4 == 0);
     for_each_quad<T>(acc, tile_row + row0, tile_column + column0, [&](float *d, int32_t row, int32_t column) {
         if (!GRADIENT) {
-            store_pair(p, row, column, d[0], d[1], paired);
-            store_pair(p, row + 8, column, d[2], d[3], paired);
+            bf16 *y = static_cast<bf16 *>(p.y) + row * p.ldy + column;
+            store_pair(p, y, column, row < p.rows ? p.columns - column : 0, d[0], d[1], paired);
+            store_pair(p, y + 8 * p.ldy, column, row + 8 < p.rows ? p.columns - column : 0, d[2], d[3], paired);
             return;
         }
         float *y = static_cast<float *>(p.y) + row * p.ldy + column;

@@ -3,6 +3,7 @@
 #include "cublaslt.h"
 #include "gemm_bf16.cuh"
 #include "gemm_float.cuh"
+#include "gemm_wgmma.h"
 #include "kernels.h"
 
 namespace lathe {
@@ -11,7 +12,7 @@ template <>
 void product_nt<bf16>(Stream stream, bf16 *y, int64_t ldy, const bf16 *x, int64_t ldx, const bf16 *w, int64_t ldw, const bf16 *bias,
                       int64_t M, int64_t N, int64_t K, float alpha, bool accumulate) {
     Product p{y, x, w, bias, ldy, ldx, ldw, int32_t(M), int32_t(N), int32_t(K), alpha, accumulate};
-    if (!cublaslt_product(stream, p, true)) {
+    if (!cublaslt_product(stream, p, true) && !wgmma_product<FormNT, false>(stream, p)) {
         launch_product<FormNT, false, false>(stream, p);
     }
 }

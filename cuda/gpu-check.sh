@@ -206,6 +206,11 @@ stage_parity() {
 	compiled build-library build/liblathe_engine.so || return
 	step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn|TestSumsInTheEngine"'
 	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten"'
+	# Products by wgmma, which an engine takes where LATHE_GEMM says so: what comes of it decides whether it is to be the rule.
+	if [[ $archs == 90 ]]; then
+		LATHE_GEMM=wgmma step same-bits-wgmma 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestTrainingIgnoresDivision|TestProductPaths"'
+		LATHE_GEMM=wgmma step parity-cpu-wgmma 240 bash -c 'run_go "TestBFloat16AgainstCPU|TestAdapterAgainstCPU"'
+	fi
 	has_peers || return
 	# What transformers makes of the cases is large and stays out of the results.
 	[[ -d $build/golden || -n $dry ]] || sed -i '/"step": "transformers"/d' "$out/steps.jsonl"
@@ -228,6 +233,8 @@ stage_kernels() {
 stage_speed() {
 	compiled build-library build/liblathe_engine.so &&
 		LATHE_GPU_SPEED=$out/lathe.jsonl LATHE_GPU_QUICK=$quick cases speed 540 "$out/lathe.jsonl" bash -c 'run_go TestSpeed'
+	[[ $archs == 90 ]] && compiled build-library build/liblathe_engine.so &&
+		LATHE_GEMM=wgmma LATHE_GPU_SPEED=$out/lathe-wgmma.jsonl LATHE_GPU_QUICK=$quick cases speed-wgmma 540 "$out/lathe-wgmma.jsonl" bash -c 'run_go TestSpeed'
 	has_peers &&
 		cases speed-pytorch 1500 "$out/pytorch.jsonl" "$python" "$here/cuda/peers/speed.py" "$out/pytorch.jsonl" ${quick:+--quick}
 }

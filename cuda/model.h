@@ -13,6 +13,7 @@
 
 #include "buffers.h"
 #include "failure.h"
+#include "gemm.h"
 #include "kernels.h"
 #include "memory.h"
 #include "plan.h"
@@ -23,6 +24,7 @@ struct eng {
     eng_config config{};
     char error[lathe::ERROR_BYTES] = "";
     eng_status broken = ENG_OK; // why it can only be closed
+    lathe::ProductPath path = lathe::ProductPath::mma; // of all its products
     virtual ~eng() = default;
 };
 

@@ -93,6 +93,9 @@ void Machine::run_block(uint3 block) {
     for (auto &warp : warps_) warp.clear();
     ready_.clear();
     at_barrier_.clear();
+    barriers_.clear();
+    matrices_.assign(warps_.size(), {});
+    warpgroups_.assign((warps_.size() + 3) / 4, {});
     idle_ = fibers_;
     finished_ = 0;
 
@@ -104,6 +107,7 @@ void Machine::run_block(uint3 block) {
     current = nullptr;
     if (error.empty() && finished_ < static_cast<int>(count)) error = stuck();
     if (error.empty()) error = shared.damage();
+    if (error.empty()) error = unfinished();
     if (!error.empty())
         error += " (block " + std::to_string(block.x) + "," + std::to_string(block.y) + "," + std::to_string(block.z) + ")";
 }
@@ -277,11 +281,11 @@ void Machine::exchange(Site site, uint32_t mask, void *arguments, Combine combin
 std::string Machine::stuck() const {
     std::string all = "the block's threads wait for ever:";
     for (const Thread &t : threads_) {
-        if (t.state != Thread::waiting_warp && t.state != Thread::waiting_block) continue;
+        if (t.state != Thread::waiting_warp && t.state != Thread::waiting_block && t.state != Thread::waiting_phase) continue;
         const bool again = t.number > 0 && threads_[t.number - 1].state == t.state && same(threads_[t.number - 1].site, t.site);
         if (again) continue;
-        all += " thread " + std::to_string(t.number) + (t.state == Thread::waiting_warp ? " and on for lanes at " : " and on for the block at ") +
-               text(t.site) + ";";
+        const char *what = t.state == Thread::waiting_warp ? "lanes" : t.state == Thread::waiting_block ? "the block" : "a barrier's phase";
+        all += " thread " + std::to_string(t.number) + " and on for " + what + " at " + text(t.site) + ";";
     }
     return all + " " + std::to_string(finished_) + " of " + std::to_string(threads_.size()) + " have left the kernel";
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ struct Copy {
 };
 
 struct Thread {
-    enum State { unstarted, running, waiting_warp, waiting_block, done };
+    enum State { unstarted, running, waiting_warp, waiting_block, waiting_phase, done };
     Indices indices;
     int number, warp, lane;
     State state;
@@ -65,6 +66,34 @@ struct Exchange {
     Combine combine = nullptr;
 };
 
+// A box on its way to shared memory.
+struct BoxCopy {
+    TensorMap map;
+    uint32_t to; // shared address
+    int32_t x, y;
+};
+
+// A product of a warpgroup as one of its warps issued it: d (64,columns) +=
+// a (64,16) · b (16,columns). d[lane] are a lane's accumulators.
+struct WarpProduct {
+    uint64_t a, b;
+    int columns;
+    bool a_across, b_across;
+    float *d[32];
+    bool same(const WarpProduct &o) const {
+        return a == o.a && b == o.b && columns == o.columns && a_across == o.a_across && b_across == o.b_across;
+    }
+};
+
+// What of a warp's products is under way.
+struct WarpMatrices {
+    std::vector<std::vector<WarpProduct>> groups; // oldest first
+    std::vector<WarpProduct> open;
+    std::map<float *, std::vector<float>> held; // accumulators in use, by where they will be again
+    bool fenced = false;
+    size_t issued = 0;
+};
+
 // The shared memory of a block. Arrays lie apart, with bytes between them that
 // must not change.
 class SharedMemory {
@@ -77,6 +106,9 @@ class SharedMemory {
     void *declared(const void *declaration, size_t bytes);
     void *dynamic() const { return dynamic_; }
     bool has(const void *from, size_t bytes) const;
+    // Addresses of dynamic shared memory as instructions have them, below 2¹⁸.
+    uint32_t address(const void *shared) const { return static_cast<uint32_t>(static_cast<const char *>(shared) - dynamic_region_); }
+    void *at(uint32_t address) const { return dynamic_region_ + address; }
     // What was written beside an array, or nothing.
     std::string damage() const;
 
@@ -106,10 +138,26 @@ class Machine {
     Votes barrier(Site site, bool predicate);
     void exchange(Site site, uint32_t mask, void *arguments, Combine combine);
     [[noreturn]] void fail(Site site, const std::string &what);
+    void barrier_init(const void *at, uint32_t arrivals);
+    void barrier_arrive(const void *at, uint32_t bytes);
+    void barrier_wait(const void *at, uint32_t parity);
+    void copy_box(void *to, const TensorMap &map, const void *at, int32_t x, int32_t y);
+    WarpMatrices &matrices(); // of the running warp
+    void check_warpgroup(Site site, const WarpProduct &product);
     Thread *current = nullptr;
     SharedMemory shared;
 
   private:
+    // A barrier in shared memory: what its phase still waits for.
+    struct Phases {
+        uint32_t expected = 0, pending = 0, phase = 0;
+        int64_t bytes = 0;
+        std::vector<BoxCopy> copies;
+        std::vector<Thread *> waiting;
+    };
+    Phases &phases(Site site, const void *at);
+    void end_phase(Phases &b, bool wanted);
+    std::string unfinished() const;
     static void fiber_entry();
     void run_block(uint3 block);
     void run_threads();
@@ -131,6 +179,9 @@ class Machine {
     Fiber *running_ = nullptr;
     std::vector<std::vector<Exchange>> warps_; // (warps, masks in use)
     std::vector<Thread *> at_barrier_;
+    std::map<const void *, Phases> barriers_;
+    std::vector<WarpMatrices> matrices_;                // (warps)
+    std::vector<std::vector<WarpProduct>> warpgroups_;  // all that their warps have issued
     Site barrier_site_{};
     int votes_ = 0, last_votes_ = 0, finished_ = 0;
     char begun_ = 0, ended_ = 0; // what a thread sanitizer orders blocks by

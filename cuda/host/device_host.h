@@ -124,6 +124,25 @@ void cp_async_16(void *to_shared, const void *from, int bytes_valid);
 void cp_async_commit();
 void cp_async_wait(int pending);
 
+// hopper.cuh has the layouts.
+
+// A matrix of bfloat16 in global memory, and the box of it that a copy takes:
+// sizes are columns, then rows.
+struct __align__(64) TensorMap {
+    const char *from;
+    uint64_t size[2], row_bytes;
+    uint32_t box[2];
+};
+uint32_t shared_address(const void *shared);
+void barrier_init(const void *barrier, uint32_t arrivals);
+void barrier_arrive(const void *barrier, uint32_t bytes);
+void barrier_wait(const void *barrier, uint32_t parity);
+void copy_box(void *to, const TensorMap *map, const void *barrier, int32_t x, int32_t y);
+void wgmma(float *d, int columns, uint64_t a, uint64_t b, bool a_across, bool b_across);
+void wgmma_fence();
+void wgmma_commit();
+void wgmma_wait(int pending);
+
 } // namespace lathe::host
 
 #define threadIdx (::lathe::host::indices->thread)

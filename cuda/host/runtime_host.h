@@ -123,6 +123,10 @@ struct Launch {
     std::function<void()> thread;
 };
 
+// What cuTensorMapEncodeTiled makes, with a swizzling of 128 bytes.
+struct TensorMap;
+cudaError_t encode_tensor_map(TensorMap *map, const void *from, const uint64_t size[2], uint64_t row_bytes, const uint32_t box[2]);
+
 // Runs a launch, or records it while the stream is captured.
 cudaError_t submit(Launch launch, cudaStream_t stream);
 

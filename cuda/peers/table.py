@@ -44,12 +44,23 @@ def text(value, form):
     return "-" if value is None else format(value, form)
 
 
-def speed_rows(ours, theirs, kernels):
+def products(kernels):
+    """The benchmark's products that were measured on both paths, by name: the lines by mma and by wgmma."""
+    paths = {}
+    for line in kernels.get("lines", []):
+        name, _, path = line["name"].rpartition(" ")
+        if path in ("mma", "wgmma"):
+            paths.setdefault(name, {})[path] = line
+    return {name: (p["mma"], p["wgmma"]) for name, p in paths.items() if len(p) == 2}
+
+
+def speed_rows(ours, by_wgmma, theirs, kernels):
     rows = []
     for k in list(ours) + [k for k in theirs if k not in ours]:
         a, b = ours.get(k, {}), theirs.get(k, {})
         what, model, count, tokens = k
-        row = {"case": f"{what} {model} {count}x{tokens}", "lathe": a, "pytorch": b, "share_of_ceiling": share(a, kernels)}
+        row = {"case": f"{what} {model} {count}x{tokens}", "lathe": a, "lathe_wgmma": by_wgmma.get(k, {}), "pytorch": b,
+               "share_of_ceiling": share(a, kernels)}
         rows.append(row)
     return rows
 
@@ -75,7 +86,7 @@ def main():
     if os.path.exists(os.path.join(folder, "machine.txt")):
         with open(os.path.join(folder, "machine.txt"), errors="replace") as f:
             machine = f.read().splitlines()
-    rows = speed_rows({key(c): c for c in of("lathe.jsonl")}, {key(c): c for c in of("pytorch.jsonl")}, kernels)
+    rows = speed_rows(*({key(c): c for c in of(name)} for name in ("lathe.jsonl", "lathe-wgmma.jsonl", "pytorch.jsonl")), kernels)
     invariance = of("invariance.jsonl")
 
     say()
@@ -84,20 +95,28 @@ def main():
     if kernels:
         say(f"ceilings measured here: {kernels['product_flops_per_second'] / 1e12:.0f} TFLOP/s in bfloat16, "
             f"{kernels['copy_bytes_per_second'] / 1e12:.2f} TB/s copied")
-    for by in ("Lathe", "cuBLASLt"):
+    for by in ("mma", "wgmma", "float", "cuBLASLt"):
         own = [x for x in invariance if x["by"] == by]
         if own:
             say(f"a row's bits whatever the rows around it, {by}: {sum(x['differing'] == 0 for x in own)} of {len(own)} shapes the same")
+    beside = [x for x in invariance if x["by"] == "wgmma beside mma"]
+    if beside:
+        say(f"wgmma has the bits of mma in {sum(x['differing'] == 0 for x in beside)} of {len(beside)} shapes")
+    if products(kernels):
+        say(f"{'product':<32} {'mma us':>12} {'of ceiling':>10} {'wgmma us':>12} {'of ceiling':>10} {'ratio':>6}")
+    for name, (a, b) in products(kernels).items():
+        say(f"{name:<32} {a['seconds'] * 1e6:>12.1f} {a['fraction']:>10.1%} {b['seconds'] * 1e6:>12.1f} {b['fraction']:>10.1%} "
+            f"{a['seconds'] / b['seconds']:>6.2f}")
     if rows:
-        say(f"{'case':<32} {'Lathe tok/s':>12} {'PyTorch':>12} {'ratio':>6} {'of ceiling':>10} {'GB':>7} {'PyTorch':>7}")
+        say(f"{'case':<32} {'Lathe tok/s':>12} {'by wgmma':>12} {'PyTorch':>12} {'ratio':>6} {'of ceiling':>10} {'GB':>7} {'PyTorch':>7}")
     for r in rows:
-        a, b = r["lathe"], r["pytorch"]
+        a, b, wgmma = r["lathe"], r["pytorch"], r["lathe_wgmma"].get("tokens_per_second") or None
         speeds = [x.get("tokens_per_second") or None for x in (a, b)]
         ratio = speeds[0] / speeds[1] if all(speeds) else None
         held = [x["peak_bytes"] / 1e9 if x.get("peak_bytes") else None for x in (a, b)]
-        say(f"{r['case']:<32} {text(speeds[0], '>12.0f'):>12} {text(speeds[1], '>12.0f'):>12} {text(ratio, '>6.2f'):>6} "
+        say(f"{r['case']:<32} {text(speeds[0], '>12.0f'):>12} {text(wgmma, '>12.0f'):>12} {text(speeds[1], '>12.0f'):>12} {text(ratio, '>6.2f'):>6} "
             f"{text(r['share_of_ceiling'], '>10.1%'):>10} {text(held[0], '>7.1f'):>7} {text(held[1], '>7.1f'):>7}")
-        for by, x in (("Lathe", a), ("PyTorch", b)):
+        for by, x in (("Lathe", a), ("by wgmma", r["lathe_wgmma"]), ("PyTorch", b)):
             if x.get("error"):
                 say(f"    {by} FAILED: {x['error'][:110]}")
     say(f"{'step':<32} {'result':>12} {'seconds':>12}")

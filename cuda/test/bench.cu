@@ -4,7 +4,8 @@
 //
 // First the ceilings are measured: the bandwidth of a copy within the device's
 // memory, and the bfloat16 products of a large square matrix, by cuBLASLt where it
-// is there and by our own kernel; the faster one counts. Then every kernel runs
+// is there and by our own kernels on each path (gemm.h) that the device has; the
+// fastest counts. Then every kernel runs
 // on the shapes that it has in models, on inputs that are not zero. Each line says
 // the time, the bytes that must be moved and the operations that must be done
 // (not those that are), per second, and what fraction of the nearer ceiling that is.
@@ -97,12 +98,16 @@ class Bench {
     Pool<bf16> values;
     Pool<float> floats;
     double bandwidth = 0, operations = 0; // the ceilings, per second
+    std::vector<ProductPath> paths{ProductPath::mma}; // that the device has
 
     Bench(int64_t elements, bool quick, std::vector<std::string> wanted)
         : values(elements, 1), floats(elements / 2, 2), quick_(quick), wanted_(std::move(wanted)) {
         CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
         CHECK(cudaEventCreate(&begin_));
         CHECK(cudaEventCreate(&end_));
+        const char *obstacle = wgmma_obstacle();
+        if (obstacle == nullptr) paths.push_back(ProductPath::wgmma);
+        else printf("without wgmma: %s\n", obstacle);
     }
 
     // Median seconds of one call of `launch`.
@@ -182,14 +187,21 @@ void measure_ceilings(Bench &b, int64_t elements, bool quick) {
     });
     const int64_t side = quick ? 4096 : 8192;
     const double operations = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
-    const double own = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
+    std::string own;
+    for (ProductPath path : b.paths) {
+        use_path(path);
+        const double rate = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
+        b.operations = std::max(b.operations, rate);
+        own += std::string(path_name(path)) + " " + std::to_string(static_cast<int>(rate * 1e-12)) + " TFLOP/s, ";
+    }
+    use_path(ProductPath::mma);
     double library = 0;
     const int version = enable_cublaslt(true);
     if (version > 0) library = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
     enable_cublaslt(false);
-    b.operations = std::max(own, library);
-    printf("ceilings: copy %.0f GB/s; products of %lld: own %.0f TFLOP/s, cuBLASLt %d %.0f TFLOP/s\n", b.bandwidth * 1e-9,
-           static_cast<long long>(side), own * 1e-12, version, library * 1e-12);
+    b.operations = std::max(b.operations, library);
+    printf("ceilings: copy %.0f GB/s; products of %lld: %scuBLASLt %d %.0f TFLOP/s\n", b.bandwidth * 1e-9, static_cast<long long>(side),
+           own.c_str(), version, library * 1e-12);
 }
 
 struct Shape {
@@ -225,34 +237,44 @@ int rows_that_differ(Bench &b, const Shape &s) {
 // to depend on the number of rows.
 void invariance(Bench &b, const Model &m) {
     for (const Shape &s : shapes_of(m)) {
-        const int own = rows_that_differ(b, s);
+        printf("%-34s of 8 numbers of rows, other bits:", (std::string(m.name) + " " + s.name).c_str());
+        for (ProductPath path : b.paths) {
+            use_path(path);
+            printf(" %s %d", path_name(path), rows_that_differ(b, s));
+        }
+        use_path(ProductPath::mma);
         const int version = enable_cublaslt(true), library = rows_that_differ(b, s);
         enable_cublaslt(false);
-        printf("%-34s of 8 numbers of rows, other bits: own %d", (std::string(m.name) + " " + s.name).c_str(), own);
         printf(version > 0 ? ", cuBLASLt %d\n" : "\n", library);
     }
 }
 
-// Products of a training pass of `rows` tokens and of decode steps.
+// Products of one shape on the path in use: of a training pass of M tokens, and of decode steps.
+void products_of(Bench &b, const std::string &name, int64_t M, int64_t N, int64_t K) {
+    const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
+    const double operands = static_cast<double>(M * N + M * K + N * K);
+    const std::string path = std::string(" ") + path_name(path_in_use()), suffix = " M=" + std::to_string(M) + path;
+    b.line(name + " nt" + suffix, 2 * operands, flops, [&](Stream stream) { nt(b, stream, M, N, K); });
+    b.line(name + " nn" + suffix, 2 * operands, flops, [&](Stream stream) {
+        product_nn<bf16>(stream, b.values.take(M * K), K, b.values.take(M * N), N, b.values.take(N * K), K, M, N, K, 1, false);
+    });
+    b.line(name + " tn" + suffix, 2 * operands + 6.0 * static_cast<double>(N * K), flops, [&](Stream stream) {
+        product_tn<bf16>(stream, b.floats.take(N * K), K, b.values.take(M * N), N, b.values.take(M * K), K, M, N, K, 1);
+    });
+    for (int64_t batch : {1, 64, 256}) {
+        b.line(name + " nt M=" + std::to_string(batch) + path, 2.0 * static_cast<double>(batch * (N + K) + N * K),
+               2.0 * static_cast<double>(batch) * static_cast<double>(N) * static_cast<double>(K),
+               [&](Stream stream) { nt(b, stream, batch, N, K); });
+    }
+}
+
 void products(Bench &b, const Model &m, int64_t rows) {
     for (const Shape &s : shapes_of(m)) {
-        const bool is_head = !strcmp(s.name, "head");
-        const int64_t M = is_head ? 1024 : rows, N = s.N, K = s.K;
-        const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
-        const double operands = static_cast<double>(M * N + M * K + N * K);
-        const std::string name = std::string(m.name) + " " + s.name, suffix = " M=" + std::to_string(M);
-        b.line(name + " nt" + suffix, 2 * operands, flops, [&](Stream stream) { nt(b, stream, M, N, K); });
-        b.line(name + " nn" + suffix, 2 * operands, flops, [&](Stream stream) {
-            product_nn<bf16>(stream, b.values.take(M * K), K, b.values.take(M * N), N, b.values.take(N * K), K, M, N, K, 1, false);
-        });
-        b.line(name + " tn" + suffix, 2 * operands + 6.0 * static_cast<double>(N * K), flops, [&](Stream stream) {
-            product_tn<bf16>(stream, b.floats.take(N * K), K, b.values.take(M * N), N, b.values.take(M * K), K, M, N, K, 1);
-        });
-        for (int64_t batch : {1, 64, 256}) {
-            b.line(name + " nt M=" + std::to_string(batch), 2.0 * static_cast<double>(batch * (N + K) + N * K),
-                   2.0 * static_cast<double>(batch) * static_cast<double>(N) * static_cast<double>(K),
-                   [&](Stream stream) { nt(b, stream, batch, N, K); });
+        for (ProductPath path : b.paths) {
+            use_path(path);
+            products_of(b, std::string(m.name) + " " + s.name, strcmp(s.name, "head") == 0 ? 1024 : rows, s.N, s.K);
         }
+        use_path(ProductPath::mma);
     }
 }
 

@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)();
     } tests[] = {{"arguments", test_arguments}, {"memory", test_memory},       {"transfers", test_transfers},
-                 {"gradients", test_gradients}, {"same bits", test_same_bits}, {"adapters", test_adapters},
+                 {"gradients", test_gradients}, {"same bits", test_same_bits}, {"paths", test_paths}, {"adapters", test_adapters},
                  {"steps", test_steps},         {"sums", test_sums},           {"generation", test_generation}};
     for (const auto &test : tests) {
         bool wanted = argc == 1;

@@ -97,6 +97,7 @@ void test_memory();
 void test_transfers();
 void test_gradients();
 void test_same_bits();
+void test_paths();
 void test_adapters();
 void test_steps();
 void test_sums();

@@ -1,6 +1,8 @@
 // engine_training_test.cpp: gradients against finite differences, the bits that no division of the work may change, adapters and
 // optimizer steps.
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "engine_test.h"
 
@@ -142,6 +144,41 @@ void test_same_bits() {
             Engine reader(other);
             EXPECT(forward(reader, batch, {1.25f, 9, 0.9f}) == results, std::string(shape.name) + ": without train");
         }
+}
+
+// LATHE_GEMM chooses the instructions of an engine's products when it is opened.
+void test_paths() {
+    eng_device device;
+    int32_t count = 0;
+    OK(nullptr, eng_devices(&device, 1, &count));
+    const bool emulated = strstr(device.name, "emulated") != nullptr;
+    const char *variable = "LATHE_GEMM", *before = getenv(variable);
+    const std::string own = before ? before : "";
+    eng_config config = base_config();
+    config.dtype = ENG_BF16;
+    config.pass_tokens = 400;
+    const Batch batch = random_batch(config, {19, 0, 70, 3, 1, 25}, 5);
+    eng *e = nullptr;
+
+    setenv(variable, "tensor", 1);
+    FAILS(nullptr, ENG_ARGUMENT, "LATHE_GEMM is tensor", eng_open(0, &config, &e));
+    setenv(variable, "mma", 1);
+    const auto [results, gradients] = run(config, batch, 1);
+    setenv(variable, "wgmma", 1);
+    const int32_t status = eng_open(0, &config, &e);
+    if (status == ENG_NO_DEVICE && !emulated) {
+        EXPECT(strstr(eng_error(nullptr), "LATHE_GEMM is wgmma, but") != nullptr, eng_error(nullptr));
+    } else {
+        OK(nullptr, status);
+        eng_close(e);
+        const auto [whole, whole_gradients] = run(config, batch, 1);
+        const auto [parts, parts_gradients] = run(config, batch, 6);
+        EXPECT(parts == whole && same(parts_gradients, whole_gradients), "sequence by sequence");
+        // Emulated, both are the same chains of fused products.
+        if (emulated) EXPECT(whole == results && same(whole_gradients, gradients), "on either path");
+    }
+    if (before) setenv(variable, own.c_str(), 1);
+    else unsetenv(variable);
 }
 
 void test_adapters() {

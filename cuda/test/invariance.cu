@@ -4,10 +4,11 @@
 //   invariance [--json FILE]
 //
 // For each (N, K) of a model's products, one row is computed among M rows, M in
-// {1, 2, 8, 17, 64, 256, 1024, 4096}, by our kernels and, where cuBLASLt is
-// there, by it. Our kernels must give the same bits for every M: the program
-// fails if they do not. What cuBLASLt does decides whether it may be used where M
-// varies; it is printed and fails nothing.
+// {1, 2, 8, 17, 64, 256, 1024, 4096}, by our kernels on each path (gemm.h) that the
+// device has and, where cuBLASLt is there, by it. Our kernels must give the same
+// bits for every M: the program fails if they do not. What cuBLASLt does decides
+// whether it may be used where M varies; it is printed and fails nothing, as is
+// whether both of our paths have the same bits.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -51,12 +52,14 @@ T *on_device(const std::vector<T> &values) {
     return data;
 }
 
-// The numbers of rows among which the row's bits differ from those alone.
+// The numbers of rows among which the row's bits differ from those alone, which
+// `alone` gets.
 template <class T>
-int differing(const Shape &s, std::vector<int64_t> &where) {
+int differing(const Shape &s, std::vector<int64_t> &where, std::vector<T> &alone) {
     T *x = on_device(random_values<T>(most_rows * s.K, 1)), *w = on_device(random_values<T>(s.N * s.K, 2));
     T *y = on_device(std::vector<T>(static_cast<size_t>(most_rows * s.N)));
-    std::vector<T> alone(static_cast<size_t>(s.N)), among(static_cast<size_t>(s.N));
+    std::vector<T> among(static_cast<size_t>(s.N));
+    alone.resize(static_cast<size_t>(s.N));
     where.clear();
     for (int64_t M : row_counts) {
         // The row lies last among the M rows: in a tile of its own where it can.
@@ -86,17 +89,34 @@ int run(const char *json) {
         printf("\n");
         if (to) fprintf(to, "{\"by\": \"%s\", \"type\": \"%s\", \"shape\": \"%s\", \"differing\": %d}\n", by, type, s.name, count);
     };
+    std::vector<bf16> by_mma, by_other;
+    std::vector<float> whole;
+    const char *obstacle = wgmma_obstacle();
+    if (obstacle) printf("without wgmma: %s\n", obstacle);
     for (const Shape &s : shapes) {
-        const int half = differing<bf16>(s, where);
-        tell("Lathe", "bfloat16", s, half);
-        const int whole = differing<float>(s, where);
-        tell("Lathe", "float32", s, whole);
-        failures += half + whole;
+        int count = differing(s, where, by_mma);
+        tell("mma", "bfloat16", s, count);
+        failures += count;
+        if (!obstacle) {
+            use_path(ProductPath::wgmma);
+            count = differing(s, where, by_other);
+            use_path(ProductPath::mma);
+            tell("wgmma", "bfloat16", s, count);
+            failures += count;
+            size_t others = 0;
+            for (size_t i = 0; i < by_mma.size(); i++) others += by_mma[i].bits != by_other[i].bits;
+            printf("%-10s %-9s %-13s %zu of %zu results have other bits than by mma\n", "wgmma", "bfloat16", s.name, others, by_mma.size());
+            if (to)
+                fprintf(to, "{\"by\": \"wgmma beside mma\", \"type\": \"bfloat16\", \"shape\": \"%s\", \"differing\": %zu}\n", s.name, others);
+        }
+        count = differing(s, where, whole);
+        tell("float", "float32", s, count);
+        failures += count;
     }
     if (const int version = enable_cublaslt(true)) {
         printf("cuBLASLt %d, without a workspace and without splitting K:\n", version);
         for (const Shape &s : shapes) {
-            const int count = differing<bf16>(s, where);
+            const int count = differing(s, where, by_other);
             tell("cuBLASLt", "bfloat16", s, count);
         }
         enable_cublaslt(false);

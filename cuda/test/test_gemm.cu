@@ -40,6 +40,7 @@ const ProductCase product_cases[] = {
     {17, 72, 136, 8, 0, 1, true, false},    // tails everywhere, aligned
     {130, 264, 72, 8, 0, 0.5f, true, true}, // more than one of the largest tiles
     {33, 40, 200, 8, 8, -2, false, true},   // more stages than a tile keeps
+    {20, 40, 712, 0, 0, 1, true, false},    // more stages than any tile keeps
     {19, 23, 37, 0, 0, 1, true, false},     // leading dimensions that are not multiples of 8
     {70, 24, 50, 5, 3, 0.25f, true, true},  // pointers that are not either
 };
@@ -53,9 +54,10 @@ Tolerance product_tolerance(int64_t sum, double alpha) {
 
 template <class T>
 void check_products(Test &t, const ProductCase &c, int tile) {
+    const char *path = sizeof(T) == 2 ? path_name(path_in_use()) : "";
     Random random(17);
     const int64_t M = c.rows, N = c.columns, K = c.sum;
-    t.describe("%s tile %d, %lld x %lld x %lld, ld +%lld, shift %lld, alpha %g", type_name<T>(), tile, static_cast<long long>(M),
+    t.describe("%s %s tile %d, %lld x %lld x %lld, ld +%lld, shift %lld, alpha %g", type_name<T>(), path, tile, static_cast<long long>(M),
                static_cast<long long>(N), static_cast<long long>(K), static_cast<long long>(c.extra), static_cast<long long>(c.shift),
                c.alpha);
     force_tile(tile);
@@ -87,6 +89,23 @@ void check_products(Test &t, const ProductCase &c, int tile) {
     force_tile(-1);
 }
 
+// Runs f(tiles) on each path that the device has; the emulated one has all.
+template <class Function>
+void on_each_path(Test &t, Function f) {
+    f(product_tiles);
+    const char *obstacle = wgmma_obstacle();
+#ifdef LATHE_HOST
+    t.expect(obstacle == nullptr, "the emulated device has wgmma");
+#endif
+    if (obstacle != nullptr) {
+        printf("    without wgmma: %s\n", obstacle);
+        return;
+    }
+    use_path(ProductPath::wgmma);
+    f(warpgroup_tiles);
+    use_path(ProductPath::mma);
+}
+
 // Some rows of a product by themselves.
 template <class T>
 std::vector<T> some_rows(Test &t, Matrix<T> &x, Matrix<T> &w, Matrix<T> &bias, int64_t first, int64_t rows, int64_t N, int64_t K) {
@@ -96,12 +115,12 @@ std::vector<T> some_rows(Test &t, Matrix<T> &x, Matrix<T> &w, Matrix<T> &bias, i
 }
 
 template <class T>
-void check_row_invariance(Test &t) {
+void check_row_invariance(Test &t, int tiles) {
     Random random(23);
     const int64_t M = 256, N = 40, K = 104;
     Matrix<T> x(random, M, K, 0, 0), w(random, N, K, 0, 0), bias(random, 1, N, 0, 0);
     const std::vector<T> all = some_rows(t, x, w, bias, 0, M, N, K);
-    for (int tile = -1; tile < (sizeof(T) == 2 ? product_tiles : 0); tile++) {
+    for (int tile = -1; tile < tiles; tile++) {
         force_tile(tile);
         for (int64_t rows : {1, 2, 8, 17, 64, 256}) {
             if (rows == 256 && tile >= 0 && tile < 2) {
@@ -154,24 +173,49 @@ void check_not_finite(Test &t) {
 } // namespace
 
 TEST(products_bf16) {
-    for (const ProductCase &c : product_cases)
-        for (int tile = -1; tile < product_tiles; tile++) check_products<bf16>(t, c, tile);
+    on_each_path(t, [&](int tiles) {
+        for (const ProductCase &c : product_cases)
+            for (int tile = -1; tile < tiles; tile++) check_products<bf16>(t, c, tile);
+    });
 }
 TEST(products_float) {
     for (const ProductCase &c : product_cases) check_products<float>(t, c, -1);
 }
 TEST(product_rows_do_not_depend_on_their_number) {
-    check_row_invariance<bf16>(t);
-    check_row_invariance<float>(t);
+    on_each_path(t, [&](int tiles) { check_row_invariance<bf16>(t, tiles); });
+    check_row_invariance<float>(t, 0);
 }
 TEST(product_tn_may_be_cut_at_multiples_of_16) {
-    check_split<bf16>(t);
+    on_each_path(t, [&](int) { check_split<bf16>(t); });
     check_split<float>(t);
 }
 TEST(products_of_numbers_that_are_not_finite) {
-    check_not_finite<bf16>(t);
+    on_each_path(t, [&](int) { check_not_finite<bf16>(t); });
     check_not_finite<float>(t);
 }
+
+// Blocks of warpgroups that compute more than one tile, with more stages than
+// they keep. Emulated, both paths are the same chain of fused products; what a GPU
+// adds up otherwise, invariance.cu prints.
+TEST(warpgroups_go_from_tile_to_tile) {
+    on_each_path(t, [&](int) {
+        if (path_in_use() == ProductPath::mma) return;
+        for (int tile = 0; tile < warpgroup_tiles; tile++) check_products<bf16>(t, {130, 520, 328, 8, 0, 1, true, false}, tile);
+    });
+}
+#ifdef LATHE_HOST
+TEST(product_paths_are_one_chain) {
+    Random random(37);
+    const int64_t M = 70, N = 48, K = 200;
+    Matrix<bf16> x(random, M, K, 0, 0), w(random, N, K, 0, 0), bias(random, 1, N, 0, 0);
+    std::vector<bf16> first;
+    on_each_path(t, [&](int) {
+        const std::vector<bf16> y = some_rows(t, x, w, bias, 0, M, N, K);
+        if (first.empty()) first = y;
+        t.equal("y", y, first);
+    });
+}
+#endif
 
 // The choice of a tile fills the device where it can, and is never wider than needed.
 TEST(product_tiles_are_chosen_by_shape) {
@@ -180,6 +224,10 @@ TEST(product_tiles_are_chosen_by_shape) {
     t.expect(choose_tile(64, 64, 132) == ProductTile::rows64_columns32, "a small result");
     t.expect(choose_tile(16384, 18944, 132) == ProductTile::rows128_columns256, "a large result");
     t.expect(choose_tile(16384, 16, 132) == ProductTile::rows64_columns32, "an adapter's few columns");
+    t.expect(choose_warpgroup_tile(1, 896, 132) == WarpgroupTileSize::rows64_columns16, "few rows: the narrowest");
+    t.expect(choose_warpgroup_tile(1, 151936, 132) == WarpgroupTileSize::rows64_columns64, "few rows, many columns");
+    t.expect(choose_warpgroup_tile(16384, 18944, 132) == WarpgroupTileSize::rows128_columns256, "a large result");
+    t.expect(choose_warpgroup_tile(4096, 896, 132) == WarpgroupTileSize::rows128_columns128, "one for each multiprocessor");
 }
 
 } // namespace lathe::test

@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -75,6 +76,10 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	return open(source, options, newPlan)
 }
 
+// productsVariable names the environment variable by which the library chooses
+// the instructions of an engine's products (engine.h, eng_open).
+const productsVariable = "LATHE_GEMM"
+
 // open makes an engine under a plan.
 func open(source policy.Source, options Options, planFor func(shape, Workload, int64) (Plan, error)) (*Engine, error) {
 	config := source.Config()
@@ -83,6 +88,9 @@ func open(source policy.Source, options Options, planFor func(shape, Workload, i
 	}
 	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
 		return nil, exit.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
+	}
+	if path := os.Getenv(productsVariable); path != "" && path != "mma" && path != "wgmma" {
+		return nil, exit.Usagef("%s is %q; it may be mma or wgmma", productsVariable, path)
 	}
 	shape, err := newShape(source, options)
 	if err != nil {

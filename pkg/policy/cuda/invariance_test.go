@@ -35,37 +35,69 @@ func TestSamplerAndLearnerAgree(t *testing.T) {
 				if policytest.Emulated() && (s.Temperature != 1 || s.TopK > 0) && (name == "qwen2 tied") == (dtype == safetensors.F32) {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s %s %+v", name, dtype, s), func(t *testing.T) {
-					e := open(t, c, weights, cuda.Options{DType: dtype}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 2000, 40 }))
-					requests := requestsOf(c, 5, 5, 70, s)
-					for i := range requests {
-						if i%2 == 0 {
-							requests[i].StopTokens = nil
-						}
-					}
-					completions := generate(t, e, requests)
-					batch := asBatch(requests, completions)
-					logProbs, _ := forward(t, e, batch, s)
-					compared := 0
-					for i, r := range requests {
-						from := int(batch.Offsets[i]) + len(r.Prompt)
-						if !sameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
-							t.Errorf("response %d: log-probabilities %v when sampled and %v when learned", i, completions[i].LogProbs, logProbs[from:batch.Offsets[i+1]])
-						}
-						compared += len(completions[i].LogProbs)
-					}
-					if compared < 40 {
-						t.Errorf("only %d tokens compared", compared)
-					}
-					alone := open(t, c, weights, cuda.Options{DType: dtype}, budgets(func(b *cuda.Budgets) { b.Slots, b.PrefillTokens = 1, 32 }))
-					for _, i := range []int{0, 4} {
-						if diff := cmp.Diff(completions[i:i+1], generate(t, alone, requests[i:i+1])); diff != "" {
-							t.Errorf("request %d alone: %s", i, diff)
-						}
-					}
-				})
+				t.Run(fmt.Sprintf("%s %s %+v", name, dtype, s), func(t *testing.T) { samplerAndLearnerAgree(t, c, weights, dtype, s) })
 			}
 		}
+	}
+}
+
+func samplerAndLearnerAgree(t *testing.T, c policy.Config, weights []policy.Tensor, dtype safetensors.DType, s policy.Sampling) {
+	t.Helper()
+	e := open(t, c, weights, cuda.Options{DType: dtype}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 2000, 40 }))
+	requests := requestsOf(c, 5, 5, 70, s)
+	for i := range requests {
+		if i%2 == 0 {
+			requests[i].StopTokens = nil
+		}
+	}
+	completions := generate(t, e, requests)
+	batch := asBatch(requests, completions)
+	logProbs, _ := forward(t, e, batch, s)
+	compared := 0
+	for i, r := range requests {
+		from := int(batch.Offsets[i]) + len(r.Prompt)
+		if !sameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
+			t.Errorf("response %d: log-probabilities %v when sampled and %v when learned", i, completions[i].LogProbs, logProbs[from:batch.Offsets[i+1]])
+		}
+		compared += len(completions[i].LogProbs)
+	}
+	if compared < 40 {
+		t.Errorf("only %d tokens compared", compared)
+	}
+	alone := open(t, c, weights, cuda.Options{DType: dtype}, budgets(func(b *cuda.Budgets) { b.Slots, b.PrefillTokens = 1, 32 }))
+	for _, i := range []int{0, 4} {
+		if diff := cmp.Diff(completions[i:i+1], generate(t, alone, requests[i:i+1])); diff != "" {
+			t.Errorf("request %d alone: %s", i, diff)
+		}
+	}
+}
+
+// The contract holds on either path of products that LATHE_GEMM chooses, in a
+// model whose rows begin at multiples of 16 bytes, as wgmma wants them.
+func TestProductPaths(t *testing.T) {
+	c := small(func(c *policy.Config) { c.HiddenSize, c.IntermediateSize, c.HeadDim = 32, 40, 8 })
+	weights := tuned(t, c)
+	try := func(t *testing.T) error {
+		e, err := cuda.OpenWith(policy.InMemory(c, weights), cuda.Options{Library: policytest.Library(t), DType: safetensors.BF16}, budgets(nil))
+		if err != nil {
+			return err
+		}
+		return e.Close()
+	}
+	for _, path := range []string{"mma", "wgmma"} {
+		t.Run(path, func(t *testing.T) {
+			t.Setenv("LATHE_GEMM", path)
+			if err := try(t); path == "wgmma" && !policytest.Emulated() && exit.Code(err) == exit.Unavailable {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			samplerAndLearnerAgree(t, c, weights, safetensors.BF16, policy.Sampling{Temperature: 0.8, TopP: 0.9})
+		})
+	}
+	t.Setenv("LATHE_GEMM", "tensor")
+	if err := try(t); exit.Code(err) != exit.Usage {
+		t.Errorf("a path that there is not: %v", err)
 	}
 }
 
