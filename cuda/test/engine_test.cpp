@@ -25,6 +25,8 @@ bool expect_true(bool condition, const char *what, const char *file, int line, c
     return false;
 }
 
+bool expectations_failed() { return failures > 0; }
+
 bool expect_status(int32_t got, int32_t want, const eng *e, const char *text, const char *what, const char *file, int line) {
     checks++;
     if (got == want && (want == ENG_OK || strstr(eng_error(e), text))) return true;
@@ -186,7 +188,8 @@ int main(int argc, char **argv) {
         void (*run)();
     } tests[] = {{"arguments", test_arguments}, {"memory", test_memory},       {"transfers", test_transfers},
                  {"gradients", test_gradients}, {"same bits", test_same_bits}, {"paths", test_paths}, {"adapters", test_adapters},
-                 {"steps", test_steps},         {"sums", test_sums},           {"generation", test_generation}};
+                 {"steps", test_steps},         {"sums", test_sums},           {"generation", test_generation},
+                 {"failures", test_failures}};
     for (const auto &test : tests) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++) wanted = wanted || strstr(test.name, argv[i]);

@@ -19,6 +19,9 @@ namespace lathe::test {
 bool expect_true(bool condition, const char *what, const char *file, int line, const std::string &detail = "");
 #define EXPECT(condition, ...) ::lathe::test::expect_true((condition), #condition, __FILE__, __LINE__, ##__VA_ARGS__)
 
+// Whether any expectation of this process was not met.
+bool expectations_failed();
+
 // A status that a call must give; where it is a failure, its text must hold `text`.
 bool expect_status(int32_t got, int32_t want, const eng *e, const char *text, const char *what, const char *file, int line);
 #define OK(e, call) ::lathe::test::expect_status((call), ENG_OK, (e), "", #call, __FILE__, __LINE__)
@@ -102,5 +105,6 @@ void test_adapters();
 void test_steps();
 void test_sums();
 void test_generation();
+void test_failures();
 
 } // namespace lathe::test
