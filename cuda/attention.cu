@@ -63,19 +63,19 @@ __device__ __forceinline__ void fold_split(FoldedRows<D> &folded, bool first, bo
 // Two accumulators per lane and row: writes row·1/sum, or zeros.
 template <int D>
 __device__ __forceinline__ void store_rows(bf16 *out, int64_t ld, const float o[D / 16][2][4], const float sum[2], int32_t row,
-                                           int32_t length, int32_t padded) {
+                                           const Tile &tile) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int32_t r = row + half * 8;
-        if (r >= padded) {
+        if (r >= tile.written) {
             continue;
         }
-        float factor = r < length ? normalizer(sum[half]) : 0;
+        float factor = r < tile.rows ? normalizer(sum[half]) : 0;
         bf16 *to = out + r * ld + (lane_index() & 3) * 2;
 #pragma unroll
         for (int j = 0; j < D / 8; j++) {
             const float *x = &o[j / 2][j % 2][half * 2];
-            uint32_t pair = r < length ? pack_bf16(x[0] * factor, x[1] * factor) : 0;
+            uint32_t pair = r < tile.rows ? pack_bf16(x[0] * factor, x[1] * factor) : 0;
             *reinterpret_cast<uint32_t *>(to + j * 8) = pair;
         }
     }
@@ -83,26 +83,25 @@ __device__ __forceinline__ void store_rows(bf16 *out, int64_t ld, const float o[
 
 // Blocks: heads times tiles, the tiles from the last, because later rows of a
 // sequence see more keys.
-template <int D>
-__global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, const bf16 *qkv, Packing packing, int heads, int kv_heads) {
+template <int D, class Rows>
+__global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, const bf16 *qkv, Rows rows, int heads, int kv_heads) {
     DYNAMIC_SHARED(ForwardShared<D>, shared);
-    const int head = blockIdx.x % heads, kv_head = head / (heads / kv_heads);
-    const TileRows tile = tile_rows(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads);
-    const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * D;
-    const bf16 *rows = qkv + tile.start * ld;
-    const bf16 *key_rows = rows + (heads + kv_head) * D, *value_rows = key_rows + kv_heads * D;
-    const int32_t blocks = tile.first / key_block + 1;
+    const int head = blockIdx.x % heads;
+    const auto sequence = rows.sequence(rows.tile_count() - 1 - static_cast<int32_t>(blockIdx.x) / heads, head / (heads / kv_heads));
+    const Tile tile = sequence.tile;
+    const int32_t ld = (heads + 2 * kv_heads) * D;
+    const int32_t blocks = tile.position / key_block + 1;
 
     auto load_block = [&](int32_t block) {
         if (block < blocks) {
-            int64_t first = static_cast<int64_t>(block) * key_block;
-            int32_t exist = tile.length - static_cast<int32_t>(first);
-            copy_rows<D, key_block, 128>(shared->keys[block % 2], key_rows + first * ld, ld, exist);
-            copy_rows<D, key_block, 128>(shared->values[block % 2], value_rows + first * ld, ld, exist);
+            const int64_t from = sequence.at(block);
+            const int32_t exist = sequence.end - block * key_block;
+            copy_rows<D, key_block, 128>(shared->keys[block % 2], sequence.keys + from, sequence.ld, exist);
+            copy_rows<D, key_block, 128>(shared->values[block % 2], sequence.values + from, sequence.ld, exist);
         }
         cp_async_commit();
     };
-    copy_rows<D, key_block, 128>(shared->q, rows + tile.first * ld + head * D, ld, tile.length - tile.first);
+    copy_rows<D, key_block, 128>(shared->q, qkv + static_cast<int64_t>(tile.row) * ld + head * D, ld, tile.rows);
     load_block(0);
     cp_async_wait<0>();
     __syncthreads();
@@ -113,8 +112,8 @@ __global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, c
     for (int k = 0; k < D / 16; k++) {
         load_a_along_k<D / 8>(q[k], shared->q, row0, k * 16);
     }
-    const int32_t row = tile.first + row0 + lane_index() / 4;
-    const int32_t position[2] = {row, row + 8};
+    const int32_t row = row0 + lane_index() / 4;
+    const int32_t position[2] = {tile.position + row, tile.position + row + 8};
     const float scale = log2_e / sqrtf(static_cast<float>(D));
     float o[D / 16][2][4] = {};
     float sum[2] = {0, 0};
@@ -158,43 +157,54 @@ __global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, c
         sum[0] = sum_of_row(sum[0]);
         sum[1] = sum_of_row(sum[1]);
     }
-    const int32_t padded = padded_length(tile.length);
-    store_rows<D>(out + static_cast<int64_t>(tile.start) * heads * D + head * D, static_cast<int64_t>(heads) * D, o, sum, row, tile.length,
-                  padded);
+    store_rows<D>(out + (static_cast<int64_t>(tile.row) * heads + head) * D, static_cast<int64_t>(heads) * D, o, sum, row, tile);
     if ((lane_index() & 3) == 0) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            int32_t r = position[half];
-            if (r < padded) {
-                lse[(static_cast<int64_t>(tile.start) + r) * heads + head] =
-                    r < tile.length ? fmaf(maxima.maximum[half], ln_2, logf(sum[half])) : 0;
+            const int32_t r = row + half * 8;
+            if (r < tile.written) {
+                lse[(static_cast<int64_t>(tile.row) + r) * heads + head] = r < tile.rows ? fmaf(maxima.maximum[half], ln_2, logf(sum[half])) : 0;
             }
         }
     }
 }
 
-template <int D>
-void launch_attention(Stream stream, bf16 *out, float *lse, const bf16 *qkv, const Packing &packing, int heads, int kv_heads) {
-    LAUNCH((attention_kernel<D>), dim3(static_cast<unsigned>(packing.tile_count) * heads), dim3(128), sizeof(ForwardShared<D>), stream, out,
-           lse, qkv, packing, heads, kv_heads);
+template <int D, class Rows>
+void launch_tiles(Stream stream, bf16 *out, float *lse, const bf16 *qkv, const Rows &rows, int32_t tiles, int heads, int kv_heads) {
+    LAUNCH((attention_kernel<D, Rows>), dim3(static_cast<unsigned>(tiles) * heads), dim3(128), sizeof(ForwardShared<D>), stream, out, lse,
+           qkv, rows, heads, kv_heads);
+}
+
+template <class Rows>
+void launch(Stream stream, bf16 *out, float *lse, const bf16 *qkv, const Rows &rows, int32_t tiles, int heads, int kv_heads, int head_dim) {
+    switch (head_dim) {
+    case 64: return launch_tiles<64>(stream, out, lse, qkv, rows, tiles, heads, kv_heads);
+    case 128: return launch_tiles<128>(stream, out, lse, qkv, rows, tiles, heads, kv_heads);
+    default: return launch_attention_rows(stream, out, lse, qkv, rows, tiles, heads, kv_heads, head_dim);
+    }
+}
+template <class Rows>
+void launch(Stream stream, float *out, float *lse, const float *qkv, const Rows &rows, int32_t tiles, int heads, int kv_heads, int head_dim) {
+    launch_attention_rows(stream, out, lse, qkv, rows, tiles, heads, kv_heads, head_dim);
 }
 
 } // namespace
 
-template <>
-void attention_forward<bf16>(Stream stream, bf16 *out, float *lse, const bf16 *qkv, const Packing &packing, int heads, int kv_heads,
-                             int head_dim) {
-    switch (head_dim) {
-    case 64: return launch_attention<64>(stream, out, lse, qkv, packing, heads, kv_heads);
-    case 128: return launch_attention<128>(stream, out, lse, qkv, packing, heads, kv_heads);
-    default: return launch_attention_rows(stream, out, lse, qkv, packing, heads, kv_heads, head_dim);
-    }
+template <class T>
+void attention_forward(Stream stream, T *out, float *lse, const T *qkv, const Packing &packing, int heads, int kv_heads, int head_dim) {
+    launch(stream, out, lse, qkv, PackedRows<T>{qkv, packing, heads, kv_heads, head_dim}, packing.tile_count, heads, kv_heads, head_dim);
 }
 
-template <>
-void attention_forward<float>(Stream stream, float *out, float *lse, const float *qkv, const Packing &packing, int heads, int kv_heads,
-                              int head_dim) {
-    launch_attention_rows(stream, out, lse, qkv, packing, heads, kv_heads, head_dim);
+template <class T>
+void attention_tiles(Stream stream, T *out, float *lse, const T *qkv, const T *keys, const T *values, const PagedTiles &tiles, int heads,
+                     int kv_heads, int head_dim) {
+    launch(stream, out, lse, qkv, PagedRows<T>{keys, values, tiles, kv_heads, head_dim}, tiles.tile_count, heads, kv_heads, head_dim);
 }
+
+#define INSTANTIATE(T) \
+    template void attention_forward(Stream, T *, float *, const T *, const Packing &, int, int, int); \
+    template void attention_tiles(Stream, T *, float *, const T *, const T *, const T *, const PagedTiles &, int, int, int);
+INSTANTIATE(float)
+INSTANTIATE(bf16)
 
 } // namespace lathe

@@ -35,6 +35,12 @@ static_assert(key_block == 64, "four groups of 16 keys");
 constexpr int split_blocks = attention_split_keys / key_block;
 static_assert(split_blocks * key_block == attention_split_keys, "splits are whole pages");
 
+// A tile of up to 64 query rows of a sequence: the first one's row and position,
+// how many there are, and how many are written, with zeros after them.
+struct Tile {
+    int32_t row, position, rows, written;
+};
+
 // The row of a packed sequence that a tile of 64 starts with.
 struct TileRows {
     int32_t start, length, first; // the sequence's first row, its length, the tile's first row within it
@@ -47,6 +53,56 @@ __device__ __forceinline__ TileRows tile_rows(const Packing &packing, int32_t ti
 
 // Rows of a sequence with its padding.
 __device__ __forceinline__ int32_t padded_length(int32_t length) { return ceil_div(length, ENG_ROW_ALIGN) * ENG_ROW_ALIGN; }
+
+// Where tiles and their keys are: in packed sequences (attention_forward) …
+template <class T>
+struct PackedRows {
+    const T *qkv;
+    Packing packing;
+    int heads, kv_heads, width;
+
+    // A tile's sequence for heads that share kv_head.
+    struct Sequence {
+        Tile tile;
+        const T *keys, *values;
+        int32_t ld;
+        int32_t end; // keys from here on do not exist
+        __device__ __forceinline__ int64_t at(int32_t block) const { return static_cast<int64_t>(block) * key_block * ld; }
+    };
+    __device__ __forceinline__ int32_t tile_count() const { return packing.tile_count; }
+    __device__ __forceinline__ Sequence sequence(int32_t tile, int kv_head) const {
+        const TileRows t = tile_rows(packing, tile);
+        const int32_t ld = (heads + 2 * kv_heads) * width;
+        const T *keys = qkv + static_cast<int64_t>(t.start) * ld + (heads + kv_head) * width;
+        return {{t.start + t.first, t.first, min(t.length - t.first, key_block),
+                 min(padded_length(t.length) - t.first, key_block)},
+                keys, keys + kv_heads * width, ld, t.length};
+    }
+};
+
+// … or in pages (attention_tiles).
+template <class T>
+struct PagedRows {
+    const T *cached_keys, *cached_values;
+    PagedTiles tiles;
+    int kv_heads, width;
+
+    struct Sequence {
+        Tile tile;
+        const T *keys, *values;
+        int32_t ld;
+        int32_t end;
+        const int32_t *pages;
+        __device__ __forceinline__ int64_t at(int32_t block) const { return static_cast<int64_t>(pages[block]) * key_block * ld; }
+    };
+    __device__ __forceinline__ int32_t tile_count() const { return tiles.tile_count; }
+    __device__ __forceinline__ Sequence sequence(int32_t tile, int kv_head) const {
+        const int32_t *t = tiles.tiles + 5 * tile;
+        return {{t[0], t[1], t[2], t[3]},
+                cached_keys + kv_head * width, cached_values + kv_head * width, kv_heads * width, t[1] + t[2],
+                tiles.page_tables + t[4] * tiles.table_width};
+    }
+};
 
 // Starts to copy ROWS rows of WIDTH elements, ld apart, of which `rows` exist
 // (the others become 0), to a tile; all threads of the block take part.

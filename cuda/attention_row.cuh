@@ -27,6 +27,11 @@ struct KeyRows {
     }
 };
 
+__device__ inline KeyRows<float> key_rows(const PackedRows<float>::Sequence &s) { return {s.keys, s.values, s.ld, nullptr}; }
+__device__ inline KeyRows<bf16> key_rows(const PackedRows<bf16>::Sequence &s) { return {s.keys, s.values, s.ld, nullptr}; }
+__device__ inline KeyRows<float> key_rows(const PagedRows<float>::Sequence &s) { return {s.keys, s.values, s.ld, s.pages}; }
+__device__ inline KeyRows<bf16> key_rows(const PagedRows<bf16>::Sequence &s) { return {s.keys, s.values, s.ld, s.pages}; }
+
 // x·y over the head's width, in ascending order.
 template <class X, class Y>
 __device__ inline float head_product(const X *x, const Y *y, int width) {
@@ -142,25 +147,24 @@ __device__ inline void clear_row(T *row, int width) {
 }
 
 // Blocks: (tiles · 64/row_warps, heads).
-template <class T>
-__global__ void __launch_bounds__(row_warps * 32, 4) attention_rows_kernel(T *out, float *lse, const T *qkv, Packing packing, int heads,
+template <class T, class Rows>
+__global__ void __launch_bounds__(row_warps * 32, 4) attention_rows_kernel(T *out, float *lse, const T *qkv, Rows rows, int heads,
                                                                            int kv_heads, int width) {
     SHARED(float, q, [row_warps][widest_head]);
     constexpr int blocks_per_tile = key_block / row_warps;
-    const int head = blockIdx.y, kv_head = head / (heads / kv_heads);
-    const TileRows tile = tile_rows(packing, blockIdx.x / blocks_per_tile);
-    const int32_t row = tile.first + static_cast<int32_t>(blockIdx.x) % blocks_per_tile * row_warps + warp_index();
-    const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * width, at = static_cast<int64_t>(tile.start) + row;
+    const int head = blockIdx.y;
+    const auto sequence = rows.sequence(blockIdx.x / blocks_per_tile, head / (heads / kv_heads));
+    const int32_t row = static_cast<int32_t>(blockIdx.x) % blocks_per_tile * row_warps + warp_index();
+    const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * width, at = static_cast<int64_t>(sequence.tile.row) + row;
     T *to = out + (at * heads + head) * width;
-    if (row < tile.length) {
-        const T *sequence = qkv + tile.start * ld, *keys = sequence + (heads + kv_head) * width;
-        stage_row(q[warp_index()], sequence + row * ld + head * width, width);
-        const RowSums sums = attend_row(q[warp_index()], KeyRows<T>{keys, keys + kv_heads * width, ld, nullptr}, row, width);
+    if (row < sequence.tile.rows) {
+        stage_row(q[warp_index()], qkv + at * ld + head * width, width);
+        const RowSums sums = attend_row(q[warp_index()], key_rows(sequence), sequence.tile.position + row, width);
         store_row(to, sums, width);
         if (lane_index() == 0) {
             lse[at * heads + head] = sums.maximum + logf(sums.sum);
         }
-    } else if (row < padded_length(tile.length)) {
+    } else if (row < sequence.tile.written) {
         clear_row(to, width);
         if (lane_index() == 0) {
             lse[at * heads + head] = 0;
@@ -168,10 +172,11 @@ __global__ void __launch_bounds__(row_warps * 32, 4) attention_rows_kernel(T *ou
     }
 }
 
-template <class T>
-void launch_attention_rows(Stream stream, T *out, float *lse, const T *qkv, const Packing &packing, int heads, int kv_heads, int width) {
-    LAUNCH((attention_rows_kernel<T>), dim3(packing.tile_count * (key_block / row_warps), heads), dim3(row_warps * 32), 0, stream, out, lse,
-           qkv, packing, heads, kv_heads, width);
+template <class T, class Rows>
+void launch_attention_rows(Stream stream, T *out, float *lse, const T *qkv, const Rows &rows, int32_t tiles, int heads, int kv_heads,
+                           int width) {
+    LAUNCH((attention_rows_kernel<T, Rows>), dim3(static_cast<unsigned>(tiles) * (key_block / row_warps), heads), dim3(row_warps * 32), 0,
+           stream, out, lse, qkv, rows, heads, kv_heads, width);
 }
 
 } // namespace lathe

@@ -153,10 +153,11 @@ inline int64_t pass_input_limit(const eng_config &c) {
 }
 
 // Most words of a prefill's inputs: token, position, page, place, table and
-// position in it of each row; starts and lengths of pieces and their tiles; page tables.
+// position in it of each row; starts and lengths of pieces and their tiles, which
+// over pages end where a page does, and may need one for the rows after them; page tables.
 inline int64_t prefill_input_limit(const eng_config &c) {
     const int64_t rows = prefill_rows(c), pieces = rows / ENG_ROW_ALIGN;
-    return 6 * rows + 2 * pieces + 2 * (rows / BLOCK_ROWS + pieces) + prefill_table_limit(c);
+    return 6 * rows + 2 * pieces + 5 * (rows / BLOCK_ROWS + 3 * pieces) + prefill_table_limit(c);
 }
 
 template <class T>

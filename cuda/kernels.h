@@ -204,6 +204,23 @@ void attention_paged(Stream stream, T *out, const T *qkv, const T *keys, const T
                      int64_t table_width, const int32_t *tables, const int32_t *positions, const Splits &splits, int heads, int kv_heads,
                      int head_dim);
 
+// Query rows over the cache in tiles, as attention_forward takes them: what reads
+// a page once for up to tile_rows() rows. tiles (tile_count, 5) lists of each its first
+// row in qkv, that row's position, how many rows it has, how many it writes (those
+// after its own, which may be all, get out = 0) and its row of page_tables
+// (…, table_width). A tile's positions lie in one page.
+struct PagedTiles {
+    const int32_t *tiles, *page_tables;
+    int64_t table_width;
+    int32_t tile_count;
+};
+
+// Attention over the cache for tiles of rows; out and lse of their rows have the
+// bits of attention_forward.
+template <class T>
+void attention_tiles(Stream stream, T *out, float *lse, const T *qkv, const T *keys, const T *values, const PagedTiles &tiles, int heads,
+                     int kv_heads, int head_dim);
+
 // Writes work (count, 2) of rows: attention_splits of each row's position, one
 // entry for a row of position -1; then (-1, -1). count is at least that many.
 void list_splits(Stream stream, int32_t *work, int64_t count, const int32_t *positions, int64_t rows);

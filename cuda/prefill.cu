@@ -3,8 +3,8 @@
 //
 // Prompts are worked off in batches of at most prefill_rows rows; a long one is
 // cut. A piece that begins its sequence attends over its own rows, any other over
-// the pages; the bits are the same. Nothing needs the last block's output, so
-// it ends with its keys and values.
+// the pages, in tiles or, if it is short, row by row; the bits are the same. Nothing
+// needs the last block's output, so it ends with its keys and values.
 #include <algorithm>
 
 #include "model.h"
@@ -21,36 +21,48 @@ struct Piece {
     int64_t pages() const { return (int64_t(position()) + count + ENG_PAGE_TOKENS - 1) / ENG_PAGE_TOKENS; }
 };
 
+// Whether `count` rows over the pages are cheaper row by row than in tiles. What is compared
+// is the rows of the tensor cores' operands for each key: 16 for each row and up
+// to 16 heads that share keys, or a whole tile for each head.
+bool row_by_row(const eng_config &c, int64_t count) {
+    const int64_t groups = (c.heads / c.kv_heads + 15) / 16, tile = attention_tile_rows();
+    return count * c.kv_heads * groups * 16 <= (count + tile - 1) / tile * tile * c.heads;
+}
+
 // A batch of pieces as the kernels see it: words as in prefill_input_limit.
 struct Rows {
     int64_t rows = 0;
     std::vector<int32_t> words;
     Span ids, positions, pages, places; // (rows) -1 in the rows after a piece
-    Span tables, seen;                  // (rows) page table of each row of a piece that continues, and its position; else -1
+    Span tables, seen;                  // (rows) page table of each row that is computed by itself, and its position; else -1
+    Span paged_tiles;                   // (…, 5) of the other pieces that continue: PagedTiles
     Span starts, lengths, tiles;        // of the pieces that begin their sequence
     Span page_tables;                   // (continued, width)
     int64_t width = 0;
     int32_t begun = 0, continued = 0, longest = 0;
-    int64_t splits = 0; // of the rows of pieces that continue, and one of each other row
+    bool by_row = false; // some are
+    int64_t splits = 0;  // of rows that are computed by themselves, and one of each other row
     int64_t pairs = 0;  // of a query and a key that it sees
 
-    explicit Rows(const std::vector<Piece> &pieces);
+    Rows(const eng_config &c, const std::vector<Piece> &pieces);
 };
 
-Rows::Rows(const std::vector<Piece> &pieces) {
-    std::vector<int32_t> of_ids, of_positions, of_pages, of_places, of_tables, of_seen, of_starts, of_lengths, of_tiles, of_page_tables;
+Rows::Rows(const eng_config &c, const std::vector<Piece> &pieces) {
+    std::vector<int32_t> of_ids, of_positions, of_pages, of_places, of_tables, of_seen, of_starts, of_lengths, of_tiles, of_paged_tiles,
+        of_page_tables;
     for (const Piece &piece : pieces)
         if (piece.position() > 0) width = std::max(width, piece.pages());
     for (const Piece &piece : pieces) {
-        const bool begins = piece.position() == 0;
+        const bool begins = piece.position() == 0, by_itself = !begins && row_by_row(c, piece.count);
+        by_row = by_row || by_itself;
         for (int32_t i = 0; i < piece.count; i++) {
             const int32_t position = piece.position() + i;
             of_ids.push_back(piece.prompt->tokens[piece.from + i]);
             of_positions.push_back(position);
             of_pages.push_back(piece.prompt->pages[position / ENG_PAGE_TOKENS]);
             of_places.push_back(position % ENG_PAGE_TOKENS);
-            of_tables.push_back(begins ? -1 : continued);
-            of_seen.push_back(begins ? -1 : position);
+            of_tables.push_back(by_itself ? continued : -1);
+            of_seen.push_back(by_itself ? position : -1);
             pairs += position + 1;
         }
         if (begins) {
@@ -63,6 +75,14 @@ Rows::Rows(const std::vector<Piece> &pieces) {
             longest = std::max(longest, piece.count);
             begun++;
         } else {
+            for (int32_t from = 0, n; !by_itself && from < piece.count; from += n) {
+                const int32_t position = piece.position() + from;
+                n = std::min(piece.count - from, attention_tile_rows() - position % attention_tile_rows());
+                const bool last = from + n == piece.count;
+                const int32_t left = last ? int32_t(round_up(piece.count, ENG_ROW_ALIGN)) - from : n, tile = attention_tile_rows();
+                of_paged_tiles.insert(of_paged_tiles.end(), {int32_t(rows) + from, position, n, std::min(left, tile), continued});
+                if (left > tile) of_paged_tiles.insert(of_paged_tiles.end(), {int32_t(rows) + from + tile, 0, 0, left - tile, continued});
+            }
             of_page_tables.insert(of_page_tables.end(), piece.prompt->pages, piece.prompt->pages + piece.pages());
             of_page_tables.resize(++continued * width, -1);
         }
@@ -83,6 +103,7 @@ Rows::Rows(const std::vector<Piece> &pieces) {
     add(starts, of_starts);
     add(lengths, of_lengths);
     add(tiles, of_tiles);
+    add(paged_tiles, of_paged_tiles);
     add(page_tables, of_page_tables);
 }
 
@@ -116,7 +137,8 @@ void run(Engine<T> &e, const Rows &r) {
     const Packing packing = {at(r.starts), at(r.lengths), at(r.tiles), r.begun, int32_t(r.tiles.count / 2), r.longest};
     std::copy(r.words.begin(), r.words.end(), e.prefill_inputs.data());
     to_device(e, e.buffers.prefill_inputs, e.prefill_inputs.data(), r.words.size());
-    if (r.continued > 0) list_splits(e.stream, g.work, r.splits, at(r.seen), r.rows);
+    const PagedTiles paged = {at(r.paged_tiles), at(r.page_tables), r.width, int32_t(r.paged_tiles.count / 5)};
+    if (r.by_row) list_splits(e.stream, g.work, r.splits, at(r.seen), r.rows);
     embed_forward<T>(e.stream, g.stream, e.model.embedding.weight, at(r.ids), r.rows, c.hidden);
     const T *branch = nullptr;
     for (size_t i = 0; i < e.model.layers.size(); i++) {
@@ -124,9 +146,11 @@ void run(Engine<T> &e, const Rows &r) {
         project(e, e.model.layers[i], a, g.stream, branch, at(r.positions), r.rows, g.low);
         cache_write<T>(e.stream, keys, values, g.qkv, at(r.pages), at(r.places), r.rows, c.heads, c.kv_heads, c.head_dim);
         if (i + 1 == e.model.layers.size()) break;
-        if (r.continued > 0) // first, because it writes all rows
+        if (r.by_row) // first, because it writes all rows
             attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, at(r.page_tables), r.width, at(r.tables), at(r.seen),
                                splits_of(e, r.splits), c.heads, c.kv_heads, c.head_dim);
+        if (paged.tile_count > 0)
+            attention_tiles<T>(e.stream, g.mixed, g.lse, g.qkv, keys, values, paged, c.heads, c.kv_heads, c.head_dim);
         if (r.begun > 0) attention_forward<T>(e.stream, g.mixed, g.lse, g.qkv, packing, c.heads, c.kv_heads, c.head_dim);
         e.flops += 4 * r.pairs * query_width(c);
         combine(e, e.model.layers[i], a, g.branch, r.rows, g.low, true);
@@ -161,7 +185,7 @@ void prefill(Engine<T> &e, int32_t count, const eng_prompt *prompts) {
         const std::vector<Piece> pieces = take(e.config, prompt, end, done);
         if (pieces.empty()) continue;
         Timed<T> timed(e);
-        run(e, Rows(pieces));
+        run(e, Rows(e.config, pieces));
         timed.finish();
     }
 }

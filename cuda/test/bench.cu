@@ -327,6 +327,25 @@ void paged(Bench &b, const Model &m, int64_t batch, int64_t length) {
            });
 }
 
+// A piece of a prompt over the pages of what is before it.
+void paged_tiles(Bench &b, const Model &m, int64_t rows, int64_t length) {
+    const int64_t pages = ceil_div(length, ENG_PAGE_TOKENS), first = length - rows;
+    std::vector<int32_t> table, tiles;
+    for (int64_t i = 0; i < pages; i++) table.push_back(static_cast<int32_t>(i * 7919 % pages));
+    for (int64_t row = 0; row < rows; row += attention_tile_rows())
+        for (int64_t word : {row, first + row, int64_t{attention_tile_rows()}, int64_t{attention_tile_rows()}, int64_t{0}})
+            tiles.push_back(static_cast<int32_t>(word));
+    const Array<int32_t> table_array(table), tiles_array(tiles);
+    const PagedTiles paged{tiles_array, table_array, pages, static_cast<int32_t>(tiles.size() / 5)};
+    const int64_t cache = pages * ENG_PAGE_TOKENS * m.kv_heads * m.head_dim;
+    const double pairs = static_cast<double>(rows) * static_cast<double>(first) + static_cast<double>(rows) * static_cast<double>(rows + 1) / 2;
+    b.line(std::string(m.name) + " piece of " + std::to_string(rows) + " S=" + std::to_string(length),
+           4.0 * static_cast<double>(cache) + 4.0 * static_cast<double>(rows * m.mixed()), 4.0 * pairs * m.heads * m.head_dim, [&](Stream stream) {
+               attention_tiles<bf16>(stream, b.values.take(rows * m.mixed()), b.floats.take(rows * m.heads), b.values.take(rows * m.qkv()),
+                                     b.values.take(cache), b.values.take(cache), paged, m.heads, m.kv_heads, m.head_dim);
+           });
+}
+
 void head(Bench &b, const Model &m, int64_t rows) {
     const int64_t V = m.vocabulary;
     const Array<int32_t> targets(std::vector<int32_t>(static_cast<size_t>(rows), 1000));
@@ -411,6 +430,7 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
         attention(b, m, 2, 4096);
         for (int64_t batch : {1, 64, 256}) paged(b, m, batch, 1024);
         for (int64_t length : {4096, 32768}) paged(b, m, 1, length);
+        paged_tiles(b, m, 1024, 8192);
         head(b, m, 1024);
         for (int64_t slots : {1, 256}) {
             sampler(b, m, slots, "all", {1, 0, 0});

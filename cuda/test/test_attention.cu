@@ -225,6 +225,54 @@ void check_paged(Test &t, const AttentionCase &c) {
     }
 }
 
+// Rows of a sequence from some position on, in tiles over pages: their bits are
+// those of attention_forward, and the rows after them become 0.
+template <class T>
+void check_tiles(Test &t, const AttentionCase &c) {
+    Random random(59);
+    describe(t, type_name<T>(), c);
+    const AttentionShape s = c.shape;
+    const Packed<T> p(random, s, c.lengths);
+    const Attended<T> all = attend(t, p);
+    const int64_t row = s.kv_heads * s.head_dim, width = s.heads * s.head_dim;
+    const int64_t table_width = ceil_div(*std::max_element(c.lengths.begin(), c.lengths.end()), ENG_PAGE_TOKENS);
+    const int64_t page_count = table_width * static_cast<int64_t>(c.lengths.size());
+    std::vector<int32_t> tables(page_count), tiles;
+    for (int64_t i = 0; i < page_count; i++) tables[i] = static_cast<int32_t>(page_count - 1 - i);
+    std::vector<T> keys(page_count * ENG_PAGE_TOKENS * row, from_float<T>(NAN)), values = keys, queries, want;
+    std::vector<float> want_lse;
+    for (size_t q = 0; q < c.lengths.size(); q++) {
+        const int32_t length = c.lengths[q], begin = length / 3; // not at a page's border
+        for (int32_t i = 0; i < length; i++) {
+            const T *from = &p.qkv[(p.starts[q] + i) * s.width()];
+            const int64_t to = (tables[q * table_width + i / ENG_PAGE_TOKENS] * int64_t{ENG_PAGE_TOKENS} + i % ENG_PAGE_TOKENS) * row;
+            std::copy(from + width, from + width + row, keys.begin() + to);
+            std::copy(from + width + row, from + s.width(), values.begin() + to);
+        }
+        const int32_t first = static_cast<int32_t>(queries.size() / s.width());
+        for (int32_t i = begin, n; i < length; i += n) {
+            n = std::min(length - i, ENG_PAGE_TOKENS - i % ENG_PAGE_TOKENS);
+            const int32_t left = i + n < length ? n : ceil_div(length - begin, ENG_ROW_ALIGN) * ENG_ROW_ALIGN - (i - begin);
+            tiles.insert(tiles.end(), {first + i - begin, i, n, std::min(left, 64), static_cast<int32_t>(q)});
+            if (left > 64) tiles.insert(tiles.end(), {first + i - begin + 64, 0, 0, left - 64, static_cast<int32_t>(q)});
+        }
+        auto take = [&](auto &to, const auto &from, int64_t of_row, auto after) {
+            to.insert(to.end(), from.begin() + (p.starts[q] + begin) * of_row, from.begin() + (p.starts[q] + length) * of_row);
+            to.resize((first + ceil_div(length - begin, ENG_ROW_ALIGN) * ENG_ROW_ALIGN) * of_row, after);
+        };
+        take(queries, p.qkv, s.width(), from_float<T>(NAN));
+        take(want, all.out, width, from_float<T>(0));
+        take(want_lse, all.lse, s.heads, 0.0f);
+    }
+    Buffer<T> queries_buffer(queries), keys_buffer(keys), values_buffer(values), out(want.size());
+    Buffer<float> lse(want_lse.size());
+    Buffer<int32_t> tables_buffer(tables), tiles_buffer(tiles);
+    attention_tiles<T>(t.stream, out, lse, queries_buffer, keys_buffer, values_buffer,
+                       {tiles_buffer, tables_buffer, table_width, static_cast<int32_t>(tiles.size() / 5)}, s.heads, s.kv_heads, s.head_dim);
+    t.equal("out", out.read(), want);
+    t.equal("lse", lse.read(), want_lse);
+}
+
 // In bfloat16 p, ds and out are rounded, each by 2^-9 of itself at most. Sums over 64 and
 // more rows of products with numbers below 1.8 stay below 8 here.
 template <class T>
@@ -281,6 +329,12 @@ TEST(attention_paged_has_the_bits_of_attention_forward) {
     for_all<check_paged<bf16>>(t, split_cases);
     for_all<check_paged<float>>(t, plain_split_cases);
 }
+TEST(attention_tiles_have_the_bits_of_attention_forward) {
+    for_all<check_tiles<bf16>>(t, attention_cases);
+    for_all<check_tiles<float>>(t, attention_cases);
+    for_all<check_tiles<bf16>>(t, split_cases);
+    for_all<check_tiles<float>>(t, plain_split_cases);
+}
 TEST(attention_backward_bf16) { for_all<check_backward<bf16>>(t, attention_cases); }
 TEST(attention_backward_float) { for_all<check_backward<float>>(t, attention_cases); }
 
@@ -308,6 +362,7 @@ TEST(attention_of_nothing) {
     Buffer<float> floats(0);
     attention_forward<bf16>(t.stream, none, floats, none, Packing{}, 2, 1, 64);
     attention_backward<bf16>(t.stream, none, floats, none, none, floats, none, Packing{}, 0, 2, 1, 64);
+    attention_tiles<bf16>(t.stream, none, floats, none, none, none, PagedTiles{}, 2, 1, 64);
     attention_paged<bf16>(t.stream, none, none, none, none, nullptr, 0, nullptr, nullptr, Splits{}, 2, 1, 64);
     CHECK(cudaDeviceSynchronize());
 }

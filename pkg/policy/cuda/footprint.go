@@ -310,7 +310,7 @@ func (s shape) other(b Budgets, w widths, groups []group) arena {
 	words = 0 // a prefill's rows, pieces and page tables
 	if slots > 0 {
 		rows, pieces := b.prefillRows(), b.prefillRows()/rowAlign
-		words = prefillRowWords*rows + 2*pieces + 2*(rows/blockRows+pieces) + rows + s.tableWidth()
+		words = prefillRowWords*rows + 2*pieces + 5*(rows/blockRows+3*pieces) + rows + s.tableWidth()
 	}
 	a.take(words, 4)
 	return a
