@@ -31,13 +31,23 @@ func (b Batch) Validate(c Config) error {
 	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || int(b.Offsets[len(b.Offsets)-1]) != n {
 		return exit.Bugf("forward pass: the offsets do not span the %d tokens", n)
 	}
+	if b.Trunks != nil && len(b.Trunks) != len(b.Offsets)-1 {
+		return exit.Bugf("forward pass: %d trunks for %d sequences", len(b.Trunks), len(b.Offsets)-1)
+	}
 	for s := range len(b.Offsets) - 1 {
 		from, to := b.Offsets[s], b.Offsets[s+1]
 		if from > to || int(to) > n {
 			return exit.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
 		}
-		if int(to-from) > c.MaxPositionEmbeddings {
-			return exit.Dataf("sequence %d has %d tokens; the policy takes %d", s, to-from, c.MaxPositionEmbeddings)
+		length, trunk := int(to-from), b.Trunk(s)
+		if trunk >= 0 {
+			if trunk >= s || b.Trunk(trunk) >= 0 || trunk < s-1 && b.Trunk(s-1) != trunk {
+				return exit.Bugf("forward pass: sequence %d cannot go on from sequence %d", s, trunk)
+			}
+			length += int(b.Offsets[trunk+1] - b.Offsets[trunk])
+		}
+		if length > c.MaxPositionEmbeddings {
+			return exit.Dataf("sequence %d has %d tokens; the policy takes %d", s, length, c.MaxPositionEmbeddings)
 		}
 		if to > from && b.Targets[from] {
 			return exit.Bugf("forward pass: the first token of sequence %d is a target, but nothing predicts it", s)

@@ -34,7 +34,28 @@ type Batch struct {
 	// Targets marks the tokens whose log-probability is wanted (N). The first
 	// token of a sequence has no predecessor and is never a target.
 	Targets []bool
+	// Trunks lets sequences share their beginning (S): sequence s goes on where
+	// sequence Trunks[s] ends, or begins by itself if that is -1. A trunk begins
+	// by itself, and those that go on from it come right after it. What predicts
+	// the first token of a sequence is not in it, so that is never a target: to
+	// learn the first token of several responses to a prompt, the trunk is the
+	// prompt without its last token. Nil: no sequence has a trunk. Only for an
+	// engine that is a [TrunkSharer].
+	Trunks []int32
 }
+
+// Trunk is the sequence that sequence s goes on from, or -1.
+func (b Batch) Trunk(s int) int {
+	if b.Trunks == nil {
+		return -1
+	}
+	return int(b.Trunks[s])
+}
+
+// TrunkSharer is an engine that takes batches with trunks. What it computes for
+// a token is what it would compute in a sequence of its own, to the last bit;
+// gradients of weights are the same sums in another order.
+type TrunkSharer interface{ SharesTrunks() bool }
 
 // Coefficients are the derivatives of a loss L by what the engine computes for
 // the target tokens of a batch, each of length N and read where Targets is

@@ -15,8 +15,8 @@ const queryBlock = 64
 // scoreScale is what scores are multiplied by before the softmax.
 func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(headDim))) }
 
-// attend computes a layer's causal attention, each sequence by itself: for
-// head a and query i
+// attend computes a layer's causal attention, each sequence by itself and with
+// the keys and values of its trunk before its own: for head a and query i
 //
 //	mixed(i) = Σ_j exp(s_ij·scale - shift_i) v_j / sum_i,  j ≤ i,
 //
@@ -29,15 +29,22 @@ func (p *pass) attend(l *layerActivations) {
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
-			start, end := int(p.offsets[s]), int(p.offsets[s+1])
-			if start == end {
-				continue
-			}
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHead(l, &p.workers[worker], start, end, a, head)
+				p.attendHead(l, &p.workers[worker], s, a, head)
 			}
 		}
 	})
+}
+
+// extent is where the tokens of sequence s start and end, and where those of
+// its trunk start, of which there are before.
+func (p *pass) extent(s int) (start, end, trunkStart, before int) {
+	start, end = int(p.offsets[s]), int(p.offsets[s+1])
+	if trunk := p.trunks[s]; trunk >= 0 {
+		trunkStart = int(p.offsets[trunk])
+		before = int(p.offsets[trunk+1]) - trunkStart
+	}
+	return start, end, trunkStart, before
 }
 
 // head returns the columns of one query head and its key-value head in the
@@ -50,23 +57,35 @@ func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []fl
 	return rows[a*c.HeadDim:], rows[keys:], rows[keys+c.KeyValueWidth():], stride
 }
 
-func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, start, end, a, kvHead int) {
+func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s, a, kvHead int) {
 	c := p.e.config
 	d, width := c.HeadDim, c.QueryWidth()
+	start, end, trunkStart, before := p.extent(s)
+	if start == end {
+		return
+	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
+	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
 	for first := 0; first < end-start; first += queryBlock {
 		rows := min(queryBlock, end-start-first)
-		keys := first + rows
+		own := first + rows
+		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scores := scratch.scores
-		gemm.NT(scores, keys, query[first*stride:], stride, key, stride, rows, keys, d, false, 1)
+		if before > 0 {
+			gemm.NT(scores, keys, query[first*stride:], stride, trunkKey, stride, rows, before, d, false, 1)
+		}
+		gemm.NT(scores[before:], keys, query[first*stride:], stride, key, stride, rows, own, d, false, 1)
 		for i := range rows {
 			token := start + first + i
-			shift, sum := softmaxRow(scores[i*keys:(i+1)*keys], first+i+1, scoreScale(d))
+			shift, sum := softmaxRow(scores[i*keys:(i+1)*keys], before+first+i+1, scoreScale(d))
 			l.shift[token*c.NumAttentionHeads+a], l.sum[token*c.NumAttentionHeads+a] = shift, sum
 		}
 		mixed := l.mixed[(start+first)*width+a*d:]
-		gemm.NN(mixed, width, scores, keys, value, stride, rows, d, keys, false, 1)
+		if before > 0 {
+			gemm.NN(mixed, width, scores, keys, trunkValue, stride, rows, d, before, false, 1)
+		}
+		gemm.NN(mixed, width, scores[before:], keys, value, stride, rows, d, own, before > 0, 1)
 		for i := range rows {
 			row := mixed[i*width : i*width+d]
 			vec.Scale(row, 1/l.sum[(start+first+i)*c.NumAttentionHeads+a], row)
@@ -89,21 +108,22 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 	c := p.e.config
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	stride := wide(c)
-	items := (len(p.offsets) - 1) * heads
+	// A trunk's keys are read by all that go on from it, so one goroutine takes
+	// them all, in their order.
+	items := (len(p.roots) - 1) * heads
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
-			s, head := item/heads, item%heads
-			start, end := int(p.offsets[s]), int(p.offsets[s+1])
-			if start == end {
-				continue
-			}
+			root, head := item/heads, item%heads
+			first, last := int(p.roots[root]), int(p.roots[root+1])
 			keys := c.QueryWidth() + head*c.HeadDim
-			for i := start; i < end; i++ {
+			for i := int(p.offsets[first]); i < int(p.offsets[last]); i++ {
 				clear(dQKV[i*stride+keys:][:c.HeadDim])
 				clear(dQKV[i*stride+keys+c.KeyValueWidth():][:c.HeadDim])
 			}
-			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, start, end, a, head)
+			for s := first; s < last; s++ {
+				for a := head * shared; a < (head+1)*shared; a++ {
+					p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, s, a, head)
+				}
 			}
 		}
 	})
@@ -115,38 +135,57 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 //	dV_j += Σ_i e_ij g_i,   dS_ij = e_ij (g_i·v_j - D_i) scale,
 //	dQ_i  = Σ_j dS_ij k_j,  dK_j += Σ_i dS_ij q_i
 //
-// with sums over queries in ascending order.
-func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, start, end, a, kvHead int) {
+// with sums over queries in ascending order, those of a trunk first and then
+// those of what goes on from it, in turn.
+func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s, a, kvHead int) {
 	c := p.e.config
 	d, width, heads := c.HeadDim, c.QueryWidth(), c.NumAttentionHeads
 	scale := scoreScale(d)
+	start, end, trunkStart, before := p.extent(s)
+	if start == end {
+		return
+	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
 	dQuery, dKey, dValue, _ := p.head(dQKV, start, a, kvHead)
+	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
+	_, dTrunkKey, dTrunkValue, _ := p.head(dQKV, trunkStart, a, kvHead)
 	scratch.output = grow(scratch.output, queryBlock*d)
 	for first := 0; first < end-start; first += queryBlock {
 		rows := min(queryBlock, end-start-first)
-		keys := first + rows
+		own := first + rows
+		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scratch.grads = grow(scratch.grads, rows*keys)
 		scores, grads, output := scratch.scores, scratch.grads, scratch.output
-		gemm.NT(scores, keys, query[first*stride:], stride, key, stride, rows, keys, d, false, 1)
+		if before > 0 {
+			gemm.NT(scores, keys, query[first*stride:], stride, trunkKey, stride, rows, before, d, false, 1)
+		}
+		gemm.NT(scores[before:], keys, query[first*stride:], stride, key, stride, rows, own, d, false, 1)
 		for i := range rows {
 			token, row := start+first+i, scores[i*keys:(i+1)*keys]
-			n := first + i + 1
+			n := before + first + i + 1
 			vec.ExpShiftSum(row[:n], row[:n], scale, l.shift[token*heads+a])
 			clear(row[n:])
 			vec.Scale(output[i*d:(i+1)*d], 1/l.sum[token*heads+a], dMixed[token*width+a*d:token*width+(a+1)*d])
 		}
-		gemm.TN(dValue, stride, scores, keys, output, d, keys, d, rows, true, 1)
-		gemm.NT(grads, keys, output, d, value, stride, rows, keys, d, false, 1)
+		if before > 0 {
+			gemm.TN(dTrunkValue, stride, scores, keys, output, d, before, d, rows, true, 1)
+			gemm.NT(grads, keys, output, d, trunkValue, stride, rows, before, d, false, 1)
+		}
+		gemm.TN(dValue, stride, scores[before:], keys, output, d, own, d, rows, true, 1)
+		gemm.NT(grads[before:], keys, output, d, value, stride, rows, own, d, false, 1)
 		for i := range rows {
 			token, row := start+first+i, grads[i*keys:(i+1)*keys]
-			n := first + i + 1
+			n := before + first + i + 1
 			sum := vec.Dot(output[i*d:(i+1)*d], l.mixed[token*width+a*d:token*width+(a+1)*d])
 			vec.SoftmaxGrad(row[:n], scores[i*keys:i*keys+n], row[:n], sum, scale)
 			clear(row[n:])
 		}
-		gemm.NN(dQuery[first*stride:], stride, grads, keys, key, stride, rows, d, keys, false, 1)
-		gemm.TN(dKey, stride, grads, keys, query[first*stride:], stride, keys, d, rows, true, 1)
+		if before > 0 {
+			gemm.NN(dQuery[first*stride:], stride, grads, keys, trunkKey, stride, rows, d, before, false, 1)
+			gemm.TN(dTrunkKey, stride, grads, keys, query[first*stride:], stride, before, d, rows, true, 1)
+		}
+		gemm.NN(dQuery[first*stride:], stride, grads[before:], keys, key, stride, rows, d, own, before > 0, 1)
+		gemm.TN(dKey, stride, grads[before:], keys, query[first*stride:], stride, own, d, rows, true, 1)
 	}
 }

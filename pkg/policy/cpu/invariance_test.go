@@ -155,7 +155,7 @@ func TestChunks(t *testing.T) {
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)
 	chunked.limits.chunkTokens, chunked.limits.sparseTokens, chunked.limits.logits, chunked.limits.keptLogits = 50, 0, 1, 1
 	batch := policytest.Batch(c, 1, 30, 19, 2, 80, 5, 45)
-	if got := len(chunked.divide(batch.Offsets)); got != 4 {
+	if got := len(chunked.divide(batch)); got != 4 {
 		t.Errorf("%d chunks, want 4: 30+19, 2, 80, 5+45", got)
 	}
 	s := policy.Sampling{Temperature: 1}

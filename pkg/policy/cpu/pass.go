@@ -23,6 +23,8 @@ type pass struct {
 	tokens    []int32 // (N)
 	positions []int32 // (N) in the token's sequence
 	offsets   []int32 // (S+1) sequence s is tokens[offsets[s]:offsets[s+1]]
+	trunks    []int32 // (S) the sequence that sequence s goes on from, or -1
+	roots     []int32 // the sequences that go on from none, and S
 
 	layers []layerActivations
 	final  []float32 // (N, h) the residual stream after the last block
@@ -171,16 +173,24 @@ func eachRow(threads, from, to, width int, f func(from, to int)) {
 }
 
 // run computes the residual stream after the last block, p.final, for
-// sequences packed without padding: sequence s is tokens[offsets[s]:offsets[s+1]].
-func (p *pass) run(tokens, offsets []int32) {
-	p.positions, p.offsets = grow(p.positions, len(tokens)), offsets
+// sequences packed without padding: sequence s is tokens[offsets[s]:offsets[s+1]]
+// and goes on from sequence trunks[s] unless that is -1.
+func (p *pass) run(tokens, offsets, trunks []int32) {
+	p.positions, p.offsets, p.trunks, p.roots = grow(p.positions, len(tokens)), offsets, trunks, p.roots[:0]
 	longest := int32(0)
-	for s := range len(offsets) - 1 {
-		for i := offsets[s]; i < offsets[s+1]; i++ {
-			p.positions[i] = i - offsets[s]
+	for s, trunk := range trunks {
+		before := int32(0)
+		if trunk < 0 {
+			p.roots = append(p.roots, int32(s))
+		} else {
+			before = offsets[trunk+1] - offsets[trunk]
 		}
-		longest = max(longest, offsets[s+1]-offsets[s])
+		for i := offsets[s]; i < offsets[s+1]; i++ {
+			p.positions[i] = before + i - offsets[s]
+		}
+		longest = max(longest, before+offsets[s+1]-offsets[s])
 	}
+	p.roots = append(p.roots, int32(len(trunks)))
 	p.e.rope.extend(int(longest))
 	p.start(tokens, p.positions)
 	for i := range p.layers {

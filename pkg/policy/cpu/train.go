@@ -11,7 +11,8 @@ type limits struct {
 	// sparseTokens of which those before each block alone are, and Backward
 	// computes the others again, block by block. A batch with more is worked off
 	// in chunks of whole sequences of at most chunkTokens, and Backward computes
-	// them again; only a single sequence of a chunk may be longer.
+	// them again; only a single sequence, with those that go on from it, may be
+	// longer.
 	chunkTokens  int
 	sparseTokens int
 	logits       int // logits that are computed at a time
@@ -80,18 +81,24 @@ func (e *Engine) layerBytesPerToken() int {
 	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
-// divide cuts a batch into chunks. The cuts depend on the batch and the model's
-// shape alone.
-func (e *Engine) divide(offsets []int32) []chunk {
+// divide cuts a batch into chunks, none between a trunk and what goes on from
+// it. The cuts depend on the batch and the model's shape alone.
+func (e *Engine) divide(batch policy.Batch) []chunk {
+	offsets := batch.Offsets
 	sequences := len(offsets) - 1
 	if sequences > 0 && int(offsets[sequences]) <= e.limits.sparseTokens {
 		return []chunk{{0, sequences}}
 	}
+	familyEnd := func(s int) int {
+		for s++; s < sequences && batch.Trunk(s) >= 0; s++ {
+		}
+		return s
+	}
 	var chunks []chunk
 	for s := 0; s < sequences; {
-		end := s + 1
-		for end < sequences && int(offsets[end+1]-offsets[s]) <= e.limits.chunkTokens {
-			end++
+		end := familyEnd(s)
+		for end < sequences && int(offsets[familyEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
+			end = familyEnd(end)
 		}
 		chunks = append(chunks, chunk{s, end})
 		s = end
@@ -106,10 +113,17 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 	for s := c.from; s <= c.to; s++ {
 		offsets = append(offsets, batch.Offsets[s]-first)
 	}
+	trunks := make([]int32, c.to-c.from)
+	for s := range trunks {
+		trunks[s] = int32(max(-1, batch.Trunk(c.from+s)-c.from))
+	}
 	e.pass.sparse = e.train && int(end-first) > e.limits.chunkTokens
-	e.pass.run(batch.TokenIDs[first:end], offsets)
+	e.pass.run(batch.TokenIDs[first:end], offsets, trunks)
 	e.head.setTargets(batch, int(first), int(end))
 }
+
+// SharesTrunks implements [policy.TrunkSharer].
+func (e *Engine) SharesTrunks() bool { return true }
 
 // Forward implements [policy.Engine].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
@@ -124,7 +138,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	}
 	clear(logProbs)
 	clear(entropy)
-	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch.Offsets)}
+	e.last = lastForward{valid: true, batch: batch, sampling: sampling, chunks: e.divide(batch)}
 	if e.value != nil {
 		e.last.values = make([]float32, len(batch.TokenIDs))
 	}
