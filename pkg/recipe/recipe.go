@@ -415,6 +415,11 @@ type Schedule struct {
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
 	// a GPU plans them with its memory. No split changes a result.
 	MicroBatchTokens int `yaml:"micro_batch_tokens" json:"micro_batch_tokens"`
+	// SharedPromptTokens lets responses to one prompt be learned with one copy
+	// of it, in pieces of at most so many tokens; 0 learns each by itself. It
+	// saves the work on the prompt's tokens, and changes gradients by rounding
+	// alone. Engines that cannot share learn each by itself: today a GPU's.
+	SharedPromptTokens int `yaml:"shared_prompt_tokens" json:"shared_prompt_tokens"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
 	MaxAttempts int `yaml:"max_attempts" json:"max_attempts"`

@@ -198,7 +198,10 @@ func (r *Recipe) checkSchedule(c *checker) {
 	if c.atLeast("schedule.gradient_shards", s.GradientShards, 1) && units && s.GradientShards > s.GradientUnits {
 		c.add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
-	c.atLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
+	micro := c.atLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
+	if c.atLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {
+		c.add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)
+	}
 	c.atLeast("schedule.max_attempts", s.MaxAttempts, 1)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -44,14 +43,14 @@ func (l *learner) critique(ctx context.Context, wanted func(shard.Sequence) bool
 		batch := pack(micro)
 		n := len(batch.TokenIDs)
 		values := make([]float32, n)
-		if err := engine.Forward(batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
+		if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
 			return err
 		}
 		if err := engine.Values(values); err != nil {
 			return err
 		}
-		for i := range micro {
-			if err := chosen[0].judge(spec.Gamma, spec.Lambda, widen(values[batch.Offsets[i]:batch.Offsets[i+1]])); err != nil {
+		for i := range batch.sequences {
+			if err := chosen[0].judge(spec.Gamma, spec.Lambda, widen(batch.of(i, values))); err != nil {
 				return fmt.Errorf("instance %q sample %d: %w", chosen[0].InstanceID, chosen[0].Sample, err)
 			}
 			chosen = chosen[1:]
@@ -122,7 +121,7 @@ func (l *learner) learned(f func(advantage *float32)) {
 
 // valueCoefficients computes the value loss of the batch of the last forward
 // pass and its derivatives; nil without a critic.
-func (l *learner) valueCoefficients(sequences []sequence, batch policy.Batch, stats *stepStats) ([]float32, error) {
+func (l *learner) valueCoefficients(batch packed, stats *stepStats) ([]float32, error) {
 	if l.Recipe.Advantage.Kind != "gae" {
 		return nil, nil
 	}
@@ -131,8 +130,8 @@ func (l *learner) valueCoefficients(sequences []sequence, batch policy.Batch, st
 		return nil, err
 	}
 	spec := l.Recipe.Loss.Value
-	for i, s := range sequences {
-		from := int(batch.Offsets[i])
+	for i, s := range batch.sequences {
+		from := batch.places[i].from - batch.places[i].shared
 		for t, learned := range s.LossMask {
 			if !learned {
 				continue

@@ -3,6 +3,7 @@ package learn_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -73,6 +74,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 		{"rollout.temperature=1.3", "rollout.top_k=4"},
 		{"rollout.temperature=0.9", "rollout.top_p=0.9"},
 		{"rollout.top_k=12", "rollout.top_p=0.95", "schedule.micro_batch_tokens=16"},
+		{"schedule.shared_prompt_tokens=64", "schedule.micro_batch_tokens=80", "rollout.temperature=0.9"},
 		{"policy.dtype=bfloat16"},
 		{"policy.dtype=bfloat16", "optimizer.state=bfloat16", "rollout.temperature=0.7"},
 	} {
@@ -106,13 +108,14 @@ func TestGradientShardsGiveTheSameBytes(t *testing.T) {
 		{},
 		{"policy.dtype=bfloat16"},
 		{"policy.dtype=bfloat16", "optimizer.state=bfloat16"},
+		{"schedule.shared_prompt_tokens=24"},
 	} {
 		t.Run(fmt.Sprint(precision), func(t *testing.T) { gradientShardsGiveTheSameBytes(t, precision) })
 	}
 }
 
-func gradientShardsGiveTheSameBytes(t *testing.T, precision []string) {
-	r := stagetest.New(t, append(precision, "schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24")...)
+func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
+	r := stagetest.New(t, append(settings, "schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24")...)
 	data := batch(r)
 	update(r, inputs(r, data, "whole"))
 	want, moments := r.Digest(r.Path("whole")), r.Digest(r.Path("whole.optim"))
@@ -121,7 +124,7 @@ func gradientShardsGiveTheSameBytes(t *testing.T, precision []string) {
 	}
 	_, weights, err := policy.Load(r.Path("whole"))
 	r.Check(err)
-	if half := weights[0].DType == safetensors.BF16; half != (len(precision) > 0) {
+	if half := weights[0].DType == safetensors.BF16; half != (r.Job.Recipe.Policy.DType == "bfloat16") {
 		t.Fatalf("the policy is saved as %s", weights[0].DType)
 	}
 	r.Job.Threads = 2
@@ -146,6 +149,47 @@ func gradientShardsGiveTheSameBytes(t *testing.T, precision []string) {
 		if got := r.Digest(in.Optimizer); got != moments {
 			t.Errorf("%d gradient shards: optimizer %s, want %s", shards, got, moments)
 		}
+	}
+}
+
+// TestSharedPrompts: with one copy of a group's prompt, a step sees the same
+// losses to the last bit and the same gradients but for rounding, with any
+// micro-batches; and other bits of the policy than without.
+func TestSharedPrompts(t *testing.T) {
+	r := stagetest.New(t, "loss.mini_batches=1", "schedule.gradient_units=2", "loss.kl.coef=0.01", "loss.entropy_coef=0.01")
+	data := batch(r)
+	apart := update(r, inputs(r, data, "apart"))
+	digests := map[string]bool{r.Digest(r.Path("apart")): true}
+	for _, pieces := range []int{14, 500} {
+		r.Job.Recipe.Schedule.SharedPromptTokens = pieces
+		var first string
+		for _, limit := range []int{0, 500, 1200} {
+			r.Job.Recipe.Schedule.MicroBatchTokens = limit
+			name := fmt.Sprintf("shared-%d-%d", pieces, limit)
+			got := update(r, inputs(r, data, name))
+			for key, want := range apart {
+				switch {
+				case key == "seconds":
+				case key == "grad_norm":
+					if math.Abs(got[key]-want) > 1e-5*want || want == 0 {
+						t.Errorf("%s: the gradients' norm is %v, apart %v", name, got[key], want)
+					}
+				case got[key] != want:
+					t.Errorf("%s: %s is %v, apart %v", name, key, got[key], want)
+				}
+			}
+			digest := r.Digest(r.Path(name))
+			if first == "" {
+				first = digest
+			}
+			if digest != first {
+				t.Errorf("%s: the split into micro-batches changes the policy", name)
+			}
+		}
+		if digests[first] {
+			t.Errorf("pieces of %d tokens give the policy of others: were any prompts shared?", pieces)
+		}
+		digests[first] = true
 	}
 }
 

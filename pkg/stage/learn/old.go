@@ -76,11 +76,11 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, indices []int
 		}
 		batch := pack(micro)
 		logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-		if err := engine.Forward(batch, l.sampling(), logProbs, entropy); err != nil {
+		if err := engine.Forward(batch.Batch, l.sampling(), logProbs, entropy); err != nil {
 			return err
 		}
-		for i := range micro {
-			l.batch[indices[at]].takeOld(logProbs[batch.Offsets[i]:batch.Offsets[i+1]])
+		for i := range batch.sequences {
+			l.batch[indices[at]].takeOld(batch.of(i, logProbs))
 			at++
 		}
 	}

@@ -198,10 +198,10 @@ func TestMicroBatches(t *testing.T) {
 			sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
 		}
 		var got [][]int
-		for _, run := range microBatches(sequences, c.limit, func(lengths []int) int { return min(len(lengths), c.room) }) {
+		for _, run := range microBatches(bundles(sequences, 0), c.limit, func(lengths []int) int { return min(len(lengths), c.room) }) {
 			var lengths []int
-			for _, s := range run {
-				lengths = append(lengths, len(s.TokenIDs))
+			for _, b := range run {
+				lengths = append(lengths, b.tokens())
 			}
 			got = append(got, lengths)
 		}

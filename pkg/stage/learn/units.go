@@ -35,35 +35,17 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 }
 
 // microBatches cuts sequences for an engine's passes under the recipe.
-func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]sequence {
-	return microBatches(sequences, l.Recipe.Schedule.MicroBatchTokens, engine.Room)
-}
-
-// microBatches cuts sequences, in order, into runs as long as an engine has room
-// for, and of at most limit tokens if that is not 0; a longer sequence is a run
-// of its own. Where the cuts are changes no bit of any result.
-func microBatches(sequences []sequence, limit int, room func(lengths []int) int) [][]sequence {
-	lengths := make([]int, len(sequences))
-	for i, s := range sequences {
-		lengths[i] = len(s.TokenIDs)
+func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]bundle {
+	share := l.Recipe.Schedule.SharedPromptTokens
+	if sharer, ok := engine.(policy.TrunkSharer); !ok || !sharer.SharesTrunks() {
+		share = 0
 	}
-	var runs [][]sequence
-	for len(sequences) > 0 {
-		n, tokens := 0, 0
-		for n < len(lengths) && (n == 0 || limit == 0 || tokens+lengths[n] <= limit) {
-			tokens += lengths[n]
-			n++
-		}
-		n = room(lengths[:n])
-		runs = append(runs, sequences[:n])
-		sequences, lengths = sequences[n:], lengths[n:]
-	}
-	return runs
+	return microBatches(bundles(sequences, share), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
 }
 
 // accumulate runs one micro-batch forward and backward.
-func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
-	batch := pack(sequences)
+func (l *learner) accumulate(micro []bundle, stats *stepStats) error {
+	batch := pack(micro)
 	n := len(batch.TokenIDs)
 	logProbs, entropy := make([]float32, n), make([]float32, n)
 	sampling := l.sampling()
@@ -71,12 +53,12 @@ func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
 	if l.reference != nil {
 		reference = make([]float32, n)
 		l.reference.SetAdapter(false)
-		if err := l.reference.Forward(batch, sampling, reference, make([]float32, n)); err != nil {
+		if err := l.reference.Forward(batch.Batch, sampling, reference, make([]float32, n)); err != nil {
 			return fmt.Errorf("reference policy: %w", err)
 		}
 		l.reference.SetAdapter(true)
 	}
-	if err := l.engine.Forward(batch, sampling, logProbs, entropy); err != nil {
+	if err := l.engine.Forward(batch.Batch, sampling, logProbs, entropy); err != nil {
 		return err
 	}
 	coefficients := make([]float32, n)
@@ -84,31 +66,30 @@ func (l *learner) accumulate(sequences []sequence, stats *stepStats) error {
 	if l.Recipe.Loss.EntropyCoef != 0 {
 		entropyCoefficients = make([]float32, n)
 	}
-	for i, s := range sequences {
-		from, to := batch.Offsets[i], batch.Offsets[i+1]
+	for i, s := range batch.sequences {
 		tokens := objective.TokenInputs{
-			New: widen(logProbs[from:to]), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
-			Entropy: widen(entropy[from:to]), Weight: s.Weight, SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
+			New: widen(batch.of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
+			Entropy: widen(batch.of(i, entropy)), Weight: s.Weight, SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
 		}
 		if s.sampler != nil {
 			tokens.Sampler = widen(s.sampler)
 		}
 		if reference != nil {
-			tokens.Reference = widen(reference[from:to])
+			tokens.Reference = widen(batch.of(i, reference))
 		}
 		gradient, err := objective.Coefficients(l.Recipe.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}
-		narrow(coefficients[from:to], gradient.LogProb)
+		batch.set(i, coefficients, gradient.LogProb)
 		if entropyCoefficients != nil {
-			narrow(entropyCoefficients[from:to], gradient.Entropy)
+			batch.set(i, entropyCoefficients, gradient.Entropy)
 		}
 		stats.merge(stepStats{
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),
 		})
 	}
-	valueCoefficients, err := l.valueCoefficients(sequences, batch, stats)
+	valueCoefficients, err := l.valueCoefficients(batch, stats)
 	if err != nil {
 		return err
 	}
@@ -128,21 +109,4 @@ func widen(x []float32) []float64 {
 		wide[i] = float64(v)
 	}
 	return wide
-}
-
-func narrow(dst []float32, x []float64) {
-	for i, v := range x {
-		dst[i] = float32(v)
-	}
-}
-
-// pack lays sequences one after the other.
-func pack(sequences []sequence) policy.Batch {
-	batch := policy.Batch{Offsets: []int32{0}}
-	for _, s := range sequences {
-		batch.TokenIDs = append(batch.TokenIDs, s.TokenIDs...)
-		batch.Targets = append(batch.Targets, s.LossMask...)
-		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
-	}
-	return batch
 }

@@ -226,8 +226,8 @@ func (t *teacher) lesson(step int) (lesson, error) {
 // token.
 func (l lesson) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
 	engine.ZeroGradients()
-	for _, micro := range microBatches(l.sequences, r.Schedule.MicroBatchTokens, engine.Room) {
-		batch := pack(micro)
+	for _, micro := range microBatches(bundles(l.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
+		batch := pack(micro).Batch
 		n := len(batch.TokenIDs)
 		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
 		if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy); err != nil {

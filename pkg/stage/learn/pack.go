@@ -1,0 +1,135 @@
+package learn
+
+import (
+	"github.com/lathe-rl/lathe/pkg/policy"
+)
+
+// bundle is sequences in a row that are packed as one piece: each by itself, or
+// several responses of a group with one copy of what all begin with.
+type bundle struct {
+	sequences []sequence
+	shared    int // leading tokens of each that are packed once; 0 for a single sequence
+}
+
+// bundles groups sequences, in order. With a limit, those of a group that are
+// next to each other share their prompt but for its last token, from which the
+// first token of the response is predicted, in pieces of at most limit tokens.
+// Pieces depend on the sequences and the limit alone.
+func bundles(sequences []sequence, limit int) []bundle {
+	var all []bundle
+	tokens := 0 // of the last bundle
+	for i, s := range sequences {
+		if limit > 0 && i > 0 {
+			last := &all[len(all)-1]
+			if shared := sharedTokens(last.sequences[0], s); shared > 0 && (last.shared == 0 || last.shared == shared) &&
+				tokens+len(s.TokenIDs)-shared <= limit {
+				last.sequences, last.shared = append(last.sequences, s), shared
+				tokens += len(s.TokenIDs) - shared
+				continue
+			}
+		}
+		all = append(all, bundle{sequences: []sequence{s}})
+		tokens = len(s.TokenIDs)
+	}
+	return all
+}
+
+// sharedTokens is the number of tokens that two responses to a prompt may
+// share: it, without its last token.
+func sharedTokens(a, b sequence) int {
+	if a.GroupID != b.GroupID {
+		return 0
+	}
+	shared := 0
+	for shared < min(len(a.TokenIDs), len(b.TokenIDs)) && a.TokenIDs[shared] == b.TokenIDs[shared] && !a.LossMask[shared] && !b.LossMask[shared] {
+		shared++
+	}
+	return max(0, shared-1)
+}
+
+// tokens is the number that a bundle is packed into.
+func (b bundle) tokens() int {
+	n := b.shared
+	for _, s := range b.sequences {
+		n += len(s.TokenIDs) - b.shared
+	}
+	return n
+}
+
+// microBatches cuts bundles, in order, into runs as long as an engine has room
+// for, and of at most limit tokens if that is not 0; a larger bundle is a run
+// of its own. Where the cuts are changes no bit of any result.
+func microBatches(bundles []bundle, limit int, room func(lengths []int) int) [][]bundle {
+	lengths := make([]int, len(bundles))
+	for i, b := range bundles {
+		lengths[i] = b.tokens()
+	}
+	var runs [][]bundle
+	for len(bundles) > 0 {
+		n, tokens := 0, 0
+		for n < len(lengths) && (n == 0 || limit == 0 || tokens+lengths[n] <= limit) {
+			tokens += lengths[n]
+			n++
+		}
+		n = room(lengths[:n])
+		runs = append(runs, bundles[:n])
+		bundles, lengths = bundles[n:], lengths[n:]
+	}
+	return runs
+}
+
+// packed is a batch and where the sequences are that it was made of.
+type packed struct {
+	policy.Batch
+	sequences []sequence
+	places    []place // of each sequence
+}
+
+// place is where the tokens of a sequence are, but for the first of them that
+// it shares: its token t ≥ shared is token from+t-shared of the batch.
+type place struct{ from, shared int }
+
+// pack lays bundles one after the other.
+func pack(bundles []bundle) packed {
+	p := packed{Batch: policy.Batch{Offsets: []int32{0}}}
+	put := func(s sequence, from, to, trunk int) {
+		p.TokenIDs = append(p.TokenIDs, s.TokenIDs[from:to]...)
+		p.Targets = append(p.Targets, s.LossMask[from:to]...)
+		p.Offsets = append(p.Offsets, int32(len(p.TokenIDs)))
+		p.Trunks = append(p.Trunks, int32(trunk))
+	}
+	sharing := false
+	for _, b := range bundles {
+		trunk := -1
+		if b.shared > 0 {
+			trunk, sharing = len(p.Trunks), true
+			put(b.sequences[0], 0, b.shared, -1)
+		}
+		for _, s := range b.sequences {
+			p.sequences = append(p.sequences, s)
+			p.places = append(p.places, place{from: len(p.TokenIDs), shared: b.shared})
+			put(s, b.shared, len(s.TokenIDs), trunk)
+		}
+	}
+	if !sharing {
+		p.Trunks = nil
+	}
+	return p
+}
+
+// of is what an engine computed for each token of the i-th sequence, and 0 for
+// those that it shares, of which nothing is learned.
+func (p packed) of(i int, values []float32) []float32 {
+	at, n := p.places[i], len(p.sequences[i].TokenIDs)
+	own := make([]float32, n)
+	copy(own[at.shared:], values[at.from:at.from+n-at.shared])
+	return own
+}
+
+// set puts numbers for each token of the i-th sequence into those of the batch.
+func (p packed) set(i int, dst []float32, values []float64) {
+	at := p.places[i]
+	for t, v := range values[at.shared:] {
+		dst[at.from+t] = float32(v)
+	}
+}

@@ -1,0 +1,86 @@
+package learn
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// response is a sequence of a group: a prompt, and a response that is learned.
+func response(group string, prompt, answer []int32) sequence {
+	s := sequence{Sequence: shard.Sequence{GroupID: group, TokenIDs: append(append([]int32(nil), prompt...), answer...)}}
+	s.LossMask = make([]bool, len(s.TokenIDs))
+	for i := range answer {
+		s.LossMask[len(prompt)+i] = true
+	}
+	return s
+}
+
+func TestBundles(t *testing.T) {
+	prompt, other := []int32{1, 2, 3, 4}, []int32{5, 6, 7}
+	sequences := []sequence{
+		response("a", prompt, []int32{9, 9}),
+		response("a", prompt, []int32{9}), // begins as the one before; what is learned is never shared
+		response("a", prompt, []int32{8, 8, 8}),
+		response("b", prompt, []int32{9}), // the same prompt, of another group
+		response("c", other, []int32{9}),
+		response("d", []int32{1}, []int32{2}), // nothing to share
+		response("d", []int32{1}, []int32{3}),
+		response("c", other, []int32{8}),
+		response("c", other, []int32{7}),
+	}
+	type piece struct{ Sequences, Shared, Tokens int }
+	for _, test := range []struct {
+		limit int
+		want  []piece
+	}{
+		{0, []piece{{1, 0, 6}, {1, 0, 5}, {1, 0, 7}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {1, 0, 4}, {1, 0, 4}}},
+		{100, []piece{{3, 3, 12}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {2, 2, 6}}},
+		{12, []piece{{3, 3, 12}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {2, 2, 6}}},
+		{11, []piece{{2, 3, 8}, {1, 0, 7}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {2, 2, 6}}},
+		{5, []piece{{1, 0, 6}, {1, 0, 5}, {1, 0, 7}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {1, 0, 4}, {1, 0, 4}}},
+	} {
+		var got []piece
+		for _, b := range bundles(sequences, test.limit) {
+			got = append(got, piece{len(b.sequences), b.shared, b.tokens()})
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", test.limit, diff)
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	prompt := []int32{1, 2, 3}
+	p := pack(bundles([]sequence{
+		response("a", prompt, []int32{10, 11}), response("a", prompt, []int32{20}), response("b", []int32{4, 5}, []int32{30}),
+	}, 100))
+	if diff := cmp.Diff([]int32{1, 2, 3, 10, 11, 3, 20, 4, 5, 30}, p.TokenIDs); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int32{0, 2, 5, 7, 10}, p.Offsets); diff != "" {
+		t.Errorf("offsets (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int32{-1, 0, 0, -1}, p.Trunks); diff != "" {
+		t.Errorf("trunks (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]bool{false, false, false, true, true, false, true, false, false, true}, p.Targets); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+	computed := []float32{100, 101, 102, 103, 104, 105, 106, 107, 108, 109}
+	for i, want := range [][]float32{{0, 0, 102, 103, 104}, {0, 0, 105, 106}, {107, 108, 109}} {
+		if diff := cmp.Diff(want, p.of(i, computed)); diff != "" {
+			t.Errorf("sequence %d (-want +got):\n%s", i, diff)
+		}
+	}
+	batch := make([]float32, 10)
+	p.set(1, batch, []float64{1, 2, 3, 4})
+	if diff := cmp.Diff([]float32{0, 0, 0, 0, 0, 3, 4, 0, 0, 0}, batch); diff != "" {
+		t.Errorf("set (-want +got):\n%s", diff)
+	}
+	if plain := pack(bundles(p.sequences, 0)); plain.Trunks != nil {
+		t.Errorf("nothing is shared, and the trunks are %v", plain.Trunks)
+	}
+}
