@@ -348,7 +348,7 @@ type Loss struct {
 	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`   // the loss has - coef · aggregate(H)
 	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`   // bound C on the sampler correction weight; 0 for none (our sampler is exact)
 	Epochs       int     `yaml:"epochs" json:"epochs"`               // passes over the batch
-	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`   // optimizer steps per pass
+	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`   // optimizer steps per pass, each on whole groups
 }
 
 // Value is the loss of the critic of advantage.kind gae, added to the policy's

@@ -7,36 +7,47 @@ import (
 )
 
 // batch lays the responses to train on out into optimizer steps and gradient
-// units. The layout depends on the responses and the recipe alone.
+// units. The layout depends on the responses and the recipe alone. A mini-batch
+// is whole groups, in a random order: a response's advantage is beside those
+// that it was compared with, and their gradients cancel in what they share.
 func (f *fold) batch() ([]shard.Sequence, error) {
 	var sequences []shard.Sequence
+	starts := []int{0} // of the groups that are trained on, and their end
 	for _, g := range f.groups {
 		for _, r := range g.responses {
 			if r.reason == "" {
 				sequences = append(sequences, sequence(g, r))
 			}
 		}
+		if len(sequences) > starts[len(starts)-1] {
+			starts = append(starts, len(sequences))
+		}
 	}
+	groups := len(starts) - 1
 	if f.Recipe.Advantage.Whitening && f.Recipe.Advantage.Kind != "gae" { // the learner does, once it has values
 		if err := f.whiten(sequences); err != nil {
 			return nil, err
 		}
 	}
 	miniBatches := f.Recipe.Loss.MiniBatches
-	if miniBatches > 1 {
-		order := rng.New(f.Recipe.Seed, rng.PurposeShuffle, f.in.Iteration, "", 0).Permutation(0, len(sequences))
-		shuffled := make([]shard.Sequence, len(sequences))
-		for i, from := range order {
-			shuffled[i] = sequences[from]
-		}
-		sequences = shuffled
+	order := make([]int, groups)
+	for i := range order {
+		order[i] = i
 	}
+	if miniBatches > 1 {
+		order = rng.New(f.Recipe.Seed, rng.PurposeShuffle, f.in.Iteration, "", 0).Permutation(0, groups)
+	}
+	laid := make([]shard.Sequence, 0, len(sequences))
 	for step := range miniBatches {
-		first, last := len(sequences)*step/miniBatches, len(sequences)*(step+1)/miniBatches
-		if err := f.layOut(sequences[first:last], step); err != nil {
+		first := len(laid)
+		for _, g := range order[groups*step/miniBatches : groups*(step+1)/miniBatches] {
+			laid = append(laid, sequences[starts[g]:starts[g+1]]...)
+		}
+		if err := f.layOut(laid[first:], step); err != nil {
 			return nil, err
 		}
 	}
+	sequences = laid
 	var tokens, trained float64
 	for _, s := range sequences {
 		tokens += float64(len(s.TokenIDs))

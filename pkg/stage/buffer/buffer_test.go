@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,8 +249,47 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 				t.Errorf("%s: the weights of step %d sum to %g", aggregation, step, got)
 			}
 		}
-		if counts[0] != 6 || counts[1] != 6 {
-			t.Errorf("%s: the 12 sequences are spread %v over two steps", aggregation, counts)
+		if counts[0] != 4 || counts[1] != 8 {
+			t.Errorf("%s: the three groups of four are spread %v over two steps", aggregation, counts)
+		}
+	}
+}
+
+// TestMiniBatchesAreWholeGroups, each in one step, in an order of the
+// iteration's; with more steps than groups, some have nothing to learn from.
+func TestMiniBatchesAreWholeGroups(t *testing.T) {
+	for _, c := range []struct{ groups, miniBatches int }{{12, 1}, {12, 3}, {12, 5}, {12, 8}, {5, 8}} {
+		miniBatches := c.miniBatches
+		var groups [][]verdict
+		for i := range c.groups {
+			groups = append(groups, []verdict{{score: 1, tokens: 2}, {tokens: 1 + i%6}, {score: 1, tokens: 3}})
+		}
+		f := newFold(t, c.groups, append(centred, fmt.Sprintf("loss.mini_batches=%d", miniBatches))...)
+		f.shard("a", f.plan, groups...)
+		batch, _ := f.run()
+		if len(batch) != 3*c.groups {
+			t.Fatalf("%d mini-batches: %d sequences, want %d", miniBatches, len(batch), 3*c.groups)
+		}
+		var order []string
+		groupsOf := map[int32]int{}
+		for i, s := range batch {
+			if i > 0 && s.OptimizerStep < batch[i-1].OptimizerStep {
+				t.Errorf("%d mini-batches: a sequence of step %d comes after one of step %d", miniBatches, s.OptimizerStep, batch[i-1].OptimizerStep)
+			}
+			if i%3 == 0 {
+				order = append(order, s.GroupID)
+				groupsOf[s.OptimizerStep]++
+			} else if s.GroupID != batch[i-1].GroupID || s.OptimizerStep != batch[i-1].OptimizerStep {
+				t.Errorf("%d mini-batches: group %q is torn apart", miniBatches, batch[i-1].GroupID)
+			}
+		}
+		if sorted := slices.IsSorted(order); sorted != (miniBatches == 1) {
+			t.Errorf("%d mini-batches: the groups are in the order %q", miniBatches, order)
+		}
+		for step, n := range groupsOf {
+			if least := c.groups / miniBatches; n < least || n > least+1 {
+				t.Errorf("%d mini-batches: step %d has %d of %d groups", miniBatches, step, n, c.groups)
+			}
 		}
 	}
 }
