@@ -129,6 +129,20 @@ func TestWrongSums(t *testing.T) {
 	}
 }
 
+// Sequences that share a trunk are for engines that say so.
+func TestTrunksAreRefused(t *testing.T) {
+	c := small(nil)
+	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(nil))
+	if sharer, ok := policy.Engine(e).(policy.TrunkSharer); ok && sharer.SharesTrunks() {
+		t.Fatal("the engine says that it takes trunks")
+	}
+	batch := policytest.Batch(c, 1, 3, 2)
+	batch.Trunks = []int32{-1, 0}
+	if err := e.Forward(batch, policy.Sampling{Temperature: 1}, make([]float32, 5), make([]float32, 5)); exit.Code(err) != exit.Bug {
+		t.Errorf("a batch with a trunk: %v", err)
+	}
+}
+
 // Room is what makes one pass: rows of 16, and so many sequences.
 func TestRoom(t *testing.T) {
 	c := small(nil)

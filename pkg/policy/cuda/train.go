@@ -106,6 +106,9 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	if err := batch.Validate(e.config); err != nil {
 		return err
 	}
+	if batch.Trunks != nil {
+		return exit.Bugf("forward pass: sequences of this engine have no trunks")
+	}
 	if err := sampling.Validate(); err != nil {
 		return err
 	}
