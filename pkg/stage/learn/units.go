@@ -37,10 +37,15 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 // microBatches cuts sequences for an engine's passes under the recipe.
 func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]bundle {
 	share := l.Recipe.Schedule.SharedPromptTokens
-	if sharer, ok := engine.(policy.TrunkSharer); !ok || !sharer.SharesTrunks() {
-		share = 0
+	if !sharesTrunks(engine) || l.reference != nil && !sharesTrunks(l.reference) {
+		share = 0 // the reference may be on another device, and gets the same batches
 	}
 	return microBatches(bundles(sequences, share), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
+}
+
+func sharesTrunks(engine policy.Engine) bool {
+	sharer, ok := engine.(policy.TrunkSharer)
+	return ok && sharer.SharesTrunks()
 }
 
 // accumulate runs one micro-batch forward and backward.
