@@ -40,7 +40,8 @@ type Config struct {
 	RopeTheta             float64      `json:"rope_theta"`
 	RopeScaling           RopeScaling  `json:"rope_scaling"`
 	TieWordEmbeddings     bool         `json:"tie_word_embeddings"`
-	BOSTokenID            int32        `json:"bos_token_id"`  // negative when there is none
+	InitializerRange      float64      `json:"initializer_range"` // standard deviation of random matrices; 0 means 0.02
+	BOSTokenID            int32        `json:"bos_token_id"`      // negative when there is none
 	EOSTokenIDs           []int32      `json:"eos_token_ids"` // each ends a response
 }
 

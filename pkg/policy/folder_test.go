@@ -19,7 +19,7 @@ func testConfig() Config {
 	return Config{
 		Architecture: Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 16,
-		RMSNormEps: 1e-6, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
+		RMSNormEps: 1e-6, InitializerRange: 0.02, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
 	}
 }
 
@@ -134,6 +134,7 @@ func TestConfigOfFamilies(t *testing.T) {
 		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *Config) { c.Architecture, c.HeadDim = Qwen3, 128 }},
 		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *Config) { c.RopeTheta = 5.5 }},
 		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *Config) { c.RopeTheta = 6.5 }},
+		{"range of random weights", `"model_type":"llama","initializer_range":0.0625`, func(c *Config) { c.InitializerRange = 0.0625 }},
 		{"scaling of nothing", `"model_type":"llama","rope_scaling":null,"quantization_config":null`, func(*Config) {}},
 		{"old spelling of old", `"model_type":"llama","rope_scaling":{"type":"linear","factor":2.0}`, func(c *Config) {
 			c.RopeScaling = RopeScaling{Type: RopeLinear, Factor: 2}
@@ -262,6 +263,41 @@ func TestInit(t *testing.T) {
 	}
 	if got := ParameterCount(c); got != total {
 		t.Errorf("ParameterCount is %d, want %d", got, total)
+	}
+}
+
+// Four times the range is the same draw, four times as wide, and is written
+// down.
+func TestInitializerRange(t *testing.T) {
+	c := testConfig()
+	usual, err := Init(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.InitializerRange = 0.08
+	wide, err := Init(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range wide {
+		for j, x := range w.Data {
+			want := usual[i].Data[j]
+			if w.Decayed() {
+				want *= 4
+			}
+			if math.Abs(float64(x-want)) > 1e-6 {
+				t.Fatalf("%s has %g, want %g", w.Name, x, want)
+			}
+		}
+	}
+	if back, err := ParseConfig(c.JSON()); err != nil || back.InitializerRange != 0.08 {
+		t.Errorf("read back as %g, %v", back.InitializerRange, err)
+	}
+	for _, wrong := range []float64{-0.02, 1.5, math.Inf(1), math.NaN()} {
+		c.InitializerRange = wrong
+		if _, err := Init(c, 1); exit.Code(err) != exit.Data {
+			t.Errorf("initializer_range %g: %v", wrong, err)
+		}
 	}
 }
 

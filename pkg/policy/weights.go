@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -67,19 +68,27 @@ func (t Tensor) Elements() int {
 // the embedding and the head included, but not to norms and biases.
 func (t Tensor) Decayed() bool { return len(t.Shape) == 2 }
 
-// initStd is the standard deviation of random matrices, the initializer_range
-// of both architectures' defaults.
-const initStd = 0.02
+// initStd is the standard deviation of random matrices, by default the
+// initializer_range of all architectures' defaults.
+func (c Config) initStd() float64 {
+	if c.InitializerRange == 0 {
+		return 0.02
+	}
+	return c.InitializerRange
+}
 
 // Init draws the weights of a new policy: matrices normal with standard
-// deviation 0.02, the two projections that add to the residual stream with
-// 0.02/sqrt(2·layers) (Radford et al., Language Models are Unsupervised
-// Multitask Learners, 2019, section 2.3), norms one, biases zero. Each tensor
-// has a stream of its own by name, so that its numbers do not depend on the
-// others.
+// deviation σ = c.InitializerRange, the two projections that add to the
+// residual stream with σ/sqrt(2·layers) (Radford et al., Language Models are
+// Unsupervised Multitask Learners, 2019, section 2.3), norms one, biases zero.
+// Each tensor has a stream of its own by name, so that its numbers do not
+// depend on the others.
 func Init(c Config, seed uint64) ([]Tensor, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if std := c.initStd(); std <= 0 || std > 1 || math.IsNaN(std) {
+		return nil, exit.Dataf("initializer_range is %g; random weights need one above 0 and at most 1", std)
 	}
 	tensors := Layout(c)
 	for i := range tensors {
@@ -91,7 +100,7 @@ func Init(c Config, seed uint64) ([]Tensor, error) {
 				t.Data[j] = 1
 			}
 		case t.Decayed():
-			std := initStd
+			std := c.initStd()
 			if strings.HasSuffix(t.Name, "o_proj.weight") || strings.HasSuffix(t.Name, "down_proj.weight") {
 				std /= math.Sqrt(2 * float64(c.NumHiddenLayers))
 			}

@@ -51,10 +51,11 @@ type NewPolicy struct {
 	MaxPositionEmbeddings int     `yaml:"max_position_embeddings" json:"max_position_embeddings"` // longest sequence in tokens, prompt included
 	RopeTheta             float64 `yaml:"rope_theta" json:"rope_theta"`                           // base of the rotary frequencies
 	RMSNormEps            float64 `yaml:"rms_norm_eps" json:"rms_norm_eps"`                       // added to the mean square
+	InitializerRange      float64 `yaml:"initializer_range" json:"initializer_range"`             // standard deviation of random matrices; 1/sqrt(hidden_size) learns sooner than the customary 0.02 where that is larger
 	QKVBias               bool    `yaml:"qkv_bias" json:"qkv_bias"`                               // biases of the query, key and value projections, as in Qwen 2
 	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings" json:"tie_word_embeddings"`         // the output head is the embedding
-	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes; bpe trained on the training problems; or words, a bpe trained on what stands between their digits, so that each digit is a token
-	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe and words
+	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes; bpe trained on the training problems; words, a bpe trained on what stands between their digits, so that each digit is a token; or numbers, a bpe in which each group of up to three digits is a token
+	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe, words and numbers
 }
 
 // LoRA is a low-rank adapter in PEFT's form: to the projection y = x·Wᵀ of

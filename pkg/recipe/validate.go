@@ -16,7 +16,7 @@ import (
 var choices = map[string][]string{
 	"policy.backend":                {"auto", "cpu", "cuda"},
 	"policy.dtype":                  {"auto", "float32", "bfloat16"},
-	"policy.new.tokenizer":          {"bytes", "bpe", "words"},
+	"policy.new.tokenizer":          {"bytes", "bpe", "words", "numbers"},
 	"policy.lora.targets":           {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	"env.name":                      {"math", "tooluse"},
 	"env.tooluse.docs":              {"schema", "signature"},
@@ -229,6 +229,9 @@ func (r *Recipe) checkPolicy(c *checker) {
 	c.between("policy.new.max_position_embeddings", n.MaxPositionEmbeddings, 2, most)
 	c.positive("policy.new.rope_theta", n.RopeTheta)
 	c.positive("policy.new.rms_norm_eps", n.RMSNormEps)
+	if c.positive("policy.new.initializer_range", n.InitializerRange); n.InitializerRange > 1 {
+		c.add("policy.new.initializer_range", n.InitializerRange, "must be at most 1")
+	}
 	if c.choice("policy.new.tokenizer", n.Tokenizer) && n.Tokenizer != "bytes" {
 		c.between("policy.new.vocab_size", n.VocabSize, 257, most)
 	}

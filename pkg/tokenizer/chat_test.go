@@ -52,7 +52,7 @@ func TestRender(t *testing.T) {
 
 // What the policy saw and made is what a conversation with the answer renders to.
 func TestRenderContinuesPrompt(t *testing.T) {
-	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)} {
+	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
 		chat, err := NewChat(tok, testFormat)
 		if err != nil {
 			t.Fatal(err)

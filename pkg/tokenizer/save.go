@@ -66,7 +66,7 @@ type (
 		Padding       any               `json:"padding"`
 		AddedTokens   []writtenAdded    `json:"added_tokens"`
 		Normalizer    any               `json:"normalizer"`
-		PreTokenizer  *writtenByteLevel `json:"pre_tokenizer"`
+		PreTokenizer  any               `json:"pre_tokenizer"`
 		PostProcessor any               `json:"post_processor"`
 		Decoder       *writtenByteLevel `json:"decoder"`
 		Model         writtenBPE        `json:"model"`
@@ -85,6 +85,16 @@ type (
 		AddPrefixSpace bool   `json:"add_prefix_space"`
 		TrimOffsets    bool   `json:"trim_offsets"`
 		UseRegex       bool   `json:"use_regex"`
+	}
+	writtenSequence struct {
+		Type          string `json:"type"`
+		Pretokenizers []any  `json:"pretokenizers"`
+	}
+	writtenSplit struct {
+		Type     string            `json:"type"`
+		Pattern  map[string]string `json:"pattern"`
+		Behavior string            `json:"behavior"`
+		Invert   bool              `json:"invert"`
 	}
 	writtenBPE struct {
 		Type                    string           `json:"type"`
@@ -108,7 +118,7 @@ func (t *Tokenizer) isOwn() bool {
 			return false
 		}
 	}
-	return !t.composed && t.pattern == "" && !t.prefixSpace && !t.ignoreMerges &&
+	return !t.composed && (t.pattern == "" || t.pattern == patternLlama3 && !t.gpt2) && !t.prefixSpace && !t.ignoreMerges &&
 		len(t.before)+len(t.after) == 0 && len(t.tokens)+len(t.added) == len(t.pieces)
 }
 
@@ -122,6 +132,10 @@ func (t *Tokenizer) tokenizerJSON() *writtenTokenizer {
 		PreTokenizer: byteLevel(t.gpt2),
 		Decoder:      byteLevel(true),
 		Model:        writtenBPE{Type: "BPE", Vocab: map[string]int32{}, Merges: make([][2]string, len(t.merges))},
+	}
+	if t.pattern != "" {
+		split := &writtenSplit{Type: "Split", Pattern: map[string]string{"Regex": t.pattern}, Behavior: "Isolated"}
+		file.PreTokenizer = &writtenSequence{Type: "Sequence", Pretokenizers: []any{split, byteLevel(t.gpt2)}}
 	}
 	for _, a := range t.added {
 		file.AddedTokens = append(file.AddedTokens, writtenAdded{ID: a.id, Content: a.content, Special: true})

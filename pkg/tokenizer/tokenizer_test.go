@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,51 @@ func newBPE(t testing.TB) *Tokenizer {
 		t.Fatal(err)
 	}
 	return tok
+}
+
+func newNumbers(t testing.TB) *Tokenizer {
+	tok, err := TrainNumbers(corpus, 256+digitGroups+60, testSpecials, testRoles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// Groups of digits are cut from the left, whatever the ranks of their merges;
+// what is no number is merged as it was.
+func TestNumbers(t *testing.T) {
+	tok := newNumbers(t)
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"7", []string{"7"}},
+		{"07", []string{"07"}},
+		{"543", []string{"543"}},
+		{"-48355", []string{"-", "483", "55"}},
+		{"1000000", []string{"100", "000", "0"}},
+		{"3.14159/2", []string{"3", ".", "141", "59", "/", "2"}},
+		{" 12", []string{" ", "12"}},
+		{"the 12 cats", []string{"the", " ", "12", " cat", "s"}},
+	} {
+		var got []string
+		for _, id := range tok.EncodeText(c.text) {
+			got = append(got, tok.Decode([]int32{id}))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q:\n%s", c.text, diff)
+		}
+	}
+	for number := range 1000 {
+		for _, format := range []string{"%d", "%02d", "%03d"} {
+			if text := fmt.Sprintf(format, number); len(tok.EncodeText(text)) != 1 {
+				t.Errorf("%q is %v", text, tok.EncodeText(text))
+			}
+		}
+	}
+	if _, err := TrainNumbers(corpus, 256+digitGroups+len(testSpecials)-1, testSpecials, testRoles); exit.Code(err) != exit.Usage {
+		t.Errorf("a vocabulary too small for the groups: %v", err)
+	}
 }
 
 func TestBytes(t *testing.T) {
@@ -164,7 +210,7 @@ func TestTrainSavesWhatItMakes(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	for name, tok := range map[string]*Tokenizer{
-		"bytes": newBytes(t), "bpe": newBPE(t), "gpt2": peerTokenizer(t, "gpt2"), "llama3": peerTokenizer(t, "llama3"), "qwen2": peerTokenizer(t, "qwen2"),
+		"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t), "gpt2": peerTokenizer(t, "gpt2"), "llama3": peerTokenizer(t, "llama3"), "qwen2": peerTokenizer(t, "qwen2"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -181,7 +227,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestSaveAndLoad(t *testing.T) {
-	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)} {
+	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			if err := tok.Save(folder, testFormat, 77); err != nil {
@@ -204,6 +250,7 @@ func TestSaveAndLoad(t *testing.T) {
 				{tok.Specials(), back.Specials()},
 				{tok.Roles(), back.Roles()},
 				{tok.gpt2, back.gpt2},
+				{tok.pattern, back.pattern},
 				{tok.whole, back.whole},
 			} {
 				if diff := cmp.Diff(pair.made, pair.read); diff != "" {
@@ -250,7 +297,7 @@ func TestAgainstHuggingFace(t *testing.T) {
 	if len(golden.Cases) < 100 {
 		t.Fatalf("%d cases", len(golden.Cases))
 	}
-	tokenizers := map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t)}
+	tokenizers := map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)}
 	for _, c := range golden.Cases {
 		if got := tokenizers[c.Tokenizer].Encode(c.Text); !slices.Equal(got, c.IDs) {
 			t.Errorf("%s %q: got %v, want %v", c.Tokenizer, c.Text, got, c.IDs)
@@ -274,7 +321,7 @@ func TestPrintableBytes(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"bytes", "bpe"} {
+	for _, name := range []string{"bytes", "bpe", "numbers"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", name+".tokenizer.json"))
 		if err != nil {
 			f.Fatal(err)

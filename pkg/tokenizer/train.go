@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"container/heap"
+	"fmt"
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -15,15 +16,66 @@ import (
 // of words alone, not on the order of the texts. There are fewer ids when no
 // pair is left to merge.
 func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Tokenizer, error) {
-	wanted := vocabSize - 256 - len(specials)
-	if wanted < 0 {
+	if vocabSize < 256+len(specials) {
 		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
 	}
 	t := &Tokenizer{tokens: map[string]int32{}, gpt2: true}
 	t.addBytes()
-	trainer := newTrainer(texts)
+	t.learnMerges(newTrainer(texts, splitGPT2), vocabSize-len(specials))
+	return t, t.finishOwn(specials, roles)
+}
+
+// TrainNumbers is [Train] with the split of Llama 3, whose numbers are cut into
+// groups of three digits from the left, and with every group of one, two or
+// three digits a token from the start: 256 bytes, 1,100 groups, merges of what
+// is no number, and the special tokens last.
+func TrainNumbers(texts []string, vocabSize int, specials []string, roles Roles) (*Tokenizer, error) {
+	if vocabSize < 256+digitGroups+len(specials) {
+		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes, %d groups of digits and %d special tokens", vocabSize, digitGroups, len(specials))
+	}
+	t := &Tokenizer{tokens: map[string]int32{}, pattern: patternLlama3, split: splitters[patternLlama3]}
+	t.addBytes()
+	t.addDigitGroups()
+	trainer := newTrainer(texts, func(c *characters, text string) int {
+		// A number's merges are made: each of its bytes stands by itself.
+		if '0' <= text[0] && text[0] <= '9' {
+			return 1
+		}
+		return t.split(c, text)
+	})
+	t.learnMerges(trainer, vocabSize-len(specials))
+	return t, t.finishOwn(specials, roles)
+}
+
+// digitGroups is how many groups of two or three digits there are.
+const digitGroups = 100 + 1000
+
+// addDigitGroups adds the groups of two digits and then those of three. Which
+// two of three digits are merged first depends on their ranks, so that a group
+// of three has a rule for both.
+func (t *Tokenizer) addDigitGroups() {
+	add := func(piece string) int32 {
+		id := int32(len(t.pieces))
+		t.pieces = append(t.pieces, piece)
+		t.tokens[piece] = id
+		return id
+	}
+	for number := range 100 {
+		piece := fmt.Sprintf("%02d", number)
+		t.merges = append(t.merges, rule{left: t.tokens[piece[:1]], right: t.tokens[piece[1:]], id: add(piece)})
+	}
+	for number := range 1000 {
+		piece := fmt.Sprintf("%03d", number)
+		id := add(piece)
+		t.merges = append(t.merges, rule{left: t.tokens[piece[:2]], right: t.tokens[piece[2:]], id: id})
+		t.merges = append(t.merges, rule{left: t.tokens[piece[:1]], right: t.tokens[piece[1:]], id: id})
+	}
+}
+
+// learnMerges adds merges until there are size tokens, or no pair is left.
+func (t *Tokenizer) learnMerges(trainer *trainer, size int) {
 	ruled := map[pair]bool{}
-	for len(t.tokens) < 256+wanted {
+	for len(t.tokens) < size {
 		pair, ok := trainer.best()
 		if !ok {
 			break
@@ -44,7 +96,6 @@ func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Toke
 		}
 		trainer.apply(pair, id)
 	}
-	return t, t.finishOwn(specials, roles)
 }
 
 type pair struct{ left, right int32 }
@@ -62,12 +113,12 @@ type trainer struct {
 	queue  pairQueue             // counts as they were when pushed: stale ones are skipped
 }
 
-func newTrainer(texts []string) *trainer {
+func newTrainer(texts []string, split splitter) *trainer {
 	frequency := map[string]int{}
 	characters := unicodeTables()
 	for _, text := range texts {
 		for text != "" {
-			n := splitGPT2(characters, text)
+			n := split(characters, text)
 			frequency[text[:n]]++
 			text = text[n:]
 		}

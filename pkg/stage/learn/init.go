@@ -40,6 +40,7 @@ func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
 		NumHiddenLayers: n.NumHiddenLayers, NumAttentionHeads: n.NumAttentionHeads, NumKeyValueHeads: n.NumKeyValueHeads,
 		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
 		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
+		InitializerRange: n.InitializerRange,
 		BOSTokenID: -1, EOSTokenIDs: []int32{chat.StopToken()},
 	}
 	if err := config.Validate(); err != nil {
@@ -77,10 +78,13 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 	switch r.Policy.New.Tokenizer {
 	case "bytes":
 		return tokenizer.NewBytes(specials, roles)
-	case "bpe":
+	case "bpe", "numbers":
 		var texts []string
 		for _, task := range world.Tasks(env.Train) {
 			texts = append(texts, task.Question, task.Answer)
+		}
+		if r.Policy.New.Tokenizer == "numbers" {
+			return tokenizer.TrainNumbers(texts, r.Policy.New.VocabSize, specials, roles)
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	case "words":
@@ -92,5 +96,5 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	}
-	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes, bpe or words", r.Policy.New.Tokenizer)
+	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
 }

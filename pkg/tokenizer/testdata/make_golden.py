@@ -1,4 +1,4 @@
-"""Compute golden.json from bytes.tokenizer.json and bpe.tokenizer.json.
+"""Compute golden.json from the .tokenizer.json files beside it.
 
 Needs: pip install tokenizers==0.23.3 jinja2==3.1.6. Run in this folder.
 """
@@ -18,7 +18,7 @@ ALPHABET = "thecasm '\n\t  .,12345é東京🙂\u00a0\u2009<|end|>"
 TEXTS += ["".join(rng.choice(ALPHABET) for _ in range(rng.randrange(1, 60))) for _ in range(120)]
 
 cases = []
-for name in ("bytes", "bpe"):
+for name in ("bytes", "bpe", "numbers"):
     tokenizer = Tokenizer.from_file(name + ".tokenizer.json")
     for text in TEXTS:
         ids = tokenizer.encode(text, add_special_tokens=False).ids
