@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
@@ -221,15 +223,33 @@ func (c *cell) draw(testShare float64, split env.Split, stream rng.Stream) {
 // its own stream, and gives up after so many draws: nobody counted how many
 // there are. It returns how many it found. Levels and kinds in words overlap,
 // so a question that any of them asked, in phrased, is not asked again.
+//
+// Each task of a run makes the problems anew, so they are drawn on all cores,
+// as many at a time as are still wanted, and taken in order.
 func (c *cell) phrase(draws int, testShare float64, split env.Split, stream rng.Stream, phrased map[string]bool) (found int) {
-	for sample := 0; sample < draws && len(c.tasks) < c.quota; sample++ {
-		stream.Sample = uint32(sample)
-		p := deepmind.Make(c.kind.name, c.level, stream)
-		if phrased[p.Question] || splitOf(p.Question, testShare) != split {
-			continue
+	drawn := make([]deepmind.Problem, c.quota)
+	for sample := 0; sample < draws && len(c.tasks) < c.quota; {
+		wanted := drawn[:min(c.quota-len(c.tasks), draws-sample)]
+		workers := min(runtime.GOMAXPROCS(0), len(wanted)/64+1)
+		var group sync.WaitGroup
+		for worker := range workers {
+			group.Go(func() {
+				own := stream
+				for i := worker; i < len(wanted); i += workers {
+					own.Sample = uint32(sample + i)
+					wanted[i] = deepmind.Make(c.kind.name, c.level, own)
+				}
+			})
 		}
-		phrased[p.Question] = true
-		c.add(p.Question, p.Answer)
+		group.Wait()
+		sample += len(wanted)
+		for _, p := range wanted {
+			if phrased[p.Question] || splitOf(p.Question, testShare) != split {
+				continue
+			}
+			phrased[p.Question] = true
+			c.add(p.Question, p.Answer)
+		}
 	}
 	return len(c.tasks)
 }
