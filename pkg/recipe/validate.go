@@ -233,7 +233,11 @@ func (r *Recipe) checkPolicy(c *checker) {
 		c.add("policy.new.initializer_range", n.InitializerRange, "must be at most 1")
 	}
 	if c.choice("policy.new.tokenizer", n.Tokenizer) && n.Tokenizer != "bytes" {
-		c.between("policy.new.vocab_size", n.VocabSize, 257, most)
+		fewest := 257 // bytes, and the end of a response
+		if n.Tokenizer == "numbers" {
+			fewest += 100 + 1000 // groups of two and of three digits
+		}
+		c.between("policy.new.vocab_size", n.VocabSize, fewest, most)
 	}
 	if r.Policy.Chat.AssistantSuffix == "" {
 		c.add("policy.chat.assistant_suffix", nil, "must hold the token at which a response stops")
