@@ -81,6 +81,9 @@ func eval(c *cli.Context) error {
 	}
 	if out := c.String("out"); out != "" {
 		m := p.job.Manifest("evaluate", 0, 0, 1, started)
+		if err := sampler.Note(&m); err != nil {
+			return err
+		}
 		if _, err := shard.Write(out, rows, nil, seal.AttemptFromEnv(), m); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ type Config struct {
 	TieWordEmbeddings     bool         `json:"tie_word_embeddings"`
 	InitializerRange      float64      `json:"initializer_range"` // standard deviation of random matrices; 0 means 0.02
 	BOSTokenID            int32        `json:"bos_token_id"`      // negative when there is none
-	EOSTokenIDs           []int32      `json:"eos_token_ids"` // each ends a response
+	EOSTokenIDs           []int32      `json:"eos_token_ids"`     // each ends a response
 }
 
 // QKVBias reports whether the query, key and value projections have biases.

@@ -52,6 +52,16 @@ func (b Batch) Trunk(s int) int {
 	return int(b.Trunks[s])
 }
 
+// Arithmetic is what an engine's numbers depend on beside the weights: engines
+// of one policy that say the same compute the same bits, whatever their
+// threads, instructions or memory. Those that say something else need not, and
+// the ratio of what one sampled and another learns is not exactly 1.
+type Arithmetic struct {
+	Backend  string `json:"backend"`            // cpu or cuda
+	Device   string `json:"device,omitempty"`   // the GPU's name
+	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma
+}
+
 // TrunkSharer is an engine that takes batches with trunks. What it computes for
 // a token is what it would compute in a sequence of its own, to the last bit;
 // gradients of weights are the same sums in another order.
@@ -142,6 +152,7 @@ type Tensor struct {
 // goroutine at a time; it uses its own threads inside.
 type Engine interface {
 	Config() Config
+	Arithmetic() Arithmetic
 
 	// Generate samples one continuation for each request. A result depends on
 	// its request and the weights alone, never on the other requests.

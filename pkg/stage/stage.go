@@ -6,6 +6,7 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -36,6 +37,19 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 		Seed: j.Recipe.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
 		PolicyVersion: -1, Started: started, Inputs: inputs,
 	}
+}
+
+// NoteEngine adds to a manifest what computed the output's numbers.
+func NoteEngine(m *seal.Manifest, engine policy.Engine) error {
+	encoded, err := json.Marshal(engine.Arithmetic())
+	if err != nil {
+		return err
+	}
+	if m.Notes == nil {
+		m.Notes = map[string]json.RawMessage{}
+	}
+	m.Notes["engine"] = encoded
+	return nil
 }
 
 // Input cites a sealed file that a stage has read.

@@ -203,6 +203,9 @@ func (e *Engine) adapt(a policy.Adapter, valueHead []float32) error {
 // Config returns the policy's shape.
 func (e *Engine) Config() policy.Config { return e.config }
 
+// Arithmetic implements [policy.Engine].
+func (e *Engine) Arithmetic() policy.Arithmetic { return policy.Arithmetic{Backend: "cpu"} }
+
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }
 

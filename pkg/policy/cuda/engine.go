@@ -55,9 +55,10 @@ type Engine struct {
 	value  bool // whether there is a value head
 	bare   bool // the adapter is switched off
 
-	native  native
-	budgets Budgets
-	plan    Plan
+	native     native
+	arithmetic policy.Arithmetic
+	budgets    Budgets
+	plan       Plan
 
 	trained []held
 	steps   int
@@ -89,8 +90,9 @@ func open(source policy.Source, options Options, planFor func(shape, Workload, i
 	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
 		return nil, exit.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
 	}
-	if path := os.Getenv(productsVariable); path != "" && path != "mma" && path != "wgmma" {
-		return nil, exit.Usagef("%s is %q; it may be mma or wgmma", productsVariable, path)
+	products := cmp.Or(os.Getenv(productsVariable), "mma")
+	if products != "mma" && products != "wgmma" {
+		return nil, exit.Usagef("%s is %q; it may be mma or wgmma", productsVariable, products)
 	}
 	shape, err := newShape(source, options)
 	if err != nil {
@@ -109,6 +111,7 @@ func open(source policy.Source, options Options, planFor func(shape, Workload, i
 		return nil, err
 	}
 	e := newEngine(native, shape, plan)
+	e.arithmetic = policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products}
 	if err := e.fill(source, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("loading weights onto the GPU: %w", err), e.Close())
 	}
@@ -251,6 +254,9 @@ func (e *Engine) fill(source policy.Source, options Options) error {
 
 // Config returns the policy's shape.
 func (e *Engine) Config() policy.Config { return e.config }
+
+// Arithmetic implements [policy.Engine].
+func (e *Engine) Arithmetic() policy.Arithmetic { return e.arithmetic }
 
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }

@@ -5,6 +5,7 @@ package cuda_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,9 @@ func TestProductPaths(t *testing.T) {
 		e, err := cuda.OpenWith(policy.InMemory(c, weights), cuda.Options{Library: policytest.Library(t), DType: safetensors.BF16}, budgets(nil))
 		if err != nil {
 			return err
+		}
+		if a := e.Arithmetic(); a.Backend != "cuda" || a.Device == "" || a.Products != os.Getenv("LATHE_GEMM") {
+			t.Errorf("the engine says that it is %+v", a)
 		}
 		return e.Close()
 	}

@@ -59,6 +59,9 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	m.Metrics = map[string]float64{
 		"responses": float64(len(rows)), "response_tokens": tokens, "seconds": time.Since(started).Seconds(),
 	}
+	if err := sampler.Note(&m); err != nil {
+		return seal.Manifest{}, err
+	}
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
 

@@ -106,6 +106,12 @@ func TestLearningOnAGPU(t *testing.T) {
 	if want[0] == r.Digest(r.Policy()) {
 		t.Fatal("the policy has not changed")
 	}
+	if policytest.Emulated() {
+		want := policy.Arithmetic{Backend: "cuda", Device: "CPU (kernels emulated)", Products: "mma"}
+		if got := engineOf(r, "whole"); got != want {
+			t.Errorf("the engine is %+v, want %+v", got, want)
+		}
+	}
 
 	r.Job.Recipe.Schedule.MicroBatchTokens = 16
 	if learned("small") != want {

@@ -55,6 +55,9 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
 	}
+	if err := stage.NoteEngine(&m, l.engine); err != nil {
+		return seal.Manifest{}, err
+	}
 	return writeBlocks(l.engine, t.done, output, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
 }
 

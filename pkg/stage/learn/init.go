@@ -41,7 +41,7 @@ func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
 		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
 		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
 		InitializerRange: n.InitializerRange,
-		BOSTokenID: -1, EOSTokenIDs: []int32{chat.StopToken()},
+		BOSTokenID:       -1, EOSTokenIDs: []int32{chat.StopToken()},
 	}
 	if err := config.Validate(); err != nil {
 		return err

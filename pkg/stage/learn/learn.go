@@ -88,6 +88,9 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if m.Notes, err = presetNotes(job.Recipe); err != nil {
 		return seal.Manifest{}, err
 	}
+	if err := stage.NoteEngine(&m, l.engine); err != nil {
+		return seal.Manifest{}, err
+	}
 	if err := l.saveOptimizer(m); err != nil {
 		return seal.Manifest{}, err
 	}

@@ -106,6 +106,9 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		"loss": loss, "tokens": learned, "optimizer_steps": float64(steps), "seconds": time.Since(started).Seconds(),
 		recentSumMetric: recent.sum, recentStepsMetric: float64(recent.steps),
 	}
+	if err := stage.NoteEngine(&m, engine); err != nil {
+		return seal.Manifest{}, err
+	}
 	if in.OptimizerOutput != "" {
 		l := &learner{Job: job, in: Inputs{OptimizerOutput: in.OptimizerOutput}, engine: engine}
 		if err := l.saveOptimizer(m); err != nil {

@@ -1,13 +1,42 @@
 package learn_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
+
+// What computed an output's numbers is in its manifest, whichever stage wrote it.
+func TestManifestsNameTheEngine(t *testing.T) {
+	r := stagetest.New(t)
+	data := batch(r)
+	update(r, inputs(r, data, "learned"))
+	_, err := learn.RunWarm(r.Context(), r.Job, r.World, learn.WarmInputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
+	r.Check(err)
+	_, err = evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
+	r.Check(err)
+	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "e.parquet"} {
+		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {
+			t.Errorf("%s: the engine is %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// engineOf is what an output's manifest says of the engine.
+func engineOf(r *stagetest.Rig, name string) (a policy.Arithmetic) {
+	r.Helper()
+	m, err := seal.Read(r.Context(), r.Path(name), seal.Options{})
+	r.Check(err)
+	r.Check(json.Unmarshal(m.Notes["engine"], &a))
+	return a
+}
 
 // A warm start demonstrates the kinds of tasks that it names, and all without a
 // name.

@@ -107,6 +107,9 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if job.Recipe.Rollout.Remote != nil {
 		addRemoteMetrics(m.Metrics, episodes)
 	}
+	if err := sampler.Note(&m); err != nil {
+		return seal.Manifest{}, err
+	}
 	job.Log("rollout %d shard %d: %d responses, %d tokens, %.1f s", in.Iteration, in.Shard, len(rows), responseTokens, seconds)
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
@@ -221,6 +224,14 @@ func OpenSampler(ctx context.Context, job stage.Job, folder string) (*Sampler, e
 		Chat: format, voice: voice, own: own,
 		stops: stops, includeStop: job.Recipe.Rollout.IncludeStop, maxTurns: job.Recipe.Env.Turns(),
 	}, nil
+}
+
+// Note adds to a manifest what sampled, unless that is a server.
+func (s *Sampler) Note(m *seal.Manifest) error {
+	if v, ok := s.voice.(engineVoice); ok {
+		return stage.NoteEngine(m, v.Engine)
+	}
+	return nil
 }
 
 // Close frees the engine, or ends the server.
