@@ -229,7 +229,8 @@ func (r *Recipe) checkPolicy(c *checker) {
 	c.between("policy.new.max_position_embeddings", n.MaxPositionEmbeddings, 2, most)
 	c.positive("policy.new.rope_theta", n.RopeTheta)
 	c.positive("policy.new.rms_norm_eps", n.RMSNormEps)
-	if c.positive("policy.new.initializer_range", n.InitializerRange); n.InitializerRange > 1 {
+	c.positive("policy.new.initializer_range", n.InitializerRange)
+	if n.InitializerRange > 1 {
 		c.add("policy.new.initializer_range", n.InitializerRange, "must be at most 1")
 	}
 	if c.choice("policy.new.tokenizer", n.Tokenizer) && n.Tokenizer != "bytes" {

@@ -97,6 +97,19 @@ type Manifest struct {
 	Notes   map[string]json.RawMessage `json:"notes,omitempty"`   // for example an algorithm preset, printed whole
 }
 
+// Note adds a note, whose value is written as JSON.
+func (m *Manifest) Note(name string, value any) error {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if m.Notes == nil {
+		m.Notes = map[string]json.RawMessage{}
+	}
+	m.Notes[name] = encoded
+	return nil
+}
+
 // ManifestPath is where the manifest of a file or folder lies.
 func ManifestPath(path string) string { return filepath.Clean(path) + ".json" }
 

@@ -6,7 +6,6 @@ package stage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -41,15 +40,7 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 
 // NoteEngine adds to a manifest what computed the output's numbers.
 func NoteEngine(m *seal.Manifest, engine policy.Engine) error {
-	encoded, err := json.Marshal(engine.Arithmetic())
-	if err != nil {
-		return err
-	}
-	if m.Notes == nil {
-		m.Notes = map[string]json.RawMessage{}
-	}
-	m.Notes["engine"] = encoded
-	return nil
+	return m.Note("engine", engine.Arithmetic())
 }
 
 // Input cites a sealed file that a stage has read.

@@ -10,9 +10,10 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 )
 
-// Files returns the contents of the files of a tokenizer that Train or
-// NewBytes made in a model folder, by name. The same tokenizer and format give the same bytes. maxTokens is the
-// longest sequence of the model that the tokenizer serves.
+// Files returns the contents of the files of a tokenizer that NewBytes, Train
+// or TrainNumbers made in a model folder, by name. The same tokenizer and
+// format give the same bytes. maxTokens is the longest sequence of the model
+// that the tokenizer serves.
 func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, error) {
 	if !t.isOwn() {
 		return nil, exit.Bugf("the files of a tokenizer that Lathe did not make are carried along, not written")
@@ -110,8 +111,8 @@ type (
 	}
 )
 
-// isOwn reports whether the tokenizer is of the kind that Train and NewBytes
-// make, for which tokenizerJSON says everything.
+// isOwn reports whether the tokenizer is of the kind that NewBytes, Train and
+// TrainNumbers make, for which tokenizerJSON says everything.
 func (t *Tokenizer) isOwn() bool {
 	for _, a := range t.added {
 		if !a.special || a.singleWord || a.leftStrip || a.rightStrip || a.normalized {

@@ -4,7 +4,7 @@
 // Every tokenizer here works on bytes, so that any text, valid UTF-8 or not,
 // is encoded without loss: the plain byte vocabulary ([NewBytes]), in which the
 // id of a byte is its value; a byte-level BPE with the split of GPT-2
-// ([Train]); and the byte-level BPE of a policy's folder ([Load]), with the
+// ([Train]) or of Llama 3 ([TrainNumbers]); and the byte-level BPE of a policy's folder ([Load]), with the
 // split of GPT-2, Llama 3 or Qwen2 (which Qwen2.5 and Qwen3 share). [Load]
 // reads what it implements exactly, token id for token id as Hugging Face
 // tokenizers 0.23 and the way transformers 5 sets it up, and refuses every
@@ -82,11 +82,16 @@ func NewBytes(specials []string, roles Roles) (*Tokenizer, error) {
 
 func (t *Tokenizer) addBytes() {
 	for b := range 256 {
-		piece := string([]byte{byte(b)})
-		t.pieces = append(t.pieces, piece)
-		t.tokens[piece] = int32(b)
-		t.byteID[b] = int32(b)
+		t.byteID[b] = t.addToken(string([]byte{byte(b)}))
 	}
+}
+
+// addToken gives the next id to a token of the model, and returns it.
+func (t *Tokenizer) addToken(piece string) int32 {
+	id := int32(len(t.pieces))
+	t.pieces = append(t.pieces, piece)
+	t.tokens[piece] = id
+	return id
 }
 
 // finishOwn adds the special tokens of a tokenizer that is made, not read.

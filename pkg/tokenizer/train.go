@@ -54,19 +54,13 @@ const digitGroups = 100 + 1000
 // two of three digits are merged first depends on their ranks, so that a group
 // of three has a rule for both.
 func (t *Tokenizer) addDigitGroups() {
-	add := func(piece string) int32 {
-		id := int32(len(t.pieces))
-		t.pieces = append(t.pieces, piece)
-		t.tokens[piece] = id
-		return id
-	}
 	for number := range 100 {
 		piece := fmt.Sprintf("%02d", number)
-		t.merges = append(t.merges, rule{left: t.tokens[piece[:1]], right: t.tokens[piece[1:]], id: add(piece)})
+		t.merges = append(t.merges, rule{left: t.tokens[piece[:1]], right: t.tokens[piece[1:]], id: t.addToken(piece)})
 	}
 	for number := range 1000 {
 		piece := fmt.Sprintf("%03d", number)
-		id := add(piece)
+		id := t.addToken(piece)
 		t.merges = append(t.merges, rule{left: t.tokens[piece[:2]], right: t.tokens[piece[2:]], id: id})
 		t.merges = append(t.merges, rule{left: t.tokens[piece[:1]], right: t.tokens[piece[1:]], id: id})
 	}
@@ -86,9 +80,7 @@ func (t *Tokenizer) learnMerges(trainer *trainer, size int) {
 		piece := t.pieces[pair.left] + t.pieces[pair.right]
 		id, known := t.tokens[piece]
 		if !known {
-			id = int32(len(t.pieces))
-			t.pieces = append(t.pieces, piece)
-			t.tokens[piece] = id
+			id = t.addToken(piece)
 		}
 		if !ruled[pair] {
 			ruled[pair] = true

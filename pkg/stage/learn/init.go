@@ -78,15 +78,10 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 	switch r.Policy.New.Tokenizer {
 	case "bytes":
 		return tokenizer.NewBytes(specials, roles)
-	case "bpe", "numbers":
-		var texts []string
-		for _, task := range world.Tasks(env.Train) {
-			texts = append(texts, task.Question, task.Answer)
-		}
-		if r.Policy.New.Tokenizer == "numbers" {
-			return tokenizer.TrainNumbers(texts, r.Policy.New.VocabSize, specials, roles)
-		}
-		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
+	case "bpe":
+		return tokenizer.Train(trainingTexts(world), r.Policy.New.VocabSize, specials, roles)
+	case "numbers":
+		return tokenizer.TrainNumbers(trainingTexts(world), r.Policy.New.VocabSize, specials, roles)
 	case "words":
 		// What was never seen beside a digit is never merged with one.
 		var texts []string
@@ -97,4 +92,11 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	}
 	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
+}
+
+func trainingTexts(world env.Env) (texts []string) {
+	for _, task := range world.Tasks(env.Train) {
+		texts = append(texts, task.Question, task.Answer)
+	}
+	return texts
 }

@@ -85,7 +85,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
 	}
-	if m.Notes, err = presetNotes(job.Recipe); err != nil {
+	if err := notePreset(&m, job.Recipe); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {

@@ -1,11 +1,11 @@
 package learn
 
 import (
-	"encoding/json"
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // stepStats is what one optimizer step saw. A gradient shard hands it on as
@@ -68,17 +68,14 @@ func (t *totals) metrics() map[string]float64 {
 	return metrics
 }
 
-// presetNotes prints the objective whole into the manifest.
-func presetNotes(r recipe.Recipe) (map[string]json.RawMessage, error) {
-	notes := map[string]json.RawMessage{}
+// notePreset prints the objective whole into the manifest.
+func notePreset(m *seal.Manifest, r recipe.Recipe) error {
 	for name, value := range map[string]any{
 		"preset": r.Preset, "advantage": r.Advantage, "filters": r.Filters, "loss": r.Loss, "optimizer": r.Optimizer,
 	} {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
+		if err := m.Note(name, value); err != nil {
+			return err
 		}
-		notes[name] = encoded
 	}
-	return notes, nil
+	return nil
 }
