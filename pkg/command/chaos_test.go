@@ -25,6 +25,7 @@ const (
 	chaosVariable     = "LATHE_CHAOS"
 	chaosSeedVariable = "LATHE_CHAOS_SEED"
 	chaosKills        = 12
+	kindsOfRuns       = 6 // with and without gradient shards, every third oversampled
 )
 
 // Processes of a run are killed with SIGKILL at random instants: the driver
@@ -53,18 +54,22 @@ func TestChaos(t *testing.T) {
 	reference := filepath.Join(t.TempDir(), "reference")
 	began := time.Now()
 	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
-	t.Logf("a run without kills takes %v", time.Since(began).Round(10*time.Millisecond))
+	whole := time.Since(began)
+	t.Logf("a run without kills takes %v", whole.Round(10*time.Millisecond))
 	clean(t, reference)
 	want := essence(t, reference)
 
-	c := &chaos{t: t, random: rand.New(rand.NewPCG(seed, 0)), left: kills, killed: map[string]int{}}
-	runs := 0
-	for ; c.left > 0; runs++ {
+	c := &chaos{t: t, random: rand.New(rand.NewPCG(seed, 0)), whole: whole, killed: map[string]int{}}
+	runs, done := 0, 0
+	for ; done < kills; runs++ {
+		c.left = min((kills+kindsOfRuns-1)/kindsOfRuns, kills-done)
+		done += c.left
 		dir := filepath.Join(t.TempDir(), "run")
-		// Every other run computes its gradients in shards, and every third
-		// oversamples: then the bytes depend on what was done first, and the
-		// ledger must still be exact.
-		own := settings
+		// They prune as they go, and the reference does not. Every other run
+		// computes its gradients in shards, and every third oversamples: then
+		// the bytes depend on what was done first, and the ledger must still be
+		// exact.
+		own := slices.Concat(settings, []string{"schedule.keep_every=4"})
 		if runs%2 == 1 {
 			own = slices.Concat(own, []string{"schedule.gradient_shards=2"})
 		}
@@ -74,6 +79,7 @@ func TestChaos(t *testing.T) {
 		}
 		c.run(runArgs(dir, smoke, own...))
 		c.report(dir)
+		done -= c.left // what the run was too short for
 		clean(t, dir)
 		if diff := cmp.Diff(want, essence(t, dir)); diff != "" && !oversampled {
 			t.Errorf("digests (-reference +after kills):\n%s", diff)
@@ -82,23 +88,25 @@ func TestChaos(t *testing.T) {
 	for _, who := range slices.Sorted(maps.Keys(c.killed)) {
 		t.Logf("%4d killed: %s", c.killed[who], who)
 	}
-	t.Logf("%d kills in %d runs, %d resumes, %v", kills-c.left, runs, c.resumes, time.Since(began).Round(time.Second))
+	t.Logf("%d kills in %d runs, %d resumes, %v", done, runs, c.resumes, time.Since(began).Round(time.Second))
 }
 
 // chaos kills processes.
 type chaos struct {
 	t       *testing.T
 	random  *rand.Rand
-	left    int // kills
+	left    int           // kills
+	whole   time.Duration // of a run without kills
 	resumes int
 	killed  map[string]int // by victim
 }
 
-// pause waits for a random instant. Most are short, some long.
+// pause waits for a random instant. Most are soon, the others anywhere in what
+// is left of a run: else a driver that begins again never gets far.
 func (c *chaos) pause() {
 	most := 60 * time.Millisecond
 	if c.random.IntN(4) == 0 {
-		most = 400 * time.Millisecond
+		most = c.whole
 	}
 	time.Sleep(time.Duration(c.random.Int64N(int64(most))))
 }

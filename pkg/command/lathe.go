@@ -27,7 +27,7 @@ import (
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	app.Commands = []*cli.Command{
-		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), replayCommand(), reportCommand(),
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), reportCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	}
 	for _, command := range app.Commands {

@@ -16,8 +16,8 @@ import (
 )
 
 // On a real Slurm, lathe advance is killed at random instants, whether a
-// person or a gate job runs it, and so are tasks. Advancing again goes on to
-// the bytes of a run without kills.
+// person or a gate job runs it, and so are tasks. Advancing again, and pruning
+// on the way, goes on to the bytes of a run without kills.
 func TestSlurmChaos(t *testing.T) {
 	c := startCluster(t, "--nodes", "3", "--max-array-size", "101")
 	kills := 30
@@ -38,7 +38,7 @@ func TestSlurmChaos(t *testing.T) {
 	done, runs := 0, 0
 	for ; done < kills; runs++ {
 		dir := filepath.Join(t.TempDir(), "run")
-		args := append([]string{"advance", "--recipe", "jobs/smoke.yaml", "--run", dir, "--executor", "slurm", "--site", "devcluster"}, settings...)
+		args := append([]string{"advance", "--recipe", "jobs/smoke.yaml", "--run", dir, "--executor", "slurm", "--site", "devcluster", "--set", "schedule.keep_every=2"}, settings...)
 		for finished := false; !finished; {
 			advance := exec.Command(lathe, args...)
 			advance.Dir, advance.Env = repository, c.env

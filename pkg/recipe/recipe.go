@@ -421,6 +421,12 @@ type Schedule struct {
 	// saves the work on the prompt's tokens, and changes gradients by rounding
 	// alone. Engines that cannot share learn each by itself: today a GPU's.
 	SharedPromptTokens int `yaml:"shared_prompt_tokens" json:"shared_prompt_tokens"`
+	// KeepEvery n keeps the policy versions 0, n, 2n … and the last, with their
+	// optimizer states, and removes those of others, and what lies between
+	// optimizer steps, once nothing that is still to do reads them. What is
+	// wanted later is made again from the kept version before it, to the same
+	// bytes. 0 keeps everything.
+	KeepEvery int `yaml:"keep_every" json:"keep_every"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
 	MaxAttempts int `yaml:"max_attempts" json:"max_attempts"`

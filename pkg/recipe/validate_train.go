@@ -202,6 +202,7 @@ func (r *Recipe) checkSchedule(c *checker) {
 	if c.atLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {
 		c.add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)
 	}
+	c.atLeast("schedule.keep_every", s.KeepEvery, 0)
 	c.atLeast("schedule.max_attempts", s.MaxAttempts, 1)
 }
 

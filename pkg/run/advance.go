@@ -72,6 +72,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return Advanced{}, err
 	}
+	if err := prune(ctx, planner, survey); err != nil {
+		return Advanced{}, err
+	}
 	result := Advanced{Done: survey.Done, Live: len(view.live)}
 	if survey.Done {
 		_, err := Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: sweepAge})
@@ -130,7 +133,7 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 	for _, s := range all {
 		missing := false
 		for _, shard := range s.Shards {
-			done, err := planner.Sealed(ctx, Task{s.Node(), shard})
+			done, err := planner.settled(ctx, Task{s.Node(), shard}, s.Submitted)
 			if err != nil {
 				return nil, err
 			}

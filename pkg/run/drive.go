@@ -92,6 +92,9 @@ func (d *Driver) Drive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := prune(ctx, d.planner, survey); err != nil {
+			return err
+		}
 		if survey.Done {
 			if err := d.sweep(ctx); err != nil {
 				return err

@@ -63,12 +63,13 @@ type Planner struct {
 	Broken func(Task) bool
 
 	sealed map[string]bool // outputs seen sealed; sealed files do not change
+	pruned map[Node]bool   // nodes whose outputs this planner has pruned
 }
 
 // NewPlanner returns a planner that believes in every task.
 func NewPlanner(g Graph) *Planner {
 	never := func(Task) bool { return false }
-	return &Planner{Graph: g, GaveUp: never, Broken: never, sealed: map[string]bool{}}
+	return &Planner{Graph: g, GaveUp: never, Broken: never, sealed: map[string]bool{}, pruned: map[Node]bool{}}
 }
 
 type survey struct {
@@ -318,13 +319,16 @@ func (s *survey) late() {
 		return
 	}
 	for _, ref := range s.outstanding(last) {
+		policy := s.visit(s.lastLearn(s.RolloutVersion(ref.Iteration)))
 		rollout := Task{Node{Stage: StageRollout, Iteration: ref.Iteration}, ref.Shard}
 		score := Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}
 		for _, t := range []Task{rollout, score} {
 			if s.is(t) || s.GaveUp(t) {
 				continue
 			}
-			s.ready(t)
+			if policy || t == score {
+				s.ready(t)
+			}
 			break // a score task becomes ready once its rollout is sealed
 		}
 	}

@@ -39,6 +39,9 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 		sealed := make([]seal.Manifest, len(was))
 		for i, path := range was {
 			if sealed[i], err = seal.Verify(ctx, path, seal.Options{}); err != nil {
+				if _, pruned := seal.ReadPruned(path); errors.Is(err, seal.ErrNotSealed) && pruned == nil {
+					return nil, exit.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", w.Run.Dir, t.Iteration, w.Run.Dir)
+				}
 				if errors.Is(err, seal.ErrNotSealed) {
 					return nil, exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
 				}

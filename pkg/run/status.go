@@ -110,7 +110,7 @@ func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status,
 		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
 	}
 	for k := 1; k <= s.Iterations; k++ {
-		if done, _ := planner.Sealed(ctx, Task{Node: r.Graph.lastLearn(k)}); !done {
+		if done, _ := planner.Made(ctx, Task{Node: r.Graph.lastLearn(k)}); !done {
 			break
 		}
 		s.Learned = k
@@ -136,7 +136,7 @@ func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, s
 		for shard := range r.Graph.Shards(n) {
 			t := Task{n, shard}
 			st.Total++
-			done, err := planner.Sealed(ctx, t)
+			done, err := planner.Made(ctx, t)
 			switch {
 			case err != nil:
 				st.Unknown++

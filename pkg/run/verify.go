@@ -155,6 +155,8 @@ const betweenSteps = time.Second / 2
 func (v *verifier) check(path, rel string) error {
 	m, err := seal.Verify(v.ctx, path, seal.Options{Visibility: betweenSteps})
 	switch {
+	case errors.Is(err, seal.ErrNotSealed) && v.pruned(rel):
+		return nil // a pruning was killed half way, and the next one ends it
 	case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
 		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: v.mend(), cure: remove})
 		return nil
@@ -164,6 +166,7 @@ func (v *verifier) check(path, rel string) error {
 	v.result.Files++
 	v.result.Bytes += m.Bytes
 	v.content[rel] = m.ContentSHA256
+	v.remade(rel, m)
 	v.manifests, v.paths = append(v.manifests, m), append(v.paths, rel)
 	return nil
 }
@@ -229,7 +232,7 @@ func (v *verifier) expected() {
 		for shard := range g.Shards(n) {
 			for _, path := range g.Outputs(Task{n, shard}) {
 				rel := v.run.Dir.Rel(path)
-				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) {
+				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) && !v.pruned(rel) {
 					v.fault(Fault{
 						Path: rel, Problem: fmt.Sprintf("%q is missing; later files were made from it", rel),
 						Mend: fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir),

@@ -264,7 +264,12 @@ func isDigest(s string) bool {
 // readManifest reads the manifest of path and checks that it is about path.
 // raw is what the file holds, also when it does not parse.
 func readManifest(path string) (m Manifest, raw []byte, err error) {
-	f, err := os.Open(ManifestPath(path))
+	return readManifestAt(ManifestPath(path), path)
+}
+
+// readManifestAt is readManifest for a manifest that lies elsewhere.
+func readManifestAt(at, path string) (m Manifest, raw []byte, err error) {
+	f, err := os.Open(at)
 	if err != nil {
 		return m, nil, err
 	}

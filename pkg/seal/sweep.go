@@ -133,6 +133,11 @@ func scan(dir string) (sealed, orphans []string, err error) {
 		if entry.IsDir() || writing[name] || writing[name+".json"] {
 			continue
 		}
+		if base, ok := strings.CutSuffix(name, prunedSuffix); ok {
+			if _, err := ReadPruned(filepath.Join(dir, base)); err == nil {
+				continue // of what was removed to save room
+			}
+		}
 		if base, ok := strings.CutSuffix(name, ".json"); ok {
 			if there[base] {
 				continue // a manifest

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+func pruneCommand() *cli.Command {
+	return &cli.Command{
+		Name: "prune", Usage: "remove policies and optimizer states that nothing still to do reads", ArgsUsage: "RUN",
+		Description: "Keeps the versions 0, N, 2N … and the last, and removes all others with their optimizer states,\n" +
+			"checkpoints of the warm start, and gradients. Their manifests stay as NAME.pruned.json, and the run\n" +
+			"makes them again, to the same bytes, when it needs them. schedule.keep_every does the same as a run\n" +
+			"goes on. A run may be pruned while it goes on.",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed"},
+			&cli.IntSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION` again when it goes on, and keep it; may be repeated"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: prune,
+	}
+}
+
+func prune(c *cli.Context) error {
+	opened, err := openRun(c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.IsSet("keep-every") == c.IsSet("restore"):
+		return exit.Usagef("give either --keep-every or --restore")
+	case c.IsSet("restore"):
+		if err := run.Restore(opened, c.IntSlice("restore"), seal.AttemptFromEnv()); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
+		return nil
+	}
+	planner := run.NewPlanner(opened.Graph)
+	survey, err := planner.Survey(c.Context)
+	if err != nil {
+		return err
+	}
+	pruned, err := planner.Prune(c.Context, survey, c.Int("keep-every"), c.Bool("dry-run"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(stdout, pruned)
+	}
+	for _, path := range pruned.Paths {
+		fmt.Fprintln(stdout, path)
+	}
+	verb := "removed"
+	if c.Bool("dry-run") {
+		verb = "would remove"
+	}
+	fmt.Fprintf(stdout, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
+	return nil
+}

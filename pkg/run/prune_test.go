@@ -1,0 +1,209 @@
+package run_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// versions lists the policy versions of which the bytes are there.
+func versions(t *testing.T, r *run.Run) (list []int) {
+	t.Helper()
+	for v := range r.Recipe.Schedule.Iterations + 1 {
+		_, err := os.Lstat(r.Dir.Policy(v))
+		if err == nil {
+			list = append(list, v)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if _, optimizer := os.Lstat(r.Dir.Optimizer(v)); v > 0 && (optimizer == nil) != (err == nil) {
+			t.Errorf("version %d: policy and optimizer state do not go together: %v, %v", v, err, optimizer)
+		}
+	}
+	return list
+}
+
+// below counts the files below folders of a run that are not manifests.
+func below(t *testing.T, r *run.Run, pattern string) (count int) {
+	t.Helper()
+	paths, err := filepath.Glob(r.Dir.Join(pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if !strings.HasSuffix(path, ".json") {
+			count++
+		}
+	}
+	return count
+}
+
+func goOn(t *testing.T, r *run.Run) {
+	t.Helper()
+	driver := &run.Driver{Run: r, Launcher: inProcess{t, r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	if err := driver.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With most versions removed as the run goes, it comes to the same bytes, its
+// report knows all it knew, and whatever is lost is made again.
+func TestPruning(t *testing.T) {
+	settings := []string{
+		"schedule.iterations=6", "schedule.staleness=1", "schedule.gradient_shards=2", "loss.mini_batches=2", "evaluation.every=2",
+		"loss.kl.coef=0.01", "loss.kl.ref_every=2", "warm_start.chunk=100",
+	}
+	whole := finish(t, smoke, settings...)
+	pruned := finish(t, smoke, append(settings, "schedule.keep_every=3")...)
+	if want, got := digest(t, whole.Dir.Policy(6)), digest(t, pruned.Dir.Policy(6)); want != got {
+		t.Errorf("pruning changes the policy: %s, without %s", got, want)
+	}
+	if got := versions(t, whole); len(got) != 7 {
+		t.Errorf("without pruning there are versions %v", got)
+	}
+	// 2 is there for the reference that version 3 goes on with, and 6 needs 6's.
+	if got, want := versions(t, pruned), []int{0, 2, 3, 6}; !slices.Equal(got, want) {
+		t.Errorf("kept are %v, want %v", got, want)
+	}
+	for _, pattern := range []string{"warm/*", "iter/*/grad/*/*", "iter/*/step/*"} {
+		if n := below(t, whole, pattern); n == 0 {
+			t.Errorf("%s is empty without pruning", pattern)
+		}
+		if n := below(t, pruned, pattern); n > 0 {
+			t.Errorf("%d of %s are left", n, pattern)
+		}
+	}
+	exact(t, pruned)
+	names := func(r *run.Run) (list []string) {
+		rows, err := report.ReadMetrics(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			list = append(list, strings.Join([]string{row.Stage, row.Name}, "/"))
+		}
+		return list
+	}
+	if difference := cmp.Diff(names(whole), names(pruned)); difference != "" {
+		t.Errorf("metrics are lost: %s", difference)
+	}
+	status, err := run.ReadStatus(t.Context(), pruned, nil, nil)
+	if err != nil || status.Learned != 6 {
+		t.Errorf("status counts %d iterations: %v", status.Learned, err)
+	}
+
+	// A damaged evaluation needs a version that is gone.
+	was := digest(t, pruned.Dir.Evaluation(4, 0))
+	if err := os.Truncate(pruned.Dir.Evaluation(4, 0), 10); err != nil {
+		t.Fatal(err)
+	}
+	v, err := run.Verify(t.Context(), pruned)
+	if err != nil || len(v.Faults) != 1 {
+		t.Fatalf("%d faults: %v", len(v.Faults), err)
+	}
+	if _, err := run.Repair(pruned, v, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, pruned)
+	if now := digest(t, pruned.Dir.Evaluation(4, 0)); now != was {
+		t.Errorf("the evaluation is made again to %s, was %s", now, was)
+	}
+	if got, want := versions(t, pruned), []int{0, 2, 3, 6}; !slices.Equal(got, want) {
+		t.Errorf("after the repair, kept are %v, want %v", got, want)
+	}
+	exact(t, pruned)
+
+	// What is restored stays, and is what it was.
+	if err := run.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, pruned)
+	if want, got := digest(t, whole.Dir.Policy(5)), digest(t, pruned.Dir.Policy(5)); want != got {
+		t.Errorf("version 5 is restored to %s, was %s", got, want)
+	}
+	goOn(t, pruned)
+	if got, want := versions(t, pruned), []int{0, 2, 3, 5, 6}; !slices.Equal(got, want) {
+		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
+	}
+	exact(t, pruned)
+	if err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exit.Code(err) != exit.Usage {
+		t.Errorf("restoring a version that the run has not: %v", err)
+	}
+
+	// What was made again to other bytes is found.
+	path := pruned.Dir.Policy(5)
+	if err := errors.Join(os.RemoveAll(path), os.Remove(seal.ManifestPath(path))); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := seal.CreateFolder(path, seal.AttemptFromEnv())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(folder.Path(), os.DirFS(pruned.Dir.Policy(6))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Commit(seal.Manifest{Stage: "learn"}); err != nil {
+		t.Fatal(err)
+	}
+	v, err = run.Verify(t.Context(), pruned)
+	if err != nil || !slices.ContainsFunc(v.Faults, func(f run.Fault) bool { return strings.Contains(f.Problem, "made again, to other bytes") }) {
+		t.Errorf("faults %v: %v", v.Faults, err)
+	}
+}
+
+// A dry run removes nothing; a pruning that was killed half way is no fault,
+// and the next one ends it.
+func TestPruningIsKilled(t *testing.T) {
+	opened := finish(t, smoke, "schedule.iterations=3")
+	prune := func(dry bool) run.Pruned {
+		t.Helper()
+		planner := run.NewPlanner(opened.Graph)
+		survey, err := planner.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := planner.Prune(t.Context(), survey, 3, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	would := prune(true)
+	want := []string{"warm/000001", "warm/000001.optim", "policy/v000001", "policy/v000001.optim", "policy/v000002", "policy/v000002.optim"}
+	if difference := cmp.Diff(want, would.Paths); difference != "" || would.Bytes == 0 {
+		t.Errorf("it would remove %d bytes: %s", would.Bytes, difference)
+	}
+	if got := versions(t, opened); len(got) != 4 {
+		t.Errorf("after a dry run there are versions %v", got)
+	}
+	path := opened.Dir.Policy(1)
+	if err := os.Rename(seal.ManifestPath(path), seal.PrunedPath(path)); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	if difference := cmp.Diff(would, prune(false)); difference != "" {
+		t.Errorf("it removes something else than it said: %s", difference)
+	}
+	if got := versions(t, opened); !slices.Equal(got, []int{0, 3}) {
+		t.Errorf("kept are %v", got)
+	}
+	if again := prune(false); len(again.Paths) > 0 {
+		t.Errorf("pruning again removes %v", again.Paths)
+	}
+	exact(t, opened)
+	worker := run.NewWorker(opened, seal.AttemptFromEnv(), "test", t.Logf)
+	_, err := run.Replay(t.Context(), worker, []run.Task{{Node: run.Node{Stage: run.StageLearn, Iteration: 2}}})
+	if exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), "--restore 2") {
+		t.Errorf("replaying what was pruned: %v, hints %q", err, exit.Hints(err))
+	}
+}
