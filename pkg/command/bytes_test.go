@@ -85,6 +85,9 @@ func TestSameBytes(t *testing.T) {
 			if code == exit.OK {
 				break
 			}
+			if code < 0 && stderr == "" {
+				continue // on a busy machine it had not begun to listen for signals
+			}
 			if code != exit.Stopped {
 				t.Fatalf("exit code %d of a run that was stopped\n%s", code, stderr)
 			}
