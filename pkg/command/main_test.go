@@ -101,7 +101,7 @@ func essence(t *testing.T, dir string) map[string]string {
 		for _, path := range []string{
 			r.Dir.Policy(k), r.Dir.Optimizer(k), r.Dir.Reference(k), r.Dir.Plan(k), r.Dir.State(k), r.Dir.Batch(k), r.Dir.Ledger(k),
 		} {
-			if m, err := run.Record(t.Context(), path); err == nil {
+			if m, err := seal.Record(t.Context(), path); err == nil {
 				digests[r.Dir.Rel(path)] = m.ContentSHA256
 			}
 		}

@@ -106,7 +106,7 @@ func (w *watcher) note(t run.Task) {
 func (w *watcher) iterationsDone() int {
 	done := 0
 	for k := 1; k <= w.run.Recipe.Schedule.Iterations; k++ {
-		if _, err := run.Record(context.Background(), w.run.Dir.Policy(k)); err != nil {
+		if _, err := seal.Record(context.Background(), w.run.Dir.Policy(k)); err != nil {
 			break
 		}
 		done = k

@@ -78,7 +78,7 @@ func finishedTasks(ctx context.Context, g run.Graph, list []run.Node) ([]finishe
 func finish(ctx context.Context, g run.Graph, task run.Task) (finishedTask, error) {
 	t := finishedTask{Task: task, whole: true, metrics: map[string]float64{}}
 	for _, path := range g.Outputs(task) {
-		m, err := run.Record(ctx, path)
+		m, err := seal.Record(ctx, path)
 		if errors.Is(err, seal.ErrNotSealed) {
 			t.whole = false
 			continue

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -42,7 +42,7 @@ func (p *Planner) Prune(ctx context.Context, survey Survey, keepEvery int, dry b
 	}
 	kept := p.kept(keepEvery)
 	for _, n := range p.Nodes() {
-		if n.Stage != StageWarm && n.Stage != StageGradient && n.Stage != StageLearn {
+		if !n.prunable() {
 			continue
 		}
 		count, needed := survey.Counts[n]
@@ -59,6 +59,11 @@ func (p *Planner) Prune(ctx context.Context, survey Survey, keepEvery int, dry b
 		p.pruned[n] = made && !dry
 	}
 	return result, nil
+}
+
+// prunable reports whether pruning may ever remove the outputs of a node.
+func (n Node) prunable() bool {
+	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageLearn
 }
 
 // prune does what the recipe says about it.
@@ -126,7 +131,7 @@ func left(ctx context.Context, path string) (bytes int64, there bool, err error)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}
-	m, err := Record(ctx, path)
+	m, err := seal.Record(ctx, path)
 	if errors.Is(err, seal.ErrNotSealed) {
 		return 0, false, nil
 	}
@@ -142,10 +147,8 @@ func hasRecord(path string) bool {
 // Made reports whether every output of a task is sealed, or was until it was
 // pruned.
 func (p *Planner) Made(ctx context.Context, t Task) (bool, error) {
-	for _, path := range p.Outputs(t) {
-		if !hasRecord(path) {
-			return p.Sealed(ctx, t)
-		}
+	if !t.prunable() || !all(p.Outputs(t), hasRecord) {
+		return p.Sealed(ctx, t)
 	}
 	return true, nil
 }
@@ -154,23 +157,18 @@ func (p *Planner) Made(ctx context.Context, t Task) (bool, error) {
 // are sealed, or were after it was submitted, and have been pruned since. A
 // task that makes a pruned output again was submitted later.
 func (p *Planner) settled(ctx context.Context, t Task, submitted time.Time) (bool, error) {
-	for _, path := range p.Outputs(t) {
-		if was, err := seal.ReadPruned(path); err != nil || was.Ended.Before(submitted) {
-			return p.Sealed(ctx, t)
-		}
+	since := func(path string) bool {
+		was, err := seal.ReadPruned(path)
+		return err == nil && !was.Ended.Before(submitted)
+	}
+	if !t.prunable() || !all(p.Outputs(t), since) {
+		return p.Sealed(ctx, t)
 	}
 	return true, nil
 }
 
-// Record is the manifest of what is sealed, or was until it was pruned.
-func Record(ctx context.Context, path string) (seal.Manifest, error) {
-	m, err := seal.Read(ctx, path, seal.Options{})
-	if errors.Is(err, seal.ErrNotSealed) {
-		if was, prunedErr := seal.ReadPruned(path); !errors.Is(prunedErr, seal.ErrNotSealed) {
-			return was, prunedErr
-		}
-	}
-	return m, err
+func all(paths []string, are func(string) bool) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { return !are(path) })
 }
 
 // Restore notes versions that were pruned as wanted, so that going on with the
@@ -201,7 +199,7 @@ func (v *verifier) remade(rel string, m seal.Manifest) {
 		v.fault(Fault{
 			Path:    rel,
 			Problem: fmt.Sprintf("it was pruned and made again, to other bytes: content sha256 %s, was %s", m.ContentSHA256, was.ContentSHA256),
-			Mend:    "make it again with the binaries of version " + strings.TrimSpace(was.BinaryVersion) + ", on the backend that made it",
+			Mend:    "make it again with the binaries of version " + was.BinaryVersion + ", on the backend that made it",
 		})
 	}
 }

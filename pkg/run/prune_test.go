@@ -202,8 +202,14 @@ func TestPruningIsKilled(t *testing.T) {
 	}
 	exact(t, opened)
 	worker := run.NewWorker(opened, seal.AttemptFromEnv(), "test", t.Logf)
-	_, err := run.Replay(t.Context(), worker, []run.Task{{Node: run.Node{Stage: run.StageLearn, Iteration: 2}}})
-	if exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), "--restore 2") {
-		t.Errorf("replaying what was pruned: %v, hints %q", err, exit.Hints(err))
+	replay := func(iteration int) ([]run.Replayed, error) {
+		return run.Replay(t.Context(), worker, []run.Task{{Node: run.Node{Stage: run.StageLearn, Iteration: iteration}}})
+	}
+	results, err := replay(1)
+	if err != nil || len(results) != 2 || !results[0].Same || !results[1].Same {
+		t.Errorf("replaying what was pruned from what was not: %+v, %v", results, err)
+	}
+	if _, err := replay(2); exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), "--restore 1") {
+		t.Errorf("replaying from what was pruned: %v, hints %q", err, exit.Hints(err))
 	}
 }

@@ -23,7 +23,7 @@ type Replayed struct {
 
 // Replay carries out tasks again, from the sealed files that they read, into
 // a temporary folder, and compares the content of every output with what is
-// sealed.
+// sealed, or was until it was pruned.
 func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 	scratch, err := os.MkdirTemp("", "lathe-replay-")
 	if err != nil {
@@ -38,13 +38,7 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 		now := Graph{Dir: again.Output, Recipe: w.Run.Recipe}.Outputs(t)
 		sealed := make([]seal.Manifest, len(was))
 		for i, path := range was {
-			if sealed[i], err = seal.Verify(ctx, path, seal.Options{}); err != nil {
-				if _, pruned := seal.ReadPruned(path); errors.Is(err, seal.ErrNotSealed) && pruned == nil {
-					return nil, exit.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", w.Run.Dir, t.Iteration, w.Run.Dir)
-				}
-				if errors.Is(err, seal.ErrNotSealed) {
-					return nil, exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
-				}
+			if sealed[i], err = once(ctx, t, path); err != nil {
 				return nil, err
 			}
 		}
@@ -55,7 +49,7 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 			continue
 		}
 		if err := again.Do(ctx, t); err != nil {
-			return nil, fmt.Errorf("replaying %s: %w", t, err)
+			return nil, fmt.Errorf("replaying %s: %w", t, w.Run.restorable(t, err))
 		}
 		for i, path := range now {
 			m, err := seal.Verify(ctx, path, seal.Options{})
@@ -69,4 +63,40 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 		}
 	}
 	return results, nil
+}
+
+// once is the manifest of what a task sealed. What has been pruned since can
+// still be compared with.
+func once(ctx context.Context, t Task, path string) (seal.Manifest, error) {
+	m, err := seal.Verify(ctx, path, seal.Options{})
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return m, err
+	}
+	if m, pruned := seal.ReadPruned(path); !errors.Is(pruned, seal.ErrNotSealed) {
+		return m, pruned
+	}
+	return m, exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
+}
+
+// restorable says what to do about a task that fails since what it reads was
+// pruned.
+func (r *Run) restorable(t Task, err error) error {
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	for _, n := range r.Graph.Needs(t.Node) {
+		for shard := range r.Graph.Shards(n) {
+			for _, path := range r.Graph.Outputs(Task{n, shard}) {
+				_, sealed := os.Lstat(seal.ManifestPath(path))
+				switch {
+				case sealed == nil || !hasRecord(path):
+				case n == r.Graph.lastLearn(n.Iteration):
+					return exit.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
+				default:
+					return exit.WithHint(err, "it was pruned, and only whole policy versions can be restored")
+				}
+			}
+		}
+	}
+	return err
 }

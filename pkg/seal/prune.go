@@ -63,3 +63,14 @@ func ReadPruned(path string) (Manifest, error) {
 	}
 	return m, err
 }
+
+// Record is the manifest of what is sealed, or was until it was pruned.
+func Record(ctx context.Context, path string) (Manifest, error) {
+	m, err := Read(ctx, path, Options{})
+	if errors.Is(err, ErrNotSealed) {
+		if was, prunedErr := ReadPruned(path); !errors.Is(prunedErr, ErrNotSealed) {
+			return was, prunedErr
+		}
+	}
+	return m, err
+}

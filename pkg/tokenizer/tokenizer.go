@@ -4,11 +4,11 @@
 // Every tokenizer here works on bytes, so that any text, valid UTF-8 or not,
 // is encoded without loss: the plain byte vocabulary ([NewBytes]), in which the
 // id of a byte is its value; a byte-level BPE with the split of GPT-2
-// ([Train]) or of Llama 3 ([TrainNumbers]); and the byte-level BPE of a policy's folder ([Load]), with the
-// split of GPT-2, Llama 3 or Qwen2 (which Qwen2.5 and Qwen3 share). [Load]
-// reads what it implements exactly, token id for token id as Hugging Face
-// tokenizers 0.23 and the way transformers 5 sets it up, and refuses every
-// other tokenizer.json with one sentence.
+// ([Train]) or of Llama 3 ([TrainNumbers]); and the byte-level BPE of a policy's
+// folder ([Load]), with the split of GPT-2, Llama 3 or Qwen2 (which Qwen2.5 and
+// Qwen3 share). [Load] reads what it implements exactly, token id for token id
+// as Hugging Face tokenizers 0.23 and the way transformers 5 sets it up, and
+// refuses every other tokenizer.json with one sentence.
 //
 // A policy may have more ids than its tokenizer: Qwen rounds its vocabulary up
 // to a multiple of 128 or 256. Such an id can be sampled, has a log-probability
