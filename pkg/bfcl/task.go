@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -24,7 +25,15 @@ type Task struct {
 	Classes  []string    // the API classes whose tools there are
 	Excluded []string    // tools that are not offered
 	Truth    [][]Call    // the reference calls of each turn
+	Source   Source      // what all of this was read from
 	config   *python.Dict
+}
+
+// Source is a task as BFCL's files have it: its line of the file of tasks and
+// that of the file of answers.
+type Source struct {
+	Task   json.RawMessage `json:"task"`
+	Answer json.RawMessage `json:"answer"`
 }
 
 // FirstTurns is the task with no more than its first turns.
@@ -49,27 +58,11 @@ const maxLineBytes = 16 << 20
 // ReadTasks reads the tasks of a folder and their answers, in the order of the
 // file. Errors name the file and the line.
 func ReadTasks(folder string) ([]Task, error) {
-	answers := map[string][][]Call{}
+	answers := map[string]json.RawMessage{}
 	err := eachLine(filepath.Join(folder, AnswersFolder, TasksFile), func(line []byte) error {
-		var row struct {
-			ID    string     `json:"id"`
-			Truth [][]string `json:"ground_truth"`
-		}
-		if err := json.Unmarshal(line, &row); err != nil {
-			return err
-		}
-		turns := make([][]Call, len(row.Truth))
-		for i, written := range row.Truth {
-			for _, text := range written {
-				call, err := ParseCall(text)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", row.ID, text, err)
-				}
-				turns[i] = append(turns[i], call)
-			}
-		}
-		answers[row.ID] = turns
-		return nil
+		id, _, err := readAnswer(line)
+		answers[id] = slices.Clone(line)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -80,20 +73,59 @@ func ReadTasks(folder string) ([]Task, error) {
 		if err != nil {
 			return err
 		}
-		truth, known := answers[task.ID]
+		answer, known := answers[task.ID]
 		if !known {
 			return fmt.Errorf("%s has no answer", task.ID)
 		}
-		if len(truth) != len(task.Turns) {
-			return fmt.Errorf("%s has %d turns and answers to %d", task.ID, len(task.Turns), len(truth))
-		}
-		if task.Truth, err = task.named(truth); err != nil {
-			return fmt.Errorf("%s: %w", task.ID, err)
-		}
+		task, err = ParseTask(Source{Task: slices.Clone(line), Answer: answer})
 		tasks = append(tasks, task)
-		return nil
+		return err
 	})
 	return tasks, err
+}
+
+// ParseTask reads one task.
+func ParseTask(source Source) (Task, error) {
+	task, err := readTask(source.Task)
+	if err != nil {
+		return Task{}, err
+	}
+	id, truth, err := readAnswer(source.Answer)
+	switch {
+	case err != nil:
+		return Task{}, err
+	case id != task.ID:
+		return Task{}, fmt.Errorf("%s has the answer of %s", task.ID, id)
+	case len(truth) != len(task.Turns):
+		return Task{}, fmt.Errorf("%s has %d turns and answers to %d", task.ID, len(task.Turns), len(truth))
+	}
+	if task.Truth, err = task.named(truth); err != nil {
+		return Task{}, fmt.Errorf("%s: %w", task.ID, err)
+	}
+	task.Source = source
+	return task, nil
+}
+
+// readAnswer reads the reference calls of each turn of a task.
+func readAnswer(line []byte) (id string, turns [][]Call, err error) {
+	var row struct {
+		ID    string     `json:"id"`
+		Truth [][]string `json:"ground_truth"`
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return "", nil, err
+	}
+	turns = make([][]Call, len(row.Truth))
+	for i, written := range row.Truth {
+		for _, text := range written {
+			call, err := ParseCall(text)
+			if err != nil {
+				return row.ID, nil, fmt.Errorf("%s, %s: %w", row.ID, text, err)
+			}
+			turns[i] = append(turns[i], call)
+		}
+	}
+	return row.ID, turns, nil
 }
 
 func readTask(line []byte) (Task, error) {

@@ -59,8 +59,8 @@ func TestBadData(t *testing.T) {
 		"no_marker.jsonl":   {`data.train.fields.answer_marker="####"`},
 		"marker_last.jsonl": {`data.train.fields.answer_marker="####"`},
 		"id_twice.jsonl":    {"data.train.fields.id=id"}, "id_missing.jsonl": {"data.train.fields.id=id"}, "id_list.jsonl": {"data.train.fields.id=id"},
-		"kind_object.jsonl":  {"data.train.fields.kind=kind"},
-		"level_word.jsonl":   {"data.train.fields.level=level"},
+		"kind_object.jsonl": {"data.train.fields.kind=kind"},
+		"level_word.jsonl":  {"data.train.fields.level=level"}, "level_big.jsonl": {"data.train.fields.level=level"},
 		"filtered_out.jsonl": {"data.train.filter=[{field: module, in: [nothing]}]"},
 	}
 	entries, err := os.ReadDir(folder)

@@ -35,6 +35,23 @@ type Task struct {
 	Choices []string // options of a multiple-choice problem, in the order of their letters from A
 }
 
+// Row is the task as tasks.parquet has it. source is whatever else the
+// environment needs to know of it.
+func (t Task) Row(environment string, split Split, source string) shard.TaskRow {
+	return shard.TaskRow{
+		TaskID: t.ID, Env: environment, Split: string(split), Kind: t.Kind, Level: int32(t.Level),
+		Question: t.Question, Answer: t.Answer, Form: t.Form, Choices: t.Choices, Source: source,
+	}
+}
+
+// TaskOf is the inverse of [Task.Row].
+func TaskOf(row shard.TaskRow) Task {
+	return Task{
+		ID: row.TaskID, Kind: row.Kind, Level: int(row.Level),
+		Question: row.Question, Answer: row.Answer, Form: row.Form, Choices: row.Choices,
+	}
+}
+
 // Matches reports whether a text is one of the values; a * at the end of a value
 // matches any rest. It chooses kinds of tasks, and rows by their fields.
 func Matches(text string, values []string) bool {
@@ -120,6 +137,11 @@ type Env interface {
 	Tasks(split Split) []Task
 	// Task finds a task of any split by its id.
 	Task(id string) (Task, bool)
+
+	// Rows is everything that the environment knows of its tasks: those to
+	// train on and then those held out, each in their order. From the rows and
+	// the recipe the same environment can be made without the files.
+	Rows() ([]shard.TaskRow, error)
 
 	// Prompt builds the messages of an instance. For [shard.KindInitial]
 	// history is empty; for improve and diverge it is the conversation whose

@@ -2,6 +2,7 @@ package recipe_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,12 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/env/math"
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -118,7 +122,56 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 			if got := len(problems.Tasks(env.Train)); got < r.Rollout.Prompts {
 				t.Errorf("%d training problems, but rollout.prompts is %d", got, r.Rollout.Prompts)
 			}
+			kept(t, &r, filepath.Dir(path), problems)
 		})
+	}
+}
+
+// kept seals the tasks of an environment and makes it again from them: it asks
+// and judges as before.
+func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
+	t.Helper()
+	rows, err := was.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tasks.parquet")
+	if _, err := shard.Write(path, rows, nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	read, _, err := shard.Read[shard.TaskRow](t.Context(), path, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := choose.FromRows(r, folder, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := is.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(rows, again, func(a, b shard.TaskRow) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }) {
+		t.Error("rows of rows are others")
+	}
+	for _, split := range []env.Split{env.Train, env.Test} {
+		if !cmp.Equal(was.Tasks(split), is.Tasks(split), cmpopts.EquateEmpty()) {
+			t.Fatalf("the tasks to %s are others", split)
+		}
+		for _, task := range was.Tasks(split)[:min(50, len(was.Tasks(split)))] {
+			before, errBefore := was.Prompt(task, shard.KindInitial, nil)
+			after, errAfter := is.Prompt(task, shard.KindInitial, nil)
+			if difference := cmp.Diff(before, after); difference != "" || errBefore != nil || errAfter != nil {
+				t.Fatalf("task %s is asked differently: %v, %v: %s", task.ID, errBefore, errAfter, difference)
+			}
+			conversation := append(before, shard.Message{Role: "assistant", Content: task.Answer})
+			old, errBefore := was.Score(t.Context(), task, conversation, "stop")
+			now, errAfter := is.Score(t.Context(), task, conversation, "stop")
+			old.ExecuteSeconds, now.ExecuteSeconds = 0, 0
+			if difference := cmp.Diff(old, now); difference != "" || fmt.Sprint(errBefore) != fmt.Sprint(errAfter) {
+				t.Fatalf("task %s is judged differently: %v, %v: %s", task.ID, errBefore, errAfter, difference)
+			}
+		}
 	}
 }
 

@@ -59,6 +59,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return Advanced{}, err
 	}
+	if err := a.Run.restoreTasks(ctx, a.Attempt, a.Version); err != nil {
+		return Advanced{}, err
+	}
 	planner := NewPlanner(a.Run.Graph)
 	view, err := a.look(ctx, planner, limits)
 	if err != nil {

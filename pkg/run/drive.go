@@ -79,6 +79,9 @@ func (d *Driver) Drive(ctx context.Context) error {
 	if err := d.sweep(ctx); err != nil {
 		return err
 	}
+	if err := d.Run.restoreTasks(ctx, d.Attempt, d.Version); err != nil {
+		return err
+	}
 	results := make(chan finished)
 	inFlight, cancel := context.WithCancel(ctx)
 	defer func() { // leave no task behind

@@ -87,30 +87,34 @@ func (w *Worker) Do(ctx context.Context, t Task) error {
 	if done, err := NewPlanner(Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Sealed(ctx, t); err != nil || done {
 		return err
 	}
-	world, err := w.Run.World()
+	job := w.job()
+	switch t.Stage {
+	case StageGradient:
+		return w.gradient(ctx, job, t)
+	case StageLearn:
+		return w.learn(ctx, job, t)
+	}
+	world, cited, err := w.Run.World(ctx, job.Reading)
 	if err != nil {
 		return err
 	}
+	job.World = cited
 	switch t.Stage {
 	case StageWarm:
-		return w.warm(ctx, world, t.Iteration)
+		return w.warm(ctx, job, world, t.Iteration)
 	case StageRollout:
-		return w.rollout(ctx, world, t.Iteration, t.Shard)
+		return w.rollout(ctx, job, world, t.Iteration, t.Shard)
 	case StageScore:
-		return w.score(ctx, world, t.Iteration, t.Shard)
+		return w.score(ctx, job, world, t.Iteration, t.Shard)
 	case StageBuffer:
-		return w.buffer(ctx, world, t.Iteration)
-	case StageGradient:
-		return w.gradient(ctx, t)
-	case StageLearn:
-		return w.learn(ctx, t)
+		return w.buffer(ctx, job, world, t.Iteration)
 	case StageEvaluate:
-		return w.evaluate(ctx, world, t.Iteration, t.Shard)
+		return w.evaluate(ctx, job, world, t.Iteration, t.Shard)
 	}
 	return exit.Usagef("stage %q is not one that runs as a task", t.Stage)
 }
 
-func (w *Worker) warm(ctx context.Context, world env.Env, chunk int) error {
+func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk int) error {
 	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
 	steps, size := w.Run.Recipe.WarmStart.Steps, w.Run.Recipe.WarmStart.Chunk
 	if size <= 0 {
@@ -130,16 +134,16 @@ func (w *Worker) warm(ctx context.Context, world env.Env, chunk int) error {
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
 	}
-	_, err := learn.RunWarm(ctx, w.job(), world, inputs)
+	_, err := learn.RunWarm(ctx, job, world, inputs)
 	return err
 }
 
-func (w *Worker) rollout(ctx context.Context, world env.Env, k, n int) error {
+func (w *Worker) rollout(ctx context.Context, job stage.Job, world env.Env, k, n int) error {
 	g := w.Run.Graph
 	shards := g.Shards(Node{Stage: StageRollout, Iteration: k})
 	first, last := ShardRange(g.PlanRows(), n, shards)
 	version := g.RolloutVersion(k)
-	_, err := rollout.Run(ctx, w.job(), world, rollout.Inputs{
+	_, err := rollout.Run(ctx, job, world, rollout.Inputs{
 		Plan: w.Run.Dir.Plan(k), FirstRow: first, LastRow: last,
 		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version,
 		Iteration: k, Shard: n, Of: shards, Output: w.Output.Rollout(k, n),
@@ -147,15 +151,15 @@ func (w *Worker) rollout(ctx context.Context, world env.Env, k, n int) error {
 	return err
 }
 
-func (w *Worker) score(ctx context.Context, world env.Env, k, n int) error {
-	_, err := score.Run(ctx, w.job(), world, score.Inputs{
+func (w *Worker) score(ctx context.Context, job stage.Job, world env.Env, k, n int) error {
+	_, err := score.Run(ctx, job, world, score.Inputs{
 		Plan: w.Run.Dir.Plan(k), Rollout: w.Run.Dir.Rollout(k, n), Iteration: k, Shard: n,
 		Of: w.Run.Graph.Shards(Node{Stage: StageScore, Iteration: k}), Output: w.Output.Score(k, n),
 	})
 	return err
 }
 
-func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
+func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int) error {
 	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
 	chooser, err := choose.New(w.Run.Recipe.Curriculum, w.Run.Recipe.Seed)
 	if err != nil {
@@ -166,7 +170,7 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
 	if k > 0 {
-		closing, err := readClosing(ctx, in, k, w.job().Reading)
+		closing, err := readClosing(ctx, in, k, job.Reading)
 		if err != nil {
 			return err
 		}
@@ -186,7 +190,7 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 			inputs.Shards = append(inputs.Shards, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
 		}
 		if k == w.Run.Recipe.Schedule.Iterations && w.Run.Recipe.Schedule.Oversample > 1 {
-			late, err := lateForGood(ctx, in, k, closing, w.job().Reading)
+			late, err := lateForGood(ctx, in, k, closing, job.Reading)
 			if err != nil {
 				return err
 			}
@@ -196,7 +200,7 @@ func (w *Worker) buffer(ctx context.Context, world env.Env, k int) error {
 			}
 		}
 	}
-	return buffer.Run(ctx, w.job(), world, chooser, inputs)
+	return buffer.Run(ctx, job, world, chooser, inputs)
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.
@@ -267,13 +271,13 @@ func (w *Worker) learnInputs(t Task) learn.Inputs {
 	return inputs
 }
 
-func (w *Worker) gradient(ctx context.Context, t Task) error {
-	_, err := learn.RunGradient(ctx, w.job(), w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
+func (w *Worker) gradient(ctx context.Context, job stage.Job, t Task) error {
+	_, err := learn.RunGradient(ctx, job, w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
 		w.Output.Gradient(t.Iteration, t.Step, t.Shard))
 	return err
 }
 
-func (w *Worker) learn(ctx context.Context, t Task) error {
+func (w *Worker) learn(ctx context.Context, job stage.Job, t Task) error {
 	g, k := w.Run.Graph, t.Iteration
 	inputs := w.learnInputs(t)
 	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
@@ -290,14 +294,14 @@ func (w *Worker) learn(ctx context.Context, t Task) error {
 	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
 		inputs.ReferenceOutput = w.Output.Reference(k)
 	}
-	_, err := learn.Run(ctx, w.job(), inputs)
+	_, err := learn.Run(ctx, job, inputs)
 	return err
 }
 
-func (w *Worker) evaluate(ctx context.Context, world env.Env, version, n int) error {
+func (w *Worker) evaluate(ctx context.Context, job stage.Job, world env.Env, version, n int) error {
 	shards := w.Run.Graph.Shards(Node{Stage: StageEvaluate, Iteration: version})
 	first, last := ShardRange(w.Run.Recipe.Evaluation.Problems, n, shards)
-	_, err := evaluate.Run(ctx, w.job(), world, evaluate.Inputs{
+	_, err := evaluate.Run(ctx, job, world, evaluate.Inputs{
 		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version, FirstProblem: first, LastProblem: last,
 		Shard: n, Of: shards, Output: w.Output.Evaluation(version, n),
 	})

@@ -36,6 +36,11 @@ func (d Dir) Identity() string { return d.Join("run.json") }
 // Recipe is the recipe as resolved, every default written out.
 func (d Dir) Recipe() string { return d.Join("recipe.yaml") }
 
+// Tasks is the task set that the run was made with.
+func (d Dir) Tasks() string { return d.Join(tasksName) }
+
+const tasksName = "tasks.parquet"
+
 // Policy is the folder of a policy version, in Hugging Face layout.
 func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v%06d", version)) }
 

@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,41 +211,5 @@ func TestHalfMadeRun(t *testing.T) {
 	}
 	if _, err := run.Open(t.Context(), opened.Dir); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the recipe") {
 		t.Errorf("a foreign recipe: exit code %d: %v", exit.Code(err), err)
-	}
-}
-
-// A data file that changed is a fault that only a person can mend.
-func TestChangedData(t *testing.T) {
-	data, other := filepath.Join(t.TempDir(), "train.jsonl"), filepath.Join(t.TempDir(), "test.jsonl")
-	for path, question := range map[string]string{data: "1+%d", other: "2+%d"} {
-		var text strings.Builder
-		for i := range 20 {
-			fmt.Fprintf(&text, `{"question": "`+question+`", "answer": "7"}`+"\n", i)
-		}
-		if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	opened, m := stage(t, "schedule.iterations=1", "data.train.generate=null", "data.test.generate=null", "data.train.files=["+data+"]", "data.test.files=["+other+"]", "filters.constant_group=false")
-	if err := m.drive(nil); err != nil {
-		t.Fatal(err)
-	}
-	exact(t, opened)
-	if err := os.Truncate(data, 40); err != nil { // to one whole problem
-		t.Fatal(err)
-	}
-	v, err := run.Verify(t.Context(), opened)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(v.Faults) == 0 || v.Faults[0].Path != data || !strings.Contains(v.Faults[0].Mend, "put the file back") {
-		t.Errorf("faults %+v", v.Faults)
-	}
-	removed, err := run.Repair(opened, v, seal.AttemptFromEnv())
-	if exit.Code(err) != exit.Data || len(removed) != 0 {
-		t.Errorf("repair removed %q; exit code %d: %v", removed, exit.Code(err), err)
-	}
-	if _, err := opened.World(); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
 	}
 }

@@ -23,8 +23,8 @@ import (
 // FormatVersion is the version of the run directory's layout.
 const FormatVersion = 1
 
-// Identity is run.json: who a run is, and what outside its folder it depends
-// on.
+// Identity is run.json: who a run is, and what outside its folder it was made
+// from.
 type Identity struct {
 	FormatVersion int        `json:"format_version"`
 	RunID         string     `json:"run_id"`
@@ -32,7 +32,8 @@ type Identity struct {
 	Seed          uint64     `json:"seed"`
 	RecipeSHA256  string     `json:"recipe_sha256"`
 	RecipeFolder  string     `json:"recipe_folder"` // relative data paths of the recipe start here
-	Data          []DataFile `json:"data"`          // files that the tasks are read from
+	Data          []DataFile `json:"data"`          // files that the tasks were read from
+	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet; empty in runs made before there was one
 	DataLeftOut   int        `json:"data_left_out"` // tasks that were generated and left out because a file has the same
 	PolicySource  string     `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
 	BinaryVersion string     `json:"binary_version"`
@@ -111,8 +112,12 @@ func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt sea
 	if err := writeRecipe(dir, resolved, attempt); err != nil {
 		return nil, err
 	}
+	m := creation(resolved.SHA256, identity.Seed, version)
+	if identity.TasksSHA256, err = sealTasks(ctx, dir, world, attempt, m); err != nil {
+		return nil, err
+	}
 	// run.json comes last: with it the run exists.
-	if _, err := seal.WriteJSON(dir.Identity(), identity, attempt, seal.Manifest{Stage: "create", PolicyVersion: -1, RecipeSHA256: resolved.SHA256, Seed: identity.Seed}); err != nil {
+	if _, err := seal.WriteJSON(dir.Identity(), identity, attempt, m); err != nil {
 		return nil, err
 	}
 	return Open(ctx, dir)
@@ -175,27 +180,6 @@ func Open(ctx context.Context, dir Dir) (*Run, error) {
 		return nil, exit.Dataf("recipe of run %q: %w", dir, err)
 	}
 	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: Graph{Dir: dir, Recipe: *r}, RecipeBytes: content}, nil
-}
-
-// World sets up the run's environment. The files that its tasks are read
-// from must be what they were when the run was made.
-func (r *Run) World() (env.Env, error) {
-	world, err := choose.New(&r.Recipe, r.Identity.RecipeFolder)
-	if err != nil {
-		return nil, err
-	}
-	now := map[string]string{}
-	for _, input := range world.Inputs() {
-		now[input.Path] = input.SHA256
-	}
-	for _, pinned := range r.Identity.Data {
-		if now[pinned.Path] != pinned.SHA256 {
-			return nil, exit.WithHint(exit.Dataf("data file %q has changed since run %q was made: sha256 %s, was %s",
-				pinned.Path, r.Identity.RunID, now[pinned.Path], pinned.SHA256),
-				"put the file back, or start a new run with the new file")
-		}
-	}
-	return world, nil
 }
 
 // sameRecipe refuses to go on with a recipe that differs from the run's own.

@@ -44,9 +44,8 @@ type Verification struct {
 	Ledger Ledger  `json:"ledger"`
 }
 
-// Verify digests every sealed file of a run and the data files that it was
-// made from, follows every manifest's inputs, and checks that each planned
-// response has exactly one fate.
+// Verify digests every sealed file of a run, follows every manifest's inputs,
+// and checks that each planned response has exactly one fate.
 func Verify(ctx context.Context, r *Run) (Verification, error) {
 	v := &verifier{
 		run: r, ctx: ctx, made: r.Graph.producers(), content: map[string]string{}, closings: map[int]map[int]bool{},
@@ -55,7 +54,7 @@ func Verify(ctx context.Context, r *Run) (Verification, error) {
 	if err := v.walk(); err != nil {
 		return v.result, err
 	}
-	v.data()
+	v.tasks()
 	v.inputs()
 	v.expected()
 	ledger, err := ReadLedger(ctx, r)
@@ -93,12 +92,17 @@ func (v *verifier) mend() string {
 	return fmt.Sprintf("lathe verify --repair %s removes it; then the command that made the run makes it again, to the same bytes", v.run.Dir)
 }
 
+// again is the mend of what is missing.
+func (v *verifier) again() string {
+	return fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir)
+}
+
 // ours reports whether a path relative to the run is one that a run makes.
 func (v *verifier) ours(rel string) bool {
 	if _, ok := v.made[rel]; ok {
 		return true
 	}
-	return rel == "run.json" || rel == "recipe.yaml" || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
+	return rel == "run.json" || rel == "recipe.yaml" || rel == tasksName || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
 }
 
 // walk digests everything that has a manifest or ought to have one. What
@@ -146,12 +150,12 @@ func there(path string) bool {
 	return err == nil
 }
 
-// check digests a sealed file or folder. A file system that does not give
-// its bytes is an error and no fault.
 // betweenSteps is how long a writer may take from a file to its manifest: a
 // file that somebody is sealing right now is no fault.
 const betweenSteps = time.Second / 2
 
+// check digests a sealed file or folder. A file system that does not give
+// its bytes is an error and no fault.
 func (v *verifier) check(path, rel string) error {
 	m, err := seal.Verify(v.ctx, path, seal.Options{Visibility: betweenSteps})
 	switch {
@@ -171,8 +175,17 @@ func (v *verifier) check(path, rel string) error {
 	return nil
 }
 
-// data digests the files that the tasks of the run were read from.
-func (v *verifier) data() {
+// tasks checks that the tasks are those that the run was made with, or can be
+// made again.
+func (v *verifier) tasks() {
+	switch now, pinned := v.content[tasksName], v.run.Identity.TasksSHA256; {
+	case pinned != "" && now == pinned:
+		return // the data files are not needed any more
+	case pinned != "" && now != "":
+		v.fault(Fault{Path: tasksName, Problem: v.run.otherTasks(now), Mend: v.mend(), cure: remove})
+	case pinned != "" && !there(v.run.Dir.Tasks()) && !there(seal.ManifestPath(v.run.Dir.Tasks())):
+		v.fault(Fault{Path: tasksName, Problem: fmt.Sprintf("%q is missing", tasksName), Mend: v.again(), cure: rebuild})
+	}
 	for _, pinned := range v.run.Identity.Data {
 		now, err := digestOf(pinned.Path)
 		problem := fmt.Sprintf("it has changed since the run was made: sha256 %s, was %s", now, pinned.SHA256)
@@ -235,8 +248,7 @@ func (v *verifier) expected() {
 				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) && !v.pruned(rel) {
 					v.fault(Fault{
 						Path: rel, Problem: fmt.Sprintf("%q is missing; later files were made from it", rel),
-						Mend: fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir),
-						cure: rebuild,
+						Mend: v.again(), cure: rebuild,
 					})
 				}
 			}

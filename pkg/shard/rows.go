@@ -59,6 +59,20 @@ func (o Outcome) Policys() bool {
 	return false
 }
 
+// TaskRow is a row of tasks.parquet: one problem of a run's environment.
+type TaskRow struct {
+	TaskID   string   `parquet:"task_id"`
+	Env      string   `parquet:"env,dict"`
+	Split    string   `parquet:"split,dict"` // train or test
+	Kind     string   `parquet:"kind,dict"`  // for breakdowns in reports
+	Level    int32    `parquet:"level"`      // difficulty, where the source says; 0 else
+	Question string   `parquet:"question"`
+	Answer   string   `parquet:"answer"`       // reference answer; of a multiple-choice problem a letter
+	Form     string   `parquet:"form,dict"`    // of the answer, where the source says
+	Choices  []string `parquet:"choices,list"` // options of a multiple-choice problem, from A
+	Source   string   `parquet:"source"`       // JSON: whatever else the environment needs; empty for nothing
+}
+
 // Instance is a row of plan.parquet and state.parquet: one prompt that may be
 // sampled group-size times.
 type Instance struct {

@@ -35,6 +35,9 @@ func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 
 // Schema names the table of evaluation responses.
 func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 1} }
 
+// Schema names the table of the tasks of a run.
+func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1} }
+
 // schemaKey is the key under which a file says what its rows are.
 const schemaKey = "schema"
 

@@ -7,6 +7,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -25,6 +26,7 @@ type Job struct {
 	Log           func(format string, args ...any)
 	Reading       seal.Options // how patient to be with files of other nodes
 	Plain         bool         // inputs may be unsealed files of a person's own
+	World         []seal.Input // what the environment was made from; every output cites it
 	LogDir        string       // where a server that the task starts writes its log; empty: among temporary files
 }
 
@@ -34,7 +36,7 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 	return seal.Manifest{
 		Stage: name, Iteration: iteration, Shard: shard, Of: of,
 		Seed: j.Recipe.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
-		PolicyVersion: -1, Started: started, Inputs: inputs,
+		PolicyVersion: -1, Started: started, Inputs: slices.Concat(inputs, j.World),
 	}
 }
 

@@ -97,11 +97,11 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.T
 			return task, fault
 		}
 		text, ok := scalarText(raw)
-		level, err := strconv.Atoi(text)
+		level, err := strconv.ParseInt(text, 10, 32)
 		if !ok || err != nil {
-			return task, fmt.Sprintf("field %q is %s: a level must be a whole number", names.Level, mathverify.Clip(string(raw)))
+			return task, fmt.Sprintf("field %q is %s: a level must be a whole number of 32 bits", names.Level, mathverify.Clip(string(raw)))
 		}
-		task.Level = level
+		task.Level = int(level)
 	}
 	return task, ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Name is the name of this environment in recipes and rows.
@@ -38,21 +39,14 @@ var _ env.Env = (*Env)(nil)
 // the recipe's. The seed decides which problems are generated and which ones
 // a limit keeps.
 func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
-	verifier, err := NewVerifier(settings.Answer)
+	e, err := empty(settings)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkPrompts(settings); err != nil {
 		return nil, err
 	}
 	if train, test := data.Train.Generate, data.Test.Generate; train != nil && test != nil && train.TestShare != test.TestShare {
 		return nil, exit.Usagef("data.train.generate.test_share is %v and data.test.generate.test_share is %v: they must be equal, or the splits overlap", train.TestShare, test.TestShare)
 	}
-	others, err := otherVerifiers(settings.Answer)
-	if err != nil {
-		return nil, err
-	}
-	e := &Env{others: others, settings: settings, verifier: verifier, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}, skipRepeated: data.Test.SkipRepeated}
+	e.skipRepeated = data.Test.SkipRepeated
 	// Files come first: what they ask is never generated.
 	asked := map[string]bool{}
 	for _, part := range []struct {
@@ -78,6 +72,37 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 		}
 	}
 	return e, e.checkDisjoint()
+}
+
+// FromRows makes the environment that the rows are of.
+func FromRows(settings recipe.Env, rows []shard.TaskRow) (*Env, error) {
+	e, err := empty(settings)
+	if err != nil {
+		return nil, err
+	}
+	e.byID = make(map[string]env.Task, len(rows))
+	for _, row := range rows {
+		task, split := env.TaskOf(row), env.Split(row.Split)
+		e.splits[split] = append(e.splits[split], task)
+		e.byID[task.ID] = task
+	}
+	return e, nil
+}
+
+// empty is an environment without problems.
+func empty(settings recipe.Env) (*Env, error) {
+	verifier, err := NewVerifier(settings.Answer)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPrompts(settings); err != nil {
+		return nil, err
+	}
+	others, err := otherVerifiers(settings.Answer)
+	if err != nil {
+		return nil, err
+	}
+	return &Env{others: others, settings: settings, verifier: verifier, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}, nil
 }
 
 // read adds the problems of a split's files.
@@ -191,6 +216,17 @@ func (e *Env) Name() string { return Name }
 // Tasks lists the problems of a split: of files in their order, then generated
 // ones with kinds and levels in turn. The caller must not change the slice.
 func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
+
+// Rows lists the problems of both splits.
+func (e *Env) Rows() ([]shard.TaskRow, error) {
+	var rows []shard.TaskRow
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.splits[split] {
+			rows = append(rows, task.Row(Name, split, ""))
+		}
+	}
+	return rows, nil
+}
 
 // Task finds a problem of any split by its id.
 func (e *Env) Task(id string) (env.Task, bool) {

@@ -81,6 +81,7 @@ func (p *problem) fill(task bfcl.Task) error {
 	if _, err := task.World(); err != nil {
 		return err
 	}
+	p.bfcl = &task.Source
 	p.open = func(turns int) World { return &bfclWorld{task: task.FirstTurns(turns)} }
 	return nil
 }

@@ -135,7 +135,7 @@ func parseOwn(line []byte, functions []Function, program *program) (problem, err
 	case t.Truth != nil && len(t.Truth) != len(t.Turns):
 		return problem{}, fmt.Errorf("task %s has %d turns and reference calls for %d", t.ID, len(t.Turns), len(t.Truth))
 	}
-	p := problem{id: t.ID, kind: t.Kind, turns: t.Turns, truth: t.Truth, functions: functions}
+	p := problem{id: t.ID, kind: t.Kind, turns: t.Turns, truth: t.Truth, functions: functions, state: t.State}
 	known := func(name string) bool {
 		return slices.ContainsFunc(p.functions, func(f Function) bool { return f.Name == name })
 	}
@@ -160,12 +160,20 @@ func parseOwn(line []byte, functions []Function, program *program) (problem, err
 			t.Truth[i][j].Arguments = compact.Bytes()
 		}
 	}
+	p.play(program)
+	return p, nil
+}
+
+// play has the program carry out the calls.
+func (p *problem) play(program *program) {
 	names := map[string]bool{}
 	for _, f := range p.functions {
 		names[f.Name] = true
 	}
+	begin, truth := start{Task: p.id, State: p.state}, p.truth
 	p.open = func(turns int) World {
-		return program.world(start{Task: t.ID, State: t.State, Turns: turns}, names, p.truth)
+		begin := begin
+		begin.Turns = turns
+		return program.world(begin, names, truth)
 	}
-	return p, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/lathe-rl/lathe/pkg/bfcl"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -74,9 +75,11 @@ func succeeded(made [][]Made) [][]Call {
 type problem struct {
 	id        string
 	kind      string
-	turns     []string   // what the user asks for, turn by turn
-	functions []Function // that there are
-	truth     [][]Call   // reference calls of each turn; nil where the source has none
+	turns     []string        // what the user asks for, turn by turn
+	functions []Function      // that there are
+	truth     [][]Call        // reference calls of each turn; nil where the source has none
+	state     json.RawMessage // what a program of the user's own starts from
+	bfcl      *bfcl.Source    // of a task of BFCL's
 	// open makes the world of an episode in which the user has the given number
 	// of turns.
 	open func(turns int) World

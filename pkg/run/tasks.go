@@ -1,0 +1,112 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/choose"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// A run keeps the tasks that it was made with. From then on it needs nothing of
+// where they came from: data files may move and change, thousands of array
+// tasks do not read them, and a run that was copied elsewhere can be replayed.
+
+// World sets up the run's environment and cites what it was made from.
+func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input, error) {
+	if r.Identity.TasksSHA256 == "" { // made by binaries that did not keep the tasks
+		world, err := r.sources()
+		return world, nil, err
+	}
+	path := r.Dir.Tasks()
+	rows, m, err := shard.Read[shard.TaskRow](ctx, path, o)
+	switch {
+	case errors.Is(err, seal.ErrNotSealed):
+		return nil, nil, exit.WithHint(err, "lathe run --run %s makes it again from the data files", r.Dir)
+	case err != nil:
+		return nil, nil, err
+	case m.ContentSHA256 != r.Identity.TasksSHA256:
+		return nil, nil, exit.WithHint(exit.Dataf("%q: %s", path, r.otherTasks(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
+	}
+	world, err := choose.FromRows(&r.Recipe, r.Identity.RecipeFolder, rows)
+	return world, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
+}
+
+// otherTasks says that sealed tasks are not those of the run.
+func (r *Run) otherTasks(content string) string {
+	return fmt.Sprintf("these are not the tasks that the run was made with: content sha256 %s, in run.json it is %s", content, r.Identity.TasksSHA256)
+}
+
+// sources sets up the environment from the data files, which must be what they
+// were when the run was made.
+func (r *Run) sources() (env.Env, error) {
+	world, err := choose.New(&r.Recipe, r.Identity.RecipeFolder)
+	if err != nil {
+		return nil, err
+	}
+	now := map[string]string{}
+	for _, input := range world.Inputs() {
+		now[input.Path] = input.SHA256
+	}
+	for _, pinned := range r.Identity.Data {
+		if now[pinned.Path] != pinned.SHA256 {
+			return nil, exit.WithHint(exit.Dataf("data file %q has changed since run %q was made: sha256 %s, was %s",
+				pinned.Path, r.Identity.RunID, now[pinned.Path], pinned.SHA256),
+				"put the file back, or start a new run with the new file")
+		}
+	}
+	return world, nil
+}
+
+// sealTasks seals the tasks of a run that is being made, and returns their
+// digest.
+func sealTasks(ctx context.Context, dir Dir, world env.Env, attempt seal.Attempt, m seal.Manifest) (string, error) {
+	rows, err := world.Rows()
+	if err != nil {
+		return "", err
+	}
+	for _, input := range world.Inputs() {
+		m.Inputs = append(m.Inputs, seal.Input{Path: input.Path, ContentSHA256: input.SHA256})
+	}
+	// What a killed command left may be of other data files.
+	left, _, err := shard.Read[shard.TaskRow](ctx, dir.Tasks(), seal.Options{})
+	if err == nil && !reflect.DeepEqual(left, rows) {
+		if err := seal.Remove(dir.Tasks()); err != nil {
+			return "", err
+		}
+	}
+	m, err = shard.Write(dir.Tasks(), rows, nil, attempt, m)
+	return m.ContentSHA256, err
+}
+
+// restoreTasks makes the tasks again, from the data files, when they are lost
+// or damaged so that it can be seen from outside.
+func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version string) error {
+	if r.Identity.TasksSHA256 == "" {
+		return nil
+	}
+	_, err := seal.Read(ctx, r.Dir.Tasks(), seal.Options{Visibility: visibility()})
+	if !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
+		return err
+	}
+	world, err := r.sources()
+	if err != nil {
+		return fmt.Errorf("making %q again: %w", r.Dir.Tasks(), err)
+	}
+	digest, err := sealTasks(ctx, r.Dir, world, attempt, creation(r.Identity.RecipeSHA256, r.Identity.Seed, version))
+	if err == nil && digest != r.Identity.TasksSHA256 {
+		err = exit.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
+		err = exit.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)
+	}
+	return err
+}
+
+// creation starts the manifest of what is sealed when a run is made.
+func creation(recipeSHA256 string, seed uint64, version string) seal.Manifest {
+	return seal.Manifest{Stage: "create", PolicyVersion: -1, RecipeSHA256: recipeSHA256, Seed: seed, BinaryVersion: version}
+}

@@ -1,0 +1,222 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// onFiles is a run of one iteration on problems from files, and the file to
+// train on.
+func onFiles(t *testing.T) (*run.Run, *stageManager, string) {
+	t.Helper()
+	data, other := filepath.Join(t.TempDir(), "train.jsonl"), filepath.Join(t.TempDir(), "test.jsonl")
+	for path, question := range map[string]string{data: "1+%d", other: "2+%d"} {
+		var text strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&text, `{"question": "`+question+`", "answer": "7"}`+"\n", i)
+		}
+		if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened, m := stage(t, "schedule.iterations=1", "data.train.generate=null", "data.test.generate=null",
+		"data.train.files=["+data+"]", "data.test.files=["+other+"]", "filters.constant_group=false")
+	return opened, m, data
+}
+
+// faultsOf verifies a run.
+func faultsOf(t *testing.T, r *run.Run) (run.Verification, []string) {
+	t.Helper()
+	v, err := run.Verify(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, f := range v.Faults {
+		paths = append(paths, f.Path)
+	}
+	return v, paths
+}
+
+// Once a run is made it needs its data files no more.
+func TestDataFilesMayGo(t *testing.T) {
+	opened, m, data := onFiles(t)
+	if err := os.Remove(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	for _, stage := range []run.Stage{run.StageRollout, run.StageScore, run.StageBuffer, run.StageLearn, run.StageEvaluate} {
+		cited := false
+		made, err := seal.Read(t.Context(), opened.Graph.Outputs(run.Task{Node: run.Node{Stage: stage, Iteration: 1}})[0], seal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, input := range made.Inputs {
+			cited = cited || input.Path == "tasks.parquet" && input.ContentSHA256 == opened.Identity.TasksSHA256
+		}
+		if want := stage != run.StageLearn; cited != want {
+			t.Errorf("%s cites the tasks: %v, want %v", stage, cited, want)
+		}
+	}
+}
+
+// Tasks that are lost are made again from the data files, if those are what
+// they were.
+func TestLostTasks(t *testing.T) {
+	opened, m, data := onFiles(t)
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, lose := range map[string]func() error{
+		"both":     func() error { return seal.Remove(opened.Dir.Tasks()) },
+		"manifest": func() error { return os.Remove(seal.ManifestPath(opened.Dir.Tasks())) },
+		"file":     func() error { return os.Remove(opened.Dir.Tasks()) },
+		"a part":   func() error { return os.Truncate(opened.Dir.Tasks(), 10) },
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		v, paths := faultsOf(t, opened)
+		if strings.Join(paths, " ") != "tasks.parquet" {
+			t.Errorf("%s lost: faults %+v", name, v.Faults)
+		}
+		if _, _, err := opened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exit.Hints(err)) == 0 {
+			t.Errorf("%s lost: exit code %d: %v", name, exit.Code(err), err)
+		}
+		if _, err := run.Repair(opened, v, seal.AttemptFromEnv()); err != nil {
+			t.Errorf("%s lost: %v", name, err)
+		}
+		if err := m.drive(nil); err != nil {
+			t.Fatal(err)
+		}
+		exact(t, opened)
+	}
+
+	if err := os.Truncate(data, 40); err != nil { // to one whole problem
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	if err := seal.Remove(opened.Dir.Tasks()); err != nil {
+		t.Fatal(err)
+	}
+	v, paths := faultsOf(t, opened)
+	if strings.Join(paths, " ") != data+" tasks.parquet" || !strings.Contains(v.Faults[0].Mend, "put the file back") {
+		t.Errorf("tasks lost and data changed: faults %+v", v.Faults)
+	}
+	removed, err := run.Repair(opened, v, seal.AttemptFromEnv())
+	if exit.Code(err) != exit.Data || len(removed) != 0 {
+		t.Errorf("repair removed %q; exit code %d: %v", removed, exit.Code(err), err)
+	}
+	if err := m.drive(nil); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) || !strings.Contains(err.Error(), "tasks.parquet") {
+		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	}
+}
+
+// Other tasks in the place of the run's own are a fault, and are never used.
+func TestOtherTasks(t *testing.T) {
+	opened, m, _ := onFiles(t)
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := shard.Read[shard.TaskRow](t.Context(), opened.Dir.Tasks(), seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows[0].Answer = "8"
+	if err := seal.Remove(opened.Dir.Tasks()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shard.Write(opened.Dir.Tasks(), rows, nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := opened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the tasks that the run was made with") {
+		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	}
+	v, paths := faultsOf(t, opened)
+	if !strings.Contains(strings.Join(paths, " "), "tasks.parquet") {
+		t.Errorf("faults %+v", v.Faults)
+	}
+	if err := seal.Remove(opened.Dir.Tasks()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+}
+
+// What a killed command left of other data files is not taken for the tasks of
+// the run that is made then.
+func TestTasksOfAKilledCommand(t *testing.T) {
+	opened, _, data := onFiles(t)
+	resolved, err := recipe.Load(opened.Dir.Recipe(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(data, 70); err != nil { // to two whole problems
+		t.Fatal(err)
+	}
+	if err := seal.Remove(opened.Dir.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := run.Create(t.Context(), opened.Dir, resolved, seal.AttemptFromEnv(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, _, err := again.World(t.Context(), seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(world.Tasks(env.Train)); n != 2 || again.Identity.TasksSHA256 == opened.Identity.TasksSHA256 {
+		t.Errorf("the run has %d tasks to train on, of digest %s", n, again.Identity.TasksSHA256)
+	}
+}
+
+// A run that was made before tasks were kept reads the data files.
+func TestRunWithoutTasks(t *testing.T) {
+	opened, m, data := onFiles(t)
+	old := opened.Identity
+	old.TasksSHA256 = ""
+	for _, path := range []string{opened.Dir.Tasks(), opened.Dir.Identity()} {
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := seal.WriteJSON(opened.Dir.Identity(), old, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	reopened, err := run.Open(t.Context(), opened.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.run = reopened
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, reopened)
+	if _, err := os.Lstat(opened.Dir.Tasks()); err == nil {
+		t.Error("tasks were sealed that run.json does not know")
+	}
+	if err := os.Truncate(data, 40); err != nil {
+		t.Fatal(err)
+	}
+	if v, paths := faultsOf(t, reopened); strings.Join(paths, " ") != data {
+		t.Errorf("faults %+v", v.Faults)
+	}
+	if _, _, err := reopened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) {
+		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	}
+}
