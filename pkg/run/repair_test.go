@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +212,71 @@ func TestHalfMadeRun(t *testing.T) {
 	}
 	if _, err := run.Open(t.Context(), opened.Dir); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the recipe") {
 		t.Errorf("a foreign recipe: exit code %d: %v", exit.Code(err), err)
+	}
+}
+
+// What a server sampled cannot be made again to the same bytes: what was
+// learned from it is left as it is, and only what was not is sampled again.
+func TestRepairOfSampledByAServer(t *testing.T) {
+	opened, m := stage(t, "schedule.iterations=2")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	remote := *opened
+	remote.Recipe.Rollout.Remote = &recipe.Remote{}
+	learned, evaluated := remote.Dir.Rel(remote.Dir.Rollout(1, 0)), remote.Dir.Rel(remote.Dir.Evaluation(0, 0))
+	for _, path := range []string{learned, evaluated} {
+		if err := os.Truncate(remote.Dir.Join(path), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, paths := faultsOf(t, &remote)
+	if !slices.Equal(paths, []string{evaluated, learned}) {
+		t.Fatalf("faults %+v", v.Faults)
+	}
+	if !strings.Contains(v.Faults[0].Mend, "sample it again") || !strings.Contains(v.Faults[1].Mend, "from a copy") {
+		t.Errorf("mends: %q, %q", v.Faults[0].Mend, v.Faults[1].Mend)
+	}
+	removed, err := run.Repair(&remote, v, seal.AttemptFromEnv())
+	if exit.Code(err) != exit.Data || !slices.Equal(removed, []string{evaluated}) {
+		t.Errorf("removed %q; exit code %d: %v", removed, exit.Code(err), err)
+	}
+	if err := m.drive(nil); err != nil {
+		t.Errorf("the run does not go on without what it has learned from: %v", err)
+	}
+	if _, paths := faultsOf(t, &remote); !slices.Equal(paths, []string{learned}) {
+		t.Errorf("faults of %q are left", paths)
+	}
+
+	// Of an iteration that nothing was learned from, the verdicts go too.
+	opened, m = stage(t, "schedule.iterations=1", "evaluation.shards=1")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	want := digest(t, opened.Dir.Policy(1))
+	for _, path := range slices.Concat(
+		opened.Graph.Outputs(run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: 1}}),
+		opened.Graph.Outputs(run.Task{Node: run.Node{Stage: run.StageBuffer, Iteration: 1}}),
+		[]string{opened.Dir.Evaluation(1, 0), opened.Dir.Metrics(1), opened.Dir.Rollout(1, 0)},
+	) {
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remote = *opened
+	remote.Recipe.Rollout.Remote = &recipe.Remote{}
+	v, paths = faultsOf(t, &remote)
+	if want := []string{remote.Dir.Rel(remote.Dir.Rollout(1, 0)), remote.Dir.Rel(remote.Dir.Score(1, 0))}; !slices.Equal(paths, want) {
+		t.Fatalf("faults %+v", v.Faults)
+	}
+	if _, err := run.Repair(&remote, v, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	exact(t, opened)
+	if got := digest(t, opened.Dir.Policy(1)); got != want {
+		t.Errorf("policy %s, was %s", got, want)
 	}
 }

@@ -57,6 +57,7 @@ func Verify(ctx context.Context, r *Run) (Verification, error) {
 	v.tasks()
 	v.inputs()
 	v.expected()
+	v.sampled()
 	ledger, err := ReadLedger(ctx, r)
 	switch {
 	case errors.Is(err, seal.ErrDamaged): // found by walk
@@ -262,6 +263,35 @@ func (v *verifier) expected() {
 			for _, need := range g.Needs(t.Node) {
 				visit(need)
 			}
+		}
+	}
+}
+
+// sampled says what else is to be done about the responses of a server, which
+// nobody can make say the same again.
+func (v *verifier) sampled() {
+	if v.run.Recipe.Rollout.Remote == nil {
+		return
+	}
+	learned := map[string]bool{} // rollouts that a batch was made from
+	for _, m := range v.manifests {
+		for _, input := range m.Inputs {
+			learned[input.Path] = learned[input.Path] || m.Stage == string(StageBuffer)
+		}
+	}
+	for i, f := range v.result.Faults {
+		t, ours := v.made[f.Path]
+		if !ours || f.cure == byHand || t.Stage != StageRollout && t.Stage != StageEvaluate {
+			continue
+		}
+		if learned[f.Path] {
+			v.result.Faults[i].cure = byHand
+			v.result.Faults[i].Mend = "put it back from a copy: a server sampled it, which may not say the same again. The run goes on without it, and its iteration cannot be replayed"
+			continue
+		}
+		v.result.Faults[i].Mend = fmt.Sprintf("lathe verify --repair %s; then the command that made the run has the server sample it again, which may come to other bytes", v.run.Dir)
+		if score := v.run.Dir.Rel(v.run.Dir.Score(t.Iteration, t.Shard)); t.Stage == StageRollout && v.content[score] != "" {
+			v.fault(Fault{Path: score, Problem: fmt.Sprintf("the responses that it judges, %q, are lost", f.Path), Mend: v.mend(), cure: remove})
 		}
 	}
 }
