@@ -38,6 +38,7 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 		{"cispo", 1.499997000006, -.499999000002, 3.5},
 		{"gspo", 1.499997000006, -.499999000002, 3.0},
 		{"rloo", 1, -1. / 3, 10.5},
+		{"ppo", 1, 0, 3.5},      // rewards, before the critic
 		{"verl-ppo", 1, 0, 3.5}, // before whitening
 		{"reinforce", 1, 0, 10.5},
 		{"nll", 1, 0, 3.5},
@@ -70,6 +71,7 @@ func TestPresetsClip(t *testing.T) {
 		{"lathe", -1, 5, 3, 0},
 		{"verl-grpo", -1, 5, 3, 0},
 		{"verl-grpo", 1, 1.35, -1.2, 0},
+		{"ppo", -1, 5, 3, 0},
 		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (paper 000, appendix A.5)
 		{"exit", 1, 1.35, -1.2, 0},
 		{"trl-grpo", -1, 5, 5, 5},

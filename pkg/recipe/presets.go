@@ -31,6 +31,7 @@ var presets = []struct {
 	{"lathe", lathePreset},
 	{"exit", exitPreset},
 	{"verl-grpo", verlGRPO},
+	{"ppo", ppo},
 	{"verl-ppo", verlPPO},
 	{"trl-grpo", trlGRPO},
 	{"open-instruct-grpo", openInstructGRPO},
@@ -152,6 +153,19 @@ func verlLoss() Loss {
 	return loss
 }
 
+// ppo is PPO (Schulman et al., arXiv 1707.06347) with a critic, with verl's
+// defaults: γ = λ = 1, advantages whitened over the tokens of the batch, its
+// vanilla loss, and values clipped at 0.5. verl's critic is a model of its own,
+// so the weight of its loss beside the policy's has no source: 0.1 is ours.
+func ppo() Objective {
+	advantage := rewards()
+	advantage.Kind, advantage.Lambda = "gae", 1
+	advantage.Whitening = true
+	loss := verlLoss()
+	loss.Value.Clip = 0.5
+	return Objective{advantage, Filters{MinGroup: 1}, loss}
+}
+
 // verlPPO is verl's PPO without a critic: with γ = λ = 1 and values of 0,
 // generalised advantage estimation gives each token the return, which verl
 // then whitens over the tokens of the batch.
@@ -271,12 +285,14 @@ func nll() Objective {
 	return Objective{rewards(), Filters{MinGroup: 1, MinAdvantage: 0.5}, loss}
 }
 
-// applyPreset fills the part of a recipe that presets own.
+// applyPreset fills the part of a recipe that presets own, and gives the policy
+// the head that a critic takes.
 func (r *Recipe) applyPreset() error {
 	objective, err := Preset(r.Preset)
 	if err != nil {
 		return fmt.Errorf("preset: %w", err)
 	}
 	r.Advantage, r.Filters, r.Loss = objective.Advantage, objective.Filters, objective.Loss
+	r.Policy.ValueHead = objective.Advantage.Kind == "gae"
 	return nil
 }

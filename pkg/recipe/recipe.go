@@ -34,7 +34,8 @@ type Policy struct {
 	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
 	// ValueHead trains a critic beside the policy: a linear function of its last
-	// hidden state, zero at first, saved as value_head.safetensors.
+	// hidden state, zero at first, saved as value_head.safetensors. The preset
+	// ppo sets it.
 	ValueHead bool  `yaml:"value_head" json:"value_head"`
 	LoRA      *LoRA `yaml:"lora" json:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
 	Chat      Chat  `yaml:"chat" json:"chat"` // how messages become text; for policies made by New
