@@ -48,7 +48,7 @@ func faultsOf(t *testing.T, r *run.Run) (run.Verification, []string) {
 	return v, paths
 }
 
-// Once a run is made it needs its data files no more.
+// Once a run is made it needs its data files no more, nor to stay where it is.
 func TestDataFilesMayGo(t *testing.T) {
 	opened, m, data := onFiles(t)
 	if err := os.Remove(data); err != nil {
@@ -69,6 +69,28 @@ func TestDataFilesMayGo(t *testing.T) {
 		}
 		if want := stage != run.StageLearn; cited != want {
 			t.Errorf("%s cites the tasks: %v, want %v", stage, cited, want)
+		}
+	}
+	there := run.Dir(filepath.Join(t.TempDir(), "elsewhere"))
+	if err := os.Rename(string(opened.Dir), string(there)); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := run.Open(t.Context(), there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact(t, moved)
+	var tasks []run.Task
+	for _, n := range moved.Graph.Nodes() {
+		tasks = append(tasks, run.Task{Node: n})
+	}
+	results, err := run.Replay(t.Context(), run.NewWorker(moved, seal.AttemptFromEnv(), "test", t.Logf), tasks)
+	if err != nil || len(results) < len(tasks) {
+		t.Fatalf("%d results of %d tasks: %v", len(results), len(tasks), err)
+	}
+	for _, r := range results {
+		if !r.Same {
+			t.Errorf("%s is replayed to other bytes", r.Path)
 		}
 	}
 }
