@@ -81,6 +81,12 @@ type Verdict struct {
 	Others []Other // what other verifiers or options make of the response
 }
 
+// NoRoom is the verdict where the prompt alone fills the policy's context, so
+// that it has said nothing: no answer, as any that cannot be judged.
+func NoRoom() Verdict {
+	return Verdict{Outcome: shard.OutcomeInvalid, Reason: "no room", Feedback: "the prompt leaves no room for a response"}
+}
+
 // Other is another verifier's judgement on the same episode.
 type Other struct {
 	Name  string

@@ -93,7 +93,8 @@ func (s *ValueStats) Record(value, target, loss, slope float64) {
 func (s ValueStats) ExplainedVariance() float64 {
 	n := float64(max(1, s.Tokens))
 	variance := s.ReturnSquares/n - s.ReturnSum/n*s.ReturnSum/n
-	if variance <= 0 {
+	// Returns are sums of advantages and values: equal ones differ by rounding.
+	if variance <= 1e-12*(s.ReturnSquares+s.DifferenceSquares)/n {
 		return 0
 	}
 	return 1 - (s.DifferenceSquares/n-s.DifferenceSum/n*s.DifferenceSum/n)/variance

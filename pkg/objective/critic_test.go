@@ -97,3 +97,23 @@ func TestExplainedVariance(t *testing.T) {
 		t.Errorf("one token explains %g", got)
 	}
 }
+
+// Equal returns that rounding has made unequal explain nothing.
+func TestExplainedVarianceOfEqualReturns(t *testing.T) {
+	values := []float64{0.013, -0.021, 0.37, 0.11, -0.3, 0.77, 0.123}
+	for _, reward := range []float64{0, 1} {
+		rewards := make([]float64, len(values))
+		rewards[len(rewards)-1] = reward
+		var stats ValueStats
+		_, returns, err := GAE(rewards, values, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, target := range returns {
+			stats.Record(values[i], target, 0, 1)
+		}
+		if got := stats.ExplainedVariance(); got != 0 {
+			t.Errorf("all rewards %g: explained variance %g", reward, got)
+		}
+	}
+}

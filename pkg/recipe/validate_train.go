@@ -34,6 +34,10 @@ func (r *Recipe) checkRollout(c *checker) {
 			c.add("rollout.group", o.Group, "must be 2 or more for advantage.baseline %s: one response has nothing to be compared with", a.Baseline)
 		case o.Group == 2 && a.Scale == "leave_one_out_std" && a.DDof == 1:
 			c.add("rollout.group", o.Group, "must be 3 or more for advantage.scale leave_one_out_std: one other response has no deviation")
+		case o.Group == 1 && r.Filters.ConstantGroup:
+			c.add("rollout.group", o.Group, "must be 2 or more for filters.constant_group: one reward is always constant, so every response would be dropped")
+		case o.Group == 1 && r.Curriculum.Name == "exit":
+			c.add("rollout.group", o.Group, "must be 2 or more for curriculum.name exit: the rewards of one response have no variance, so nothing would enter the buffer")
 		}
 	}
 	if c.atLeast("rollout.max_new_tokens", o.MaxNewTokens, 1) && r.Policy.New != nil && o.MaxNewTokens >= r.Policy.New.MaxPositionEmbeddings {
@@ -77,8 +81,15 @@ func (r *Recipe) checkAdvantage(c *checker) {
 	c.between("advantage.ddof", a.DDof, 0, 1)
 	c.notNegative("advantage.epsilon", a.Epsilon)
 	zero := c.choice("advantage.zero_scale", a.ZeroScale)
-	if scale && zero && a.Epsilon == 0 && a.Scale == "leave_one_out_std" && a.ZeroScale == "divide" {
-		c.add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")
+	if scale && zero && a.ZeroScale == "divide" {
+		switch deviation := a.Scale == "std" || a.Scale == "leave_one_out_std"; {
+		case a.Epsilon == 0 && a.Scale == "leave_one_out_std":
+			c.add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")
+		case deviation && a.Baseline == "none" && a.Kind == "group":
+			c.add("advantage.zero_scale", a.ZeroScale, "divides rewards that are not 0 by next to nothing when those of a group agree, which advantage.baseline none leaves as they are; set keep")
+		case a.Scale == "mean" && a.Baseline == "none" && a.Epsilon == 0:
+			c.add("advantage.zero_scale", a.ZeroScale, "divides by 0 when all rewards of a group are 0; set advantage.epsilon, or keep")
+		}
 	}
 	c.choice("advantage.group_of_one", a.GroupOfOne)
 	c.notNegative("advantage.clip", a.Clip)

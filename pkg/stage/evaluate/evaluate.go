@@ -69,7 +69,8 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 type chain struct {
 	task    env.Task
 	sample  int
-	history []shard.Message // the last answer's conversation
+	history []shard.Message // the last answer's conversation; empty while there is none
+	last    shard.EvaluationRow
 }
 
 // Measure returns one row for each answer: by problem, then sample (greedy
@@ -99,12 +100,9 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 		episodes := make([]*rollout.Episode, len(chains))
 		for i, c := range chains {
 			kind := shard.KindInitial
-			if step > 0 && !whole {
-				kind = shard.KindImprove
-			}
-			history := c.history
-			if whole {
-				history = nil
+			var history []shard.Message
+			if !whole && len(c.history) > 0 {
+				kind, history = shard.KindImprove, c.history
 			}
 			messages, err := world.Prompt(c.task, kind, history)
 			if err != nil {
@@ -123,21 +121,11 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 			return nil, err
 		}
 		for i, c := range chains {
-			response := episodes[i].Response()
-			if whole {
-				response = transcript(episodes[i])
-			}
-			verdict, err := world.Score(ctx, c.task, episodes[i].Conversation, episodes[i].Finish())
-			if err != nil {
+			if err := c.answered(ctx, world, episodes[i], whole); err != nil {
 				return nil, err
 			}
-			steps[step] = append(steps[step], shard.EvaluationRow{
-				TaskID: c.task.ID, Kind: c.task.Kind, Level: int32(c.task.Level), PolicyVersion: int32(in.PolicyVersion), Sample: int32(c.sample), Step: int32(step),
-				Prompt: prompt(episodes[i]), Response: response, Extracted: verdict.Extracted,
-				Score: verdict.NormalizedScore, Outcome: string(verdict.Outcome), ResponseTokens: int32(episodes[i].ResponseTokens()),
-				Milestones: append([]string{}, verdict.Milestones...),
-			})
-			c.history = episodes[i].Conversation
+			c.last.Step, c.last.PolicyVersion = int32(step), int32(in.PolicyVersion)
+			steps[step] = append(steps[step], c.last)
 		}
 	}
 	var rows []shard.EvaluationRow
@@ -147,6 +135,33 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 		}
 	}
 	return rows, nil
+}
+
+// answered judges the chain's next answer. An answer that has no room for an
+// improvement stays.
+func (c *chain) answered(ctx context.Context, world env.Env, e *rollout.Episode, whole bool) error {
+	if !e.Spoke() && len(c.history) > 0 {
+		c.last.ResponseTokens = 0
+		return nil
+	}
+	verdict, response := env.NoRoom(), ""
+	if e.Spoke() {
+		var err error
+		if verdict, err = world.Score(ctx, c.task, e.Conversation, e.Finish()); err != nil {
+			return err
+		}
+		c.history = e.Conversation
+		if response = e.Response(); whole {
+			response = transcript(e)
+		}
+	}
+	c.last = shard.EvaluationRow{
+		TaskID: c.task.ID, Kind: c.task.Kind, Level: int32(c.task.Level), Sample: int32(c.sample),
+		Prompt: prompt(e), Response: response, Extracted: verdict.Extracted,
+		Score: verdict.NormalizedScore, Outcome: string(verdict.Outcome), ResponseTokens: int32(e.ResponseTokens()),
+		Milestones: append([]string{}, verdict.Milestones...),
+	}
+	return nil
 }
 
 // play samples the chains of both kinds: greedy, and at the evaluation's

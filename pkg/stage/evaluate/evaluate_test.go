@@ -91,3 +91,36 @@ func TestMoreProblemsThanThereAre(t *testing.T) {
 		t.Errorf("problem 17 of 16: %v", err)
 	}
 }
+
+// An answer that has no room for an improvement stays; a problem that leaves
+// no room for an answer has none.
+func TestNoRoom(t *testing.T) {
+	const filler = "################################################################"
+	learned := stagetest.New(t)
+	for name, test := range map[string]struct {
+		prompt string
+		steps  [3]bool // in which an answer is expected
+	}{
+		"improvements": {"env.prompts.improve={question}={previous_response};" + filler + filler, [3]bool{true, true, true}},
+		"answers":      {"env.prompts.initial={question}=" + filler + filler, [3]bool{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := stagetest.New(t, "evaluation.steps=2", "evaluation.samples=1", "evaluation.greedy=true", test.prompt)
+			_, err := evaluate.Run(t.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
+			r.Check(err)
+			rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
+			if len(rows) != 4*2*3 {
+				t.Fatalf("%d rows, want 4 problems × 2 chains × 3 answers", len(rows))
+			}
+			for i, row := range rows {
+				step := i % 3
+				if int(row.Step) != step || (row.Response != "") != test.steps[step] || (row.Outcome == string(shard.OutcomeInvalid) && row.Response == "") == test.steps[step] {
+					t.Errorf("row %d is step %d, %q: %s", i, row.Step, row.Response, row.Outcome)
+				}
+				if first := rows[i-step]; row.Response != first.Response || row.Outcome != first.Outcome || (step > 0 && row.ResponseTokens != 0) {
+					t.Errorf("row %d does not keep the answer %q: %+v", i, first.Response, row)
+				}
+			}
+		})
+	}
+}

@@ -244,6 +244,29 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 // TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
 // (paper 000, section 2.2), and the divergence from it is 0 where it is the
 // policy itself.
+// A second turn that has no room leaves the first one's answer to be judged.
+func TestTurnsWithoutRoom(t *testing.T) {
+	const filler = "################################################################"
+	r := stagetest.New(t, "env.max_turns=2", "env.prompts.refine={question}={previous_response};"+filler+filler)
+	batch(r)
+	outcomes := map[string]int{}
+	for _, row := range stagetest.Read[shard.Score](r, r.Path("score.parquet")) {
+		outcomes[row.Outcome]++
+	}
+	if outcomes[string(shard.OutcomeInfra)] > 0 || outcomes[string(shard.OutcomeOK)] == 0 {
+		t.Errorf("outcomes %v", outcomes)
+	}
+}
+
+// A step whose gradient is not finite is left out and counted.
+func TestSkippedStep(t *testing.T) {
+	r := stagetest.New(t, "loss.entropy_coef=1e39")
+	got := update(r, inputs(r, batch(r), "learned"))
+	if got["skipped_steps"] != got["optimizer_steps"] || got["skipped_steps"] == 0 || got["grad_norm"] != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestReferenceIsRefreshed(t *testing.T) {
 	const alpha = 0.25
 	r := stagetest.New(t, "loss.kl.coef=0.1", "loss.kl.ref_every=1", fmt.Sprintf("loss.kl.ref_alpha=%g", alpha))

@@ -43,18 +43,20 @@ func (t *totals) add(s stepStats) {
 	}
 	t.steps++
 	if s.Skipped {
-		t.skipped++
+		t.skipped++ // its norm is not finite
+	} else {
+		t.gradNorm += s.GradNorm
 	}
-	t.gradNorm += s.GradNorm
 	t.all.merge(s)
 }
 
 func (t *totals) metrics() map[string]float64 {
 	steps := math.Max(1, float64(t.steps))
+	taken := math.Max(1, float64(t.steps-t.skipped))
 	metrics := map[string]float64{
 		"optimizer_steps": float64(t.steps), "skipped_steps": float64(t.skipped),
 		"tokens": float64(t.all.Tokens), "trained_tokens": float64(t.all.Objective.Tokens), "sequences": float64(t.all.Sequences),
-		"grad_norm": t.gradNorm / steps, "age_mean": float64(t.all.AgeSum) / math.Max(1, float64(t.all.Sequences)),
+		"grad_norm": t.gradNorm / taken, "age_mean": float64(t.all.AgeSum) / math.Max(1, float64(t.all.Sequences)),
 		"first_step_ratio_deviation_max": t.first.Objective.MaxRatioDeviation,
 	}
 	if v := t.all.Value; v.Tokens > 0 {

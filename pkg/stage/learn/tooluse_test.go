@@ -3,6 +3,7 @@ package learn_test
 import (
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
@@ -38,5 +39,36 @@ func TestTurnsOfToolUse(t *testing.T) {
 	}
 	if prefixes[1] != 12 || prefixes[2] == 0 || prefixes[2] > prefixes[1] {
 		t.Errorf("prefixes by their turns: %v, want one of the first turn from each group", prefixes)
+	}
+}
+
+// An episode that fills the context ends with what the policy said last: it
+// is judged by that, and can be learned from.
+func TestEpisodesThatFillTheContext(t *testing.T) {
+	for _, longest := range []int{200, 260, 330} {
+		r := stagetest.NewOf(t, "tooluse-smoke", "filters.constant_group=false")
+		r.Shorten(longest)
+		got := update(r, inputs(r, batch(r), "learned"))
+		if got["first_step_ratio_deviation_max"] != 0 {
+			t.Errorf("context of %d: ratios deviate from 1 by up to %g", longest, got["first_step_ratio_deviation_max"])
+		}
+		cut := 0
+		for _, row := range stagetest.Read[shard.Rollout](r, r.Path("rollout.parquet")) {
+			last := row.Messages[len(row.Messages)-1]
+			if row.Turns > 0 && (len(row.TokenIDs) > longest || last.Role != "assistant" || !row.LossMask[len(row.LossMask)-1]) {
+				t.Errorf("context of %d: %d tokens in %d turns, the last message is of the role %s", longest, len(row.TokenIDs), row.Turns, last.Role)
+			}
+			if row.Turns > 0 && row.FinishReason == string(policy.FinishLength) && len(row.TokenIDs) < longest {
+				cut++
+			}
+		}
+		for _, row := range stagetest.Read[shard.Score](r, r.Path("score.parquet")) {
+			if row.Outcome == string(shard.OutcomeInfra) {
+				t.Errorf("context of %d: what has no room is called a failure of ours: %s", longest, row.Feedback)
+			}
+		}
+		if cut == 0 {
+			t.Errorf("context of %d: no episode was cut by a result; the test shows little", longest)
+		}
 	}
 }

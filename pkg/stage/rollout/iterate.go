@@ -87,7 +87,13 @@ func (e *Episode) settle(draft *Episode) bool {
 	e.finish, e.stop, e.failed = draft.finish, draft.stop, draft.failed
 	e.seconds += draft.seconds
 	e.tries += draft.tries
-	if draft.failed != nil || draft.turns == 0 {
+	if draft.failed != nil {
+		return false
+	}
+	if draft.turns == 0 {
+		if e.turns > 0 {
+			e.unhear()
+		}
 		return false
 	}
 	e.turns++

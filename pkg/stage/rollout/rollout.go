@@ -159,6 +159,10 @@ func (e *Episode) Response() string {
 	return ""
 }
 
+// Spoke reports whether the policy has said anything: a prompt may leave it no
+// room.
+func (e *Episode) Spoke() bool { return e.turns > 0 }
+
 // Finish is the finish reason of the last turn.
 func (e *Episode) Finish() string { return string(e.finish) }
 
@@ -266,11 +270,11 @@ func (s *Sampler) generate(ctx context.Context, active []*Episode, turn int, set
 	turns := make([]remote.Turn, 0, len(active))
 	speaking := make([]*Episode, 0, len(active))
 	for _, e := range active {
-		if err := s.listen(e); err != nil {
+		room, err := s.listen(e)
+		if err != nil {
 			return nil, err
 		}
-		if len(e.tokens) >= s.voice.Longest() {
-			e.finish = policy.FinishLength
+		if !room {
 			continue
 		}
 		speaking = append(speaking, e)
@@ -304,20 +308,28 @@ func (s *Sampler) generate(ctx context.Context, active []*Episode, turn int, set
 }
 
 // listen appends the tokens that the conversation has gained since the
-// policy last spoke, and the opening of its own message.
-func (s *Sampler) listen(e *Episode) error {
+// policy last spoke, and the opening of its own message. Where they leave no
+// room for an answer the episode is over: it ends with what the policy said
+// last, or, before it has spoken, with a prompt that is too long.
+func (s *Sampler) listen(e *Episode) (room bool, err error) {
 	var ids []int32
-	var err error
 	if e.turns == 0 {
 		ids, err = s.Chat.Prompt(e.Conversation)
 	} else {
 		ids, err = s.Chat.Continue(e.Conversation, e.closed)
 	}
 	if err != nil {
-		return fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
+		return false, fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
 	}
 	if len(ids) == 0 {
-		return exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
+		return false, exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
+	}
+	if room = len(e.tokens)+len(ids) < s.voice.Longest(); !room {
+		e.finish = policy.FinishLength
+		if e.turns > 0 {
+			e.unhear()
+			return false, nil
+		}
 	}
 	if e.turns == 0 {
 		e.promptTokens, e.source = len(ids), s.own
@@ -326,7 +338,17 @@ func (s *Sampler) listen(e *Episode) error {
 	e.tokens = append(e.tokens, ids...)
 	e.mask = append(e.mask, make([]bool, len(ids))...)
 	e.logProbs = append(e.logProbs, make([]float32, len(ids))...)
-	return nil
+	return room, nil
+}
+
+// unhear takes back what the conversation has gained since the policy last
+// spoke.
+func (e *Episode) unhear() {
+	n := len(e.Conversation)
+	for n > 0 && e.Conversation[n-1].Role != "assistant" {
+		n--
+	}
+	e.Conversation = e.Conversation[:n:n]
 }
 
 // speak appends what the policy said.

@@ -217,7 +217,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	defer web.Close()
 	r := stagetest.NewOf(t, "tooluse-smoke",
 		"env.tooluse.bfcl="+folder, "env.tooluse.halves="+halves, "policy.new.tokenizer=bytes",
-		"policy.new.max_position_embeddings=1000000", "rollout.max_new_tokens=100000", "rollout.group=1", "advantage.baseline=none", "rollout.remote.url="+web.URL,
+		"policy.new.max_position_embeddings=1000000", "rollout.max_new_tokens=100000", "rollout.group=1", "preset=reinforce", "curriculum.name=uniform", "rollout.remote.url="+web.URL,
 		"rollout.remote.server=openai", "rollout.remote.api=chat", "rollout.remote.retries=0", "rollout.remote.ready_seconds=5",
 	)
 	r.Job.Plain = true // the policy has no seal

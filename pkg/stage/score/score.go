@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -84,9 +85,16 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 	if shard.Outcome(r.Outcome) != shard.OutcomeOK {
 		return row, nil // nothing was said: our failure, or a preemption
 	}
-	verdict, err := world.Score(ctx, task, r.Messages, r.FinishReason)
+	silent := r.Turns == 0 && r.FinishReason == string(policy.FinishLength)
+	judgement := func() (env.Verdict, error) {
+		if silent {
+			return env.NoRoom(), nil
+		}
+		return world.Score(ctx, task, r.Messages, r.FinishReason)
+	}
+	verdict, err := judgement()
 	for try := 1; err != nil && exit.Code(err) != exit.Data && try < infraTries && ctx.Err() == nil; try++ {
-		verdict, err = world.Score(ctx, task, r.Messages, r.FinishReason)
+		verdict, err = judgement()
 	}
 	if exit.Code(err) == exit.Data {
 		return row, err
@@ -103,7 +111,7 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 	judged.add(row, verdict)
 	if job.Recipe.Score.Embedding == "ngrams" {
 		text := r.Messages[len(r.Messages)-1].Content
-		if job.Recipe.Env.ToolUse != nil {
+		if silent || job.Recipe.Env.ToolUse != nil {
 			text = saidIn(r)
 		}
 		row.Embedding = NGrams(text)

@@ -101,6 +101,27 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 	}
 }
 
+// A prompt that leaves no room for a response is answered by nobody: that is
+// no answer, and no failure of ours.
+func TestNoRoom(t *testing.T) {
+	for _, name := range []string{"smoke", "tooluse-smoke"} {
+		r := stagetest.NewOf(t, name, "score.embedding=ngrams")
+		plan, instances := r.Plan(1)
+		path := r.Path("rollout.parquet")
+		r.Check(stagetest.Write(path, []shard.Rollout{{
+			InstanceID: instances[0].InstanceID, GroupID: instances[0].GroupID, Outcome: string(shard.OutcomeOK), FinishReason: "length",
+			Messages: instances[0].Messages, TokenIDs: []int32{1}, LossMask: []bool{false}, LogProbs: []float32{0},
+		}}))
+		rows, metrics := run(r, plan, path)
+		if rows[0].Outcome != string(shard.OutcomeInvalid) || rows[0].Reward != 0 || rows[0].Feedback == "" || metrics["reason/no room"] != 1 {
+			t.Errorf("%s: %+v, metrics %v", name, rows[0], metrics)
+		}
+		if want := score.NGrams(""); !slices.Equal(rows[0].Embedding, want) {
+			t.Errorf("%s: the embedding is %v, want %v", name, rows[0].Embedding, want)
+		}
+	}
+}
+
 // TestImpossibleResponse: a response that cannot have been had is no verdict
 // and no failure of ours: the file is wrong.
 func TestImpossibleResponse(t *testing.T) {

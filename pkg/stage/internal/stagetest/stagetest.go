@@ -4,6 +4,7 @@ package stagetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,8 @@ type Rig struct {
 	Job   stage.Job
 	World env.Env
 	Dir   string
+
+	short string // folder of the policy that Shorten has made
 }
 
 // New returns a rig with settings over jobs/smoke.yaml, as --set takes them.
@@ -72,6 +75,9 @@ var warm struct {
 // tenth of the problems.
 func (r *Rig) Policy() string {
 	r.Helper()
+	if r.short != "" {
+		return r.short
+	}
 	warm.Lock()
 	defer warm.Unlock()
 	name := r.Job.Recipe.Name
@@ -91,6 +97,26 @@ func (r *Rig) Policy() string {
 	}
 	warm.folders[name] = folder
 	return folder
+}
+
+// Shorten gives the rig's policy a context of fewer tokens.
+func (r *Rig) Shorten(longest int) {
+	r.Helper()
+	whole := r.Policy()
+	config, err := os.ReadFile(filepath.Join(whole, "config.json"))
+	r.Check(err)
+	var values map[string]any
+	r.Check(json.Unmarshal(config, &values))
+	values["max_position_embeddings"] = longest
+	config, err = json.Marshal(values)
+	r.Check(err)
+	folder, err := seal.CreateFolder(r.Path("short"), seal.Attempt{})
+	r.Check(err)
+	r.Check(os.CopyFS(folder.Path(), os.DirFS(whole)))
+	r.Check(os.WriteFile(filepath.Join(folder.Path(), "config.json"), config, 0o666))
+	_, err = folder.Commit(seal.Manifest{})
+	r.Check(err)
+	r.short = r.Path("short")
 }
 
 // Plan seals a plan with the initial prompts of the first n training tasks.
