@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,16 @@ func advanceSlurm(c *cli.Context, opened *run.Run) error {
 		}
 	}
 	result, err := advancer.Advance(c.Context)
+	for errors.Is(err, slurm.ErrQueueFull) {
+		// Nothing waits in the queue that would go on with the run.
+		fmt.Fprintf(os.Stderr, "lathe: %v; trying again every %s\n", err, queueFullEvery)
+		select {
+		case <-c.Context.Done():
+			return exit.WithHint(c.Context.Err(), "when there is room: lathe advance --run %s", opened.Dir)
+		case <-time.After(queueFullEvery):
+		}
+		result, err = advancer.Advance(c.Context)
+	}
 	if err != nil {
 		return err
 	}
@@ -88,6 +99,9 @@ const (
 	askEvery  = 60 * time.Second
 )
 
+// queueFullEvery is how often a queue that takes no more jobs is asked again.
+const queueFullEvery = 30 * time.Second
+
 // driveSlurm stays with a run that its gates carry, and takes over where
 // they are lost.
 func driveSlurm(c *cli.Context, opened *run.Run) error {
@@ -101,7 +115,7 @@ func driveSlurm(c *cli.Context, opened *run.Run) error {
 	for {
 		if time.Since(asked) >= askEvery {
 			result, err := advancer.Advance(c.Context)
-			if err != nil {
+			if err != nil && !errors.Is(err, slurm.ErrQueueFull) { // there will be room
 				return err
 			}
 			if result.Done {

@@ -198,20 +198,47 @@ func TestSlurmSameBytes(t *testing.T) {
 }
 
 // TestSlurmAccounting runs on a cluster that keeps accounts, where sacct is
-// asked for what the queue has forgotten.
+// asked for what the queue has forgotten; and then where a user may have only a
+// few jobs in the queue, most of them taken for a while by something else.
 func TestSlurmAccounting(t *testing.T) {
 	for _, program := range []string{"slurmdbd", "mariadbd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is missing: apt-get install slurmdbd mariadb-server", program)
 		}
 	}
-	c := startCluster(t, "--nodes", "2", "--accounting")
+	c := startCluster(t, "--nodes", "2", "--accounting", "--set", "AccountingStorageEnforce=limits")
 	want := c.reference()
 	dir := filepath.Join(t.TempDir(), "run")
 	c.submit(dir, "--site", "devcluster")
 	c.await(dir, "done", 3*time.Minute, nil)
 	if got := c.policySHA256(dir); got != want {
 		t.Errorf("policy %s, on one machine %s", got, want)
+	}
+
+	me := strings.TrimSpace(c.must("id", "-un"))
+	c.must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=6")
+	for range 4 {
+		c.must("sbatch", "--partition=high", "--time=1", "--output=/dev/null", "--wrap", "sleep 25")
+	}
+	dir = filepath.Join(t.TempDir(), "crowded")
+	few := set("rollout.shards=6", "schedule.iterations=1")
+	want = c.reference(few...)
+	c.submit(dir, append(few, "--site", "devcluster")...)
+	c.await(dir, "done", 6*time.Minute, nil)
+	if got := c.policySHA256(dir); got != want {
+		t.Errorf("in a queue that is full: policy %s, on one machine %s", got, want)
+	}
+	gates, err := filepath.Glob(filepath.Join(dir, "logs", "gate*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := false
+	for _, gate := range append(gates, filepath.Join(c.dir, "train-*.log")) {
+		out, _ := c.command("bash", "-c", "cat "+gate)
+		waited = waited || strings.Contains(out, "the queue takes no more jobs")
+	}
+	if !waited {
+		t.Error("no gate met a full queue; the test shows little")
 	}
 }
 

@@ -69,7 +69,7 @@ func recordExit(dir run.Dir, task run.Task, attempt seal.Attempt, cause error) {
 	if hints := exit.Hints(cause); len(hints) > 0 {
 		record.Hint = hints[0]
 	}
-	path := dir.ExitRecord(task, attempt.Number)
+	path := dir.ExitRecord(task, attempt.Number-attempt.Restarts, attempt.Restarts)
 	content, err := json.Marshal(record)
 	if err == nil && os.MkdirAll(filepath.Dir(path), 0o777) == nil {
 		_ = os.WriteFile(path, append(content, '\n'), 0o666)

@@ -71,17 +71,14 @@ func (f *findings) identify() {
 
 // progress says how far the run is and which policy came out.
 func (f *findings) progress(ctx context.Context) error {
-	survey, err := run.NewPlanner(f.run.Graph).Survey(ctx)
+	status, err := run.ReadStatus(ctx, f.run, nil, nil)
 	if err != nil {
 		return err
 	}
-	switch {
-	case survey.Done:
-		f.State = "done"
-	case len(f.tasks) == 0:
-		f.State = "pending"
-	default:
-		f.State = "unknown"
+	switch f.State = string(status.State); {
+	case status.State == run.StateDone:
+	case run.HasSubmissions(f.run.Dir), status.State == run.StatePending && len(f.tasks) > 0:
+		f.State = string(run.StateUnknown) // Slurm was not asked, nor whoever went on with it
 	}
 	for version := 0; version <= f.Iterations; version++ {
 		m, err := seal.Read(ctx, f.run.Dir.Policy(version), seal.Options{})

@@ -82,6 +82,8 @@ func stateWords(s Summary) string {
 	switch s.State {
 	case "done":
 		return "done"
+	case "failed":
+		return "failed"
 	case "pending":
 		return "not begun"
 	}

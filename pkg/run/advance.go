@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +50,9 @@ type jobsView struct {
 	broken      map[Task]bool
 	attempts    map[Task]int
 	evidence    map[Task]string // of the last failure
-	gates       int             // gates that wait, this process not counted
+	gates       int             // gates that wait to start
+	known       map[Node][]int  // attempts that were submitted before Slurm was asked
+	patience    time.Time       // until when to wait for outputs that other nodes have sealed
 	forgiven    time.Time       // failures of submissions up to here do not count
 }
 
@@ -79,6 +82,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		return Advanced{}, err
 	}
 	result := Advanced{Done: survey.Done, Live: len(view.live)}
+	full := false // the queue
 	if survey.Done {
 		_, err := Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: sweepAge})
 		return result, err
@@ -87,8 +91,8 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		return result, err
 	}
 	for _, group := range byNode(survey.Ready, view.live) {
-		s, submitted, err := a.submit(ctx, group, limits)
-		if err != nil {
+		s, submitted, err := a.submit(ctx, group, view.known[group[0].Node], limits)
+		if full = errors.Is(err, slurm.ErrQueueFull); err != nil && !full {
 			return result, err
 		}
 		if submitted {
@@ -98,6 +102,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 				view.gates++
 			}
 		}
+		if full {
+			break // a gate submits the rest when there is room
+		}
 	}
 	switch {
 	case result.Live == 0 && len(survey.Ready) == 0:
@@ -105,7 +112,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	case view.gates == 0:
 		// Whatever should have advanced the run is gone: put a gate behind
 		// everything that lives.
-		_, err = a.gate(ctx, a.liveJobs(view, result.Submitted), limits)
+		err = a.lastGate(ctx, a.liveJobs(view, result.Submitted), limits)
 	}
 	return result, err
 }
@@ -131,9 +138,16 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 	if err != nil {
 		return nil, err
 	}
-	view := &jobsView{live: map[Task]bool{}, failures: map[Task]int{}, broken: map[Task]bool{}, attempts: map[Task]int{}, evidence: map[Task]string{}, forgiven: forgivenUntil(a.Run.Dir)}
-	var jobs []slurm.Job
+	view := &jobsView{
+		live: map[Task]bool{}, failures: map[Task]int{}, broken: map[Task]bool{}, attempts: map[Task]int{}, evidence: map[Task]string{},
+		known: map[Node][]int{}, patience: time.Now().Add(visibilityTimeout), forgiven: forgivenUntil(a.Run.Dir),
+	}
+	var jobs, gates []slurm.Job
+	if gate, ok := readLastGate(a.Run.Dir); ok {
+		gates = append(gates, gate)
+	}
 	for _, s := range all {
+		view.known[s.Node()] = append(view.known[s.Node()], s.Attempt)
 		missing := false
 		for _, shard := range s.Shards {
 			done, err := planner.settled(ctx, Task{s.Node(), shard}, s.Submitted)
@@ -147,18 +161,19 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 			jobs = append(jobs, s.Jobs...)
 		}
 		if s.Gate != nil {
-			jobs = append(jobs, *s.Gate)
+			gates = append(gates, *s.Gate)
 		}
 	}
+	jobs = append(jobs, gates...)
 	if len(jobs) == 0 {
 		return view, nil
 	}
 	if view.states, err = a.Cluster.States(ctx, limits, jobs); err != nil {
 		return nil, err
 	}
-	self := os.Getenv("SLURM_JOB_ID")
-	for _, s := range all {
-		if s.Gate != nil && s.Gate.ID != self && view.states.Live(*s.Gate) {
+	for _, gate := range gates {
+		// One that runs, this process or another, may be about to leave.
+		if view.states.Of(gate.Tasks()[0]).Phase == slurm.PhasePending {
 			view.gates++
 		}
 	}
@@ -181,14 +196,8 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 				view.live[t] = true
 				continue
 			}
-			if state.Cause == executor.CauseOK {
-				// Another node sealed it a moment ago: wait until it shows here.
-				for _, output := range planner.Outputs(t) {
-					_, err := seal.Read(ctx, output, seal.Options{Visibility: visibilityTimeout})
-					if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
-						return err
-					}
-				}
+			if err := view.await(ctx, planner.Outputs(t), state); err != nil {
+				return err
 			}
 			done, err := planner.Sealed(ctx, t)
 			if err != nil {
@@ -197,10 +206,7 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 			if done {
 				continue
 			}
-			cause, evidence := state.Cause, state.Evidence
-			if record, ok := readExitRecord(a.Run.Dir, t, s.Attempt); ok {
-				cause, evidence = executor.CauseOfExit(record.Code), record.Message
-			}
+			cause, evidence := a.causeOf(t, s.Attempt, state)
 			if !s.Submitted.After(view.forgiven) {
 				continue
 			}
@@ -214,6 +220,46 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 		}
 	}
 	return nil
+}
+
+// await waits until the outputs of a task that has just ended well on another
+// node show here. What ended long ago has nothing more to show.
+func (v *jobsView) await(ctx context.Context, outputs []string, state slurm.State) error {
+	if state.Cause != executor.CauseOK {
+		return nil
+	}
+	until := v.patience
+	if shows := state.End.Add(visibilityTimeout); !state.End.IsZero() && shows.Before(until) {
+		until = shows
+	}
+	for _, output := range outputs {
+		_, err := seal.Read(ctx, output, seal.Options{Visibility: max(0, time.Until(until))})
+		if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
+			return err
+		}
+	}
+	return nil
+}
+
+// causeOf says why an attempt at a task that Slurm saw end has not done its
+// work. What Slurm did to it, Slurm knows best; else the task has left a record
+// of its own.
+func (a *Advancer) causeOf(t Task, attempt int, state slurm.State) (cause executor.Cause, evidence string) {
+	switch state.Cause {
+	case executor.CauseTimeout, executor.CauseOutOfMemory, executor.CauseNodeFail, executor.CausePreempted, executor.CauseLaunchFailed:
+		return state.Cause, state.Evidence
+	}
+	record, ok := readExitRecord(a.Run.Dir, t, attempt, state.Restarts)
+	if !ok {
+		return state.Cause, state.Evidence
+	}
+	cause, evidence = executor.CauseOfExit(record.Code), record.Message
+	minutes := a.Run.Graph.Request(t.Stage).Minutes
+	told := slurm.ToldToStop(minutes, a.Site.Site)
+	if cause == executor.CauseStopped && told > 0 && !state.Start.IsZero() && state.End.Sub(state.Start) >= told {
+		return executor.CauseTimeout, fmt.Sprintf("%s, when its time (resources.stages.%s.minutes: %d) was nearly over", evidence, t.Stage, minutes)
+	}
+	return cause, evidence
 }
 
 // byNode groups ready tasks that are not under way into arrays.
@@ -237,10 +283,11 @@ func byNode(ready []Task, live map[Task]bool) [][]Task {
 }
 
 // submit hands one array to Slurm, and a gate that follows it. It does
-// nothing when another process is at the same array.
-func (a *Advancer) submit(ctx context.Context, tasks []Task, limits slurm.Limits) (Submission, bool, error) {
+// nothing when another process is at the same array. With [slurm.ErrQueueFull]
+// a part of the array may have been submitted, or all of it without a gate.
+func (a *Advancer) submit(ctx context.Context, tasks []Task, known []int, limits slurm.Limits) (Submission, bool, error) {
 	n := tasks[0].Node
-	number, won, err := claim(a.Run.Dir, n, a.Attempt)
+	number, won, err := claim(a.Run.Dir, n, known, a.Attempt)
 	if err != nil || !won {
 		return Submission{}, false, err
 	}
@@ -267,9 +314,6 @@ func (a *Advancer) submit(ctx context.Context, tasks []Task, limits slurm.Limits
 	if err := writeSubmission(a.Run.Dir, s, a.Attempt); err != nil {
 		return s, true, err
 	}
-	if errors.Is(submitErr, slurm.ErrQueueFull) && len(s.Jobs) > 0 {
-		submitErr = nil // the gate submits the rest when there is room
-	}
 	return s, len(s.Jobs) > 0, submitErr
 }
 
@@ -285,14 +329,42 @@ func ArrayOf(r *Run, n Node, shards []int, attempt int, binaries string) executo
 }
 
 // gate submits the job that advances the run when the given ones have ended.
-// Gates of a run go one at a time.
+// It waits for nothing else: of gates that run at once, claims let one submit
+// each array.
 func (a *Advancer) gate(ctx context.Context, after []slurm.Job, limits slurm.Limits) (*slurm.Job, error) {
-	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Attempt.Number), limits, a.Run.Dir.Jobs(),
-		slurm.Dependency{AfterAny: ids(after), Singleton: true})
+	wait := slurm.Dependency{AfterAny: ids(after)}
+	if len(after) == 0 {
+		wait.Delay = idleGateDelay
+	}
+	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
 	if err != nil {
 		return nil, fmt.Errorf("submitting the gate: %w", err)
 	}
 	return &jobs[0], nil
+}
+
+// idleGateDelay is how long a gate that follows nothing waits before it looks
+// again.
+const idleGateDelay = time.Minute
+
+// lastGate submits a gate that belongs to no submission, and notes it.
+func (a *Advancer) lastGate(ctx context.Context, after []slurm.Job, limits slurm.Limits) error {
+	gate, err := a.gate(ctx, after, limits)
+	if err != nil {
+		return err
+	}
+	content, err := json.Marshal(gate)
+	if err != nil {
+		return err
+	}
+	return seal.Replace(lastGatePath(a.Run.Dir), append(content, '\n'), a.Attempt)
+}
+
+func lastGatePath(d Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
+
+func readLastGate(d Dir) (gate slurm.Job, ok bool) {
+	content, err := os.ReadFile(lastGatePath(d))
+	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 
 // GateArray is a gate job of a run.

@@ -199,7 +199,7 @@ func (d *Driver) stuck(survey Survey) error {
 				continue
 			}
 			r, log := last.result, d.Run.Dir.Rel(last.result.Log)
-			if record, ok := readExitRecord(d.Run.Dir, t, last.attempt); ok {
+			if record, ok := readExitRecord(d.Run.Dir, t, last.attempt, 0); ok {
 				err := error(&exit.Error{Code: record.Code, Err: fmt.Errorf("%s failed: %s", t, record.Message)})
 				if record.Hint != "" {
 					err = exit.WithHint(err, "%s", record.Hint)

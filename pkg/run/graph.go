@@ -164,13 +164,20 @@ func (g Graph) Needs(n Node) []Node {
 }
 
 // learnNeeds lists what an optimizer step starts from: the policy before it,
-// and the reference policy.
+// the reference policy, and those whose values or log-probabilities it compares
+// with and computes itself.
 func (g Graph) learnNeeds(n Node) []Node {
 	previous := g.lastLearn(n.Iteration - 1)
 	if n.Step > 0 {
 		previous = Node{Stage: StageLearn, Iteration: n.Iteration, Step: n.Step - 1}
 	}
 	needs := []Node{previous}
+	if n.Step > 0 && g.Recipe.Advantage.Kind == "gae" {
+		needs = append(needs, g.lastLearn(n.Iteration-1))
+	}
+	if g.Recipe.Rollout.Remote != nil {
+		needs = append(needs, g.lastLearn(g.RolloutVersion(n.Iteration)))
+	}
 	if g.Recipe.Loss.KL.Coef != 0 {
 		needs = append(needs, g.lastLearn(g.ReferenceVersion(n.Iteration)))
 	}

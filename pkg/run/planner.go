@@ -185,8 +185,11 @@ func (s *survey) look(n Node) bool {
 	for _, need := range s.Needs(n) {
 		ready = s.visit(need) && ready
 	}
-	if ready && n.Stage == StageBuffer && n.Iteration > 0 {
+	switch {
+	case ready && n.Stage == StageBuffer && n.Iteration > 0:
 		ready = s.closed(n.Iteration)
+	case n.Stage == StageGradient || n.Stage == StageLearn:
+		ready = s.samplers(n.Iteration) && ready
 	}
 	if n.Stage == StageClose {
 		s.close(n.Iteration)
@@ -209,6 +212,28 @@ func (s *survey) look(n Node) bool {
 	return false
 }
 
+// samplers reports whether the policies that sampled the late shards of a batch
+// are there, if the learner asks them for log-probabilities that a server may
+// not have given.
+func (s *survey) samplers(k int) bool {
+	if s.Recipe.Rollout.Remote == nil || s.Recipe.Schedule.Oversample <= 1 {
+		return true
+	}
+	closing, err := ReadClosing(s.ctx, s.Dir, k)
+	switch {
+	case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
+		return true // what makes it again is looked at with the batch
+	case err != nil:
+		s.fail(err)
+		return false
+	}
+	there := true
+	for _, ref := range closing.Carried {
+		there = s.visit(s.lastLearn(s.RolloutVersion(ref.Iteration))) && there
+	}
+	return there
+}
+
 // scorable reports whether what a score task reads is sealed: one rollout
 // shard and the plan. It need not wait for the other shards.
 func (s *survey) scorable(t Task) bool {
@@ -223,6 +248,12 @@ func (s *survey) close(k int) {
 			return
 		}
 		s.result.Closable = append(s.result.Closable, decided)
+		return
+	}
+	// Iterations that overlap are closed in their order, so that no late shard
+	// is carried into two of them.
+	if before := (Node{Stage: StageClose, Iteration: k - 1}); s.Recipe.Schedule.Oversample > 1 && k > 1 && !s.is(Task{Node: before}) {
+		s.visit(before)
 		return
 	}
 	score, rollout := Node{Stage: StageScore, Iteration: k}, Node{Stage: StageRollout, Iteration: k}
@@ -323,10 +354,10 @@ func (s *survey) late() {
 		rollout := Task{Node{Stage: StageRollout, Iteration: ref.Iteration}, ref.Shard}
 		score := Task{Node{Stage: StageScore, Iteration: ref.Iteration}, ref.Shard}
 		for _, t := range []Task{rollout, score} {
-			if s.is(t) || s.GaveUp(t) {
+			if s.is(t) {
 				continue
 			}
-			if policy || t == score {
+			if !s.GaveUp(t) && (policy || t == score) {
 				s.ready(t)
 			}
 			break // a score task becomes ready once its rollout is sealed

@@ -3,6 +3,7 @@ package run_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,4 +297,47 @@ func TestSurveyReportsUnreadableManifests(t *testing.T) {
 	if err == nil && len(s.Ready) == 0 {
 		t.Errorf("a manifest that is a folder: no error, and nothing to do: %+v", s)
 	}
+}
+
+// Two iterations that overlap become closable between two looks: a late shard
+// is carried into the first of them alone.
+func TestLateShardIsCarriedOnce(t *testing.T) {
+	b := newBoard(t, "schedule.iterations=4", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3")
+	b.seal(node(run.StageBuffer, 0))
+	b.seal(node(run.StageWarm, 1))
+	b.seal(node(run.StageRollout, 1), 0, 2)
+	b.seal(node(run.StageScore, 1), 0, 2)
+	b.close()
+	b.seal(node(run.StageBuffer, 1))
+	b.seal(node(run.StageLearn, 1))
+	b.seal(node(run.StageRollout, 1), 1)
+	b.seal(node(run.StageScore, 1), 1)
+	for k := 2; k <= 3; k++ {
+		b.seal(node(run.StageRollout, k))
+		b.seal(node(run.StageScore, k))
+	}
+	var carried []int
+	for range 2 {
+		for _, c := range b.close() {
+			for range c.Carried {
+				carried = append(carried, c.Iteration)
+			}
+		}
+	}
+	if !slices.Equal(carried, []int{2}) {
+		t.Errorf("the late shard of iteration 1 is carried into %v", carried)
+	}
+	b.ready("buffer-000002-00000")
+}
+
+// The score of a late rollout that was given up is not to be done.
+func TestLateRolloutThatGaveUp(t *testing.T) {
+	b := newBoard(t, "schedule.iterations=4", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3")
+	b.seal(node(run.StageBuffer, 0))
+	b.seal(node(run.StageWarm, 1))
+	b.seal(node(run.StageRollout, 1), 0, 2)
+	b.seal(node(run.StageScore, 1), 0, 2)
+	b.close()
+	b.planner.GaveUp = func(t run.Task) bool { return t == run.Task{Node: node(run.StageRollout, 1), Shard: 1} }
+	b.ready("buffer-000001-00000")
 }

@@ -66,6 +66,12 @@ func (n Node) prunable() bool {
 	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageLearn
 }
 
+// prunable lists the outputs of a task that pruning may remove: not what every
+// adapter is of.
+func (g Graph) prunable(t Task) []string {
+	return slices.DeleteFunc(g.Outputs(t), func(path string) bool { return !t.prunable() || path == g.Dir.Base() })
+}
+
 // prune does what the recipe says about it.
 func prune(ctx context.Context, p *Planner, survey Survey) error {
 	if p.Recipe.Schedule.KeepEvery == 0 {
@@ -95,10 +101,7 @@ func (p *Planner) prune(ctx context.Context, n Node, dry bool, result *Pruned) (
 	var paths []string
 	var sizes []int64
 	for shard := range p.Shards(n) {
-		for _, path := range p.Outputs(Task{n, shard}) {
-			if path == p.Dir.Base() {
-				continue // every adapter needs it
-			}
+		for _, path := range p.prunable(Task{n, shard}) {
 			bytes, there, err := left(ctx, path)
 			if err != nil {
 				return false, err
@@ -147,10 +150,7 @@ func hasRecord(path string) bool {
 // Made reports whether every output of a task is sealed, or was until it was
 // pruned.
 func (p *Planner) Made(ctx context.Context, t Task) (bool, error) {
-	if !t.prunable() || !all(p.Outputs(t), hasRecord) {
-		return p.Sealed(ctx, t)
-	}
-	return true, nil
+	return p.sealedOr(ctx, t, hasRecord)
 }
 
 // settled reports whether a submission's task has done its work: its outputs
@@ -161,14 +161,17 @@ func (p *Planner) settled(ctx context.Context, t Task, submitted time.Time) (boo
 		was, err := seal.ReadPruned(path)
 		return err == nil && !was.Ended.Before(submitted)
 	}
-	if !t.prunable() || !all(p.Outputs(t), since) {
+	return p.sealedOr(ctx, t, since)
+}
+
+// sealedOr reports whether a task's outputs are sealed, or all that pruning may
+// remove of them were so once.
+func (p *Planner) sealedOr(ctx context.Context, t Task, once func(path string) bool) (bool, error) {
+	paths := p.prunable(t)
+	if len(paths) == 0 || slices.ContainsFunc(paths, func(path string) bool { return !once(path) }) {
 		return p.Sealed(ctx, t)
 	}
 	return true, nil
-}
-
-func all(paths []string, are func(string) bool) bool {
-	return !slices.ContainsFunc(paths, func(path string) bool { return !are(path) })
 }
 
 // Restore notes versions that were pruned as wanted, so that going on with the

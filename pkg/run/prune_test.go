@@ -213,3 +213,66 @@ func TestPruningIsKilled(t *testing.T) {
 		t.Errorf("replaying from what was pruned: %v, hints %q", err, exit.Hints(err))
 	}
 }
+
+// A critic's values are those of the policy that the iteration began with, in
+// every gradient shard: it stays until they are done.
+func TestPruningWithACritic(t *testing.T) {
+	settings := []string{
+		"preset=ppo", "curriculum.exit.diversity_bonus=false", "warm_start.steps=20", "loss.mini_batches=2", "schedule.gradient_shards=2",
+	}
+	whole := finish(t, smoke, settings...)
+	pruned := finish(t, smoke, append(settings, "schedule.keep_every=5")...)
+	if want, got := digest(t, whole.Dir.Policy(2)), digest(t, pruned.Dir.Policy(2)); want != got {
+		t.Errorf("pruning changes the policy: %s, without %s", got, want)
+	}
+}
+
+// The learner computes what a server has not told, under each policy that has
+// sampled: those stay.
+func TestPruningWithAServer(t *testing.T) {
+	b := newBoard(t, "schedule.iterations=5", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3",
+		`rollout.remote.serve=[x, "{policy}", "{port}"]`)
+	b.seal(node(run.StageBuffer, 0))
+	b.seal(node(run.StageWarm, 1))
+	for k := 1; k <= 4; k++ {
+		late := 1 // of iteration 3, sampled by version 1
+		for shard := range 3 {
+			if k != 3 || shard != late {
+				b.seal(node(run.StageRollout, k), shard)
+				b.seal(node(run.StageScore, k), shard)
+			}
+		}
+		if k == 4 {
+			b.seal(node(run.StageRollout, 3), late)
+			b.seal(node(run.StageScore, 3), late)
+		}
+		b.close()
+		b.seal(node(run.StageBuffer, k))
+		if k < 4 {
+			b.seal(node(run.StageLearn, k))
+		}
+	}
+	b.ready("learn-000004-00000", "rollout-000005-00000", "rollout-000005-00001", "rollout-000005-00002")
+	pruned, err := b.planner.Prune(t.Context(), b.survey(), 5, false)
+	if err != nil || len(pruned.Paths) > 0 {
+		t.Errorf("learning iteration 4 takes versions 1, 2 and 3, and removed are %v: %v", pruned.Paths, err)
+	}
+}
+
+// The policy that adapters are of is never pruned: the warm start that made it
+// counts as made all the same.
+func TestPrunedWarmStartOfAnAdapter(t *testing.T) {
+	b := newBoard(t, "schedule.iterations=2", "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "warm_start.chunk=100")
+	for k := 1; k <= 3; k++ {
+		b.seal(node(run.StageWarm, k))
+	}
+	b.seal(node(run.StageBuffer, 0))
+	if pruned, err := b.planner.Prune(t.Context(), b.survey(), 1, false); err != nil || len(pruned.Paths) != 4 {
+		t.Errorf("removed are %v: %v", pruned.Paths, err)
+	}
+	for k := 1; k <= 3; k++ {
+		if made, err := b.planner.Made(t.Context(), run.Task{Node: node(run.StageWarm, k)}); !made || err != nil {
+			t.Errorf("checkpoint %d was made: %v, %v", k, made, err)
+		}
+	}
+}

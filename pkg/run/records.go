@@ -20,9 +20,10 @@ type ExitRecord struct {
 	Time    time.Time `json:"time"`
 }
 
-// ExitRecord is the path of the record of a failed attempt.
-func (d Dir) ExitRecord(t Task, attempt int) string {
-	return filepath.Join(d.Jobs(), "exit", fmt.Sprintf("%s.%d.json", t, attempt))
+// ExitRecord is the path of the record that a task leaves when it fails: of a
+// submission, from 0, and how often Slurm had requeued that.
+func (d Dir) ExitRecord(t Task, submission, restarts int) string {
+	return filepath.Join(d.Jobs(), "exit", fmt.Sprintf("%s.%d.%d.json", t, submission, restarts))
 }
 
 // Log is the path of the log of an attempt.
@@ -30,12 +31,15 @@ func (d Dir) Log(t Task, attempt int) string {
 	return filepath.Join(d.Logs(), fmt.Sprintf("%s.%d.log", t, attempt))
 }
 
-// readExitRecord returns the record of an attempt, if it left one.
-func readExitRecord(d Dir, t Task, attempt int) (ExitRecord, bool) {
-	var record ExitRecord
-	content, err := os.ReadFile(d.ExitRecord(t, attempt))
-	if err != nil || json.Unmarshal(content, &record) != nil {
-		return ExitRecord{}, false
+// readExitRecord returns the record of a submission, if its last start left
+// one. restarts is how often it was requeued, as far as that is known: the queue
+// knows, what the accounting remembers has 0.
+func readExitRecord(d Dir, t Task, submission, restarts int) (ExitRecord, bool) {
+	for last := restarts; ; last++ {
+		if _, err := os.Lstat(d.ExitRecord(t, submission, last+1)); err != nil {
+			var record ExitRecord
+			content, err := os.ReadFile(d.ExitRecord(t, submission, last))
+			return record, err == nil && json.Unmarshal(content, &record) == nil
+		}
 	}
-	return record, true
 }

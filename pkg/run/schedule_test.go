@@ -293,7 +293,7 @@ func TestHopelessTaskIsNotRepeated(t *testing.T) {
 			return ""
 		}
 		tries++
-		record := opened.Dir.ExitRecord(task, attempt)
+		record := opened.Dir.ExitRecord(task, attempt, 0)
 		text := `{"code": 65, "message": "score 7 is damaged", "hint": "make it again"}`
 		if err := errors.Join(os.MkdirAll(filepath.Dir(record), 0o777), os.WriteFile(record, []byte(text), 0o666)); err != nil {
 			t.Error(err)

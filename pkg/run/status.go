@@ -110,13 +110,15 @@ func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status,
 		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
 	}
 	for k := 1; k <= s.Iterations; k++ {
-		if done, _ := planner.Made(ctx, Task{Node: r.Graph.lastLearn(k)}); !done {
-			break
+		if done, _ := planner.Made(ctx, Task{Node: r.Graph.lastLearn(k)}); done {
+			s.Learned = k
 		}
-		s.Learned = k
 	}
 	if seen == nil {
 		seen = &Seen{}
+		if _, failed := lastFailure(r); failed {
+			seen.Failed = failuresHere(r)
+		}
 	}
 	for _, stage := range Stages() {
 		if st, ok := stageStatus(ctx, r, planner, survey, stage, seen); ok {
@@ -129,6 +131,7 @@ func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status,
 
 func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, stage Stage, seen *Seen) (StageStatus, bool) {
 	st := StageStatus{Stage: stage}
+	lost := 0 // outputs that nothing still to be done needs
 	for _, n := range r.Graph.Nodes() {
 		if n.Stage != stage {
 			continue
@@ -141,8 +144,12 @@ func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, s
 			case err != nil:
 				st.Unknown++
 				st.Evidence = err.Error()
-			case done || survey.Done || leftBehind(ctx, r, t):
+			case done || leftBehind(ctx, r, t):
 				st.Done++
+			case survey.Done && (t.Stage == StageRollout || t.Stage == StageScore):
+				st.Done++ // late for good
+			case survey.Done:
+				lost++
 			case seen.Failed[t] != "":
 				st.Failed++
 				st.Evidence = seen.Failed[t]
@@ -164,6 +171,8 @@ func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, s
 		st.State = StateFailed
 	case st.Done == st.Total:
 		st.State, st.Evidence = StateDone, "every output is sealed"
+	case lost > 0 && st.Done+lost == st.Total:
+		st.State, st.Evidence = StateDone, fmt.Sprintf("%d of %d sealed; nothing still to be done needs what is missing: see lathe verify", st.Done, st.Total)
 	case st.Running > 0:
 		st.State = StateRunning
 	case st.Unknown > 0:
@@ -206,6 +215,7 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 	if HasSubmissions(r.Dir) && !running {
 		s.Executor = "slurm"
 	}
+	failure, failedHere := lastFailure(r)
 	switch {
 	case survey.Done:
 		s.State, s.Evidence = StateDone, "every goal is sealed"
@@ -217,6 +227,8 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 		s.State, s.Evidence = StateRunning, fmt.Sprintf("%d tasks run, %d wait in the queue", len(seen.Running), len(seen.Pending))
 	case len(seen.Pending) > 0 || seen.Gates > 0:
 		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d gates wait in the queue", len(seen.Pending), seen.Gates)
+	case failedHere && !HasSubmissions(r.Dir):
+		s.State, s.Evidence = StateFailed, failure
 	case len(seen.Failed) > 0:
 		s.State, s.Evidence = StateFailed, anyOf(seen.Failed)
 	case len(seen.Unknown) > 0:
@@ -228,19 +240,36 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 		if s.Executor == "slurm" {
 			s.Evidence = "nothing is in the queue; go on with: lathe advance " + string(r.Dir)
 		}
-		if record, ok := lastFailure(r); ok && has && heartbeat.Ended {
-			s.State, s.Evidence = StateFailed, record
-		}
 	}
 }
 
-// lastFailure is what the last foreground driver ended with.
+// lastFailure is what the last foreground driver ended with, if no other has
+// gone on since.
 func lastFailure(r *Run) (string, bool) {
 	h, ok := readHeartbeat(r.Dir)
-	if !ok || h.Failure == "" {
-		return "", false
+	return h.Failure, ok && h.Ended && h.Failure != ""
+}
+
+// failuresHere are the last words of the tasks that failed under the last
+// foreground driver.
+func failuresHere(r *Run) map[Task]string {
+	h, _ := readHeartbeat(r.Dir)
+	failed := map[Task]string{}
+	for _, n := range r.Graph.Nodes() {
+		for shard := range r.Graph.Shards(n) {
+			t := Task{n, shard}
+			for attempt := 0; ; attempt++ {
+				record, ok := readExitRecord(r.Dir, t, attempt, 0)
+				if !ok {
+					break
+				}
+				if record.Code != exit.Stopped && !record.Time.Before(h.Started) {
+					failed[t] = record.Message
+				}
+			}
+		}
 	}
-	return h.Failure, true
+	return failed
 }
 
 func anyOf(m map[Task]string) string {

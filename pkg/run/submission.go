@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -35,16 +36,18 @@ func (d Dir) submissions() string { return filepath.Join(d.Jobs(), "submitted") 
 func (d Dir) claims() string      { return filepath.Join(d.Jobs(), "claims") }
 
 // claim reserves the next attempt at a node. Of two processes that advance a
-// run at once, one gets it; the other leaves the node alone.
-func claim(d Dir, n Node, attempt seal.Attempt) (number int, won bool, err error) {
+// run at once, one gets it; the other leaves the node alone. known are the
+// attempts that this process knew of when it asked Slurm: one that was
+// submitted since is another's answer to the same question.
+func claim(d Dir, n Node, known []int, attempt seal.Attempt) (number int, won bool, err error) {
 	for {
 		path := filepath.Join(d.claims(), fmt.Sprintf("%s.%d", n, number))
 		won, _, err = seal.Claim(path, []byte(attempt.Host+"\n"), attempt)
 		if err != nil || won {
 			return number, won, err
 		}
-		if _, recorded := readSubmission(d, n, number); !recorded && fresh(path) {
-			return number, false, nil // another process is at it right now
+		if _, recorded := readSubmission(d, n, number); recorded && !slices.Contains(known, number) || !recorded && fresh(path) {
+			return number, false, nil // another process is at it, or has just been
 		}
 		number++
 	}

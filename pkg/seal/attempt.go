@@ -16,9 +16,11 @@ type Attempt struct {
 	JobID  string // Slurm's job id, or local-HOST outside Slurm
 	TaskID string // index in the job array; 0 outside one
 	Number int    // how often this work was started before
-	Host   string
-	PID    int              // 0 means this process
-	Clock  func() time.Time // nil means time.Now
+	// Restarts are those of them that were requeues of one submission.
+	Restarts int
+	Host     string
+	PID      int              // 0 means this process
+	Clock    func() time.Time // nil means time.Now
 }
 
 // AttemptFromEnv describes this process by what Slurm and lathe put into its
@@ -42,12 +44,18 @@ func AttemptFromEnv() Attempt {
 	if a.TaskID == "" {
 		a.TaskID = "0"
 	}
-	for _, name := range []string{"LATHE_ATTEMPT", "SLURM_RESTART_COUNT"} {
-		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
-			a.Number += n
-		}
-	}
+	a.Restarts = countIn("SLURM_RESTART_COUNT")
+	a.Number = countIn("LATHE_ATTEMPT") + a.Restarts
 	return a
+}
+
+// countIn is the number in an environment variable; 0 where there is none.
+func countIn(name string) int {
+	n, err := strconv.Atoi(os.Getenv(name))
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
 }
 
 // localJob is the job id of work that runs outside Slurm. It holds the host,

@@ -36,7 +36,11 @@ func Prune(ctx context.Context, path string) (bytes int64, err error) {
 		return 0, err
 	default:
 		// The manifest first: with it gone nobody begins to read the bytes.
-		if err := os.Rename(ManifestPath(path), PrunedPath(path)); err != nil {
+		err := os.Rename(ManifestPath(path), PrunedPath(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = ReadPruned(path) // another process prunes it too
+		}
+		if err != nil {
 			return 0, fmt.Errorf("pruning %q: %w", path, err)
 		}
 		if err := syncFolder(filepath.Dir(path)); err != nil {

@@ -2,8 +2,10 @@ package seal_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -81,4 +83,26 @@ func TestPrune(t *testing.T) {
 	if orphans, err := seal.Orphans(filepath.Dir(path)); err != nil || len(orphans) != 1 {
 		t.Errorf("orphans beside a damaged record: %q, %v", orphans, err)
 	}
+}
+
+// Two processes may prune the same at once.
+func TestPruneAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	path := func(i int) string { return filepath.Join(dir, fmt.Sprint(i)) }
+	for i := range 100 {
+		if _, err := seal.WriteBytes(path(i), []byte("x"), seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			for i := range 100 {
+				if _, err := seal.Prune(t.Context(), path(i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	both.Wait()
 }

@@ -353,7 +353,7 @@ func TestAttemptFromEnv(t *testing.T) {
 		{nil, Attempt{JobID: "local-" + plain(host), TaskID: "0"}},
 		{map[string]string{"SLURM_JOB_ID": "12"}, Attempt{JobID: "12", TaskID: "0"}},
 		{map[string]string{"SLURM_JOB_ID": "14", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "1"}, Attempt{JobID: "12", TaskID: "1"}},
-		{map[string]string{"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2", "LATHE_ATTEMPT": "3"}, Attempt{JobID: "12", TaskID: "0", Number: 5}},
+		{map[string]string{"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2", "LATHE_ATTEMPT": "3"}, Attempt{JobID: "12", TaskID: "0", Number: 5, Restarts: 2}},
 		{map[string]string{"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "", "LATHE_ATTEMPT": "x"}, Attempt{JobID: "12", TaskID: "0"}},
 	} {
 		for _, name := range []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "LATHE_ATTEMPT"} {

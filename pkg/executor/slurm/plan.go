@@ -31,12 +31,14 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	if limits.MaxArrayTasks > 0 {
 		size = min(size, limits.MaxArrayTasks)
 	}
-	// One place is left for the gate job that follows.
-	size = min(size, limits.MaxJobCount-1)
+	// Two places are left: for the gate job that submits the array, and for the
+	// one that follows it.
+	most := limits.MaxJobCount
 	if limits.MaxSubmit > 0 {
-		size = min(size, limits.MaxSubmit-1)
+		most = min(most, limits.MaxSubmit)
 	}
-	if size < 1 {
+	size = min(size, max(1, most-2))
+	if size < 1 || most < 2 {
 		return nil, exit.Unavailablef("this cluster takes no array for us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
 			limits.MaxArraySize, limits.MaxJobCount, limits.MaxArrayTasks, limits.MaxSubmit)
 	}

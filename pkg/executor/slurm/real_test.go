@@ -326,9 +326,9 @@ func testGates(t *testing.T, b *bench) {
 	var gates []Job
 	for k := range 2 {
 		gate.Iteration = k + 1
-		wait := Dependency{Singleton: true}
-		if k == 0 {
-			wait.AfterAny = []string{failing.ID}
+		wait := Dependency{AfterAny: []string{failing.ID}}
+		if k == 1 {
+			wait = Dependency{Delay: 40 * time.Second}
 		}
 		gates = append(gates, b.submit(t, gate, wait)...)
 	}
@@ -337,7 +337,7 @@ func testGates(t *testing.T, b *bench) {
 		return slices.ContainsFunc(gates, func(g Job) bool { return s.Of(g.Tasks()[0]).Phase == PhaseRunning }) && !s.Live(failing)
 	})
 	want(t, "the failing task", states.Of(failing.Tasks()[0]), executor.CauseData, 65)
-	time.Sleep(3 * time.Second) // long enough for a second gate to start, were it allowed to
+	time.Sleep(3 * time.Second) // long enough for the second gate to start, were its time come
 	states, err := b.States(t.Context(), b.limits, gates)
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func testGates(t *testing.T, b *bench) {
 	if err := os.WriteFile(b.path("open"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	states = b.ended(t, time.Minute, gates...)
+	states = b.ended(t, 2*time.Minute, gates...)
 	for _, g := range gates {
 		want(t, "a gate", states.Of(g.Tasks()[0]), executor.CauseOK, 0)
 	}

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -110,10 +111,7 @@ func flags(array executor.Array, chunk Chunk, site recipe.Site) []string {
 			all = append(all, flag)
 		}
 	}
-	minutes := array.Minutes
-	if site.MaxMinutes > 0 {
-		minutes = min(minutes, site.MaxMinutes)
-	}
+	minutes := limitMinutes(array.Minutes, site)
 	if minutes > 0 {
 		give("--time", strconv.Itoa(minutes))
 	}
@@ -150,6 +148,26 @@ func outputName(array executor.Array, chunk Chunk) string {
 		return fmt.Sprintf("%s-%%5a.%d.log", array.Name(), array.Attempt)
 	}
 	return fmt.Sprintf("%s.%d.slurm-%%A.log", array.Name(), array.Attempt)
+}
+
+// limitMinutes is the time limit of a task that asks for some minutes.
+func limitMinutes(asked int, site recipe.Site) int {
+	if site.MaxMinutes > 0 {
+		return min(asked, site.MaxMinutes)
+	}
+	return asked
+}
+
+// ToldToStop is the shortest time after which a task that asks for some minutes
+// may be told to stop because its time limit comes near; 0 when it never is.
+func ToldToStop(asked int, site recipe.Site) time.Duration {
+	minutes := limitMinutes(asked, site)
+	notice := signalSeconds(minutes, site.SignalSeconds)
+	if minutes == 0 || notice == 0 {
+		return 0
+	}
+	// Slurm may send the signal up to a minute early (sbatch(1), --signal).
+	return time.Duration(minutes)*time.Minute - time.Duration(notice)*time.Second - time.Minute
 }
 
 // signalSeconds is how long before the time limit a task is told to stop.

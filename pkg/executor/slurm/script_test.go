@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -224,7 +226,8 @@ func TestNames(t *testing.T) {
 	if got := ScriptName(a, Chunk{Number: 2, Of: 3}); got != "gate-000001.0.chunk2.sh" {
 		t.Errorf("script name is %s", got)
 	}
-	if got := (Dependency{AfterAny: []string{"1", "2;cluster"}, Singleton: true}).flag(); got != "afterany:1:2,singleton" {
-		t.Errorf("dependency is %s", got)
+	want := []string{"--dependency=afterany:1:2", "--begin=now+2"}
+	if got := (Dependency{AfterAny: []string{"1", "2;cluster"}, Delay: 1500 * time.Millisecond}).flags(); !slices.Equal(got, want) {
+		t.Errorf("a dependency's flags are %q", got)
 	}
 }

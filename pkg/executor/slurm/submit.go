@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,23 +43,24 @@ func (j Job) Tasks() []TaskID {
 
 // Dependency is what a job waits for.
 type Dependency struct {
-	AfterAny  []string // ids of jobs that must have ended, however they did
-	Singleton bool     // no other job of the same name and user may run
+	AfterAny []string      // ids of jobs that must have ended, however they did
+	Delay    time.Duration // that must have passed; rounded up to seconds
 }
 
-func (d Dependency) flag() string {
-	var parts []string
+// flags are those of sbatch.
+func (d Dependency) flags() []string {
+	var flags []string
 	if len(d.AfterAny) > 0 {
 		var ids []string
 		for _, id := range d.AfterAny {
 			ids = append(ids, bareID(id))
 		}
-		parts = append(parts, "afterany:"+strings.Join(ids, ":"))
+		flags = append(flags, "--dependency=afterany:"+strings.Join(ids, ":"))
 	}
-	if d.Singleton {
-		parts = append(parts, "singleton")
+	if d.Delay > 0 {
+		flags = append(flags, fmt.Sprintf("--begin=now+%d", int(math.Ceil(d.Delay.Seconds()))))
 	}
-	return strings.Join(parts, ",") // all must hold
+	return flags
 }
 
 // SubmitArray splits an array into chunks and submits them, leaving a copy of
@@ -121,9 +123,7 @@ func ScriptName(array executor.Array, chunk Chunk) string {
 func (c *Cluster) Submit(ctx context.Context, script []byte, name string, wait Dependency) (string, error) {
 	mark := "lathe-submission-" + rand.Text()
 	args := []string{"--parsable", "--comment=" + mark}
-	if dependency := wait.flag(); dependency != "" {
-		args = append(args, "--dependency="+dependency)
-	}
+	args = append(args, wait.flags()...)
 	retried := false
 	id, err := c.retry(ctx, func() (string, error) {
 		if retried {

@@ -108,18 +108,40 @@ func freePort() (int, error) {
 // already cannot be signalled, which is as well.
 func (s *Server) signal(signal syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, signal) }
 
-// Alive is nil while the server runs, and then says how it ended.
-func (s *Server) Alive() error {
+// signalGrace is how long a task waits for the signal that has ended its server:
+// a batch system sends it to all processes of a task, in any order.
+const signalGrace = time.Second
+
+// Alive is nil while the server runs, and then says how it ended. A server that
+// was told to stop with the task has not failed: that is the context's error.
+func (s *Server) Alive(ctx context.Context) error {
 	select {
 	case <-s.exited:
 	default:
 		return nil
+	}
+	if s.signalled() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(signalGrace):
+		}
 	}
 	how := "exit code 0"
 	if s.err != nil {
 		how = s.err.Error()
 	}
 	return exit.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
+}
+
+// signalled reports whether a signal that stops a task ended the server.
+func (s *Server) signalled() bool {
+	var ended *exec.ExitError
+	if !errors.As(s.err, &ended) {
+		return false
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGTERM || status.Signal() == syscall.SIGINT)
 }
 
 // Close ends the server: it is asked to, and killed if it takes too long.
@@ -174,7 +196,7 @@ func Start(ctx context.Context, o Options, command []string, log string) (*Start
 		return nil, err
 	}
 	o.URL = server.URL
-	client, err := Open(ctx, o, server.Alive)
+	client, err := Open(ctx, o, func() error { return server.Alive(ctx) })
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
@@ -187,7 +209,7 @@ func (s *Started) Generate(ctx context.Context, turns []Turn) ([]Reply, error) {
 	if err == nil {
 		for _, r := range replies {
 			if r.Failed != nil {
-				err = s.server.Alive() // a server that has died is the task's failure, not that of a few responses
+				err = s.server.Alive(ctx) // a server that has died is the task's failure, not that of a few responses
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -36,7 +37,13 @@ func serveInstead(role string, arguments []string) error {
 		return err
 	}
 	server := &remotetest.Server{Dialect: remote.VLLM, Folders: func() []string { return []string{arguments[0]} }}
-	if role == "die" {
+	switch role {
+	case "told":
+		server.Tamper = func(int, http.ResponseWriter, *http.Request, map[string]any) bool {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			select {}
+		}
+	case "die":
 		server.Tamper = func(int, http.ResponseWriter, *http.Request, map[string]any) bool {
 			fmt.Fprintln(os.Stderr, "the engine has died")
 			os.Exit(3)
@@ -48,9 +55,14 @@ func serveInstead(role string, arguments []string) error {
 
 func (f *fixture) start(role string) (*remote.Started, string, error) {
 	f.Helper()
+	return f.startWithin(f.Context(), role)
+}
+
+func (f *fixture) startWithin(ctx context.Context, role string) (*remote.Started, string, error) {
+	f.Helper()
 	f.Setenv(roleVariable, role)
 	log := filepath.Join(f.TempDir(), "logs", "server.log")
-	client, err := remote.Start(f.Context(), f.options(), []string{os.Args[0], "{policy}", "{port}", "--name={version}"}, log)
+	client, err := remote.Start(ctx, f.options(), []string{os.Args[0], "{policy}", "{port}", "--name={version}"}, log)
 	return client, log, err
 }
 
@@ -109,6 +121,30 @@ func TestServerThatDies(t *testing.T) {
 	_, err = client.Generate(t.Context(), f.turns(3, policy.Sampling{}))
 	if err == nil || !strings.Contains(err.Error(), "the engine has died") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestServerThatIsToldToStop before the task hears of it, as when a batch system
+// stops both, has not failed.
+func TestServerThatIsToldToStop(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		f := newFixture(t, remote.VLLM)
+		ctx, cancel := context.WithCancel(t.Context())
+		client, _, err := f.startWithin(ctx, "told")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stopped {
+			time.AfterFunc(500*time.Millisecond, cancel)
+		}
+		_, err = client.Generate(ctx, f.turns(1, policy.Sampling{}))
+		if errors.Is(err, context.Canceled) != stopped || err == nil || (!stopped && !strings.Contains(err.Error(), "signal: terminated")) {
+			t.Errorf("the task is stopped too: %v; error %v", stopped, err)
+		}
+		cancel()
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Of two processes that saw the same of a run, one submits an array, also when
+// the other claims it after the first has recorded its submission.
+func TestClaim(t *testing.T) {
+	d, n, attempt := Dir(t.TempDir()), Node{Stage: StageRollout, Iteration: 1}, seal.AttemptFromEnv()
+	number, won, err := claim(d, n, nil, attempt)
+	if number != 0 || !won || err != nil {
+		t.Fatalf("the first claims attempt %d: %v, %v", number, won, err)
+	}
+	if _, won, err := claim(d, n, nil, attempt); won || err != nil {
+		t.Errorf("the second claims while the first submits: %v, %v", won, err)
+	}
+	if err := writeSubmission(d, Submission{Stage: n.Stage, Iteration: 1, Shards: []int{0}, Submitted: time.Now()}, attempt); err != nil {
+		t.Fatal(err)
+	}
+	if _, won, err := claim(d, n, nil, attempt); won || err != nil {
+		t.Errorf("the second claims what was submitted since it looked: %v, %v", won, err)
+	}
+	if number, won, err := claim(d, n, []int{0}, attempt); number != 1 || !won || err != nil {
+		t.Errorf("who knows of attempt 0 claims attempt %d: %v, %v", number, won, err)
+	}
+}
+
+// What Slurm did to a task is counted as that, whatever the task said when it
+// was told to stop.
+func TestCauseOfAnEnd(t *testing.T) {
+	r := &Run{Dir: Dir(t.TempDir())}
+	r.Recipe.Resources.Stages.Rollout.Minutes = 60
+	r.Graph = Graph{Dir: r.Dir, Recipe: r.Recipe}
+	a := &Advancer{Run: r}
+	a.Site.Site = recipe.Site{SignalSeconds: 180}
+	task := Task{Node: Node{Stage: StageRollout, Iteration: 1}}
+	leave := func(submission, restarts, code int, message string) {
+		t.Helper()
+		path := r.Dir.ExitRecord(task, submission, restarts)
+		content, err := json.Marshal(ExitRecord{Code: code, Message: message})
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o777)
+		}
+		if err == nil {
+			err = os.WriteFile(path, content, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(0, 0, 75, "stopped by a signal")
+	leave(1, 0, 75, "stopped by a signal")
+	leave(1, 1, 65, "plan.parquet is damaged")
+	began := time.Now()
+	ended := func(cause executor.Cause, restarts int, ran time.Duration) slurm.State {
+		return slurm.State{Phase: slurm.PhaseEnded, Cause: cause, Restarts: restarts, Start: began, End: began.Add(ran), Evidence: "squeue"}
+	}
+	for _, test := range []struct {
+		name       string
+		submission int
+		state      slurm.State
+		cause      executor.Cause
+		says       string
+	}{
+		{"its own words", 0, ended(executor.CauseFailed, 0, time.Minute), executor.CauseStopped, "stopped by a signal"},
+		{"time limit", 0, ended(executor.CauseTimeout, 0, time.Hour), executor.CauseTimeout, "squeue"},
+		{"told to stop near the limit", 0, ended(executor.CauseFailed, 0, 56*time.Minute), executor.CauseTimeout, "resources.stages.rollout.minutes: 60"},
+		{"memory", 0, ended(executor.CauseOutOfMemory, 0, time.Minute), executor.CauseOutOfMemory, "squeue"},
+		{"memory after a requeue", 0, ended(executor.CauseOutOfMemory, 1, time.Minute), executor.CauseOutOfMemory, "squeue"},
+		{"a start that left no words", 0, ended(executor.CauseFailed, 1, time.Minute), executor.CauseFailed, "squeue"},
+		{"the second start's words", 1, ended(executor.CauseFailed, 1, time.Minute), executor.CauseData, "damaged"},
+		{"the last words, where restarts are forgotten", 1, ended(executor.CauseFailed, 0, time.Minute), executor.CauseData, "damaged"},
+		{"no words", 2, ended(executor.CauseFailed, 0, time.Minute), executor.CauseFailed, "squeue"},
+	} {
+		cause, evidence := a.causeOf(task, test.submission, test.state)
+		if cause != test.cause || !strings.Contains(evidence, test.says) {
+			t.Errorf("%s: %s, %q; want %s, %q", test.name, cause, evidence, test.cause, test.says)
+		}
+	}
+}
