@@ -50,11 +50,14 @@ func generateData(c *cli.Context) error {
 	if c.String("out") == "" {
 		return math.WriteTasks(stdout, tasks)
 	}
+	if err := checkOut(seal.KindFile, c.String("out")); err != nil {
+		return err
+	}
 	var content bytes.Buffer
 	if err := math.WriteTasks(&content, tasks); err != nil {
 		return err
 	}
-	m, err := seal.WriteBytes(c.String("out"), content.Bytes(), seal.AttemptFromEnv(), seal.Manifest{
+	m, err := seal.WriteBytes(c.String("out"), content.Bytes(), ownAttempt(), seal.Manifest{
 		Stage: "data", PolicyVersion: -1, Seed: c.Uint64("seed"), Rows: int64(len(tasks)), BinaryVersion: Version, Started: time.Now(),
 	})
 	return sealed(m, c.String("out"), err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
@@ -23,7 +24,7 @@ func evalCommand() *cli.Command {
 			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`"},
 			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 takes the recipe's"},
 			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's"},
-			&cli.IntFlag{Name: "steps", Usage: "self-improvement steps", Value: -1},
+			&cli.IntFlag{Name: "steps", Usage: "self-improvement steps; the recipe's when left out"},
 			&cli.StringFlag{Name: "out", Usage: "also write every response to this Parquet `FILE`"},
 			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -49,6 +50,15 @@ func eval(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := atLeast(c, 0, "problems", "samples", "steps"); err != nil {
+		return err
+	}
+	out := c.String("out")
+	if out != "" {
+		if err := checkOut(seal.KindFile, out); err != nil {
+			return err
+		}
+	}
 	if err := checkPolicy(values["policy"]); err != nil {
 		return err
 	}
@@ -57,15 +67,7 @@ func eval(c *cli.Context) error {
 		return err
 	}
 	spec := &p.job.Recipe.Evaluation
-	if n := c.Int("problems"); n > 0 {
-		spec.Problems = n
-	}
-	if n := c.Int("samples"); n > 0 {
-		spec.Samples = n
-	}
-	if n := c.Int("steps"); n >= 0 {
-		spec.Steps = n
-	}
+	changeEvaluation(c, spec)
 	if spec.Problems == 0 {
 		return exit.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
 	}
@@ -79,21 +81,40 @@ func eval(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if out := c.String("out"); out != "" {
-		m := p.job.Manifest("evaluate", 0, 0, 1, started)
-		if err := sampler.Note(&m); err != nil {
-			return err
-		}
-		if _, err := shard.Write(out, rows, nil, seal.AttemptFromEnv(), m); err != nil {
-			return err
-		}
-	}
 	result := summarize(rows, spec.Steps)
 	result.Policy, result.Problems, result.Samples, result.Seconds = values["policy"], spec.Problems, spec.Samples, time.Since(started).Seconds()
+	// The result was costly and is printed first: what --out names may turn out
+	// to have other contents.
+	if err := printEvaluated(c, result, spec.Temperature); err != nil || out == "" {
+		return err
+	}
+	m := p.job.Manifest("evaluate", 0, 0, 1, started)
+	if err := sampler.Note(&m); err != nil {
+		return err
+	}
+	_, err = shard.Write(out, rows, nil, p.job.Attempt, m)
+	return err
+}
+
+// changeEvaluation makes of the recipe's evaluation the one that the flags ask
+// for.
+func changeEvaluation(c *cli.Context, spec *recipe.Evaluation) {
+	if n := c.Int("problems"); n > 0 {
+		spec.Problems = n
+	}
+	if n := c.Int("samples"); n > 0 {
+		spec.Samples = n
+	}
+	if c.IsSet("steps") {
+		spec.Steps = c.Int("steps")
+	}
+}
+
+func printEvaluated(c *cli.Context, result evaluated, temperature float64) error {
 	if c.Bool("json") {
 		return writeJSON(stdout, result)
 	}
-	fmt.Fprintf(stdout, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, spec.Temperature)
+	fmt.Fprintf(stdout, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
 	for step, accuracy := range result.AccuracyByStep {
 		fmt.Fprintf(stdout, "  after %d improve steps  %.4f", step, accuracy)
 		if len(result.GreedyByStep) > step {

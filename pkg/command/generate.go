@@ -28,7 +28,7 @@ func generateCommand(model, threads, date cli.Flag) *cli.Command {
 		Usage: "answer prompts: --prompt, or standard input, a prompt per line",
 		Flags: []cli.Flag{
 			model, threads, date,
-			&cli.StringFlag{Name: "prompt", Usage: "`TEXT` to answer"},
+			&cli.StringSliceFlag{Name: "prompt", Usage: "`TEXT` to answer; may be repeated"},
 			&cli.StringFlag{Name: "system", Usage: "`TEXT` of a system message before each prompt"},
 			&cli.BoolFlag{Name: "chat", Usage: "prompts are user messages: so it is where the policy has a chat format"},
 			&cli.BoolFlag{Name: "text", Usage: "prompts are the beginnings of texts"},
@@ -78,10 +78,8 @@ type speaker struct {
 }
 
 func policyGenerate(c *cli.Context) error {
-	for _, pair := range [][2]string{{"chat", "text"}, {"text", "system"}, {"stream", "json"}, {"stream", "jsonl"}, {"jsonl", "prompt"}} {
-		if c.IsSet(pair[0]) && c.IsSet(pair[1]) {
-			return withHelp(c, exit.Usagef("--%s and --%s exclude each other", pair[0], pair[1]))
-		}
+	if err := generateFlags(c); err != nil {
+		return err
 	}
 	folder, err := model(c)
 	if err != nil {
@@ -104,7 +102,7 @@ func policyGenerate(c *cli.Context) error {
 		s.stopTokens = engine.Config().EOSTokenIDs
 	}
 	var requests []policy.Request
-	samples := max(1, c.Int("samples"))
+	samples := c.Int("samples")
 	for i, prompt := range prompts {
 		ids, err := s.prompt(prompt)
 		if err != nil {
@@ -155,6 +153,19 @@ func policyGenerate(c *cli.Context) error {
 	return nil
 }
 
+// generateFlags refuses what cannot be meant, before any prompt is read.
+func generateFlags(c *cli.Context) error {
+	err := exclusive(c, [2]string{"chat", "text"}, [2]string{"text", "system"}, [2]string{"stream", "json"},
+		[2]string{"stream", "jsonl"}, [2]string{"jsonl", "prompt"})
+	if err != nil {
+		return err
+	}
+	if err := atLeast(c, 1, "samples", "max-new-tokens"); err != nil {
+		return err
+	}
+	return atLeast(c, 0, "top-k", "threads")
+}
+
 // openSpeaker reads what a policy's folder says about text.
 func openSpeaker(c *cli.Context, folder string) (*speaker, error) {
 	date, err := dateFlag(c)
@@ -183,15 +194,17 @@ func openSpeaker(c *cli.Context, folder string) (*speaker, error) {
 
 // readPrompts lists the prompts of the command line or of standard input.
 func readPrompts(c *cli.Context) ([]asked, error) {
+	var prompts []asked
 	if c.IsSet("prompt") {
-		text := c.String("prompt")
-		return []asked{{Text: &text}}, nil
+		for _, text := range c.StringSlice("prompt") {
+			prompts = append(prompts, asked{Text: &text})
+		}
+		return prompts, nil
 	}
 	texts, err := lines(os.Stdin)
 	if err != nil {
 		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
-	var prompts []asked
 	for i := range texts {
 		if !c.Bool("jsonl") {
 			prompts = append(prompts, asked{Text: &texts[i]})

@@ -2,7 +2,6 @@ package command
 
 import (
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -51,7 +50,24 @@ type plain struct {
 	world env.Env
 }
 
+// plainInputs are the values of the flags that a command on plain files needs,
+// after a look at the numbers that it takes too.
+func plainInputs(c *cli.Context, names ...string) (map[string]string, error) {
+	values, err := need(c, names...)
+	if err != nil {
+		return nil, err
+	}
+	if err := atLeast(c, 1, "iteration"); err != nil {
+		return nil, err
+	}
+	return values, atLeast(c, 0, "shard")
+}
+
 func openPlain(c *cli.Context) (*plain, error) {
+	threads, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
 	resolved, err := recipe.Load(c.String("recipe"), c.StringSlice("set"))
 	if err != nil {
 		return nil, err
@@ -60,13 +76,9 @@ func openPlain(c *cli.Context) (*plain, error) {
 	if err != nil {
 		return nil, err
 	}
-	threads := c.Int("threads")
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
 	return &plain{
 		job: stage.Job{
-			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: seal.AttemptFromEnv(), Threads: threads,
+			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), Threads: threads,
 			BinaryVersion: Version, Cite: filepath.ToSlash, Log: talk(c.App.Name), Plain: true,
 		},
 		world: world,
@@ -74,8 +86,11 @@ func openPlain(c *cli.Context) (*plain, error) {
 }
 
 func plainRollout(c *cli.Context) error {
-	paths, err := need(c, "recipe", "plan", "policy", "out")
+	paths, err := plainInputs(c, "recipe", "plan", "policy", "out")
 	if err != nil {
+		return err
+	}
+	if err := checkOut(seal.KindFile, paths["out"]); err != nil {
 		return err
 	}
 	if err := checkPolicy(paths["policy"]); err != nil {
@@ -89,20 +104,42 @@ func plainRollout(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	last := c.Int("last-row")
-	if last == 0 {
-		last = len(instances)
+	first, last, err := rowRange(c, paths["plan"], len(instances))
+	if err != nil {
+		return err
 	}
 	m, err := rollout.Run(c.Context, p.job, p.world, rollout.Inputs{
-		Plan: paths["plan"], FirstRow: c.Int("first-row"), LastRow: last, PolicyFolder: paths["policy"],
+		Plan: paths["plan"], FirstRow: first, LastRow: last, PolicyFolder: paths["policy"],
 		Iteration: max(0, c.Int("iteration")), Shard: c.Int("shard"), Of: 1, Output: paths["out"],
 	})
 	return sealed(m, paths["out"], err)
 }
 
+// rowRange is the range of a plan's rows, last exclusive, that --first-row and
+// --last-row ask for.
+func rowRange(c *cli.Context, plan string, rows int) (first, last int, err error) {
+	first, last = c.Int("first-row"), c.Int("last-row")
+	switch {
+	case first == 0 && last == 0:
+		return 0, rows, nil
+	case first < 0 || first >= rows:
+		return 0, 0, exit.Usagef("--first-row is %d; plan %q has %d rows, so it must be 0 to %d", first, plan, rows, max(0, rows-1))
+	case last < 0 || last > rows:
+		return 0, 0, exit.Usagef("--last-row is %d; plan %q has %d rows, so it must be 1 to %d, or 0 for the end", last, plan, rows, rows)
+	case last == 0:
+		last = rows
+	case first >= last:
+		return 0, 0, exit.Usagef("--first-row %d and --last-row %d leave no row: the last is the row to stop before", first, last)
+	}
+	return first, last, nil
+}
+
 func plainScore(c *cli.Context) error {
-	paths, err := need(c, "recipe", "plan", "rollout", "out")
+	paths, err := plainInputs(c, "recipe", "plan", "rollout", "out")
 	if err != nil {
+		return err
+	}
+	if err := checkOut(seal.KindFile, paths["out"]); err != nil {
 		return err
 	}
 	p, err := openPlain(c)
@@ -116,7 +153,7 @@ func plainScore(c *cli.Context) error {
 }
 
 func plainBuffer(c *cli.Context) error {
-	paths, err := need(c, "recipe", "plan", "rollouts", "scores", "out")
+	paths, err := plainInputs(c, "recipe", "plan", "rollouts", "scores", "out")
 	if err != nil {
 		return err
 	}
@@ -140,6 +177,9 @@ func plainBuffer(c *cli.Context) error {
 		PlanOutputs:  []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(paths["out"], "plan.parquet")}},
 		PlanRows:     p.job.Recipe.Rollout.Prompts,
 	}
+	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.PlanOutputs[0].Path); err != nil {
+		return err
+	}
 	for i := range rollouts {
 		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: rollouts[i], Score: scores[i]})
 	}
@@ -156,8 +196,12 @@ func plainBuffer(c *cli.Context) error {
 }
 
 func plainLearn(c *cli.Context) error {
-	paths, err := need(c, "recipe", "policy", "batch", "out")
+	paths, err := plainInputs(c, "recipe", "policy", "batch", "out")
 	if err != nil {
+		return err
+	}
+	out := filepath.Clean(paths["out"])
+	if err := checkOut(seal.KindFolder, out+".optim", out); err != nil {
 		return err
 	}
 	if err := checkPolicy(paths["policy"]); err != nil {
@@ -172,7 +216,7 @@ func plainLearn(c *cli.Context) error {
 	inputs := learn.Inputs{
 		Iteration: k, Batch: paths["batch"], Policy: paths["policy"], Optimizer: c.String("optimizer"), LastStep: steps,
 		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.job.Recipe.Schedule.Iterations) * steps,
-		PolicyOutput: paths["out"], PolicyVersion: k, OptimizerOutput: paths["out"] + ".optim",
+		PolicyOutput: out, PolicyVersion: k, OptimizerOutput: out + ".optim",
 	}
 	if p.job.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = paths["policy"]

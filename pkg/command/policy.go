@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,7 +31,7 @@ func policyCommand() *cli.Command {
 					&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with policy.new"},
 					&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
 					&cli.StringFlag{Name: "config", Usage: "config.json `FILE`, or the folder that it is in, whose tokenizer files are copied"},
-					&cli.Uint64Flag{Name: "seed", Usage: "of the weights, with --config", Value: 1},
+					&cli.Uint64Flag{Name: "seed", Usage: "of the weights; with --recipe the recipe's when left out", Value: 1},
 					dtype, out,
 				},
 				Action: policyInit,
@@ -103,9 +102,9 @@ func model(c *cli.Context) (string, error) {
 }
 
 func openEngine(c *cli.Context, folder string, workload cuda.Workload) (policy.Engine, error) {
-	threads := c.Int("threads")
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
+	threads, err := threadsOf(c)
+	if err != nil {
+		return nil, err
 	}
 	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads, Workload: workload, Log: talk("lathe")})
 }

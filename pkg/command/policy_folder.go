@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -70,6 +71,9 @@ func policyInit(c *cli.Context) error {
 	if (c.String("recipe") == "") == (c.String("config") == "") {
 		return exit.Usagef("one of --recipe and --config must be given")
 	}
+	if err := exclusive(c, [2]string{"config", "set"}); err != nil {
+		return err
+	}
 	write := func(folder string) error { return initFromRecipe(c, folder) }
 	if c.String("config") != "" {
 		write = func(folder string) error { return initFromConfig(c, folder) }
@@ -81,7 +85,11 @@ func policyInit(c *cli.Context) error {
 }
 
 func initFromRecipe(c *cli.Context, folder string) error {
-	resolved, err := recipe.Load(c.String("recipe"), c.StringSlice("set"))
+	settings, err := initSettings(c)
+	if err != nil {
+		return err
+	}
+	resolved, err := recipe.Load(c.String("recipe"), settings)
 	if err != nil {
 		return err
 	}
@@ -93,6 +101,24 @@ func initFromRecipe(c *cli.Context, folder string) error {
 		return err
 	}
 	return learn.InitPolicy(resolved.Recipe, world, folder)
+}
+
+// initSettings are the recipe settings of lathe policy init, with those that
+// have flags of their own.
+func initSettings(c *cli.Context) ([]string, error) {
+	settings := slices.Clone(c.StringSlice("set"))
+	if c.IsSet("seed") {
+		settings = append(settings, fmt.Sprintf("seed=%d", c.Uint64("seed")))
+	}
+	d, err := dtypeOf(c)
+	switch {
+	case err != nil || d == "":
+		return settings, err
+	case d == safetensors.F16:
+		return nil, exit.WithHint(exit.Usagef("--dtype is %q; with --recipe it must be float32 or bfloat16", c.String("dtype")),
+			"lathe policy convert writes a policy in another type")
+	}
+	return append(settings, "policy.dtype="+c.String("dtype")), nil
 }
 
 // initFromConfig draws weights in the shape of a config.json. If --config names

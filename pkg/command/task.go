@@ -32,13 +32,17 @@ func doTask(c *cli.Context, task run.Task) error {
 	if c.String("run") == "" {
 		return withHelp(c, exit.Usagef("--run is missing"))
 	}
-	if c.Int("threads") < 0 {
-		return exit.Usagef("--threads is %d; it must be 0 or more", c.Int("threads"))
+	if err := atLeast(c, 0, "threads"); err != nil {
+		return err
 	}
 	dir := run.Dir(c.String("run"))
 	opened, err := run.Open(c.Context, dir)
 	if err != nil {
 		return err
+	}
+	if task.Stage == run.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
+		return exit.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
+			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	attempt := seal.AttemptFromEnv()
 	worker := run.NewWorker(opened, attempt, Version, talk(c.App.Name))
@@ -80,14 +84,20 @@ func recordExit(dir run.Dir, task run.Task, attempt seal.Attempt, cause error) {
 func Rollout() *cli.App {
 	app := newApp("lathe-rollout", "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
 	app.Flags = append(taskFlags(
-		&cli.IntFlag{Name: "evaluate", Usage: "instead measure policy `VERSION` on the held-out problems", Value: -1},
+		&cli.IntFlag{Name: "evaluate", Usage: "instead measure policy `VERSION` on the held-out problems"},
 	), plainFlags("plan", "policy", "first-row", "last-row")...)
 	app.Action = func(c *cli.Context) error {
+		if err := oneMode(c); err != nil {
+			return err
+		}
 		if c.IsSet("recipe") {
 			return plainRollout(c)
 		}
-		if version := c.Int("evaluate"); version >= 0 {
-			return doTask(c, run.Task{Node: run.Node{Stage: run.StageEvaluate, Iteration: version}, Shard: c.Int("shard")})
+		if err := exclusive(c, [2]string{"evaluate", "iteration"}); err != nil {
+			return err
+		}
+		if c.IsSet("evaluate") {
+			return doTask(c, run.Task{Node: run.Node{Stage: run.StageEvaluate, Iteration: c.Int("evaluate")}, Shard: c.Int("shard")})
 		}
 		k, err := iteration(c)
 		if err != nil {
@@ -104,6 +114,9 @@ func Score() *cli.App {
 	app.Flags = append(taskFlags(), plainFlags("plan", "rollout")...)
 	app.Commands = []*cli.Command{checkCommand()}
 	app.Action = func(c *cli.Context) error {
+		if err := oneMode(c); err != nil {
+			return err
+		}
 		if c.IsSet("recipe") {
 			return plainScore(c)
 		}
@@ -121,6 +134,9 @@ func Buffer() *cli.App {
 	app := newApp("lathe-buffer", "turn scored responses into a batch, the curriculum's next state and a plan")
 	app.Flags = append(taskFlags(), plainFlags("plan", "rollouts", "scores", "state")...)
 	app.Action = func(c *cli.Context) error {
+		if err := oneMode(c); err != nil {
+			return err
+		}
 		if c.IsSet("recipe") {
 			return plainBuffer(c)
 		}
@@ -142,11 +158,17 @@ func Learn() *cli.App {
 		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
 	), plainFlags("batch", "policy", "optimizer")...)
 	app.Action = func(c *cli.Context) error {
+		if err := oneMode(c); err != nil {
+			return err
+		}
 		if c.IsSet("recipe") {
 			return plainLearn(c)
 		}
-		if chunk := c.Int("warm"); chunk > 0 {
-			return doTask(c, run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: chunk}})
+		if err := exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}); err != nil {
+			return err
+		}
+		if c.IsSet("warm") {
+			return doTask(c, run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: c.Int("warm")}})
 		}
 		k, err := iteration(c)
 		if err != nil {

@@ -13,6 +13,11 @@ import (
 // Attempt says who is writing: it names temporary files and signs manifests.
 // The zero value is a valid, anonymous attempt of this process.
 type Attempt struct {
+	// Guard refuses a name that has other contents, sealed or not, with a usage
+	// error. It is for outputs that people name: a task of a run keeps what a
+	// twin has sealed, and mends the rest.
+	Guard bool
+
 	JobID  string // Slurm's job id, or local-HOST outside Slurm
 	TaskID string // index in the job array; 0 outside one
 	Number int    // how often this work was started before

@@ -30,6 +30,11 @@
 // two writers that mend at once, the one whose manifest is in place restores
 // its data and the other yields.
 //
+// A name that a person chose may be that of something else. A writer with
+// Attempt.Guard therefore neither yields to other contents nor replaces what is
+// not unfinished work of ours: it ends with a usage error, and [CheckOutput]
+// says so before the work.
+//
 // # Reading
 //
 // [Open] digests the bytes it returns, so what is decoded is what was sealed.

@@ -55,6 +55,8 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 		}
 		mine := bytes.Equal(raw, encoded)
 		switch {
+		case there != nil && a.Guard && there.ContentSHA256 != m.ContentSHA256:
+			return Manifest{}, otherContents(path)
 		case there != nil:
 			return *there, nil
 		case raw == nil && data == "":
@@ -68,6 +70,8 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 			continue
 		case raw == nil && exists(ManifestPath(path)):
 			continue // its writer finished while we looked
+		case a.Guard && !mine && !ours(path, raw, data):
+			return Manifest{}, otherContents(path)
 		default:
 			err = c.replace()
 		}
