@@ -345,7 +345,7 @@ func (a *Advancer) gate(ctx context.Context, after []slurm.Job, limits slurm.Lim
 
 // idleGateDelay is how long a gate that follows nothing waits before it looks
 // again.
-const idleGateDelay = time.Minute
+const idleGateDelay = 30 * time.Second
 
 // lastGate submits a gate that belongs to no submission, and notes it.
 func (a *Advancer) lastGate(ctx context.Context, after []slurm.Job, limits slurm.Limits) error {
