@@ -1,13 +1,9 @@
 package command
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -67,7 +63,7 @@ func checkMathLines(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return checkLines(os.Stdin, stdout, func(line []byte) (any, error) {
+	return checkLines(c, func(line []byte) (any, error) {
 		return checkMath(line, options, c.Bool("whole"), c.Bool("explain"))
 	})
 }
@@ -111,75 +107,18 @@ func mathOptions(c *cli.Context) (mathverify.Options, error) {
 	return options, nil
 }
 
-// checkLines judges line by line and writes each verdict before it reads on.
-// A line that judge refuses becomes a row with the error.
-func checkLines(in io.Reader, out io.Writer, judge func(line []byte) (any, error)) error {
-	reader := bufio.NewReaderSize(in, 1<<16)
-	writer := bufio.NewWriter(out)
-	encoder := json.NewEncoder(writer)
-	encoder.SetEscapeHTML(false)
-	refused, number := 0, 0
-	for {
-		line, err := readLine(reader)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil && !errors.Is(err, errLongLine) {
-			return fmt.Errorf("reading standard input: %w", err)
-		}
-		number++
-		if err == nil && len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		var row any
-		if err == nil {
-			row, err = judge(line)
-		}
-		if err != nil {
-			refused++
-			row = refusal{ID: idOf(line), Error: fmt.Sprintf("line %d: %v", number, err)}
-		}
-		if err := encoder.Encode(row); err != nil {
-			return fmt.Errorf("writing a verdict: %w", err)
-		}
-		if reader.Buffered() == 0 { // whoever writes the lines may wait for the verdict
-			if err := writer.Flush(); err != nil {
-				return fmt.Errorf("writing a verdict: %w", err)
-			}
-		}
+// checkLines judges line by line. A line that judge refuses becomes a row with
+// the error.
+func checkLines(c *cli.Context, judge func(line []byte) (any, error)) error {
+	in, refused := standardInput(c), 0
+	err := answerer{gather: true, answer: judge, refuse: func(line []byte, fault error) any {
+		refused++
+		return refusal{ID: idOf(line), Error: fmt.Sprintf("line %d: %v", in.number, fault)}
+	}}.run(in, stdout)
+	if err == nil && refused > 0 {
+		err = exit.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, in.number)
 	}
-	if err := writer.Flush(); err != nil {
-		return fmt.Errorf("writing a verdict: %w", err)
-	}
-	if refused > 0 {
-		return exit.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, number)
-	}
-	return nil
-}
-
-var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLineBytes)
-
-// readLine reads one line. Of a line that is too long it returns the
-// beginning and errLongLine, and skips the rest.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, more, err := r.ReadLine()
-		if err != nil {
-			return nil, err
-		}
-		if len(line)+len(part) <= maxLineBytes {
-			line = append(line, part...)
-		} else {
-			for more && err == nil {
-				_, more, err = r.ReadLine()
-			}
-			return line, errLongLine
-		}
-		if !more {
-			return line, nil
-		}
-	}
+	return err
 }
 
 // refusal is the row of a line that could not be judged.
@@ -217,7 +156,7 @@ type mathVerdict struct {
 
 func checkMath(line []byte, options mathverify.Options, whole, explain bool) (any, error) {
 	var pair mathPair
-	if err := json.Unmarshal(line, &pair); err != nil {
+	if err := decode(line, &pair, false); err != nil {
 		return nil, err
 	}
 	if pair.Gold == nil || pair.Prediction == nil {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +30,7 @@ func checkToolUseLines(c *cli.Context) error {
 	for _, task := range tasks {
 		byID[task.ID] = task
 	}
-	return checkLines(os.Stdin, stdout, func(line []byte) (any, error) { return checkToolUse(line, byID) })
+	return checkLines(c, func(line []byte) (any, error) { return checkToolUse(line, byID) })
 }
 
 // toolCalls is a line for the tool-use checkers: the calls of each turn.
@@ -52,7 +51,7 @@ type toolVerdict struct {
 
 func checkToolUse(line []byte, tasks map[string]bfcl.Task) (any, error) {
 	var calls toolCalls
-	if err := json.Unmarshal(line, &calls); err != nil {
+	if err := decode(line, &calls, false); err != nil {
 		return nil, err
 	}
 	if calls.ID == nil || calls.Turns == nil {

@@ -14,8 +14,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -114,8 +116,9 @@ func arguments(c *cli.Context, names ...string) ([]string, error) {
 // SIGUSR2 into a cancelled context, prints what went wrong, and returns the
 // exit code. Slurm sends SIGUSR2 before a time limit and SIGTERM before a
 // preemption; both mean: seal or drop, then leave.
-func Main(app *cli.App, args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+func Main(app *cli.App, args []string) (code int) {
+	defer reportPanic(app.Name, &code)
+	ctx, stop := signalled()
 	defer stop()
 	err := app.RunContext(ctx, permute(app, args))
 	if err == nil && stdout.err != nil {
@@ -129,6 +132,28 @@ func Main(app *cli.App, args []string) int {
 	}
 	fmt.Fprint(os.Stderr, exit.Message(app.Name, err))
 	return exit.Code(err)
+}
+
+// oneSignal is how long signals count as one: some programs, timeout(1) for
+// one, send the same signal to a process and then to its group.
+const oneSignal = 100 * time.Millisecond
+
+// signalled returns a context that the first signal cancels. From then on a
+// SIGINT does what it does to any process: whoever types ctrl-C again means it.
+// A batch system repeats its signals, and ends what takes too long by SIGKILL.
+func signalled() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+	context.AfterFunc(ctx, func() { time.AfterFunc(oneSignal, func() { signal.Reset(os.Interrupt) }) })
+	return ctx, stop
+}
+
+// reportPanic turns a panic of the main goroutine into the exit code for our
+// bugs. It is deferred.
+func reportPanic(program string, code *int) {
+	if fault := recover(); fault != nil {
+		fmt.Fprintf(os.Stderr, "%s: this is a bug in Lathe: %v\n\n%s", program, fault, debug.Stack())
+		*code = exit.Bug
+	}
 }
 
 // permute moves flags in front of arguments, which the library expects,

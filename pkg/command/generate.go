@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +64,25 @@ type asked struct {
 	ID       json.RawMessage `json:"id"`
 	Text     *string         `json:"text"`
 	Messages []shard.Message `json:"messages"`
+	place    string          // where it was asked; empty for the one prompt of a command line
+}
+
+// fault says which prompt an error is about.
+func (p asked) fault(err error) error {
+	if p.place == "" {
+		return err
+	}
+	return faultAt(p.place, err)
+}
+
+// faultOfRequest says which prompt an error of a call is about, whose requests
+// are those from first on: whoever asked knows of no requests.
+func faultOfRequest(prompts []asked, samples, first int, err error) error {
+	var fault *policy.RequestError
+	if errors.As(err, &fault) {
+		return prompts[(first+fault.Index)/samples].fault(fault.Err)
+	}
+	return err
 }
 
 // speaker turns prompts into tokens, and tokens into responses.
@@ -101,28 +119,30 @@ func policyGenerate(c *cli.Context) error {
 	if s.chat == nil {
 		s.stopTokens = engine.Config().EOSTokenIDs
 	}
+	sampling := policy.Sampling{
+		Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
+	}
+	if err := sampling.Validate(); err != nil {
+		return err
+	}
 	var requests []policy.Request
 	samples := c.Int("samples")
 	for i, prompt := range prompts {
 		ids, err := s.prompt(prompt)
 		if err != nil {
-			return err
+			return prompt.fault(err)
 		}
+		request := policy.Request{Prompt: ids, MaxNewTokens: c.Int("max-new-tokens"), StopTokens: s.stopTokens, Sampling: sampling}
 		for sample := range samples {
-			requests = append(requests, policy.Request{
-				Prompt: ids, MaxNewTokens: c.Int("max-new-tokens"), StopTokens: s.stopTokens,
-				Stream: rng.New(c.Uint64("seed"), rng.PurposeSample, 0, fmt.Sprintf("prompt-%d", i), sample),
-				Sampling: policy.Sampling{
-					Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
-				},
-			})
+			request.Stream = rng.New(c.Uint64("seed"), rng.PurposeSample, 0, fmt.Sprintf("prompt-%d", i), sample)
+			requests = append(requests, request)
 		}
 	}
 	asJSON := c.Bool("json") || c.Bool("jsonl")
 	if c.Bool("stream") || !asJSON && len(requests) == 1 && isTerminal(os.Stdout) {
 		for i := range requests {
 			if _, _, err := s.answer(c, engine, requests[i:i+1], stdout); err != nil {
-				return err
+				return faultOfRequest(prompts, samples, i, err)
 			}
 			fmt.Fprintln(stdout)
 		}
@@ -130,7 +150,7 @@ func policyGenerate(c *cli.Context) error {
 	}
 	completions, listeners, err := s.answer(c, engine, requests, io.Discard)
 	if err != nil {
-		return err
+		return faultOfRequest(prompts, samples, 0, err)
 	}
 	encoder := json.NewEncoder(stdout)
 	for i, completion := range completions {
@@ -196,32 +216,55 @@ func openSpeaker(c *cli.Context, folder string) (*speaker, error) {
 func readPrompts(c *cli.Context) ([]asked, error) {
 	var prompts []asked
 	if c.IsSet("prompt") {
-		for _, text := range c.StringSlice("prompt") {
-			prompts = append(prompts, asked{Text: &text})
+		for i, text := range c.StringSlice("prompt") {
+			prompts = append(prompts, asked{Text: &text, place: fmt.Sprintf("--prompt %d", i+1)})
+		}
+		if len(prompts) == 1 {
+			prompts[0].place = ""
 		}
 		return prompts, nil
 	}
-	texts, err := lines(os.Stdin)
-	if err != nil {
-		return nil, fmt.Errorf("reading standard input: %w", err)
+	in := standardInput(c)
+	read := readPrompt
+	if c.Bool("jsonl") {
+		read = readAsked
 	}
-	for i := range texts {
-		if !c.Bool("jsonl") {
-			prompts = append(prompts, asked{Text: &texts[i]})
-			continue
+	for {
+		p, err := read(in)
+		switch {
+		case err == io.EOF:
+			return prompts, nil
+		case errors.Is(err, errLongLine):
+			return nil, in.fault(err)
+		case err != nil:
+			return nil, err
 		}
-		var p asked
-		decoder := json.NewDecoder(bytes.NewReader([]byte(texts[i])))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&p); err != nil {
-			return nil, exit.Dataf("standard input, line %d: %w", i+1, err)
-		}
-		if (p.Text == nil) == (len(p.Messages) == 0) {
-			return nil, exit.Dataf(`standard input, line %d: want either "text" or "messages"`, i+1)
-		}
+		p.place = in.place()
 		prompts = append(prompts, p)
 	}
-	return prompts, nil
+}
+
+// readPrompt reads a prompt that is a line; an empty one, too.
+func readPrompt(in *lineInput) (asked, error) {
+	line, err := in.line()
+	text := string(line)
+	return asked{Text: &text}, err
+}
+
+// readAsked reads a prompt that is written in JSON.
+func readAsked(in *lineInput) (asked, error) {
+	var p asked
+	line, err := in.next()
+	if err != nil {
+		return p, err
+	}
+	if err := decode(line, &p, true); err != nil {
+		return p, in.fault(err)
+	}
+	if (p.Text == nil) == (len(p.Messages) == 0) {
+		return p, in.fault(errors.New(`want either "text" or "messages"`))
+	}
+	return p, nil
 }
 
 // prompt returns a prompt's tokens.

@@ -58,17 +58,14 @@ func runCommand() *cli.Command {
 			if err != nil || opened == nil {
 				return err
 			}
-			name := c.String("executor")
-			if name == "" {
-				name = "local"
-			}
-			switch name {
-			case "local", "steps":
-				return drive(c, opened, name)
+			switch name := c.String("executor"); name {
+			case "":
+				return drive(c, opened, "local")
 			case "slurm":
 				return driveSlurm(c, opened)
+			default:
+				return drive(c, opened, name)
 			}
-			return exit.Usagef("--executor %q is not local, steps or slurm", name)
 		},
 	}
 }
@@ -81,22 +78,42 @@ func advanceCommand() *cli.Command {
 			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again"},
 		),
 		Action: func(c *cli.Context) error {
+			if name := c.String("executor"); name == "local" || name == "steps" {
+				return exit.WithHint(exit.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", name),
+					"use lathe run")
+			}
 			opened, err := openOrCreate(c)
 			if err != nil || opened == nil {
 				return err
-			}
-			if name := c.String("executor"); name != "" && name != "slurm" {
-				return exit.WithHint(exit.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", name),
-					"use lathe run")
 			}
 			return advanceSlurm(c, opened)
 		},
 	}
 }
 
+// checkPlace refuses a place to run that cannot be meant, before a run is made
+// for it.
+func checkPlace(c *cli.Context) error {
+	if name := c.String("executor"); !slices.Contains([]string{"", "local", "steps", "slurm"}, name) {
+		return exit.Usagef("--executor %q is not local, steps or slurm", name)
+	}
+	if cores := c.Int("cores"); cores < 0 {
+		return exit.Usagef("--cores is %d; it must be 0 or more", cores)
+	}
+	if name := c.String("site"); name != "" {
+		if _, err := recipe.LoadSite(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // openOrCreate finds the run that the command line means. It returns nil
 // after a dry run.
 func openOrCreate(c *cli.Context) (*run.Run, error) {
+	if err := checkPlace(c); err != nil {
+		return nil, err
+	}
 	dir, path := c.String("run"), c.String("recipe")
 	args := c.Args().Slice()
 	if len(args) > 1 {
@@ -134,6 +151,9 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 		return nil, err
 	}
 	if c.Bool("dry-run") {
+		if err := run.Rehearse(c.Context, run.Dir(absolute), resolved); err != nil {
+			return nil, err
+		}
 		return nil, dryRun(c, run.Graph{Dir: run.Dir(absolute), Recipe: resolved.Recipe})
 	}
 	return run.Create(c.Context, run.Dir(absolute), resolved, seal.AttemptFromEnv(), Version)
@@ -185,9 +205,6 @@ func launcherOf(c *cli.Context, opened *run.Run, name string) (run.Launcher, err
 		return local.NewSteps(c.Context, *site)
 	}
 	cores := c.Int("cores")
-	if cores < 0 {
-		return nil, exit.Usagef("--cores is %d; it must be 0 or more", cores)
-	}
 	if cores == 0 {
 		cores = runtime.NumCPU()
 	}

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		"lathe-buffer":  binary(command.Buffer),
 		"lathe-learn":   binary(command.Learn),
 		"policy-server": servePolicy,
+		"lathe-panics":  binary(panics),
+		"lathe-deaf":    binary(deaf),
 	})
 }
 

@@ -1,15 +1,11 @@
 package command
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -109,19 +105,6 @@ func openEngine(c *cli.Context, folder string, workload cuda.Workload) (policy.E
 	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads, Workload: workload, Log: talk("lathe")})
 }
 
-// maxLineBytes bounds a line of standard input.
-const maxLineBytes = 16 << 20
-
-func lines(r io.Reader) ([]string, error) {
-	scanner := bufio.NewScanner(r)
-	scanner.Buffer(nil, maxLineBytes)
-	var out []string
-	for scanner.Scan() {
-		out = append(out, scanner.Text())
-	}
-	return out, scanner.Err()
-}
-
 // question is a line of lathe policy logprobs.
 type question struct {
 	ID       json.RawMessage `json:"id"`
@@ -152,31 +135,22 @@ func policyLogprobs(c *cli.Context) error {
 	}
 	defer engine.Close()
 	encode := textEncoder(c, text)
-	scanner := bufio.NewScanner(os.Stdin)
-	scanner.Buffer(nil, maxLineBytes)
-	encoder := json.NewEncoder(stdout)
-	for number := 1; scanner.Scan(); number++ {
+	return answerer{answer: func(line []byte) (any, error) {
 		var q question
-		if err := json.Unmarshal(scanner.Bytes(), &q); err != nil {
-			return exit.Dataf("standard input, line %d: %w", number, err)
+		if err := decode(line, &q, false); err != nil {
+			return nil, err
 		}
 		ids := q.TokenIDs
 		if q.Text != nil {
 			ids = encode(*q.Text)
 		}
-		if len(ids) == 0 || len(ids) > engine.Config().MaxPositionEmbeddings {
-			return exit.Dataf("standard input, line %d: %d tokens; the policy takes 1 to %d", number, len(ids), engine.Config().MaxPositionEmbeddings)
+		if most := engine.Config().MaxPositionEmbeddings; len(ids) == 0 || len(ids) > most {
+			return nil, fmt.Errorf("%d tokens; the policy takes 1 to %d", len(ids), most)
 		}
 		a, err := logprobs(engine, ids)
-		if err != nil {
-			return fmt.Errorf("standard input, line %d: %w", number, err)
-		}
 		a.ID = q.ID
-		if err := encoder.Encode(a); err != nil {
-			return err
-		}
-	}
-	return scanner.Err()
+		return a, err
+	}}.run(standardInput(c), stdout)
 }
 
 func logprobs(engine policy.Engine, ids []int32) (answer, error) {

@@ -3,6 +3,8 @@ package command
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,7 +23,7 @@ func pruneCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed"},
-			&cli.IntSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION` again when it goes on, and keep it; may be repeated"},
+			&cli.StringSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION`, such as 3 or v000003, again when it goes on, and keep it; may be repeated"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: prune,
@@ -37,11 +39,7 @@ func prune(c *cli.Context) error {
 	case c.IsSet("keep-every") == c.IsSet("restore"):
 		return exit.Usagef("give either --keep-every or --restore")
 	case c.IsSet("restore"):
-		if err := run.Restore(opened, c.IntSlice("restore"), seal.AttemptFromEnv()); err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
-		return nil
+		return restore(c, opened)
 	}
 	planner := run.NewPlanner(opened.Graph)
 	survey, err := planner.Survey(c.Context)
@@ -64,4 +62,34 @@ func prune(c *cli.Context) error {
 	}
 	fmt.Fprintf(stdout, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
 	return nil
+}
+
+func restore(c *cli.Context, opened *run.Run) error {
+	var versions []int
+	for _, text := range c.StringSlice("restore") {
+		version, err := parseVersion(text)
+		if err != nil {
+			return err
+		}
+		versions = append(versions, version)
+	}
+	restored, err := run.Restore(opened, versions, seal.AttemptFromEnv())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
+	if c.Bool("json") {
+		return writeJSON(stdout, restored)
+	}
+	return nil
+}
+
+// parseVersion reads a policy version, written as a number or as its folder is
+// called.
+func parseVersion(text string) (int, error) {
+	version, err := strconv.ParseUint(strings.TrimPrefix(text, "v"), 10, 31)
+	if err != nil {
+		return 0, exit.Usagef("--restore %q is no policy version: give its number, such as 3, or its name, such as v000003", text)
+	}
+	return int(version), nil
 }

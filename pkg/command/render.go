@@ -1,10 +1,8 @@
 package command
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -57,25 +55,12 @@ func policyRender(c *cli.Context) error {
 		return err
 	}
 	options := chat.RenderOptions{GenerationPrompt: c.Bool("add-generation-prompt"), SpellOut: c.Bool("spell-out")}
-	scanner := bufio.NewScanner(os.Stdin)
-	scanner.Buffer(nil, maxLineBytes)
-	encoder := json.NewEncoder(stdout)
-	encoder.SetEscapeHTML(false)
-	for number := 1; scanner.Scan(); number++ {
-		line, err := render(format, scanner.Bytes(), options)
-		if err != nil {
-			return exit.Dataf("standard input, line %d: %w", number, err)
-		}
-		if err := encoder.Encode(line); err != nil {
-			return err
-		}
-	}
-	return scanner.Err()
+	return answerer{answer: func(line []byte) (any, error) { return render(format, line, options) }}.run(standardInput(c), stdout)
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
 	var in conversation
-	if err := json.Unmarshal(line, &in); err != nil {
+	if err := decode(line, &in, false); err != nil {
 		return rendering{}, err
 	}
 	c, err := in.read()

@@ -1,18 +1,11 @@
 package command
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -59,50 +52,19 @@ func policyTokenize(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return tokenizeLines(os.Stdin, stdout, textEncoder(c, t))
-}
-
-// tokenizeLines answers each line before it waits for the next: whoever writes
-// the lines may wait for the answer. The first bad line ends it.
-func tokenizeLines(in io.Reader, out io.Writer, encode func(string) []int32) error {
-	reader := bufio.NewReaderSize(in, 1<<16)
-	writer := bufio.NewWriter(out)
-	encoder := json.NewEncoder(writer)
-	for number := 1; ; number++ {
-		line, err := readLine(reader)
-		if errors.Is(err, io.EOF) {
-			return writer.Flush()
-		}
-		if err != nil && !errors.Is(err, errLongLine) {
-			return errors.Join(fmt.Errorf("reading standard input: %w", err), writer.Flush())
-		}
-		if err == nil && len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		var q question
-		if err == nil {
-			q, err = parseTextQuestion(line)
-		}
+	encode := textEncoder(c, t)
+	return answerer{gather: true, answer: func(line []byte) (any, error) {
+		q, err := parseTextQuestion(line)
 		if err != nil {
-			return errors.Join(exit.Dataf("standard input, line %d: %w", number, err), writer.Flush())
+			return nil, err
 		}
-		if err := encoder.Encode(tokenized{ID: q.ID, TokenIDs: encode(*q.Text)}); err != nil {
-			return fmt.Errorf("writing token ids: %w", err)
-		}
-		if reader.Buffered() == 0 {
-			if err := writer.Flush(); err != nil {
-				return fmt.Errorf("writing token ids: %w", err)
-			}
-		}
-	}
+		return tokenized{ID: q.ID, TokenIDs: encode(*q.Text)}, nil
+	}}.run(standardInput(c), stdout)
 }
 
 func parseTextQuestion(line []byte) (question, error) {
 	var q question
-	if !utf8.Valid(line) {
-		return q, errors.New("not UTF-8")
-	}
-	if err := json.Unmarshal(line, &q); err != nil {
+	if err := decode(line, &q, false); err != nil {
 		return q, err
 	}
 	if q.Text == nil {

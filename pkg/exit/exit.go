@@ -16,7 +16,7 @@ import (
 )
 
 // The exit codes of every Lathe binary. 2 is left to the Go runtime, which
-// uses it for an unrecovered panic.
+// uses it for a panic outside the main goroutine.
 const (
 	OK          = 0  // done, or already done
 	Failed      = 1  // failed for a reason that none of the codes below names
@@ -35,6 +35,7 @@ type Error struct {
 	Code int
 	Err  error
 	Hint string // what to do next; empty when the message says it all
+	only bool   // the hints of Err do not help here
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -72,6 +73,15 @@ func WithHint(err error, format string, args ...any) error {
 		return nil
 	}
 	return &Error{Code: Code(err), Err: err, Hint: fmt.Sprintf(format, args...)}
+}
+
+// OnlyHint gives err one way out in the place of those that it has: what made
+// the error did not know what the file is to the caller.
+func OnlyHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Code: Code(err), Err: err, Hint: fmt.Sprintf(format, args...), only: true}
 }
 
 // Code maps an error to the exit code of the process. An error of no known
@@ -115,6 +125,9 @@ func Hints(err error) []string {
 	for err != nil {
 		if coded, ok := err.(*Error); ok && coded.Hint != "" {
 			hints = append(hints, coded.Hint)
+			if coded.only {
+				return hints
+			}
 		}
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, one := range joined.Unwrap() {

@@ -95,3 +95,18 @@ func TestHintsBelowJoin(t *testing.T) {
 		t.Errorf("Hints = %q, want %q", got, want)
 	}
 }
+
+// An only hint stands in the place of those below it, and not of those above.
+func TestOnlyHint(t *testing.T) {
+	if OnlyHint(nil, "x") != nil {
+		t.Error("a hint makes an error of none")
+	}
+	cause := errors.New("cause")
+	err := OnlyHint(fmt.Errorf("reading: %w", WithHint(Dataf("x: %w", cause), "remove it")), "make %s again", "it")
+	if got, want := Hints(WithHint(err, "or ask")), []string{"or ask", "make it again"}; !cmp.Equal(got, want) {
+		t.Errorf("Hints = %q, want %q", got, want)
+	}
+	if Code(err) != Data || !errors.Is(err, cause) || err.Error() != "reading: x: cause" {
+		t.Errorf("the error is now of code %d: %v", Code(err), err)
+	}
+}

@@ -79,6 +79,15 @@ func (r Request) Validate(c Config) error {
 	return r.Sampling.Validate()
 }
 
+// RequestError is what is wrong with one request of a call, or came of it.
+type RequestError struct {
+	Index int // of the request in the call
+	Err   error
+}
+
+func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.Index, e.Err) }
+func (e *RequestError) Unwrap() error { return e.Err }
+
 // Match wants tensors of the same names and shapes in the same order.
 func Match(got, want []Tensor) error {
 	for i, t := range got {

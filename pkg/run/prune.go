@@ -174,19 +174,25 @@ func (p *Planner) sealedOr(ctx context.Context, t Task, once func(path string) b
 	return true, nil
 }
 
+// Restored is what going on with a run makes again.
+type Restored struct {
+	Versions []int    `json:"versions"`
+	Paths    []string `json:"paths"` // relative to the run
+}
+
 // Restore notes versions that were pruned as wanted, so that going on with the
 // run makes them again and keeps them.
-func Restore(r *Run, versions []int, attempt seal.Attempt) error {
-	var files []string
+func Restore(r *Run, versions []int, attempt seal.Attempt) (Restored, error) {
+	result := Restored{Versions: versions, Paths: []string{}}
 	for _, version := range versions {
 		if version < 0 || version > r.Recipe.Schedule.Iterations {
-			return exit.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
+			return result, exit.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
 		}
 		for _, path := range r.Graph.Outputs(Task{Node: r.Graph.lastLearn(version)}) {
-			files = append(files, r.Dir.Rel(path))
+			result.Paths = append(result.Paths, r.Dir.Rel(path))
 		}
 	}
-	return want(r.Dir, files, attempt)
+	return result, want(r.Dir, result.Paths, attempt)
 }
 
 // pruned reports whether a path relative to the run was pruned.

@@ -124,7 +124,7 @@ func TestPruning(t *testing.T) {
 	exact(t, pruned)
 
 	// What is restored stays, and is what it was.
-	if err := run.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
+	if _, err := run.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	goOn(t, pruned)
@@ -136,7 +136,7 @@ func TestPruning(t *testing.T) {
 		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
 	}
 	exact(t, pruned)
-	if err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exit.Code(err) != exit.Usage {
+	if _, err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exit.Code(err) != exit.Usage {
 		t.Errorf("restoring a version that the run has not: %v", err)
 	}
 

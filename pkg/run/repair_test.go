@@ -215,6 +215,121 @@ func TestHalfMadeRun(t *testing.T) {
 	}
 }
 
+// contents reads the files of a folder, by name.
+func contents(t *testing.T, dir run.Dir) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(string(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		text, err := os.ReadFile(dir.Join(entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+// copyFiles copies files between the folders of runs.
+func copyFiles(t *testing.T, from, to run.Dir, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		text, err := os.ReadFile(from.Join(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to.Join(name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A run whose making was killed between any two names that it gave is made by
+// the same command.
+func TestKilledWhileMade(t *testing.T) {
+	opened, _ := stage(t)
+	resolved, err := recipe.Load(smoke, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"recipe.yaml", "recipe.yaml.json", "tasks.parquet", "tasks.parquet.json", "run.json", "run.json.json"}
+	for n := range len(names) + 1 {
+		dir := run.Dir(t.TempDir())
+		copyFiles(t, opened.Dir, dir, names[:n]...)
+		left := contents(t, dir)
+		if err := run.Rehearse(t.Context(), dir, resolved); err != nil {
+			t.Errorf("rehearsed after %q: %v", names[:n], err)
+		}
+		if diff := cmp.Diff(left, contents(t, dir)); diff != "" {
+			t.Errorf("a rehearsal after %q changes files:\n%s", names[:n], diff)
+		}
+		made, err := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "later")
+		if err != nil {
+			t.Errorf("after %q: %v", names[:n], err)
+			continue
+		}
+		if kept := made.Identity.RunID == opened.Identity.RunID; kept != (n > 4) {
+			t.Errorf("after %q the run has the id that it had: %v", names[:n], kept)
+		}
+		if made.Identity.TasksSHA256 != opened.Identity.TasksSHA256 {
+			t.Errorf("after %q the run has other tasks", names[:n])
+		}
+		if v, _ := faultsOf(t, made); len(v.Faults) > 0 {
+			t.Errorf("after %q: faults %+v", names[:n], v.Faults)
+		}
+	}
+}
+
+// A new run does not take the place of files that are not of a run.
+func TestForeignFilesAreNotReplaced(t *testing.T) {
+	opened, _ := stage(t)
+	resolved, err := recipe.Load(smoke, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, foreign, text string
+		beside              []string // sealed files of a run that was being made
+	}{
+		{"a recipe", "recipe.yaml", "base: smoke.yaml\n", nil},
+		{"a recipe that begins as ours", "recipe.yaml", string(resolved.YAML) + "# mine\n", nil},
+		{"the beginning of ours", "recipe.yaml", string(resolved.YAML[:100]), nil},
+		{"an empty recipe", "recipe.yaml", "", nil},
+		{"a recipe beside a run.json", "recipe.yaml", "base: smoke.yaml\n", []string{"run.json", "run.json.json"}},
+		{"a table", "tasks.parquet", "PAR1 PAR1", nil},
+		{"a table beside a recipe", "tasks.parquet", "PAR1 PAR1", []string{"recipe.yaml", "recipe.yaml.json"}},
+		{"a document", "run.json", `{"run": "mine"}`, nil},
+		{"a document of another recipe", "run.json", `{"run_id": "x", "recipe_sha256": "00"}`, []string{"recipe.yaml", "recipe.yaml.json"}},
+		{"no document", "run.json", "", nil},
+	} {
+		dir := run.Dir(t.TempDir())
+		copyFiles(t, opened.Dir, dir, c.beside...)
+		if err := os.WriteFile(dir.Join(c.foreign), []byte(c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		before := contents(t, dir)
+		_, created := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
+		for what, err := range map[string]error{"Create": created, "Rehearse": run.Rehearse(t.Context(), dir, resolved)} {
+			if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), dir.Join(c.foreign)) || len(exit.Hints(err)) == 0 {
+				t.Errorf("%s: %s: exit code %d: %v", c.name, what, exit.Code(err), err)
+			}
+		}
+		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+			t.Errorf("%s: files were touched:\n%s", c.name, diff)
+		}
+	}
+	dir := run.Dir(t.TempDir())
+	if err := os.Mkdir(dir.Recipe(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Rehearse(t.Context(), dir, resolved); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
+		t.Errorf("a folder: exit code %d: %v", exit.Code(err), err)
+	}
+}
+
 // What a server sampled cannot be made again to the same bytes: what was
 // learned from it is left as it is, and only what was not is sampled again.
 func TestRepairOfSampledByAServer(t *testing.T) {

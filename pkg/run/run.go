@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // FormatVersion is the version of the run directory's layout.
@@ -58,69 +61,192 @@ type Run struct {
 }
 
 // Create makes the folder of a run, or opens it when it is there with the
-// same recipe. A run with another recipe is refused: its name is taken.
+// same recipe. A run with another recipe is refused: its name is taken. So is
+// a folder that holds files of others where a run has its own.
 func Create(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt seal.Attempt, version string) (*Run, error) {
-	existing, err := Open(ctx, dir)
-	switch {
-	case err == nil:
-		return existing, existing.sameRecipe(resolved)
-	case !errors.Is(err, seal.ErrNotSealed):
-		return nil, err
-	}
-	if half, err := halfMade(ctx, dir, resolved, attempt); half || err != nil {
-		if err != nil {
-			return nil, err
-		}
-		return Open(ctx, dir)
-	}
-	id := make([]byte, 4)
-	if _, err := rand.Read(id); err != nil {
-		return nil, err
-	}
-	folder, err := filepath.Abs(filepath.Dir(resolved.Path))
+	m, err := prepare(ctx, dir, resolved)
 	if err != nil {
 		return nil, err
 	}
-	identity := Identity{
-		FormatVersion: FormatVersion, RunID: jobName(resolved.Recipe.Name) + "-" + hex.EncodeToString(id), Name: resolved.Recipe.Name,
-		Seed: resolved.Recipe.Seed, RecipeSHA256: resolved.SHA256, RecipeFolder: folder, Data: []DataFile{},
-		BinaryVersion: version, Created: time.Now().UTC(), Host: attempt.Host,
+	if m.existing != nil {
+		return m.existing, nil
 	}
-	if resolved.Recipe.Policy.Path != "" {
-		if identity.PolicySource, err = resolved.Recipe.Policy.Resolve(folder); err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(filepath.Join(identity.PolicySource, "config.json")); err != nil {
-			return nil, exit.WithHint(exit.Usagef("policy.path: %q is not a policy folder: %w", identity.PolicySource, err),
-				"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
-		}
-	}
-	world, err := choose.New(&resolved.Recipe, folder)
-	if err != nil {
-		return nil, err
-	}
-	for _, input := range world.Inputs() {
-		identity.Data = append(identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
-	}
-	identity.DataLeftOut = world.LeftOut()
-	if n := len(world.Tasks(env.Test)); n < resolved.Recipe.Evaluation.Problems {
-		return nil, exit.Usagef("evaluation.problems: %d are asked for, the test split has %d", resolved.Recipe.Evaluation.Problems, n)
-	}
-	if len(world.Tasks(env.Train)) == 0 {
-		return nil, exit.Dataf("the training split of environment %q is empty", resolved.Recipe.Env.Name)
-	}
-	if err := writeRecipe(dir, resolved, attempt); err != nil {
-		return nil, err
-	}
-	m := creation(resolved.SHA256, identity.Seed, version)
-	if identity.TasksSHA256, err = sealTasks(ctx, dir, world, attempt, m); err != nil {
-		return nil, err
-	}
-	// run.json comes last: with it the run exists.
-	if _, err := seal.WriteJSON(dir.Identity(), identity, attempt, m); err != nil {
+	if err := m.write(ctx, attempt, version); err != nil {
 		return nil, err
 	}
 	return Open(ctx, dir)
+}
+
+// Rehearse refuses what Create refuses, and writes nothing.
+func Rehearse(ctx context.Context, dir Dir, resolved *recipe.Resolved) error {
+	_, err := prepare(ctx, dir, resolved)
+	return err
+}
+
+// making is a run that is about to be made: what is known of it before its
+// first byte is written.
+type making struct {
+	dir        Dir
+	resolved   *recipe.Resolved
+	existing   *Run // the run is there
+	recipeLost bool // it is there, without its recipe
+	identity   Identity
+	world      env.Env
+	tasks      []shard.TaskRow
+}
+
+// prepare finds out all that can speak against making a run, or going on with
+// the one that is there.
+func prepare(ctx context.Context, dir Dir, resolved *recipe.Resolved) (*making, error) {
+	m := &making{dir: dir, resolved: resolved}
+	existing, err := Open(ctx, dir)
+	switch {
+	case err == nil:
+		m.existing = existing
+		return m, existing.sameRecipe(resolved)
+	case !errors.Is(err, seal.ErrNotSealed):
+		return nil, err
+	}
+	m.recipeLost, err = halfMade(ctx, dir, resolved)
+	if err == nil {
+		err = ours(ctx, dir.Recipe(), func() ([]byte, error) { return resolved.YAML, nil })
+	}
+	if err != nil || m.recipeLost {
+		return m, err
+	}
+	if err := m.identify(); err != nil {
+		return nil, err
+	}
+	if err := m.readTasks(); err != nil {
+		return nil, err
+	}
+	if err := ours(ctx, dir.Tasks(), func() ([]byte, error) { return shard.Encode(m.tasks, nil) }); err != nil {
+		return nil, err
+	}
+	return m, m.resume(ctx)
+}
+
+// identify says who the run is, and where its policy comes from.
+func (m *making) identify() error {
+	r := m.resolved.Recipe
+	id := make([]byte, 4)
+	if _, err := rand.Read(id); err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(filepath.Dir(m.resolved.Path))
+	if err != nil {
+		return err
+	}
+	m.identity = Identity{
+		FormatVersion: FormatVersion, RunID: jobName(r.Name) + "-" + hex.EncodeToString(id), Name: r.Name,
+		Seed: r.Seed, RecipeSHA256: m.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
+	}
+	if r.Policy.Path == "" {
+		return nil
+	}
+	if m.identity.PolicySource, err = r.Policy.Resolve(folder); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(m.identity.PolicySource, "config.json")); err != nil {
+		return exit.WithHint(exit.Usagef("policy.path: %q is not a policy folder: %w", m.identity.PolicySource, err),
+			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+	}
+	return nil
+}
+
+// readTasks reads and draws the tasks of the run.
+func (m *making) readTasks() error {
+	r := &m.resolved.Recipe
+	world, err := choose.New(r, m.identity.RecipeFolder)
+	if err != nil {
+		return err
+	}
+	for _, input := range world.Inputs() {
+		m.identity.Data = append(m.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
+	}
+	m.identity.DataLeftOut = world.LeftOut()
+	if n := len(world.Tasks(env.Test)); n < r.Evaluation.Problems {
+		return exit.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
+	}
+	if len(world.Tasks(env.Train)) == 0 {
+		return exit.Dataf("the training split of environment %q is empty", r.Env.Name)
+	}
+	m.world = world
+	m.tasks, err = world.Rows()
+	return err
+}
+
+// ours refuses a file without a manifest in the place of one of a run's: it is
+// somebody else's, and would be lost. What a killed command left between a
+// file and its manifest is the very bytes that are to be written.
+func ours(ctx context.Context, path string, content func() ([]byte, error)) error {
+	_, err := seal.Read(ctx, path, seal.Options{})
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return foreign(path)
+	}
+	defer f.Close()
+	want, err := content()
+	if err != nil {
+		return err
+	}
+	// One byte more shows a file that is longer.
+	left, err := io.ReadAll(io.LimitReader(f, int64(len(want))+1))
+	if err != nil || !bytes.Equal(left, want) {
+		return foreign(path)
+	}
+	return nil
+}
+
+// foreign refuses to replace a file.
+func foreign(path string) error {
+	return exit.WithHint(exit.Usagef("%q is there without a manifest: it is not of a run, which would take its place", path),
+		"choose another --run folder, or move the file away")
+}
+
+// resume looks for the run.json that a command left which was killed before it
+// sealed it. No two have the same bytes, so the recipe's digest says whose it
+// is. The run is then the one that it names.
+func (m *making) resume(ctx context.Context) error {
+	path := m.dir.Identity()
+	_, err := seal.Read(ctx, path, seal.Options{})
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var left Identity
+	if err != nil || json.Unmarshal(text, &left) != nil || left.RunID == "" || left.RecipeSHA256 != m.resolved.SHA256 {
+		return foreign(path)
+	}
+	m.identity.RunID, m.identity.Created, m.identity.Host, m.identity.BinaryVersion = left.RunID, left.Created, left.Host, left.BinaryVersion
+	return nil
+}
+
+// write seals the files of the run.
+func (m *making) write(ctx context.Context, attempt seal.Attempt, version string) error {
+	if err := writeRecipe(m.dir, m.resolved, attempt); err != nil || m.recipeLost {
+		return err
+	}
+	manifest := creation(m.resolved.SHA256, m.identity.Seed, version)
+	var err error
+	if m.identity.TasksSHA256, err = sealTasks(ctx, m.dir, m.world, m.tasks, attempt, manifest); err != nil {
+		return err
+	}
+	if m.identity.BinaryVersion == "" {
+		m.identity.BinaryVersion, m.identity.Host = version, attempt.Host
+	}
+	// run.json comes last: with it the run exists.
+	_, err = seal.WriteJSON(m.dir.Identity(), m.identity, attempt, manifest)
+	return err
 }
 
 func writeRecipe(dir Dir, resolved *recipe.Resolved, attempt seal.Attempt) error {
@@ -130,29 +256,46 @@ func writeRecipe(dir Dir, resolved *recipe.Resolved, attempt seal.Attempt) error
 
 // halfMade looks at a folder that has run.json or recipe.yaml and not both: a
 // run whose making was killed, or that lost a file. Neither half may become
-// part of a run of another recipe. It puts a lost recipe back and then
-// reports true.
-func halfMade(ctx context.Context, dir Dir, resolved *recipe.Resolved, attempt seal.Attempt) (bool, error) {
+// part of a run of another recipe. It reports whether only the recipe has to
+// be put back.
+func halfMade(ctx context.Context, dir Dir, resolved *recipe.Resolved) (recipeLost bool, err error) {
 	var identity Identity
-	_, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
+	_, err = seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
 	switch {
 	case err == nil && identity.RecipeSHA256 != resolved.SHA256:
 		return false, exit.WithHint(exit.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
 			"choose another --run folder, or name the recipe and the settings that it was made with")
 	case err == nil:
-		return true, writeRecipe(dir, resolved, attempt)
+		return true, nil
 	case !errors.Is(err, seal.ErrNotSealed):
-		return false, err
+		return false, dir.wayBack(dir.Identity(), err)
 	}
 	content, _, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
 		return false, nil
 	case err != nil:
-		return false, err
+		return false, dir.wayBack(dir.Recipe(), err)
 	}
 	was := &Run{Dir: dir, RecipeBytes: content}
 	return false, was.sameRecipe(resolved)
+}
+
+// wayBack gives an error of reading run.json or recipe.yaml the hint that
+// helps: the run is not read without them, so no other command makes them
+// again.
+func (d Dir) wayBack(path string, err error) error {
+	again := fmt.Sprintf("with the recipe and the settings that the run was made with: lathe run RECIPE --run %s", d)
+	if path == d.Identity() {
+		again += "; without its run.json the run gets a new id"
+	}
+	switch {
+	case errors.Is(err, seal.ErrDamaged):
+		return exit.OnlyHint(err, "remove %s and its manifest %s, and have them made again %s", path, seal.ManifestPath(path), again)
+	case errors.Is(err, seal.ErrNotSealed):
+		return exit.OnlyHint(err, "have it made again %s", again)
+	}
+	return err
 }
 
 // Open reads the identity and the recipe of a run.
@@ -162,14 +305,14 @@ func Open(ctx context.Context, dir Dir) (*Run, error) {
 		if errors.Is(err, seal.ErrNotSealed) {
 			return nil, exit.WithHint(exit.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
 		}
-		return nil, err
+		return nil, dir.wayBack(dir.Identity(), err)
 	}
 	if identity.FormatVersion > FormatVersion {
 		return nil, exit.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
 	}
 	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
 	if err != nil {
-		return nil, exit.WithHint(err, "a lost recipe is put back by the command that made the run: lathe run RECIPE --run %s", dir)
+		return nil, dir.wayBack(dir.Recipe(), err)
 	}
 	if m.SHA256 != identity.RecipeSHA256 {
 		return nil, exit.WithHint(exit.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
@@ -187,37 +330,19 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	if bytes.Equal(r.RecipeBytes, resolved.YAML) {
 		return nil
 	}
-	differences := differingLines(string(r.RecipeBytes), string(resolved.YAML))
-	return exit.WithHint(exit.Usagef("run %q was made from another recipe; they differ in:\n%s", r.Dir, strings.Join(differences, "\n")),
+	differences, err := recipe.Differences(r.RecipeBytes, resolved.YAML)
+	if err != nil {
+		return fmt.Errorf("comparing the recipe of run %q: %w", r.Dir, err)
+	}
+	if len(differences) > mostDifferences {
+		differences = append(differences[:mostDifferences], fmt.Sprintf("… and %d more", len(differences)-mostDifferences))
+	}
+	return exit.WithHint(exit.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
 		"choose another --run folder, or leave the recipe out to go on with this run")
 }
 
-// differingLines shows the first lines of two recipes that differ. Both are
-// canonical, so equal recipes have equal lines.
-func differingLines(was, is string) []string {
-	count := map[string]int{}
-	for _, line := range strings.Split(was, "\n") {
-		count[line]++
-	}
-	var added []string
-	for _, line := range strings.Split(is, "\n") {
-		if count[line]--; count[line] < 0 {
-			added = append(added, "  now  "+strings.TrimSpace(line))
-		}
-	}
-	var removed []string
-	for line, n := range count {
-		for range n {
-			removed = append(removed, "  was  "+strings.TrimSpace(line))
-		}
-	}
-	sort.Strings(removed)
-	out := append(removed, added...)
-	if len(out) > 20 {
-		out = append(out[:20], fmt.Sprintf("  … and %d more", len(out)-20))
-	}
-	return out
-}
+// mostDifferences bounds what a message says about two recipes.
+const mostDifferences = 20
 
 // jobName keeps what a job name may hold.
 func jobName(name string) string {

@@ -65,11 +65,7 @@ func (r *Run) sources() (env.Env, error) {
 
 // sealTasks seals the tasks of a run that is being made, and returns their
 // digest.
-func sealTasks(ctx context.Context, dir Dir, world env.Env, attempt seal.Attempt, m seal.Manifest) (string, error) {
-	rows, err := world.Rows()
-	if err != nil {
-		return "", err
-	}
+func sealTasks(ctx context.Context, dir Dir, world env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
 	for _, input := range world.Inputs() {
 		m.Inputs = append(m.Inputs, seal.Input{Path: input.Path, ContentSHA256: input.SHA256})
 	}
@@ -98,7 +94,11 @@ func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	if err != nil {
 		return fmt.Errorf("making %q again: %w", r.Dir.Tasks(), err)
 	}
-	digest, err := sealTasks(ctx, r.Dir, world, attempt, creation(r.Identity.RecipeSHA256, r.Identity.Seed, version))
+	rows, err := world.Rows()
+	if err != nil {
+		return err
+	}
+	digest, err := sealTasks(ctx, r.Dir, world, rows, attempt, creation(r.Identity.RecipeSHA256, r.Identity.Seed, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
 		err = exit.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
 		err = exit.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)

@@ -42,6 +42,15 @@ func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt,
 	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
 }
 
+// Encode returns the bytes that [Write] seals.
+func Encode[T Row](rows []T, meta map[string]string) ([]byte, error) {
+	var b bytes.Buffer
+	if err := encodeTable(&b, rows, meta); err != nil {
+		return nil, exit.Bugf("encoding %T: %w", rows, err)
+	}
+	return b.Bytes(), nil
+}
+
 // sealEncoded seals what encode writes.
 func sealEncoded(path string, a seal.Attempt, m seal.Manifest, encode func(io.Writer) error) (seal.Manifest, error) {
 	w, err := seal.Create(path, a)

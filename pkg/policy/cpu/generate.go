@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -150,7 +149,7 @@ func (e *Engine) groupPrompts(requests []policy.Request, completions []policy.Co
 	var key []byte
 	for i, r := range requests {
 		if err := r.Validate(e.config); err != nil {
-			return nil, fmt.Errorf("request %d: %w", i, err)
+			return nil, &policy.RequestError{Index: i, Err: err}
 		}
 		completions[i].FinishReason = policy.FinishLength
 		if r.MaxNewTokens <= 0 || len(r.Prompt) == e.config.MaxPositionEmbeddings {

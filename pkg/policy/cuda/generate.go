@@ -110,15 +110,16 @@ func (c *call) group() error {
 	var key []byte
 	for i, r := range c.requests {
 		if err := r.Validate(c.config); err != nil {
-			return fmt.Errorf("request %d: %w", i, err)
+			return &policy.RequestError{Index: i, Err: err}
 		}
 		c.completions[i].FinishReason = policy.FinishLength
 		if r.MaxNewTokens <= 0 || len(r.Prompt) == c.config.MaxPositionEmbeddings {
 			continue
 		}
 		if longest := len(r.Prompt) + c.remaining(i) - 1; pagesOf(longest) > c.budgets.CachePages {
-			return exit.WithHint(exit.Unavailablef("request %d: a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d",
-				i, longest, c.budgets.CachePages*pageTokens), "ask for fewer new tokens, or use a GPU with more memory")
+			return &policy.RequestError{Index: i, Err: exit.WithHint(
+				exit.Unavailablef("a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d", longest, c.budgets.CachePages*pageTokens),
+				"ask for fewer new tokens, or use a GPU with more memory")}
 		}
 		key = key[:0]
 		for _, id := range r.Prompt {
@@ -230,8 +231,8 @@ func (c *call) take(r *response, tokens []int32, logProbs []float32, state slotS
 	request, out := &c.requests[r.request], &c.completions[r.request]
 	for i, id := range tokens {
 		if logProbs[i] != logProbs[i] {
-			return false, exit.Dataf("request %d: the logits after %d tokens are not finite: the policy's weights are damaged or have diverged",
-				r.request, len(request.Prompt)+len(out.TokenIDs))
+			return false, &policy.RequestError{Index: r.request, Err: exit.Dataf(
+				"the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", len(request.Prompt)+len(out.TokenIDs))}
 		}
 		r.length++
 		out.TokenIDs, out.LogProbs = append(out.TokenIDs, id), append(out.LogProbs, logProbs[i])
