@@ -174,6 +174,9 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 	driver := &run.Driver{
 		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Watch: watcher.watch, Version: Version,
 	}
+	if evidence, there := run.OtherDriver(opened.Dir); there {
+		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)
+	}
 	heartbeat, err := run.StartHeartbeat(opened.Dir, name)
 	if err != nil {
 		return err
@@ -410,6 +413,9 @@ func replay(c *cli.Context) error {
 		for shard := range opened.Graph.Shards(node) {
 			tasks = append(tasks, run.Task{Node: node, Shard: shard})
 		}
+	}
+	if err := atLeast(c, 0, "threads"); err != nil {
+		return err
 	}
 	worker := run.NewWorker(opened, seal.AttemptFromEnv(), Version, talk("lathe"))
 	worker.Threads = c.Int("threads")

@@ -169,6 +169,7 @@ type Env interface {
 
 	// Demonstration makes a correct response to the prompt of an instance of
 	// the given kind, drawing what it needs from the stream, for supervised
-	// warm starts. ok is false when the environment cannot.
-	Demonstration(task Task, kind shard.Kind, stream rng.Stream) (conversation []shard.Message, ok bool)
+	// warm starts. ok is false when the task or the kind has none. An error
+	// means that we failed.
+	Demonstration(task Task, kind shard.Kind, stream rng.Stream) (conversation []shard.Message, ok bool, err error)
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,7 +29,9 @@ type Heartbeat struct {
 	done chan struct{}
 }
 
-func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), "driver.json") }
+const heartbeatName = "driver.json"
+
+func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), heartbeatName) }
 
 // StartHeartbeat begins to write the heartbeat of this process.
 func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
@@ -62,12 +65,29 @@ func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
 	return h, nil
 }
 
-// Stop ends the heartbeat and says that it ended in good order.
+// Stop ends the heartbeat and says that it ended in good order, unless the last
+// beat is that of another process, which goes on.
 func (h *Heartbeat) Stop() {
 	close(h.stop)
 	<-h.done
+	if _, other := otherDriver(filepath.Dir(h.path)); other {
+		return
+	}
 	h.Ended = true
 	_ = h.write()
+}
+
+// OtherDriver tells of a process that goes on with a run in the foreground, if
+// it is not this one.
+func OtherDriver(d Dir) (evidence string, there bool) { return otherDriver(d.Jobs()) }
+
+func otherDriver(jobs string) (evidence string, there bool) {
+	h, ok := heartbeatAt(filepath.Join(jobs, heartbeatName))
+	if host, err := os.Hostname(); !ok || err != nil || h.PID == os.Getpid() && h.Host == host {
+		return "", false
+	}
+	running, _, evidence := h.alive(time.Now())
+	return fmt.Sprintf("%s (process %d on %s)", evidence, h.PID, h.Host), running
 }
 
 func (h *Heartbeat) write() error {
@@ -80,9 +100,11 @@ func (h *Heartbeat) write() error {
 }
 
 // readHeartbeat returns the last heartbeat of a run, if there was any.
-func readHeartbeat(d Dir) (Heartbeat, bool) {
+func readHeartbeat(d Dir) (Heartbeat, bool) { return heartbeatAt(heartbeatPath(d)) }
+
+func heartbeatAt(path string) (Heartbeat, bool) {
 	var h Heartbeat
-	content, err := os.ReadFile(heartbeatPath(d))
+	content, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(content, &h) != nil {
 		return Heartbeat{}, false
 	}

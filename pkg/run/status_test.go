@@ -129,6 +129,35 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 	}
 }
 
+// Of two processes at one run, each knows of the other, and the one that ends
+// first does not say that the other has ended.
+func TestTwoDrivers(t *testing.T) {
+	opened, _ := stage(t)
+	if evidence, there := run.OtherDriver(opened.Dir); there {
+		t.Errorf("before any began: %s", evidence)
+	}
+	heartbeat, err := run.StartHeartbeat(opened.Dir, "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if evidence, there := run.OtherDriver(opened.Dir); there {
+		t.Errorf("this process takes itself for another: %s", evidence)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat(t, opened, host, os.Getppid(), 0, "")
+	if evidence, there := run.OtherDriver(opened.Dir); !there || !strings.Contains(evidence, fmt.Sprint("process ", os.Getppid())) {
+		t.Errorf("the other: %v, %q", there, evidence)
+	}
+	heartbeat.Stop()
+	status, err := run.ReadStatus(t.Context(), opened, nil, nil)
+	if err != nil || status.State != run.StateRunning {
+		t.Errorf("when one has ended the run is %s: %v", status.State, err)
+	}
+}
+
 // TestLeftOutShardsCountAsDone: what an iteration was closed without is not
 // pending for ever.
 func TestLeftOutShardsCountAsDone(t *testing.T) {

@@ -30,11 +30,11 @@ const (
 // earlier response is right or plausibly wrong, with probability ½ each: only
 // the last message demonstrates anything. It is false when the reference
 // answer cannot be demonstrated, or when there is no template for the kind.
-func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool) {
+func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool, error) {
 	steps := e.steps(task)
 	right := steps + e.format(task.Answer)
 	if !e.verifier.Verify(task.Answer, right).Equal {
-		return nil, false
+		return nil, false, nil
 	}
 	var messages []shard.Message
 	if kind == shard.KindInitial {
@@ -51,10 +51,10 @@ func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) (
 		history := append(e.conversation(task, nil), shard.Message{Role: roleAssistant, Content: previous})
 		var err error
 		if messages, err = e.Prompt(task, kind, history); err != nil {
-			return nil, false
+			return nil, false, nil
 		}
 	}
-	return append(messages, shard.Message{Role: roleAssistant, Content: right}), true
+	return append(messages, shard.Message{Role: roleAssistant, Content: right}), true, nil
 }
 
 // steps are those that lead to the reference answer, if they are known.

@@ -382,7 +382,7 @@ func TestDemonstration(t *testing.T) {
 		settings.Answer = mode
 		e := newEnv(t, settings)
 		for _, kind := range []shard.Kind{shard.KindInitial, shard.KindRefine, shard.KindImprove, shard.KindDiverge} {
-			got, ok := e.Demonstration(task, kind, rng.New(1, rng.PurposeTest, 0, "demonstration", 0))
+			got, ok, _ := e.Demonstration(task, kind, rng.New(1, rng.PurposeTest, 0, "demonstration", 0))
 			if !ok || got[len(got)-1] != assistant(last[mode.Extract]) {
 				t.Fatalf("%s: demonstration %+v", mode.Extract, got)
 			}
@@ -394,7 +394,7 @@ func TestDemonstration(t *testing.T) {
 			const samples = 400
 			for sample := range samples {
 				stream := rng.New(1, rng.PurposeTest, 0, answer, sample)
-				messages, ok := e.Demonstration(task, shard.KindImprove, stream)
+				messages, ok, _ := e.Demonstration(task, shard.KindImprove, stream)
 				if !ok || len(messages) != 2 {
 					t.Fatalf("%s: no demonstration for %q", mode.Extract, answer)
 				}
@@ -430,12 +430,12 @@ func TestDemonstrationWorked(t *testing.T) {
 	}
 	for _, test := range tests {
 		task := env.Task{ID: "t", Kind: test.kind, Question: test.question, Answer: test.answer}
-		got, ok := e.Demonstration(task, shard.KindInitial, rng.Stream{})
+		got, ok, _ := e.Demonstration(task, shard.KindInitial, rng.Stream{})
 		if !ok || got[len(got)-1] != assistant(test.want) {
 			t.Errorf("%s: demonstration %+v, want %q", test.question, got, test.want)
 		}
 		for sample := range 20 {
-			got, ok := e.Demonstration(task, shard.KindImprove, rng.New(1, rng.PurposeTest, 0, test.question, sample))
+			got, ok, _ := e.Demonstration(task, shard.KindImprove, rng.New(1, rng.PurposeTest, 0, test.question, sample))
 			steps, _, _ := strings.Cut(test.want, "#")
 			if !ok || !strings.Contains(got[0].Content, "["+steps+"# ") {
 				t.Errorf("%s: improves on %+v, want the steps %q", test.question, got, steps)
@@ -450,7 +450,7 @@ func TestDemonstrationTurns(t *testing.T) {
 	e := newEnv(t, settings)
 	turns := map[int]int{}
 	for sample := range 200 {
-		messages, ok := e.Demonstration(task, shard.KindInitial, rng.New(1, rng.PurposeTest, 0, "turns", sample))
+		messages, ok, _ := e.Demonstration(task, shard.KindInitial, rng.New(1, rng.PurposeTest, 0, "turns", sample))
 		if !ok {
 			t.Fatal("no demonstration")
 		}
@@ -465,10 +465,10 @@ func TestDemonstrationTurns(t *testing.T) {
 	if turns[1]+turns[2] != 200 || turns[1] < 60 || turns[2] < 60 {
 		t.Errorf("turns %v, want about as many of one and of two", turns)
 	}
-	if _, ok := e.Demonstration(env.Task{Question: "q"}, shard.KindInitial, rng.Stream{}); ok {
+	if _, ok, _ := e.Demonstration(env.Task{Question: "q"}, shard.KindInitial, rng.Stream{}); ok {
 		t.Error("a task without an answer was demonstrated")
 	}
-	if _, ok := e.Demonstration(task, shard.KindDraft, rng.Stream{}); ok {
+	if _, ok, _ := e.Demonstration(task, shard.KindDraft, rng.Stream{}); ok {
 		t.Error("a kind that is not ours was demonstrated")
 	}
 }

@@ -96,7 +96,7 @@ func TestDeepMind(t *testing.T) {
 						t.Errorf("%s: %s: %q instead of %q is judged %+v", mode, task.ID, wrong, task.Answer, v)
 					}
 				}
-				if _, ok := e.Demonstration(task, shard.KindImprove, rng.Stream{}); !ok {
+				if _, ok, _ := e.Demonstration(task, shard.KindImprove, rng.Stream{}); !ok {
 					t.Errorf("%s: %s: no demonstration", mode, task.ID)
 				}
 			}

@@ -24,22 +24,22 @@ const (
 // carried out in full, or for improve and diverge one that iterates on a step
 // of it. It is false for a task without reference calls, and for one whose
 // reference calls fail.
-func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool) {
+func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) (conversation []shard.Message, ok bool, err error) {
 	t, known := e.tasks[of.ID]
 	if !known || t.truth == nil {
-		return nil, false
+		return nil, false, nil
 	}
 	said, err := t.perfect(stream.Bool(drawOneByOne, 0.5))
 	if err != nil {
-		return nil, false
+		return nil, false, err
 	}
 	if kind == shard.KindInitial {
 		return e.play(t, t.opening(), said)
 	}
 	step := stream.IntN(drawStep, len(said))
-	history, ok := e.play(t, t.opening(), said[:step])
-	if !ok {
-		return nil, false
+	history, ok, err := e.play(t, t.opening(), said[:step])
+	if !ok || err != nil {
+		return nil, false, err
 	}
 	previous := said[step]
 	if !stream.Bool(drawRight, rightBefore) {
@@ -48,7 +48,7 @@ func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) ([]
 	}
 	prompt, err := e.Prompt(of, kind, append(history, shard.Message{Role: roleAssistant, Content: previous}))
 	if err != nil {
-		return nil, false
+		return nil, false, err
 	}
 	return e.play(t, prompt, said[step:])
 }
@@ -81,31 +81,31 @@ func (t *task) perfect(oneByOne bool) (said []string, err error) {
 // play lets a policy that says what is given speak after a prompt, up to the
 // end of the episode or until it has nothing more to say. A call that fails is
 // no demonstration.
-func (e *Env) play(t *task, prompt []shard.Message, said []string) (conversation []shard.Message, ok bool) {
+func (e *Env) play(t *task, prompt []shard.Message, said []string) (conversation []shard.Message, ok bool, err error) {
 	ctx := context.Background()
 	played := e.newEpisode(t)
 	defer played.Close()
-	if played.replay(ctx, prompt) != nil {
-		return nil, false
+	if err := played.replay(ctx, prompt); err != nil {
+		return nil, false, err
 	}
 	conversation = append([]shard.Message(nil), prompt...)
 	for _, message := range said {
 		if played.over {
-			return nil, false
+			return nil, false, nil
 		}
 		conversation = append(conversation, shard.Message{Role: roleAssistant, Content: message})
 		answer, err := played.step(ctx, message)
 		if err != nil {
-			return nil, false
+			return nil, false, err
 		}
 		conversation = append(conversation, answer...)
 	}
 	for _, turn := range played.made {
 		for _, call := range turn {
 			if call.Failed {
-				return nil, false
+				return nil, false, nil
 			}
 		}
 	}
-	return conversation, true
+	return conversation, true, nil
 }

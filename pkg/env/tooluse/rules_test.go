@@ -356,9 +356,9 @@ func TestDemonstrations(t *testing.T) {
 		for i, task := range e.Tasks(split) {
 			for _, kind := range []shard.Kind{shard.KindInitial, shard.KindImprove, shard.KindDiverge} {
 				for draw := range 4 {
-					conversation, ok := e.Demonstration(task, kind, rng.New(1, rng.PurposeWarmStart, i, task.ID, draw))
-					if !ok {
-						t.Fatalf("%s: no demonstration of %s", task.ID, kind)
+					conversation, ok, err := e.Demonstration(task, kind, rng.New(1, rng.PurposeWarmStart, i, task.ID, draw))
+					if !ok || err != nil {
+						t.Fatalf("%s: no demonstration of %s: %v", task.ID, kind, err)
 					}
 					v, err := e.Score(t.Context(), task, conversation, "stop")
 					if err != nil || v.Reward != 1 || v.Milestones[len(v.Milestones)-1] != "finished" {

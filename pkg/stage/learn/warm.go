@@ -261,9 +261,12 @@ func (t *teacher) demonstration(step, index int) ([]shard.Message, error) {
 	case u < w.Improve+w.Diverge:
 		kind = shard.KindDiverge
 	}
-	conversation, ok := t.world.Demonstration(task, kind, rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
+	conversation, ok, err := t.world.Demonstration(task, kind, rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
+	if err != nil {
+		return nil, fmt.Errorf("demonstrating task %q: %w", task.ID, err)
+	}
 	if !ok {
-		return nil, exit.Usagef("environment %q has no demonstrations of kind %q: set warm_start.steps to 0", t.world.Name(), kind)
+		return nil, exit.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, t.world.Name(), kind)
 	}
 	return conversation, nil
 }
