@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
@@ -71,9 +70,12 @@ func sealTasks(ctx context.Context, dir Dir, world env.Env, rows []shard.TaskRow
 	}
 	// What a killed command left may be of other data files.
 	left, _, err := shard.Read[shard.TaskRow](ctx, dir.Tasks(), seal.Options{})
-	if err == nil && !reflect.DeepEqual(left, rows) {
-		if err := seal.Remove(dir.Tasks()); err != nil {
-			return "", err
+	if err == nil {
+		was, _ := shard.ContentDigest(left)
+		if is, _ := shard.ContentDigest(rows); was != is {
+			if err := seal.Remove(dir.Tasks()); err != nil {
+				return "", err
+			}
 		}
 	}
 	m, err = shard.Write(dir.Tasks(), rows, nil, attempt, m)
