@@ -71,15 +71,16 @@ func (f *findings) identify() {
 
 // progress says how far the run is and which policy came out.
 func (f *findings) progress(ctx context.Context) error {
-	status, err := run.ReadStatus(ctx, f.run, nil, nil)
+	state, err := run.ReadState(ctx, f.run)
 	if err != nil {
 		return err
 	}
-	switch f.State = string(status.State); {
-	case status.State == run.StateDone:
-	case run.HasSubmissions(f.run.Dir), status.State == run.StatePending && len(f.tasks) > 0:
-		f.State = string(run.StateUnknown) // Slurm was not asked, nor whoever went on with it
+	switch {
+	case state == run.StateDone:
+	case run.HasSubmissions(f.run.Dir), state == run.StatePending && len(f.tasks) > 0:
+		state = run.StateUnknown // Slurm was not asked, nor whoever went on with it
 	}
+	f.State = string(state)
 	for version := 0; version <= f.Iterations; version++ {
 		m, err := seal.Read(ctx, f.run.Dir.Policy(version), seal.Options{})
 		if errors.Is(err, seal.ErrNotSealed) {

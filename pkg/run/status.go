@@ -101,23 +101,23 @@ func HasSubmissions(d Dir) bool {
 // what seen says about its jobs (nil when Slurm was not asked; seenErr when it
 // did not answer).
 func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status, error) {
+	s := Status{
+		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
+	}
+	if seen == nil {
+		seen = &Seen{}
+	}
 	planner := NewPlanner(r.Graph)
-	survey, err := planner.Survey(ctx)
+	survey, err := s.survey(ctx, r, planner, seen, seenErr)
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{
-		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
+	if s.State == StateFailed && seen.Failed == nil {
+		seen = &Seen{Failed: failuresHere(r)}
 	}
 	for k := 1; k <= s.Iterations; k++ {
 		if done, _ := planner.Made(ctx, Task{Node: r.Graph.lastLearn(k)}); done {
 			s.Learned = k
-		}
-	}
-	if seen == nil {
-		seen = &Seen{}
-		if _, failed := lastFailure(r); failed {
-			seen.Failed = failuresHere(r)
 		}
 	}
 	for _, stage := range Stages() {
@@ -125,8 +125,24 @@ func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status,
 			s.Stages = append(s.Stages, st)
 		}
 	}
-	s.judge(r, survey, seen, seenErr)
 	return s, nil
+}
+
+// ReadState is what [ReadStatus] says of the run as a whole when Slurm is not
+// asked, without a look at every task.
+func ReadState(ctx context.Context, r *Run) (State, error) {
+	var s Status
+	_, err := s.survey(ctx, r, NewPlanner(r.Graph), &Seen{}, nil)
+	return s.State, err
+}
+
+// survey looks at the files of the run and judges its state.
+func (s *Status) survey(ctx context.Context, r *Run, planner *Planner, seen *Seen, seenErr error) (Survey, error) {
+	survey, err := planner.Survey(ctx)
+	if err == nil {
+		s.judge(r, survey, seen, seenErr)
+	}
+	return survey, err
 }
 
 func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, stage Stage, seen *Seen) (StageStatus, bool) {
@@ -215,7 +231,6 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 	if HasSubmissions(r.Dir) && !running {
 		s.Executor = "slurm"
 	}
-	failure, failedHere := lastFailure(r)
 	switch {
 	case survey.Done:
 		s.State, s.Evidence = StateDone, "every goal is sealed"
@@ -227,8 +242,6 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 		s.State, s.Evidence = StateRunning, fmt.Sprintf("%d tasks run, %d wait in the queue", len(seen.Running), len(seen.Pending))
 	case len(seen.Pending) > 0 || seen.Gates > 0:
 		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d gates wait in the queue", len(seen.Pending), seen.Gates)
-	case failedHere && !HasSubmissions(r.Dir):
-		s.State, s.Evidence = StateFailed, failure
 	case len(seen.Failed) > 0:
 		s.State, s.Evidence = StateFailed, anyOf(seen.Failed)
 	case len(seen.Unknown) > 0:
@@ -240,14 +253,10 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 		if s.Executor == "slurm" {
 			s.Evidence = "nothing is in the queue; go on with: lathe advance " + string(r.Dir)
 		}
+		if heartbeat.Ended && heartbeat.Failure != "" {
+			s.State, s.Evidence = StateFailed, heartbeat.Failure
+		}
 	}
-}
-
-// lastFailure is what the last foreground driver ended with, if no other has
-// gone on since.
-func lastFailure(r *Run) (string, bool) {
-	h, ok := readHeartbeat(r.Dir)
-	return h.Failure, ok && h.Ended && h.Failure != ""
 }
 
 // failuresHere are the last words of the tasks that failed under the last

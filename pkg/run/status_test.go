@@ -51,6 +51,13 @@ func TestStateOfARun(t *testing.T) {
 		{"a driver failed", func(t *testing.T, r *run.Run) {
 			beat(t, r, host, gone, time.Hour, `, "ended": true, "failure": "score-000001-00000 failed"`)
 		}, nil, nil, run.StateFailed, "score-000001-00000 failed"},
+		{"a driver failed at what Slurm had begun", func(t *testing.T, r *run.Run) {
+			beat(t, r, host, gone, time.Hour, `, "ended": true, "failure": "score-000001-00000 failed"`)
+			record := r.Dir.Join("jobs", "submitted", "rollout-000001.0.json")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(record), 0o777), os.WriteFile(record, []byte("{}"), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, nil, run.StateFailed, "score-000001-00000 failed"},
 		{"a driver was stopped", func(t *testing.T, r *run.Run) { beat(t, r, host, gone, time.Hour, `, "ended": true`) }, nil, nil, run.StatePending, "nothing runs"},
 		{"tasks run on Slurm", nil, &run.Seen{Running: map[run.Task]string{task: "job 7_1: RUNNING"}}, nil, run.StateRunning, "1 tasks run, 0 wait"},
 		{"tasks wait on Slurm", nil, &run.Seen{Pending: map[run.Task]string{task: "job 7_1: PENDING"}}, nil, run.StatePending, "1 tasks and 0 gates wait"},
