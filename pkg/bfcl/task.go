@@ -58,10 +58,10 @@ const maxLineBytes = 16 << 20
 // ReadTasks reads the tasks of a folder and their answers, in the order of the
 // file. Errors name the file and the line.
 func ReadTasks(folder string) ([]Task, error) {
-	answers := map[string]json.RawMessage{}
+	answers := map[string]answer{}
 	err := eachLine(filepath.Join(folder, AnswersFolder, TasksFile), func(line []byte) error {
-		id, _, err := readAnswer(line)
-		answers[id] = slices.Clone(line)
+		a, err := readAnswer(line)
+		answers[a.id] = a
 		return err
 	})
 	if err != nil {
@@ -73,11 +73,11 @@ func ReadTasks(folder string) ([]Task, error) {
 		if err != nil {
 			return err
 		}
-		answer, known := answers[task.ID]
+		a, known := answers[task.ID]
 		if !known {
 			return fmt.Errorf("%s has no answer", task.ID)
 		}
-		task, err = ParseTask(Source{Task: slices.Clone(line), Answer: answer})
+		task, err = task.answered(a)
 		tasks = append(tasks, task)
 		return err
 	})
@@ -90,42 +90,56 @@ func ParseTask(source Source) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	id, truth, err := readAnswer(source.Answer)
+	a, err := readAnswer(source.Answer)
 	switch {
 	case err != nil:
 		return Task{}, err
-	case id != task.ID:
-		return Task{}, fmt.Errorf("%s has the answer of %s", task.ID, id)
-	case len(truth) != len(task.Turns):
-		return Task{}, fmt.Errorf("%s has %d turns and answers to %d", task.ID, len(task.Turns), len(truth))
+	case a.id != task.ID:
+		return Task{}, fmt.Errorf("%s has the answer of %s", task.ID, a.id)
 	}
-	if task.Truth, err = task.named(truth); err != nil {
-		return Task{}, fmt.Errorf("%s: %w", task.ID, err)
-	}
-	task.Source = source
-	return task, nil
+	return task.answered(a)
 }
 
-// readAnswer reads the reference calls of each turn of a task.
-func readAnswer(line []byte) (id string, turns [][]Call, err error) {
+// answer is a line of the file of answers: the reference calls of each turn of
+// a task.
+type answer struct {
+	id    string
+	turns [][]Call
+	line  json.RawMessage
+}
+
+// answered is the task with its reference calls.
+func (t Task) answered(a answer) (Task, error) {
+	if len(a.turns) != len(t.Turns) {
+		return Task{}, fmt.Errorf("%s has %d turns and answers to %d", t.ID, len(t.Turns), len(a.turns))
+	}
+	truth, err := t.named(a.turns)
+	if err != nil {
+		return Task{}, fmt.Errorf("%s: %w", t.ID, err)
+	}
+	t.Truth, t.Source.Answer = truth, a.line
+	return t, nil
+}
+
+func readAnswer(line []byte) (answer, error) {
 	var row struct {
 		ID    string     `json:"id"`
 		Truth [][]string `json:"ground_truth"`
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return "", nil, err
+		return answer{}, err
 	}
-	turns = make([][]Call, len(row.Truth))
+	a := answer{id: row.ID, turns: make([][]Call, len(row.Truth)), line: slices.Clone(line)}
 	for i, written := range row.Truth {
 		for _, text := range written {
 			call, err := ParseCall(text)
 			if err != nil {
-				return row.ID, nil, fmt.Errorf("%s, %s: %w", row.ID, text, err)
+				return answer{}, fmt.Errorf("%s, %s: %w", row.ID, text, err)
 			}
-			turns[i] = append(turns[i], call)
+			a.turns[i] = append(a.turns[i], call)
 		}
 	}
-	return row.ID, turns, nil
+	return a, nil
 }
 
 func readTask(line []byte) (Task, error) {
@@ -139,7 +153,7 @@ func readTask(line []byte) (Task, error) {
 	if err := json.Unmarshal(line, &row); err != nil {
 		return Task{}, err
 	}
-	task := Task{ID: row.ID, Turns: row.Turns, Classes: row.Classes, Excluded: row.Excluded, config: &python.Dict{}}
+	task := Task{ID: row.ID, Turns: row.Turns, Classes: row.Classes, Excluded: row.Excluded, Source: Source{Task: slices.Clone(line)}, config: &python.Dict{}}
 	if len(row.Config) > 0 {
 		value, err := python.FromJSON(row.Config)
 		if err != nil {

@@ -97,8 +97,8 @@ func checkPlace(c *cli.Context) error {
 	if name := c.String("executor"); !slices.Contains([]string{"", "local", "steps", "slurm"}, name) {
 		return exit.Usagef("--executor %q is not local, steps or slurm", name)
 	}
-	if cores := c.Int("cores"); cores < 0 {
-		return exit.Usagef("--cores is %d; it must be 0 or more", cores)
+	if err := atLeast(c, 0, "cores"); err != nil {
+		return err
 	}
 	if name := c.String("site"); name != "" {
 		if _, err := recipe.LoadSite(name); err != nil {

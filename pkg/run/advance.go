@@ -82,7 +82,6 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		return Advanced{}, err
 	}
 	result := Advanced{Done: survey.Done, Live: len(view.live)}
-	full := false // the queue
 	if survey.Done {
 		_, err := Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: sweepAge})
 		return result, err
@@ -90,6 +89,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err := a.saveSite(); err != nil {
 		return result, err
 	}
+	full := false // the queue
 	for _, group := range byNode(survey.Ready, view.live) {
 		s, submitted, err := a.submit(ctx, group, view.known[group[0].Node], limits)
 		if full = errors.Is(err, slurm.ErrQueueFull); err != nil && !full {

@@ -24,14 +24,12 @@ type Heartbeat struct {
 	Ended    bool      `json:"ended"` // left in good order
 	Failure  string    `json:"failure,omitempty"`
 
-	path string
+	dir  Dir
 	stop chan struct{}
 	done chan struct{}
 }
 
-const heartbeatName = "driver.json"
-
-func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), heartbeatName) }
+func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), "driver.json") }
 
 // StartHeartbeat begins to write the heartbeat of this process.
 func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
@@ -44,7 +42,7 @@ func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
 	}
 	h := &Heartbeat{
 		Executor: executor, Host: host, PID: os.Getpid(), Started: time.Now().UTC(),
-		path: heartbeatPath(d), stop: make(chan struct{}), done: make(chan struct{}),
+		dir: d, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := h.write(); err != nil {
 		return nil, err
@@ -70,7 +68,7 @@ func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
 func (h *Heartbeat) Stop() {
 	close(h.stop)
 	<-h.done
-	if _, other := otherDriver(filepath.Dir(h.path)); other {
+	if _, other := OtherDriver(h.dir); other {
 		return
 	}
 	h.Ended = true
@@ -79,10 +77,8 @@ func (h *Heartbeat) Stop() {
 
 // OtherDriver tells of a process that goes on with a run in the foreground, if
 // it is not this one.
-func OtherDriver(d Dir) (evidence string, there bool) { return otherDriver(d.Jobs()) }
-
-func otherDriver(jobs string) (evidence string, there bool) {
-	h, ok := heartbeatAt(filepath.Join(jobs, heartbeatName))
+func OtherDriver(d Dir) (evidence string, there bool) {
+	h, ok := readHeartbeat(d)
 	if host, err := os.Hostname(); !ok || err != nil || h.PID == os.Getpid() && h.Host == host {
 		return "", false
 	}
@@ -96,15 +92,13 @@ func (h *Heartbeat) write() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(h.path, append(content, '\n'), 0o666)
+	return os.WriteFile(heartbeatPath(h.dir), append(content, '\n'), 0o666)
 }
 
 // readHeartbeat returns the last heartbeat of a run, if there was any.
-func readHeartbeat(d Dir) (Heartbeat, bool) { return heartbeatAt(heartbeatPath(d)) }
-
-func heartbeatAt(path string) (Heartbeat, bool) {
+func readHeartbeat(d Dir) (Heartbeat, bool) {
 	var h Heartbeat
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(heartbeatPath(d))
 	if err != nil || json.Unmarshal(content, &h) != nil {
 		return Heartbeat{}, false
 	}

@@ -142,10 +142,7 @@ func left(ctx context.Context, path string) (bytes int64, there bool, err error)
 }
 
 // hasRecord reports whether an output was pruned, without reading anything.
-func hasRecord(path string) bool {
-	_, err := os.Lstat(seal.PrunedPath(path))
-	return err == nil
-}
+func hasRecord(path string) bool { return there(seal.PrunedPath(path)) }
 
 // Made reports whether every output of a task is sealed, or was until it was
 // pruned.

@@ -69,13 +69,13 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 // still be compared with.
 func once(ctx context.Context, t Task, path string) (seal.Manifest, error) {
 	m, err := seal.Verify(ctx, path, seal.Options{})
-	if !errors.Is(err, seal.ErrNotSealed) {
-		return m, err
+	if errors.Is(err, seal.ErrNotSealed) {
+		m, err = seal.Record(ctx, path)
 	}
-	if m, pruned := seal.ReadPruned(path); !errors.Is(pruned, seal.ErrNotSealed) {
-		return m, pruned
+	if errors.Is(err, seal.ErrNotSealed) {
+		err = exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
 	}
-	return m, exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
+	return m, err
 }
 
 // restorable says what to do about a task that fails since what it reads was
@@ -87,9 +87,8 @@ func (r *Run) restorable(t Task, err error) error {
 	for _, n := range r.Graph.Needs(t.Node) {
 		for shard := range r.Graph.Shards(n) {
 			for _, path := range r.Graph.Outputs(Task{n, shard}) {
-				_, sealed := os.Lstat(seal.ManifestPath(path))
 				switch {
-				case sealed == nil || !hasRecord(path):
+				case there(seal.ManifestPath(path)) || !hasRecord(path):
 				case n == r.Graph.lastLearn(n.Iteration):
 					return exit.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
 				default:

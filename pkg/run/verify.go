@@ -180,11 +180,12 @@ func (v *verifier) check(path, rel string) error {
 // made again.
 func (v *verifier) tasks() {
 	switch now, pinned := v.content[tasksName], v.run.Identity.TasksSHA256; {
-	case pinned != "" && now == pinned:
+	case pinned == "": // made by binaries that did not keep the tasks
+	case now == pinned:
 		return // the data files are not needed any more
-	case pinned != "" && now != "":
+	case now != "":
 		v.fault(Fault{Path: tasksName, Problem: v.run.otherTasks(now), Mend: v.mend(), cure: remove})
-	case pinned != "" && !there(v.run.Dir.Tasks()) && !there(seal.ManifestPath(v.run.Dir.Tasks())):
+	case !there(v.run.Dir.Tasks()) && !there(seal.ManifestPath(v.run.Dir.Tasks())):
 		v.fault(Fault{Path: tasksName, Problem: fmt.Sprintf("%q is missing", tasksName), Mend: v.again(), cure: rebuild})
 	}
 	for _, pinned := range v.run.Identity.Data {

@@ -58,14 +58,13 @@ func (p *problem) source() (string, error) {
 // FromRows makes the environment that the rows are of. A relative name of a
 // program starts at folder.
 func FromRows(settings recipe.Env, folder string, rows []shard.TaskRow) (*Env, error) {
-	tools := settings.ToolUse
-	if tools == nil {
-		return nil, exit.Usagef("env.tooluse is missing: the environment %s needs it", Name)
+	e, err := empty(settings)
+	if err != nil {
+		return nil, err
 	}
-	e := &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}
+	tools := settings.ToolUse
 	var own *program
 	if tools.BFCL == "" {
-		var err error
 		if own, err = newProgram(tools, folder); err != nil {
 			return nil, err
 		}

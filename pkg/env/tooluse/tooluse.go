@@ -55,11 +55,11 @@ type task struct {
 // at folder, the recipe's. The seed draws halves that no file gives, and which
 // tasks a limit keeps.
 func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
-	tools := settings.ToolUse
-	if tools == nil {
-		return nil, exit.Usagef("env.tooluse is missing: the environment %s needs it", Name)
+	e, err := empty(settings)
+	if err != nil {
+		return nil, err
 	}
-	e := &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}
+	tools := settings.ToolUse
 	bfclFolder, halves, functions, err := tools.Resolve(folder)
 	if err != nil {
 		return nil, fmt.Errorf("env.tooluse: %w", err)
@@ -89,6 +89,14 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 		}
 	}
 	return e, nil
+}
+
+// empty is an environment without tasks.
+func empty(settings recipe.Env) (*Env, error) {
+	if settings.ToolUse == nil {
+		return nil, exit.Usagef("env.tooluse is missing: the environment %s needs it", Name)
+	}
+	return &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}, nil
 }
 
 // bfclParts splits BFCL's tasks by the file of halves, or by the seed.

@@ -86,15 +86,9 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 		return row, nil // nothing was said: our failure, or a preemption
 	}
 	silent := r.Turns == 0 && r.FinishReason == string(policy.FinishLength)
-	judgement := func() (env.Verdict, error) {
-		if silent {
-			return env.NoRoom(), nil
-		}
-		return world.Score(ctx, task, r.Messages, r.FinishReason)
-	}
-	verdict, err := judgement()
-	for try := 1; err != nil && exit.Code(err) != exit.Data && try < infraTries && ctx.Err() == nil; try++ {
-		verdict, err = judgement()
+	verdict, err := env.NoRoom(), error(nil)
+	if !silent {
+		verdict, err = verdictOn(ctx, world, task, r)
 	}
 	if exit.Code(err) == exit.Data {
 		return row, err
@@ -117,6 +111,17 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 		row.Embedding = NGrams(text)
 	}
 	return row, nil
+}
+
+// verdictOn asks the environment, again where it fails.
+func verdictOn(ctx context.Context, world env.Env, task env.Task, r shard.Rollout) (verdict env.Verdict, err error) {
+	for range infraTries {
+		verdict, err = world.Score(ctx, task, r.Messages, r.FinishReason)
+		if err == nil || exit.Code(err) == exit.Data || ctx.Err() != nil {
+			break
+		}
+	}
+	return verdict, err
 }
 
 // saidIn is all that the policy said in an episode whose last message alone,
