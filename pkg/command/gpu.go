@@ -39,6 +39,11 @@ type gpuPlan struct {
 // stored in types.
 func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, error) {
 	if c.String("gpu") == "" {
+		for _, name := range []string{"recipe", "set", "tokens"} {
+			if c.IsSet(name) {
+				return nil, withHelp(c, exit.Usagef("--%s says what --gpu plans for: it needs --gpu", name))
+			}
+		}
 		return nil, nil
 	}
 	plans := &gpuPlans{}
@@ -55,6 +60,9 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 		}
 	}
 	settings := recipe.Defaults()
+	if c.IsSet("set") && c.String("recipe") == "" {
+		return nil, withHelp(c, exit.Usagef("--set changes a recipe: it needs --recipe"))
+	}
 	if path := c.String("recipe"); path != "" {
 		resolved, err := recipe.Load(path, c.StringSlice("set"))
 		if err != nil {
@@ -62,8 +70,8 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 		}
 		settings = resolved.Recipe
 	}
-	if c.Int("tokens") < 0 {
-		return nil, exit.Usagef("--tokens is %d; it must not be negative", c.Int("tokens"))
+	if err := atLeast(c, 0, "tokens"); err != nil {
+		return nil, err
 	}
 	beside := int64(0)
 	for _, work := range gpuWork(settings, stored, c.Int("tokens")) {
