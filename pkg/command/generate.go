@@ -183,6 +183,9 @@ func generateFlags(c *cli.Context) error {
 	if err := atLeast(c, 1, "samples", "max-new-tokens"); err != nil {
 		return err
 	}
+	if p := c.Float64("top-p"); !(float32(p) > 0 && p <= 1) {
+		return exit.Usagef("--top-p is %g; it must be above 0 and at most 1, which keeps all", p)
+	}
 	return atLeast(c, 0, "top-k", "threads")
 }
 

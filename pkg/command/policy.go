@@ -140,8 +140,10 @@ func policyLogprobs(c *cli.Context) error {
 		if err := decode(line, &q, false); err != nil {
 			return nil, err
 		}
+		// Tokens count before the text beside them, which need not encode to
+		// them: a sampled response, or a line of lathe policy render.
 		ids := q.TokenIDs
-		if q.Text != nil {
+		if ids == nil && q.Text != nil {
 			ids = encode(*q.Text)
 		}
 		if most := engine.Config().MaxPositionEmbeddings; len(ids) == 0 || len(ids) > most {

@@ -8,10 +8,18 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exit"
 )
 
+// MinTemperature is the least temperature above 0. Far below it the rounding of
+// logits divided by the temperature is larger than what exp takes, and the
+// distribution is lost.
+const MinTemperature = 1e-4
+
 // Validate refuses settings out of range.
 func (s Sampling) Validate() error {
 	if !(s.Temperature >= 0) || math.IsInf(float64(s.Temperature), 0) {
 		return exit.Usagef("temperature is %g; it must be finite and not negative", s.Temperature)
+	}
+	if s.Temperature > 0 && s.Temperature < MinTemperature {
+		return exit.Usagef("temperature is %g; it must be 0, which is greedy, or at least %g", s.Temperature, MinTemperature)
 	}
 	if !(s.TopP >= 0 && s.TopP <= 1) {
 		return exit.Usagef("top_p is %g; it must lie in [0, 1]", s.TopP)

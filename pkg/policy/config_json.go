@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -45,6 +46,8 @@ type configJSON struct {
 	RopeParameters    json.RawMessage `json:"rope_parameters,omitempty"` // transformers 5
 	PretrainingTP     int             `json:"pretraining_tp,omitempty"`
 	PartialRotaryPart *float64        `json:"partial_rotary_factor,omitempty"`
+	Causal            *bool           `json:"is_causal,omitempty"`
+	Original          *int            `json:"original_max_position_embeddings,omitempty"`
 }
 
 // architecture is the first name of architectures or, where there is none,
@@ -71,6 +74,8 @@ func (f *configJSON) unsupported() string {
 		return fmt.Sprintf("hidden_act is %q; only silu is implemented", f.HiddenAct)
 	case f.AttentionBias || f.MLPBias:
 		return "attention_bias or mlp_bias is set; only the biases of Qwen2 are implemented"
+	case f.Causal != nil && !*f.Causal:
+		return "is_causal is false; only causal attention is implemented"
 	case f.windowed():
 		return "use_sliding_window is set; only full attention is implemented"
 	case isSet(f.Quantization) || isSet(f.Compression):
@@ -152,8 +157,13 @@ func (f *configJSON) rope() (theta float64, scaling RopeScaling, err error) {
 			Type: RopeLlama3, Factor: r.Factor, LowFrequencyFactor: r.LowFrequencyFactor, HighFrequencyFactor: r.HighFrequencyFactor,
 			Original: f.MaxPositionEmbeddings,
 		}
-		if r.Original != nil {
-			scaling.Original = *r.Original
+		if r.Original != nil && f.Original != nil && *r.Original != *f.Original {
+			// Transformers 5 takes the one beside the scaling, transformers 4 the one in it.
+			return 0, RopeScaling{}, fmt.Errorf("original_max_position_embeddings is %d in the scaling of rotary embedding and %d beside it; only one of them can count",
+				*r.Original, *f.Original)
+		}
+		if original := cmp.Or(r.Original, f.Original); original != nil {
+			scaling.Original = *original
 		}
 	default:
 		return 0, RopeScaling{}, fmt.Errorf("rope_type is %q; default, %s and %s are implemented", r.Type, RopeLinear, RopeLlama3)

@@ -69,6 +69,9 @@ func TestConfigRefusals(t *testing.T) {
 		{`"use_cache": true`, `"rope_scaling": {"rope_type": "llama3"}`, "factor of rope_type"},
 		{`"use_cache": true`, `"rope_parameters": {"rope_type": "yarn"}`, "rope_type is \"yarn\""},
 		{`"use_cache": true`, `"partial_rotary_factor": 0.5`, "partial_rotary_factor"},
+		{`"use_cache": true`, `"is_causal": false`, "is_causal is false"},
+		{`"use_cache": true`, `"original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+			"high_freq_factor": 4, "original_max_position_embeddings": 12}`, "original_max_position_embeddings is 12 in the scaling of rotary embedding and 8 beside it"},
 		{`"attention_dropout": 0`, `"attention_dropout": 0.1`, "attention_dropout"},
 		{`"vocab_size": 11`, `"vocab_size": 0`, "vocab_size is 0"},
 		{`"vocab_size": 11`, `"vocab_size": "x"`, "not a config.json"},
@@ -143,6 +146,10 @@ func TestConfigOfFamilies(t *testing.T) {
 			"original_max_position_embeddings":8192,"rope_type":"llama3"}`, func(c *Config) {
 			c.RopeTheta = 500_000
 			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8192}
+		}},
+		{"original length beside", `"model_type":"llama","original_max_position_embeddings":8,"is_causal":true,
+			"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *Config) {
+			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8}
 		}},
 		{"new spelling", `"model_type":"llama","rope_parameters":{"rope_theta":500000.0,"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *Config) {
 			c.RopeTheta = 500_000

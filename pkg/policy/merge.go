@@ -14,7 +14,8 @@ import (
 //	W + s·B·A,
 //
 // in float32, rounded to the type that the base has the matrix in. Names,
-// files and everything else are the base's. An empty base is the one that the
+// files and everything else are the base's, but for the value head, which is
+// the adapter's: it was trained with it. An empty base is the one that the
 // adapter's folder names. Sealing the files is the caller's business.
 func Merge(adapter, base, to string) error {
 	is, err := IsAdapter(adapter)
@@ -43,6 +44,9 @@ func Merge(adapter, base, to string) error {
 	merged := newMerged(source, a)
 	if err := writePlanned(to, source.plan(source.tensors), source.weights.sharded, merged.Float32To); err != nil {
 		return fmt.Errorf("merging %q into %q: %w", adapter, base, err)
+	}
+	if err := carryValueHead(to, adapter); err != nil {
+		return err
 	}
 	return CarryFiles(to, base)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,5 +176,27 @@ func TestMergeRefused(t *testing.T) {
 	}
 	if err := Merge(adapter, base, t.TempDir()); err != nil {
 		t.Errorf("a base that is given: %v", err)
+	}
+}
+
+// A value head goes where its policy goes: a critic that is lost would begin
+// again at zero, and nobody would be told.
+func TestValueHeadIsCarried(t *testing.T) {
+	base, adapter := mergeFolders(t, safetensors.F32, 0)
+	head := ValueHeadLayout(adapterConfig())
+	for i := range head.Shape[1] {
+		head.Data = append(head.Data, float32(i+1))
+	}
+	whole, merged := t.TempDir(), t.TempDir()
+	for _, err := range []error{SaveValueHead(adapter, head), Merge(adapter, base, merged), Convert(merged, whole, safetensors.BF16, 0)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, folder := range map[string]string{"merged": merged, "converted": whole} {
+		got, err := LoadValueHead(folder, adapterConfig())
+		if err != nil || !slices.Equal(got, head.Data) {
+			t.Errorf("%s: the value head is %v, %v; want %v", name, got, err, head.Data)
+		}
 	}
 }

@@ -142,8 +142,8 @@ func matchLayout(layout, tensors []Tensor) error {
 // Convert writes the policy of one folder into another, existing one with its
 // weights in another type and division: rounded to d, or in the types they
 // have if d is empty; in files of at most maxFileBytes of data, but at least
-// one tensor, or in one file if maxFileBytes is 0. Other files are carried
-// along. Sealing the files is the caller's business.
+// one tensor, or in one file if maxFileBytes is 0. Other files, a value head
+// among them, are carried along. Sealing the files is the caller's business.
 func Convert(from, to string, d safetensors.DType, maxFileBytes int64) error {
 	if d != "" && !d.Float() {
 		return exit.Usagef("weights cannot be converted to %q: F32, F16 and BF16 can be written", d)
@@ -168,6 +168,9 @@ func Convert(from, to string, d safetensors.DType, maxFileBytes int64) error {
 	files := divide(tensors, maxFileBytes)
 	if err := writePlanned(to, files, len(files) > 1, source.Float32To); err != nil {
 		return fmt.Errorf("converting %q: %w", from, err)
+	}
+	if err := carryValueHead(to, from); err != nil {
+		return err
 	}
 	return CarryFiles(to, from)
 }

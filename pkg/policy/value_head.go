@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -63,4 +64,14 @@ func LoadValueHead(folder string, c Config) ([]float32, error) {
 		return nil, exit.Dataf("reading %q: %w", path, err)
 	}
 	return head[0].Data, nil
+}
+
+// carryValueHead copies the value head of a policy's folder, if it has one, to
+// a folder of the same policy in another form.
+func carryValueHead(to, from string) error {
+	err := copyFile(filepath.Join(to, ValueHeadFile), filepath.Join(from, ValueHeadFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("carrying %q along: %w", ValueHeadFile, err)
+	}
+	return nil
 }

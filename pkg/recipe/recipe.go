@@ -250,7 +250,7 @@ type Rollout struct {
 	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn" json:"max_new_tokens_by_turn"` // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
 	Stop               []string `yaml:"stop" json:"stop"`                                     // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
 	IncludeStop        bool     `yaml:"include_stop" json:"include_stop"`                     // whether the response's text has the stop string at its end; its tokens always have it
-	Temperature        float64  `yaml:"temperature" json:"temperature"`                       // what logits are divided by; above 0
+	Temperature        float64  `yaml:"temperature" json:"temperature"`                       // what logits are divided by; 0.0001 or more
 	TopK               int      `yaml:"top_k" json:"top_k"`                                   // 0 keeps all
 	TopP               float64  `yaml:"top_p" json:"top_p"`                                   // 1 keeps all
 	Shards             int      `yaml:"shards" json:"shards"`                                 // array tasks; no number changes the result

@@ -24,6 +24,10 @@ func (r *Recipe) checkCurriculum(c *checker) {
 	}
 }
 
+// minTemperature is the least temperature that engines sample at
+// (policy.MinTemperature); temperature 0 is asked for in other ways.
+const minTemperature = 1e-4
+
 func (r *Recipe) checkRollout(c *checker) {
 	o := r.Rollout
 	prompts := c.atLeast("rollout.prompts", o.Prompts, 1)
@@ -50,11 +54,11 @@ func (r *Recipe) checkRollout(c *checker) {
 	if _, err := stopstring.New(o.Stop); err != nil {
 		c.add("rollout.stop", nil, "%v", err)
 	}
-	if !(o.Temperature > 0) {
-		c.add("rollout.temperature", o.Temperature, "must be above 0: at 0 all responses of a group are the same")
+	if !(o.Temperature >= minTemperature) {
+		c.add("rollout.temperature", o.Temperature, "must be %g or more: at 0 all responses of a group are the same", minTemperature)
 	}
 	c.atLeast("rollout.top_k", o.TopK, 0)
-	if !(o.TopP > 0 && o.TopP <= 1) {
+	if !(float32(o.TopP) > 0 && o.TopP <= 1) { // engines take a float32, of which 0 keeps all
 		c.add("rollout.top_p", o.TopP, "must be above 0 and at most 1, which keeps all")
 	}
 	if c.atLeast("rollout.shards", o.Shards, 1) && prompts && o.Shards > o.Prompts {
@@ -227,7 +231,9 @@ func (r *Recipe) checkEvaluation(c *checker) {
 		c.add("evaluation.problems", e.Problems, "must not be above data.test.limit %d", limit)
 	}
 	c.atLeast("evaluation.samples", e.Samples, 1)
-	c.positive("evaluation.temperature", e.Temperature)
+	if !(e.Temperature >= minTemperature) {
+		c.add("evaluation.temperature", e.Temperature, "must be %g or more: evaluation.greedy adds a greedy chain", minTemperature)
+	}
 	c.atLeast("evaluation.steps", e.Steps, 0)
 	c.atLeast("evaluation.every", e.Every, 0)
 	if c.atLeast("evaluation.max_new_tokens", e.MaxNewTokens, 0) && r.Policy.New != nil && e.MaxNewTokens >= r.Policy.New.MaxPositionEmbeddings {

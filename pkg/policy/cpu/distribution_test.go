@@ -179,3 +179,26 @@ func TestNotFinite(t *testing.T) {
 		}
 	}
 }
+
+// Down to the least temperature that is taken, logits of the size that large
+// models have make a distribution.
+func TestLowTemperature(t *testing.T) {
+	s := policy.Sampling{Temperature: policy.MinTemperature}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	stream := rng.New(1, rng.PurposeTest, 0, "low temperature", 0)
+	logits := make([]float32, 100)
+	for trial := range 300 {
+		for i := range logits {
+			logits[i] = float32(5 * stream.Normal(uint64(200*trial+i)))
+		}
+		best := int32(trial % len(logits))
+		logits[best] = float32(25 + 100*stream.Float64(uint64(200*trial+150)))
+		var d distribution
+		d.set(logits, s, -1)
+		if p := d.logProb(logits, best); !d.finite() || d.sample(.5) != best || math.Abs(float64(p)) > 1e-6 {
+			t.Fatalf("the best of logits up to %g has log-probability %g", logits[best], p)
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 	longest, wanted := 0, 0
 	for _, p := range prompts {
 		for _, r := range p.requests {
-			longest = max(longest, min(len(p.ids)+requests[r].MaxNewTokens, e.config.MaxPositionEmbeddings))
+			longest = max(longest, len(p.ids)+min(requests[r].MaxNewTokens, e.config.MaxPositionEmbeddings-len(p.ids)))
 		}
 		wanted += len(p.requests)
 	}

@@ -211,6 +211,7 @@ func TestGenerateFaults(t *testing.T) {
 		"foreign token":        {policy.Request{Prompt: []int32{37}, MaxNewTokens: 1}, exit.Data},
 		"negative token":       {policy.Request{Prompt: []int32{-1}, MaxNewTokens: 1}, exit.Data},
 		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exit.Usage},
+		"lost temperature":     {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: 1e-8}}, exit.Usage},
 		"top_p over 1":         {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{TopP: 1.5}}, exit.Usage},
 	} {
 		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exit.Code(err) != test.code {
@@ -226,5 +227,15 @@ func TestGenerateFaults(t *testing.T) {
 	_, err := e.Generate(context.Background(), []policy.Request{{Prompt: []int32{0}, MaxNewTokens: 2, Sampling: policy.Sampling{Temperature: 1}}})
 	if exit.Code(err) != exit.Data {
 		t.Errorf("weights that are not numbers: code %d (%v)", exit.Code(err), err)
+	}
+}
+
+// A bound that is as good as none ends where the policy's positions do.
+func TestGenerateWithoutBound(t *testing.T) {
+	c := tinyConfig()
+	e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
+	got := generate(t, e, []policy.Request{{Prompt: []int32{1, 2}, MaxNewTokens: math.MaxInt}})
+	if n := len(got[0].TokenIDs); n != c.MaxPositionEmbeddings-2 || got[0].FinishReason != policy.FinishLength {
+		t.Errorf("%d tokens, %s; want %d", n, got[0].FinishReason, c.MaxPositionEmbeddings-2)
 	}
 }
