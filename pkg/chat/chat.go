@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,7 +138,7 @@ func Load(folder string, date time.Time) (Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(t, templates, Settings{Date: date, Folder: folder, StopTokens: stops, Variables: roleTokens(config)})
+	return New(t, templates, Settings{Date: date, Folder: folder, StopTokens: stops, Variables: roleTokens(t)})
 }
 
 // readConfig reads the fields of tokenizer_config.json; none where there is no
@@ -158,19 +159,11 @@ func readConfig(folder string) (map[string]json.RawMessage, error) {
 	return config, nil
 }
 
-// roleTokens lists the special tokens of a tokenizer_config.json by role, each
-// a text or an object with a content.
-func roleTokens(config map[string]json.RawMessage) *jinja.Dict {
-	tokens := jinja.NewDict()
-	for _, role := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
-		var object struct{ Content *string }
-		text := &object.Content
-		if json.Unmarshal(config[role], text) != nil && json.Unmarshal(config[role], &object) != nil {
-			continue // missing; what else it may be, the tokenizer refuses
-		}
-		if *text != nil {
-			tokens.Set(role, **text)
-		}
+// roleTokens lists the special tokens of a folder by their names.
+func roleTokens(t *tokenizer.Tokenizer) *jinja.Dict {
+	named, tokens := t.Named(), jinja.NewDict()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		tokens.Set(name, named[name])
 	}
 	return tokens
 }

@@ -84,10 +84,6 @@ func newChat(t testing.TB, name, template, date string) *templateChat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := readConfig(filepath.Join("testdata", "model"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var day time.Time
 	if date != "" {
 		if day, err = time.Parse(time.DateOnly, date); err != nil {
@@ -95,7 +91,7 @@ func newChat(t testing.TB, name, template, date string) *templateChat {
 		}
 	}
 	stop, _ := text.SpecialID("<|im_end|>")
-	c, err := New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(config)})
+	c, err := New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,13 @@ func TestLoad(t *testing.T) {
 			map[string]string{"tokenizer_config.json": `{"chat_template": "{{ bos_token }}c{{ messages[0].content }}", "bos_token": "<|im_start|>", "model_max_length": 1000000000000000019884624838656}`, "config.json": eos},
 			"<|im_start|>cq", "<|endoftext|>",
 		},
+		"special tokens in the map beside the configuration": {
+			map[string]string{
+				"tokenizer_config.json":   `{"chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}", "eos_token": "<|im_end|>"}`,
+				"special_tokens_map.json": `{"bos_token": "<|im_start|>", "eos_token": {"content": "<|eot_id|>"}}`, "config.json": eos,
+			},
+			"<|im_start|>q<|eot_id|>", "<|endoftext|><|eot_id|>",
+		},
 		"named in the configuration": {
 			map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}`, "config.json": eos},
 			"d", "<|endoftext|>",

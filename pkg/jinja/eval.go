@@ -209,7 +209,7 @@ func (r *run) slice(e *sliced) Value {
 	case isSequence && s.indexable():
 		n = int64(len(s.items))
 	default:
-		return &undefined{fmt.Sprintf("a slice of a %s", typeName(v))}
+		r.fail(e.at, "a %s cannot be sliced", typeName(v))
 	}
 	step := r.bound(e.step, 1)
 	if step == 0 {

@@ -30,8 +30,8 @@ func init() {
 		return func(r *run, a args, v Value) Value { return f(r, a, r.str(a.line, v)) }
 	}
 	filters = map[string]func(r *run, a args, v Value) Value{
-		"upper":      textual(mapped(strings.ToUpper)),
-		"lower":      textual(mapped(strings.ToLower)),
+		"upper":      textual(mapped(upper)),
+		"lower":      textual(mapped(lower)),
 		"capitalize": textual(mapped(capitalize)),
 		"title":      textual(titleFilter),
 		"trim": textual(func(r *run, a args, s string) Value {
@@ -48,8 +48,10 @@ func init() {
 			a.positional, a.names, a.named = []Value{orElse(width, int64(80))}, nil, nil
 			return r.pad(a, s, true, true)
 		}),
-		"indent":    textual(indent),
-		"wordcount": textual(func(r *run, a args, s string) Value { return int64(len(strings.FieldsFunc(s, isSpace))) }),
+		"indent": indent,
+		"wordcount": textual(func(r *run, a args, s string) Value {
+			return int64(len(strings.FieldsFunc(s, func(c rune) bool { return !isWord(c) })))
+		}),
 		"format": textual(func(r *run, a args, s string) Value {
 			return r.percentFormat(a.line, s, &Sequence{tuple, a.positional})
 		}),
@@ -129,14 +131,18 @@ func titleFilter(r *run, a args, s string) Value {
 			}
 			end += width
 		}
-		parts = append(parts, capitalize(s[:i]), s[i:end])
+		_, width := firstRune(s[:i])
+		parts = append(parts, upper(s[:width])+lower(s[width:i]), s[i:end])
 		r.step(a.line, 1)
 		s = s[end:]
 	}
 	return r.concat(a.line, parts, "")
 }
 
-func indent(r *run, a args, s string) Value {
+// indent is Jinja's: what str.splitlines takes for a line end becomes a line
+// feed, and the first line is indented whatever is in it.
+func indent(r *run, a args, v Value) Value {
+	s := r.wantText(a.line, v)
 	bound := r.bind(a, 0, "width", "first", "blank")
 	by, ok := orElse(bound[0], int64(4)).(string)
 	if !ok {
@@ -144,11 +150,10 @@ func indent(r *run, a args, s string) Value {
 		r.room(a.line, n)
 		by = strings.Repeat(" ", int(max(0, n)))
 	}
-	lines := strings.Split(s+"\n", "\n")
-	lines = lines[:len(lines)-1]
-	r.take(a.line, int64(len(s))+int64(len(lines))*int64(len(by)))
+	lines := cutLines(s+"\n", false)
+	r.take(a.line, int64(len(s))+int64(len(lines))*(bytesPerItem+int64(len(by))))
 	for i, line := range lines {
-		if (i > 0 || truth(orElse(bound[1], false))) && (line != "" || truth(orElse(bound[2], false))) {
+		if i == 0 && truth(orElse(bound[1], false)) || i > 0 && (line != "" || truth(orElse(bound[2], false))) {
 			lines[i] = by + line
 		}
 	}
@@ -288,7 +293,7 @@ func (r *run) sortKey(line at, v, attribute Value, caseSensitive bool) Value {
 	}
 	if s, ok := v.(string); ok && !caseSensitive {
 		r.room(line, 4*int64(len(s)))
-		return r.made(line, strings.ToLower(s))
+		return r.made(line, lower(s))
 	}
 	return v
 }

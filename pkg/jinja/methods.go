@@ -97,8 +97,8 @@ var stringMethods map[string]func(r *run, a args, s string) Value
 
 func init() {
 	stringMethods = map[string]func(r *run, a args, s string) Value{
-		"upper":        mapped(strings.ToUpper),
-		"lower":        mapped(strings.ToLower),
+		"upper":        mapped(upper),
+		"lower":        mapped(lower),
 		"capitalize":   mapped(capitalize),
 		"title":        mapped(title),
 		"strip":        stripMethod(true, true),
@@ -173,28 +173,6 @@ func mapped(f func(string) string) func(r *run, a args, s string) Value {
 		r.room(a.line, 4*int64(len(s)))
 		return r.made(a.line, f(s))
 	}
-}
-
-func capitalize(s string) string {
-	for i := range s {
-		if i > 0 {
-			return strings.ToUpper(s[:i]) + strings.ToLower(s[i:])
-		}
-	}
-	return strings.ToUpper(s)
-}
-
-// title is Python's str.title: a letter is large after what is no letter.
-func title(s string) string {
-	inWord := false
-	return strings.Map(func(c rune) rune {
-		letter := unicode.IsLetter(c)
-		defer func() { inWord = letter }()
-		if inWord {
-			return unicode.ToLower(c)
-		}
-		return unicode.ToTitle(c)
-	}, s)
 }
 
 // strip takes characters away from the ends: whitespace when chars is absent
@@ -304,26 +282,28 @@ func (r *run) texts(line at, parts []string) *Sequence {
 }
 
 func splitLines(r *run, a args, s string) Value {
-	keep := truth(orElse(r.bind(a, 0, "keepends")[0], false))
-	var lines []string
+	return r.texts(a.line, cutLines(s, truth(orElse(r.bind(a, 0, "keepends")[0], false))))
+}
+
+// cutLines is Python's str.splitlines.
+func cutLines(s string, keepEnds bool) (lines []string) {
 	for s != "" {
 		end := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
 		if end < 0 {
-			lines = append(lines, s)
-			break
+			return append(lines, s)
 		}
 		_, width := firstRune(s[end:])
 		if strings.HasPrefix(s[end:], "\r\n") {
 			width = 2
 		}
 		line := s[:end]
-		if keep {
+		if keepEnds {
 			line = s[:end+width]
 		}
 		lines = append(lines, line)
 		s = s[end+width:]
 	}
-	return r.texts(a.line, lines)
+	return lines
 }
 
 func partition(r *run, a args, s string) Value {

@@ -7,6 +7,7 @@ import (
 )
 
 func toInteger(r *run, a args, v Value) Value {
+	r.known(a.line, v)
 	bound := r.bind(a, 0, "default", "base")
 	if r.wantInteger(a.line, bound[1], 10) != 10 {
 		r.fail(a.line, "int with a base is not implemented")
@@ -30,6 +31,7 @@ func toInteger(r *run, a args, v Value) Value {
 }
 
 func toFloat(r *run, a args, v Value) Value {
+	r.known(a.line, v)
 	bound := r.bind(a, 0, "default")
 	if f, ok := number(v); ok {
 		return f

@@ -331,6 +331,7 @@ func (r *run) forLoop(s *forStatement) (how signal) {
 		items = kept
 	}
 	loop := &loopState{items: items, depth: r.loops}
+	whole := false // a round has come to its end
 	for i, item := range items {
 		r.step(s.at, 1)
 		loop.index = i
@@ -341,11 +342,14 @@ func (r *run) forLoop(s *forStatement) (how signal) {
 			how = r.statements(s.body)
 			r.loops--
 		})
+		whole = whole || how == goOn
 		if how == breakLoop {
 			break
 		}
 	}
-	if len(items) == 0 {
+	// Jinja notes at the end of a round that there was one, so that else also
+	// follows a loop of which break or continue cut every round short.
+	if !whole {
 		r.inScope(outer, func(*scope) { how = r.statements(s.otherwise) })
 		return how
 	}

@@ -212,3 +212,6 @@ func number(v Value) (float64, bool) {
 
 // isSpace is Python's str.isspace of one character.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+// isWord is \w of Python's regular expressions.
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }

@@ -252,8 +252,8 @@ func (p *parser) sum() *node {
 		case p.word(`\mp`), p.literal("∓"):
 			terms = p.plusMinus(kindMinusPlus, terms)
 		case p.literal("+"):
-			if p.atEndOfTerm() {
-				continue // a sign that nothing follows
+			if p.atEndOfTerm() || strings.HasPrefix(p.text[p.at:], "-") {
+				continue // a sign that nothing follows, or the sign of x + -3
 			}
 			terms = append(terms, p.term())
 		case p.literal("-"), p.literal("−"), p.literal("–"):

@@ -1,6 +1,9 @@
 package mathverify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // numbers finds plain numbers and expressions that begin with a digit.
 func (s *scanner) numbers() []candidate {
@@ -44,12 +47,17 @@ func plainBefore(text string, start int) bool {
 	return text[start-1] >= 0x80 // a currency sign or a dash
 }
 
+// marksBehind are LaTeX that a number outside of formulas may have behind it: a
+// percent or degree sign, or a unit. They change no value, or are read apart.
+var marksBehind = []string{`\%`, `\text{`, `\mathrm{`, `\ \text{`, `\,\text{`, `\ \mathrm{`, `\,\mathrm{`, `^\circ`, `^{\circ}`}
+
+// plainAfter forbids a number at the beginning of a formula or word.
 func plainAfter(text string, end int) bool {
 	switch c := text[end]; c {
 	case ' ', '\n', '\t', '\r', ')', '.', ',', ';', ':', '!', '?', '%', '*', '"', '\'', '`', '$':
 		return c != '.' || !digitAt(text, end+1)
-	case '\\':
-		return strings.HasPrefix(text[end:], `\%`)
+	case '\\', '^':
+		return slices.ContainsFunc(marksBehind, func(mark string) bool { return strings.HasPrefix(text[end:], mark) })
 	}
 	return text[end] >= 0x80
 }

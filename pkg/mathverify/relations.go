@@ -111,7 +111,7 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 	// A function is given by its values: a multiple of f(x) = x + 1 is not the
 	// answer to what f(x) is.
 	defines := slices.ContainsFunc(slices.Concat(gold.args, got.args), applies)
-	ratio, valid := complex128(0), 0
+	ratio, settled, valid := complex128(0), (*precise)(nil), 0
 	for number := range points {
 		at := &point{number: number, values: map[string]complex128{}}
 		a, b := c.evaluate(f, at), c.evaluate(g, at)
@@ -128,6 +128,17 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 		if valid > 0 && cmplx.Abs(r-ratio) > 1e-8*cmplx.Abs(ratio) {
 			return false
 		}
+		// Beside a large constant the unknowns hardly move the ratio: that
+		// x = 1000000 is not x = 1000001 takes many digits.
+		if exact, ok := c.preciseRatio(f, g, at); !ok {
+			if valid > 0 && cmplx.Abs(r-ratio) > 1e-12*cmplx.Abs(ratio) {
+				return false
+			}
+		} else if settled == nil {
+			settled = &exact
+		} else if !exact.same(*settled) {
+			return false
+		}
 		ratio = r
 		valid++
 	}
@@ -135,6 +146,16 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 		return false
 	}
 	return valid >= validPoints && (!positive || imag(ratio) == 0 && real(ratio) > 0)
+}
+
+// preciseRatio is f / g at a point with many digits.
+func (c *comparer) preciseRatio(f, g *node, at *point) (ratio precise, ok bool) {
+	a, ok1 := c.evaluatePrecise(f, at)
+	b, ok2 := c.evaluatePrecise(g, at)
+	if !ok1 || !ok2 {
+		return ratio, false
+	}
+	return a.div(b)
 }
 
 // applies reports whether an expression applies an unknown function.

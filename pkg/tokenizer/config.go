@@ -19,41 +19,63 @@ import (
 // tokenizer that transformers makes of a folder. What would add ids that
 // tokenizer.json lacks is refused. special_tokens_map.json and
 // added_tokens.json count only where tokenizer_config.json has no
-// added_tokens_decoder, as in transformers.
+// added_tokens_decoder, as in transformers; a role in the former takes the
+// place of the same role in tokenizer_config.json.
 func (t *Tokenizer) applyFolder(folder string) error {
-	files := []struct {
-		name  string
-		apply func(map[string]json.RawMessage) error
-	}{
-		{ConfigFile, t.applyConfig},
-		{SpecialsFile, t.applyRoles},
-		{"added_tokens.json", t.checkAdded},
-		{"config.json", t.checkModelSize},
+	config, err := readFields(folder, ConfigFile)
+	if err != nil {
+		return err
 	}
-	for _, file := range files {
-		path := filepath.Join(folder, file.name)
-		raw, err := plainfile.Read(path, maxFileBytes)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	files := []fieldsOfFile{{ConfigFile, config, t.applyConfig}}
+	if isNull(config["added_tokens_decoder"]) {
+		specials, err := readFields(folder, SpecialsFile)
 		if err != nil {
 			return err
 		}
-		var content map[string]json.RawMessage
-		if err = json.Unmarshal(raw, &content); err == nil {
-			err = file.apply(content)
+		for key := range specials {
+			if strings.HasSuffix(key, "_token") {
+				delete(config, key)
+			}
 		}
+		added, err := readFields(folder, "added_tokens.json")
 		if err != nil {
-			return exit.Dataf("reading %q: %w", path, err)
+			return err
 		}
-		if file.name == ConfigFile && !isNull(content["added_tokens_decoder"]) {
-			files[1].apply, files[2].apply = passOver, passOver
+		files = append(files, fieldsOfFile{SpecialsFile, specials, t.applyRoles}, fieldsOfFile{"added_tokens.json", added, t.checkAdded})
+	}
+	model, err := readFields(folder, "config.json")
+	if err != nil {
+		return err
+	}
+	for _, file := range append(files, fieldsOfFile{"config.json", model, t.checkModelSize}) {
+		if err := file.apply(file.fields); err != nil {
+			return exit.Dataf("reading %q: %w", filepath.Join(folder, file.name), err)
 		}
 	}
 	return t.setAdded()
 }
 
-func passOver(map[string]json.RawMessage) error { return nil }
+type fieldsOfFile struct {
+	name   string
+	fields map[string]json.RawMessage
+	apply  func(map[string]json.RawMessage) error
+}
+
+// readFields reads the fields of a JSON file; none where there is no file.
+func readFields(folder, name string) (fields map[string]json.RawMessage, err error) {
+	path := filepath.Join(folder, name)
+	raw, err := plainfile.Read(path, maxFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, exit.Dataf("reading %q: %w", path, err)
+	}
+	return fields, nil
+}
 
 // applyConfig takes flags of added tokens and the tokens that have a role. Of
 // the other settings it refuses those that would change ids and are not
@@ -102,6 +124,9 @@ func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
 // object) and, of those that are merely listed, of the ones that were no added
 // tokens so far.
 func (t *Tokenizer) applyRoles(config map[string]json.RawMessage) error {
+	if t.named == nil {
+		t.named = map[string]string{}
+	}
 	roles := map[string]*string{"bos_token": &t.roles.BOS, "eos_token": &t.roles.EOS, "pad_token": &t.roles.Pad}
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		role, known := roles[key]
@@ -120,6 +145,9 @@ func (t *Tokenizer) applyRoles(config map[string]json.RawMessage) error {
 		}
 		if known {
 			*role = content
+		}
+		if !isNull(config[key]) {
+			t.named[key] = content
 		}
 	}
 	for _, key := range []string{"additional_special_tokens", "extra_special_tokens"} {

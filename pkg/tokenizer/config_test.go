@@ -68,3 +68,55 @@ func TestConfigAgainstPeer(t *testing.T) {
 		})
 	}
 }
+
+// TestRolesOfTheMap: a role in special_tokens_map.json takes the place of the
+// same role in tokenizer_config.json, unless that has an added_tokens_decoder,
+// so that a token with no role left is not made special.
+func TestRolesOfTheMap(t *testing.T) {
+	const config = `{"bos_token":"<|end|>","eos_token":"ab","pad_token":"abc","image_token":"<|end|>"%s}`
+	tests := []struct {
+		name, more string
+		named      map[string]string
+		roles      Roles
+		special    map[string]bool
+	}{
+		{
+			"the map counts", "",
+			map[string]string{"bos_token": "<|end|>", "eos_token": "<|end|>", "image_token": "<|end|>", "unk_token": "abc"},
+			Roles{BOS: "<|end|>", EOS: "<|end|>"}, map[string]bool{"ab": false, "abc": true, "<|end|>": true},
+		},
+		{
+			"the map does not count", `,"added_tokens_decoder":{"258":{"content":"<|end|>","special":true}}`,
+			map[string]string{"bos_token": "<|end|>", "eos_token": "ab", "pad_token": "abc", "image_token": "<|end|>"},
+			Roles{BOS: "<|end|>", EOS: "ab", Pad: "abc"}, map[string]bool{"ab": true, "abc": true, "<|end|>": true},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			folder := t.TempDir()
+			for name, content := range map[string]string{
+				TokenizerFile: hostileTokenizer(), ConfigFile: fmt.Sprintf(config, test.more),
+				SpecialsFile: `{"eos_token":{"content":"<|end|>"},"pad_token":null,"unk_token":"abc"}`,
+			} {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tok, err := Load(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.named, tok.Named()); diff != "" {
+				t.Errorf("names: %s", diff)
+			}
+			if tok.Roles() != test.roles {
+				t.Errorf("roles %v, want %v", tok.Roles(), test.roles)
+			}
+			for content, want := range test.special {
+				if _, got := tok.SpecialID(content); got != want {
+					t.Errorf("%q special: %v, want %v", content, got, want)
+				}
+			}
+		})
+	}
+}

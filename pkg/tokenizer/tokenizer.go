@@ -18,6 +18,7 @@
 package tokenizer
 
 import (
+	"maps"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +48,7 @@ type Tokenizer struct {
 	added   []addedToken // by id
 	addedAt map[string]int
 	roles   Roles
+	named   map[string]string // what the files of a folder name: bos_token, image_token, …
 
 	// The model.
 	byteID       [256]int32 // the id of each single byte
@@ -196,6 +198,10 @@ func (t *Tokenizer) Specials() []Special {
 
 // Roles returns the names of the special tokens with a known use.
 func (t *Tokenizer) Roles() Roles { return t.roles }
+
+// Named lists the special tokens of a folder by the names that its files give
+// them (bos_token, image_token, …), under which chat templates read them.
+func (t *Tokenizer) Named() map[string]string { return maps.Clone(t.named) }
 
 // SpecialID finds a special token by its content.
 func (t *Tokenizer) SpecialID(content string) (int32, bool) {

@@ -197,6 +197,19 @@ a {#- c -#} b {# d #}
 {{ }}
 {% macro m(a=1, b) %}{% endmacro %}
 {% raw %}x
+{{ 'straße ﬁn ŉ ǆ ΐ'|upper }}|{{ 'straße ﬁn'.upper() }}|{{ 'İI ΣΑΣ ΑΣ. ΑΣΑ Σ ὈΔΥΣΣΕΎΣ'|lower }}|{{ 'ΑΣ\u0301 Α\u0301Σ ΑΣ\u0301Α'.lower() }}
+{{ 'ßa'|capitalize }}|{{ 'ﬁN'.capitalize() }}|{{ 'ǆA ΑΣ'|capitalize }}|{{ 'İX'.capitalize() }}|{{ ''|capitalize }}|{{ 'ßa ŉb ΑΣ-ﬁx'|title }}|{{ 'ßa ŉb ΑΣ-ﬁx 日本a ªb'.title() }}
+{{ ['ΑΣ', 'ας', 'ασ', 'İ', 'i']|sort }}|{{ ['STRASSE', 'straße']|unique|list }}
+{{ 'a\r\nb\rc\u2028d\n\n'|indent(2) }}|{{ ''|indent(2, true) }}|{{ '\na'|indent(2, true) }}|{{ 'a\n\nb'|indent(2, true, true) }}|{{ '\n'|indent(2, blank=true) }}|{{ ''|indent }}|{{ 'a\x0cb\x85c'|indent('> ', true) }}
+{{ n|indent }}
+{{ 5|indent(2) }}
+{{ missing|indent }}
+{{ n[1:] }}
+{{ d[:2] }}
+{{ missing|int }}
+{{ missing|float }}
+{{ 'a-b_c d.e ٣x é'|wordcount }}|{{ ''|wordcount }}|{{ -2.5|wordcount }}
+{% for i in two %}{% break %}{% else %}else{% endfor %}|{% for i in two %}{% continue %}{% else %}else{% endfor %}|{% for i in two %}{% if i == 2 %}{% break %}{% endif %}{% else %}else{% endfor %}|{% for i in two %}{% if i == 1 %}{% continue %}{% endif %}x{% else %}else{% endfor %}|{% for i in two %}{% for j in two %}{% break %}{% else %}a{% endfor %}{% else %}b{% endfor %}
 """.strip("\n").split("\n")
 
 # Whitespace control wants templates of several lines.
