@@ -23,6 +23,7 @@ type watcher struct {
 	terminal bool
 	run      *run.Run
 	started  time.Time
+	began    time.Time // with an iteration: a warm start says nothing of their rate
 	said     time.Time
 	running  int
 	resumed  int // iterations that were done before
@@ -52,6 +53,7 @@ func (w *watcher) watch(p run.Progress) {
 			w.resumed = w.iterationsDone()
 			w.done = w.resumed
 		}
+		w.begin(p.Task.Node)
 	case "done":
 		w.note(p.Task)
 	case "retry", "failed":
@@ -84,8 +86,19 @@ func (w *watcher) look(s run.Survey) {
 		w.stage = s.Ready[0].Node.String()
 		count := s.Counts[s.Ready[0].Node]
 		w.shards = fmt.Sprintf("%d/%d", count.Sealed, count.Total)
+		w.begin(s.Ready[0].Node)
+	}
+	if w.began.IsZero() && w.done > w.resumed {
+		w.began, w.resumed = time.Now(), w.done // the next ones have a rate
 	}
 	w.show(s.Done)
+}
+
+// begin notes when the first work of an iteration begins.
+func (w *watcher) begin(n run.Node) {
+	if w.began.IsZero() && n.Stage != run.StageWarm && n.Iteration > 0 {
+		w.began = time.Now()
+	}
 }
 
 // note reads what a finished task has to say.
@@ -141,8 +154,8 @@ func (w *watcher) line(now time.Time) string {
 	if w.rewarded {
 		line += fmt.Sprintf("  reward %.3f", w.reward)
 	}
-	if fresh := w.done - max(0, w.resumed); fresh > 0 {
-		per := elapsed / time.Duration(fresh)
+	if fresh := w.done - max(0, w.resumed); fresh > 0 && !w.began.IsZero() {
+		per := now.Sub(w.began) / time.Duration(fresh)
 		line += fmt.Sprintf("  %.1f s/iteration  about %s left", per.Seconds(), (per * time.Duration(total-w.done)).Round(time.Second))
 	}
 	return line
