@@ -1,5 +1,6 @@
 -- What self-improvement did to the answers of each evaluated policy version,
--- from the first answer to the last step.
+-- from the first answer to the last step. Chains that ended or began with a
+-- failure of ours are left out, as in the report.
 WITH ends AS (
     SELECT
         policy_version, task_id, kind, sample,
@@ -8,6 +9,8 @@ WITH ends AS (
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
     WHERE sample >= 0
     GROUP BY ALL
+    HAVING arg_min(outcome, step) IN ('ok', 'wrong', 'invalid', 'timeout') -- the policy's own doing
+       AND arg_max(outcome, step) IN ('ok', 'wrong', 'invalid', 'timeout')
 )
 SELECT
     policy_version,

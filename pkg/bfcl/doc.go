@@ -4,7 +4,11 @@
 //
 // The eight API classes are written anew from their documentation, the default
 // states and look-up tables of tables.json, and the traces of the reference
-// implementation. What a call that succeeds returns, and the state that it
-// leaves behind, are theirs to the byte; the wording of errors is ours where
-// nothing documents it.
+// implementation, and compared with bfcl-eval 2026.3.23 on random calls. Which
+// calls fail, what one that succeeds returns, and the state that it leaves
+// behind, are theirs; the wording of errors is ours where nothing documents it.
+// Ours differ where theirs mean nothing: a tweet without mentions does not
+// share its list with all others, copied folders do not share their files, a
+// precision is no bool and no more than 1000 digits, and complex numbers,
+// logarithms of 0 and roots of -0 are errors or 0.
 package bfcl

@@ -82,7 +82,7 @@ func (f *fileSystem) file(command, name string) (e *entry, refusal python.Value)
 func (f *fileSystem) pwd(arguments) python.Value {
 	path := ""
 	for d := f.current; d != nil; d = d.parent {
-		path = "/" + strings.TrimPrefix(d.name, "/") + path
+		path = "/" + d.name + path
 	}
 	return result("current_working_directory", path)
 }
@@ -97,17 +97,20 @@ func (f *fileSystem) ls(a arguments) python.Value {
 	return result("current_directory_content", names)
 }
 
+// cd takes a name with slashes behind it, and shows a folder by its own name.
 func (f *fileSystem) cd(a arguments) python.Value {
-	switch name := a.text(0); name {
-	case "..":
+	switch name := strings.TrimRight(a.text(0), "/"); {
+	case name == "..":
 		if f.current.parent == nil {
 			return failed("cd: ..: this is the root already")
 		}
 		f.current = f.current.parent
 		return result()
-	case "/":
-		f.current = f.root
-		return result("current_working_directory", "/")
+	case name == "" || name == ".":
+		if name == "" {
+			f.current = f.root
+		}
+		return result("current_working_directory", f.current.name)
 	default:
 		e := f.current.find(name)
 		if e == nil {
@@ -143,7 +146,7 @@ func (f *fileSystem) touch(a arguments) python.Value {
 
 func (f *fileSystem) echo(a arguments) python.Value {
 	content := a.text(0)
-	if a[1] == nil {
+	if a[1] == nil || a[1] == "" {
 		return result("terminal_output", content)
 	}
 	name := a.text(1)
@@ -177,8 +180,11 @@ func (f *fileSystem) find(a arguments) python.Value {
 		wanted = a.text(1)
 	}
 	start := f.current
-	for _, name := range strings.Split(strings.TrimSuffix(path, "/"), "/") {
-		if name == "." {
+	if strings.HasPrefix(path, "/") {
+		start = f.root
+	}
+	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
+		if name == "." || strings.Trim(path, "/") == "" && path != "" {
 			continue
 		}
 		e := start.find(name)
@@ -200,7 +206,7 @@ func (f *fileSystem) find(a arguments) python.Value {
 			}
 		}
 	}
-	walk(start, strings.TrimSuffix(path, "/"))
+	walk(start, strings.TrimRight(path, "/"))
 	return result("matches", matches)
 }
 
@@ -330,9 +336,6 @@ func (f *fileSystem) place(command, source, destination string) (e *entry, into 
 	there := f.current.find(destination)
 	switch {
 	case there == nil:
-		if refusal := badName(command, destination); refusal != nil {
-			return nil, nil, "", refusal
-		}
 		return e, f.current, destination, nil
 	case there.folder == nil:
 		return nil, nil, "", failed("%s: '%s': File exists", command, destination)

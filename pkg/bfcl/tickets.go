@@ -2,6 +2,7 @@ package bfcl
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 )
@@ -82,7 +83,7 @@ func (t *tickets) resolve(a arguments) python.Value {
 	if ticket == nil {
 		return noTicket(a[0])
 	}
-	if status, _ := ticket.Get("status"); python.Equal(status, "Resolved") {
+	if python.Equal(member(ticket, "status"), "Resolved") {
 		return failed("Ticket with ID %s is already resolved.", python.String(a[0]))
 	}
 	ticket.Set("status", "Resolved")
@@ -100,18 +101,16 @@ func (t *tickets) edit(a arguments) python.Value {
 		raise("updates must be a dict, not %s", python.TypeName(a[1]))
 	}
 	for i := range updates.Len() {
-		switch field, value := updates.At(i); field {
-		case "title", "description", "status":
-		case "priority":
-			if !python.IsNumber(value) || !rightPriority(value) {
-				return failed("Invalid priority. Priority must be between 1 and 5.")
-			}
+		switch field, _ := updates.At(i); field {
+		case "title", "description", "status", "priority":
 		default:
 			return failed("A ticket has no field %s to update.", python.Repr(field))
 		}
 	}
 	for i := range updates.Len() {
-		ticket.Set(updates.At(i))
+		if field, value := updates.At(i); value != nil {
+			ticket.Set(field, value)
+		}
 	}
 	return result("status", fmt.Sprintf("Ticket %s has been updated successfully.", python.String(a[0])))
 }
@@ -134,9 +133,22 @@ func (t *tickets) logout(arguments) python.Value {
 	return result("success", was)
 }
 
+// lowerCase is v.lower().
+func lowerCase(v python.Value) string {
+	text, ok := v.(string)
+	if !ok {
+		raise("'%s' object has no attribute 'lower'", python.TypeName(v))
+	}
+	return strings.ToLower(text)
+}
+
 func (t *tickets) ofUser(a arguments) python.Value {
 	if !t.loggedIn() {
 		return python.NewList(failed("User not authenticated. Please log in to view tickets."))
+	}
+	wanted := "" // any status
+	if python.Truth(a[0]) {
+		wanted = lowerCase(a[0])
 	}
 	own := python.NewList()
 	for _, item := range t.list("ticket_queue").Items {
@@ -144,9 +156,7 @@ func (t *tickets) ofUser(a arguments) python.Value {
 		if !ok {
 			raise("a ticket is no dict")
 		}
-		creator, _ := ticket.Get("created_by")
-		status, _ := ticket.Get("status")
-		if python.Equal(creator, t.value("current_user")) && (a[0] == nil || python.Equal(status, a[0])) {
+		if python.Equal(member(ticket, "created_by"), t.value("current_user")) && (wanted == "" || lowerCase(member(ticket, "status")) == wanted) {
 			own.Items = append(own.Items, ticket)
 		}
 	}

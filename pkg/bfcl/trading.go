@@ -82,11 +82,9 @@ func (t *trading) stock(a arguments) python.Value {
 	return stock
 }
 
-// find looks an order up; refusal says why there is none.
+// find looks an order up; refusal says why there is none. Nobody has to be
+// logged in.
 func (t *trading) find(id python.Value) (order, refusal python.Value) {
-	if !t.loggedIn() {
-		return nil, failed("%s", notTrading)
-	}
 	order, found := t.dict("orders").Get(id)
 	if !found {
 		return nil, failed("Order with ID %s not found.", python.String(id))
@@ -126,8 +124,11 @@ func (t *trading) place(a arguments) python.Value {
 		return failed("Price and amount must be above 0.")
 	}
 	price := must(python.Float(a[2]))
-	if strings.EqualFold(kind, "buy") && less(t.balance(), apply('*', price, amount)) {
-		return failed("Insufficient funds to place the order.")
+	if strings.EqualFold(kind, "buy") { // shares are paid for as whole ones
+		shares := math.Trunc(must(python.Float(amount)))
+		if less(t.balance(), apply('*', price, shares)) {
+			return failed("Insufficient funds to place the order.")
+		}
 	}
 	id := t.next("order_counter")
 	t.dict("orders").Set(id, python.NewDict("id", id, "order_type", kind, "symbol", symbol,
@@ -200,7 +201,7 @@ func (t *trading) withdraw(a arguments) python.Value {
 	if less(t.balance(), a[0]) {
 		return failed("Insufficient funds for the withdrawal.")
 	}
-	return result("status", "Funds withdrawn successfully", "new_balance", t.move("withdrawal", '-', a[0]))
+	return result("status", "Withdrawal successful", "new_balance", t.move("withdrawal", '-', a[0]))
 }
 
 func (t *trading) unwatch(a arguments) python.Value {
@@ -216,19 +217,20 @@ func (t *trading) unwatch(a arguments) python.Value {
 	return result("status", fmt.Sprintf("Stock %s removed from watchlist successfully.", python.String(a[0])))
 }
 
+// watchlist, orderHistory and transactions refuse with a list, which is no
+// failure of the call.
 func (t *trading) watchlist(arguments) python.Value {
 	if !t.loggedIn() {
-		return failed("%s", notTrading)
+		return python.Strings("Error: User not authenticated. Please log in to view the watchlist.")
 	}
 	return result("watchlist", t.list("watch_list"))
 }
 
+// watch leaves a stock out that there is not, and does not fail.
 func (t *trading) watch(a arguments) python.Value {
-	if _, known := t.dict("stocks").Get(a.key(0)); !known {
-		return noStock(a[0])
-	}
+	_, known := t.dict("stocks").Get(a.key(0))
 	list := t.list("watch_list")
-	if !contains(list, a[0]) {
+	if known && !contains(list, a[0]) {
 		list.Items = append(list.Items, a[0])
 	}
 	return result("watchlist", list)
@@ -236,14 +238,14 @@ func (t *trading) watch(a arguments) python.Value {
 
 func (t *trading) orderHistory(arguments) python.Value {
 	if !t.loggedIn() {
-		return failed("%s", notTrading)
+		return python.NewList(failed("User not authenticated. Please log in to view order history."))
 	}
-	return result("order_history", python.NewList(t.dict("orders").Keys()...))
+	return result("history", python.NewList(t.dict("orders").Keys()...))
 }
 
 // day reads a date argument; one that is left out bounds nothing.
 func day(a python.Value, open time.Time) (time.Time, python.Value) {
-	if a == nil {
+	if !python.Truth(a) {
 		return open, nil
 	}
 	text, ok := a.(string)
@@ -259,7 +261,7 @@ func day(a python.Value, open time.Time) (time.Time, python.Value) {
 
 func (t *trading) transactions(a arguments) python.Value {
 	if !t.loggedIn() {
-		return failed("%s", notTrading)
+		return python.NewList(failed("User not authenticated. Please log in to view transaction history."))
 	}
 	start, refusal := day(a[0], time.Time{})
 	if refusal != nil {
@@ -290,11 +292,12 @@ func (t *trading) sector(a arguments) python.Value {
 	return result("stock_list", stocks)
 }
 
-// choose lists the known stocks of the first argument that pass.
+// choose lists the stocks of the first argument that pass; stock is nil for one
+// that there is not.
 func (t *trading) choose(a arguments, passes func(stock python.Value) bool) []python.Value {
 	var chosen []python.Value
 	for _, symbol := range a.list(0).Items {
-		if stock, known := t.dict("stocks").Get(symbol); known && passes(stock) {
+		if stock, _ := t.dict("stocks").Get(symbol); passes(stock) {
 			chosen = append(chosen, symbol)
 		}
 	}
@@ -303,14 +306,17 @@ func (t *trading) choose(a arguments, passes func(stock python.Value) bool) []py
 
 func (t *trading) filter(a arguments) python.Value {
 	return result("filtered_stocks", python.NewList(t.choose(a, func(stock python.Value) bool {
-		price := member(stock, "price")
+		var price python.Value = int64(0) // of a stock that there is not
+		if stock != nil {
+			price = member(stock, "price")
+		}
 		return !less(price, a.number(1)) && !less(a.number(2), price)
 	})...))
 }
 
 func (t *trading) notify(a arguments) python.Value {
 	changed := t.choose(a, func(stock python.Value) bool {
-		return less(a.number(1), math.Abs(must(python.Float(member(stock, "percent_change")))))
+		return stock != nil && !less(math.Abs(must(python.Float(member(stock, "percent_change")))), a.number(1))
 	})
 	if len(changed) == 0 {
 		return result("notification", "No significant price changes in the selected stocks.")

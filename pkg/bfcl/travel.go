@@ -1,6 +1,7 @@
 package bfcl
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -97,11 +98,10 @@ func cost(from, to, date, class string) float64 {
 		raise("Invalid travel class. Options are: economy, business, first.")
 	}
 	sum := 0
-	for _, digit := range strings.ReplaceAll(date, "-", "") {
-		if digit < '0' || digit > '9' {
-			raise("invalid literal for int() with base 10: %s", python.Repr(string(digit)))
+	for _, digit := range date {
+		if digit >= '0' && digit <= '9' {
+			sum += int(digit - '0')
 		}
-		sum += int(digit - '0')
 	}
 	price := base.(int64) * factor.(int64)
 	if sum%2 == 0 {
@@ -218,10 +218,8 @@ func (t *travel) exchange(a arguments) python.Value {
 	baseRate, baseKnown := rates.Get(base)
 	targetRate, targetKnown := rates.Get(target)
 	switch {
-	case base == target && (baseKnown || base == "USD"):
-		return result("exchanged_value", a.number(2))
 	case base == "USD" && targetKnown:
-		return result("exchanged_value", apply('*', a.number(2), targetRate))
+		return result("exchanged_value", must(python.Float(apply('*', a.number(2), targetRate))))
 	case target == "USD" && baseKnown:
 		return result("exchanged_value", must(python.Round(apply('/', a.number(2), baseRate), 2)))
 	}
@@ -238,11 +236,12 @@ func (t *travel) verify(a arguments) python.Value {
 		return result("verification_status", false, "verification_failure", why)
 	}
 	if !python.Equal(a[0], t.value("user_first_name")) || !python.Equal(a[1], t.value("user_last_name")) {
-		return refuse("Cannot book flight information for another user.")
+		return refuse(fmt.Sprintf("Cannot book flight information for another user.Expected %s %s, got %s %s",
+			python.String(t.value("user_first_name")), python.String(t.value("user_last_name")), python.String(a[0]), python.String(a[1])))
 	}
 	born, err := time.Parse(time.DateOnly, a.text(2))
 	if err != nil {
-		return refuse("Invalid date of birth. Please use 'YYYY-MM-DD'.")
+		return refuse("Invalid date of birth format. Please use YYYY-MM-DD.")
 	}
 	if born.AddDate(18, 0, 0).After(today) {
 		return refuse("Traveler must be at least 18 years old.")

@@ -173,16 +173,12 @@ func (t *tweets) by(user python.Value) *python.List {
 	return t.choose(func(tweet python.Value) bool { return python.Equal(member(tweet, "username"), user) })
 }
 
-func (t *tweets) ofUser(a arguments) python.Value { return result("user_tweets", t.by(a[0])) }
+func (t *tweets) ofUser(a arguments) python.Value { return t.by(a[0]) }
 
 func (t *tweets) search(a arguments) python.Value {
 	keyword := strings.ToLower(a.text(0))
-	holds := func(v python.Value) bool {
-		text, ok := v.(string)
-		return ok && strings.Contains(strings.ToLower(text), keyword)
-	}
-	return result("matching_tweets", t.choose(func(tweet python.Value) bool {
-		if holds(member(tweet, "content")) {
+	return t.choose(func(tweet python.Value) bool {
+		if strings.Contains(lowerCase(member(tweet, "content")), keyword) {
 			return true
 		}
 		tags, ok := member(tweet, "tags").(*python.List)
@@ -190,12 +186,12 @@ func (t *tweets) search(a arguments) python.Value {
 			return false
 		}
 		for _, tag := range tags.Items {
-			if holds(tag) {
+			if lowerCase(tag) == keyword { // a part of a tag does not count
 				return true
 			}
 		}
 		return false
-	}))
+	})
 }
 
 func (t *tweets) comments(a arguments) python.Value {
@@ -206,7 +202,7 @@ func (t *tweets) comments(a arguments) python.Value {
 	if !found {
 		comments = python.NewList()
 	}
-	return result("comments", comments)
+	return comments
 }
 
 func (t *tweets) stats(a arguments) python.Value {

@@ -2,6 +2,7 @@ package bfcl
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
@@ -90,7 +91,7 @@ func (v *vehicle) startEngine(a arguments) python.Value {
 		}
 		return failed("All doors must be locked before starting the engine. Not locked: %s.", strings.Join(open, ", "))
 	}
-	if !python.Equal(v.pedalForce, table[int64](vehicleName, "max_brake_force_newton")) {
+	if !python.Equal(v.value("brakePedalStatus"), "pressed") || !python.Equal(v.pedalForce, table[int64](vehicleName, "max_brake_force_newton")) {
 		return failed("The brake pedal must be fully pressed when starting the engine.")
 	}
 	if mode != "START" {
@@ -131,19 +132,10 @@ func (v *vehicle) climate(a arguments) python.Value {
 	if less(speed, int64(0)) || less(int64(100), speed) {
 		return failed("Fan speed must be between 0 and 100.")
 	}
-	switch unit {
-	case "celsius":
-	case "fahrenheit":
-		temperature = apply('/', apply('*', apply('-', temperature, int64(32)), int64(5)), int64(9))
-	default:
-		return failed("Invalid unit '%s'. It must be celsius or fahrenheit.", unit)
-	}
-	switch mode {
-	case "auto", "cool", "heat", "defrost":
-	default:
-		return failed("Invalid mode '%s'. It must be auto, cool, heat or defrost.", mode)
-	}
 	v.Set("acTemperature", temperature)
+	if unit == "fahrenheit" { // any other unit is taken for celsius, and any mode is one
+		v.Set("acTemperature", apply('/', apply('*', apply('-', temperature, int64(32)), int64(5)), int64(9)))
+	}
 	v.Set("fanSpeed", speed)
 	v.Set("acMode", mode)
 	return result("currentACTemperature", temperature, "climateMode", mode, "humidityLevel", v.value("humidityLevel"))
@@ -216,7 +208,7 @@ func (v *vehicle) pressBrake(a arguments) python.Value {
 	}
 	v.pedalForce = apply('*', table[int64](vehicleName, "max_brake_force_newton"), position)
 	v.Set("brakePedalStatus", "pressed")
-	return result("brakePedalStatus", "pressed", "brakePedalForce", v.pedalForce)
+	return result("brakePedalStatus", "pressed", "brakePedalForce", must(python.Float(v.pedalForce)))
 }
 
 func (v *vehicle) releaseBrake(arguments) python.Value {
@@ -231,15 +223,14 @@ func (v *vehicle) cruise(a arguments) python.Value {
 	}
 	speed, distance := must(python.Float(a[0])), must(python.Float(a[2]))
 	status := "inactive"
+	v.Set("distanceToNextVehicle", distance) // whether or not the speed is right
 	if python.Truth(a[1]) {
-		fives := speed / 5
-		if speed < 0 || speed > 120 || fives != float64(int(fives)) {
+		if speed < 0 || speed > 120 || math.Mod(speed, 5) != 0 {
 			return failed("Invalid speed. It must be between 0 and 120 and a multiple of 5.")
 		}
 		status = "active"
 	}
 	v.Set("cruiseStatus", status)
-	v.Set("distanceToNextVehicle", distance)
 	return result("cruiseStatus", status, "currentSpeed", speed, "distanceToNextVehicle", distance)
 }
 

@@ -78,6 +78,15 @@ func (r *Recipe) checkTools(c *checker, u *ToolUse) {
 		if len(part.Filter) > 0 {
 			c.add(field+".filter", nil, "must be empty for env.name tooluse")
 		}
+		if part.Fields != defaultSource().Fields {
+			c.add(field+".fields", nil, "must not be given for env.name tooluse, whose tasks have names of their own")
+		}
+		if part.MaxBad != 0 {
+			c.add(field+".max_bad", part.MaxBad, "must be 0 for env.name tooluse")
+		}
+		if part.SkipRepeated {
+			c.add(field+".skip_repeated", true, "must be false for env.name tooluse")
+		}
 		switch {
 		case u.BFCL != "" && len(part.Files) > 0:
 			c.add(field+".files", nil, "must be empty when env.tooluse.bfcl has the tasks")

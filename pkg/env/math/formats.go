@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
@@ -16,15 +17,9 @@ import (
 // readList reads a file .json: one list of objects, whose problems count from
 // 1; or one object a line, as some sets have it under that name.
 func (r *reader) readList(stream io.Reader) error {
-	buffered := bufio.NewReaderSize(stream, 64<<10)
-	start, err := buffered.Peek(3)
-	if err != nil && err != io.EOF {
-		return fmt.Errorf("reading problems %q: %w", r.path, err)
-	}
-	if bytes.Equal(start, []byte("\uFEFF")) {
-		if _, err := buffered.Discard(len(start)); err != nil {
-			return fmt.Errorf("reading problems %q: %w", r.path, err)
-		}
+	buffered, err := r.afterMark(stream)
+	if err != nil {
+		return err
 	}
 	for {
 		c, err := buffered.ReadByte()
@@ -83,17 +78,36 @@ func (r *reader) listFault(number int, err error) error {
 	return fmt.Errorf("reading problems %q: %w", r.path, err)
 }
 
+// afterMark buffers what follows a byte order mark, if there is one.
+func (r *reader) afterMark(stream io.Reader) (*bufio.Reader, error) {
+	mark := []byte("\uFEFF")
+	buffered := bufio.NewReaderSize(stream, 64<<10)
+	start, err := buffered.Peek(len(mark))
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("reading problems %q: %w", r.path, err)
+	}
+	if bytes.Equal(start, mark) {
+		_, _ = buffered.Discard(len(mark)) // what has been peeked at is there
+	}
+	return buffered, nil
+}
+
+// endOfCSV follows the records of a file .csv: a quote that is never closed
+// takes it into its field.
+const endOfCSV = "\x00end of the file\x00"
+
 // readCSV reads a file .csv (RFC 4180), whose first record names the fields.
 func (r *reader) readCSV(stream io.Reader) error {
-	rows := csv.NewReader(stream)
+	buffered, err := r.afterMark(stream)
+	if err != nil {
+		return err
+	}
+	rows := csv.NewReader(io.MultiReader(buffered, strings.NewReader("\n"+endOfCSV)))
 	rows.LazyQuotes = true    // a quote inside of a quoted field that is not doubled stands for itself
 	rows.FieldsPerRecord = -1 // a record of another length is one bad line
 	var names []string
 	for {
 		record, err := rows.Read()
-		if err == io.EOF {
-			return nil
-		}
 		var bad *csv.ParseError
 		if errors.As(err, &bad) {
 			return exit.Dataf("%s: %v: the file must be CSV as RFC 4180 has it", r.path, bad)
@@ -102,8 +116,15 @@ func (r *reader) readCSV(stream io.Reader) error {
 			return fmt.Errorf("reading problems %q: %w", r.path, err)
 		}
 		number, _ := rows.FieldPos(0)
+		last := len(record) - 1
+		switch {
+		case last == 0 && record[0] == endOfCSV:
+			return nil
+		case strings.HasSuffix(record[last], endOfCSV):
+			line, column := rows.FieldPos(last)
+			return exit.Dataf("%s:%d: the quote at byte %d of the line is never closed: all that follows it is in one field", r.path, line, column)
+		}
 		if names == nil {
-			record[0] = string(bytes.TrimPrefix([]byte(record[0]), []byte("\uFEFF")))
 			names = append(names, record...)
 			continue
 		}

@@ -1,6 +1,7 @@
 package math
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -135,14 +136,18 @@ func optionLetter(text string, count int) (string, bool) {
 	return "", false
 }
 
+// answerWord is looked for in the response as it is: in lower case some letters
+// have another number of bytes.
+var answerWord = regexp.MustCompile("(?i)answer")
+
 // announcedLetter finds the letter in a response: in its last box; else after
 // the last "answer" on its line; else on the last line.
 func announcedLetter(response string, count int) (string, bool) {
 	if boxed, err := lastBoxed(response); err == nil {
 		return optionLetter(boxed, count)
 	}
-	if at := strings.LastIndex(strings.ToLower(response), "answer"); at >= 0 && at+len("answer") <= len(response) {
-		rest, _, _ := strings.Cut(strings.TrimLeft(response[at+len("answer"):], " :*\n"), "\n")
+	if found := answerWord.FindAllStringIndex(response, -1); len(found) > 0 {
+		rest, _, _ := strings.Cut(strings.TrimLeft(response[found[len(found)-1][1]:], " :*\n"), "\n")
 		for _, word := range []string{"is", "would be", "must be", ":", "option", "choice"} {
 			rest = strings.TrimLeft(strings.TrimPrefix(rest, word), " :*")
 		}

@@ -62,6 +62,11 @@ func TestMapping(t *testing.T) {
 			want:   env.Task{ID: "a/7", Kind: "a", Question: "what, \"now\"\nhere", Answer: "5", Form: FormInteger},
 		},
 		{
+			name: "CSV with a mark and a quoted name", file: "a.csv", content: "\uFEFF\"id\",\"q\",\"a\"\r\n7,?,5",
+			fields: recipe.Fields{ID: "id", Question: "q", Answer: "a"},
+			want:   env.Task{ID: "a/7", Kind: "a", Question: "?", Answer: "5"},
+		},
+		{
 			name: "lines under .json", file: "a.json", content: "{\"question\": \"?\", \"answer\": \"5\"}\n",
 			fields: recipe.Fields{Question: "question", Answer: "answer"},
 			want:   env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "5"},
@@ -105,6 +110,10 @@ func TestMapping(t *testing.T) {
 		{
 			name: "short record", file: "a.csv", content: "q,a\n?\n", fields: recipe.Fields{Question: "q", Answer: "a"},
 			fault: `FILE:2: the record has 1 fields, the first one names 2`,
+		},
+		{
+			name: "open quote", file: "a.csv", content: "q,a\n?,\"5\n!,6\n", fields: recipe.Fields{Question: "q", Answer: "a"},
+			fault: `FILE:2: the quote at byte 3 of the line is never closed: all that follows it is in one field`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -210,6 +219,16 @@ func TestForms(t *testing.T) {
 		e := &Env{verifier: verifier, settings: recipe.Env{Answer: recipe.Answer{Extract: test.mode, Marker: "####", Tolerance: 0.04}}}
 		if v := e.verify(test.task, test.response); v.Equal != test.equal {
 			t.Errorf("%s, %s: %q is %v: %+v", test.mode, test.task.ID, test.response, v.Equal, v)
+		}
+	}
+}
+
+// Letters with another number of bytes in lower case, and bytes that are no
+// letters, do not move the answer that is announced behind them.
+func TestAnnouncedLetterBehindOddText(t *testing.T) {
+	for _, before := range []string{"", "300 \u212a. ", "\u0130\u0130\u0130\u0130\u0130\u0130\u0130\u0130 ", "\xff\xff\xff "} {
+		if got, ok := announcedLetter(before+"The ANSWER is B\nNext", 3); got != "B" || !ok {
+			t.Errorf("behind %q: got %q, %v", before, got, ok)
 		}
 	}
 }

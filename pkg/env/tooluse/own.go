@@ -106,7 +106,11 @@ func readOwn(path string, functions []Function, program *program) ([]problem, er
 	lines.Buffer(nil, maxLineBytes)
 	var problems []problem
 	for number := 1; lines.Scan(); number++ {
-		line := bytes.TrimSpace(lines.Bytes())
+		line := lines.Bytes()
+		if number == 1 { // a byte order mark is no part of the task
+			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
+		}
+		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
 			continue
 		}

@@ -339,3 +339,17 @@ func TestBadOwnFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file of tasks may begin with a byte order mark, end its lines as Windows
+// does, and have blank ones.
+func TestTasksOfOtherEditors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.jsonl")
+	text := "\uFEFF" + `{"id": "a", "turns": ["Go."]}` + "\r\n\r\n" + `{"id": "b", "turns": ["Stop."]}` + "\r\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := readOwn(path, nil, nil)
+	if err != nil || len(problems) != 2 || problems[0].id != "a" {
+		t.Fatalf("got %d tasks, %v", len(problems), err)
+	}
+}

@@ -189,7 +189,7 @@ func Power(base, exponent Value) (Value, error) {
 	case f < 0 && !math.IsInf(f, 0) && !math.IsInf(g, 0) && g != math.Trunc(g):
 		return nil, errors.New("the power of a negative number with a fractional exponent is not real")
 	}
-	power := math.Pow(f, g)
+	power := rounded(f, g, math.Pow(f, g))
 	if math.IsInf(power, 0) && !math.IsInf(f, 0) && !math.IsInf(g, 0) {
 		return nil, errors.New("(34, 'Numerical result out of range')")
 	}

@@ -99,6 +99,32 @@ func twiceArtanh(z *big.Float, bits uint) *big.Float {
 	return sum
 }
 
+// rounded is the float nearest to f to the power of g, as C libraries have it but
+// for a rare last digit.
+// Go's own power, which may be some last digits off, is kept where it needs no
+// rounding: it is 0, infinite or no number.
+func rounded(f, g, power float64) float64 {
+	const bits = 256
+	if f == 0 || power == 0 || math.IsInf(f, 0) || math.IsInf(g, 0) || math.IsInf(power, 0) || math.IsNaN(power) {
+		return power
+	}
+	logarithm, errBase := naturalLogarithm(math.Abs(f), bits)
+	ofTwo, errTwo := naturalLogarithm(int64(2), bits)
+	if errBase != nil || errTwo != nil {
+		return power
+	}
+	logarithm.Mul(logarithm, new(big.Float).SetFloat64(g))
+	twos, _ := new(big.Float).Quo(logarithm, ofTwo).Int64() // towards 0
+	rest := logarithm.Sub(logarithm, ofTwo.Mul(ofTwo, new(big.Float).SetInt64(twos)))
+	sum, term := new(big.Float).SetPrec(bits).SetInt64(1), new(big.Float).SetPrec(bits).SetInt64(1)
+	for n := int64(1); term.Sign() != 0 && term.MantExp(nil) > -bits; n++ {
+		term.Quo(term.Mul(term, rest), new(big.Float).SetInt64(n))
+		sum.Add(sum, term)
+	}
+	exact, _ := sum.SetMantExp(sum, int(twos)).Float64()
+	return math.Copysign(exact, power)
+}
+
 // bigFloatText writes a number with at most that many significant digits, as
 // mpmath does: no zeros at the end, an exponent only far from 1.
 func bigFloatText(f *big.Float, digits int) string {

@@ -136,6 +136,9 @@ func TestPower(t *testing.T) {
 		{"10.0", "400", "error"},
 		{"2", "14284", ""},
 		{"2", "99999999999999999999", "error"},
+		{"3", "33.333", "8014617190315309.0"}, // as CPython has it: the last digits too
+		{"33.333", "20", "2.8673984508824786e+30"},
+		{"-33.333", "21", "-9.557899256326566e+31"},
 	} {
 		got := "error"
 		if value, err := Power(literal(t, c.base), literal(t, c.exponent)); err == nil {

@@ -219,7 +219,7 @@ func writeJSONString(out *strings.Builder, s string) {
 			out.WriteString(`\b`)
 		case r == '\f':
 			out.WriteString(`\f`)
-		case r >= ' ' && r < 0x80:
+		case r >= ' ' && r <= '~':
 			out.WriteRune(r)
 		case r <= 0xffff:
 			fmt.Fprintf(out, `\u%04x`, r)
