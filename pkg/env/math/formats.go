@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,11 +46,11 @@ func (r *reader) readList(stream io.Reader) error {
 	}
 	number := 0
 	for decoder.More() {
-		number++
 		var item json.RawMessage
 		if err := decoder.Decode(&item); err != nil {
 			return r.listFault(number, err)
 		}
+		number++
 		r.lines++
 		if len(item) > maxLineBytes {
 			r.fault(number, fmt.Sprintf("the entry is longer than %d bytes: problems must be shorter", maxLineBytes))
@@ -126,6 +127,11 @@ func (r *reader) readCSV(stream io.Reader) error {
 		}
 		if names == nil {
 			names = append(names, record...)
+			for i, name := range names {
+				if name != "" && slices.Contains(names[:i], name) {
+					return exit.Dataf("%s:%d: two columns are named %q: which one is meant nobody can tell", r.path, number, name)
+				}
+			}
 			continue
 		}
 		r.lines++

@@ -105,7 +105,16 @@ func TestMapping(t *testing.T) {
 		},
 		{
 			name: "cut off list", file: "a.json", content: `[{"question": "?", "answer": "5"},`, fields: recipe.Fields{Question: "question", Answer: "answer"},
-			fault: `FILE: the JSON list is cut off after entry 2`,
+			fault: `FILE: the JSON list is cut off after entry 1`,
+		},
+		{
+			name: "not JSON", file: "a.json", content: `[{"question": "?", "answer": "5"}, {question: "?"}]`,
+			fields: recipe.Fields{Question: "question", Answer: "answer"},
+			fault:  `FILE: not JSON at byte 35, after entry 1 of the list: invalid character 'q' looking for beginning of object key string`,
+		},
+		{
+			name: "one name twice", file: "a.csv", content: "q,a,a\n?,5,6\n", fields: recipe.Fields{Question: "q", Answer: "a"},
+			fault: `FILE:1: two columns are named "a": which one is meant nobody can tell`,
 		},
 		{
 			name: "short record", file: "a.csv", content: "q,a\n?\n", fields: recipe.Fields{Question: "q", Answer: "a"},
