@@ -7,13 +7,13 @@
 # transformers (PYTHON, by default python3) it compares with them. It needs no
 # Go and no network: the test programs come with it (make gpu-bundle).
 #
-# Stages, by default all of them:
+# Stages, by default all of them, in this order, what takes longest last:
 #   build      the library, the kernels' tests and benchmarks, for this GPU
 #   twins      every kernel against its twin, and the functions of engine.h
 #   parity     the same bits in sampler and learner, and however training is divided; the CPU engine; transformers
-#   sanitizer  the kernels' tests under compute-sanitizer; not with --quick unless it is named
 #   kernels    the kernels' speed beside the device's ceilings
 #   speed      training and decoding, and the same of PyTorch
+#   sanitizer  the kernels' tests under compute-sanitizer, file by file; not with --quick unless it is named
 # Each step writes a log and, where it measures, JSON into FOLDER (by default
 # results beside this script), and what it wrote stays: a later call goes on with
 # the steps and the cases that are not done yet, also on another machine to which
@@ -24,7 +24,7 @@
 # step failed, and 0 if none did but time was too short for some.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-all=build,twins,parity,sanitizer,kernels,speed
+all=build,twins,parity,kernels,speed,sanitizer
 quick='' dry='' again='' out='' archive='' stages='' seconds=0
 usage() {
 	echo "usage: gpu-check.sh [--stage $all] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]" >&2
@@ -153,10 +153,43 @@ cases() {
 }
 count() { if [[ -e $1 ]]; then wc -l <"$1"; else echo 0; fi; }
 
+# Importing PyTorch may take half a minute on a machine that was just started: it is done once in a call, and within its time.
+peers=''
 has_peers() {
-	[[ -n $dry ]] && return
-	"$python" -c 'import torch, transformers, safetensors; assert torch.cuda.is_available()' >>"$out/python.log" 2>&1 && return
+	local limit
+	[[ -n $dry || $peers == yes ]] && return
+	[[ $peers == no ]] && return 1
+	limit=$(left)
+	if ((limit < 5)); then
+		echo 'no comparison with PyTorch: no time is left'
+		return 1
+	fi
+	peers=yes
+	timeout -k 5 "$((limit < 120 ? limit : 120))" "$python" -c 'import torch, transformers, safetensors; assert torch.cuda.is_available()' >>"$out/python.log" 2>&1 </dev/null && return
+	peers=no
 	echo "no comparison with PyTorch: $python has no torch with CUDA, no transformers or no safetensors; see $out/python.log"
+	return 1
+}
+
+# Where cuBLASLt may be found, which is loaded by its name and which the loader often does not know: the toolkit's, and what Python's
+# packages of NVIDIA have brought.
+library_path() {
+	local found
+	found=$("$python" -c '
+import glob, os, nvidia
+print(":".join(sorted({os.path.dirname(f) for p in nvidia.__path__ for f in glob.glob(os.path.join(p, "*", "lib", "libcublasLt.so.*"))})))' 2>/dev/null)
+	echo "${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${CUDA_HOME:+$CUDA_HOME/lib64}${found:+:$found}"
+}
+
+# Whether products by wgmma are to be measured: on the only device that has them, unless one of their tests has ended the program, as a
+# wait that never ends does. It would end each of the other steps too, and take the time of all of them.
+by_wgmma() {
+	[[ $archs == 90 ]] || return
+	[[ -n $dry || ! -e $out/twins.jsonl ]] && return
+	local bad
+	bad=$(awk -F '"' '{last[$4] = $0} END {for (test in last) if (test ~ /hopper|warpgroup|product/ && last[test] ~ /the program/) print test}' "$out/twins.jsonl")
+	[[ -z $bad ]] && return
+	echo "without wgmma, because a test ended the program:" $bad
 	return 1
 }
 
@@ -197,17 +230,18 @@ stage_build() {
 }
 
 stage_twins() {
-	compiled build-twins build/kernels_test && step twins 240 "$build/kernels_test"
+	# A test that takes longer than it could ever need waits for what does not come: it ends the program, and another run takes the rest.
+	compiled build-twins build/kernels_test && cases twins 240 "$out/twins.jsonl" "$build/kernels_test" -v -s 30 -r "$out/twins.jsonl"
 	compiled build-engine build/engine_test && step engine 120 "$build/engine_test"
 }
 
 stage_parity() {
-	compiled build-invariance build/invariance && step invariance 120 "$build/invariance" --json "$out/invariance.jsonl"
+	compiled build-invariance build/invariance && step invariance 120 env LD_LIBRARY_PATH="$(library_path)" "$build/invariance" --json "$out/invariance.jsonl"
 	compiled build-library build/liblathe_engine.so || return
 	step same-bits 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn|TestSumsInTheEngine"'
 	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten"'
 	# Products by wgmma, which an engine takes where LATHE_GEMM says so: what comes of it decides whether it is to be the rule.
-	if [[ $archs == 90 ]]; then
+	if by_wgmma; then
 		LATHE_GEMM=wgmma step same-bits-wgmma 240 bash -c 'run_go "TestSamplerAndLearnerAgree|TestTrainingIgnoresDivision|TestProductPaths"'
 		LATHE_GEMM=wgmma step parity-cpu-wgmma 240 bash -c 'run_go "TestBFloat16AgainstCPU|TestAdapterAgainstCPU"'
 	fi
@@ -219,21 +253,31 @@ stage_parity() {
 }
 
 stage_sanitizer() {
-	local tool
+	local tool files=test_FILE.cu file
 	compiled build-twins build/kernels_test || return
+	if [[ -z $dry ]]; then
+		if ! command -v compute-sanitizer >/dev/null; then
+			echo 'left out, because there is no compute-sanitizer'
+			return
+		fi
+		files=$("$build/kernels_test" -l | cut -d ' ' -f 1 | sort -u)
+	fi
+	# A step for each file of tests: what time is too short for costs no more than the file that it was at.
 	for tool in memcheck racecheck initcheck; do
-		step "sanitize-$tool" 420 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_test" -o once
+		for file in $files; do
+			step "sanitize-$tool-$(basename "${file#test_}" .cu)" 240 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_test" -o once -f "$file"
+		done
 	done
 }
 
 stage_kernels() {
-	compiled build-bench build/bench && step kernels 400 "$build/bench" ${quick:+--quick} --json "$out/kernels.json"
+	compiled build-bench build/bench && step kernels 400 env LD_LIBRARY_PATH="$(library_path)" "$build/bench" ${quick:+--quick} --json "$out/kernels.json"
 }
 
 stage_speed() {
 	compiled build-library build/liblathe_engine.so &&
 		LATHE_GPU_SPEED=$out/lathe.jsonl LATHE_GPU_QUICK=$quick cases speed 540 "$out/lathe.jsonl" bash -c 'run_go TestSpeed'
-	[[ $archs == 90 ]] && compiled build-library build/liblathe_engine.so &&
+	by_wgmma && compiled build-library build/liblathe_engine.so &&
 		LATHE_GEMM=wgmma LATHE_GPU_SPEED=$out/lathe-wgmma.jsonl LATHE_GPU_QUICK=$quick cases speed-wgmma 540 "$out/lathe-wgmma.jsonl" bash -c 'run_go TestSpeed'
 	has_peers &&
 		cases speed-pytorch 1500 "$out/pytorch.jsonl" "$python" "$here/cuda/peers/speed.py" "$out/pytorch.jsonl" ${quick:+--quick}
@@ -249,7 +293,7 @@ if [[ -z $dry ]]; then
 	echo "$machine"
 	[[ $(cat "$out/machine.txt" 2>/dev/null) == *"$machine"* ]] || echo "$machine" >>"$out/machine.txt"
 fi
-for stage in build twins parity sanitizer kernels speed; do
+for stage in ${all//,/ }; do
 	if [[ ,$stages, == *,$stage,* ]]; then "stage_$stage"; fi
 done
 [[ -n $dry ]] && exit 0

@@ -75,7 +75,11 @@ def main():
     def of(name):
         return lines(os.path.join(folder, name), problems)
 
-    steps = list({s["step"]: s for s in of("steps.jsonl")}.values())  # the last of each
+    steps = {}  # what came of each last, and the seconds of all that it was tried
+    for s in of("steps.jsonl"):
+        steps[s["step"]] = dict(s, seconds=s["seconds"] + steps.get(s["step"], {"seconds": 0})["seconds"])
+    steps = list(steps.values())
+    tests = {t["test"]: t for t in of("twins.jsonl")}
     kernels = {}
     try:
         with open(os.path.join(folder, "kernels.json")) as f:
@@ -123,9 +127,12 @@ def main():
     for s in steps:
         result = {0: "ok", 124: "too slow", 125: "left out"}.get(s["status"], f"FAILED {s['status']}")
         say(f"{s['step']:<32} {result:>12} {s['seconds']:>12}")
+    for t in tests.values():
+        if "error" in t:
+            say(f"    {t['test']} FAILED: {t['error']}")
     for problem in problems:
         say(problem)
-    summary = {"machine": machine, "steps": steps, "speed": rows, "invariance": invariance, "kernels": kernels, "problems": problems}
+    summary = {"machine": machine, "steps": steps, "tests": list(tests.values()), "speed": rows, "invariance": invariance, "kernels": kernels, "problems": problems}
     with open(os.path.join(folder, "summary.json"), "w") as f:
         json.dump(summary, f, indent=1)
     with open(os.path.join(folder, "table.txt"), "w") as f:

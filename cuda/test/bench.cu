@@ -4,15 +4,20 @@
 //
 // First the ceilings are measured: the bandwidth of a copy within the device's
 // memory, and the bfloat16 products of a large square matrix, by cuBLASLt where it
-// is there and by our own kernels on each path (gemm.h) that the device has; the
-// fastest counts. Then every kernel runs
+// is there and by our own kernels; the fastest counts. Then every kernel runs
 // on the shapes that it has in models, on inputs that are not zero. Each line says
 // the time, the bytes that must be moved and the operations that must be done
 // (not those that are), per second, and what fraction of the nearer ceiling that is.
+// Products on the path of wgmma (gemm.h), where the device has it, come last: a
+// wait in it that never ended would leave what comes after it unmeasured. The
+// file has all lines that were measured, whatever ends the program, and a line that
+// takes more than a minute does.
 //
 // A measurement is the median of several replays of a graph of launches, each of
 // which takes fresh memory, so that nothing is found in the L2 cache that
 // would not be there in a model.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -98,46 +103,54 @@ class Bench {
     Pool<bf16> values;
     Pool<float> floats;
     double bandwidth = 0, operations = 0; // the ceilings, per second
-    std::vector<ProductPath> paths{ProductPath::mma}; // that the device has
+    int cublaslt = 0;                     // its version
 
-    Bench(int64_t elements, bool quick, std::vector<std::string> wanted)
-        : values(elements, 1), floats(elements / 2, 2), quick_(quick), wanted_(std::move(wanted)) {
+    Bench(int64_t elements, bool quick, std::vector<std::string> wanted, const char *json, std::string device)
+        : values(elements, 1), floats(elements / 2, 2), quick_(quick), wanted_(std::move(wanted)), json_(json), device_(std::move(device)) {
         CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
         CHECK(cudaEventCreate(&begin_));
         CHECK(cudaEventCreate(&end_));
-        const char *obstacle = wgmma_obstacle();
-        if (obstacle == nullptr) paths.push_back(ProductPath::wgmma);
-        else printf("without wgmma: %s\n", obstacle);
     }
 
     // Median seconds of one call of `launch`.
     double measure(const std::function<void(Stream)> &launch) {
+        alarm(60); // it ends the program
         launch(stream_);
         CHECK(cudaStreamSynchronize(stream_));
         const double once = replay(launch, 1, 1);
         const int launches = static_cast<int>(std::min(200.0, std::max(3.0, (quick_ ? 2e-3 : 1e-2) / once)));
-        return replay(launch, launches, quick_ ? 3 : 7);
+        const double median = replay(launch, launches, quick_ ? 3 : 7);
+        alarm(0);
+        return median;
     }
 
     // Measures and prints a line.
     void line(const std::string &name, double bytes, double flops, const std::function<void(Stream)> &launch) {
         if (!is_wanted(name)) return;
+        printf("%-34s ", name.c_str());
+        fflush(stdout); // so that it is known where the program has ended
         Line l{name, measure(launch), bytes, flops};
         lines_.push_back(l);
-        printf("%-34s %10.1f us %8.1f GB/s %8.1f TFLOP/s %6.1f %%\n", l.name.c_str(), l.seconds * 1e6, l.bytes / l.seconds * 1e-9,
-               l.operations / l.seconds * 1e-12, 100 * fraction(l));
+        printf("%10.1f us %8.1f GB/s %8.1f TFLOP/s %6.1f %%\n", l.seconds * 1e6, l.bytes / l.seconds * 1e-9, l.operations / l.seconds * 1e-12,
+               100 * fraction(l));
+        write_json();
     }
 
-    void write_json(FILE *to, const char *device) const {
+    // The file, whole at every time.
+    void write_json() const {
+        if (json_ == nullptr) return;
+        const std::string part = std::string(json_) + ".part";
+        FILE *to = fopen(part.c_str(), "w");
+        if (to == nullptr) throw std::runtime_error("cannot write " + part);
         fprintf(to,
                 "{\"device\": \"%s\", \"copy_bytes_per_second\": %.6g, \"product_flops_per_second\": %.6g, \"cublaslt\": %d, \"lines\": [",
-                device, bandwidth, operations, enable_cublaslt(true));
-        enable_cublaslt(false);
+                device_.c_str(), bandwidth, operations, cublaslt);
         for (size_t i = 0; i < lines_.size(); i++)
             fprintf(to, "%s\n  {\"name\": \"%s\", \"seconds\": %.6g, \"bytes\": %.6g, \"flops\": %.6g, \"fraction\": %.4f}",
                     i > 0 ? "," : "", lines_[i].name.c_str(), lines_[i].seconds, lines_[i].bytes, lines_[i].operations,
                     fraction(lines_[i]));
         fprintf(to, "\n]}\n");
+        if (fclose(to) != 0 || rename(part.c_str(), json_) != 0) throw std::runtime_error(std::string("cannot write ") + json_);
     }
 
   private:
@@ -171,6 +184,8 @@ class Bench {
 
     bool quick_;
     std::vector<std::string> wanted_;
+    const char *json_; // the file for the lines, or null
+    std::string device_;
     Stream stream_;
     cudaEvent_t begin_, end_;
     std::vector<Line> lines_;
@@ -180,28 +195,27 @@ void nt(Bench &b, Stream stream, int64_t M, int64_t N, int64_t K) {
     product_nt<bf16>(stream, b.values.take(M * N), N, b.values.take(M * K), K, b.values.take(N * K), K, nullptr, M, N, K, 1, false);
 }
 
+// The rate of the products of a large square matrix, by what computes them now, which the ceiling is at least.
+void large_product(Bench &b, bool quick, const char *by) {
+    const int64_t side = quick ? 4096 : 8192;
+    const double operations = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
+    const double rate = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
+    b.operations = std::max(b.operations, rate);
+    printf("products of %lld, %s: %.0f TFLOP/s\n", static_cast<long long>(side), by, rate * 1e-12);
+    b.write_json();
+}
+
 void measure_ceilings(Bench &b, int64_t elements, bool quick) {
     const int64_t n = elements / 4;
     b.bandwidth = 4.0 * static_cast<double>(n) / b.measure([&](Stream s) {
         CHECK(cudaMemcpyAsync(b.values.take(n), b.values.take(n), static_cast<size_t>(n) * 2, cudaMemcpyDeviceToDevice, s));
     });
-    const int64_t side = quick ? 4096 : 8192;
-    const double operations = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
-    std::string own;
-    for (ProductPath path : b.paths) {
-        use_path(path);
-        const double rate = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
-        b.operations = std::max(b.operations, rate);
-        own += std::string(path_name(path)) + " " + std::to_string(static_cast<int>(rate * 1e-12)) + " TFLOP/s, ";
-    }
-    use_path(ProductPath::mma);
-    double library = 0;
-    const int version = enable_cublaslt(true);
-    if (version > 0) library = operations / b.measure([&](Stream s) { nt(b, s, side, side, side); });
+    printf("copy: %.0f GB/s\n", b.bandwidth * 1e-9);
+    large_product(b, quick, path_name(ProductPath::mma));
+    b.cublaslt = enable_cublaslt(true);
+    if (b.cublaslt > 0) large_product(b, quick, ("cuBLASLt " + std::to_string(b.cublaslt)).c_str());
+    else printf("without cuBLASLt\n");
     enable_cublaslt(false);
-    b.operations = std::max(b.operations, library);
-    printf("ceilings: copy %.0f GB/s; products of %lld: %scuBLASLt %d %.0f TFLOP/s\n", b.bandwidth * 1e-9, static_cast<long long>(side),
-           own.c_str(), version, library * 1e-12);
 }
 
 struct Shape {
@@ -233,19 +247,13 @@ int rows_that_differ(Bench &b, const Shape &s) {
     return differ;
 }
 
-// The experiment that decides whether cuBLASLt may compute what is promised not
-// to depend on the number of rows.
-void invariance(Bench &b, const Model &m) {
+// The experiment that decides whether what computes products now may compute
+// what is promised not to depend on the number of rows.
+void invariance(Bench &b, const Model &m, const char *by) {
     for (const Shape &s : shapes_of(m)) {
-        printf("%-34s of 8 numbers of rows, other bits:", (std::string(m.name) + " " + s.name).c_str());
-        for (ProductPath path : b.paths) {
-            use_path(path);
-            printf(" %s %d", path_name(path), rows_that_differ(b, s));
-        }
-        use_path(ProductPath::mma);
-        const int version = enable_cublaslt(true), library = rows_that_differ(b, s);
-        enable_cublaslt(false);
-        printf(version > 0 ? ", cuBLASLt %d\n" : "\n", library);
+        alarm(60); // it ends the program
+        printf("%-34s of 8 numbers of rows, other bits by %s: %d\n", (std::string(m.name) + " " + s.name).c_str(), by, rows_that_differ(b, s));
+        alarm(0);
     }
 }
 
@@ -270,11 +278,7 @@ void products_of(Bench &b, const std::string &name, int64_t M, int64_t N, int64_
 
 void products(Bench &b, const Model &m, int64_t rows) {
     for (const Shape &s : shapes_of(m)) {
-        for (ProductPath path : b.paths) {
-            use_path(path);
-            products_of(b, std::string(m.name) + " " + s.name, strcmp(s.name, "head") == 0 ? 1024 : rows, s.N, s.K);
-        }
-        use_path(ProductPath::mma);
+        products_of(b, std::string(m.name) + " " + s.name, strcmp(s.name, "head") == 0 ? 1024 : rows, s.N, s.K);
     }
 }
 
@@ -419,12 +423,14 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
     CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
     printf("%s, %d multiprocessors, %.0f GB\n", properties.name, properties.multiProcessorCount, static_cast<double>(total_bytes) * 1e-9);
     const int64_t elements = static_cast<int64_t>(std::min<size_t>(free_bytes / 8, size_t{1} << 30));
-    Bench b(elements, quick, wanted);
+    Bench b(elements, quick, wanted, json, properties.name);
     measure_ceilings(b, elements, quick);
+    const int64_t rows = 8192;
     for (const Model &m : models) {
         if (quick && &m != &models[1]) continue;
-        const int64_t rows = 8192;
-        invariance(b, m);
+        invariance(b, m, path_name(path_in_use()));
+        if (enable_cublaslt(true) > 0) invariance(b, m, "cuBLASLt");
+        enable_cublaslt(false);
         products(b, m, rows);
         attention(b, m, 8, 1024);
         attention(b, m, 2, 4096);
@@ -439,12 +445,18 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
         }
         elementwise(b, m, rows);
     }
-    if (json != nullptr) {
-        FILE *to = fopen(json, "w");
-        if (to == nullptr) throw std::runtime_error(std::string("cannot write ") + json);
-        b.write_json(to, properties.name);
-        fclose(to);
+    if (const char *obstacle = wgmma_obstacle()) {
+        printf("without wgmma: %s\n", obstacle);
+        return 0;
     }
+    use_path(ProductPath::wgmma);
+    large_product(b, quick, path_name(path_in_use()));
+    for (const Model &m : models) {
+        if (quick && &m != &models[1]) continue;
+        invariance(b, m, path_name(path_in_use()));
+        products(b, m, rows);
+    }
+    b.write_json(); // as parts of the highest ceiling
     return 0;
 }
 
@@ -453,6 +465,7 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
 } // namespace lathe::bench
 
 int main(int argc, char **argv) {
+    setvbuf(stdout, nullptr, _IOLBF, 0); // what was measured is told before what ends the program
     bool quick = false;
     const char *json = nullptr;
     std::vector<std::string> wanted;

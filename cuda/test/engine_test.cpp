@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <chrono>
+#include <stdexcept>
 
 namespace lathe::test {
 
@@ -114,7 +115,7 @@ static bool is_norm(int32_t role) {
 }
 
 Engine::Engine(const eng_config &c, uint64_t seed) : config(c), sizes(sizes_of(c)) {
-    if (!OK(e, eng_open(0, &c, &e))) return;
+    if (!OK(e, eng_open(0, &c, &e))) throw std::runtime_error("there is no engine");
     for (const auto &[name, size] : sizes) {
         Random random(seed * 1000 + name.role * 10 + name.layer);
         std::vector<float> values(size);
@@ -183,6 +184,7 @@ Results forward(Engine &engine, const Batch &batch, const eng_sampling &sampling
 
 int main(int argc, char **argv) {
     using namespace lathe::test;
+    setvbuf(stdout, nullptr, _IOLBF, 0); // what is known is told before what ends the program
     const struct {
         const char *name;
         void (*run)();
@@ -196,11 +198,14 @@ int main(int argc, char **argv) {
         if (!wanted) continue;
         const int before = failures;
         const auto begin = std::chrono::steady_clock::now();
-        test.run();
+        try {
+            test.run();
+        } catch (const std::exception &x) {
+            EXPECT(false, std::string("ended: ") + x.what());
+        }
         printf("%-12s %s %6.2f s\n", test.name, failures == before ? "ok  " : "FAIL",
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-    fflush(stdout);
     printf("%d checks, %d failures\n", checks, failures);
     return failures > 0;
 }

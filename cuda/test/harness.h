@@ -168,13 +168,13 @@ class Test {
 };
 
 struct Registered {
-    Registered(const char *name, void (*run)(Test &));
+    Registered(const char *name, const char *file, void (*run)(Test &));
 };
 
 // TEST(name) { … t … } defines and registers a test.
-#define TEST(name)                                                      \
-    static void name(::lathe::test::Test &t);                           \
-    static const ::lathe::test::Registered registered_##name(#name, name); \
+#define TEST(name)                                                                   \
+    static void name(::lathe::test::Test &t);                                        \
+    static const ::lathe::test::Registered registered_##name(#name, __FILE__, name); \
     static void name(::lathe::test::Test &t)
 
 } // namespace lathe::test

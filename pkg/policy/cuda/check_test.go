@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,32 @@ func TestGPUScripts(t *testing.T) {
 		if out, err := exec.Command("bash", "-n", path).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", path, err, out)
 		}
+	}
+	// A pattern that matched no test would succeed.
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(raw)
+	}
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
+	for _, name := range named {
+		if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
+			t.Errorf("gpu-check.sh names %s, which there is not", name)
+		}
+	}
+	if len(named) < 10 {
+		t.Errorf("gpu-check.sh names no more tests than %v", named)
 	}
 	results := filepath.Join(t.TempDir(), "results")
 	for _, test := range []struct {
@@ -61,7 +88,7 @@ func TestGPUScripts(t *testing.T) {
 
 // machineStubs stand for the programs of a machine with a GPU. Each call of one is a
 // line of calls; a file fail-NAME has it fail. cuda.test adds two cases to its
-// results, and ends at the first.
+// results, and ends at the first; a file ends-kernels_test has kernels_test do so.
 var machineStubs = map[string]string{
 	"nvcc":       `echo "Cuda compilation tools, release 13.0"`,
 	"nvidia-smi": `echo 9.0`,
@@ -72,8 +99,15 @@ for word; do case $word in build/*)
 	[[ $tried == 1 ]] || { mkdir -p cuda/build && cp stubs/tool "cuda/$word"; } ;;
 esac; done
 [[ $tried == 1 ]] || echo make >>calls`,
-	"compute-sanitizer": `echo "sanitizer $2" >>calls; [[ ! -e fail-$2 ]]`,
-	"tool": `name=$(basename "$0"); echo "$name" >>calls
+	"compute-sanitizer": `echo "$2 ${@: -1}" >>calls; [[ ! -e fail-$2 ]]`,
+	"tool": `name=$(basename "$0")
+case "$*" in -l) printf 'test_%s.cu name\n' gemm mma gemm; exit ;; esac
+echo "$name" >>calls
+if [[ -e ends-$name ]]; then
+	rm "ends-$name"
+	echo '{"test": "products", "error": "it ended the program, or was ended with it"}' >>"${@: -1}"
+	exit 3
+fi
 [[ ! -e slow-$name ]] || sleep 60
 [[ ! -e fail-$name ]]`,
 	"python": `case $1 in
@@ -155,8 +189,11 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	}
 	os.Remove(filepath.Join(folder, "fail-kernels_test"))
 	run(0, "engine                 is done", "kernels_test", "--stage", "twins")
+	// Each file of tests is a step, and those that succeeded are not done again.
 	write("fail-racecheck", "")
-	run(1, "sanitize-initcheck     ok", "sanitizer memcheck sanitizer racecheck sanitizer initcheck", "--stage", "sanitizer")
+	run(1, "sanitize-initcheck-mma ok", "memcheck test_gemm.cu memcheck test_mma.cu racecheck test_gemm.cu racecheck test_mma.cu initcheck test_gemm.cu initcheck test_mma.cu", "--stage", "sanitizer")
+	os.Remove(filepath.Join(folder, "fail-racecheck"))
+	run(0, "sanitize-memcheck-gemm is done", "racecheck test_gemm.cu racecheck test_mma.cu", "--stage", "sanitizer")
 	write("slow-bench", "")
 	run(0, "cut off", "bench", "--stage", "kernels", "--seconds", "16")
 	// Each of the two paths of products measures its cases in a file of its own.
@@ -173,6 +210,55 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	if out, _ := command.CombinedOutput(); command.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "abc") {
 		t.Errorf("results of another commit: %d, %s", command.ProcessState.ExitCode(), out)
 	}
-	os.Remove(filepath.Join(folder, "fail-racecheck"))
-	run(0, "", "kernels_test engine_test sanitizer memcheck sanitizer racecheck sanitizer initcheck", "--stage", "twins,sanitizer", "--again")
+	// A test that ends the program costs itself alone; and where it was of wgmma, nothing else is tried on that path.
+	write("ends-kernels_test", "")
+	run(1, "FAILED (3)|twins                  ok|because a test ended the program: products", "kernels_test kernels_test engine_test invariance "+
+		"TestSamplerAndLearnerAgree|TestLongContexts|TestTrainingIgnoresDivision|TestOptimizerStateGoesOn|TestSumsInTheEngine "+
+		"TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake|TestGradientsMayBeWritten "+
+		"parity.py TestAgainstPeer", "--stage", "twins,parity", "--again")
+}
+
+// The table tells of each step what came of it last and how long all its tries
+// took, and which tests failed.
+func TestGPUTable(t *testing.T) {
+	script := filepath.Join("..", "..", "..", "cuda", "peers", "table.py")
+	if _, err := os.Stat(script); err != nil {
+		t.Skip("there are no sources of the CUDA engine here")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"steps.jsonl": `{"step": "twins", "status": 3, "seconds": 40}
+{"step": "twins", "status": 1, "seconds": 2}
+{"step": "kernels", "status": 0, "seconds": 7}
+{"step": "cut o`,
+		"twins.jsonl": `{"test": "one", "seconds": 0.00, "error": "it ended the program"}
+{"test": "one", "seconds": 1.50}
+{"test": "two", "seconds": 0.00, "error": "it ended the program"}
+`,
+		"kernels.json": `{"copy_bytes_per_second": 2e12, "product_flops_per_second": 7e14, "lines": [
+  {"name": "square mma", "seconds": 2e-6, "fraction": 0.4},
+  {"name": "square wgmma", "seconds": 1e-6, "fraction": 0.8}
+]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(python, script, folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	words := strings.Join(strings.Fields(string(out)), " ")
+	for _, want := range []string{"twins FAILED 1 42", "kernels ok 7", "two FAILED: it ended the program", "square 2.0 40.0% 1.0 80.0% 2.00", "700 TFLOP/s", "line 4 of steps.jsonl is no JSON"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the table does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(words, "one FAILED") {
+		t.Errorf("a test that succeeded failed:\n%s", out)
+	}
 }

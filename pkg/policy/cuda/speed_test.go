@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -28,6 +29,10 @@ const (
 	quickVariable = "LATHE_GPU_QUICK"
 	casesVariable = "LATHE_GPU_CASES"
 )
+
+// longestSpeed is the time of a case that is of no more use: it ends the program
+// then, so that a wait that never ends takes no more than its own time.
+const longestSpeed = 3 * time.Minute
 
 // speedCases are those of cuda/peers/cases.json, which PyTorch takes too.
 type speedCases struct {
@@ -159,6 +164,9 @@ func TestSpeed(t *testing.T) {
 		begun.Error = "it ended the test, or was ended with it: see its log"
 		results.add(begun)
 		t.Run(fmt.Sprintf("%s %s %d", what, c.Model, max(c.Batch, c.Tokens)), func(t *testing.T) {
+			// What fails is told in place of what it was when it began.
+			c.Error = "it failed: see its log"
+			defer func() { results.add(c) }()
 			var fields map[string]any
 			if err := json.Unmarshal(cases.Models[c.Model], &fields); err != nil {
 				t.Fatal(err)
@@ -172,8 +180,13 @@ func TestSpeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			late := time.AfterFunc(longestSpeed, func() {
+				fmt.Fprintf(os.Stderr, "%s: more than %v\n", t.Name(), longestSpeed)
+				os.Exit(3)
+			})
+			defer late.Stop()
 			run(t, &c, config)
-			results.add(c)
+			c.Error = ""
 		})
 	}
 	for _, c := range cases.Train {
@@ -181,6 +194,12 @@ func TestSpeed(t *testing.T) {
 	}
 	for _, c := range cases.Decode {
 		measure("decode", c, measureDecoding)
+	}
+	// What failed before is not measured again, and is no success.
+	for i, c := range results.have {
+		if c.Error != "" && !slices.ContainsFunc(results.have[i+1:], c.same) {
+			t.Errorf("%s %s %d failed before: %s", c.What, c.Model, max(c.Batch, c.Tokens), c.Error)
+		}
 	}
 }
 
@@ -273,4 +292,33 @@ func measureDecoding(t *testing.T, c *speedCase, config policy.Config) {
 	c.BytesPerSecond = c.TokensPerSecond / float64(c.Batch) * (float64(memory.WeightBytes) + float64(c.Batch)*context*float64(memory.KVBytes))
 	c.PeakBytes = total(t, e)
 	c.How = "bfloat16, prompts included"
+}
+
+// A case that fails costs itself alone, says so in its line, and no later run
+// makes a success of it.
+func TestMeasuringGoesOn(t *testing.T) {
+	folder := t.TempDir()
+	results, cases := filepath.Join(folder, "results.jsonl"), filepath.Join(folder, "cases.json")
+	model := `{"vocab_size": 64, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": %d, "max_position_embeddings": 64, "rope_theta": 1000, "rms_norm_eps": 1e-6, "tie_word_embeddings": true}`
+	text := fmt.Sprintf(`{"models": {"refused": `+model+`, "taken": `+model+`},
+"train": [{"model": "refused", "sequences": 2, "tokens": 16, "steps": 1}], "decode": [{"model": "taken", "batch": 2, "prompt": 4, "tokens": 4}]}`, 3, 2)
+	if err := os.WriteFile(cases, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	library := policytest.Library(t)
+	for _, wantLines := range []int{2, 4, 4} {
+		command := exec.Command(os.Args[0], "-test.run", "^TestSpeed$")
+		command.Env = append(os.Environ(), policytest.LibraryVariable+"="+library, speedVariable+"="+results, casesVariable+"="+cases, quickVariable+"=")
+		out, err := command.CombinedOutput()
+		if err == nil {
+			t.Errorf("a case failed, and the test did not:\n%s", out)
+		}
+		if have := openSpeedResults(t, results).have; len(have) != wantLines {
+			t.Fatalf("%d lines, want %d: %+v\n%s", len(have), wantLines, have, out)
+		}
+	}
+	have := openSpeedResults(t, results).have
+	if have[1].Error != "it failed: see its log" || have[3].Error != "" || have[3].TokensPerSecond <= 0 {
+		t.Errorf("%+v", have)
+	}
 }
