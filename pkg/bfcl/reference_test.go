@@ -45,10 +45,14 @@ func TestCallsBeyondTheTraces(t *testing.T) {
 	transcript{
 		{"compute_exchange_rate('USD', 'USD', 5)", "error"},
 		{"get_flight_cost('SFO', 'LAX', 'May 3', 'economy')", `{"travel_cost_list": [200.0]}`},
-		{"verify_traveler_information('Eve', 'Lee', '2000-01-01', 'US1')",
-			`{"verification_status": false, "verification_failure": "Cannot book flight information for another user.Expected Ann None, got Eve Lee"}`},
-		{"verify_traveler_information('Ann', None, 'May', 'US1')",
-			`{"verification_status": false, "verification_failure": "Invalid date of birth format. Please use YYYY-MM-DD."}`},
+		{
+			"verify_traveler_information('Eve', 'Lee', '2000-01-01', 'US1')",
+			`{"verification_status": false, "verification_failure": "Cannot book flight information for another user.Expected Ann None, got Eve Lee"}`,
+		},
+		{
+			"verify_traveler_information('Ann', None, 'May', 'US1')",
+			`{"verification_status": false, "verification_failure": "Invalid date of birth format. Please use YYYY-MM-DD."}`,
+		},
 	}.run(t, newWorld(t, `{"TravelAPI": {"user_first_name": "Ann"}}`, "TravelAPI"))
 	transcript{
 		{"cd('sub/')", `{"current_working_directory": "sub"}`},
