@@ -262,6 +262,15 @@ func failed(format string, a ...any) python.Value {
 
 func less(a, b python.Value) bool { return must(python.Less(a, b)) }
 
+// lowerCase is v.lower().
+func lowerCase(v python.Value) string {
+	text, ok := v.(string)
+	if !ok {
+		raise("'%s' object has no attribute 'lower'", python.TypeName(v))
+	}
+	return strings.ToLower(text)
+}
+
 func contains(list *python.List, wanted python.Value) bool { return position(list, wanted) >= 0 }
 
 func position(list *python.List, wanted python.Value) int {

@@ -179,12 +179,16 @@ func (f *fileSystem) find(a arguments) python.Value {
 	if a[1] != nil {
 		wanted = a.text(1)
 	}
-	start := f.current
+	below := strings.Trim(path, "/")
+	start, names := f.current, strings.Split(below, "/")
 	if strings.HasPrefix(path, "/") {
 		start = f.root
+		if below == "" {
+			names = nil
+		}
 	}
-	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
-		if name == "." || strings.Trim(path, "/") == "" && path != "" {
+	for _, name := range names {
+		if name == "." {
 			continue
 		}
 		e := start.find(name)

@@ -2,7 +2,6 @@ package bfcl
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 )
@@ -131,15 +130,6 @@ func (t *tickets) logout(arguments) python.Value {
 		t.Set("current_user", nil)
 	}
 	return result("success", was)
-}
-
-// lowerCase is v.lower().
-func lowerCase(v python.Value) string {
-	text, ok := v.(string)
-	if !ok {
-		raise("'%s' object has no attribute 'lower'", python.TypeName(v))
-	}
-	return strings.ToLower(text)
 }
 
 func (t *tickets) ofUser(a arguments) python.Value {

@@ -126,7 +126,7 @@ func Load(folder string, date time.Time) (Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := readConfig(folder)
+	config, err := plainfile.ReadFields(filepath.Join(folder, tokenizer.ConfigFile), longestConfigFile)
 	if err != nil {
 		return nil, err
 	}
@@ -139,24 +139,6 @@ func Load(folder string, date time.Time) (Chat, error) {
 		return nil, err
 	}
 	return New(t, templates, Settings{Date: date, Folder: folder, StopTokens: stops, Variables: roleTokens(t)})
-}
-
-// readConfig reads the fields of tokenizer_config.json; none where there is no
-// such file.
-func readConfig(folder string) (map[string]json.RawMessage, error) {
-	path := filepath.Join(folder, tokenizer.ConfigFile)
-	raw, err := plainfile.Read(path, longestConfigFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var config map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &config); err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
-	}
-	return config, nil
 }
 
 // roleTokens lists the special tokens of a folder by their names.

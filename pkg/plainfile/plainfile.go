@@ -5,6 +5,7 @@
 package plainfile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,4 +77,20 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, exit.Dataf("reading %q: it has more than %d bytes", path, limit)
 	}
 	return content, nil
+}
+
+// ReadFields returns the fields of a JSON object in a regular file of at most
+// limit bytes; none where there is no file.
+func ReadFields(path string, limit int64) (fields map[string]json.RawMessage, err error) {
+	raw, err := Read(path, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, exit.Dataf("reading %q: %w", path, err)
+	}
+	return fields, nil
 }

@@ -2,9 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -22,13 +20,13 @@ import (
 // added_tokens_decoder, as in transformers; a role in the former takes the
 // place of the same role in tokenizer_config.json.
 func (t *Tokenizer) applyFolder(folder string) error {
-	config, err := readFields(folder, ConfigFile)
+	config, err := plainfile.ReadFields(filepath.Join(folder, ConfigFile), maxFileBytes)
 	if err != nil {
 		return err
 	}
 	files := []fieldsOfFile{{ConfigFile, config, t.applyConfig}}
 	if isNull(config["added_tokens_decoder"]) {
-		specials, err := readFields(folder, SpecialsFile)
+		specials, err := plainfile.ReadFields(filepath.Join(folder, SpecialsFile), maxFileBytes)
 		if err != nil {
 			return err
 		}
@@ -37,13 +35,13 @@ func (t *Tokenizer) applyFolder(folder string) error {
 				delete(config, key)
 			}
 		}
-		added, err := readFields(folder, "added_tokens.json")
+		added, err := plainfile.ReadFields(filepath.Join(folder, "added_tokens.json"), maxFileBytes)
 		if err != nil {
 			return err
 		}
 		files = append(files, fieldsOfFile{SpecialsFile, specials, t.applyRoles}, fieldsOfFile{"added_tokens.json", added, t.checkAdded})
 	}
-	model, err := readFields(folder, "config.json")
+	model, err := plainfile.ReadFields(filepath.Join(folder, "config.json"), maxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -59,22 +57,6 @@ type fieldsOfFile struct {
 	name   string
 	fields map[string]json.RawMessage
 	apply  func(map[string]json.RawMessage) error
-}
-
-// readFields reads the fields of a JSON file; none where there is no file.
-func readFields(folder, name string) (fields map[string]json.RawMessage, err error) {
-	path := filepath.Join(folder, name)
-	raw, err := plainfile.Read(path, maxFileBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
-	}
-	return fields, nil
 }
 
 // applyConfig takes flags of added tokens and the tokens that have a role. Of

@@ -99,10 +99,9 @@ func twiceArtanh(z *big.Float, bits uint) *big.Float {
 	return sum
 }
 
-// rounded is the float nearest to f to the power of g, as C libraries have it but
-// for a rare last digit.
-// Go's own power, which may be some last digits off, is kept where it needs no
-// rounding: it is 0, infinite or no number.
+// rounded is the float nearest to f to the power of g, as C libraries have it
+// but for a rare last digit. Go's own power, whose last digits may differ, is
+// kept where there is nothing to round: it is 0, infinite or no number.
 func rounded(f, g, power float64) float64 {
 	const bits = 256
 	if f == 0 || power == 0 || math.IsInf(f, 0) || math.IsInf(g, 0) || math.IsInf(power, 0) || math.IsNaN(power) {
