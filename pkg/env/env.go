@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/exit"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -61,6 +62,24 @@ func Matches(text string, values []string) bool {
 		}
 		return text == value
 	})
+}
+
+// TrainingTasks are the tasks of the training split whose kind is one of kinds
+// ([Matches]); all of them for no kinds. It is an error to have none: of the
+// data, or of the setting by which the recipe names the kinds.
+func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
+	tasks := e.Tasks(Train)
+	if len(tasks) == 0 {
+		return nil, exit.Dataf("the training split of environment %q is empty", e.Name())
+	}
+	if len(kinds) == 0 {
+		return tasks, nil
+	}
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !Matches(t.Kind, kinds) })
+	if len(tasks) == 0 {
+		return nil, exit.Usagef("environment %q has no training task of a kind in %s %q", e.Name(), setting, kinds)
+	}
+	return tasks, nil
 }
 
 // Verdict is the judgement on one finished episode.

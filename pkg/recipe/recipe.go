@@ -226,8 +226,9 @@ type Generate struct {
 
 // Curriculum says which instances are sampled next.
 type Curriculum struct {
-	Name string `yaml:"name" json:"name"` // uniform or exit
-	Exit Exit   `yaml:"exit" json:"exit"`
+	Name  string   `yaml:"name" json:"name"`   // uniform or exit
+	Kinds []string `yaml:"kinds" json:"kinds"` // kinds of training tasks that are sampled, a * at the end of one matching any rest; empty for all
+	Exit  Exit     `yaml:"exit" json:"exit"`
 }
 
 // Exit holds the settings of ExIt (paper 000, section 4 and Tables 4 to 6).

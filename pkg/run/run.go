@@ -168,8 +168,13 @@ func (m *making) readTasks() error {
 	if n := len(world.Tasks(env.Test)); n < r.Evaluation.Problems {
 		return exit.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
 	}
-	if len(world.Tasks(env.Train)) == 0 {
-		return exit.Dataf("the training split of environment %q is empty", r.Env.Name)
+	if _, err := env.TrainingTasks(world, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
+		return err
+	}
+	if r.WarmStart.Steps > 0 {
+		if _, err := env.TrainingTasks(world, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
+			return err
+		}
 	}
 	m.world = world
 	m.tasks, err = world.Rows()

@@ -51,7 +51,10 @@ func (f *fold) next() error {
 	if _, err := shard.Write(f.in.StateOutput, state.Instances, nil, f.Attempt, m); err != nil {
 		return err
 	}
-	tasks := f.world.Tasks(env.Train)
+	tasks, err := env.TrainingTasks(f.world, "curriculum.kinds", f.Recipe.Curriculum.Kinds)
+	if err != nil {
+		return err
+	}
 	ids := make([]string, len(tasks))
 	for i, t := range tasks {
 		ids[i] = t.ID

@@ -169,20 +169,11 @@ func longestOf(lessons []lesson) int {
 }
 
 func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error) {
-	t := &teacher{recipe: r, world: world}
-	kinds := r.WarmStart.Kinds
-	for _, task := range world.Tasks(env.Train) {
-		if len(kinds) == 0 || env.Matches(task.Kind, kinds) {
-			t.tasks = append(t.tasks, task)
-		}
+	tasks, err := env.TrainingTasks(world, "warm_start.kinds", r.WarmStart.Kinds)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case len(t.tasks) == 0 && len(kinds) > 0:
-		return nil, exit.Usagef("environment %q has no training task of a kind in warm_start.kinds %q", world.Name(), kinds)
-	case len(t.tasks) == 0:
-		return nil, exit.Dataf("environment %q has no training tasks to demonstrate", world.Name())
-	}
-	var err error
+	t := &teacher{recipe: r, world: world, tasks: tasks}
 	t.chat, err = chat.Load(folder, time.Time{})
 	return t, err
 }
