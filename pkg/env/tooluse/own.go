@@ -51,7 +51,54 @@ func (e *Env) ownParts(path string, data recipe.Data, folder string) (map[env.Sp
 			parts[part.split] = append(parts[part.split], problems...)
 		}
 	}
-	return parts, nil
+	return parts, disjoint(parts[env.Train], parts[env.Test])
+}
+
+// disjoint refuses test tasks that training has under another id: the same
+// requests from the same state with the same reference calls. Tasks that have
+// neither state nor reference are left alone, since their program may tell them
+// apart by their ids.
+func disjoint(train, test []problem) error {
+	trained := map[string]string{} // what a task is, to its id
+	for _, p := range train {
+		if p.state == nil && p.truth == nil {
+			continue
+		}
+		content, err := p.content()
+		if err != nil {
+			return err
+		}
+		trained[content] = p.id
+	}
+	shared, first := 0, ""
+	for _, p := range test {
+		content, err := p.content()
+		if err != nil {
+			return err
+		}
+		if id, ok := trained[content]; ok {
+			if shared++; shared == 1 {
+				first = fmt.Sprintf("%q is %q", p.id, id)
+			}
+		}
+	}
+	if shared > 0 {
+		return exit.Dataf("data.test.files shares %d tasks with data.train.files (%s): remove them from one of the two", shared, first)
+	}
+	return nil
+}
+
+// content is all that makes a task what it is, but for its names.
+func (p *problem) content() (string, error) {
+	text, err := encode(struct {
+		Turns []string
+		State json.RawMessage
+		Truth [][]Call
+	}{p.turns, p.state, p.truth})
+	if err != nil {
+		return "", fmt.Errorf("task %s: %w", p.id, err)
+	}
+	return string(text), nil
 }
 
 // readFunctions reads a JSON file with a list of functions.

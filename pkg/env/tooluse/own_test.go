@@ -340,6 +340,34 @@ func TestBadOwnFiles(t *testing.T) {
 	}
 }
 
+// A task of one split is not in the other by another id. Without state and
+// reference a program may know by the id what a request means.
+func TestSplitsShareNoTask(t *testing.T) {
+	const train = `{"id": "a", "turns": ["Pay."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}
+{"id": "b", "turns": ["Look."]}
+`
+	for test, want := range map[string]string{
+		`{"id": "c", "turns": ["Pay."], "state": { "purse":9 }, "truth": [[{"name": "pay", "args": {"amount":3}}]]}`:     `shares 1 tasks with data.train.files ("c" is "a")`,
+		`{"id": "c", "turns": ["Pay."], "state": {"purse": 8}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}`:     "",
+		`{"id": "c", "turns": ["Pay."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 4}}]]}`:     "",
+		`{"id": "c", "turns": ["Pay now."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}`: "",
+		`{"id": "c", "turns": ["Look."]}`: "",
+	} {
+		folder := t.TempDir()
+		for name, content := range map[string]string{"functions.json": purseFunctions, "train.jsonl": train, "test.jsonl": test} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := settings("", "")
+		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
+		_, err := New(s, recipe.Data{Train: recipe.Source{Files: []string{"train.jsonl"}}, Test: recipe.Source{Files: []string{"test.jsonl"}}}, 1, folder)
+		if want == "" && err != nil || want != "" && (exit.Code(err) != exit.Data || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", test, err, want)
+		}
+	}
+}
+
 // A file of tasks may begin with a byte order mark, end its lines as Windows
 // does, and have blank ones.
 func TestTasksOfOtherEditors(t *testing.T) {
