@@ -484,4 +484,10 @@ func TestKindsOfPrompts(t *testing.T) {
 	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), `no training task of a kind in curriculum.kinds ["mul"]`) {
 		t.Errorf("kinds that no task has: %v", err)
 	}
+
+	// Where nothing is planned, none are looked for.
+	f := newFold(t, 1, "curriculum.kinds=[mul]")
+	f.in.PlanOutputs = nil
+	f.shard("a", f.plan, scores(0, 1))
+	f.Check(f.try())
 }

@@ -51,6 +51,9 @@ func (f *fold) next() error {
 	if _, err := shard.Write(f.in.StateOutput, state.Instances, nil, f.Attempt, m); err != nil {
 		return err
 	}
+	if len(f.in.PlanOutputs) == 0 { // the last iteration
+		return nil
+	}
 	tasks, err := env.TrainingTasks(f.world, "curriculum.kinds", f.Recipe.Curriculum.Kinds)
 	if err != nil {
 		return err
