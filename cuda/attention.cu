@@ -94,10 +94,9 @@ __global__ void __launch_bounds__(128) attention_kernel(bf16 *out, float *lse, c
 
     auto load_block = [&](int32_t block) {
         if (block < blocks) {
-            const int64_t from = sequence.at(block);
             const int32_t exist = sequence.end - block * key_block;
-            copy_rows<D, key_block, 128>(shared->keys[block % 2], sequence.keys + from, sequence.ld, exist);
-            copy_rows<D, key_block, 128>(shared->values[block % 2], sequence.values + from, sequence.ld, exist);
+            copy_rows<D, key_block, 128>(shared->keys[block % 2], sequence.block(sequence.keys, block), sequence.ld, exist);
+            copy_rows<D, key_block, 128>(shared->values[block % 2], sequence.block(sequence.values, block), sequence.ld, exist);
         }
         cp_async_commit();
     };
@@ -192,7 +191,12 @@ void launch(Stream stream, float *out, float *lse, const float *qkv, const Rows 
 
 template <class T>
 void attention_forward(Stream stream, T *out, float *lse, const T *qkv, const Packing &packing, int heads, int kv_heads, int head_dim) {
-    launch(stream, out, lse, qkv, PackedRows<T>{qkv, packing, heads, kv_heads, head_dim}, packing.tile_count, heads, kv_heads, head_dim);
+    auto run = [&](const auto &rows) { launch(stream, out, lse, qkv, rows, packing.tile_count, heads, kv_heads, head_dim); };
+    if (packing.trunks == nullptr) {
+        run(PackedRows<T, false>{qkv, packing, heads, kv_heads, head_dim});
+    } else {
+        run(PackedRows<T, true>{qkv, packing, heads, kv_heads, head_dim});
+    }
 }
 
 template <class T>

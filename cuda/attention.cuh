@@ -41,21 +41,57 @@ struct Tile {
     int32_t row, position, rows, written;
 };
 
-// The row of a packed sequence that a tile of 64 starts with.
-struct TileRows {
-    int32_t start, length, first; // the sequence's first row, its length, the tile's first row within it
+// Rows of a matrix that lie one after the other but for a step: row i of them
+// is row before+i up to border, and after+i from it on.
+template <class T>
+struct RowSource {
+    const T *matrix;
+    int32_t before, after, border;
 };
 
-__device__ __forceinline__ TileRows tile_rows(const Packing &packing, int32_t tile) {
-    int32_t sequence = packing.tiles[2 * tile];
-    return {packing.starts[sequence], packing.lengths[sequence], packing.tiles[2 * tile + 1]};
+// Where the tokens of a packed sequence are, by position: the first `trunk` in
+// the sequence that it goes on from, the others in its own rows. The kernels on
+// tensor cores are compiled without TRUNKS too, where all these are their own:
+// registers are short there.
+template <bool TRUNKS>
+struct Places {
+    int32_t trunk, trunk_start, start;
+
+    __device__ __forceinline__ int64_t row(int32_t position) const {
+        return (TRUNKS && position < trunk ? trunk_start : start - trunk) + position;
+    }
+    // The rows of a matrix from a position on.
+    template <class T>
+    __device__ __forceinline__ RowSource<T> from(const T *matrix, int32_t position) const {
+        const int32_t own = start - trunk + position;
+        return {matrix, TRUNKS ? trunk_start + position : own, own, trunk - position};
+    }
+};
+
+// A tile of a packed sequence.
+template <bool TRUNKS>
+struct PackedTile {
+    Tile tile;
+    Places<TRUNKS> places;
+    int32_t sequence, length; // which it is, and its own tokens
+    int32_t first;            // the tile's first row within it
+};
+
+template <bool TRUNKS>
+__device__ __forceinline__ PackedTile<TRUNKS> packed_tile(const Packing &packing, int32_t index) {
+    const int32_t sequence = packing.tiles[2 * index], first = packing.tiles[2 * index + 1];
+    const int32_t start = packing.starts[sequence], length = packing.lengths[sequence];
+    const int32_t from = TRUNKS && packing.trunks != nullptr ? packing.trunks[sequence] : -1;
+    const int32_t trunk = from < 0 ? 0 : packing.lengths[from], position = trunk + first;
+    const int32_t rows = max(0, min(length - first, key_block - position % key_block));
+    const int32_t padded = ceil_div(length, ENG_ROW_ALIGN) * ENG_ROW_ALIGN;
+    const int32_t written = first + rows < length ? rows : min(padded - first, key_block);
+    return {{start + first, rows > 0 ? position : 0, rows, written},
+            {trunk, from < 0 ? start : packing.starts[from], start}, sequence, length, first};
 }
 
-// Rows of a sequence with its padding.
-__device__ __forceinline__ int32_t padded_length(int32_t length) { return ceil_div(length, ENG_ROW_ALIGN) * ENG_ROW_ALIGN; }
-
 // Where tiles and their keys are: in packed sequences (attention_forward) …
-template <class T>
+template <class T, bool TRUNKS>
 struct PackedRows {
     const T *qkv;
     Packing packing;
@@ -64,19 +100,21 @@ struct PackedRows {
     // A tile's sequence for heads that share kv_head.
     struct Sequence {
         Tile tile;
-        const T *keys, *values;
+        const T *keys, *values; // of the row 0 of the pass
         int32_t ld;
         int32_t end; // keys from here on do not exist
-        __device__ __forceinline__ int64_t at(int32_t block) const { return static_cast<int64_t>(block) * key_block * ld; }
+        Places<TRUNKS> places;
+        // The rows of a block of keys, in keys or values.
+        __device__ __forceinline__ RowSource<T> block(const T *matrix, int32_t block) const {
+            return places.from(matrix, block * key_block);
+        }
+        __device__ __forceinline__ int64_t row(int32_t position) const { return places.row(position); }
     };
     __device__ __forceinline__ int32_t tile_count() const { return packing.tile_count; }
     __device__ __forceinline__ Sequence sequence(int32_t tile, int kv_head) const {
-        const TileRows t = tile_rows(packing, tile);
-        const int32_t ld = (heads + 2 * kv_heads) * width;
-        const T *keys = qkv + static_cast<int64_t>(t.start) * ld + (heads + kv_head) * width;
-        return {{t.start + t.first, t.first, min(t.length - t.first, key_block),
-                 min(padded_length(t.length) - t.first, key_block)},
-                keys, keys + kv_heads * width, ld, t.length};
+        const PackedTile<TRUNKS> t = packed_tile<TRUNKS>(packing, tile);
+        const T *keys = qkv + (heads + kv_head) * width;
+        return {t.tile, keys, keys + kv_heads * width, (heads + 2 * kv_heads) * width, t.places.trunk + t.length, t.places};
     }
 };
 
@@ -93,7 +131,12 @@ struct PagedRows {
         int32_t ld;
         int32_t end;
         const int32_t *pages;
-        __device__ __forceinline__ int64_t at(int32_t block) const { return static_cast<int64_t>(pages[block]) * key_block * ld; }
+        __device__ __forceinline__ RowSource<T> block(const T *matrix, int32_t block) const {
+            return {matrix + static_cast<int64_t>(pages[block]) * key_block * ld, 0, 0, 0};
+        }
+        __device__ __forceinline__ int64_t row(int32_t position) const {
+            return static_cast<int64_t>(pages[position / key_block]) * key_block + position % key_block;
+        }
     };
     __device__ __forceinline__ int32_t tile_count() const { return tiles.tile_count; }
     __device__ __forceinline__ Sequence sequence(int32_t tile, int kv_head) const {
@@ -107,15 +150,22 @@ struct PagedRows {
 // Starts to copy ROWS rows of WIDTH elements, ld apart, of which `rows` exist
 // (the others become 0), to a tile; all threads of the block take part.
 template <int WIDTH, int ROWS, int THREADS>
-__device__ __forceinline__ void copy_rows(bf16 *tile, const bf16 *from, int64_t ld, int32_t rows) {
+__device__ __forceinline__ void copy_rows(bf16 *tile, const RowSource<bf16> &from, int32_t ld, int32_t rows) {
     constexpr int chunks = WIDTH / 8;
 #pragma unroll
     for (int i = 0; i < ROWS * chunks / THREADS; i++) {
         int index = threadIdx.x + i * THREADS;
         int row = index / chunks, chunk = index % chunks;
         bool exists = row < rows;
-        copy_chunk<true>(tile + chunk_at<chunks>(row, chunk), exists ? from + row * ld + chunk * 8 : from, exists ? 8 : 0);
+        int read = exists ? row : 0; // of a row that does not exist nothing is read
+        const int64_t at = read + (read < from.border ? from.before : from.after);
+        const bf16 *source = from.matrix + at * ld + chunk * 8;
+        copy_chunk<true>(tile + chunk_at<chunks>(row, chunk), source, exists ? 8 : 0);
     }
+}
+template <int WIDTH, int ROWS, int THREADS>
+__device__ __forceinline__ void copy_rows(bf16 *tile, const bf16 *from, int32_t ld, int32_t rows) {
+    copy_rows<WIDTH, ROWS, THREADS>(tile, RowSource<bf16>{from, 0, 0, 0}, ld, rows);
 }
 
 // Scores of 16 rows, whose operands are q, with the 16 keys from key0 of a tile.

@@ -8,7 +8,8 @@
 //
 // (Dao, FlashAttention-2, 2023, algorithm 2.) One kernel has blocks of keys and
 // goes through the query heads of their group and the queries that see them, in
-// ascending order; another has blocks of queries and goes through keys. Both
+// ascending order, and after a trunk's own through those of its branches; another
+// has blocks of queries and goes through keys, a trunk's before the branch's. Both
 // compute p and ds again, so that no sum is shared between blocks and none needs
 // an atomic addition. In bfloat16 with D = 64 and 128 they use tensor cores;
 // the rest is in attention_row_backward.cuh.
@@ -75,75 +76,73 @@ __device__ __forceinline__ void add_rows(float acc[D / 8][4], const float w[4][4
 }
 
 // Writes the warp's accumulators times factor to rows row and row+8 (and so on by lane) of a
-// sequence: zeros behind its length, nothing behind its padding.
+// tile that begins at `to`: zeros in those that it writes and does not have.
 template <int D>
-__device__ __forceinline__ void store_gradient(bf16 *to, int64_t ld, const float acc[D / 8][4], float factor, int32_t row, int32_t length) {
+__device__ __forceinline__ void store_gradient(bf16 *to, int64_t ld, const float acc[D / 8][4], float factor, int32_t row,
+                                               const Tile &tile) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int32_t r = row + half * 8;
-        if (r >= padded_length(length)) {
+        if (r >= tile.written) {
             continue;
         }
 #pragma unroll
         for (int j = 0; j < D / 8; j++) {
-            uint32_t pair = r < length ? pack_bf16(acc[j][half * 2] * factor, acc[j][half * 2 + 1] * factor) : 0;
+            uint32_t pair = r < tile.rows ? pack_bf16(acc[j][half * 2] * factor, acc[j][half * 2 + 1] * factor) : 0;
             *reinterpret_cast<uint32_t *>(to + r * ld + j * 8 + (lane_index() & 3) * 2) = pair;
         }
     }
 }
 
 // dk and dv. Blocks: kv_heads times tiles of keys.
-template <int D>
+template <int D, bool TRUNKS>
 __global__ void __launch_bounds__(128) attention_keys_kernel(bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse,
                                                              const bf16 *qkv, Packing packing, int heads, int kv_heads) {
     DYNAMIC_SHARED(BackwardShared<D>, shared);
     const int kv_head = blockIdx.x % kv_heads, group = heads / kv_heads;
-    const TileRows tile = tile_rows(packing, blockIdx.x / kv_heads);
+    const auto own = packed_tile<TRUNKS>(packing, blockIdx.x / kv_heads);
+    const Tile &tile = own.tile;
     const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * D, ld_out = static_cast<int64_t>(heads) * D;
-    const bf16 *rows = qkv + tile.start * ld, *dout_rows = dout + tile.start * ld_out;
     const int64_t key_column = static_cast<int64_t>(heads + kv_head) * D, value_column = key_column + static_cast<int64_t>(kv_heads) * D;
-    const int32_t steps = ceil_div(tile.length - tile.first, step_rows), all_steps = steps * group;
 
-    auto load_step = [&](int32_t step) {
-        if (step < all_steps) {
-            const int head = kv_head * group + step / steps, stage = step % 2;
-            const int32_t query = tile.first + step % steps * step_rows, exist = tile.length - query;
-            copy_rows<D, step_rows, 128>(shared->other[stage][0], rows + query * ld + head * D, ld, exist);
-            copy_rows<D, step_rows, 128>(shared->other[stage][1], dout_rows + query * ld_out + head * D, ld_out, exist);
+    auto load_step = [&](const Queries &next, int stage) {
+        if (next.left > 0) {
+            const int head = kv_head * group + next.head;
+            copy_rows<D, step_rows, 128>(shared->other[stage][0], qkv + next.row * ld + head * D, ld, next.left);
+            copy_rows<D, step_rows, 128>(shared->other[stage][1], dout + next.row * ld_out + head * D, ld_out, next.left);
             if (threadIdx.x < step_rows) {
-                const bool exists = static_cast<int32_t>(threadIdx.x) < exist;
-                const int64_t at = (static_cast<int64_t>(tile.start) + query + threadIdx.x) * heads + head;
+                const bool exists = static_cast<int32_t>(threadIdx.x) < next.left;
+                const int64_t at = (static_cast<int64_t>(next.row) + threadIdx.x) * heads + head;
                 shared->lse[stage][threadIdx.x] = exists ? lse[at] * log2_e : 0;
                 shared->delta[stage][threadIdx.x] = exists ? delta[at] : 0;
             }
         }
         cp_async_commit();
     };
-    copy_rows<D, key_block, 128>(shared->own[0], rows + tile.first * ld + key_column, ld, tile.length - tile.first);
-    copy_rows<D, key_block, 128>(shared->own[1], rows + tile.first * ld + value_column, ld, tile.length - tile.first);
-    load_step(0);
+    copy_rows<D, key_block, 128>(shared->own[0], qkv + tile.row * ld + key_column, ld, tile.rows);
+    copy_rows<D, key_block, 128>(shared->own[1], qkv + tile.row * ld + value_column, ld, tile.rows);
+    Queries now = first_queries(own, 0);
+    load_step(now, 0);
 
     const int row0 = warp_index() * 16;
-    const int32_t key = tile.first + row0 + lane_index() / 4;
+    const int32_t key = tile.position + row0 + lane_index() / 4;
     const float root = 1 / sqrtf(static_cast<float>(D)), scale = log2_e * root;
     float dk[D / 8][4] = {}, dv[D / 8][4] = {};
 #pragma unroll 1
-    for (int32_t step = 0; step < all_steps; step++) {
+    for (int stage = 0; now.left > 0; stage ^= 1) {
         cp_async_wait<0>();
         __syncthreads(); // the step's rows have arrived, and everyone has left those that are overwritten now
-        load_step(step + 1);
-        const int stage = step % 2;
+        const Queries next = next_queries(packing, own, now, step_rows, group);
+        load_step(next, stage ^ 1);
         const bf16 *queries = shared->other[stage][0], *gradients = shared->other[stage][1];
         float s[4][4], dp[4][4];
         two_products<D>(s, dp, shared->own[0], shared->own[1], queries, gradients, row0);
-        const int32_t query0 = tile.first + step % steps * step_rows;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int column = j * 8 + (lane_index() & 3) * 2 + e % 2;
-                const int32_t query = query0 + column;
-                const bool sees = key + e / 2 * 8 <= query && query < tile.length;
+                const bool sees = key + e / 2 * 8 <= now.position + column && column < now.left;
                 float p = sees ? fast_exp2(fmaf(s[j][e], scale, -shared->lse[stage][column])) : 0;
                 s[j][e] = p;
                 dp[j][e] = p * (dp[j][e] - shared->delta[stage][column]);
@@ -151,47 +150,49 @@ __global__ void __launch_bounds__(128) attention_keys_kernel(bf16 *dqkv, const f
         }
         add_rows<D>(dv, s, gradients);
         add_rows<D>(dk, dp, queries);
+        now = next;
     }
-    bf16 *to = dqkv + tile.start * ld;
-    store_gradient<D>(to + key_column, ld, dk, root, key, tile.length);
-    store_gradient<D>(to + value_column, ld, dv, 1, key, tile.length);
+    bf16 *to = dqkv + tile.row * ld;
+    const int32_t row = row0 + lane_index() / 4;
+    store_gradient<D>(to + key_column, ld, dk, root, row, tile);
+    store_gradient<D>(to + value_column, ld, dv, 1, row, tile);
 }
 
 // dq. Blocks: heads times tiles of queries, from the last. With heads of 64 four
 // blocks fit a multiprocessor, if they are told to: else nvcc 13 spills registers
-// to reach the same number.
-template <int D>
-__global__ void __launch_bounds__(128, D == 64 ? 4 : 1)
+// to reach the same number. With trunks three do.
+template <int D, bool TRUNKS>
+__global__ void __launch_bounds__(128, D == 64 ? (TRUNKS ? 3 : 4) : 1)
     attention_queries_kernel(bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse, const bf16 *qkv, Packing packing,
                              int heads, int kv_heads) {
     DYNAMIC_SHARED(BackwardShared<D>, shared);
     const int head = blockIdx.x % heads, kv_head = head / (heads / kv_heads);
-    const TileRows tile = tile_rows(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads);
+    const auto own = packed_tile<TRUNKS>(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads);
+    const Tile &tile = own.tile;
     const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * D, ld_out = static_cast<int64_t>(heads) * D;
-    const bf16 *rows = qkv + tile.start * ld, *dout_rows = dout + tile.start * ld_out;
-    const int64_t key_column = static_cast<int64_t>(heads + kv_head) * D, value_column = key_column + static_cast<int64_t>(kv_heads) * D;
-    const int32_t seen = min(tile.first + key_block, tile.length), steps = ceil_div(seen, step_rows);
+    const bf16 *all_keys = qkv + static_cast<int64_t>(heads + kv_head) * D, *all_values = all_keys + static_cast<int64_t>(kv_heads) * D;
+    const int32_t seen = tile.position + tile.rows, steps = ceil_div(seen, step_rows);
 
     auto load_step = [&](int32_t step) {
         if (step < steps) {
             const int32_t first = step * step_rows, exist = seen - first;
-            copy_rows<D, step_rows, 128>(shared->other[step % 2][0], rows + first * ld + key_column, ld, exist);
-            copy_rows<D, step_rows, 128>(shared->other[step % 2][1], rows + first * ld + value_column, ld, exist);
+            copy_rows<D, step_rows, 128>(shared->other[step % 2][0], own.places.from(all_keys, first), ld, exist);
+            copy_rows<D, step_rows, 128>(shared->other[step % 2][1], own.places.from(all_values, first), ld, exist);
         }
         cp_async_commit();
     };
-    copy_rows<D, key_block, 128>(shared->own[0], rows + tile.first * ld + head * D, ld, tile.length - tile.first);
-    copy_rows<D, key_block, 128>(shared->own[1], dout_rows + tile.first * ld_out + head * D, ld_out, tile.length - tile.first);
+    copy_rows<D, key_block, 128>(shared->own[0], qkv + tile.row * ld + head * D, ld, tile.rows);
+    copy_rows<D, key_block, 128>(shared->own[1], dout + tile.row * ld_out + head * D, ld_out, tile.rows);
     load_step(0);
 
     const int row0 = warp_index() * 16;
-    const int32_t query = tile.first + row0 + lane_index() / 4;
+    const int32_t query = row0 + lane_index() / 4; // within the tile
     const float root = 1 / sqrtf(static_cast<float>(D)), scale = log2_e * root;
     float row_lse[2], row_delta[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const bool exists = query + half * 8 < tile.length;
-        const int64_t at = (static_cast<int64_t>(tile.start) + query + half * 8) * heads + head;
+        const bool exists = query + half * 8 < tile.rows;
+        const int64_t at = (static_cast<int64_t>(tile.row) + query + half * 8) * heads + head;
         row_lse[half] = exists ? lse[at] * log2_e : 0;
         row_delta[half] = exists ? delta[at] : 0;
     }
@@ -210,14 +211,14 @@ __global__ void __launch_bounds__(128, D == 64 ? 4 : 1)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int32_t row = query + e / 2 * 8;
-                const bool sees = key0 + j * 8 + e % 2 <= row && row < tile.length;
+                const bool sees = key0 + j * 8 + e % 2 <= tile.position + row && row < tile.rows;
                 float p = sees ? fast_exp2(fmaf(s[j][e], scale, -row_lse[e / 2])) : 0;
                 dp[j][e] = p * (dp[j][e] - row_delta[e / 2]);
             }
         }
         add_rows<D>(dq, dp, keys);
     }
-    store_gradient<D>(dqkv + tile.start * ld + head * D, ld, dq, root, query, tile.length);
+    store_gradient<D>(dqkv + tile.row * ld + head * D, ld, dq, root, query, tile);
 }
 
 // delta (rows, heads) = Σ dout·out over each head's width, a warp for each.
@@ -243,14 +244,24 @@ void launch_delta(Stream stream, float *delta, const T *dout, const T *out, int6
            width);
 }
 
-template <int D>
+template <int D, bool TRUNKS>
 void launch_backward(Stream stream, bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse, const bf16 *qkv,
                      const Packing &packing, int heads, int kv_heads) {
     const unsigned tiles = static_cast<unsigned>(packing.tile_count);
-    LAUNCH((attention_keys_kernel<D>), dim3(tiles * kv_heads), dim3(128), sizeof(BackwardShared<D>), stream, dqkv, delta, dout, lse, qkv,
+    LAUNCH((attention_keys_kernel<D, TRUNKS>), dim3(tiles * kv_heads), dim3(128), sizeof(BackwardShared<D>), stream, dqkv, delta, dout, lse, qkv,
            packing, heads, kv_heads);
-    LAUNCH((attention_queries_kernel<D>), dim3(tiles * heads), dim3(128), sizeof(BackwardShared<D>), stream, dqkv, delta, dout, lse, qkv,
+    LAUNCH((attention_queries_kernel<D, TRUNKS>), dim3(tiles * heads), dim3(128), sizeof(BackwardShared<D>), stream, dqkv, delta, dout, lse, qkv,
            packing, heads, kv_heads);
+}
+
+template <int D>
+void launch_backward(Stream stream, bf16 *dqkv, const float *delta, const bf16 *dout, const float *lse, const bf16 *qkv,
+                     const Packing &packing, int heads, int kv_heads) {
+    if (packing.trunks == nullptr) {
+        launch_backward<D, false>(stream, dqkv, delta, dout, lse, qkv, packing, heads, kv_heads);
+    } else {
+        launch_backward<D, true>(stream, dqkv, delta, dout, lse, qkv, packing, heads, kv_heads);
+    }
 }
 
 } // namespace

@@ -221,9 +221,9 @@ __global__ void __launch_bounds__(row_warps * 32) attention_paged_rows_kernel(T 
         return;
     }
     stage_row(q[warp_index()], qkv + (row * (heads + 2 * kv_heads) + head) * width, width);
-    const KeyRows<T> key_rows{keys + kv_head * width, values + kv_head * width, static_cast<int64_t>(kv_heads) * width,
-                              page_tables + table * table_width};
-    const RowSums sums = attend_split(q[warp_index()], key_rows, split * attention_split_keys, split_end(split, last), width);
+    const typename PagedRows<T>::Sequence sequence{{}, keys + kv_head * width, values + kv_head * width, kv_heads * width, last + 1,
+                                                   page_tables + table * table_width};
+    const RowSums sums = attend_split(q[warp_index()], sequence, split * attention_split_keys, split_end(split, last), width);
     const int32_t splits_of_row = attention_splits(last);
     if (splits_of_row == 1) {
         store_row(to, sums, width);

@@ -15,23 +15,6 @@ constexpr int row_warps = 4;         // rows that a block computes
 constexpr int widest_head = 256;     // columns
 constexpr int lane_columns = widest_head / 32;
 
-// Where a row's keys and values are: rows ld apart, in blocks of 64 that lie one
-// after the other, or in pages.
-template <class T>
-struct KeyRows {
-    const T *keys, *values;
-    int64_t ld;
-    const int32_t *pages; // of each block, or null
-    __device__ int64_t at(int32_t key) const {
-        return pages == nullptr ? key * ld : (static_cast<int64_t>(pages[key / key_block]) * key_block + key % key_block) * ld;
-    }
-};
-
-__device__ inline KeyRows<float> key_rows(const PackedRows<float>::Sequence &s) { return {s.keys, s.values, s.ld, nullptr}; }
-__device__ inline KeyRows<bf16> key_rows(const PackedRows<bf16>::Sequence &s) { return {s.keys, s.values, s.ld, nullptr}; }
-__device__ inline KeyRows<float> key_rows(const PagedRows<float>::Sequence &s) { return {s.keys, s.values, s.ld, s.pages}; }
-__device__ inline KeyRows<bf16> key_rows(const PagedRows<bf16>::Sequence &s) { return {s.keys, s.values, s.ld, s.pages}; }
-
 // x·y over the head's width, in ascending order.
 template <class X, class Y>
 __device__ inline float head_product(const X *x, const Y *y, int width) {
@@ -48,9 +31,10 @@ struct RowSums {
     float maximum = -INFINITY, sum = 0;
 };
 
-// Attention of q (shared memory, width) over the keys first … end-1 of a split.
-template <class T>
-__device__ __forceinline__ RowSums attend_split(const float *q, const KeyRows<T> &rows, int32_t first, int32_t end, int width) {
+// Attention of q (shared memory, width) over the keys first … end-1 of a split;
+// Sequence is that of PackedRows or PagedRows.
+template <class Sequence>
+__device__ __forceinline__ RowSums attend_split(const float *q, const Sequence &rows, int32_t first, int32_t end, int width) {
     const float scale = 1 / sqrtf(static_cast<float>(width));
     const int lane = lane_index();
     RowSums r;
@@ -58,7 +42,7 @@ __device__ __forceinline__ RowSums attend_split(const float *q, const KeyRows<T>
         float p[2];
         for (int half = 0; half < 2; half++) {
             int32_t key = first + half * 32 + lane;
-            p[half] = key < end ? head_product(q, rows.keys + rows.at(key), width) * scale : -INFINITY;
+            p[half] = key < end ? head_product(q, rows.keys + rows.row(key) * rows.ld, width) * scale : -INFINITY;
         }
         float raised = fmaxf(r.maximum, warp_max(fmaxf(p[0], p[1])));
         float factor = r.maximum == raised ? 1 : expf(r.maximum - raised);
@@ -73,7 +57,7 @@ __device__ __forceinline__ RowSums attend_split(const float *q, const KeyRows<T>
         const int32_t keys = min(end - first, key_block);
         for (int32_t key = 0; key < keys; key++) {
             float weight = __shfl_sync(all_lanes, key < 32 ? p[0] : p[1], key % 32);
-            const T *value = rows.values + rows.at(first + key);
+            const auto *value = rows.values + rows.row(first + key) * rows.ld;
 #pragma unroll
             for (int i = 0; i < lane_columns; i++) {
                 if (lane + i * 32 < width) {
@@ -103,8 +87,8 @@ __device__ __forceinline__ void fold_split(RowSums &row, FoldedSum<PowersOfE> &f
 }
 
 // Attention of q over the keys 0 … position, by a warp.
-template <class T>
-__device__ __forceinline__ RowSums attend_row(const float *q, const KeyRows<T> &rows, int32_t position, int width) {
+template <class Sequence>
+__device__ __forceinline__ RowSums attend_row(const float *q, const Sequence &rows, int32_t position, int width) {
     const int32_t splits = attention_splits(position);
     RowSums row;
     FoldedSum<PowersOfE> folded;
@@ -159,7 +143,7 @@ __global__ void __launch_bounds__(row_warps * 32, 4) attention_rows_kernel(T *ou
     T *to = out + (at * heads + head) * width;
     if (row < sequence.tile.rows) {
         stage_row(q[warp_index()], qkv + at * ld + head * width, width);
-        const RowSums sums = attend_row(q[warp_index()], key_rows(sequence), sequence.tile.position + row, width);
+        const RowSums sums = attend_row(q[warp_index()], sequence, sequence.tile.position + row, width);
         store_row(to, sums, width);
         if (lane_index() == 0) {
             lse[at * heads + head] = sums.maximum + logf(sums.sum);

@@ -142,14 +142,16 @@ struct Buffers {
 
 constexpr int64_t STAGING = 1 << 20; // elements that eng_put and eng_get convert at a time
 
-// Most words of a pass's inputs: tokens and positions of rows, starts and
-// lengths of sequences, tiles, blocks, and row and id of each target; for the
-// embedding's gradient three more of each row.
+// Most words of a pass's inputs: tokens and positions of rows; starts, lengths
+// and trunks of sequences; tiles, of which a sequence may have three more than its
+// rows fill (list_tiles); blocks; row and id of each target; for the embedding's
+// gradient three more of each row.
 inline int64_t pass_input_limit(const eng_config &c) {
     const int64_t rows = c.pass_tokens;
     if (rows == 0) return 0;
     const int64_t lookups = c.train && !frozen(c) ? 3 * rows + 1 : 0;
-    return 4 * rows + 2 * int64_t(c.pass_sequences) + 3 * block_limit(c) + 1 + lookups;
+    const int64_t sequences = c.pass_sequences, tiles = rows / BLOCK_ROWS + 3 * sequences;
+    return 4 * rows + 3 * sequences + 2 * tiles + block_limit(c) + 1 + lookups;
 }
 
 // Most words of a prefill's inputs: token, position, page, place, table and

@@ -21,7 +21,8 @@
  * the weights alone, bit for bit: eng_forward and eng_decode share kernels whose
  * order of summation is fixed by the model's shape, whatever else is in a call.
  * Gradients are sums over sequences in the order of the calls and, within one,
- * of its batch; they do not depend on how sequences are divided among calls.
+ * of its batch; they do not depend on how sequences are divided among calls, but
+ * for what shares a trunk, which is in one.
  *
  * Matrices are row-major, (out, in) as Hugging Face stores them.
  */
@@ -35,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 2
+#define ENG_ABI 3
 
 typedef struct eng eng;
 
@@ -139,6 +140,10 @@ typedef struct {
     const int32_t *offsets; /* (sequences+1), in tokens, from 0 */
     const int32_t *tokens;  /* (N), N = offsets[sequences] */
     const uint8_t *targets; /* (N) nonzero where log-probability and entropy are wanted; never at a sequence's first token */
+    /* (sequences) Sequence s goes on where sequence trunks[s] ends, or begins by
+     * itself if that is -1. A trunk begins by itself, and those that go on from
+     * it come right after it. NULL: all begin by themselves. */
+    const int32_t *trunks;
 } eng_batch;
 
 /* How logits become a distribution; pkg/policy.Sampling has the rules. */

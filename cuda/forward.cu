@@ -18,7 +18,7 @@ template <class T>
 Packing packing_of(const Engine<T> &e) {
     const Plan &plan = e.kept.plan;
     return {on_device(e, plan.starts), on_device(e, plan.lengths), on_device(e, plan.tiles), plan.sequences,
-            int32_t(plan.tiles.count / 2), plan.longest};
+            int32_t(plan.tiles.count / 2), plan.trunks.count > 0 ? on_device(e, plan.trunks) : nullptr};
 }
 
 template <class T>

@@ -150,15 +150,30 @@ void add(Stream stream, T *y, const T *x, const T *branch, int64_t n);
 
 // How the kernels see packed sequences: sequence s has rows starts[s] …
 // starts[s]+lengths[s]-1, and then rows of zeros up to a multiple of
-// ENG_ROW_ALIGN; lengths are positive. tiles lists (sequence, first row within it) of each
-// block of query rows, tile_rows() rows each; it is made on the host.
+// ENG_ROW_ALIGN; lengths are positive. Sequence s goes on where sequence
+// trunks[s] ends: it sees its trunk's rows before its own. A trunk has none
+// itself, and its branches come right after it.
+// tiles lists (sequence, first row within it) of each tile of query rows:
+// list_tiles makes it, on the host.
 struct Packing {
     const int32_t *starts, *lengths; // (sequences)
     const int32_t *tiles;            // (tile_count, 2)
-    int32_t sequences, tile_count, longest;
+    int32_t sequences, tile_count;
+    const int32_t *trunks = nullptr; // (sequences) -1: none; null: none has one
 };
-// Rows of a tile: 64.
+// Rows of a tile, at most: 64. Its positions lie in one block of so many keys.
 int attention_tile_rows();
+// Calls add(first row) for the tiles of a sequence of `length` tokens that goes
+// on after `trunk` tokens. Where the rows after its last token, up to a multiple
+// of ENG_ROW_ALIGN, reach beyond 64 rows of its last tile, a tile of none of its
+// tokens writes their zeros.
+template <class Add>
+void list_tiles(int32_t trunk, int32_t length, Add add) {
+    const int32_t most = attention_tile_rows(), padded = (length + ENG_ROW_ALIGN - 1) / ENG_ROW_ALIGN * ENG_ROW_ALIGN;
+    int32_t first = 0, last = 0;
+    for (; first < length; first += most - (trunk + first) % most) add(last = first);
+    if (padded - last > most) add(last + most);
+}
 
 // Keys of a split: what a row sees is summed up by splits of so many keys from
 // the sequence's start, each by itself, and their results are folded from the first

@@ -24,12 +24,12 @@ struct Plan {
     int64_t rows = 0;      // of the pass
     int64_t targets = 0;   // gathered rows
     int32_t sequences = 0; // that are not empty
-    int32_t longest = 0;   // tokens of a sequence
     int64_t pairs = 0;     // of a query and a key that it sees
 
     std::vector<int32_t> words;
     Span ids, positions;  // (rows) -1 in the rows after a sequence
     Span starts, lengths; // (sequences)
+    Span trunks;          // (sequences) -1 where there is none; (0) where none has one
     Span tiles;           // (tiles, 2)
     Span blocks;          // (blocks + 1) first rows
     Span target_rows;     // (targets) row that predicts each; -1 where there is none

@@ -39,7 +39,7 @@ struct Rows {
     Span starts, lengths, tiles;        // of the pieces that begin their sequence
     Span page_tables;                   // (continued, width)
     int64_t width = 0;
-    int32_t begun = 0, continued = 0, longest = 0;
+    int32_t begun = 0, continued = 0;
     bool by_row = false; // some are
     int64_t splits = 0;  // of rows that are computed by themselves, and one of each other row
     int64_t pairs = 0;  // of a query and a key that it sees
@@ -66,13 +66,9 @@ Rows::Rows(const eng_config &c, const std::vector<Piece> &pieces) {
             pairs += position + 1;
         }
         if (begins) {
-            for (int32_t row = 0; row < piece.count; row += attention_tile_rows()) {
-                of_tiles.push_back(begun);
-                of_tiles.push_back(row);
-            }
+            list_tiles(0, piece.count, [&](int32_t row) { of_tiles.insert(of_tiles.end(), {begun, row}); });
             of_starts.push_back(int32_t(rows));
             of_lengths.push_back(piece.count);
-            longest = std::max(longest, piece.count);
             begun++;
         } else {
             for (int32_t from = 0, n; !by_itself && from < piece.count; from += n) {
@@ -134,7 +130,7 @@ void run(Engine<T> &e, const Rows &r) {
     const GenerateBuffers<T> &g = e.buffers.generate;
     const Activations<T> a = shared_activations(g);
     auto at = [&](const Span &span) { return e.buffers.prefill_inputs + span.at; };
-    const Packing packing = {at(r.starts), at(r.lengths), at(r.tiles), r.begun, int32_t(r.tiles.count / 2), r.longest};
+    const Packing packing = {at(r.starts), at(r.lengths), at(r.tiles), r.begun, int32_t(r.tiles.count / 2)};
     std::copy(r.words.begin(), r.words.end(), e.prefill_inputs.data());
     to_device(e, e.buffers.prefill_inputs, e.prefill_inputs.data(), r.words.size());
     const PagedTiles paged = {at(r.paged_tiles), at(r.page_tables), r.width, int32_t(r.paged_tiles.count / 5)};

@@ -282,21 +282,28 @@ void products(Bench &b, const Model &m, int64_t rows) {
     }
 }
 
-void attention(Bench &b, const Model &m, int64_t sequences, int64_t length) {
-    std::vector<int32_t> starts, lengths, tiles;
-    for (int64_t s = 0; s < sequences; s++) {
-        starts.push_back(static_cast<int32_t>(s * length));
-        lengths.push_back(static_cast<int32_t>(length));
-        for (int64_t row = 0; row < length; row += attention_tile_rows())
-            tiles.insert(tiles.end(), {static_cast<int32_t>(s), static_cast<int32_t>(row)});
-    }
-    const Array<int32_t> starts_array(starts), lengths_array(lengths), tiles_array(tiles);
-    const Packing packing{starts_array, lengths_array, tiles_array, static_cast<int32_t>(sequences), static_cast<int32_t>(tiles.size() / 2),
-                          static_cast<int32_t>(length)};
-    const int64_t rows = sequences * length;
-    const double pairs = static_cast<double>(sequences) * static_cast<double>(length) * static_cast<double>(length + 1) / 2;
+// Sequences of one length, all of which go on from a trunk if that is not 0.
+void attention(Bench &b, const Model &m, int64_t sequences, int64_t length, int64_t trunk) {
+    std::vector<int32_t> starts, lengths, tiles, trunks;
+    int64_t rows = 0;
+    double pairs = 0;
+    auto add = [&](int64_t tokens, int64_t before) {
+        const int32_t sequence = static_cast<int32_t>(starts.size());
+        starts.push_back(static_cast<int32_t>(rows));
+        lengths.push_back(static_cast<int32_t>(tokens));
+        trunks.push_back(before > 0 ? 0 : -1);
+        list_tiles(static_cast<int32_t>(before), lengths.back(), [&](int32_t row) { tiles.insert(tiles.end(), {sequence, row}); });
+        rows += (tokens + ENG_ROW_ALIGN - 1) / ENG_ROW_ALIGN * ENG_ROW_ALIGN;
+        pairs += static_cast<double>(tokens) * (static_cast<double>(before) + static_cast<double>(tokens + 1) / 2);
+    };
+    if (trunk > 0) add(trunk, 0);
+    for (int64_t s = 0; s < sequences; s++) add(length, trunk);
+    const Array<int32_t> starts_array(starts), lengths_array(lengths), tiles_array(tiles), trunks_array(trunks);
+    const Packing packing{starts_array, lengths_array, tiles_array, static_cast<int32_t>(starts.size()),
+                          static_cast<int32_t>(tiles.size() / 2), trunks_array};
     const double flops = 4.0 * pairs * m.heads * m.head_dim, bytes = 2.0 * static_cast<double>(rows * (m.qkv() + m.mixed()));
-    const std::string name = std::string(m.name) + " attention S=" + std::to_string(length);
+    const std::string shared = trunk > 0 ? std::to_string(trunk) + "+" + std::to_string(sequences) + "*" : "";
+    const std::string name = std::string(m.name) + " attention S=" + shared + std::to_string(length);
     b.line(name + " forward", bytes, flops, [&](Stream stream) {
         attention_forward<bf16>(stream, b.values.take(rows * m.mixed()), b.floats.take(rows * m.heads), b.values.take(rows * m.qkv()),
                                 packing, m.heads, m.kv_heads, m.head_dim);
@@ -432,8 +439,9 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
         if (enable_cublaslt(true) > 0) invariance(b, m, "cuBLASLt");
         enable_cublaslt(false);
         products(b, m, rows);
-        attention(b, m, 8, 1024);
-        attention(b, m, 2, 4096);
+        attention(b, m, 8, 1024, 0);
+        attention(b, m, 2, 4096, 0);
+        attention(b, m, 16, 512, 1024);
         for (int64_t batch : {1, 64, 256}) paged(b, m, batch, 1024);
         for (int64_t length : {4096, 32768}) paged(b, m, 1, length);
         paged_tiles(b, m, 1024, 8192);

@@ -108,6 +108,15 @@ static void test_batches() {
     refused("offsets 4 to 2", batch, all);
     batch.offsets = {1, 7};
     refused("begin at 0", batch, all);
+    batch = random_batch(c, {3, 3, 3}, 1);
+    const std::vector<int32_t> wrong[] = {{0, -1, -1}, {1, -1, -1}, {-1, -1, 0}, {-1, 0, 1}, {-1, -2, 0}};
+    for (const std::vector<int32_t> &trunks : wrong) {
+        batch.trunks = trunks;
+        refused("goes on from", batch, all);
+    }
+    batch = random_batch(c, {150, 51}, 1);
+    batch.trunks = {-1, 0};
+    refused("201 tokens", batch, all);
     batch = random_batch(c, {7}, 1);
     const eng_batch view = batch.view();
     FAILS(e, ENG_ARGUMENT, "value head", eng_forward(e, &view, &all, 0, out, out, out));

@@ -165,6 +165,7 @@ Batch part(const Batch &batch, int32_t first, int32_t last) {
         some.tokens.insert(some.tokens.end(), batch.tokens.begin() + from, batch.tokens.begin() + to);
         some.targets.insert(some.targets.end(), batch.targets.begin() + from, batch.targets.begin() + to);
         some.offsets.push_back(int32_t(some.tokens.size()));
+        if (!batch.trunks.empty()) some.trunks.push_back(std::max(-1, batch.trunks[s] - first));
     }
     return some;
 }

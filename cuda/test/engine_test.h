@@ -77,9 +77,12 @@ public:
 struct Batch {
     std::vector<int32_t> offsets{0}, tokens;
     std::vector<uint8_t> targets;
+    std::vector<int32_t> trunks; // empty: none
 
     void add(const std::vector<int32_t> &sequence, int32_t first_target = 1);
-    eng_batch view() const { return {int32_t(offsets.size()) - 1, offsets.data(), tokens.data(), targets.data()}; }
+    eng_batch view() const {
+        return {int32_t(offsets.size()) - 1, offsets.data(), tokens.data(), targets.data(), trunks.empty() ? nullptr : trunks.data()};
+    }
     size_t size() const { return tokens.size(); }
 };
 // Sequences of these lengths with random tokens, some of them targets.

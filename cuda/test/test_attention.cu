@@ -40,21 +40,44 @@ const AttentionCase plain_split_cases[] = {
     {{2, 1, 6}, {770}},
 };
 
-// Sequences packed as a pass has them, with NaN in the rows between them.
+// A trunk and how long what goes on from it is.
+struct FamilyCase {
+    AttentionShape shape;
+    int32_t trunk;
+    std::vector<int32_t> branches;
+};
+
+// Trunks that end within a block of keys and at its border; branches of one
+// token, that begin and end within a block, fill one, or leave zeros to write
+// behind a tile that is full.
+const FamilyCase family_cases[] = {
+    {{2, 1, 64}, 1, {1, 63, 64, 65}},
+    {{7, 1, 64}, 64, {5, 64, 1}},
+    {{4, 2, 128}, 70, {54, 58, 122, 130}},
+    {{2, 2, 64}, 10, {118}}, // 54 + 64 tokens, and 10 rows of zeros
+    {{2, 1, 64}, 250, {3, 6, 7, 20}}, // around a split's border
+    {{1, 1, 34}, 37, {30, 1}},
+    {{2, 1, 6}, 127, {130, 129}},
+};
+
+// Sequences packed as a pass has them, with NaN in the rows between them. With
+// trunk, the first is one on which all others go on.
 template <class T>
 struct Packed {
     AttentionShape shape;
-    std::vector<int32_t> starts, lengths, tiles;
+    std::vector<int32_t> starts, lengths, tiles, trunks;
     int64_t rows = 0;
     std::vector<T> qkv;
-    Buffer<int32_t> starts_buffer, lengths_buffer, tiles_buffer;
+    Buffer<int32_t> starts_buffer, lengths_buffer, tiles_buffer, trunks_buffer;
     Packing packing;
 
-    Packed(Random &random, const AttentionShape &shape, const std::vector<int32_t> &lengths)
-        : shape(shape), starts(places(lengths)), lengths(lengths), tiles(tiles_of(lengths)), rows(starts.back()),
-          qkv(random.values<T>(rows * shape.width())), starts_buffer(starts), lengths_buffer(lengths), tiles_buffer(tiles),
-          packing{starts_buffer, lengths_buffer, tiles_buffer, static_cast<int32_t>(lengths.size()), static_cast<int32_t>(tiles.size() / 2),
-                  *std::max_element(lengths.begin(), lengths.end())} {
+    Packed(Random &random, const AttentionShape &shape, const std::vector<int32_t> &lengths, bool trunk = false)
+        : shape(shape), starts(places(lengths)), lengths(lengths), tiles(tiles_of(lengths, trunk)), trunks(trunks_of(lengths, trunk)),
+          rows(starts.back()), qkv(random.values<T>(rows * shape.width())), starts_buffer(starts), lengths_buffer(lengths),
+          tiles_buffer(tiles), trunks_buffer(trunks),
+          packing{starts_buffer, lengths_buffer, tiles_buffer, static_cast<int32_t>(lengths.size()),
+                  static_cast<int32_t>(tiles.size() / 2)} {
+        if (trunk) packing.trunks = trunks_buffer;
         spoil(qkv, shape.width());
     }
 
@@ -63,11 +86,17 @@ struct Packed {
         for (int32_t n : lengths) starts.push_back(starts.back() + ceil_div(n, ENG_ROW_ALIGN) * ENG_ROW_ALIGN);
         return starts;
     }
-    static std::vector<int32_t> tiles_of(const std::vector<int32_t> &lengths) {
+    static std::vector<int32_t> tiles_of(const std::vector<int32_t> &lengths, bool trunk) {
         std::vector<int32_t> tiles;
         for (size_t s = 0; s < lengths.size(); s++)
-            for (int32_t row = 0; row < lengths[s]; row += attention_tile_rows()) tiles.insert(tiles.end(), {static_cast<int32_t>(s), row});
+            list_tiles(trunk && s > 0 ? lengths[0] : 0, lengths[s],
+                       [&](int32_t row) { tiles.insert(tiles.end(), {static_cast<int32_t>(s), row}); });
         return tiles;
+    }
+    static std::vector<int32_t> trunks_of(const std::vector<int32_t> &lengths, bool trunk) {
+        std::vector<int32_t> trunks(lengths.size(), trunk ? 0 : -1);
+        trunks[0] = -1;
+        return trunks;
     }
     // Puts NaN in the rows between sequences.
     template <class E>
@@ -304,6 +333,60 @@ void check_backward(Test &t, const AttentionCase &c) {
     t.close("dqkv", dqkv.read(), want, gradient_tolerance<T>());
 }
 
+// What goes on from a trunk has the bits that it has in a sequence that spells
+// the trunk out; the gradients are those of all such sequences together, and of the trunk.
+template <class T>
+void check_family(Test &t, const FamilyCase &c) {
+    Random random(61);
+    const AttentionShape s = c.shape;
+    t.describe("%s, %d heads, %d of keys, %d wide, a trunk of %d, %zu branches, the first of %d", type_name<T>(), s.heads, s.kv_heads,
+               s.head_dim, c.trunk, c.branches.size(), c.branches[0]);
+    const int64_t width = s.heads * s.head_dim;
+    std::vector<int32_t> lengths{c.trunk}, whole{c.trunk};
+    for (int32_t n : c.branches) {
+        lengths.push_back(n);
+        whole.push_back(c.trunk + n);
+    }
+    const Packed<T> p(random, s, lengths, true);
+    Packed<T> apart(random, s, whole);
+    auto spell_out = [&](auto &to, const auto &from, int64_t of_row) {
+        for (size_t q = 0; q < lengths.size(); q++) {
+            auto at = std::copy_n(from.begin(), c.trunk * of_row, to.begin() + apart.starts[q] * of_row);
+            if (q > 0) std::copy_n(from.begin() + p.starts[q] * of_row, lengths[q] * of_row, at);
+        }
+    };
+    spell_out(apart.qkv, p.qkv, s.width());
+    const Attended<T> got = attend(t, p), all = attend(t, apart);
+    std::vector<T> want_out(got.out.size());
+    std::vector<float> want_lse(got.lse.size());
+    for (size_t q = 0; q < lengths.size(); q++) {
+        const int64_t from = apart.starts[q] + (q > 0 ? c.trunk : 0);
+        std::copy_n(all.out.begin() + from * width, lengths[q] * width, want_out.begin() + p.starts[q] * width);
+        std::copy_n(all.lse.begin() + from * s.heads, lengths[q] * s.heads, want_lse.begin() + p.starts[q] * s.heads);
+    }
+    t.equal("out", got.out, want_out);
+    t.equal("lse", got.lse, want_lse);
+
+    std::vector<T> dout = random.values<T>(p.rows * width), out = got.out;
+    p.spoil(dout, width);
+    p.spoil(out, width);
+    Buffer<T> dqkv(std::vector<T>(p.qkv.size(), from_float<T>(5))), dout_buffer(dout), out_buffer(out), qkv(p.qkv);
+    Buffer<float> delta(static_cast<size_t>(p.rows * s.heads)), lse(got.lse);
+    attention_backward<T>(t.stream, dqkv, delta, dout_buffer, out_buffer, lse, qkv, p.packing, p.rows, s.heads, s.kv_heads, s.head_dim);
+    twin::Numbers want(p.qkv.size());
+    for (size_t q = 0; q < lengths.size(); q++) {
+        // Of the trunk's own queries once, with the trunk by itself.
+        twin::Numbers gradient = p.of(dout, q, width), one;
+        if (q > 0) gradient.insert(gradient.begin(), c.trunk * width, 0.0);
+        twin::attention_backward(one, gradient, apart.of(apart.qkv, q, s.width()), whole[q], s);
+        for (int64_t i = 0; i < c.trunk * s.width(); i++) want[i] += one[i];
+        if (q > 0) std::copy(one.begin() + c.trunk * s.width(), one.end(), want.begin() + p.starts[q] * s.width());
+    }
+    const Tolerance of_one = gradient_tolerance<T>();
+    // As many sums meet in the trunk.
+    t.close("dqkv", dqkv.read(), want, {of_one.relative, of_one.absolute * static_cast<double>(lengths.size())});
+}
+
 template <void (*check)(Test &, const AttentionCase &), size_t N>
 void for_all(Test &t, const AttentionCase (&cases)[N]) {
     for (const AttentionCase &c : cases) check(t, c);
@@ -334,6 +417,12 @@ TEST(attention_tiles_have_the_bits_of_attention_forward) {
     for_all<check_tiles<float>>(t, attention_cases);
     for_all<check_tiles<bf16>>(t, split_cases);
     for_all<check_tiles<float>>(t, plain_split_cases);
+}
+TEST(attention_of_a_trunk_and_its_branches) {
+    for (const FamilyCase &c : family_cases) {
+        check_family<bf16>(t, c);
+        check_family<float>(t, c);
+    }
 }
 TEST(attention_backward_bf16) { for_all<check_backward<bf16>>(t, attention_cases); }
 TEST(attention_backward_float) { for_all<check_backward<float>>(t, attention_cases); }

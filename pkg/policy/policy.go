@@ -27,6 +27,10 @@ type Sampling struct {
 	TopP        float32 // keep the smallest set with at least this mass; 0 or 1 keeps all
 }
 
+// RowTokens is what a sequence's tokens are rounded up to where the size of a
+// pass is counted: a GPU's engine gives each a multiple of so many rows.
+const RowTokens = 16
+
 // Batch is a set of sequences packed without padding.
 type Batch struct {
 	TokenIDs []int32 // (N) all sequences, one after the other
@@ -39,8 +43,9 @@ type Batch struct {
 	// by itself, and those that go on from it come right after it. What predicts
 	// the first token of a sequence is not in it, so that is never a target: to
 	// learn the first token of several responses to a prompt, the trunk is the
-	// prompt without its last token. Nil: no sequence has a trunk. Only for an
-	// engine that is a [TrunkSharer].
+	// prompt without its last token. Nil: no sequence has a trunk. What is computed
+	// for a token is what would be in a sequence that spells the trunk out, to the
+	// last bit; gradients of weights are the same sums in another order.
 	Trunks []int32
 }
 
@@ -61,11 +66,6 @@ type Arithmetic struct {
 	Device   string `json:"device,omitempty"`   // the GPU's name
 	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma
 }
-
-// TrunkSharer is an engine that takes batches with trunks. What it computes for
-// a token is what it would compute in a sequence of its own, to the last bit;
-// gradients of weights are the same sums in another order.
-type TrunkSharer interface{ SharesTrunks() bool }
 
 // Coefficients are the derivatives of a loss L by what the engine computes for
 // the target tokens of a batch, each of length N and read where Targets is
@@ -210,11 +210,12 @@ type Engine interface {
 	AddGradients(sum int) error
 	ReadSum(sum, index, from int, dst []float32) error
 
-	// Room is the number of sequences, from the first on, that one Forward takes
-	// without having its Backward compute more again than it must; at least 1.
-	// However a batch is divided at the ends of sequences, no bit of any result
-	// changes.
-	Room(lengths []int) int
+	// Room is the number of families, from the first on, that one Forward takes
+	// without having its Backward compute more again than it must; at least 1. A
+	// family is the lengths of a trunk and of what goes on from it, or of one
+	// sequence. However a batch is divided at the ends of families, no bit of any
+	// result changes.
+	Room(families [][]int) int
 
 	// Step applies the accumulated gradients. The optimizer's moments start
 	// at zero unless LoadOptimizer was called.

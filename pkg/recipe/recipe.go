@@ -419,9 +419,9 @@ type Schedule struct {
 	// a GPU plans them with its memory. No split changes a result.
 	MicroBatchTokens int `yaml:"micro_batch_tokens" json:"micro_batch_tokens"`
 	// SharedPromptTokens lets responses to one prompt be learned with one copy
-	// of it, in pieces of at most so many tokens; 0 learns each by itself. It
-	// saves the work on the prompt's tokens, and changes gradients by rounding
-	// alone. Engines that cannot share learn each by itself: today a GPU's.
+	// of it, in pieces of at most so many tokens, where the prompt and each
+	// response count as multiples of 16; 0 learns each by itself. It saves the
+	// work on the prompt's tokens, and changes gradients by rounding alone.
 	SharedPromptTokens int `yaml:"shared_prompt_tokens" json:"shared_prompt_tokens"`
 	// KeepEvery n keeps the policy versions 0, n, 2n … and the last, with their
 	// optimizer states, and removes those of others, and what lies between

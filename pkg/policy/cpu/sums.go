@@ -22,14 +22,17 @@ func (e *Engine) Trained() []policy.Tensor {
 }
 
 // Room implements [policy.Engine].
-func (e *Engine) Room(lengths []int) int {
+func (e *Engine) Room(families [][]int) int {
 	tokens := 0
-	for i, n := range lengths {
-		if tokens += n; i > 0 && tokens > roomTokens {
+	for i, family := range families {
+		for _, n := range family {
+			tokens += n
+		}
+		if i > 0 && tokens > roomTokens {
 			return i
 		}
 	}
-	return len(lengths)
+	return len(families)
 }
 
 // WriteGradient implements [policy.Engine].

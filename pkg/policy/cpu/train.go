@@ -122,9 +122,6 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 	e.head.setTargets(batch, int(first), int(end))
 }
 
-// SharesTrunks implements [policy.TrunkSharer].
-func (e *Engine) SharesTrunks() bool { return true }
-
 // Forward implements [policy.Engine].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
 	if err := batch.Validate(e.config); err != nil {

@@ -7,68 +7,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 )
 
-// family is a trunk and what goes on from it, by their numbers of tokens.
-type family struct {
-	trunk    int
-	branches []int
-}
-
-// withTrunks makes a batch of families, the same with every branch spelt out as
-// a sequence of its own, and where each token of the branches, and of trunks on
-// which nothing goes, is in it.
-func withTrunks(c policy.Config, seed uint64, families ...family) (shared, apart policy.Batch, places [][2]int) {
-	shared.Offsets, apart.Offsets = []int32{0}, []int32{0}
-	lengths := []int{}
-	for _, f := range families {
-		lengths = append(append(lengths, f.trunk), f.branches...)
-	}
-	plain := policytest.Batch(c, seed, lengths...)
-	next := 0
-	take := func(trunk int32) (ids []int32, targets []bool) {
-		from, to := plain.Offsets[next], plain.Offsets[next+1]
-		next++
-		ids, targets = plain.TokenIDs[from:to], plain.Targets[from:to]
-		shared.TokenIDs, shared.Targets = append(shared.TokenIDs, ids...), append(shared.Targets, targets...)
-		shared.Offsets, shared.Trunks = append(shared.Offsets, int32(len(shared.TokenIDs))), append(shared.Trunks, trunk)
-		return ids, targets
-	}
-	for _, f := range families {
-		root := int32(len(shared.Trunks))
-		trunk, wanted := take(-1)
-		if len(f.branches) > 0 {
-			// Nothing of a trunk is learned here: apart it would be, once for each branch.
-			for i := range wanted {
-				shared.Targets[int(shared.Offsets[root])+i] = false
-			}
-		}
-		spell := func(ids []int32, targets []bool, at int) {
-			for range trunk {
-				apart.Targets = append(apart.Targets, false)
-			}
-			apart.TokenIDs = append(apart.TokenIDs, trunk...)
-			for i := range ids {
-				places = append(places, [2]int{at + i, len(apart.TokenIDs) + i})
-			}
-			apart.TokenIDs, apart.Targets = append(apart.TokenIDs, ids...), append(apart.Targets, targets...)
-			apart.Offsets = append(apart.Offsets, int32(len(apart.TokenIDs)))
-		}
-		for range f.branches {
-			at := len(shared.TokenIDs)
-			ids, targets := take(root)
-			spell(ids, targets, at)
-		}
-		if len(f.branches) == 0 {
-			at := int(shared.Offsets[root])
-			for i := range trunk {
-				places = append(places, [2]int{at + i, len(apart.TokenIDs) + i})
-			}
-			apart.TokenIDs, apart.Targets = append(apart.TokenIDs, trunk...), append(apart.Targets, wanted...)
-			apart.Offsets = append(apart.Offsets, int32(len(apart.TokenIDs)))
-		}
-	}
-	return shared, apart, places
-}
-
 // Sequences that go on from one trunk have the log-probabilities and entropies
 // that they have when each is spelt out, to the last bit, and the gradients of
 // weights that they add up to, whatever the threads and chunks.
@@ -76,8 +14,15 @@ func TestTrunks(t *testing.T) {
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		c.MaxPositionEmbeddings = max(c.MaxPositionEmbeddings, 400)
 		weights := policytest.LoudWeights(t, c)
-		families := []family{{3, []int{5, 1, 2}}, {9, nil}, {70, []int{65, 3, 130, 8}}, {1, []int{4}}, {0, []int{6, 7}}, {20, []int{0, 3}}}
-		shared, apart, places := withTrunks(c, 1, families...)
+		families := []policytest.Family{
+			{Trunk: 3, Branches: []int{5, 1, 2}},
+			{Trunk: 9},
+			{Trunk: 70, Branches: []int{65, 3, 130, 8}},
+			{Trunk: 1, Branches: []int{4}},
+			{Branches: []int{6, 7}},
+			{Trunk: 20, Branches: []int{0, 3}},
+		}
+		shared, apart, places := policytest.BatchOfFamilies(c, 1, families...)
 		s := policy.Sampling{Temperature: 0.9}
 		one := newEngine(t, c, weights, 1)
 		wantLogProbs, wantEntropy := forward(t, one, apart, s)

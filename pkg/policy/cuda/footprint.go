@@ -292,7 +292,8 @@ func (s shape) other(b Budgets, w widths, groups []group) arena {
 	a.take(w.headDim/2, 4)
 	words := int64(0) // a pass's tokens, positions, packing and targets
 	if rows > 0 {
-		words = 4*rows + 2*int64(b.PassSequences) + 3*b.blockLimit() + 1
+		sequences := int64(b.PassSequences)
+		words = 4*rows + 3*sequences + 2*(rows/blockRows+3*sequences) + b.blockLimit() + 1
 		if s.train && s.lora == nil {
 			words += 3*rows + 1
 		}

@@ -12,9 +12,9 @@ import (
 // The numbers of engine.h that are needed in builds without it too; those with
 // it check them (native_cgo.go).
 const (
-	pageTokens = pages.Tokens // ENG_PAGE_TOKENS
-	rowAlign   = 16           // ENG_ROW_ALIGN
-	maxStops   = 16           // ENG_MAX_STOPS
+	pageTokens = pages.Tokens     // ENG_PAGE_TOKENS
+	rowAlign   = policy.RowTokens // ENG_ROW_ALIGN
+	maxStops   = 16               // ENG_MAX_STOPS
 	// reservedBytes of the device are left free: ENG_RESERVE_BYTES.
 	reservedBytes = 512 << 20
 )
@@ -100,6 +100,8 @@ type Budgets struct {
 	PrefillTokens int       `json:"prefill_tokens"` // rows of prompts at a time
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
+
+	family int // sequences of the largest family, for which PassSequences has room
 }
 
 // Device is one GPU, as CUDA sees it.
@@ -215,8 +217,9 @@ type native interface {
 	close()
 	put(r role, layer int, k kind, offset int, values []float32) error
 	get(r role, layer int, k kind, offset int, values []float32) error
-	// forward's targets are of len(tokens), and so are the results; values may be nil.
-	forward(offsets, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
+	// forward's targets are of len(tokens), and so are the results; values may be
+	// nil, and so may trunks, which are those of [policy.Batch].
+	forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
 	backward(logProb, entropy, value []float32) error
 	zeroGradients() error
 	holdGradients(sum int) error

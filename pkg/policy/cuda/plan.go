@@ -17,6 +17,9 @@ type Workload struct {
 	// Longest is the tokens of the longest sequence; 0 for as many as the policy
 	// takes.
 	Longest int
+	// Shared is the tokens of the largest family of sequences, each counted in
+	// [policy.RowTokens]; 0 where none has a trunk.
+	Shared int
 	// PassTokens bounds what Forward and Backward are given at a time, but for
 	// sequences that are longer; 0 for whatever serves best.
 	PassTokens int
@@ -126,7 +129,7 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 	if w.Longest > 0 {
 		longest = min(longest, w.Longest)
 	}
-	b := Budgets{Recompute: KeepAll}
+	b := Budgets{Recompute: KeepAll, family: w.Shared / rowAlign}
 	if w.Generate {
 		b.Slots = maxSlots
 		if w.Responses > 0 {
@@ -135,7 +138,7 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 		b.CachePages = pagesOf(longest) + 1
 		b.PrefillTokens = min(prefillTokens, rowsOf(longest))
 	}
-	wanted := rowsOf(longest)
+	wanted := max(rowsOf(longest), rowsOf(w.Shared))
 	if w.Generate && !s.train {
 		wanted = min(wanted, leastPassTokens)
 	}
@@ -143,10 +146,10 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 	if s.train {
 		least.Recompute = RecomputeBlock
 	}
-	beside := footprint(s.untrained(), Budgets{}.withPass(wanted, s)).Total() + roundedBytes
+	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
 	available := bytes - reservedBytes - int64(w.Beside)*beside
 	if f := footprint(s, least); f.Total() > available {
-		return Plan{}, refusal(s, least, f, longest, bytes)
+		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes)
 	}
 	b = growPass(s, b, w, wanted, available)
 	b = growCache(s, b, w, longest, available)
@@ -163,7 +166,7 @@ func (s shape) untrained() shape {
 // withPass sets the rows of a pass and what goes with them.
 func (b Budgets) withPass(rows int, s shape) Budgets {
 	b.PassTokens = rows
-	b.PassSequences = max(1, rows/passSequenceTokens)
+	b.PassSequences = max(1, rows/passSequenceTokens, b.family)
 	perRow := int64(s.config.VocabSize) * s.dtype.bytes()
 	b.HeadTokens = min(rows, max(rowAlign, int(headChunkBytes/perRow)/rowAlign*rowAlign))
 	return b
@@ -236,10 +239,16 @@ func growCache(s shape, b Budgets, w Workload, longest int, available int64) Bud
 }
 
 // refusal says why nothing was started, with numbers.
-func refusal(s shape, b Budgets, f Footprint, longest int, bytes int64) error {
-	err := exit.Unavailablef("the policy needs at least %s of memory on the GPU for sequences of %d tokens (%s), %s beside it for CUDA itself, and %s are free",
-		gigabytes(f.Total()), longest, f, gigabytes(reservedBytes), gigabytes(bytes))
+func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) error {
+	what := fmt.Sprintf("sequences of %d tokens", longest)
+	if shared > longest {
+		what = fmt.Sprintf("sequences of one prompt, %d tokens together", shared)
+	}
+	err := exit.Unavailablef("the policy needs at least %s of memory on the GPU for %s (%s), %s beside it for CUDA itself, and %s are free",
+		gigabytes(f.Total()), what, f, gigabytes(reservedBytes), gigabytes(bytes))
 	switch {
+	case shared > longest:
+		return exit.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
 	case s.train && s.state == float32Type && s.lora == nil:
 		return exit.WithHint(err, "optimizer.state bfloat16 halves the optimizer's memory and more, policy.lora needs hardly any; shorter sequences need less for activations")
 	case b.Slots > 0:

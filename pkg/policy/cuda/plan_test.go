@@ -85,6 +85,7 @@ func TestPlansFit(t *testing.T) {
 				Generate: rapid.Bool().Draw(t, "generate"), Longest: rapid.IntRange(0, 40000).Draw(t, "longest"),
 				PassTokens: rapid.IntRange(0, 40000).Draw(t, "pass"), Responses: rapid.IntRange(0, 1000).Draw(t, "responses"),
 				Beside: rapid.IntRange(0, 2).Draw(t, "beside"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
+				Shared: rapid.IntRange(0, 20000).Draw(t, "shared"),
 			},
 		}
 		if rapid.Bool().Draw(t, "adapter") {
@@ -110,6 +111,10 @@ func TestPlansFit(t *testing.T) {
 		}
 		if k.Train && p.PassTokens < longest || k.Generate && p.CacheTokens() < longest || p.HeadTokens%rowAlign != 0 || p.PassTokens%rowAlign != 0 {
 			t.Fatalf("sequences of %d tokens have no room: %+v", longest, p.Budgets)
+		}
+		// The family with the most sequences, and the one with the most tokens.
+		if n := k.Shared / rowAlign; k.Train && (!p.holds(content{n * rowAlign, n}) || !p.holds(contentOf([]int{k.Shared / rowAlign * rowAlign}))) {
+			t.Fatalf("a family of %d tokens has no room: %+v", k.Shared, p.Budgets)
 		}
 		more, err := PlanFor(c, k, bytes+gib)
 		if err != nil {

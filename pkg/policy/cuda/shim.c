@@ -89,9 +89,10 @@ int32_t lathe_get(lathe_library *l, eng *e, int32_t role, int32_t layer, int32_t
     return told(l, e, l->get(e, role, layer, kind, offset, count, values), text);
 }
 
-int32_t lathe_forward(lathe_library *l, eng *e, int32_t sequences, const int32_t *offsets, const int32_t *tokens, const uint8_t *targets,
-                      const eng_sampling *sampling, int32_t keep, float *logprobs, float *entropy, float *values, lathe_text *text) {
-    eng_batch batch = {sequences, offsets, tokens, targets};
+int32_t lathe_forward(lathe_library *l, eng *e, int32_t sequences, const int32_t *offsets, const int32_t *trunks, const int32_t *tokens,
+                      const uint8_t *targets, const eng_sampling *sampling, int32_t keep, float *logprobs, float *entropy, float *values,
+                      lathe_text *text) {
+    eng_batch batch = {sequences, offsets, tokens, targets, trunks};
     return told(l, e, l->forward(e, &batch, sampling, keep, logprobs, entropy, values), text);
 }
 

@@ -34,8 +34,9 @@ int32_t lathe_put(lathe_library *l, eng *e, int32_t role, int32_t layer, int32_t
 int32_t lathe_get(lathe_library *l, eng *e, int32_t role, int32_t layer, int32_t kind, int64_t offset, int64_t count, float *values,
                   lathe_text *text);
 
-int32_t lathe_forward(lathe_library *l, eng *e, int32_t sequences, const int32_t *offsets, const int32_t *tokens, const uint8_t *targets,
-                      const eng_sampling *sampling, int32_t keep, float *logprobs, float *entropy, float *values, lathe_text *text);
+int32_t lathe_forward(lathe_library *l, eng *e, int32_t sequences, const int32_t *offsets, const int32_t *trunks, const int32_t *tokens,
+                      const uint8_t *targets, const eng_sampling *sampling, int32_t keep, float *logprobs, float *entropy, float *values,
+                      lathe_text *text);
 int32_t lathe_backward(lathe_library *l, eng *e, const float *logprob, const float *entropy, const float *value, lathe_text *text);
 int32_t lathe_zero_gradients(lathe_library *l, eng *e, lathe_text *text);
 int32_t lathe_hold_gradients(lathe_library *l, eng *e, int32_t sum, lathe_text *text);

@@ -129,39 +129,35 @@ func TestWrongSums(t *testing.T) {
 	}
 }
 
-// Sequences that share a trunk are for engines that say so.
-func TestTrunksAreRefused(t *testing.T) {
-	c := small(nil)
-	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(nil))
-	if sharer, ok := policy.Engine(e).(policy.TrunkSharer); ok && sharer.SharesTrunks() {
-		t.Fatal("the engine says that it takes trunks")
-	}
-	batch := policytest.Batch(c, 1, 3, 2)
-	batch.Trunks = []int32{-1, 0}
-	if err := e.Forward(batch, policy.Sampling{Temperature: 1}, make([]float32, 5), make([]float32, 5)); exit.Code(err) != exit.Bug {
-		t.Errorf("a batch with a trunk: %v", err)
-	}
-}
-
 // Room is what makes one pass: rows of 16, and so many sequences.
 func TestRoom(t *testing.T) {
 	c := small(nil)
 	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 96, 3 }))
+	each := func(lengths ...int) [][]int {
+		var families [][]int
+		for _, n := range lengths {
+			families = append(families, []int{n})
+		}
+		return families
+	}
 	for _, test := range []struct {
-		lengths []int
-		want    int
+		families [][]int
+		want     int
 	}{
 		{nil, 0},
-		{[]int{500}, 1},
-		{[]int{500, 1}, 1},
-		{[]int{17, 33, 16}, 3}, // 32 + 48 + 16 rows
-		{[]int{17, 33, 17}, 2},
-		{[]int{16, 33, 32}, 3},
-		{[]int{1, 1, 1, 1}, 3},
-		{[]int{1, 0, 1, 0, 1, 0, 1}, 6},
+		{each(500), 1},
+		{each(500, 1), 1},
+		{each(17, 33, 16), 3}, // 32 + 48 + 16 rows
+		{each(17, 33, 17), 2},
+		{each(16, 33, 32), 3},
+		{each(1, 1, 1, 1), 3},
+		{each(1, 0, 1, 0, 1, 0, 1), 6},
+		{[][]int{{1, 1}, {1}, {1}}, 2},
+		{[][]int{{1, 0, 17}, {33}, {1}}, 2}, // 16 + 32 + 48 rows
+		{[][]int{{1}, {1, 17, 49}, {1}}, 1},
 	} {
-		if got := e.Room(test.lengths); got != test.want {
-			t.Errorf("room for %d of %v, want %d", got, test.lengths, test.want)
+		if got := e.Room(test.families); got != test.want {
+			t.Errorf("room for %d of %v, want %d", got, test.families, test.want)
 		}
 	}
 }

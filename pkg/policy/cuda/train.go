@@ -17,11 +17,12 @@ type lastForward struct {
 	values   []float32 // (N) of the value head, 0 where there is no target
 }
 
-// pass is a run of sequences that the device computes together: the tokens
+// pass is a run of families that the device computes together: the tokens
 // [from, to) of a batch. There is at least one target.
 type pass struct {
 	from, to int
 	offsets  []int32 // of the sequences that are not empty, from 0
+	trunks   []int32 // of those, as in policy.Batch
 }
 
 // rowsOf is what a sequence takes of a pass.
@@ -30,30 +31,45 @@ func rowsOf(tokens int) int { return (tokens + rowAlign - 1) / rowAlign * rowAli
 // content is what a pass holds.
 type content struct{ rows, sequences int }
 
-// add takes one more sequence, of at least one token, into a pass that has room
-// for it; an empty pass takes any.
-func (b Budgets) add(c *content, tokens int) bool {
-	own := rowsOf(tokens)
-	if c.sequences > 0 && (c.rows+own > b.PassTokens || c.sequences == b.PassSequences) {
+// contentOf is what a family, by the lengths of its sequences, takes of a pass.
+func contentOf(family []int) content {
+	var c content
+	for _, tokens := range family {
+		if tokens > 0 {
+			c.rows, c.sequences = c.rows+rowsOf(tokens), c.sequences+1
+		}
+	}
+	return c
+}
+
+// add takes one more family into a pass that has room for it; an empty pass
+// takes any.
+func (b Budgets) add(c *content, family content) bool {
+	if c.sequences > 0 && family.sequences > 0 && !b.holds(content{c.rows + family.rows, c.sequences + family.sequences}) {
 		return false
 	}
-	c.rows, c.sequences = c.rows+own, c.sequences+1
+	c.rows, c.sequences = c.rows+family.rows, c.sequences+family.sequences
 	return true
 }
 
+// holds reports whether there is room for so much in a pass.
+func (b Budgets) holds(c content) bool {
+	return c.rows <= b.PassTokens && c.sequences <= b.PassSequences
+}
+
 // Room implements [policy.Engine]: what makes one pass.
-func (e *Engine) Room(lengths []int) int {
+func (e *Engine) Room(families [][]int) int {
 	var c content
-	for i, tokens := range lengths {
-		if tokens > 0 && !e.budgets.add(&c, tokens) {
+	for i, family := range families {
+		if !e.budgets.add(&c, contentOf(family)) {
 			return i
 		}
 	}
-	return len(lengths)
+	return len(families)
 }
 
-// divide cuts a batch into passes that the device has room for, and leaves out
-// those without targets, of which nothing is wanted.
+// divide cuts a batch into passes that the device has room for, none within a
+// family, and leaves out those without targets, of which nothing is wanted.
 func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	var passes []pass
 	var current pass
@@ -63,28 +79,52 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 			passes = append(passes, current)
 		}
 	}
-	for s := range max(0, len(batch.Offsets)-1) {
-		from, to := int(batch.Offsets[s]), int(batch.Offsets[s+1])
-		if from == to {
+	sequences := max(0, len(batch.Offsets)-1)
+	for s, end := 0, 0; s < sequences; s = end {
+		var lengths []int
+		for end = s; end == s || end < sequences && batch.Trunk(end) >= 0; end++ {
+			lengths = append(lengths, int(batch.Offsets[end+1]-batch.Offsets[end]))
+		}
+		family := contentOf(lengths)
+		if family.sequences == 0 {
 			continue
 		}
-		if rowsOf(to-from) > e.budgets.PassTokens {
-			return nil, exit.WithHint(exit.Unavailablef("a sequence of %d tokens; the engine was opened with room for %d in a pass", to-from, e.budgets.PassTokens),
+		if !e.budgets.holds(family) {
+			return nil, exit.WithHint(exit.Unavailablef("%d sequences in one pass, of %d tokens each rounded up to %d; the engine was opened with room for %d, of %d tokens",
+				family.sequences, family.rows, rowAlign, e.budgets.PassSequences, e.budgets.PassTokens),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
-		if !e.budgets.add(&filled, to-from) {
+		if !e.budgets.add(&filled, family) {
 			finish()
 			filled = content{}
-			e.budgets.add(&filled, to-from) // an empty pass takes any
+			e.budgets.add(&filled, family) // an empty pass takes any
 		}
-		if filled.sequences == 1 {
-			current = pass{from: from, offsets: []int32{0}}
+		if filled.sequences == family.sequences {
+			current = pass{from: int(batch.Offsets[s]), offsets: []int32{0}}
 		}
-		current.to = to
-		current.offsets = append(current.offsets, int32(to-current.from))
+		current.add(batch, s, end)
 	}
 	finish()
 	return passes, nil
+}
+
+// add appends the sequences [s, end) of a batch, which are a family.
+func (p *pass) add(batch policy.Batch, s, end int) {
+	trunk := int32(-1)
+	for ; s < end; s++ {
+		to := int(batch.Offsets[s+1])
+		if to == int(batch.Offsets[s]) {
+			continue // nothing goes on from a trunk that is empty
+		}
+		if batch.Trunk(s) < 0 {
+			p.trunks = append(p.trunks, -1)
+			trunk = int32(len(p.trunks) - 1)
+		} else {
+			p.trunks = append(p.trunks, trunk)
+		}
+		p.to = to
+		p.offsets = append(p.offsets, int32(to-p.from))
+	}
 }
 
 // run computes one pass.
@@ -92,7 +132,7 @@ func (e *Engine) run(p pass, keep bool, logProbs, entropy, values []float32) err
 	if values != nil {
 		values = values[p.from:p.to]
 	}
-	return e.native.forward(p.offsets, e.last.batch.TokenIDs[p.from:p.to], e.last.batch.Targets[p.from:p.to], e.last.sampling, keep,
+	return e.native.forward(p.offsets, p.trunks, e.last.batch.TokenIDs[p.from:p.to], e.last.batch.Targets[p.from:p.to], e.last.sampling, keep,
 		logProbs[p.from:p.to], entropy[p.from:p.to], values)
 }
 
@@ -105,9 +145,6 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	}
 	if err := batch.Validate(e.config); err != nil {
 		return err
-	}
-	if batch.Trunks != nil {
-		return exit.Bugf("forward pass: sequences of this engine have no trunks")
 	}
 	if err := sampling.Validate(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package learn_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -23,8 +24,9 @@ import (
 const emulatedMemory = "LATHE_HOST_MEMORY"
 
 // onGPU is a rig whose learner runs on the CUDA engine, and a batch of ten short
-// sequences, two in each of five units.
-func onGPU(t *testing.T) (r *stagetest.Rig, batch string) {
+// sequences, two in each of five units. Those of a unit are two responses to one
+// prompt, of which so many tokens are the same.
+func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 	t.Setenv(policytest.LibraryVariable, policytest.Library(t))
 	r = stagetest.New(t, "schedule.gradient_units=5")
 	r.Job.Recipe.Policy.Backend = "cuda"
@@ -36,10 +38,13 @@ func onGPU(t *testing.T) (r *stagetest.Rig, batch string) {
 	var sequences []shard.Sequence
 	for i, n := range lengths {
 		from, to := tokens.Offsets[i], tokens.Offsets[i+1]
+		asked := min(prompt, n-1)
+		copy(tokens.TokenIDs[from:], tokens.TokenIDs[tokens.Offsets[i/2*2]:][:asked])
+		clear(tokens.Targets[from:][:asked])
 		s := shard.Sequence{
 			TokenIDs: tokens.TokenIDs[from:to], LossMask: tokens.Targets[from:to], Positions: make([]int32, n),
 			Advantages: advantages[from:to], OldLogProbs: make([]float32, n), LogProbSource: shard.LogProbsEngine, Weight: 0.1,
-			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i), IterationSampled: 1, Unit: int32(i / 2),
+			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i / 2), IterationSampled: 1, Unit: int32(i / 2),
 		}
 		for position := range s.Positions {
 			s.Positions[position] = int32(position)
@@ -83,7 +88,7 @@ func leastMemory(r *stagetest.Rig) int64 {
 // gradient shards. The learner does what the plan says that is printed for it, and
 // keeps its gradients to itself.
 func TestLearningOnAGPU(t *testing.T) {
-	r, batch := onGPU(t)
+	r, batch := onGPU(t, 0)
 	var log []string
 	r.Job.Log = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
 	memory := int64(16) << 30
@@ -182,5 +187,34 @@ func TestLearningOnAGPU(t *testing.T) {
 		if got := [2]string{r.Digest(in.PolicyOutput), r.Digest(in.OptimizerOutput)}; got != want {
 			t.Errorf("%d gradient shards change the bytes", shards)
 		}
+	}
+}
+
+// With one copy of two responses' prompt, the learner on a GPU sees the same
+// losses to the last bit, and learns the same bytes under any micro-batches, which
+// are not those that it learns from each response by itself.
+func TestSharedPromptsOnAGPU(t *testing.T) {
+	r, batch := onGPU(t, 3)
+	apart := update(r, inputs(r, batch, "apart"))
+	r.Job.Recipe.Schedule.SharedPromptTokens = 64
+	got := update(r, inputs(r, batch, "shared"))
+	for key, want := range apart {
+		switch {
+		case key == "grad_norm":
+			if math.Abs(got[key]-want) > 1e-5*want || want == 0 {
+				t.Errorf("the gradients' norm is %v, apart %v", got[key], want)
+			}
+		case strings.Contains(key, "seconds") || strings.HasSuffix(key, "_bytes"):
+		case got[key] != want:
+			t.Errorf("%s is %v, apart %v", key, got[key], want)
+		}
+	}
+	shared := r.Digest(r.Path("shared"))
+	if shared == r.Digest(r.Path("apart")) {
+		t.Error("the policy is that of responses by themselves: were any prompts shared?")
+	}
+	r.Job.Recipe.Schedule.MicroBatchTokens = 64
+	if update(r, inputs(r, batch, "small")); r.Digest(r.Path("small")) != shared {
+		t.Error("the split into micro-batches changes the policy")
 	}
 }

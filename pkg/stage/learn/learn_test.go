@@ -108,14 +108,14 @@ func TestGradientShardsGiveTheSameBytes(t *testing.T) {
 		{},
 		{"policy.dtype=bfloat16"},
 		{"policy.dtype=bfloat16", "optimizer.state=bfloat16"},
-		{"schedule.shared_prompt_tokens=24"},
+		{"schedule.shared_prompt_tokens=64", "schedule.micro_batch_tokens=80"},
 	} {
 		t.Run(fmt.Sprint(precision), func(t *testing.T) { gradientShardsGiveTheSameBytes(t, precision) })
 	}
 }
 
 func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
-	r := stagetest.New(t, append(settings, "schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24")...)
+	r := stagetest.New(t, append([]string{"schedule.gradient_units=5", "loss.mini_batches=2", "schedule.micro_batch_tokens=24"}, settings...)...)
 	data := batch(r)
 	update(r, inputs(r, data, "whole"))
 	want, moments := r.Digest(r.Path("whole")), r.Digest(r.Path("whole.optim"))
@@ -160,7 +160,7 @@ func TestSharedPrompts(t *testing.T) {
 	data := batch(r)
 	apart := update(r, inputs(r, data, "apart"))
 	digests := map[string]bool{r.Digest(r.Path("apart")): true}
-	for _, pieces := range []int{14, 500} {
+	for _, pieces := range []int{64, 500} {
 		r.Job.Recipe.Schedule.SharedPromptTokens = pieces
 		var first string
 		for _, limit := range []int{0, 500, 1200} {

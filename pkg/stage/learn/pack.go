@@ -1,6 +1,8 @@
 package learn
 
 import (
+	"slices"
+
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -13,25 +15,47 @@ type bundle struct {
 
 // bundles groups sequences, in order. With a limit, those of a group that are
 // next to each other share their prompt but for its last token, from which the
-// first token of the response is predicted, in pieces of at most limit tokens.
-// Pieces depend on the sequences and the limit alone.
+// first token of the response is predicted, in pieces of at most limit tokens,
+// with the prompt's and each response's rounded up to [policy.RowTokens]. Pieces
+// depend on the sequences and the limit alone.
 func bundles(sequences []sequence, limit int) []bundle {
 	var all []bundle
-	tokens := 0 // of the last bundle
 	for i, s := range sequences {
 		if limit > 0 && i > 0 {
 			last := &all[len(all)-1]
-			if shared := sharedTokens(last.sequences[0], s); shared > 0 && (last.shared == 0 || last.shared == shared) &&
-				tokens+len(s.TokenIDs)-shared <= limit {
-				last.sequences, last.shared = append(last.sequences, s), shared
-				tokens += len(s.TokenIDs) - shared
-				continue
+			if shared := sharedTokens(last.sequences[0], s); shared > 0 && (last.shared == 0 || last.shared == shared) {
+				longer := bundle{append(slices.Clip(last.sequences), s), shared}
+				if longer.rows() <= limit {
+					*last = longer
+					continue
+				}
 			}
 		}
 		all = append(all, bundle{sequences: []sequence{s}})
-		tokens = len(s.TokenIDs)
 	}
 	return all
+}
+
+// lengths are those of the sequences that a bundle is packed as: what is shared,
+// and what goes on from it.
+func (b bundle) lengths() []int {
+	var lengths []int
+	if b.shared > 0 {
+		lengths = append(lengths, b.shared)
+	}
+	for _, s := range b.sequences {
+		lengths = append(lengths, len(s.TokenIDs)-b.shared)
+	}
+	return lengths
+}
+
+// rows is the number of tokens with what each sequence is rounded up by.
+func (b bundle) rows() int {
+	n := 0
+	for _, tokens := range b.lengths() {
+		n += (tokens + policy.RowTokens - 1) / policy.RowTokens * policy.RowTokens
+	}
+	return n
 }
 
 // sharedTokens is the number of tokens that two responses to a prompt may
@@ -49,9 +73,9 @@ func sharedTokens(a, b sequence) int {
 
 // tokens is the number that a bundle is packed into.
 func (b bundle) tokens() int {
-	n := b.shared
-	for _, s := range b.sequences {
-		n += len(s.TokenIDs) - b.shared
+	n := 0
+	for _, tokens := range b.lengths() {
+		n += tokens
 	}
 	return n
 }
@@ -59,21 +83,21 @@ func (b bundle) tokens() int {
 // microBatches cuts bundles, in order, into runs as long as an engine has room
 // for, and of at most limit tokens if that is not 0; a larger bundle is a run
 // of its own. Where the cuts are changes no bit of any result.
-func microBatches(bundles []bundle, limit int, room func(lengths []int) int) [][]bundle {
-	lengths := make([]int, len(bundles))
+func microBatches(bundles []bundle, limit int, room func(families [][]int) int) [][]bundle {
+	families := make([][]int, len(bundles))
 	for i, b := range bundles {
-		lengths[i] = b.tokens()
+		families[i] = b.lengths()
 	}
 	var runs [][]bundle
 	for len(bundles) > 0 {
 		n, tokens := 0, 0
-		for n < len(lengths) && (n == 0 || limit == 0 || tokens+lengths[n] <= limit) {
-			tokens += lengths[n]
+		for n < len(bundles) && (n == 0 || limit == 0 || tokens+bundles[n].tokens() <= limit) {
+			tokens += bundles[n].tokens()
 			n++
 		}
-		n = room(lengths[:n])
+		n = room(families[:n])
 		runs = append(runs, bundles[:n])
-		bundles, lengths = bundles[n:], lengths[n:]
+		bundles, families = bundles[n:], families[n:]
 	}
 	return runs
 }

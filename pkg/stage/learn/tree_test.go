@@ -198,7 +198,7 @@ func TestMicroBatches(t *testing.T) {
 			sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
 		}
 		var got [][]int
-		for _, run := range microBatches(bundles(sequences, 0), c.limit, func(lengths []int) int { return min(len(lengths), c.room) }) {
+		for _, run := range microBatches(bundles(sequences, 0), c.limit, func(families [][]int) int { return min(len(families), c.room) }) {
 			var lengths []int
 			for _, b := range run {
 				lengths = append(lengths, b.tokens())

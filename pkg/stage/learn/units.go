@@ -36,16 +36,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 
 // microBatches cuts sequences for an engine's passes under the recipe.
 func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]bundle {
-	share := l.Recipe.Schedule.SharedPromptTokens
-	if !sharesTrunks(engine) || l.reference != nil && !sharesTrunks(l.reference) {
-		share = 0 // the reference may be on another device, and gets the same batches
-	}
-	return microBatches(bundles(sequences, share), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
-}
-
-func sharesTrunks(engine policy.Engine) bool {
-	sharer, ok := engine.(policy.TrunkSharer)
-	return ok && sharer.SharesTrunks()
+	return microBatches(bundles(sequences, l.Recipe.Schedule.SharedPromptTokens), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
 }
 
 // accumulate runs one micro-batch forward and backward.

@@ -23,7 +23,11 @@ func GradientWorkload(r recipe.Recipe, longest int) cuda.Workload {
 }
 
 // WarmWorkload is that of a warm start.
-func WarmWorkload(r recipe.Recipe, longest int) cuda.Workload { return besideWorkload(r, longest) }
+func WarmWorkload(r recipe.Recipe, longest int) cuda.Workload {
+	w := besideWorkload(r, longest)
+	w.Shared = 0 // each demonstration is learned by itself
+	return w
+}
 
 // ReferenceWorkload is that of the reference policy; there is none where ok is
 // false.
@@ -33,7 +37,7 @@ func ReferenceWorkload(r recipe.Recipe, longest int) (w cuda.Workload, ok bool) 
 
 // besideWorkload is that of a policy which is not trained.
 func besideWorkload(r recipe.Recipe, longest int) cuda.Workload {
-	return cuda.Workload{Longest: longest, PassTokens: r.Schedule.MicroBatchTokens}
+	return cuda.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
 }
 
 // hasReference says whether a second policy is open. Under policy.lora the
