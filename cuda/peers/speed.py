@@ -5,7 +5,10 @@
 Training is a step of plain maximum likelihood in bfloat16 with float32 masters
 and moments as torch.optim.AdamW(fused=True) keeps them under autocast, with
 scaled-dot-product attention; eager and compiled are tried and the faster one
-counts. Decoding is model.generate, sampling at temperature 1, with a cache that
+counts. An adapter is trained on a base in bfloat16. Where responses begin with a
+prompt, each has its own, and logits are computed of the responses alone. The head
+is computed and gone back through in chunks, whose logits are computed again, for
+log-probabilities and entropies. Decoding is model.generate, sampling at temperature 1, with a cache that
 grows and with a static one, for which transformers compiles the model; the
 faster one counts. Random weights serve: no value of them is looked at.
 
@@ -72,11 +75,39 @@ def model_of(config, dtype, device):
     return model
 
 
+def adapt(model, rank):
+    """Freezes a model and puts a low-rank projection, whose scale is 2, beside each projection of its blocks."""
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base
+            self.down = torch.nn.Parameter(torch.randn(rank, base.in_features, device=base.weight.device) / rank)
+            self.up = torch.nn.Parameter(torch.zeros(base.out_features, rank, device=base.weight.device))
+
+        def forward(self, x):
+            linear = torch.nn.functional.linear
+            return self.base(x) + 2 * linear(linear(x, self.down), self.up)
+
+    model.requires_grad_(False)
+    for layer in model.model.layers:
+        for part in (layer.self_attn, layer.mlp):
+            for name, child in list(part.named_children()):
+                if isinstance(child, torch.nn.Linear):
+                    setattr(part, name, Adapted(child))
+    return model
+
+
 def train(config, case, device, micro, compiled):
-    model = model_of(config, torch.float32, device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
+    rank = case.get("lora")
+    model = model_of(config, torch.bfloat16 if rank else torch.float32, device).train()
+    if rank:
+        adapt(model, rank)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(learned, lr=1e-6, fused=True)
     call = torch.compile(model) if compiled else model
     ids = torch.randint(0, config["vocab_size"], (case["sequences"], case["tokens"]), device=device)
+    own = case["tokens"] - case["prompt"] if case.get("responses") else case["tokens"] - 1  # tokens that are learned of each
     best = float("inf")
     for step in range(2 + case["steps"]):
         wait(device)
@@ -84,16 +115,44 @@ def train(config, case, device, micro, compiled):
         # As many sequences at a time as fit with the whole logits of all tokens.
         for part in ids.split(micro):
             with torch.autocast(device, dtype=torch.bfloat16):
-                logits = call(part, use_cache=False).logits[:, :-1]
-            loss = torch.nn.functional.cross_entropy(logits.float().reshape(-1, logits.shape[-1]), part[:, 1:].reshape(-1), reduction="sum")
+                logits = call(part, use_cache=False, logits_to_keep=own + 1).logits[:, :-1]
+            loss = torch.nn.functional.cross_entropy(logits.float().reshape(-1, logits.shape[-1]), part[:, -own:].reshape(-1), reduction="sum")
             (loss / ids.numel()).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(learned, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         wait(device)
         if step >= 2:
             best = min(best, time.perf_counter() - start)
     return {"tokens_per_second": ids.numel() / best, "peak_bytes": peak(device), "how": f"{'compiled' if compiled else 'eager'}, {micro} sequences at a time"}
+
+
+def of_chunk(hidden, weight, targets):
+    """The sums of log-probabilities and of entropies of some rows."""
+    logp = torch.nn.functional.linear(hidden, weight).float().log_softmax(-1)
+    return logp.gather(1, targets[:, None]).sum() - (logp.exp() * logp).sum()
+
+
+def head(config, case, device, rows, compiled):
+    count = case["sequences"] * case["tokens"]
+    weight = (torch.randn(config["vocab_size"], config["hidden_size"], device=device, dtype=torch.bfloat16) * 0.02).requires_grad_()
+    hidden = torch.randn(count, config["hidden_size"], device=device, dtype=torch.bfloat16)
+    targets = torch.randint(0, config["vocab_size"], (count,), device=device)
+    call = torch.compile(of_chunk) if compiled else of_chunk
+    best = float("inf")
+    gradient, weight.grad = torch.zeros_like(hidden), torch.zeros_like(weight)
+    before = torch.cuda.memory_allocated() if device == "cuda" else 0
+    for step in range(2 + case["steps"]):
+        wait(device)
+        start = time.perf_counter()
+        for own, h, t in zip(gradient.split(rows), hidden.split(rows), targets.split(rows)):
+            h = h.detach().requires_grad_()
+            (torch.utils.checkpoint.checkpoint(call, h, weight, t, use_reentrant=False) / count).backward()
+            own.copy_(h.grad)
+        wait(device)
+        if step >= 2:
+            best = min(best, time.perf_counter() - start)
+    return {"tokens_per_second": count / best, "peak_bytes": max(0, peak(device) - before), "how": f"{'compiled' if compiled else 'eager'}, {rows} rows at a time"}
 
 
 def decode(config, case, device, static):
@@ -118,6 +177,8 @@ def ways(what, case, quick):
     """What is tried of a case: lists of calls, of each of which the first that fits in memory counts."""
     if what == "decode":
         return [[lambda c, d: decode(c, case, d, False)]] + ([] if quick else [[lambda c, d: decode(c, case, d, True)]])
+    if what == "head":
+        return [[lambda c, d, r=rows, k=compiled: head(c, case, d, r, k)] for compiled in (False, True) for rows in (1024, 4096)]
     n = case["sequences"]
     sizes = sorted({n, max(1, n // 2), max(1, n // 4), 1}, reverse=True)
     return [[lambda c, d, m=m, k=compiled: train(c, case, d, m, k) for m in sizes] for compiled in ((False,) if quick else (False, True))]
@@ -142,7 +203,7 @@ def best(what, config, case, device, quick, seconds):
 
 
 def key(what, case):
-    return [what, case["model"], case.get("sequences") or case.get("batch"), case["tokens"]]
+    return [what, case["model"], case.get("sequences") or case.get("batch"), case["tokens"], case.get("responses"), case.get("lora")]
 
 
 def lines(path):
@@ -167,8 +228,8 @@ def main():
         with open(arguments.out, "a") as out:
             print(json.dumps(line), file=out, flush=True)
 
-    for what in ("train", "decode"):
-        for case in cases[what]:
+    for what in ("train", "head", "decode"):
+        for case in cases.get(what, []):
             if key(what, case) in have or arguments.quick and not case.get("quick"):
                 continue
             line = dict(case, what=what, by="PyTorch " + torch.__version__)
@@ -182,6 +243,7 @@ def main():
 
 if __name__ == "__main__":
     import torch
+    import torch.utils.checkpoint
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     main()

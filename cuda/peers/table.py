@@ -28,7 +28,7 @@ def lines(path, problems):
 
 
 def key(case):
-    return (case["what"], case["model"], case.get("sequences") or case.get("batch"), case["tokens"])
+    return (case["what"], case["model"], case.get("sequences") or case.get("batch"), case["tokens"], case.get("responses"), case.get("lora"))
 
 
 def share(a, kernels):
@@ -58,8 +58,9 @@ def speed_rows(ours, by_wgmma, theirs, kernels):
     rows = []
     for k in list(ours) + [k for k in theirs if k not in ours]:
         a, b = ours.get(k, {}), theirs.get(k, {})
-        what, model, count, tokens = k
-        row = {"case": f"{what} {model} {count}x{tokens}", "lathe": a, "lathe_wgmma": by_wgmma.get(k, {}), "pytorch": b,
+        what, model, count, tokens, responses, lora = k
+        name = f"{what} {model} {count}x{tokens}" + (" shared" if responses else "") + (f" LoRA {lora}" if lora else "")
+        row = {"case": name, "lathe": a, "lathe_wgmma": by_wgmma.get(k, {}), "pytorch": b,
                "share_of_ceiling": share(a, kernels)}
         rows.append(row)
     return rows
