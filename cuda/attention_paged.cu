@@ -27,8 +27,10 @@ namespace {
 template <int D>
 struct PagedShared {
     bf16 keys[2][key_block * D], values[2][key_block * D];
-    uint32_t weights[4][32][4]; // of each group and lane: the operand p
-    float largest[4][32][2], sums[4][32][2];
+    // Of each group and lane: the operand p, the largest score and the sum of p of
+    // its two rows. Written whole: word by word, lanes would meet in banks.
+    uint4 weights[4][32];
+    float2 largest[4][32], sums[4][32];
     int32_t arrived;
 };
 
@@ -140,29 +142,30 @@ __global__ void __launch_bounds__(128, D == 64 ? 7 : 1) // else nvcc 13 spills r
         if (block == last / key_block) {
             mask_group(s, block * key_block + warp * 16, position);
         }
-        shared->largest[warp][lane][0] = largest_of_row(largest_of_group(s, 0));
-        shared->largest[warp][lane][1] = largest_of_row(largest_of_group(s, 1));
+        shared->largest[warp][lane] = make_float2(largest_of_row(largest_of_group(s, 0)), largest_of_row(largest_of_group(s, 1)));
         __syncthreads();
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            largest[half] = fmaxf(fmaxf(shared->largest[0][lane][half], shared->largest[1][lane][half]),
-                                  fmaxf(shared->largest[2][lane][half], shared->largest[3][lane][half]));
-        }
-        float factor[2];
-        maxima.raise(largest, scale, factor);
-        weigh_group(s, maxima.maximum, scale, shared->sums[warp][lane], shared->weights[warp][lane]);
-        __syncthreads();
-        uint32_t p[4][4];
+        float2 of_group[4];
 #pragma unroll
         for (int g = 0; g < 4; g++) {
-            uint4 words = load16(shared->weights[g][lane]);
-            p[g][0] = words.x, p[g][1] = words.y, p[g][2] = words.z, p[g][3] = words.w;
+            of_group[g] = shared->largest[g][lane];
         }
+        largest[0] = fmaxf(fmaxf(of_group[0].x, of_group[1].x), fmaxf(of_group[2].x, of_group[3].x));
+        largest[1] = fmaxf(fmaxf(of_group[0].y, of_group[1].y), fmaxf(of_group[2].y, of_group[3].y));
+        float factor[2], own_sum[2];
+        uint32_t own[4], p[4][4];
+        maxima.raise(largest, scale, factor);
+        weigh_group(s, maxima.maximum, scale, own_sum, own);
+        shared->sums[warp][lane] = make_float2(own_sum[0], own_sum[1]);
+        store16(&shared->weights[warp][lane], make_uint4(own[0], own[1], own[2], own[3]));
+        __syncthreads();
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            sum[half] = fmaf(sum[half], factor[half], (shared->sums[0][lane][half] + shared->sums[1][lane][half]) +
-                                                          (shared->sums[2][lane][half] + shared->sums[3][lane][half]));
+        for (int g = 0; g < 4; g++) {
+            const uint4 words = load16(&shared->weights[g][lane]);
+            p[g][0] = words.x, p[g][1] = words.y, p[g][2] = words.z, p[g][3] = words.w;
+            of_group[g] = shared->sums[g][lane];
         }
+        sum[0] = fmaf(sum[0], factor[0], (of_group[0].x + of_group[1].x) + (of_group[2].x + of_group[3].x));
+        sum[1] = fmaf(sum[1], factor[1], (of_group[0].y + of_group[1].y) + (of_group[2].y + of_group[3].y));
 #pragma unroll
         for (int j = 0; j < D / 64; j++) {
             add_values<D>(o[j], p, factor, shared->values[block % 2], j * 64 + warp * 16);

@@ -30,27 +30,27 @@ static __global__ void __launch_bounds__(most_threads) scatter_add_kernel(T *x, 
     }
 }
 
-// Block (u, c) adds rows of dout to eight columns per thread of row ids[u] of
+// Block (u, c) adds rows of dout to four columns per thread of row ids[u] of
 // gradient. Rows are loaded four at a time and added one after the other.
 template <class T>
 static __global__ void __launch_bounds__(most_threads)
     embed_backward_kernel(float *gradient, const T *dout, const int32_t *ids, const int32_t *starts, const int32_t *order, int64_t hidden) {
-    const int64_t column = first_column() + blockIdx.y * column_stride(), left = hidden - column;
+    const int64_t column = 4 * (static_cast<int64_t>(threadIdx.x) + static_cast<int64_t>(blockIdx.y) * blockDim.x), left = hidden - column;
     if (left <= 0) return;
     float *to = gradient + ids[blockIdx.x] * hidden + column;
     const int32_t end = starts[blockIdx.x + 1];
-    Vec8 sum = load8(to, left);
+    Vec4 sum = load4(to, left);
     for (int32_t i = starts[blockIdx.x]; i < end; i += 4) {
-        Vec8 term[4];
+        Vec4 term[4];
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            if (i + k < end) term[k] = load8(dout + order[i + k] * hidden + column, left);
+            if (i + k < end) term[k] = load4(dout + order[i + k] * hidden + column, left);
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (i + k < end)
-                for (int j = 0; j < 8; j++) sum.at[j] += term[k].at[j];
+                for (int j = 0; j < 4; j++) sum.at[j] += term[k].at[j];
     }
-    store8(to, sum, left);
+    store4(to, sum, left);
 }
 
 template <class T>
@@ -72,7 +72,7 @@ template <class T>
 void embed_backward(Stream stream, float *gradient, const T *dout, const int32_t *ids, const int32_t *starts, const int32_t *order,
                     int64_t distinct, int64_t hidden) {
     const unsigned threads = row_threads(hidden, 64); // few per block: many columns run beside each other
-    const dim3 grid(distinct, ceil_div(hidden, int64_t(8 * threads)));
+    const dim3 grid(distinct, ceil_div(hidden, int64_t(4 * threads)));
     LAUNCH((embed_backward_kernel<T>), grid, threads, 0, stream, gradient, dout, ids, starts, order, hidden);
 }
 

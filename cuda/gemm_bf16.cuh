@@ -145,6 +145,42 @@ __device__ __forceinline__ void for_each_quad(float acc[T::warp_rows / 16][T::wa
     }
 }
 
+// Neighbouring results of a row are read and written together where they may be,
+// which takes half the requests for the same sectors. Element is that of y.
+template <class Element>
+__device__ __forceinline__ bool pairs_aligned(const Product &p) {
+    return p.ldy % 2 == 0 && reinterpret_cast<uintptr_t>(p.y) % (2 * sizeof(Element)) == 0;
+}
+
+// A pair of float results and their way back to y, which is at a column of which
+// `left` are left in the row, itself one of them. paired: y is aligned to 8 bytes.
+__device__ __forceinline__ void load_pair(const float *y, int32_t left, float &first, float &second, bool paired) {
+    if (paired && left > 1) {
+        const float2 both = *reinterpret_cast<const float2 *>(y);
+        first = both.x;
+        second = both.y;
+        return;
+    }
+    if (left > 0) {
+        first = y[0];
+    }
+    if (left > 1) {
+        second = y[1];
+    }
+}
+__device__ __forceinline__ void store_pair(float *y, int32_t left, float first, float second, bool paired) {
+    if (paired && left > 1) {
+        *reinterpret_cast<float2 *>(y) = make_float2(first, second);
+        return;
+    }
+    if (left > 0) {
+        y[0] = first;
+    }
+    if (left > 1) {
+        y[1] = second;
+    }
+}
+
 // Writes a pair of results, alpha·sum + bias [+ y], to y, which is at a column
 // of which `left` are left in the row, itself one of them. paired: y is aligned to 4 bytes.
 __device__ __forceinline__ void store_pair(const Product &p, bf16 *y, int32_t column, int32_t left, float first, float second,
@@ -161,8 +197,14 @@ __device__ __forceinline__ void store_pair(const Product &p, bf16 *y, int32_t co
     first = fmaf(p.alpha, first, bias0);
     second = fmaf(p.alpha, second, bias1);
     if (p.accumulate) {
-        first += to_float(y[0]);
-        second += both ? to_float(y[1]) : 0;
+        if (paired && both) {
+            const uint32_t before = *reinterpret_cast<const uint32_t *>(y);
+            first += bits_float(before << 16);
+            second += bits_float(before & 0xffff0000u);
+        } else {
+            first += to_float(y[0]);
+            second += both ? to_float(y[1]) : 0;
+        }
     }
     if (paired && both) {
         *reinterpret_cast<uint32_t *>(y) = pack_bf16(first, second);
@@ -202,14 +244,12 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
     for (int s = 0; s < T::stages - 1; s++) {
         load_stage(s);
     }
+    const bool paired = GRADIENT ? pairs_aligned<float>(p) : pairs_aligned<bf16>(p);
     if (GRADIENT) {
         for_each_quad<T>(acc, tile_row + row0, tile_column + column0, [&](float *d, int32_t row, int32_t column) {
             const float *y = static_cast<const float *>(p.y) + row * p.ldy + column;
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                bool inside = row + e / 2 * 8 < p.rows && column + e % 2 < p.columns;
-                d[e] = inside ? y[e / 2 * 8 * p.ldy + e % 2] : 0;
-            }
+            load_pair(y, row < p.rows ? p.columns - column : 0, d[0], d[1], paired);
+            load_pair(y + 8 * p.ldy, row + 8 < p.rows ? p.columns - column : 0, d[2], d[3], paired);
         });
     }
 #pragma unroll 1
@@ -231,7 +271,6 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
             }
         }
     }
-    const bool paired = (p.ldy % 2 == 0) && (reinterpret_cast<uintptr_t>(p.y) % 4 == 0);
     for_each_quad<T>(acc, tile_row + row0, tile_column + column0, [&](float *d, int32_t row, int32_t column) {
         if (!GRADIENT) {
             bf16 *y = static_cast<bf16 *>(p.y) + row * p.ldy + column;
@@ -240,12 +279,8 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
             return;
         }
         float *y = static_cast<float *>(p.y) + row * p.ldy + column;
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            if (row + e / 2 * 8 < p.rows && column + e % 2 < p.columns) {
-                y[e / 2 * 8 * p.ldy + e % 2] = d[e];
-            }
-        }
+        store_pair(y, row < p.rows ? p.columns - column : 0, d[0], d[1], paired);
+        store_pair(y + 8 * p.ldy, row + 8 < p.rows ? p.columns - column : 0, d[2], d[3], paired);
     });
 }
 

@@ -152,8 +152,10 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor)
         for (int i = 0; i < T::columns / 2; i++) {
             acc[i] = 0;
         }
+        const bool paired = GRADIENT ? pairs_aligned<float>(p) : pairs_aligned<bf16>(p);
         if (GRADIENT) {
             for_each_pair<T::columns, float>(p, acc, row, column, [&](const float *y, float &first, float &second, int32_t left) {
+                // One by one: ptxas serializes the products below if a load of two defines their accumulators.
                 if (left > 0) {
                     first = y[0];
                 }
@@ -200,16 +202,9 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor)
         }
         settle(acc);
         if (GRADIENT) {
-            for_each_pair<T::columns, float>(p, acc, row, column, [&](float *y, float first, float second, int32_t left) {
-                if (left > 0) {
-                    y[0] = first;
-                }
-                if (left > 1) {
-                    y[1] = second;
-                }
-            });
+            for_each_pair<T::columns, float>(
+                p, acc, row, column, [&](float *y, float first, float second, int32_t left) { store_pair(y, left, first, second, paired); });
         } else {
-            const bool paired = p.ldy % 2 == 0 && reinterpret_cast<uintptr_t>(p.y) % 4 == 0;
             for_each_pair<T::columns, bf16>(p, acc, row, column, [&](bf16 *y, float first, float second, int32_t left) {
                 store_pair(p, y, p.columns - left, left, first, second, paired);
             });

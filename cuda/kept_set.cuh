@@ -61,10 +61,33 @@ __device__ __forceinline__ void for_each_eight(const T *logits, int32_t vocabula
 constexpr int distance_bins = 2048, digit_bins = 256;
 constexpr float bins_per_nat = 64;
 
+// Masses of bins in shared memory, by halves. There no instruction adds 64 bits
+// atomically: nvcc makes a loop of compare-and-swap of it, which the threads that
+// add to one bin go round one after the other. Two additions of 32 bits and
+// their carry give the same sum, and the second one is not always needed: a mass of
+// less than e^-8.3 is below 2^32.
+template <int BINS>
+struct Masses {
+    uint32_t low[BINS], high[BINS];
+
+    __device__ __forceinline__ Mass operator[](int bin) const { return static_cast<Mass>(high[bin]) << 32 | low[bin]; }
+    __device__ __forceinline__ void set(int bin, Mass mass) {
+        low[bin] = static_cast<uint32_t>(mass);
+        high[bin] = static_cast<uint32_t>(mass >> 32);
+    }
+    __device__ __forceinline__ void add(int bin, Mass mass) {
+        const uint32_t term = static_cast<uint32_t>(mass), sum = atomicAdd(&low[bin], term) + term;
+        const uint32_t rest = static_cast<uint32_t>(mass >> 32) + (sum < term ? 1 : 0);
+        if (rest != 0) {
+            atomicAdd(&high[bin], rest);
+        }
+    }
+};
+
 template <int BINS>
 struct Histogram {
     uint32_t counts[BINS];
-    Mass masses[BINS];
+    Masses<BINS> masses;
 };
 
 // Where a running sum over bins reaches what is wanted: the bin, and the sum before it.
@@ -96,8 +119,8 @@ __device__ __forceinline__ int first_lane(uint32_t mask) { return mask == 0 ? 31
 
 // Finds the first bin at which the running sum of values (n, a multiple of 32, of 1024 if it is more than that)
 // is at least wanted, which it is at the last bin at the latest. By a warp.
-template <class Value>
-__device__ inline Crossing find_crossing(const Value *values, int n, Mass wanted) {
+template <class Values>
+__device__ inline Crossing find_crossing(const Values &values, int n, Mass wanted) {
     const int lane = lane_index(), share = n / 32, part = share < 32 ? 1 : share / 32;
     Mass own = 0;
     for (int i = 0; i < share; i++) {
@@ -138,7 +161,7 @@ template <class T, class Digit>
 __device__ inline void count_digits(KeptSetShared &shared, const Row<T> &row, Digit digit) {
     for (int i = threadIdx.x; i < digit_bins; i += row_threads) {
         shared.digits.counts[i] = 0;
-        shared.digits.masses[i] = 0;
+        shared.digits.masses.set(i, 0);
     }
     __syncthreads();
     for_each_eight(row.logits, row.vocabulary, [&](const Vec8 &x, int32_t id, int n) {
@@ -146,7 +169,7 @@ __device__ inline void count_digits(KeptSetShared &shared, const Row<T> &row, Di
             int at = digit(x.at[i], id + i);
             if (at >= 0) {
                 atomicAdd(&shared.digits.counts[at], 1u);
-                atomicAdd(&shared.digits.masses[at], mass_of(x.at[i], row.largest, row.scale * log2_e));
+                shared.digits.masses.add(at, mass_of(x.at[i], row.largest, row.scale * log2_e));
             }
         }
     });
@@ -154,8 +177,8 @@ __device__ inline void count_digits(KeptSetShared &shared, const Row<T> &row, Di
 }
 
 // find_crossing by the first warp, for all threads.
-template <class Value>
-__device__ inline Crossing find_for_all(KeptSetShared &shared, const Value *values, int n, Mass wanted) {
+template <class Values>
+__device__ inline Crossing find_for_all(KeptSetShared &shared, const Values &values, int n, Mass wanted) {
     if (warp_index() == 0) {
         Crossing found = find_crossing(values, n, wanted);
         if (lane_index() == 0) {
@@ -236,14 +259,14 @@ __device__ inline KeptSet choose_kept(KeptSetShared &shared, const T *logits, in
     const Row<T> row{logits, vocabulary, largest, scale_of(sampling)};
     for (int i = threadIdx.x; i < distance_bins; i += row_threads) {
         shared.distances.counts[i] = 0;
-        shared.distances.masses[i] = 0;
+        shared.distances.masses.set(i, 0);
     }
     __syncthreads();
     for_each_eight(logits, vocabulary, [&](const Vec8 &x, int32_t, int n) {
         for (int i = 0; i < n; i++) {
             int bin = row.bin(x.at[i]);
             atomicAdd(&shared.distances.counts[bin], 1u);
-            atomicAdd(&shared.distances.masses[bin], mass_of(x.at[i], largest, row.scale * log2_e));
+            shared.distances.masses.add(bin, mass_of(x.at[i], largest, row.scale * log2_e));
         }
     });
     __syncthreads();
@@ -257,7 +280,7 @@ __device__ inline KeptSet choose_kept(KeptSetShared &shared, const T *logits, in
             // What is left of the bins' masses is that of the top k.
             count_digits(shared, row, [&](float x, int32_t id) { return row.bin(x) == end.bin && kept.holds(x, id) ? 0 : -1; });
             for (int i = end.bin + threadIdx.x; i < distance_bins; i += row_threads) {
-                shared.distances.masses[i] = i == end.bin ? shared.digits.masses[0] : 0;
+                shared.distances.masses.set(i, i == end.bin ? shared.digits.masses[0] : 0);
             }
             __syncthreads();
         }

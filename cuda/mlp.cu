@@ -41,12 +41,12 @@ static __global__ void __launch_bounds__(most_threads) swiglu_backward_kernel(T 
 
 template <class T>
 static __global__ void __launch_bounds__(most_threads) add_kernel(T *y, const T *x, const T *branch, int64_t n) {
-    const int64_t i = first_column() + blockIdx.x * column_stride();
+    const int64_t i = first_of_four();
     if (i >= n) return;
-    Vec8 sum = load8(x + i, n - i);
-    const Vec8 term = load8(branch + i, n - i);
-    for (int j = 0; j < 8; j++) sum.at[j] += term.at[j];
-    store8(y + i, sum, n - i);
+    Vec4 sum = load4(x + i, n - i);
+    const Vec4 term = load4(branch + i, n - i);
+    for (int j = 0; j < 4; j++) sum.at[j] += term.at[j];
+    store4(y + i, sum, n - i);
 }
 
 template <class T>
@@ -61,7 +61,7 @@ void swiglu_backward(Stream stream, T *d_gate_up, const T *dout, const T *gate_u
 
 template <class T>
 void add(Stream stream, T *y, const T *x, const T *branch, int64_t n) {
-    LAUNCH((add_kernel<T>), ceil_div(n, int64_t(8 * most_threads)), most_threads, 0, stream, y, x, branch, n);
+    LAUNCH((add_kernel<T>), ceil_div(n, int64_t(4 * most_threads)), most_threads, 0, stream, y, x, branch, n);
 }
 
 #define INSTANTIATE(T)                                                                         \

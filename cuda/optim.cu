@@ -73,25 +73,25 @@ __device__ inline Noise noise(const PhiloxBlock &block, int64_t at) {
 __device__ inline float round_state(float x, uint32_t, float) { return x; }
 __device__ inline float round_state(float x, uint32_t random, bf16) { return to_float(round_randomly(x, random)); }
 
-// Eight elements per thread. The weights come from master, or, without, from
+// Four elements per thread. The weights come from master, or, without, from
 // weights themselves.
 template <class T, class S>
 static __global__ void __launch_bounds__(threads)
     adamw_kernel(T *weights, float *master, S *exp_avg, S *exp_avg_sq, const float *gradient, const double *total, Factors f, int64_t first,
                  int64_t n) {
     constexpr bool random = sizeof(S) == 2;
-    const int64_t i = first_column() + blockIdx.x * column_stride(), left = n - i;
+    const int64_t i = first_of_four(), left = n - i;
     if (left <= 0) return;
     const double norm = sqrt(*total);
     if (!isfinite(norm)) return;
     const float scale = f.max_grad_norm > 0 ? static_cast<float>(fmin(1.0, f.max_grad_norm / (norm + 1e-6))) : 1.0f;
 
-    Vec8 m = load8(exp_avg + i, left), v = load8(exp_avg_sq + i, left);
-    Vec8 w = master != nullptr ? load8(master + i, left) : load8(weights + i, left);
-    const Vec8 g = load8(gradient + i, left);
+    Vec4 m = load4(exp_avg + i, left), v = load4(exp_avg_sq + i, left);
+    Vec4 w = master != nullptr ? load4(master + i, left) : load4(weights + i, left);
+    const Vec4 g = load4(gradient + i, left);
     PhiloxBlock block;
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
+    for (int j = 0; j < 4; j++) {
         const float grad = g.at[j] * scale;
         const float mj = fmaf(m.at[j], f.beta1, grad * f.one_minus_beta1);
         const float vj = fmaf(v.at[j], f.beta2, grad * f.one_minus_beta2 * grad);
@@ -108,19 +108,19 @@ static __global__ void __launch_bounds__(threads)
             w.at[j] = round_state(w.at[j], z.weight, T());
         }
     }
-    store8(exp_avg + i, m, left);
-    store8(exp_avg_sq + i, v, left);
-    if (master != nullptr) store8(master + i, w, left);
-    store8(weights + i, w, left);
+    store4(exp_avg + i, m, left);
+    store4(exp_avg_sq + i, v, left);
+    if (master != nullptr) store4(master + i, w, left);
+    store4(weights + i, w, left);
 }
 
 template <class To, class From>
 static __global__ void __launch_bounds__(threads) convert_kernel(To *to, const From *from, int64_t n) {
-    const int64_t i = first_column() + blockIdx.x * column_stride();
-    if (i < n) store8(to + i, load8(from + i, n - i), n - i);
+    const int64_t i = first_of_four();
+    if (i < n) store4(to + i, load4(from + i, n - i), n - i);
 }
 
-static int64_t vector_blocks(int64_t n) { return ceil_div(n, int64_t(8 * threads)); }
+static int64_t vector_blocks(int64_t n) { return ceil_div(n, int64_t(4 * threads)); }
 
 void squares(Stream stream, double *partial, const float *x, int64_t n) {
     LAUNCH(squares_kernel, ceil_div(n, segment), threads, 0, stream, partial, x, n);

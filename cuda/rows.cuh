@@ -19,6 +19,11 @@ inline unsigned row_threads(int64_t width, int64_t most) {
 __device__ inline int64_t first_column() { return 8 * static_cast<int64_t>(threadIdx.x); }
 __device__ inline int64_t column_stride() { return 8 * static_cast<int64_t>(blockDim.x); }
 
+// The first of the four elements of this thread, where a whole array is divided among all.
+__device__ inline int64_t first_of_four() {
+    return 4 * (static_cast<int64_t>(threadIdx.x) + static_cast<int64_t>(blockIdx.x) * blockDim.x);
+}
+
 __device__ inline Vec8 zeros8() {
     Vec8 x;
     for (int i = 0; i < 8; i++) x.at[i] = 0;

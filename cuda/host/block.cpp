@@ -1,6 +1,8 @@
 // block.cpp: scheduling a block's threads, barriers and warp exchanges.
 #include "block.h"
 
+#include "access.h"
+
 #include <stdlib.h>
 
 #if defined(LATHE_THREAD_SANITIZER)
@@ -59,6 +61,7 @@ void Machine::run(const Launch &launch) {
     launch_ = &launch;
     error.clear();
     machine = this;
+    access_launch(launch);
     std::vector<uint64_t> blocks(static_cast<uint64_t>(launch.grid.x) * launch.grid.y * launch.grid.z);
     for (size_t i = 0; i < blocks.size(); i++) blocks[i] = i;
     order_.arrange(blocks.data(), blocks.size());
@@ -98,11 +101,13 @@ void Machine::run_block(uint3 block) {
     warpgroups_.assign((warps_.size() + 3) / 4, {});
     idle_ = fibers_;
     finished_ = 0;
+    access_block(count);
 
     release(&begun_);
     running_ = take_fiber();
     fiber_switch(&own_, running_);
     acquire(&ended_);
+    access_converged();
     indices = nullptr;
     current = nullptr;
     if (error.empty() && finished_ < static_cast<int>(count)) error = stuck();
@@ -225,6 +230,7 @@ Votes Machine::barrier(Site site, bool predicate) {
         at_barrier_.push_back(current);
         wait(site, Thread::waiting_block);
     } else {
+        access_converged();
         last_votes_ = votes_;
         wake(at_barrier_.data(), at_barrier_.size());
         at_barrier_.clear();
@@ -263,6 +269,7 @@ void Machine::exchange(Site site, uint32_t mask, void *arguments, Combine combin
         return;
     }
     acquire(sync);
+    if (mask == 0xffffffffu >> (32 - lanes)) access_converged(current->warp);
     void *together[32];
     Thread *others[32];
     size_t n = 0;

@@ -1,5 +1,6 @@
 // device.cpp: what device code calls of its block: shared memory, barriers,
 // warp functions, tensor cores and asynchronous copies.
+#include "access.h"
 #include "block.h"
 
 namespace lathe::host {
@@ -141,6 +142,7 @@ void ldmatrix_x4(uint32_t fragment[4], const void *row, bool transposed) {
     const Site site{"ldmatrix_x4", 0};
     if (!aligned(row)) fault(site, "a row that is not aligned to 16 bytes");
     if (!machine->shared.has(row, 16)) fault(site, "a row outside shared memory");
+    access_note(__builtin_return_address(0), row, 16);
     Matrices own{fragment, static_cast<const uint16_t *>(row)};
     machine->exchange(site, 0xffffffffu, &own, transposed ? load_matrices_transposed : load_matrices);
 }
@@ -154,6 +156,8 @@ void cp_async_16(void *to_shared, const void *from, int bytes_valid) {
     if (!machine->shared.has(to_shared, 16)) fault(site, "a destination outside shared memory");
     // Until the copy is waited for, its place holds nothing to be relied on.
     fill_unwritten(to_shared, 16);
+    access_note(__builtin_return_address(0), to_shared, 16);
+    access_note(__builtin_return_address(0), from, static_cast<size_t>(bytes_valid));
     machine->current->open.push_back({to_shared, from, bytes_valid});
 }
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-struct uint2 { uint32_t x, y; };
+struct __align__(8) uint2 { uint32_t x, y; };
 struct uint3 { uint32_t x, y, z; };
 struct __align__(16) uint4 { uint32_t x, y, z, w; };
-struct int2 { int32_t x, y; };
+struct __align__(8) int2 { int32_t x, y; };
 struct __align__(16) int4 { int32_t x, y, z, w; };
-struct float2 { float x, y; };
+struct __align__(8) float2 { float x, y; };
 struct __align__(16) float4 { float x, y, z, w; };
 inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }

@@ -8,6 +8,7 @@
 // early multiplies what has taken its place.
 #include <map>
 
+#include "access.h"
 #include "block.h"
 #include "memory.h"
 
@@ -253,7 +254,13 @@ std::string Machine::unfinished() const {
 void barrier_init(const void *barrier, uint32_t arrivals) { machine->barrier_init(barrier, arrivals); }
 void barrier_arrive(const void *barrier, uint32_t bytes) { machine->barrier_arrive(barrier, bytes); }
 void barrier_wait(const void *barrier, uint32_t parity) { machine->barrier_wait(barrier, parity); }
-void copy_box(void *to, const TensorMap *map, const void *barrier, int32_t x, int32_t y) { machine->copy_box(to, *map, barrier, x, y); }
+void copy_box(void *to, const TensorMap *map, const void *barrier, int32_t x, int32_t y) {
+    machine->copy_box(to, *map, barrier, x, y);
+    const auto columns = std::clamp<int64_t>(static_cast<int64_t>(map->size[0]) - x, 0, map->box[0]);
+    const auto rows = std::clamp<int64_t>(static_cast<int64_t>(map->size[1]) - y, 0, map->box[1]);
+    access_box(__builtin_return_address(0), map->from + y * static_cast<int64_t>(map->row_bytes) + x * 2, static_cast<size_t>(columns) * 2,
+               static_cast<size_t>(rows), map->row_bytes, map->box[0] * 2 * map->box[1]);
+}
 
 void wgmma(float *d, int columns, uint64_t a, uint64_t b, bool a_across, bool b_across) {
     Issue own{{a, b, columns, a_across, b_across, {}}, d};
