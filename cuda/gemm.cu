@@ -17,19 +17,23 @@ thread_local ProductPath path = ProductPath::mma;
 
 } // namespace
 
-int multiprocessors_here() {
+// A number that the current device has of something, asked for once a device.
+template <cudaDeviceAttr ATTRIBUTE>
+static int number_here() {
     constexpr int devices = 64;
-    static std::atomic<int> counts[devices];
+    static std::atomic<int> numbers[devices];
     int device = 0;
     CHECK(cudaGetDevice(&device));
-    std::atomic<int> &count = counts[device % devices];
-    if (count == 0) {
+    std::atomic<int> &number = numbers[device % devices];
+    if (number == 0) {
         int asked = 0;
-        CHECK(cudaDeviceGetAttribute(&asked, cudaDevAttrMultiProcessorCount, device));
-        count = asked;
+        CHECK(cudaDeviceGetAttribute(&asked, ATTRIBUTE, device));
+        number = asked;
     }
-    return count;
+    return number;
 }
+
+int multiprocessors_here() { return number_here<cudaDevAttrMultiProcessorCount>(); }
 
 const char *path_name(ProductPath of) { return of == ProductPath::mma ? "mma" : "wgmma"; }
 void use_path(ProductPath next) { path = next; }
@@ -42,13 +46,13 @@ int tile_forced() { return forced_tile; }
 // every multiprocessor takes part in it: k is never split, so narrow tiles are
 // the only way. With many rows what counts is how often a tile's operands are
 // used once they are in shared memory.
-ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors) {
+ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors, int64_t block_shared) {
     auto tiles = [&](int64_t tile_rows, int64_t tile_columns) { return ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns); };
     if (rows <= 16) {
         return tiles(16, 64) >= multiprocessors ? ProductTile::rows16_columns64 : ProductTile::rows16_columns16;
     }
     if (rows > 64 && columns > 64) {
-        if (columns > 128 && tiles(128, 256) >= multiprocessors) {
+        if (columns > 128 && tiles(128, 256) >= multiprocessors && block_shared >= widest_tile_shared) {
             return ProductTile::rows128_columns256;
         }
         if (tiles(128, 128) >= multiprocessors) {
@@ -60,7 +64,8 @@ ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors) 
 
 ProductTile choose_tile(int64_t rows, int64_t columns) {
     const int tile = forced_tile;
-    return tile >= 0 ? static_cast<ProductTile>(tile) : choose_tile(rows, columns, multiprocessors_here());
+    return tile >= 0 ? static_cast<ProductTile>(tile)
+                     : choose_tile(rows, columns, multiprocessors_here(), number_here<cudaDevAttrMaxSharedMemoryPerBlockOptin>());
 }
 
 WarpgroupTileSize choose_warpgroup_tile(int64_t rows, int64_t columns, int64_t multiprocessors) {

@@ -49,9 +49,14 @@ WarpgroupTileSize choose_warpgroup_tile(int64_t rows, int64_t columns, int64_t m
 // Multiprocessors of the current device, asked for once a device.
 int multiprocessors_here();
 
+// Shared memory of a block that every device of compute capability 8.0 and
+// later gives, and what the widest tile takes, which not all of them do.
+constexpr int64_t least_block_shared = 99 * 1024, widest_tile_shared = 144 * 1024;
+
 // The tile for a result of so many rows and columns: the largest that still
-// gives every multiprocessor one to compute.
-ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors);
+// gives every multiprocessor one to compute, of those for which a block has
+// enough shared memory.
+ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors, int64_t block_shared);
 // The same for the current device, unless a tile is forced.
 ProductTile choose_tile(int64_t rows, int64_t columns);
 

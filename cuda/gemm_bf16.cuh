@@ -294,6 +294,11 @@ using Tile128x256 = Tile<128, 256, 2, 4, 3>;
 // The same tile by twice the warps, for operands across, whose fragments want
 // more registers than are left beside accumulators of 64 × 64.
 using Tile128x128Gradient = Tile<128, 128, 2, 4, 3>;
+static_assert(Tile128x256::shared_bytes <= widest_tile_shared, "the tile is chosen where there is room for it");
+static_assert(Tile16x16::shared_bytes <= least_block_shared && Tile16x64::shared_bytes <= least_block_shared &&
+                  Tile64x32::shared_bytes <= least_block_shared && Tile64x64::shared_bytes <= least_block_shared &&
+                  Tile128x128::shared_bytes <= least_block_shared && Tile128x128Gradient::shared_bytes <= least_block_shared,
+              "all others run on every device");
 
 template <class F, class T, bool GRADIENT, bool SCALED, bool ALIGNED>
 void launch_tile(Stream stream, const Product &p) {

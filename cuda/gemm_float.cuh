@@ -20,6 +20,7 @@ struct FloatProduct {
 
 // A block of 256 threads computes 16·MICRO rows and 64 columns of y, each
 // thread MICRO rows and 4 columns of them: rows r, r+16, … and columns c, c+16, ….
+// Blocks are counted in one dimension, column by column: the others end at 65535.
 // A_ALONG_K and B_ALONG_K say how the operands lie, as in gemm_bf16.cuh.
 // GRADIENT: the chains start from y and alpha multiplies a's elements; else
 // y = alpha·sum + bias [+ y].
@@ -28,7 +29,8 @@ __global__ void __launch_bounds__(256) float_product_kernel(FloatProduct p) {
     constexpr int depth = 16, tile_rows = 16 * MICRO, tile_columns = 64;
     SHARED(float, a_tile, [depth][tile_rows + 1]);
     SHARED(float, b_tile, [depth][tile_columns + 1]);
-    const int32_t row0 = blockIdx.y * tile_rows, column0 = blockIdx.x * tile_columns;
+    const uint32_t across_all = ceil_div(p.columns, tile_columns);
+    const int32_t row0 = blockIdx.x / across_all * tile_rows, column0 = blockIdx.x % across_all * tile_columns;
     const int down = threadIdx.x / 16, across = threadIdx.x % 16;
 
     float acc[MICRO][4] = {};
@@ -92,7 +94,7 @@ void launch_float_product(Stream stream, const FloatProduct &p) {
         return;
     }
     const unsigned down = static_cast<unsigned>(ceil_div(p.rows, 64));
-    LAUNCH((float_product_kernel<A_ALONG_K, B_ALONG_K, GRADIENT, 4>), dim3(across, down), dim3(256), 0, stream, p);
+    LAUNCH((float_product_kernel<A_ALONG_K, B_ALONG_K, GRADIENT, 4>), dim3(across * down), dim3(256), 0, stream, p);
 }
 
 } // namespace lathe

@@ -35,7 +35,8 @@ struct WarpgroupTile {
     // With what aligning the first stage may take.
     static constexpr int shared_bytes = swizzled_period + STAGES * (stage_bytes + 2 * int(sizeof(Barrier)));
     static_assert(a_bytes % swizzled_period == 0 && b_bytes % swizzled_period == 0, "each operand of a stage begins a swizzling");
-    static_assert(BLOCKS * shared_bytes <= 227 * 1024, "the stages fit into a multiprocessor's shared memory");
+    // Of a multiprocessor's 228 KiB each block takes one more for CUDA itself.
+    static_assert(BLOCKS * (shared_bytes + 1024) <= 228 * 1024, "the stages fit into a multiprocessor's shared memory");
 };
 
 // Where a stage of an operand lies, and how it is fetched and stepped through.

@@ -23,7 +23,7 @@ namespace lathe {
 constexpr int row_threads = 512; // of a block that has a row: the order of its sums
 
 using Mass = unsigned long long;
-constexpr float mass_unit = 17592186044416.0f; // 2^44: the sum of 2^19 masses stays below 2^64
+constexpr float mass_unit = 17592186044416.0f; // 2^44: the sum of fewer than 2^20 masses stays below 2^64
 
 __device__ __forceinline__ Mass mass_of(float x, float largest, float scale2) {
     return static_cast<Mass>(fast_exp2((x - largest) * scale2) * mass_unit);

@@ -132,6 +132,12 @@ template <class T>
 void cache_write(Stream stream, T *keys, T *values, const T *qkv, const int32_t *pages, const int32_t *places, int64_t rows,
                  int heads, int kv_heads, int head_dim);
 
+// Copies page `from` of each of `caches` arrays of keys or values, which lie one
+// after the other and have `pages` pages of page_elements each, a multiple of 8,
+// to page `to`. The first array begins at a multiple of 16 bytes.
+template <class T>
+void cache_copy(Stream stream, T *cache, int64_t caches, int64_t pages, int64_t page_elements, int64_t from, int64_t to);
+
 // ---------------------------------------------------------------- mlp.cu
 
 // out (rows,width) = silu(gate)·up; gate and up are the halves of gate_up

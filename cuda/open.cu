@@ -18,9 +18,10 @@ void validate(const eng_config &c) {
         const char *name;
         int64_t value, least, most;
     };
-    const int64_t large = (1 << 24) - 1, huge = INT32_MAX;
+    // A row's masses of 44 bits each are added up in 64 (kept_set.cuh).
+    const int64_t most_tokens = (1 << 20) - 1, large = (1 << 24) - 1, huge = INT32_MAX;
     const Size sizes[] = {
-        {"vocabulary", c.vocabulary, 1, large},
+        {"vocabulary", c.vocabulary, 1, most_tokens},
         {"hidden", c.hidden, 1, large},
         {"intermediate", c.intermediate, 1, large},
         {"layers", c.layers, 1, large},
@@ -200,14 +201,17 @@ void build(Engine<T> &e) {
     if (!c.tied) m.lookups = m.embedding.gradient;
 }
 
-// What never changes on the device, and slots that are idle.
+// What never changes on the device, and slots that are idle. The engine's stream
+// does not wait for the default one, on which cudaMemcpy may return before
+// pageable memory has arrived: so these are copies in the engine's own order.
 template <class T>
 void fill(Engine<T> &e) {
     const eng_config &c = e.config;
     auto copy = [&](auto *to, const auto &values) {
-        if (!values.empty()) CHECK(cudaMemcpy(to, values.data(), values.size() * sizeof(values[0]), cudaMemcpyHostToDevice));
+        if (values.empty()) return;
+        CHECK(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(values[0]), cudaMemcpyHostToDevice, e.stream));
+        CHECK(cudaStreamSynchronize(e.stream)); // the values go with their caller
     };
-    CHECK(cudaStreamSynchronize(e.stream));
     copy(e.buffers.frequencies, std::vector<float>(c.rope_frequencies, c.rope_frequencies + c.head_dim / 2));
     std::vector<int32_t> blocks;
     for (int32_t row = 0; c.pass_tokens > 0 && row <= c.head_tokens; row += ENG_ROW_ALIGN) blocks.push_back(row);

@@ -192,9 +192,7 @@ void copy_page(Engine<T> &e, int32_t from, int32_t to) {
     for (int32_t page : {from, to}) REQUIRE(page >= 0 && page < c.cache_pages, "page %d; the cache has %d", page, c.cache_pages);
     if (from == to) return;
     // In each of the (layers, 2) arrays of keys and of values.
-    const int64_t elements = ENG_PAGE_TOKENS * key_width(c), bytes = elements * int64_t(sizeof(T)), pitch = bytes * c.cache_pages;
-    CHECK(cudaMemcpy2DAsync(e.buffers.cache + to * elements, pitch, e.buffers.cache + from * elements, pitch, bytes, 2 * c.layers,
-                            cudaMemcpyDeviceToDevice, e.stream));
+    cache_copy<T>(e.stream, e.buffers.cache, 2 * int64_t(c.layers), c.cache_pages, ENG_PAGE_TOKENS * key_width(c), from, to);
 }
 
 #define INSTANTIATE(T) \

@@ -148,7 +148,7 @@ static __global__ void __launch_bounds__(partial_threads)
     for (int i = static_cast<int>(threadIdx.x); i < heads.width; i += static_cast<int>(blockDim.x)) {
         float sum = 0;
         for (int group = 0; group < groups; group++) sum += sums[group * heads.width + i];
-        partial[(blockIdx.x * 2 + blockIdx.y) * heads.width + i] = sum;
+        partial[(int64_t(blockIdx.x) * 2 + blockIdx.y) * heads.width + i] = sum;
     }
 }
 
@@ -164,6 +164,16 @@ static __global__ void __launch_bounds__(threads)
         store8(keys + to + i, load8(from + i, size - i), size - i);
         store8(values + to + i, load8(from + size + i, size - i), size - i);
     }
+}
+
+// Block (c, b) copies up to 16·threads bytes of a page of cache c. A copy in two
+// dimensions of the runtime's would not do: it takes rows up to 2 GiB apart.
+static __global__ void __launch_bounds__(threads)
+    cache_copy_kernel(unsigned char *cache, int64_t cache_bytes, int64_t page_bytes, int64_t from, int64_t to) {
+    const int64_t i = 16 * (static_cast<int64_t>(blockIdx.y) * threads + threadIdx.x);
+    if (i >= page_bytes) return;
+    unsigned char *own = cache + blockIdx.x * cache_bytes + i;
+    store16(own + to * page_bytes, load16(own + from * page_bytes));
 }
 
 template <class T>
@@ -197,12 +207,20 @@ void cache_write(Stream stream, T *keys, T *values, const T *qkv, const int32_t 
            static_cast<int64_t>(heads) * head_dim, size);
 }
 
+template <class T>
+void cache_copy(Stream stream, T *cache, int64_t caches, int64_t pages, int64_t page_elements, int64_t from, int64_t to) {
+    const int64_t bytes = page_elements * int64_t(sizeof(T));
+    LAUNCH(cache_copy_kernel, dim3(caches, ceil_div(bytes, int64_t(16 * threads))), threads, 0, stream,
+           reinterpret_cast<unsigned char *>(cache), pages * bytes, bytes, from, to);
+}
+
 #define INSTANTIATE(T)                                                                                                                   \
     template void rope_forward<T>(Stream, T *, float *, T *, const T *, const T *, const float *, const int32_t *, int64_t, int, int,    \
                                   int, float);                                                                                           \
     template void rope_backward<T>(Stream, T *, float *, const float *, const T *, const T *, const T *, const float *, const int32_t *, \
                                    const int32_t *, int64_t, int64_t, int, int, int);                                                    \
-    template void cache_write<T>(Stream, T *, T *, const T *, const int32_t *, const int32_t *, int64_t, int, int, int);
+    template void cache_write<T>(Stream, T *, T *, const T *, const int32_t *, const int32_t *, int64_t, int, int, int);                 \
+    template void cache_copy<T>(Stream, T *, int64_t, int64_t, int64_t, int64_t, int64_t);
 INSTANTIATE(float)
 INSTANTIATE(bf16)
 #undef INSTANTIATE

@@ -156,20 +156,11 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, bytes == 0 ? 0 : 1, kind, stream);
-}
-
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream) {
-    if (width > to_pitch || width > from_pitch) return returned(cudaErrorInvalidValue);
-    if (width == 0 || height == 0) return returned(cudaSuccess);
-    cudaError_t code = check_copy(to, from, width, kind);
-    if (code == cudaSuccess)
-        code = check_copy(static_cast<char *>(to) + to_pitch * (height - 1), static_cast<const char *>(from) + from_pitch * (height - 1), width, kind);
+    if (bytes == 0) return returned(cudaSuccess);
+    const cudaError_t code = check_copy(to, from, bytes, kind);
     if (code != cudaSuccess) return returned(code);
     return enqueue(stream, [=] {
-        for (size_t i = 0; i < height; i++)
-            memmove(static_cast<char *>(to) + i * to_pitch, static_cast<const char *>(from) + i * from_pitch, width);
+        memmove(to, from, bytes);
         return cudaSuccess;
     });
 }

@@ -17,6 +17,7 @@ static void refuses(const char *text, const std::function<void(eng_config &)> &c
 
 static void test_configurations() {
     refuses("vocabulary is 0", [](eng_config &c) { c.vocabulary = 0; });
+    refuses("vocabulary is 1048576", [](eng_config &c) { c.vocabulary = 1 << 20; });
     refuses("hidden is -1", [](eng_config &c) { c.hidden = -1; });
     refuses("layers", [](eng_config &c) { c.layers = 1 << 24; });
     refuses("even", [](eng_config &c) { c.head_dim = 7; });

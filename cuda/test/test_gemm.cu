@@ -219,11 +219,12 @@ TEST(product_paths_are_one_chain) {
 
 // The choice of a tile fills the device where it can, and is never wider than needed.
 TEST(product_tiles_are_chosen_by_shape) {
-    t.expect(choose_tile(1, 896, 132) == ProductTile::rows16_columns16, "few rows and columns: the narrowest");
-    t.expect(choose_tile(16, 151936, 132) == ProductTile::rows16_columns64, "few rows, many columns");
-    t.expect(choose_tile(64, 64, 132) == ProductTile::rows64_columns32, "a small result");
-    t.expect(choose_tile(16384, 18944, 132) == ProductTile::rows128_columns256, "a large result");
-    t.expect(choose_tile(16384, 16, 132) == ProductTile::rows64_columns32, "an adapter's few columns");
+    t.expect(choose_tile(1, 896, 132, widest_tile_shared) == ProductTile::rows16_columns16, "few rows and columns: the narrowest");
+    t.expect(choose_tile(16, 151936, 132, widest_tile_shared) == ProductTile::rows16_columns64, "few rows, many columns");
+    t.expect(choose_tile(64, 64, 132, widest_tile_shared) == ProductTile::rows64_columns32, "a small result");
+    t.expect(choose_tile(16384, 18944, 132, widest_tile_shared) == ProductTile::rows128_columns256, "a large result");
+    t.expect(choose_tile(16384, 16, 132, widest_tile_shared) == ProductTile::rows64_columns32, "an adapter's few columns");
+    t.expect(choose_tile(16384, 18944, 132, least_block_shared) == ProductTile::rows128_columns128, "a large result, less shared memory");
     t.expect(choose_warpgroup_tile(1, 896, 132) == WarpgroupTileSize::rows64_columns16, "few rows: the narrowest");
     t.expect(choose_warpgroup_tile(1, 151936, 132) == WarpgroupTileSize::rows64_columns64, "few rows, many columns");
     t.expect(choose_warpgroup_tile(16384, 18944, 132) == WarpgroupTileSize::rows128_columns256, "a large result");

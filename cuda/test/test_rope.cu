@@ -109,4 +109,26 @@ TEST(cache_write_copies) {
     }
 }
 
+template <class T>
+static void copies(Test &t, int64_t elements) {
+    t.describe("%s, pages of %d", type_name<T>(), int(elements));
+    const int64_t caches = 3, pages = 4, from = 2, to = 1;
+    Random random(10);
+    std::vector<T> all = random.values<T>(caches * pages * elements);
+    Buffer<T> cache(all);
+    cache_copy(t.stream, cache.get(), caches, pages, elements, from, to);
+    for (int64_t c = 0; c < caches; c++) {
+        const auto page = all.begin() + c * pages * elements;
+        std::copy_n(page + from * elements, elements, page + to * elements);
+    }
+    t.equal("cache", cache.read(), all);
+}
+
+TEST(cache_copy_copies_a_page_of_each) {
+    for (int64_t elements : {8, ENG_PAGE_TOKENS * 2, ENG_PAGE_TOKENS * 4 * 128}) {
+        copies<float>(t, elements);
+        copies<bf16>(t, elements);
+    }
+}
+
 } // namespace lathe::test
