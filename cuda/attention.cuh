@@ -60,11 +60,14 @@ struct Places {
     __device__ __forceinline__ int64_t row(int32_t position) const {
         return (TRUNKS && position < trunk ? trunk_start : start - trunk) + position;
     }
-    // The rows of a matrix from a position on.
+    // The rows of a matrix, ld apart, from a position on.
     template <class T>
-    __device__ __forceinline__ RowSource<T> from(const T *matrix, int32_t position) const {
-        const int32_t own = start - trunk + position;
-        return {matrix, TRUNKS ? trunk_start + position : own, own, trunk - position};
+    __device__ __forceinline__ auto from(const T *matrix, int64_t ld, int32_t position) const {
+        if constexpr (TRUNKS) {
+            return RowSource<T>{matrix, trunk_start + position, start - trunk + position, trunk - position};
+        } else {
+            return matrix + (int64_t{start} + position) * ld;
+        }
     }
 };
 
@@ -105,9 +108,7 @@ struct PackedRows {
         int32_t end; // keys from here on do not exist
         Places<TRUNKS> places;
         // The rows of a block of keys, in keys or values.
-        __device__ __forceinline__ RowSource<T> block(const T *matrix, int32_t block) const {
-            return places.from(matrix, block * key_block);
-        }
+        __device__ __forceinline__ auto block(const T *matrix, int32_t block) const { return places.from(matrix, ld, block * key_block); }
         __device__ __forceinline__ int64_t row(int32_t position) const { return places.row(position); }
     };
     __device__ __forceinline__ int32_t tile_count() const { return packing.tile_count; }
@@ -131,8 +132,8 @@ struct PagedRows {
         int32_t ld;
         int32_t end;
         const int32_t *pages;
-        __device__ __forceinline__ RowSource<T> block(const T *matrix, int32_t block) const {
-            return {matrix + static_cast<int64_t>(pages[block]) * key_block * ld, 0, 0, 0};
+        __device__ __forceinline__ const T *block(const T *matrix, int32_t block) const {
+            return matrix + static_cast<int64_t>(pages[block]) * key_block * ld;
         }
         __device__ __forceinline__ int64_t row(int32_t position) const {
             return static_cast<int64_t>(pages[position / key_block]) * key_block + position % key_block;
@@ -150,22 +151,28 @@ struct PagedRows {
 // Starts to copy ROWS rows of WIDTH elements, ld apart, of which `rows` exist
 // (the others become 0), to a tile; all threads of the block take part.
 template <int WIDTH, int ROWS, int THREADS>
-__device__ __forceinline__ void copy_rows(bf16 *tile, const RowSource<bf16> &from, int32_t ld, int32_t rows) {
-    constexpr int chunks = WIDTH / 8;
+__device__ __forceinline__ void copy_rows(bf16 *tile, const bf16 *from, int64_t ld, int32_t rows) {
+    constexpr int chunks = WIDTH / 8, apart = THREADS / chunks; // rows between this thread's chunks
+    static_assert(apart % 8 == 0 && ROWS % apart == 0, "every thread copies the same number of chunks");
+    const int row = threadIdx.x / chunks, chunk = threadIdx.x % chunks;
+    bf16 *to = tile + chunk_at<chunks>(row, chunk);
+    from += row * ld + chunk * 8;
 #pragma unroll
-    for (int i = 0; i < ROWS * chunks / THREADS; i++) {
-        int index = threadIdx.x + i * THREADS;
-        int row = index / chunks, chunk = index % chunks;
-        bool exists = row < rows;
-        int read = exists ? row : 0; // of a row that does not exist nothing is read
-        const int64_t at = read + (read < from.border ? from.before : from.after);
-        const bf16 *source = from.matrix + at * ld + chunk * 8;
-        copy_chunk<true>(tile + chunk_at<chunks>(row, chunk), source, exists ? 8 : 0);
+    for (int i = 0; i < ROWS / apart; i++, from += apart * ld) {
+        copy_chunk<true>(to + rows_further<chunks>(i * apart), from, row + i * apart < rows ? 8 : 0);
     }
 }
 template <int WIDTH, int ROWS, int THREADS>
-__device__ __forceinline__ void copy_rows(bf16 *tile, const bf16 *from, int32_t ld, int32_t rows) {
-    copy_rows<WIDTH, ROWS, THREADS>(tile, RowSource<bf16>{from, 0, 0, 0}, ld, rows);
+__device__ __forceinline__ void copy_rows(bf16 *tile, const RowSource<bf16> &from, int32_t ld, int32_t rows) {
+    constexpr int chunks = WIDTH / 8, apart = THREADS / chunks;
+    const int row = threadIdx.x / chunks, chunk = threadIdx.x % chunks;
+    bf16 *to = tile + chunk_at<chunks>(row, chunk);
+#pragma unroll
+    for (int i = 0; i < ROWS / apart; i++) {
+        const int r = row + i * apart;
+        const int64_t at = r + (r < from.border ? from.before : from.after);
+        copy_chunk<true>(to + rows_further<chunks>(i * apart), from.matrix + at * ld + chunk * 8, r < rows ? 8 : 0);
+    }
 }
 
 // Scores of 16 rows, whose operands are q, with the 16 keys from key0 of a tile.

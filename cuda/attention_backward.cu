@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(128, D == 64 ? (TRUNKS ? 3 : 4) : 1)
     auto load_step = [&](int32_t step) {
         if (step < steps) {
             const int32_t first = step * step_rows, exist = seen - first;
-            copy_rows<D, step_rows, 128>(shared->other[step % 2][0], own.places.from(all_keys, first), ld, exist);
-            copy_rows<D, step_rows, 128>(shared->other[step % 2][1], own.places.from(all_values, first), ld, exist);
+            copy_rows<D, step_rows, 128>(shared->other[step % 2][0], own.places.from(all_keys, ld, first), ld, exist);
+            copy_rows<D, step_rows, 128>(shared->other[step % 2][1], own.places.from(all_values, ld, first), ld, exist);
         }
         cp_async_commit();
     };

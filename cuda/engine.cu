@@ -25,13 +25,17 @@ char *error_of(eng *e) { return e ? e->error : thread_error; }
 eng_status status_of(cudaError_t code) {
     switch (code) {
     case cudaErrorInsufficientDriver:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorStubLibrary:                // the toolkit's library to link with, in place of the driver's
+    case cudaErrorSystemDriverMismatch:       // the kernel's module is of another version
+    case cudaErrorCompatNotSupportedOnDevice: // a newer driver's library, on a device that has to have the module's
         return ENG_NO_DRIVER;
     case cudaErrorNoDevice:
     case cudaErrorInvalidDevice:
     case cudaErrorNoKernelImageForDevice:
+    case cudaErrorDevicesUnavailable: // another process has it for itself
+    case cudaErrorSystemNotReady:     // the service that connects several devices does not run
         return ENG_NO_DEVICE;
-    case cudaErrorUnsupportedPtxVersion:
-        return ENG_NO_DRIVER;
     case cudaErrorMemoryAllocation:
         return ENG_MEMORY;
     default:

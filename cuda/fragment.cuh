@@ -40,29 +40,41 @@ __device__ __forceinline__ void copy_chunk(bf16 *to, const bf16 *from, int valid
 // k0 and column0 are multiples of 8 (of 16 where two blocks of 8 are read).
 // "Along k" says that a row of the tile runs along the sum; "across" that it
 // runs along the operand's own index, with the sum from row to row.
+//
+// Chunks are permuted alike in every eighth row. So rows in multiples of 8 are a
+// distance apart that does not depend on the lane, and stands in the instruction
+// where it is known: the tensor cores wait for what else computes addresses.
+
+// The distance of so many rows, a multiple of 8, in elements.
+template <int CHUNKS>
+__device__ __forceinline__ int rows_further(int rows) {
+    return rows * CHUNKS * 8;
+}
 
 // A (16 rows, 16 of k).
 template <int CHUNKS>
 __device__ __forceinline__ void load_a_along_k(uint32_t a[4], const bf16 *tile, int row0, int k0) {
     int lane = lane_index();
-    ldmatrix_x4(a, tile + chunk_at<CHUNKS>(row0 + (lane & 15), (k0 >> 3) + (lane >> 4)));
+    ldmatrix_x4(a, tile + chunk_at<CHUNKS>(lane & 15, (k0 >> 3) + (lane >> 4)) + rows_further<CHUNKS>(row0));
 }
 template <int CHUNKS>
 __device__ __forceinline__ void load_a_across(uint32_t a[4], const bf16 *tile, int row0, int k0) {
     int lane = lane_index();
-    ldmatrix_x4_trans(a, tile + chunk_at<CHUNKS>(k0 + (lane & 7) + ((lane >> 4) << 3), (row0 >> 3) + ((lane >> 3) & 1)));
+    int k = (lane & 7) + ((lane >> 4) << 3);
+    ldmatrix_x4_trans(a, tile + chunk_at<CHUNKS>(k, (row0 >> 3) + ((lane >> 3) & 1)) + rows_further<CHUNKS>(k0));
 }
 
 // B (16 of k, 16 columns): b[0..1] belong to the first 8 columns, b[2..3] to the others.
 template <int CHUNKS>
 __device__ __forceinline__ void load_b_along_k(uint32_t b[4], const bf16 *tile, int column0, int k0) {
     int lane = lane_index();
-    ldmatrix_x4(b, tile + chunk_at<CHUNKS>(column0 + (lane & 7) + ((lane >> 4) << 3), (k0 >> 3) + ((lane >> 3) & 1)));
+    int column = (lane & 7) + ((lane >> 4) << 3);
+    ldmatrix_x4(b, tile + chunk_at<CHUNKS>(column, (k0 >> 3) + ((lane >> 3) & 1)) + rows_further<CHUNKS>(column0));
 }
 template <int CHUNKS>
 __device__ __forceinline__ void load_b_across(uint32_t b[4], const bf16 *tile, int column0, int k0) {
     int lane = lane_index();
-    ldmatrix_x4_trans(b, tile + chunk_at<CHUNKS>(k0 + (lane & 15), (column0 >> 3) + (lane >> 4)));
+    ldmatrix_x4_trans(b, tile + chunk_at<CHUNKS>(lane & 15, (column0 >> 3) + (lane >> 4)) + rows_further<CHUNKS>(k0));
 }
 
 } // namespace lathe

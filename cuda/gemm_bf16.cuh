@@ -56,26 +56,58 @@ struct Tile {
     static constexpr int blocks_per_multiprocessor = threads >= 256 ? 1 : 2;
 };
 
-// The part of an operand that one stage holds: FREE rows of the operand and 64
-// of k, from (free0, k0).
+// What this thread copies of an operand, stage after stage: of the part that a
+// stage holds, FREE rows of the operand and 64 of k, chunks that lie one below the
+// other. What a stage adds to addresses and bounds is one number each, because the
+// tensor cores have nothing to do while they are computed.
 template <bool ALONG_K, int FREE, int THREADS, bool ALIGNED>
-__device__ __forceinline__ void load_operand(bf16 *tile, const bf16 *from, int64_t ld, int32_t free_end, int32_t k_end, int32_t free0,
-                                             int32_t k0) {
-    constexpr int chunks = ALONG_K ? 8 : FREE / 8;
-    constexpr int rows = ALONG_K ? FREE : 64;
-    static_assert(rows * chunks % THREADS == 0, "every thread copies the same number of chunks");
-    const int32_t row0 = ALONG_K ? free0 : k0, row_end = ALONG_K ? free_end : k_end;
-    const int32_t column0 = ALONG_K ? k0 : free0, column_end = ALONG_K ? k_end : free_end;
-#pragma unroll
-    for (int i = 0; i < rows * chunks / THREADS; i++) {
-        int index = threadIdx.x + i * THREADS;
-        int row = index / chunks, chunk = index % chunks;
-        int32_t left = column_end - (column0 + chunk * 8);
-        int valid = row0 + row < row_end ? (left < 0 ? 0 : left > 8 ? 8 : left) : 0;
-        const bf16 *source = valid > 0 ? from + (row0 + row) * ld + column0 + chunk * 8 : from;
-        copy_chunk<ALIGNED>(tile + chunk_at<chunks>(row, chunk), source, valid);
+class OperandCopy {
+    static constexpr int chunks = ALONG_K ? 8 : FREE / 8, rows = ALONG_K ? FREE : 64; // of a stage
+    static constexpr int apart = THREADS / chunks, copies = rows / apart;             // rows between this thread's chunks
+    static_assert(THREADS % chunks == 0 && rows % apart == 0, "every thread copies the same number of chunks");
+
+  public:
+    // Of an operand with free_end rows of its own, from free0 on, and k_end of k.
+    __device__ __forceinline__ OperandCopy(const bf16 *operand, int64_t ld, int32_t free_end, int32_t k_end, int32_t free0)
+        : row_(threadIdx.x / chunks), chunk_(threadIdx.x % chunks), below_(apart * ld), next_(ALONG_K ? 64 : 64 * ld) {
+        const int32_t row = (ALONG_K ? free0 : 0) + row_, column = (ALONG_K ? 0 : free0) + chunk_ * 8;
+        from_ = operand + row * ld + column;
+        rows_left_ = (ALONG_K ? free_end : k_end) - row;
+        columns_left_ = (ALONG_K ? k_end : free_end) - column;
     }
-}
+
+    // Starts to copy the next stage. What does not exist becomes 0; it has no address
+    // that counts, and is not read.
+    __device__ __forceinline__ void copy(bf16 *tile) {
+        const bf16 *from = from_;
+        if (ALIGNED && (columns_left_ >= 8 || columns_left_ <= 0)) { // all of a chunk or nothing, which a predicate says
+#pragma unroll
+            for (int i = 0; i < copies; i++, from += below_) {
+                cp_async_16(place(tile, i), from, columns_left_ > 0 && i * apart < rows_left_ ? 16 : 0);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < copies; i++, from += below_) {
+                const int valid = columns_left_ < 0 ? 0 : columns_left_ > 8 ? 8 : columns_left_;
+                copy_chunk<ALIGNED>(place(tile, i), from, i * apart < rows_left_ ? valid : 0);
+            }
+        }
+        from_ += next_;
+        (ALONG_K ? columns_left_ : rows_left_) -= 64;
+    }
+
+  private:
+    __device__ __forceinline__ bf16 *place(bf16 *tile, int i) const {
+        if (apart % 8 == 0) {
+            return tile + chunk_at<chunks>(row_, chunk_) + rows_further<chunks>(i * apart);
+        }
+        return tile + chunk_at<chunks>(row_ + i * apart, chunk_);
+    }
+    int row_, chunk_;
+    int64_t below_, next_; // elements from chunk to chunk, from stage to stage
+    const bf16 *from_;
+    int32_t rows_left_, columns_left_; // from the next stage's first chunk on
+};
 
 // Adds one block of 16 of k to the accumulators. SCALED multiplies the block's
 // sum by alpha as it is added.
@@ -229,20 +261,26 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
     const int row0 = warp / T::warps_across * T::warp_rows, column0 = warp % T::warps_across * T::warp_columns;
     const int32_t stages_of_k = ceil_div(p.sum, T::depth);
 
-    auto load_stage = [&](int32_t stage) {
-        if (stage < stages_of_k) {
-            bf16 *a_tile = shared + stage % T::stages * T::stage_elements, *b_tile = a_tile + T::rows * T::depth;
-            load_operand<F::a_along_k, T::rows, T::threads, ALIGNED>(a_tile, p.a, p.lda, p.rows, p.sum, tile_row, stage * T::depth);
-            load_operand<F::b_along_k, T::columns, T::threads, ALIGNED>(b_tile, p.b, p.ldb, p.columns, p.sum, tile_column,
-                                                                        stage * T::depth);
+    OperandCopy<F::a_along_k, T::rows, T::threads, ALIGNED> a_copy(p.a, p.lda, p.rows, p.sum, tile_row);
+    OperandCopy<F::b_along_k, T::columns, T::threads, ALIGNED> b_copy(p.b, p.ldb, p.columns, p.sum, tile_column);
+    int32_t loaded = 0;
+    int load_slot = 0, slot = 0; // where the stages to load and to multiply next lie
+    auto next = [](int &of) { of = of + 1 == T::stages ? 0 : of + 1; };
+    auto load_stage = [&]() {
+        if (loaded < stages_of_k) {
+            bf16 *a_tile = shared + load_slot * T::stage_elements;
+            a_copy.copy(a_tile);
+            b_copy.copy(a_tile + T::rows * T::depth);
         }
+        loaded++;
+        next(load_slot);
         cp_async_commit(); // an empty group where there is nothing left: the waits below count groups
     };
 
     float acc[T::warp_rows / 16][T::warp_columns / 8][4] = {};
 #pragma unroll 1
     for (int s = 0; s < T::stages - 1; s++) {
-        load_stage(s);
+        load_stage();
     }
     const bool paired = GRADIENT ? pairs_aligned<float>(p) : pairs_aligned<bf16>(p);
     if (GRADIENT) {
@@ -256,8 +294,9 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
     for (int32_t stage = 0; stage < stages_of_k; stage++) {
         cp_async_wait<T::stages - 2>();
         __syncthreads(); // the stage has arrived, and everyone has left the one that is overwritten now
-        load_stage(stage + T::stages - 1);
-        const bf16 *a_tile = shared + stage % T::stages * T::stage_elements, *b_tile = a_tile + T::rows * T::depth;
+        load_stage();
+        const bf16 *a_tile = shared + slot * T::stage_elements, *b_tile = a_tile + T::rows * T::depth;
+        next(slot);
         int32_t left = p.sum - stage * T::depth;
         if (left >= T::depth) {
 #pragma unroll

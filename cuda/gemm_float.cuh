@@ -20,12 +20,14 @@ struct FloatProduct {
 
 // A block of 256 threads computes 16·MICRO rows and 64 columns of y, each
 // thread MICRO rows and 4 columns of them: rows r, r+16, … and columns c, c+16, ….
-// Blocks are counted in one dimension, column by column: the others end at 65535.
+// Blocks are counted in one dimension, row of tiles by row of tiles: the others
+// end at 65535. Three fit a multiprocessor, if they are told to: else nvcc 11.8
+// spills registers to have a fourth.
 // A_ALONG_K and B_ALONG_K say how the operands lie, as in gemm_bf16.cuh.
 // GRADIENT: the chains start from y and alpha multiplies a's elements; else
 // y = alpha·sum + bias [+ y].
 template <bool A_ALONG_K, bool B_ALONG_K, bool GRADIENT, int MICRO>
-__global__ void __launch_bounds__(256) float_product_kernel(FloatProduct p) {
+__global__ void __launch_bounds__(256, 3) float_product_kernel(FloatProduct p) {
     constexpr int depth = 16, tile_rows = 16 * MICRO, tile_columns = 64;
     SHARED(float, a_tile, [depth][tile_rows + 1]);
     SHARED(float, b_tile, [depth][tile_columns + 1]);

@@ -88,6 +88,23 @@ void forget_step(Engine<T> &e) {
     e.steps.erase(oldest);
 }
 
+// A step as a graph. A recording that fails is ended too: while a thread records,
+// it may neither allocate memory nor free any.
+template <class T>
+cudaGraph_t record_step(Engine<T> &e, int64_t rows, int64_t splits) {
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamBeginCapture(e.stream, cudaStreamCaptureModeThreadLocal));
+    try {
+        run_step(e, rows, splits);
+    } catch (...) {
+        cudaStreamEndCapture(e.stream, &graph);
+        if (graph) cudaGraphDestroy(graph);
+        throw;
+    }
+    CHECK(cudaStreamEndCapture(e.stream, &graph));
+    return graph;
+}
+
 // Runs a step: the first of its kind as plain calls, which loads the kernels,
 // the later ones as the graph that the second is captured as.
 template <class T>
@@ -104,10 +121,7 @@ void launch_step(Engine<T> &e, int64_t rows, int64_t splits) {
         return;
     }
     if (!step.graph) {
-        cudaGraph_t graph = nullptr;
-        CHECK(cudaStreamBeginCapture(e.stream, cudaStreamCaptureModeThreadLocal));
-        run_step(e, rows, splits);
-        CHECK(cudaStreamEndCapture(e.stream, &graph));
+        const cudaGraph_t graph = record_step(e, rows, splits);
         const cudaError_t made = cudaGraphInstantiateWithFlags(&step.graph, graph, 0);
         cudaGraphDestroy(graph);
         check(made, "instantiating the graph of a decoding step");

@@ -201,12 +201,12 @@ void build(Engine<T> &e) {
     if (!c.tied) m.lookups = m.embedding.gradient;
 }
 
-// What never changes on the device, and slots that are idle. The engine's stream
-// does not wait for the default one, on which cudaMemcpy may return before
-// pageable memory has arrived: so these are copies in the engine's own order.
+// What never changes on the device, and slots that are idle.
 template <class T>
 void fill(Engine<T> &e) {
     const eng_config &c = e.config;
+    // In the engine's stream, which does not wait for the default one: there a copy
+    // of memory that is not page-locked may still be under way when the call returns.
     auto copy = [&](auto *to, const auto &values) {
         if (values.empty()) return;
         CHECK(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(values[0]), cudaMemcpyHostToDevice, e.stream));

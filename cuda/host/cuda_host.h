@@ -14,15 +14,19 @@
 //     after each launch. Pointers given to kernels and copies must be of the
 //     right kind of memory.
 //   - Launches and copies run at once, except while a stream is captured: then
-//     they are recorded and run when the graph is launched.
+//     they are recorded and run when the graph is launched. But cudaMemcpy of the
+//     host's pageable memory may be under way when it returns, and streams that
+//     do not wait for the default one run before it.
+//   - A thread that records a stream may not allocate, free or wait.
 //
 // An error of a kernel is printed and makes every later call fail with
 // cudaErrorLaunchFailure, as a broken context does on a GPU.
 //
-// Environment: LATHE_HOST_DEVICES=0 (no device) or none (no driver), and
-// LATHE_HOST_MEMORY=bytes, of the device (default 16 GiB). With LATHE_HOST_CLOSED
-// the device's memory cannot be reached but by kernels and copies: host code
-// that dereferences a device pointer ends with a segmentation fault.
+// Environment: LATHE_HOST_DEVICES=0 (no device), none (no driver) or the number
+// of an error with which looking for devices fails; LATHE_HOST_MEMORY=bytes, of
+// the device (default 16 GiB). With LATHE_HOST_CLOSED the device's memory cannot
+// be reached but by kernels and copies: host code that dereferences a device
+// pointer ends with a segmentation fault.
 #pragma once
 
 #include <math.h>

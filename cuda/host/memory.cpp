@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "block.h"
 
@@ -57,7 +58,26 @@ OpenMemory::~OpenMemory() {
     if (--at_work == 0) protect_all(PROT_NONE);
 }
 
+// A copy under way, with what was read already.
+struct Arriving {
+    void *to;
+    std::vector<char> bytes;
+};
+static std::vector<Arriving> arriving;
+
+void copies_arrive() {
+    std::vector<Arriving> all;
+    {
+        std::lock_guard lock(mutex);
+        all.swap(arriving);
+    }
+    if (all.empty()) return;
+    OpenMemory open;
+    for (const Arriving &copy : all) memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, bool pinned) {
+    if (records()) return cudaErrorStreamCaptureUnsupported;
     std::lock_guard lock(mutex);
     *pointer = nullptr;
     if (bytes == 0) return cudaSuccess;
@@ -96,7 +116,9 @@ std::string memory_damage() {
 }
 
 static cudaError_t give_back(void *pointer, bool pinned) {
+    if (records()) return cudaErrorStreamCaptureUnsupported;
     if (pointer == nullptr) return cudaSuccess;
+    copies_arrive();
     std::lock_guard lock(mutex);
     auto found = buffers.find(static_cast<char *>(pointer));
     if (found == buffers.end() || found->second.pinned != pinned) return cudaErrorInvalidValue;
@@ -151,7 +173,7 @@ cudaError_t cudaFreeHost(void *pointer) { return returned(give_back(pointer, tru
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     *total_bytes = device_capacity();
-    *free_bytes = *total_bytes - std::min(*total_bytes, live_memory().device_bytes);
+    *free_bytes = *total_bytes - std::min(*total_bytes, live_memory().device_bytes + bytes_of_streams());
     return returned(cudaSuccess);
 }
 
@@ -165,7 +187,17 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     });
 }
 
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) { return cudaMemcpyAsync(to, from, bytes, kind); }
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
+    if (records()) return returned(cudaErrorStreamCaptureUnsupported);
+    const bool staged = kind == cudaMemcpyHostToDevice && whereabouts(from, bytes) == Where::host;
+    if (!staged || bytes == 0 || check_copy(to, from, bytes, kind) != cudaSuccess) return cudaMemcpyAsync(to, from, bytes, kind);
+    const cudaError_t code = enqueue(nullptr, [] { return cudaSuccess; });
+    if (code != cudaSuccess) return code;
+    const char *first = static_cast<const char *>(from);
+    std::lock_guard lock(mutex);
+    arriving.push_back({to, {first, first + bytes}});
+    return cudaSuccess;
+}
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     if (bytes == 0) return returned(cudaSuccess);

@@ -24,6 +24,15 @@ struct OpenMemory {
 std::string memory_damage();
 Live live_memory();
 
+// Copies from memory that is not page-locked may be under way when cudaMemcpy
+// returns. They arrive before the next work of the default stream and of those
+// that wait for it; streams that do not wait see what was there before.
+void copies_arrive();
+// What streams take of the device's memory.
+size_t bytes_of_streams();
+// Whether the calling thread records a stream, and may not allocate, free or wait.
+bool records();
+
 // Runs work now, or records it while the stream is captured.
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 // Notes a code for cudaGetLastError and returns it; after a kernel's error, that.

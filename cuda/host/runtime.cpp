@@ -15,6 +15,7 @@
 using namespace lathe::host;
 
 struct LatheHostStream {
+    bool waits = true; // for the default stream, as that does for it
     bool capturing = false;
     std::vector<std::function<cudaError_t()>> recorded;
 };
@@ -45,10 +46,15 @@ cudaError_t returned(cudaError_t code) {
 static LatheHostStream default_stream;
 static LatheHostStream *resolve(cudaStream_t stream) { return stream == nullptr ? &default_stream : stream; }
 
+// Streams that the calling thread records; while there are any, what is unsafe then fails.
+static thread_local int recordings;
+bool records() { return recordings > 0; }
+
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
     if (broken) return returned(cudaErrorLaunchFailure);
     LatheHostStream *to = resolve(stream);
     if (!to->capturing) {
+        if (to->waits) copies_arrive();
         OpenMemory open;
         return returned(work());
     }
@@ -123,6 +129,8 @@ cudaError_t submit(Launch launch, cudaStream_t stream) {
     return enqueue(stream, [launch = std::move(launch)] { return execute(launch); });
 }
 
+size_t bytes_of_streams() { return streams * (size_t(2) << 20); }
+
 Live live() {
     Live all = live_memory();
     all.streams = streams, all.events = events, all.graphs = graphs;
@@ -148,7 +156,9 @@ const char *cudaGetErrorName(cudaError_t code) {
     case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
     case cudaErrorInvalidDevicePointer: return "cudaErrorInvalidDevicePointer";
     case cudaErrorInvalidMemcpyDirection: return "cudaErrorInvalidMemcpyDirection";
+    case cudaErrorStubLibrary: return "cudaErrorStubLibrary";
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorDevicesUnavailable: return "cudaErrorDevicesUnavailable";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
     case cudaErrorNoKernelImageForDevice: return "cudaErrorNoKernelImageForDevice";
@@ -157,6 +167,9 @@ const char *cudaGetErrorName(cudaError_t code) {
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
+    case cudaErrorSystemNotReady: return "cudaErrorSystemNotReady";
+    case cudaErrorSystemDriverMismatch: return "cudaErrorSystemDriverMismatch";
+    case cudaErrorCompatNotSupportedOnDevice: return "cudaErrorCompatNotSupportedOnDevice";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
     }
     return "unrecognized error code";
@@ -174,6 +187,7 @@ cudaError_t cudaGetDeviceCount(int *count) {
     *count = 0;
     if (value != nullptr && strcmp(value, "none") == 0) return returned(cudaErrorInsufficientDriver);
     if (value != nullptr && strcmp(value, "0") == 0) return returned(cudaErrorNoDevice);
+    if (value != nullptr && *value != 0) return returned(static_cast<cudaError_t>(atoi(value)));
     *count = 1;
     return returned(cudaSuccess);
 }
@@ -230,7 +244,11 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
     *version = 11080;
     return returned(cudaSuccess);
 }
-cudaError_t cudaDeviceSynchronize() { return returned(cudaSuccess); }
+cudaError_t cudaDeviceSynchronize() {
+    if (records()) return returned(cudaErrorStreamCaptureUnsupported);
+    copies_arrive();
+    return returned(cudaSuccess);
+}
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value) {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > 227 * 1024) return returned(cudaErrorInvalidValue);
@@ -241,8 +259,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
 
 // ---------------------------------------------------------------- streams, events, graphs
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     *stream = new LatheHostStream;
+    (*stream)->waits = flags != cudaStreamNonBlocking;
     streams++;
     return returned(cudaSuccess);
 }
@@ -254,6 +273,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return returned(cudaSuccess);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (resolve(stream)->waits) copies_arrive();
     return returned(resolve(stream)->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return returned(cudaSuccess); }
@@ -261,11 +281,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return re
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (stream == nullptr || stream->capturing) return returned(cudaErrorStreamCaptureUnsupported);
     stream->capturing = true;
+    recordings++;
     return returned(cudaSuccess);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     if (stream == nullptr || !stream->capturing) return returned(cudaErrorStreamCaptureUnsupported);
     stream->capturing = false;
+    recordings--;
     *graph = new LatheHostGraph{std::move(stream->recorded)};
     stream->recorded.clear();
     graphs++;

@@ -115,6 +115,7 @@ class Bench {
     // Median seconds of one call of `launch`.
     double measure(const std::function<void(Stream)> &launch) {
         alarm(60); // it ends the program
+        CHECK(cudaDeviceSynchronize()); // the stream does not wait for copies of arrays, which are the default stream's
         launch(stream_);
         CHECK(cudaStreamSynchronize(stream_));
         const double once = replay(launch, 1, 1);

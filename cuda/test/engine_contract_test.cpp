@@ -165,26 +165,46 @@ static void test_robbed() {
     int32_t count = 0;
     OK(nullptr, eng_devices(&device, 1, &count));
     if (!strstr(device.name, "emulated")) return;
-    const char *given = getenv("LATHE_HOST_MEMORY");
-    const std::string before = given ? given : "";
     {
         Engine engine(base_config());
         const Batch batch = random_batch(engine.config, {9}, 1);
         const eng_batch view = batch.view();
         const eng_sampling all = {1, 0, 0};
         float out[16];
-        setenv("LATHE_HOST_MEMORY", "1", 1);
-        FAILS(engine.e, ENG_MEMORY, "emory", eng_forward(engine.e, &view, &all, 0, out, out, nullptr));
-        setenv("LATHE_HOST_MEMORY", before.c_str(), 1);
+        {
+            Setting memory("LATHE_HOST_MEMORY", "1");
+            FAILS(engine.e, ENG_MEMORY, "emory", eng_forward(engine.e, &view, &all, 0, out, out, nullptr));
+        }
         FAILS(engine.e, ENG_MEMORY, "emory", eng_zero_gradients(engine.e));
     }
     Engine another(base_config());
     OK(another.e, eng_zero_gradients(another.e));
 }
 
+// What keeps CUDA from a device, by the number of its error, and what the caller is told.
+static void test_no_device() {
+    eng_device device;
+    int32_t count = 0;
+    OK(nullptr, eng_devices(&device, 1, &count));
+    if (!strstr(device.name, "emulated")) return;
+    const struct {
+        const char *error;
+        eng_status status;
+    } cases[] = {{"none", ENG_NO_DRIVER}, {"34", ENG_NO_DRIVER}, {"803", ENG_NO_DRIVER}, {"804", ENG_NO_DRIVER},
+                 {"0", ENG_NO_DEVICE},    {"46", ENG_NO_DEVICE}, {"802", ENG_NO_DEVICE}, {"719", ENG_DEVICE}};
+    const eng_config config = base_config();
+    for (const auto &c : cases) {
+        Setting devices("LATHE_HOST_DEVICES", c.error);
+        eng *e = nullptr;
+        FAILS(nullptr, c.status, "cudaGetDeviceCount", eng_devices(&device, 1, &count));
+        FAILS(nullptr, c.status, "cudaGetDeviceCount", eng_open(0, &config, &e));
+    }
+}
+
 void test_memory() {
     test_work();
     test_robbed();
+    test_no_device();
     eng_config c = base_config();
     eng_device devices[4];
     int32_t count = 0;

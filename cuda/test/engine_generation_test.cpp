@@ -1,4 +1,6 @@
 // engine_generation_test.cpp: prompts, pages and slots; and that what is sampled has the log-probabilities of a forward pass.
+#include <string.h>
+
 #include <algorithm>
 
 #include "engine_test.h"
@@ -210,9 +212,33 @@ static void test_mistakes() {
     FAILS(e, ENG_ARGUMENT, "0 steps", eng_decode(e, 0, sampled, logprobs, counts, states));
 }
 
+// Memory that another process takes when a step is to be recorded: the engine
+// can be closed, and the thread that recorded can open another.
+static void test_robbed_step() {
+    eng_device device;
+    int32_t count = 0;
+    OK(nullptr, eng_devices(&device, 1, &count));
+    if (!strstr(device.name, "emulated")) return;
+    {
+        Engine engine(generating(ENG_BF16));
+        begin(engine, {{random_tokens(9, 1), 0, 40, {1, 0, 0}, {}, {0}}}, 1000);
+        const int32_t slots = engine.config.slots;
+        std::vector<int32_t> tokens(slots), counts(slots);
+        std::vector<float> logprobs(slots);
+        std::vector<uint8_t> states(slots);
+        auto decode = [&] { return eng_decode(engine.e, 1, tokens.data(), logprobs.data(), counts.data(), states.data()); };
+        OK(engine.e, decode());
+        Setting memory("LATHE_HOST_MEMORY", "1");
+        FAILS(engine.e, ENG_MEMORY, "emory", decode());
+    }
+    Engine another(generating(ENG_BF16));
+    OK(another.e, eng_zero_gradients(another.e));
+}
+
 void test_generation() {
     for (eng_dtype dtype : {ENG_F32, ENG_BF16}) test_one_logprob(dtype);
     test_shared_prompt();
+    test_robbed_step();
     test_mistakes();
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <functional>
 #include <map>
@@ -26,6 +27,18 @@ bool expectations_failed();
 bool expect_status(int32_t got, int32_t want, const eng *e, const char *text, const char *what, const char *file, int line);
 #define OK(e, call) ::lathe::test::expect_status((call), ENG_OK, (e), "", #call, __FILE__, __LINE__)
 #define FAILS(e, status, text, call) ::lathe::test::expect_status((call), (status), (e), (text), #call, __FILE__, __LINE__)
+
+// A variable of the environment that has another value for a while: what the emulated device is told.
+class Setting {
+public:
+    Setting(const char *name, const char *value) : name_(name), before_(getenv(name) ? getenv(name) : "") { setenv(name, value, 1); }
+    Setting(const Setting &) = delete;
+    ~Setting() { setenv(name_, before_.c_str(), 1); }
+
+private:
+    const char *name_;
+    std::string before_;
+};
 
 // Random numbers that are the same everywhere.
 class Random {

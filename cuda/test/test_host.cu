@@ -120,6 +120,15 @@ TEST(host_checks_arguments) {
         int *own;
         CHECK(cudaMalloc(&own, size_t(1) << 40));
     });
+    fails(cudaErrorStreamCaptureUnsupported, "allocating while capturing", [&] {
+        CHECK(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeThreadLocal));
+        int *own;
+        cudaError_t code = cudaMalloc(&own, 4);
+        cudaGraph_t graph;
+        CHECK(cudaStreamEndCapture(t.stream, &graph));
+        CHECK(cudaGraphDestroy(graph));
+        CHECK(code);
+    });
     fails(cudaErrorStreamCaptureUnsupported, "waiting while capturing", [&] {
         CHECK(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeGlobal));
         cudaError_t code = cudaStreamSynchronize(t.stream);
@@ -204,6 +213,26 @@ TEST(host_graphs_run_when_they_are_launched) {
     t.equal("launched", x.read(), std::vector<int>(32, 6));
     CHECK(cudaGraphExecDestroy(executable));
     CHECK(cudaGraphDestroy(graph));
+}
+
+// What cudaMemcpy has taken from the host's pageable memory arrives for streams that
+// wait for the default one, and for others when that was waited for.
+TEST(host_copies_are_under_way) {
+    cudaStream_t alone;
+    CHECK(cudaStreamCreateWithFlags(&alone, cudaStreamNonBlocking));
+    std::vector<int> ones(32, 1);
+    for (const bool wait : {false, true}) {
+        Buffer<int> x(std::vector<int>(32, 5));
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaMemcpy(x, ones.data(), 32 * sizeof(int), cudaMemcpyHostToDevice));
+        if (wait) CHECK(cudaDeviceSynchronize());
+        Buffer<int> seen(32);
+        CHECK(cudaMemcpyAsync(seen, x.get(), 32 * sizeof(int), cudaMemcpyDeviceToDevice, alone));
+        t.equal("in a stream that does not wait", seen.read(), std::vector<int>(32, wait ? 1 : 5));
+        LAUNCH(increment_kernel, 1, 32, 0, t.stream, x);
+        t.equal("in one that waits", x.read(), std::vector<int>(32, 2));
+    }
+    CHECK(cudaStreamDestroy(alone));
 }
 
 // Every warp function, by a value that says who it came from.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,6 +292,37 @@ func TestGradientsMayBeWritten(t *testing.T) {
 			if d := float64(x - (before[i].Data[j] - 0.5)); d > 1e-6 || d < -1e-6 {
 				t.Fatalf("%s[%d] went from %g to %g, want half less", w.Name, j, before[i].Data[j], x)
 			}
+		}
+	}
+}
+
+// A plan for the memory that is free opens: what CUDA takes for an engine before
+// it counts what is free again is planned for.
+func TestPlanOpensInWhatIsFree(t *testing.T) {
+	library := policytest.Library(t)
+	if !policytest.Emulated() {
+		t.Skip("only the emulated device has as much memory as it is told")
+	}
+	c := small(nil)
+	source := policy.InMemory(c, policytest.LoudWeights(t, c))
+	for _, options := range []cuda.Options{
+		{Library: library, Workload: cuda.Workload{Longest: 100}},
+		{Library: library, Workload: cuda.Workload{Generate: true, Responses: 2}},
+		{Library: library, Train: true, Workload: cuda.Workload{Longest: 100}},
+	} {
+		planned := func(bytes int) bool {
+			_, err := cuda.PlanFor(c, cuda.Case{DType: safetensors.F32, Train: options.Train, Workload: options.Workload}, int64(bytes))
+			return err == nil
+		}
+		least := sort.Search(4<<30, planned)
+		t.Setenv("LATHE_HOST_MEMORY", strconv.Itoa(least))
+		e, err := cuda.New(source, options)
+		if err != nil {
+			t.Errorf("%+v, planned in %d bytes: %v", options.Workload, least, err)
+			continue
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

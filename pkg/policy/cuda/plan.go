@@ -106,8 +106,11 @@ func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
 
 const (
 	// roundedBytes is what the driver's rounding of an engine's allocations adds,
-	// at most.
+	// at most, with what CUDA takes between the look at a device's memory and the
+	// engine's own, which leaves reservedBytes: its stream and its events.
 	roundedBytes = 64 << 20
+	// besideBytes of a device are not planned with.
+	besideBytes = reservedBytes + roundedBytes
 	// bestPassTokens is where products have all the rows that a GPU has use for.
 	bestPassTokens = 16384
 	// leastPassTokens is where a smaller pass is worse than computing more again.
@@ -147,7 +150,7 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 		least.Recompute = RecomputeBlock
 	}
 	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
-	available := bytes - reservedBytes - int64(w.Beside)*beside
+	available := bytes - besideBytes - int64(w.Beside)*beside
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes)
 	}
@@ -245,7 +248,7 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 		what = fmt.Sprintf("sequences of one prompt, %d tokens together", shared)
 	}
 	err := exit.Unavailablef("the policy needs at least %s of memory on the GPU for %s (%s), %s beside it for CUDA itself, and %s are free",
-		gigabytes(f.Total()), what, f, gigabytes(reservedBytes), gigabytes(bytes))
+		gigabytes(f.Total()), what, f, gigabytes(besideBytes), gigabytes(bytes))
 	switch {
 	case shared > longest:
 		return exit.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")

@@ -106,7 +106,7 @@ func TestPlansFit(t *testing.T) {
 		if k.Longest > 0 {
 			longest = min(longest, k.Longest)
 		}
-		if p.TotalBytes > bytes-reservedBytes {
+		if p.TotalBytes > bytes-besideBytes {
 			t.Fatalf("%d bytes of %d", p.TotalBytes, bytes)
 		}
 		if k.Train && p.PassTokens < longest || k.Generate && p.CacheTokens() < longest || p.HeadTokens%rowAlign != 0 || p.PassTokens%rowAlign != 0 {
