@@ -59,7 +59,10 @@ ProductTile choose_tile(int64_t rows, int64_t columns, int64_t multiprocessors, 
             return ProductTile::rows128_columns128;
         }
     }
-    return columns > 32 && tiles(64, 64) >= multiprocessors ? ProductTile::rows64_columns64 : ProductTile::rows64_columns32;
+    if (columns > 32 && tiles(64, 64) >= multiprocessors) {
+        return ProductTile::rows64_columns64;
+    }
+    return columns <= 16 || 2 * tiles(64, 32) <= multiprocessors ? ProductTile::rows64_columns16 : ProductTile::rows64_columns32;
 }
 
 ProductTile choose_tile(int64_t rows, int64_t columns) {

@@ -10,12 +10,13 @@ namespace lathe {
 enum class ProductTile {
     rows16_columns16,
     rows16_columns64,
+    rows64_columns16,
     rows64_columns32,
     rows64_columns64,
     rows128_columns128,
     rows128_columns256,
 };
-constexpr int product_tiles = 6;
+constexpr int product_tiles = 7;
 
 // The instructions that compute products of bfloat16. mma works on every device
 // that the engine does. wgmma needs compute capability 9.0 and a library that

@@ -41,11 +41,13 @@ using FormNT = Form<true, true>;
 using FormNN = Form<true, false>;
 using FormTN = Form<false, false>;
 
-// A tile of ROWS × COLUMNS computed by WARPS_DOWN × WARPS_ACROSS warps.
-template <int ROWS, int COLUMNS, int WARPS_DOWN, int WARPS_ACROSS, int STAGES>
+// A tile of ROWS × COLUMNS computed by WARPS_DOWN × WARPS_ACROSS warps, with the
+// help of LOADERS more in loading it.
+template <int ROWS, int COLUMNS, int WARPS_DOWN, int WARPS_ACROSS, int STAGES, int LOADERS = 0>
 struct Tile {
-    static constexpr int rows = ROWS, columns = COLUMNS, stages = STAGES;
-    static constexpr int warps_across = WARPS_ACROSS, threads = 32 * WARPS_DOWN * WARPS_ACROSS;
+    static constexpr int rows = ROWS, columns = COLUMNS, stages = STAGES, loaders = LOADERS;
+    static constexpr int warps_across = WARPS_ACROSS, computing_warps = WARPS_DOWN * WARPS_ACROSS;
+    static constexpr int threads = 32 * (computing_warps + LOADERS);
     static constexpr int warp_rows = ROWS / WARPS_DOWN, warp_columns = COLUMNS / WARPS_ACROSS;
     static constexpr int depth = 64; // of a stage, in elements of k
     static constexpr int stage_elements = (ROWS + COLUMNS) * depth;
@@ -283,7 +285,8 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
         load_stage();
     }
     const bool paired = GRADIENT ? pairs_aligned<float>(p) : pairs_aligned<bf16>(p);
-    if (GRADIENT) {
+    const bool computes = T::loaders == 0 || warp < T::computing_warps;
+    if (GRADIENT && computes) {
         for_each_quad<T>(acc, tile_row + row0, tile_column + column0, [&](float *d, int32_t row, int32_t column) {
             const float *y = static_cast<const float *>(p.y) + row * p.ldy + column;
             load_pair(y, row < p.rows ? p.columns - column : 0, d[0], d[1], paired);
@@ -297,6 +300,9 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
         load_stage();
         const bf16 *a_tile = shared + slot * T::stage_elements, *b_tile = a_tile + T::rows * T::depth;
         next(slot);
+        if (!computes) {
+            continue;
+        }
         int32_t left = p.sum - stage * T::depth;
         if (left >= T::depth) {
 #pragma unroll
@@ -309,6 +315,9 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
                 multiply_step<F, T, SCALED>(acc, a_tile, b_tile, row0, column0, k0, p.alpha);
             }
         }
+    }
+    if (!computes) {
+        return;
     }
     for_each_quad<T>(acc, tile_row + row0, tile_column + column0, [&](float *d, int32_t row, int32_t column) {
         if (!GRADIENT) {
@@ -323,9 +332,12 @@ __global__ void __launch_bounds__(T::threads, T::blocks_per_multiprocessor) prod
     });
 }
 
-// The tiles, from the smallest; gemm.h's ProductTile numbers them.
-using Tile16x16 = Tile<16, 16, 1, 1, 10>;
+// The tiles, from the smallest; gemm.h's ProductTile numbers them. The narrow ones
+// are few, and the memory is kept busy by what each of them has under way: hence
+// all the stages that fit. A warp by itself would spend its time on copies.
+using Tile16x16 = Tile<16, 16, 1, 1, 24, 3>;
 using Tile16x64 = Tile<16, 64, 1, 4, 6>;
+using Tile64x16 = Tile<64, 16, 4, 1, 9>;
 using Tile64x32 = Tile<64, 32, 4, 1, 5>;
 using Tile64x64 = Tile<64, 64, 2, 2, 4>;
 using Tile128x128 = Tile<128, 128, 2, 2, 3>;
@@ -335,8 +347,9 @@ using Tile128x256 = Tile<128, 256, 2, 4, 3>;
 using Tile128x128Gradient = Tile<128, 128, 2, 4, 3>;
 static_assert(Tile128x256::shared_bytes <= widest_tile_shared, "the tile is chosen where there is room for it");
 static_assert(Tile16x16::shared_bytes <= least_block_shared && Tile16x64::shared_bytes <= least_block_shared &&
-                  Tile64x32::shared_bytes <= least_block_shared && Tile64x64::shared_bytes <= least_block_shared &&
-                  Tile128x128::shared_bytes <= least_block_shared && Tile128x128Gradient::shared_bytes <= least_block_shared,
+                  Tile64x16::shared_bytes <= least_block_shared && Tile64x32::shared_bytes <= least_block_shared &&
+                  Tile64x64::shared_bytes <= least_block_shared && Tile128x128::shared_bytes <= least_block_shared &&
+                  Tile128x128Gradient::shared_bytes <= least_block_shared,
               "all others run on every device");
 
 template <class F, class T, bool GRADIENT, bool SCALED, bool ALIGNED>
@@ -371,6 +384,7 @@ void launch_product(Stream stream, const Product &p) {
     switch (tile) {
     case ProductTile::rows16_columns16: return launch_tile<F, Tile16x16, GRADIENT, SCALED, true>(stream, p);
     case ProductTile::rows16_columns64: return launch_tile<F, Tile16x64, GRADIENT, SCALED, true>(stream, p);
+    case ProductTile::rows64_columns16: return launch_tile<F, Tile64x16, GRADIENT, SCALED, true>(stream, p);
     case ProductTile::rows64_columns32: return launch_tile<F, Tile64x32, GRADIENT, SCALED, true>(stream, p);
     default: return launch_tile<F, Tile64x64, GRADIENT, SCALED, true>(stream, p);
     }

@@ -30,7 +30,7 @@ void launch_warpgroup_tile(Stream stream, const Product &p) {
            (map_of<F::a_along_k, T::rows>(p.a, p.lda, p.rows, p.sum)), (map_of<F::b_along_k, T::columns>(p.b, p.ldb, p.columns, p.sum)), p);
 }
 
-using Tile64x16 = WarpgroupTile<1, 16, 10, 2>;
+using WideTile64x16 = WarpgroupTile<1, 16, 10, 2>;
 using WideTile64x64 = WarpgroupTile<1, 64, 6, 2>;
 using WideTile128x128 = WarpgroupTile<2, 128, 3, 2>;
 using WideTile128x256 = WarpgroupTile<2, 256, 4, 1>;
@@ -47,7 +47,7 @@ bool wgmma_product(Stream stream, const Product &p) {
     switch (forced >= 0 ? static_cast<WarpgroupTileSize>(forced) : choose_warpgroup_tile(p.rows, p.columns, multiprocessors_here())) {
     case WarpgroupTileSize::rows64_columns16:
         if constexpr (F::b_along_k) {
-            launch_warpgroup_tile<F, Tile64x16, GRADIENT>(stream, p);
+            launch_warpgroup_tile<F, WideTile64x16, GRADIENT>(stream, p);
             break;
         }
         [[fallthrough]];

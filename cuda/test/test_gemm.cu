@@ -40,7 +40,7 @@ const ProductCase product_cases[] = {
     {17, 72, 136, 8, 0, 1, true, false},    // tails everywhere, aligned
     {130, 264, 72, 8, 0, 0.5f, true, true}, // more than one of the largest tiles
     {33, 40, 200, 8, 8, -2, false, true},   // more stages than a tile keeps
-    {20, 40, 712, 0, 0, 1, true, false},    // more stages than any tile keeps
+    {20, 40, 1640, 0, 0, 1, true, false},   // more stages than any tile keeps
     {19, 23, 37, 0, 0, 1, true, false},     // leading dimensions that are not multiples of 8
     {70, 24, 50, 5, 3, 0.25f, true, true},  // pointers that are not either
 };
@@ -221,9 +221,10 @@ TEST(product_paths_are_one_chain) {
 TEST(product_tiles_are_chosen_by_shape) {
     t.expect(choose_tile(1, 896, 132, widest_tile_shared) == ProductTile::rows16_columns16, "few rows and columns: the narrowest");
     t.expect(choose_tile(16, 151936, 132, widest_tile_shared) == ProductTile::rows16_columns64, "few rows, many columns");
-    t.expect(choose_tile(64, 64, 132, widest_tile_shared) == ProductTile::rows64_columns32, "a small result");
+    t.expect(choose_tile(64, 64, 132, widest_tile_shared) == ProductTile::rows64_columns16, "a small result");
+    t.expect(choose_tile(256, 896, 132, widest_tile_shared) == ProductTile::rows64_columns32, "a result of as many tiles as blocks");
     t.expect(choose_tile(16384, 18944, 132, widest_tile_shared) == ProductTile::rows128_columns256, "a large result");
-    t.expect(choose_tile(16384, 16, 132, widest_tile_shared) == ProductTile::rows64_columns32, "an adapter's few columns");
+    t.expect(choose_tile(16384, 16, 132, widest_tile_shared) == ProductTile::rows64_columns16, "an adapter's few columns");
     t.expect(choose_tile(16384, 18944, 132, least_block_shared) == ProductTile::rows128_columns128, "a large result, less shared memory");
     t.expect(choose_warpgroup_tile(1, 896, 132) == WarpgroupTileSize::rows64_columns16, "few rows: the narrowest");
     t.expect(choose_warpgroup_tile(1, 151936, 132) == WarpgroupTileSize::rows64_columns64, "few rows, many columns");
