@@ -167,7 +167,8 @@ __global__ void __launch_bounds__(128, D == 64 ? (TRUNKS ? 3 : 4) : 1)
                              int heads, int kv_heads) {
     DYNAMIC_SHARED(BackwardShared<D>, shared);
     const int head = blockIdx.x % heads, kv_head = head / (heads / kv_heads);
-    const auto own = packed_tile<TRUNKS>(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads);
+    auto own_tile = [&] { return packed_tile<TRUNKS>(packing, packing.tile_count - 1 - static_cast<int32_t>(blockIdx.x) / heads); };
+    const auto own = own_tile();
     const Tile &tile = own.tile;
     const int64_t ld = static_cast<int64_t>(heads + 2 * kv_heads) * D, ld_out = static_cast<int64_t>(heads) * D;
     const bf16 *all_keys = qkv + static_cast<int64_t>(heads + kv_head) * D, *all_values = all_keys + static_cast<int64_t>(kv_heads) * D;
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(128, D == 64 ? (TRUNKS ? 3 : 4) : 1)
     load_step(0);
 
     const int row0 = warp_index() * 16;
-    const int32_t query = row0 + lane_index() / 4; // within the tile
+    const int32_t query = row0 + lane_index() / 4, position = tile.position + query; // within the tile, and within the sequence
     const float root = 1 / sqrtf(static_cast<float>(D)), scale = log2_e * root;
     float row_lse[2], row_delta[2];
 #pragma unroll
@@ -210,15 +211,16 @@ __global__ void __launch_bounds__(128, D == 64 ? (TRUNKS ? 3 : 4) : 1)
         for (int j = 0; j < 4; j++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const int32_t row = query + e / 2 * 8;
-                const bool sees = key0 + j * 8 + e % 2 <= tile.position + row && row < tile.rows;
+                // A row that the tile does not have is of zeros, and not written.
+                const bool sees = key0 + j * 8 + e % 2 <= position + e / 2 * 8;
                 float p = sees ? fast_exp2(fmaf(s[j][e], scale, -row_lse[e / 2])) : 0;
                 dp[j][e] = p * (dp[j][e] - row_delta[e / 2]);
             }
         }
         add_rows<D>(dq, dp, keys);
     }
-    store_gradient<D>(dqkv + tile.row * ld + head * D, ld, dq, root, query, tile);
+    const Tile written = own_tile().tile; // once more, rather than in registers meanwhile
+    store_gradient<D>(dqkv + written.row * ld + head * D, ld, dq, root, query, written);
 }
 
 // delta (rows, heads) = Σ dout·out over each head's width, a warp for each.

@@ -205,11 +205,10 @@ __global__ void __launch_bounds__(128, D == 64 ? 7 : 1) // else nvcc 13 spills r
 
 // Blocks: (entries of work from `first` on, heads/row_warps rounded up).
 template <class T>
-__global__ void __launch_bounds__(row_warps * 32) attention_paged_rows_kernel(T *out, const T *qkv, const T *keys, const T *values,
-                                                                              const int32_t *page_tables, int64_t table_width,
-                                                                              const int32_t *tables, const int32_t *positions,
-                                                                              Splits splits, int64_t first, int heads, int kv_heads,
-                                                                              int width) {
+__global__ void __launch_bounds__(row_warps * 32, 4)
+    attention_paged_rows_kernel(T *out, const T *qkv, const T *keys, const T *values, const int32_t *page_tables, int64_t table_width,
+                                const int32_t *tables, const int32_t *positions, Splits splits, int64_t first, int heads, int kv_heads,
+                                int width) {
     SHARED(float, q, [row_warps][widest_head]);
     const int64_t entry = first + blockIdx.x, row = splits.work[2 * entry];
     const int32_t split = splits.work[2 * entry + 1];

@@ -106,7 +106,7 @@ void again(Engine<T> &e, size_t layer) {
         break;
     case ENG_RECOMPUTE_BLOCK:
         if (layer + 1 == e.model.layers.size()) break; // its activations are still there
-        project(e, l, a, a.input, static_cast<const T *>(nullptr), on_device(e, e.kept.plan.positions), e.kept.plan.rows, s.low);
+        project(e, l, a, a.input, static_cast<const T *>(nullptr), on_device(e, e.kept.plan.positions), {}, e.kept.plan.rows, s.low);
         attend(e, a);
         combine(e, l, a, s.branch, e.kept.plan.rows, s.low, false);
         break;

@@ -18,13 +18,13 @@ namespace lathe {
 
 template <class T>
 void project(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const T *stream, const T *branch, const int32_t *positions,
-             int64_t rows, T *low) {
+             const CacheRows<T> &cache, int64_t rows, T *low) {
     const eng_config &c = e.config;
     rmsnorm_forward<T>(e.stream, a.normed1, a.rstd1, branch ? a.input : nullptr, stream, branch, l.input_norm.weight, rows, c.hidden,
                        c.rms_eps);
     apply(e, a.qkv, a.normed1, l.qkv, rows, low);
-    rope_forward<T>(e.stream, a.qkv, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, e.buffers.frequencies, positions, rows,
-                    c.heads, c.kv_heads, c.head_dim, c.rms_eps);
+    rope_forward<T>(e.stream, a.qkv, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, e.buffers.frequencies, positions, cache,
+                    rows, c.heads, c.kv_heads, c.head_dim, c.rms_eps);
 }
 
 template <class T>
@@ -38,7 +38,8 @@ void combine(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, T *branch
 }
 
 #define INSTANTIATE(T) \
-    template void project(Engine<T> &, const Layer<T> &, const Activations<T> &, const T *, const T *, const int32_t *, int64_t, T *); \
+    template void project(Engine<T> &, const Layer<T> &, const Activations<T> &, const T *, const T *, const int32_t *, \
+                          const CacheRows<T> &, int64_t, T *); \
     template void combine(Engine<T> &, const Layer<T> &, const Activations<T> &, T *, int64_t, T *, bool);
 INSTANTIATE(float)
 INSTANTIATE(bf16)

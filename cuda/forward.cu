@@ -52,7 +52,7 @@ void run_blocks(Engine<T> &e) {
     for (size_t i = 0; i < e.model.layers.size(); i++) {
         const Layer<T> &layer = e.model.layers[i];
         const Activations<T> &a = e.buffers.layers[i];
-        project(e, layer, a, stream, branch, on_device(e, plan.positions), plan.rows, scratch.low);
+        project(e, layer, a, stream, branch, on_device(e, plan.positions), {}, plan.rows, scratch.low);
         attend(e, a);
         combine(e, layer, a, scratch.branch, plan.rows, scratch.low, true);
         stream = a.middle;

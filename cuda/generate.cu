@@ -64,8 +64,7 @@ void run_step(Engine<T> &e, int64_t rows, int64_t split_count) {
     const T *branch = nullptr;
     for (size_t i = 0; i < e.model.layers.size(); i++) {
         const auto [keys, values] = cache_of(e, i);
-        project(e, e.model.layers[i], a, g.stream, branch, positions, rows, g.low);
-        cache_write<T>(e.stream, keys, values, g.qkv, pages, places, rows, c.heads, c.kv_heads, c.head_dim);
+        project(e, e.model.layers[i], a, g.stream, branch, positions, {keys, values, pages, places}, rows, g.low);
         attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, b.page_tables, table_width(c), numbers, positions, splits,
                            c.heads, c.kv_heads, c.head_dim);
         combine(e, e.model.layers[i], a, g.branch, rows, g.low, true);

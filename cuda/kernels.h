@@ -106,16 +106,26 @@ void bias_partials(Stream stream, float *partial, const T *dy, int64_t lddy, con
 
 // ---------------------------------------------------------------- rope.cu
 
+// Where the key and value heads of rows go in the cache of one layer, which is
+// (pages, ENG_PAGE_TOKENS, kv_heads, head_dim) for keys and likewise for values:
+// row r to page pages[r], place places[r]; -1: nowhere.
+template <class T>
+struct CacheRows {
+    T *keys = nullptr, *values = nullptr; // null: no row goes anywhere
+    const int32_t *pages = nullptr, *places = nullptr;
+};
+
 // In place on qkv (rows, (heads+2·kv_heads)·head_dim): if q_norm and k_norm are
 // given, each query and key head is first RMS-normed (weight (head_dim));
 // then the pair (i, i+head_dim/2) of each query and key head is turned by
 // positions[row]·frequencies[i], the angle rounded to float32. rstd (rows,
 // heads+kv_heads) keeps the norms' 1/rms, and before (like the query and key part
 // of qkv; ld (heads+kv_heads)·head_dim) what was normed; both are null without
-// norms and where nothing is kept. Rows of position -1 are left alone.
+// norms and where nothing is kept. The keys that result, and the values, go to
+// the cache too. Rows of position -1 are left alone.
 template <class T>
 void rope_forward(Stream stream, T *qkv, float *rstd, T *before, const T *q_norm, const T *k_norm, const float *frequencies,
-                  const int32_t *positions, int64_t rows, int heads, int kv_heads, int head_dim, float eps);
+                  const int32_t *positions, const CacheRows<T> &cache, int64_t rows, int heads, int kv_heads, int head_dim, float eps);
 
 // In place on the gradient of rope_forward's result. partial (blocks,
 // 2·head_dim): gradients of q_norm, then of k_norm, by blocks of rows; null without
@@ -124,13 +134,6 @@ template <class T>
 void rope_backward(Stream stream, T *dqkv, float *partial, const float *rstd, const T *before, const T *q_norm, const T *k_norm,
                    const float *frequencies, const int32_t *positions, const int32_t *blocks, int64_t block_count,
                    int64_t rows, int heads, int kv_heads, int head_dim);
-
-// Writes the key and value heads of qkv's rows to the cache of one layer: row r
-// to page pages[r], place places[r] (-1: nowhere). The cache is (pages,
-// ENG_PAGE_TOKENS, kv_heads, head_dim), one for keys and one for values.
-template <class T>
-void cache_write(Stream stream, T *keys, T *values, const T *qkv, const int32_t *pages, const int32_t *places, int64_t rows,
-                 int heads, int kv_heads, int head_dim);
 
 // Copies page `from` of each of `caches` arrays of keys or values, which lie one
 // after the other and have `pages` pages of page_elements each, a multiple of 8,

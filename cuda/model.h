@@ -260,10 +260,11 @@ void weight_gradient(Engine<T> &e, const T *dy, const T *x, const Linear<T> &l, 
 // block.cu: the two halves of a block, which all passes share
 
 // From the residual stream to queries, keys and values: input = stream + branch
-// (only stream, left where it is, if branch is null), normed1, qkv.
+// (only stream, left where it is, if branch is null), normed1, qkv, whose keys
+// and values go to the cache too.
 template <class T>
 void project(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const T *stream, const T *branch, const int32_t *positions,
-             int64_t rows, T *low);
+             const CacheRows<T> &cache, int64_t rows, T *low);
 // From attention's output to what the block adds at last: middle = input +
 // output(mixed), normed2, gate_up, mlp, branch = down(mlp); without the last if
 // whole is false. branch is scratch too.

@@ -139,8 +139,7 @@ void run(Engine<T> &e, const Rows &r) {
     const T *branch = nullptr;
     for (size_t i = 0; i < e.model.layers.size(); i++) {
         const auto [keys, values] = cache_of(e, i);
-        project(e, e.model.layers[i], a, g.stream, branch, at(r.positions), r.rows, g.low);
-        cache_write<T>(e.stream, keys, values, g.qkv, at(r.pages), at(r.places), r.rows, c.heads, c.kv_heads, c.head_dim);
+        project(e, e.model.layers[i], a, g.stream, branch, at(r.positions), {keys, values, at(r.pages), at(r.places)}, r.rows, g.low);
         if (i + 1 == e.model.layers.size()) break;
         if (r.by_row) // first, because it writes all rows
             attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, at(r.page_tables), r.width, at(r.tables), at(r.seen),

@@ -1,5 +1,5 @@
 // rope.cu: rotary position embedding with the norms of query and key heads
-// before it, backward, and the keys' and values' way to the cache.
+// before it and the keys' and values' way to the cache after it, and backward.
 //
 // The pair (a, b) = (x_i, x_{i+d/2}) of a head becomes (a·cos − b·sin,
 // b·cos + a·sin) of the angle position·frequency_i, which is rounded to
@@ -10,7 +10,9 @@
 
 namespace lathe {
 
-constexpr int threads = 128;      // of a row: four warps, which share its heads
+constexpr int threads = 128;      // of a row: four warps, which share its heads;
+constexpr int most_threads = 512; // and sixteen where rows are so few that one has the time of all
+constexpr int64_t few_rows = 128;
 constexpr int partial_threads = 512; // of a block of rows
 constexpr int64_t angle_rows = 8; // rows of a block of rows whose angles are computed together
 
@@ -28,19 +30,32 @@ __device__ inline float2 turn(int32_t position, float frequency) {
 }
 
 // Block r takes row r, a warp one head after the other, a lane every 32nd pair.
+// Two blocks of the most threads fit a multiprocessor, if they are told to: else
+// nvcc 11.8 spills registers to have four.
 template <class T>
-static __global__ void __launch_bounds__(threads)
-    rope_forward_kernel(T *qkv, float *rstd, T *before, const T *q_norm, const T *k_norm, const float *frequencies, const int32_t *positions,
-                        Heads heads, float eps) {
+static __global__ void __launch_bounds__(most_threads, 2)
+    rope_forward_kernel(T *qkv, float *rstd, T *before, const T *q_norm, const T *k_norm, const float *frequencies,
+                        const int32_t *positions, CacheRows<T> cache, Heads heads, float eps) {
     DYNAMIC_SHARED(float2, angles); // (width/2)
     const int64_t row = blockIdx.x;
     const int half = heads.width / 2;
     const int32_t position = positions[row];
-    for (int i = static_cast<int>(threadIdx.x); i < half; i += threads) angles[i] = turn(position < 0 ? 0 : position, frequencies[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < half; i += static_cast<int>(blockDim.x))
+        angles[i] = turn(position < 0 ? 0 : position, frequencies[i]);
     __syncthreads();
     if (position < 0) return;
-    for (int head = warp_index(); head < heads.turned(); head += threads / 32) {
+    const int64_t page = cache.keys == nullptr ? -1 : cache.pages[row], place = cache.keys == nullptr ? -1 : cache.places[row];
+    const bool kept = page >= 0 && place >= 0;
+    const int64_t cached = (page * ENG_PAGE_TOKENS + place) * heads.key * heads.width;
+    const int all = heads.turned() + (kept ? heads.key : 0), warps = static_cast<int>(blockDim.x) / 32;
+    for (int head = warp_index(); head < all; head += warps) {
         T *x = qkv + row * heads.row() + static_cast<int64_t>(head) * heads.width;
+        if (head >= heads.turned()) {
+            T *to = cache.values + cached + static_cast<int64_t>(head - heads.turned()) * heads.width;
+            for (int i = lane_index(); i < heads.width; i += 32) to[i] = x[i];
+            continue;
+        }
+        T *key = kept && head >= heads.query ? cache.keys + cached + static_cast<int64_t>(head - heads.query) * heads.width : nullptr;
         const T *weight = head < heads.query ? q_norm : k_norm;
         float r = 1;
         if (weight != nullptr) {
@@ -61,8 +76,13 @@ static __global__ void __launch_bounds__(threads)
                 b = b * r * to_float(weight[i + half]);
             }
             const float2 t = angles[i];
-            x[i] = from_float<T>(fmaf(a, t.x, -(b * t.y)));
-            x[i + half] = from_float<T>(fmaf(b, t.x, a * t.y));
+            const T first = from_float<T>(fmaf(a, t.x, -(b * t.y))), second = from_float<T>(fmaf(b, t.x, a * t.y));
+            x[i] = first;
+            x[i + half] = second;
+            if (key != nullptr) {
+                key[i] = first;
+                key[i + half] = second;
+            }
         }
     }
 }
@@ -152,20 +172,6 @@ static __global__ void __launch_bounds__(partial_threads)
     }
 }
 
-// Block r copies the keys and values of row r, `size` elements each.
-template <class T>
-static __global__ void __launch_bounds__(threads)
-    cache_write_kernel(T *keys, T *values, const T *qkv, const int32_t *pages, const int32_t *places, int64_t query_size, int64_t size) {
-    const int64_t row = blockIdx.x, page = pages[row], place = places[row];
-    if (page < 0 || place < 0) return;
-    const T *from = qkv + row * (query_size + 2 * size) + query_size;
-    const int64_t to = (page * ENG_PAGE_TOKENS + place) * size;
-    for (int64_t i = first_column(); i < size; i += column_stride()) {
-        store8(keys + to + i, load8(from + i, size - i), size - i);
-        store8(values + to + i, load8(from + size + i, size - i), size - i);
-    }
-}
-
 // Block (c, b) copies up to 16·threads bytes of a page of cache c. A copy in two
 // dimensions of the runtime's would not do: it takes rows up to 2 GiB apart.
 static __global__ void __launch_bounds__(threads)
@@ -178,10 +184,10 @@ static __global__ void __launch_bounds__(threads)
 
 template <class T>
 void rope_forward(Stream stream, T *qkv, float *rstd, T *before, const T *q_norm, const T *k_norm, const float *frequencies,
-                  const int32_t *positions, int64_t rows, int heads, int kv_heads, int head_dim, float eps) {
+                  const int32_t *positions, const CacheRows<T> &cache, int64_t rows, int heads, int kv_heads, int head_dim, float eps) {
     const Heads h{heads, kv_heads, head_dim};
-    LAUNCH((rope_forward_kernel<T>), rows, threads, sizeof(float2) * (head_dim / 2), stream, qkv, rstd, before, q_norm, k_norm, frequencies,
-           positions, h, eps);
+    LAUNCH((rope_forward_kernel<T>), rows, rows > few_rows ? threads : most_threads, sizeof(float2) * (head_dim / 2), stream, qkv, rstd,
+           before, q_norm, k_norm, frequencies, positions, cache, h, eps);
 }
 
 template <class T>
@@ -200,14 +206,6 @@ void rope_backward(Stream stream, T *dqkv, float *partial, const float *rstd, co
 }
 
 template <class T>
-void cache_write(Stream stream, T *keys, T *values, const T *qkv, const int32_t *pages, const int32_t *places, int64_t rows, int heads,
-                 int kv_heads, int head_dim) {
-    const int64_t size = static_cast<int64_t>(kv_heads) * head_dim;
-    LAUNCH((cache_write_kernel<T>), rows, row_threads(size, threads), 0, stream, keys, values, qkv, pages, places,
-           static_cast<int64_t>(heads) * head_dim, size);
-}
-
-template <class T>
 void cache_copy(Stream stream, T *cache, int64_t caches, int64_t pages, int64_t page_elements, int64_t from, int64_t to) {
     const int64_t bytes = page_elements * int64_t(sizeof(T));
     LAUNCH(cache_copy_kernel, dim3(caches, ceil_div(bytes, int64_t(16 * threads))), threads, 0, stream,
@@ -215,11 +213,10 @@ void cache_copy(Stream stream, T *cache, int64_t caches, int64_t pages, int64_t 
 }
 
 #define INSTANTIATE(T)                                                                                                                   \
-    template void rope_forward<T>(Stream, T *, float *, T *, const T *, const T *, const float *, const int32_t *, int64_t, int, int,    \
-                                  int, float);                                                                                           \
+    template void rope_forward<T>(Stream, T *, float *, T *, const T *, const T *, const float *, const int32_t *, const CacheRows<T> &, \
+                                  int64_t, int, int, int, float);                                                                        \
     template void rope_backward<T>(Stream, T *, float *, const float *, const T *, const T *, const T *, const float *, const int32_t *, \
                                    const int32_t *, int64_t, int64_t, int, int, int);                                                    \
-    template void cache_write<T>(Stream, T *, T *, const T *, const int32_t *, const int32_t *, int64_t, int, int, int);                 \
     template void cache_copy<T>(Stream, T *, int64_t, int64_t, int64_t, int64_t, int64_t);
 INSTANTIATE(float)
 INSTANTIATE(bf16)

@@ -141,7 +141,7 @@ void attention(const Model &m) {
     std::vector<int32_t> tiles;
     for (int32_t row = 0; row < length; row += attention_tile_rows()) tiles.insert(tiles.end(), {0, row});
     Buffer<int32_t> starts(std::vector<int32_t>{0}), lengths(std::vector<int32_t>{static_cast<int32_t>(length)}), tile_list(tiles);
-    const Packing packing{starts, lengths, tile_list, 1, static_cast<int32_t>(tiles.size() / 2), static_cast<int32_t>(length)};
+    const Packing packing{starts, lengths, tile_list, 1, static_cast<int32_t>(tiles.size() / 2)};
     Buffer<bf16> out = halves(rows * m.mixed()), dout = halves(rows * m.mixed());
     Buffer<bf16> qkv = halves(rows * m.qkv()), dqkv = halves(rows * m.qkv());
     Buffer<float> lse = floats(rows * m.heads), delta = floats(rows * m.heads);
@@ -172,9 +172,6 @@ void paged(const Model &m) {
     const PagedTiles of_piece{tiles, table, width, 2};
     if (begins(std::string("attention tiles ") + m.name))
         attention_tiles<bf16>(nullptr, out, lse, qkv, keys, cached, of_piece, m.heads, m.kv_heads, m.head_dim);
-    Buffer<int32_t> places(counted(ENG_PAGE_TOKENS)), one_page(std::vector<int32_t>(ENG_PAGE_TOKENS, 3));
-    if (begins(std::string("cache write ") + m.name))
-        cache_write<bf16>(nullptr, keys, cached, qkv, one_page, places, ENG_PAGE_TOKENS, m.heads, m.kv_heads, m.head_dim);
 }
 
 void rope(const Model &m) {
@@ -182,10 +179,13 @@ void rope(const Model &m) {
     Buffer<bf16> qkv = halves(rows * m.qkv()), before = halves(rows * m.turned()), q_norm = halves(m.head_dim), k_norm = halves(m.head_dim);
     Buffer<float> rstd = floats(rows * (m.heads + m.kv_heads)), frequencies = floats(m.head_dim / 2), partial = floats(2 * m.head_dim);
     Buffer<int32_t> positions(counted(rows)), blocks(std::vector<int32_t>{0, static_cast<int32_t>(rows)});
+    Buffer<int32_t> pages(std::vector<int32_t>(rows, 0)); // of one page
+    Buffer<bf16> keys = halves(rows * m.kv_heads * m.head_dim), values = halves(rows * m.kv_heads * m.head_dim);
     bf16 *q = m.qk_norm ? q_norm.get() : nullptr, *k = m.qk_norm ? k_norm.get() : nullptr, *kept = m.qk_norm ? before.get() : nullptr;
     float *kept_rstd = m.qk_norm ? rstd.get() : nullptr, *sums = m.qk_norm ? partial.get() : nullptr;
     if (begins(std::string("rope forward ") + m.name))
-        rope_forward<bf16>(nullptr, qkv, kept_rstd, kept, q, k, frequencies, positions, rows, m.heads, m.kv_heads, m.head_dim, 1e-6f);
+        rope_forward<bf16>(nullptr, qkv, kept_rstd, kept, q, k, frequencies, positions, {keys, values, pages, positions}, rows, m.heads,
+                           m.kv_heads, m.head_dim, 1e-6f);
     if (begins(std::string("rope backward ") + m.name))
         rope_backward<bf16>(nullptr, qkv, sums, kept_rstd, kept, q, k, frequencies, positions, blocks, 1, rows, m.heads, m.kv_heads, m.head_dim);
 }

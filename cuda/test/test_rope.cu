@@ -45,9 +45,10 @@ static void forward_and_backward(Test &t, const HeadCase &c) {
     T *q = c.norms ? device_q.get() : nullptr, *k = c.norms ? device_k.get() : nullptr, *kept = c.norms ? before.get() : nullptr;
     float *kept_rstd = c.norms ? rstd.get() : nullptr, *sums = c.norms ? partial.get() : nullptr;
 
-    rope_forward(t.stream, x.get(), kept_rstd, kept, q, k, device_angles.get(), device_positions.get(), c.rows, c.query, c.key, c.width, epsilon);
+    rope_forward(t.stream, x.get(), kept_rstd, kept, q, k, device_angles.get(), device_positions.get(), CacheRows<T>{}, c.rows,
+                 c.query, c.key, c.width, epsilon);
     rope_forward(t.stream, unkept.get(), static_cast<float *>(nullptr), static_cast<T *>(nullptr), q, k, device_angles.get(),
-                 device_positions.get(), c.rows, c.query, c.key, c.width, epsilon);
+                 device_positions.get(), CacheRows<T>{}, c.rows, c.query, c.key, c.width, epsilon);
     std::vector<double> want = widen(qkv);
     const twin::Rope want_kept = twin::rope_forward(want, widen(q_norm), widen(k_norm), angles, positions, heads, epsilon);
     // Two products and a sum in float32 of numbers below √width·√3, after some
@@ -80,33 +81,45 @@ TEST(rope_bf16) {
     for (const HeadCase &c : head_cases) forward_and_backward<bf16>(t, c);
 }
 
+// What is turned, and the values, also go to the cache, but for rows of position -1.
 template <class T>
-static void writes(Test &t, const HeadCase &c) {
-    t.describe("%s, %d+%d heads of %d, %d rows, offset %d", type_name<T>(), c.query, c.key, c.width, int(c.rows), c.offset);
+static void writes(Test &t, const HeadCase &c, int64_t rows) {
+    t.describe("%s, %d+%d heads of %d, %d rows, offset %d", type_name<T>(), c.query, c.key, c.width, int(rows), c.offset);
     Random random(9);
     const twin::Heads heads{c.query, c.key, c.width};
-    const int64_t cache = 3 * ENG_PAGE_TOKENS * c.key * c.width;
-    const std::vector<T> qkv = random.values<T>(c.rows * heads.row()), empty = random.values<T>(cache);
-    std::vector<int32_t> pages, places;
-    for (int64_t row = 0; row < c.rows; row++) {
-        const int64_t place = row * 7 % (3 * ENG_PAGE_TOKENS); // 7 and 192 have no common divisor: all differ
+    const int64_t cache_pages = rows / ENG_PAGE_TOKENS + 1, cache = cache_pages * ENG_PAGE_TOKENS * c.key * c.width;
+    const std::vector<T> qkv = random.values<T>(rows * heads.row()), empty = random.values<T>(cache);
+    const std::vector<int32_t> positions = some_positions(rows);
+    std::vector<int32_t> pages, places, written;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t place = rows - 1 - row;
         pages.push_back(row % 6 == 4 ? -1 : static_cast<int32_t>(place / ENG_PAGE_TOKENS));
         places.push_back(row % 6 == 5 ? -1 : static_cast<int32_t>(place % ENG_PAGE_TOKENS));
+        written.push_back(positions[row] < 0 ? -1 : pages[row]);
     }
-    Shifted<T> x(qkv, c.offset), keys(empty, c.offset), values(empty, c.offset);
-    Buffer<int32_t> device_pages(pages), device_places(places);
-    cache_write(t.stream, keys.get(), values.get(), x.get(), device_pages.get(), device_places.get(), c.rows, c.query, c.key, c.width);
+    Shifted<T> x(qkv, c.offset), apart(qkv, c.offset), keys(empty, c.offset), values(empty, c.offset);
+    Buffer<int32_t> device_pages(pages), device_places(places), device_positions(positions);
+    Buffer<float> angles(frequencies(c.width));
+    const CacheRows<T> to{keys.get(), values.get(), device_pages.get(), device_places.get()};
+    auto turn = [&](T *of, const CacheRows<T> &cache) {
+        rope_forward<T>(t.stream, of, nullptr, nullptr, nullptr, nullptr, angles.get(), device_positions.get(), cache, rows, c.query, c.key,
+                        c.width, epsilon);
+    };
+    turn(x.get(), to);
+    turn(apart.get(), {});
+    t.equal("qkv", x.read(), apart.read());
     std::vector<double> want_keys = widen(empty), want_values = widen(empty);
-    twin::cache_write(want_keys, want_values, widen(qkv), pages, places, heads);
+    twin::cache_write(want_keys, want_values, widen(x.read()), written, places, heads);
     t.close("keys", keys.read(), want_keys, {0, 0});
     t.close("values", values.read(), want_values, {0, 0});
 }
 
-TEST(cache_write_copies) {
+TEST(rope_writes_to_the_cache) {
     for (const HeadCase &c : head_cases) {
-        writes<float>(t, c);
-        writes<bf16>(t, c);
+        writes<float>(t, c, c.rows);
+        writes<bf16>(t, c, c.rows);
     }
+    writes<bf16>(t, head_cases[0], 150); // by the warps that a block has for many rows
 }
 
 template <class T>
