@@ -125,9 +125,13 @@ void describe(int device, eng_device *d) {
     CHECK(cudaRuntimeGetVersion(&d->runtime));
 }
 
-void select(int device) {
+void find(int device) {
     const int count = device_count();
     if (device < 0 || device >= count) throw Failure(ENG_NO_DEVICE, "device %d of %d", device, count);
+}
+
+void select(int device) {
+    find(device);
     const cudaDeviceProp properties = properties_of(device);
     const int capability = 10 * properties.major + properties.minor;
     if (capability < LEAST_CAPABILITY)
@@ -170,14 +174,12 @@ EXPORTED int32_t eng_abi(void) { return ENG_ABI; }
 
 EXPORTED const char *eng_error(const eng *e) { return error_of(const_cast<eng *>(e)); }
 
-EXPORTED int32_t eng_devices(eng_device *devices, int32_t capacity, int32_t *count) {
+EXPORTED int32_t eng_describe(int32_t device, eng_device *description) {
     return guarded(nullptr, [&] {
-        REQUIRE(count && capacity >= 0 && (capacity == 0 || devices), "a list of devices without room for it");
-        *count = 0;
+        REQUIRE(description, "a device without room for its description");
         load_kernels_at_once();
-        const int there = device_count();
-        for (int device = 0; device < std::min<int>(there, capacity); device++) describe(device, devices + device);
-        *count = there;
+        find(device);
+        describe(device, description);
     });
 }
 

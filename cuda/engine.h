@@ -201,8 +201,9 @@ typedef struct {
 int32_t eng_abi(void);
 /* Text of the last failure of this engine, or, for NULL, of this thread's last call without one. Never NULL. */
 const char *eng_error(const eng *e);
-/* Fills up to capacity devices and says how many there are. */
-int32_t eng_devices(eng_device *devices, int32_t capacity, int32_t *count);
+/* Describes a device; ENG_NO_DEVICE where there is none of that number. CUDA makes
+ * a context on it, which takes some of its memory, and on no other. */
+int32_t eng_describe(int32_t device, eng_device *description);
 
 /* Opens an engine with weights of zero. The environment variable LATHE_GEMM says
  * which instructions compute the engine's products of bfloat16, all of them:

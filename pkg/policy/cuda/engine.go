@@ -134,14 +134,11 @@ func findDevice(file string, index int) (library, Device, error) {
 	if err != nil {
 		return nil, Device{}, err
 	}
-	devices, err := l.devices()
+	device, err := l.describe(index)
 	if err != nil {
 		return nil, Device{}, fmt.Errorf("%q: %w", path, err)
 	}
-	if index < 0 || index >= len(devices) {
-		return nil, Device{}, statusError(fmt.Sprintf("%q", path), statusNoDevice, fmt.Sprintf("device %d of %d", index, len(devices)))
-	}
-	return l, devices[index], nil
+	return l, device, nil
 }
 
 // Find describes a device; without a library, a driver or a device the error

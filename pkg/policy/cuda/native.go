@@ -207,7 +207,7 @@ type Stats struct {
 
 // library is a loaded engine library.
 type library interface {
-	devices() ([]Device, error)
+	describe(device int) (Device, error)
 	open(device int, s settings) (native, error)
 }
 

@@ -64,23 +64,17 @@ func load(path string) (library, error) {
 // words are what C said about a failure.
 func words(text *C.lathe_text) string { return C.GoString(&text.words[0]) }
 
-func (l loaded) devices() ([]Device, error) {
-	var found [64]C.eng_device
-	var count C.int32_t
+func (l loaded) describe(device int) (Device, error) {
+	var d C.eng_device
 	var text C.lathe_text
-	if s := C.lathe_devices(l.table, &found[0], C.int32_t(len(found)), &count, &text); s != C.ENG_OK {
-		return nil, statusError("looking for GPUs", status(s), words(&text))
+	if s := C.lathe_describe(l.table, C.int32_t(device), &d, &text); s != C.ENG_OK {
+		return Device{}, statusError("looking for a GPU", status(s), words(&text))
 	}
-	devices := make([]Device, min(int(count), len(found)))
-	for i := range devices {
-		d := &found[i]
-		devices[i] = Device{
-			Name: C.GoString(&d.name[0]), MemoryBytes: int64(d.memory_bytes), FreeBytes: int64(d.free_bytes),
-			Multiprocessors: int(d.multiprocessors), ComputeCapability: int(d.compute_capability),
-			Driver: int(d.driver), Runtime: int(d.runtime),
-		}
-	}
-	return devices, nil
+	return Device{
+		Name: C.GoString(&d.name[0]), MemoryBytes: int64(d.memory_bytes), FreeBytes: int64(d.free_bytes),
+		Multiprocessors: int(d.multiprocessors), ComputeCapability: int(d.compute_capability),
+		Driver: int(d.driver), Runtime: int(d.runtime),
+	}, nil
 }
 
 // loraBits are the bits of eng_config.lora_targets, in the order of

@@ -10,7 +10,7 @@
 
 // Every function of engine.h: the table's member, and the symbol without eng_.
 #define FUNCTIONS(X) \
-    X(error) X(devices) X(open) X(close) X(put) X(get) X(forward) X(backward) X(zero_gradients) X(hold_gradients) \
+    X(error) X(describe) X(open) X(close) X(put) X(get) X(forward) X(backward) X(zero_gradients) X(hold_gradients) \
     X(add_gradients) X(step) X(adapter) X(prefill) X(copy_page) X(pages) X(start) X(stop) X(decode) X(get_stats)
 
 struct lathe_library {
@@ -66,8 +66,8 @@ static int32_t told(lathe_library *l, const eng *e, int32_t status, lathe_text *
     return status;
 }
 
-int32_t lathe_devices(lathe_library *l, eng_device *devices, int32_t capacity, int32_t *count, lathe_text *text) {
-    return told(l, NULL, l->devices(devices, capacity, count), text);
+int32_t lathe_describe(lathe_library *l, int32_t device, eng_device *description, lathe_text *text) {
+    return told(l, NULL, l->describe(device, description), text);
 }
 
 int32_t lathe_open(lathe_library *l, int32_t device, const eng_config *config, const float *frequencies, eng **out, lathe_text *text) {

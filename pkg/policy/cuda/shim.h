@@ -24,7 +24,7 @@ enum { LATHE_LOADED = 0, LATHE_NOT_OPENED = 1, LATHE_NO_SYMBOL = 2, LATHE_OTHER_
 // found is the ABI of a library that has another one.
 int lathe_load(const char *path, lathe_library **library, int32_t *found, lathe_text *text);
 
-int32_t lathe_devices(lathe_library *l, eng_device *devices, int32_t capacity, int32_t *count, lathe_text *text);
+int32_t lathe_describe(lathe_library *l, int32_t device, eng_device *description, lathe_text *text);
 // frequencies take the place of config->rope_frequencies.
 int32_t lathe_open(lathe_library *l, int32_t device, const eng_config *config, const float *frequencies, eng **out, lathe_text *text);
 void lathe_close(lathe_library *l, eng *e);

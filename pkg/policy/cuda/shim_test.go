@@ -44,7 +44,7 @@ func stubs(own string, without ...string) string {
 	functions := map[string]string{
 		"abi":            "int32_t eng_abi(void) { return ENG_ABI; }",
 		"error":          `const char *eng_error(const eng *e) { return e ? "of an engine" : "of no engine"; }`,
-		"devices":        "int32_t eng_devices(eng_device *d, int32_t n, int32_t *count) { *count = 1; d[0].free_bytes = (int64_t)1 << 40; return 0; }",
+		"describe":       "int32_t eng_describe(int32_t device, eng_device *d) { d->free_bytes = (int64_t)1 << 40; return 0; }",
 		"open":           "int32_t eng_open(int32_t device, const eng_config *c, eng **out) { static int it; *out = (eng *)&it; return 0; }",
 		"close":          "void eng_close(eng *e) {}",
 		"put":            "int32_t eng_put(eng *e, int32_t r, int32_t l, int32_t k, int64_t o, int64_t n, const float *v) { return 0; }",
@@ -94,8 +94,8 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 	}
 	status := func(function, status, words string) string {
 		signature := map[string]string{
-			"devices": "int32_t eng_devices(eng_device *d, int32_t n, int32_t *count)",
-			"open":    "int32_t eng_open(int32_t device, const eng_config *c, eng **out)",
+			"describe": "int32_t eng_describe(int32_t device, eng_device *d)",
+			"open":     "int32_t eng_open(int32_t device, const eng_config *c, eng **out)",
 		}[function]
 		return stubs(signature+" { return "+status+"; }\nconst char *eng_error(const eng *e) { return \""+words+"\"; }", function, "error")
 	}
@@ -111,14 +111,13 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 2; }", words: []string{"version 2 of", "version 3"}},
 		"no ABI":              {source: "int anything;", words: []string{"eng_abi"}},
 		"a function less":     {source: stubs("", "decode"), words: []string{"eng_decode"}},
-		"no driver":           {source: status("devices", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no NVIDIA driver", "insufficient"}},
-		"no device":           {source: status("devices", "ENG_NO_DEVICE", "no CUDA-capable device"), words: []string{"no GPU", "no CUDA-capable device"}},
-		"no devices":          {source: stubs("int32_t eng_devices(eng_device *d, int32_t n, int32_t *count) { *count = 0; return 0; }", "devices"), words: []string{"no GPU", "device 0 of 0"}},
-		"no third device":     {source: stubs(""), options: Options{Device: 3}, words: []string{"device 3 of 1"}},
+		"no driver":           {source: status("describe", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no NVIDIA driver", "insufficient"}},
+		"no device":           {source: status("describe", "ENG_NO_DEVICE", "no CUDA-capable device"), words: []string{"no GPU", "no CUDA-capable device"}},
+		"no fourth device":    {source: status("describe", "ENG_NO_DEVICE", "device 3 of 1"), options: Options{Device: 3}, words: []string{"no GPU", "device 3 of 1"}},
 		"too old a device":    {source: status("open", "ENG_NO_DEVICE", "compute capability 7.0, 8.0 is needed"), words: []string{"7.0"}},
 		"memory at opening":   {source: status("open", "ENG_MEMORY", "12.5 GiB are needed, 3.0 GiB are free"), words: []string{"12.5 GiB", "3.0 GiB"}},
 		"memory before opening": {
-			source: stubs("int32_t eng_devices(eng_device *d, int32_t n, int32_t *count) { *count = 1; d[0].free_bytes = 1 << 20; return 0; }", "devices"),
+			source: stubs("int32_t eng_describe(int32_t device, eng_device *d) { d->free_bytes = 1 << 20; return 0; }", "describe"),
 			words:  []string{"needs at least", "1.0 MiB are free"},
 		},
 	} {
