@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // hostile are templates that want too much, and what their errors say.
@@ -101,7 +103,7 @@ func hostileVariables() *Dict {
 
 // Each ends soon, in one error, having made little; and the same way again.
 func TestHostile(t *testing.T) {
-	goroutines := runtime.NumGoroutine()
+	others := goleak.IgnoreCurrent()
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {
 			o := Options{}
@@ -133,9 +135,7 @@ func TestHostile(t *testing.T) {
 			t.Logf("%v: %v", took.Round(time.Microsecond), err)
 		})
 	}
-	if n := runtime.NumGoroutine(); n > goroutines {
-		t.Errorf("%d goroutines, there were %d", n, goroutines)
-	}
+	goleak.VerifyNone(t, others) // which waits for those that are about to end, as a subtest's own
 }
 
 func contains(text, want string) bool {
