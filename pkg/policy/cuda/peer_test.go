@@ -3,13 +3,17 @@
 package cuda_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -133,4 +137,79 @@ func (g goldenFile) compareGreedy(t *testing.T, e policy.Engine) {
 		}
 	}
 	t.Logf("%d of %d greedy responses are those of transformers, token by token", equal, len(requests))
+}
+
+// The comparison itself, which only a machine with torch makes with transformers:
+// it holds what the CPU engine has computed to be right.
+func TestPeerComparison(t *testing.T) {
+	c := small(nil)
+	weights := policytest.Weights(t, c, 0.1)
+	folder := t.TempDir()
+	if err := policy.Save(folder, c, weights); err != nil {
+		t.Fatal(err)
+	}
+	reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true})
+	const sequences, tokens, prompts, asked, answered = 3, 20, 4, 5, 6
+	batch := policytest.Batch(c, 1, tokens, tokens, tokens)
+	for i := range batch.Targets {
+		batch.Targets[i] = i%tokens != 0
+	}
+	var golden []safetensors.Tensor
+	add := func(name string, data []float32, shape ...int) {
+		golden = append(golden, safetensors.Tensor{Name: name, Shape: shape, DType: safetensors.F32, Data: slices.Clone(data)})
+	}
+	add("tokens", floats(batch.TokenIDs), sequences, tokens)
+	s := policy.Sampling{Temperature: 1}
+	logProbs, _ := forward(t, reference, batch, s)
+	add("logprobs", logProbs, sequences, tokens)
+	half := slices.Clone(logProbs)
+	for i := range half {
+		half[i] += 0.05 * float32(i%3-1) // as bfloat16 may be off
+	}
+	add("half", half, sequences, tokens)
+	questions := policytest.Batch(c, 2, asked, asked, asked, asked).TokenIDs
+	var requests []policy.Request
+	for prompt := range slices.Chunk(questions, asked) {
+		requests = append(requests, policy.Request{Prompt: prompt, MaxNewTokens: answered})
+	}
+	var answers []int32
+	for _, completion := range generate(t, reference, requests) {
+		answers = append(answers, completion.TokenIDs...)
+	}
+	add("prompts", floats(questions), prompts, asked)
+	add("greedy", floats(answers), prompts, answered)
+	for step := 1; step <= 10; step++ {
+		forward(t, reference, batch, s)
+		reference.ZeroGradients()
+		backward(t, reference, policy.Coefficients{LogProb: negated(mean(batch))})
+		for _, g := range reference.Gradients() {
+			if step == 1 {
+				add("grad."+g.Name, negated(g.Data), g.Shape...)
+			}
+		}
+		if _, err := reference.Step(adamW); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range reference.Weights() {
+			if step == 1 || step == 10 {
+				add(fmt.Sprintf("step%d.%s", step, w.Name), w.Data, w.Shape...)
+			}
+		}
+	}
+	f, err := os.Create(filepath.Join(folder, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(safetensors.Write(f, golden, nil), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	comparePeer(t, folder)
+}
+
+func floats(x []int32) []float32 {
+	y := make([]float32, len(x))
+	for i := range x {
+		y[i] = float32(x[i])
+	}
+	return y
 }
