@@ -158,6 +158,11 @@ Batch random_batch(const eng_config &c, const std::vector<int32_t> &lengths, uin
     return batch;
 }
 
+bool emulated() {
+    eng_device device{};
+    return OK(nullptr, eng_describe(0, &device)) && strstr(device.name, "emulated") != nullptr;
+}
+
 Batch part(const Batch &batch, int32_t first, int32_t last) {
     Batch some;
     for (int32_t s = first; s < last; s++) {

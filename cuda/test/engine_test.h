@@ -103,6 +103,9 @@ Batch random_batch(const eng_config &config, const std::vector<int32_t> &lengths
 // Sequences from first to last-1 of a batch.
 Batch part(const Batch &batch, int32_t first, int32_t last);
 
+// Whether the device is the emulated one, which can be told to fail.
+bool emulated();
+
 // What a forward pass gave.
 struct Results {
     std::vector<float> logprobs, entropy, values;

@@ -31,6 +31,9 @@ type Sampling struct {
 // pass is counted: a GPU's engine gives each a multiple of so many rows.
 const RowTokens = 16
 
+// RowsOf is the tokens of a sequence, rounded up to RowTokens.
+func RowsOf(tokens int) int { return (tokens + RowTokens - 1) / RowTokens * RowTokens }
+
 // Batch is a set of sequences packed without padding.
 type Batch struct {
 	TokenIDs []int32 // (N) all sequences, one after the other
@@ -55,6 +58,14 @@ func (b Batch) Trunk(s int) int {
 		return -1
 	}
 	return int(b.Trunks[s])
+}
+
+// FamilyEnd is the first sequence behind the family that sequence s, which has
+// no trunk, begins: itself and those that go on from it.
+func (b Batch) FamilyEnd(s int) int {
+	for s++; s < len(b.Offsets)-1 && b.Trunk(s) >= 0; s++ {
+	}
+	return s
 }
 
 // Arithmetic is what an engine's numbers depend on beside the weights: engines

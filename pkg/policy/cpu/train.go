@@ -89,16 +89,11 @@ func (e *Engine) divide(batch policy.Batch) []chunk {
 	if sequences > 0 && int(offsets[sequences]) <= e.limits.sparseTokens {
 		return []chunk{{0, sequences}}
 	}
-	familyEnd := func(s int) int {
-		for s++; s < sequences && batch.Trunk(s) >= 0; s++ {
-		}
-		return s
-	}
 	var chunks []chunk
 	for s := 0; s < sequences; {
-		end := familyEnd(s)
-		for end < sequences && int(offsets[familyEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
-			end = familyEnd(end)
+		end := batch.FamilyEnd(s)
+		for end < sequences && int(offsets[batch.FamilyEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
+			end = batch.FamilyEnd(end)
 		}
 		chunks = append(chunks, chunk{s, end})
 		s = end

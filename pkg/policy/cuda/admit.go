@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
 // admit gives free slots to requests, and computes the prompts that they need.
@@ -142,7 +143,7 @@ func (c *call) cut(prompts []*prompt) []promptPiece {
 			underWay[name] = true
 		}
 		pieces = append(pieces, promptPiece{p, n})
-		room -= rowsOf(n)
+		room -= policy.RowsOf(n)
 	}
 	return pieces
 }

@@ -60,7 +60,7 @@ func (d *fakeDevice) prefill(pieces []piece) error {
 		if len(p.tokens) == 0 {
 			return refused("a piece without tokens")
 		}
-		rows += rowsOf(len(p.tokens))
+		rows += policy.RowsOf(len(p.tokens))
 		for i, token := range p.tokens {
 			if err := d.write(p.pages, p.position+i, token); err != nil {
 				return err

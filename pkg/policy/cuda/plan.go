@@ -139,9 +139,9 @@ func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 			b.Slots = min(b.Slots, w.Responses)
 		}
 		b.CachePages = pagesOf(longest) + 1
-		b.PrefillTokens = min(prefillTokens, rowsOf(longest))
+		b.PrefillTokens = min(prefillTokens, policy.RowsOf(longest))
 	}
-	wanted := max(rowsOf(longest), rowsOf(w.Shared))
+	wanted := max(policy.RowsOf(longest), policy.RowsOf(w.Shared))
 	if w.Generate && !s.train {
 		wanted = min(wanted, leastPassTokens)
 	}
@@ -184,7 +184,7 @@ func growPass(s shape, b Budgets, w Workload, least int, available int64) Budget
 	if w.PassTokens > 0 {
 		best = w.PassTokens + w.PassTokens/passSequenceTokens*rowAlign // the rows that align sequences
 	}
-	best = max(least, rowsOf(best))
+	best = max(least, policy.RowsOf(best))
 	if !s.train {
 		best = max(least, min(best, leastPassTokens))
 	}

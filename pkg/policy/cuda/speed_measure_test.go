@@ -57,7 +57,7 @@ func batchOf(config policy.Config, c *speedCase) (batch policy.Batch, workload c
 	}
 	rows := 0
 	for s, n := range lengths {
-		rows += (n + policy.RowTokens - 1) / policy.RowTokens * policy.RowTokens
+		rows += policy.RowsOf(n)
 		learned := c.Responses == 0 || trunks[s] >= 0
 		for i := range n {
 			batch.Targets[int(batch.Offsets[s])+i] = learned && i > 0

@@ -25,9 +25,6 @@ type pass struct {
 	trunks   []int32 // of those, as in policy.Batch
 }
 
-// rowsOf is what a sequence takes of a pass.
-func rowsOf(tokens int) int { return (tokens + rowAlign - 1) / rowAlign * rowAlign }
-
 // content is what a pass holds.
 type content struct{ rows, sequences int }
 
@@ -36,7 +33,7 @@ func contentOf(family []int) content {
 	var c content
 	for _, tokens := range family {
 		if tokens > 0 {
-			c.rows, c.sequences = c.rows+rowsOf(tokens), c.sequences+1
+			c.rows, c.sequences = c.rows+policy.RowsOf(tokens), c.sequences+1
 		}
 	}
 	return c
@@ -81,17 +78,18 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	}
 	sequences := max(0, len(batch.Offsets)-1)
 	for s, end := 0, 0; s < sequences; s = end {
+		end = batch.FamilyEnd(s)
 		var lengths []int
-		for end = s; end == s || end < sequences && batch.Trunk(end) >= 0; end++ {
-			lengths = append(lengths, int(batch.Offsets[end+1]-batch.Offsets[end]))
+		for i := s; i < end; i++ {
+			lengths = append(lengths, int(batch.Offsets[i+1]-batch.Offsets[i]))
 		}
 		family := contentOf(lengths)
 		if family.sequences == 0 {
 			continue
 		}
 		if !e.budgets.holds(family) {
-			return nil, exit.WithHint(exit.Unavailablef("%d sequences in one pass, of %d tokens each rounded up to %d; the engine was opened with room for %d, of %d tokens",
-				family.sequences, family.rows, rowAlign, e.budgets.PassSequences, e.budgets.PassTokens),
+			return nil, exit.WithHint(exit.Unavailablef("%d rows in %d sequences, which belong in one pass; the engine was opened with room for %d rows in %d",
+				family.rows, family.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
 		if !e.budgets.add(&filled, family) {

@@ -1,8 +1,6 @@
 package learn
 
 import (
-	"slices"
-
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -20,13 +18,17 @@ type bundle struct {
 // depend on the sequences and the limit alone.
 func bundles(sequences []sequence, limit int) []bundle {
 	var all []bundle
+	rows := 0 // of the last bundle, once it shares
 	for i, s := range sequences {
 		if limit > 0 && i > 0 {
 			last := &all[len(all)-1]
 			if shared := sharedTokens(last.sequences[0], s); shared > 0 && (last.shared == 0 || last.shared == shared) {
-				longer := bundle{append(slices.Clip(last.sequences), s), shared}
-				if longer.rows() <= limit {
-					*last = longer
+				longer := rows
+				if last.shared == 0 {
+					longer = policy.RowsOf(shared) + policy.RowsOf(len(last.sequences[0].TokenIDs)-shared)
+				}
+				if longer += policy.RowsOf(len(s.TokenIDs) - shared); longer <= limit {
+					last.sequences, last.shared, rows = append(last.sequences, s), shared, longer
 					continue
 				}
 			}
@@ -47,15 +49,6 @@ func (b bundle) lengths() []int {
 		lengths = append(lengths, len(s.TokenIDs)-b.shared)
 	}
 	return lengths
-}
-
-// rows is the number of tokens with what each sequence is rounded up by.
-func (b bundle) rows() int {
-	n := 0
-	for _, tokens := range b.lengths() {
-		n += (tokens + policy.RowTokens - 1) / policy.RowTokens * policy.RowTokens
-	}
-	return n
 }
 
 // sharedTokens is the number of tokens that two responses to a prompt may
@@ -91,9 +84,10 @@ func microBatches(bundles []bundle, limit int, room func(families [][]int) int) 
 	var runs [][]bundle
 	for len(bundles) > 0 {
 		n, tokens := 0, 0
-		for n < len(bundles) && (n == 0 || limit == 0 || tokens+bundles[n].tokens() <= limit) {
-			tokens += bundles[n].tokens()
-			n++
+		for ; n < len(bundles); n++ {
+			if tokens += bundles[n].tokens(); n > 0 && limit > 0 && tokens > limit {
+				break
+			}
 		}
 		n = room(families[:n])
 		runs = append(runs, bundles[:n])
