@@ -8,14 +8,14 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/lathe-rl/lathe/pkg/command"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // readGPUs asks NVML once. A host without a driver, without the library or
 // without devices is told apart from one that fails.
 func readGPUs() ([]command.GPU, error) {
 	if status := nvml.Init(); status != nvml.SUCCESS {
-		return nil, exit.Unavailablef("no GPU can be read: %s", nvml.ErrorString(status))
+		return nil, exitcode.Unavailablef("no GPU can be read: %s", nvml.ErrorString(status))
 	}
 	defer nvml.Shutdown()
 	count, status := nvml.DeviceGetCount()
@@ -23,7 +23,7 @@ func readGPUs() ([]command.GPU, error) {
 		return nil, fmt.Errorf("counting GPUs: %s", nvml.ErrorString(status))
 	}
 	if count == 0 {
-		return nil, exit.Unavailablef("the driver is there and shows no GPU")
+		return nil, exitcode.Unavailablef("the driver is there and shows no GPU")
 	}
 	gpus := make([]command.GPU, 0, count)
 	for i := range count {

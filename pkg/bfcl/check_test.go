@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // A task of two turns with calls, and one without between them, judged by
@@ -120,11 +120,11 @@ func TestReadTasksNamesWhatIsWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := ReadTasks(folder); err == nil || !strings.Contains(err.Error(), c.want) || exit.Code(err) != exit.Data {
+		if _, err := ReadTasks(folder); err == nil || !strings.Contains(err.Error(), c.want) || exitcode.Code(err) != exitcode.Data {
 			t.Errorf("got %v, want an error of the data that holds %q", err, c.want)
 		}
 	}
-	if _, err := ReadTasks(t.TempDir()); exit.Code(err) != exit.Data {
+	if _, err := ReadTasks(t.TempDir()); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("an empty folder: got %v, want an error of the data", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Message is one message of a user's turn.
@@ -190,7 +190,7 @@ func (t Task) named(turns [][]Call) ([][]Call, error) {
 func eachLine(path string, read func(line []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return exit.Dataf("opening the tasks: %w", err)
+		return exitcode.Dataf("opening the tasks: %w", err)
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
@@ -199,11 +199,11 @@ func eachLine(path string, read func(line []byte) error) error {
 	for lines.Scan() {
 		number++
 		if err := read(lines.Bytes()); err != nil {
-			return exit.Dataf("%s, line %d: %w", path, number, err)
+			return exitcode.Dataf("%s, line %d: %w", path, number, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return exit.Dataf("reading %s: %w", path, err)
+		return exitcode.Dataf("reading %s: %w", path, err)
 	}
 	return nil
 }

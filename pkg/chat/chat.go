@@ -25,7 +25,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -174,10 +174,10 @@ func endTokens(folder string, t *tokenizer.Tokenizer) ([]int32, error) {
 		var one *int32
 		var several []int32
 		if err := json.Unmarshal(raw, &file); err != nil {
-			return nil, exit.Dataf("reading %q: %w", path, err)
+			return nil, exitcode.Dataf("reading %q: %w", path, err)
 		}
 		if len(file.EOS) > 0 && json.Unmarshal(file.EOS, &several) != nil && json.Unmarshal(file.EOS, &one) != nil {
-			return nil, exit.Dataf("reading %q: eos_token_id is not a token id or a list of them", path)
+			return nil, exitcode.Dataf("reading %q: eos_token_id is not a token id or a list of them", path)
 		}
 		if one != nil {
 			several = []int32{*one}

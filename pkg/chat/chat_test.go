@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -213,14 +213,14 @@ func TestDemonstrateRefuses(t *testing.T) {
 	backwards := "{% for m in messages[::-1] %}{{ m.role + ':' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
 	c := newChat(t, "backwards.jinja", backwards, "")
 	_, _, err := c.Demonstrate([]shard.Message{user("q"), says("a")})
-	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with the prompt") {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with the prompt") {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := c.Demonstrate([]shard.Message{user("q")}); exit.Code(err) != exit.Data {
+	if _, _, err := c.Demonstrate([]shard.Message{user("q")}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no answer: %v", err)
 	}
 	silent := newChat(t, "silent.jinja", "{% for m in messages if m.role == 'user' %}{{ m.content }}<|im_end|>{% endfor %}", "")
-	if _, err := silent.Continue([]shard.Message{user("q"), says("a"), user("p")}, true); exit.Code(err) != exit.Data ||
+	if _, err := silent.Continue([]shard.Message{user("q"), says("a"), user("p")}, true); exitcode.Code(err) != exitcode.Data ||
 		!strings.Contains(err.Error(), "leaves out what the assistant said in message 1") {
 		t.Errorf("got %v", err)
 	}
@@ -236,7 +236,7 @@ func TestStopTokens(t *testing.T) {
 	if diff := cmp.Diff([]string{"<|im_end|>", "<|eot_id|>"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := New(c.tokenizer, map[string]Source{"default": {Text: "x"}}, Settings{Folder: "f"}); exit.Code(err) != exit.Data ||
+	if _, err := New(c.tokenizer, map[string]Source{"default": {Text: "x"}}, Settings{Folder: "f"}); exitcode.Code(err) != exitcode.Data ||
 		!strings.Contains(err.Error(), "no token at which generation ends") {
 		t.Errorf("got %v", err)
 	}
@@ -260,7 +260,7 @@ func TestTemplatesByName(t *testing.T) {
 			t.Errorf("rendered %q (%v), want %q", r.Text, err, want)
 		}
 	}
-	if _, err := c.Render(Conversation{}, RenderOptions{}); exit.Code(err) != exit.Data {
+	if _, err := c.Render(Conversation{}, RenderOptions{}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no messages: %v", err)
 	}
 }
@@ -280,7 +280,7 @@ func TestHouseRefuses(t *testing.T) {
 		"no text": {Messages: []*jinja.Dict{jinja.NewDict()}},
 		"no role": FromMessages([]shard.Message{{Role: "tool", Content: "x"}}),
 	} {
-		if _, err := h.Render(c, RenderOptions{}); exit.Code(err) != exit.Data {
+		if _, err := h.Render(c, RenderOptions{}); exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

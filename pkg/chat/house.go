@@ -3,7 +3,7 @@ package chat
 import (
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -46,7 +46,7 @@ func (h house) Demonstrate(conversation []shard.Message) ([]int32, []bool, error
 // other than a role and a text. It always spells out.
 func (h house) Render(c Conversation, o RenderOptions) (Rendered, error) {
 	if c.Tools != nil && c.Tools.Len() > 0 {
-		return Rendered{}, exit.Dataf("the chat format of %s has no tools", tokenizer.ChatFile)
+		return Rendered{}, exitcode.Dataf("the chat format of %s has no tools", tokenizer.ChatFile)
 	}
 	messages := make([]shard.Message, len(c.Messages))
 	for i, m := range c.Messages {
@@ -57,7 +57,7 @@ func (h house) Render(c Conversation, o RenderOptions) (Rendered, error) {
 			value, _ := m.Get(field.name)
 			text, ok := value.(string)
 			if !ok {
-				return Rendered{}, exit.Dataf("message %d: the chat format of %s wants a %s that is a text", i, tokenizer.ChatFile, field.name)
+				return Rendered{}, exitcode.Dataf("message %d: the chat format of %s wants a %s that is a text", i, tokenizer.ChatFile, field.name)
 			}
 			*field.text = text
 		}
@@ -92,12 +92,12 @@ func lastAnswer(conversation []shard.Message) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, exit.Bugf("a conversation of %d messages in which the assistant says nothing is to go on after its answer", len(conversation))
+	return 0, exitcode.Bugf("a conversation of %d messages in which the assistant says nothing is to go on after its answer", len(conversation))
 }
 
 func endsInAnswer(conversation []shard.Message) error {
 	if n := len(conversation); n == 0 || conversation[n-1].Role != "assistant" {
-		return exit.Dataf("a demonstration of %d messages does not end in one of the assistant", n)
+		return exitcode.Dataf("a demonstration of %d messages does not end in one of the assistant", n)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -174,7 +174,7 @@ func TestHostileFolders(t *testing.T) {
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %v", took)
 			}
-			if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+			if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %q", err, test.want)
 			}
 			if !strings.Contains(err.Error(), dir) || len(err.Error()) > 1000 || strings.Contains(err.Error(), "\n") {
@@ -187,7 +187,7 @@ func TestHostileFolders(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(dir, TemplateFile), 0o644); err != nil {
 			t.Skip(err)
 		}
-		if _, err := Load(dir, time.Time{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "a pipe") {
+		if _, err := Load(dir, time.Time{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -210,14 +210,14 @@ func FuzzTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, content string) {
 		c, err := New(text, map[string]Source{defaultTemplate: {"fuzz", source}}, Settings{StopTokens: []int32{702}})
 		if err != nil {
-			if exit.Code(err) != exit.Data {
+			if exitcode.Code(err) != exitcode.Data {
 				t.Error(err)
 			}
 			return
 		}
 		conversation := []shard.Message{user(content), says(content), user(content), says("b")}
 		check := func(ids []int32, mask []bool, err error) {
-			if err != nil && exit.Code(err) != exit.Data {
+			if err != nil && exitcode.Code(err) != exitcode.Data {
 				t.Error(err)
 			}
 			if mask != nil && len(mask) != len(ids) {

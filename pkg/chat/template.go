@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -34,7 +34,7 @@ func New(t *tokenizer.Tokenizer, templates map[string]Source, s Settings) (Chat,
 		source := templates[name]
 		parsed, err := jinja.Parse(source.Text)
 		if err != nil {
-			return nil, exit.Dataf("chat template %q in %q: %w", name, source.Path, err)
+			return nil, exitcode.Dataf("chat template %q in %q: %w", name, source.Path, err)
 		}
 		c.templates[name] = compiled{parsed, source.Path}
 	}
@@ -43,7 +43,7 @@ func New(t *tokenizer.Tokenizer, templates map[string]Source, s Settings) (Chat,
 		c.stops = append(c.stops, end)
 	}
 	if len(c.stops) == 0 {
-		return nil, exit.WithHint(exit.Dataf("%q names no token at which generation ends", s.Folder),
+		return nil, exitcode.WithHint(exitcode.Dataf("%q names no token at which generation ends", s.Folder),
 			"set eos_token_id in %s", generationFile)
 	}
 	return c, nil
@@ -119,7 +119,7 @@ func (c *templateChat) after(conversation []shard.Message, answered int, generat
 	}
 	i := strings.LastIndex(r.Text, answer)
 	if i < 0 {
-		return "", exit.Dataf("chat template in %q: it leaves out what the assistant said in message %d, after which the conversation cannot go on",
+		return "", exitcode.Dataf("chat template in %q: it leaves out what the assistant said in message %d, after which the conversation cannot go on",
 			c.templates[defaultTemplate].path, answered)
 	}
 	return r.Text[i+len(answer):], nil
@@ -175,7 +175,7 @@ func (c *templateChat) answer(conversation []shard.Message) (answer, rest string
 	}
 	tail, ok := strings.CutPrefix(whole.Text, prompt.Text)
 	if !ok {
-		return "", "", nil, exit.Dataf("chat template in %q: the conversation with the answer in message %d does not begin with the prompt for it, so that nothing can be learned from it",
+		return "", "", nil, exitcode.Dataf("chat template in %q: the conversation with the answer in message %d does not begin with the prompt for it, so that nothing can be learned from it",
 			c.templates[defaultTemplate].path, n-1)
 	}
 	end, _ := c.turnEndIn(tail)
@@ -231,13 +231,13 @@ func (c *templateChat) choose(tools *jinja.Sequence) (compiled, error) {
 	if found, ok := c.templates[defaultTemplate]; ok {
 		return found, nil
 	}
-	return compiled{}, exit.Dataf("%q has the chat templates %q and none that is the default", c.settings.Folder, slices.Sorted(maps.Keys(c.templates)))
+	return compiled{}, exitcode.Dataf("%q has the chat templates %q and none that is the default", c.settings.Folder, slices.Sorted(maps.Keys(c.templates)))
 }
 
 // render renders a conversation; with SpellOut the text still has its marks.
 func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja.Rendering, error) {
 	if len(conversation.Messages) == 0 {
-		return jinja.Rendering{}, exit.Dataf("the conversation is empty")
+		return jinja.Rendering{}, exitcode.Dataf("the conversation is empty")
 	}
 	chosen, err := c.choose(conversation.Tools)
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 	variables.Set("add_generation_prompt", o.GenerationPrompt)
 	rendering, err := chosen.Render(variables, jinja.Options{Now: c.settings.Date})
 	if err != nil {
-		return jinja.Rendering{}, exit.Dataf("chat template in %q: %w", chosen.path, err)
+		return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
 	}
 	return rendering, nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -37,7 +37,7 @@ func readTemplates(folder string, config map[string]json.RawMessage) (map[string
 			return nil
 		}
 		if err == nil && !utf8.Valid(raw) {
-			err = exit.Dataf("reading %q: it is not UTF-8", path)
+			err = exitcode.Dataf("reading %q: it is not UTF-8", path)
 		}
 		templates[name] = Source{path, string(raw)}
 		return err
@@ -47,7 +47,7 @@ func readTemplates(folder string, config map[string]json.RawMessage) (map[string
 	}
 	entries, err := os.ReadDir(filepath.Join(folder, TemplatesFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Dataf("reading %q: %w", filepath.Join(folder, TemplatesFolder), err)
+		return nil, exitcode.Dataf("reading %q: %w", filepath.Join(folder, TemplatesFolder), err)
 	}
 	for _, entry := range entries {
 		if name, ok := strings.CutSuffix(entry.Name(), ".jinja"); ok {
@@ -62,11 +62,11 @@ func readTemplates(folder string, config map[string]json.RawMessage) (map[string
 	if raw := config["chat_template"]; len(raw) > 0 {
 		path := filepath.Join(folder, tokenizer.ConfigFile)
 		if err := listTemplates(templates, path, raw); err != nil {
-			return nil, exit.Dataf("reading %q: chat_template: %w", path, err)
+			return nil, exitcode.Dataf("reading %q: chat_template: %w", path, err)
 		}
 	}
 	if len(templates) == 0 {
-		return nil, exit.WithHint(exit.Dataf("%q has %w", folder, ErrNone),
+		return nil, exitcode.WithHint(exitcode.Dataf("%q has %w", folder, ErrNone),
 			"add %s, a chat_template to %s, or a %s", TemplateFile, tokenizer.ConfigFile, tokenizer.ChatFile)
 	}
 	return templates, nil

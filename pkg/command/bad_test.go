@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // refused checks that lathe run refuses with an exit code and a message, says
@@ -46,7 +46,7 @@ func TestBadRecipes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
-			refused(t, exit.Usage, message, dir, "run", filepath.Join(folder, name), "--run", dir)
+			refused(t, exitcode.Usage, message, dir, "run", filepath.Join(folder, name), "--run", dir)
 		})
 	}
 	t.Logf("%d recipes", len(sections))
@@ -76,7 +76,7 @@ func TestBadData(t *testing.T) {
 			}
 			dir := filepath.Join(t.TempDir(), "run")
 			more := append([]string{"data.train.generate=null", "data.train.files=[" + path + "]"}, settings[entry.Name()]...)
-			refused(t, exit.Data, path, dir, runArgs(dir, smoke, more...)...)
+			refused(t, exitcode.Data, path, dir, runArgs(dir, smoke, more...)...)
 		})
 	}
 	t.Logf("%d data files", len(entries))
@@ -96,20 +96,20 @@ func TestBadRuns(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"no recipe", exit.Usage, "nowhere.yaml", runArgs(dir, filepath.Join(folder, "nowhere.yaml"))},
-		{"a folder for a recipe", exit.Usage, folder, runArgs(dir, folder)},
-		{"no data file", exit.Data, "nowhere.jsonl", runArgs(dir, smoke, "data.train.generate=null", "data.train.files=[/nowhere.jsonl]")},
-		{"more problems than there are", exit.Usage, "evaluation.problems", runArgs(dir, smoke, "evaluation.problems=17")},
-		{"no policy folder", exit.Usage, "policy.path", runArgs(dir, smoke, "policy.new=null", "policy.path=/nowhere")},
-		{"an empty folder for a policy", exit.Usage, "policy.path", runArgs(dir, smoke, "policy.new=null", "policy.path="+folder)},
-		{"a field that is not there", exit.Usage, "rollout.shard", runArgs(dir, smoke, "rollout.shard=3")},
-		{"a setting without a value", exit.Usage, "seed", runArgs(dir, smoke, "seed")},
+		{"no recipe", exitcode.Usage, "nowhere.yaml", runArgs(dir, filepath.Join(folder, "nowhere.yaml"))},
+		{"a folder for a recipe", exitcode.Usage, folder, runArgs(dir, folder)},
+		{"no data file", exitcode.Data, "nowhere.jsonl", runArgs(dir, smoke, "data.train.generate=null", "data.train.files=[/nowhere.jsonl]")},
+		{"more problems than there are", exitcode.Usage, "evaluation.problems", runArgs(dir, smoke, "evaluation.problems=17")},
+		{"no policy folder", exitcode.Usage, "policy.path", runArgs(dir, smoke, "policy.new=null", "policy.path=/nowhere")},
+		{"an empty folder for a policy", exitcode.Usage, "policy.path", runArgs(dir, smoke, "policy.new=null", "policy.path="+folder)},
+		{"a field that is not there", exitcode.Usage, "rollout.shard", runArgs(dir, smoke, "rollout.shard=3")},
+		{"a setting without a value", exitcode.Usage, "seed", runArgs(dir, smoke, "seed")},
 	} {
 		t.Run(c.name, func(t *testing.T) { refused(t, c.code, c.want, dir, c.args...) })
 	}
 	t.Run("a file for a run folder", func(t *testing.T) {
 		e := execute(t, nil, "lathe", runArgs(file, smoke)...)
-		if e.code == exit.OK || e.code == exit.Bug || !strings.Contains(e.stderr, file) {
+		if e.code == exitcode.OK || e.code == exitcode.Bug || !strings.Contains(e.stderr, file) {
 			t.Errorf("exit code %d\n%s", e.code, e.stderr)
 		}
 		if content, err := os.ReadFile(file); err != nil || string(content) != "hello" {

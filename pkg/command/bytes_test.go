@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -34,7 +34,7 @@ var thorough = []string{
 func TestSameBytes(t *testing.T) {
 	settings := slices.Concat(thorough, []string{"rollout.shards=1", "schedule.gradient_shards=1", "resources.threads=1"})
 	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	clean(t, reference)
 	want := essence(t, reference)
 	t.Logf("%d digests, policy %s", len(want), want["policy/v000003"])
@@ -68,7 +68,7 @@ func TestSameBytes(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			args := append(runArgs(dir, smoke, slices.Concat(settings, c.settings)...), c.flags...)
-			if e := execute(t, c.env, "lathe", args...); e.code != exit.OK {
+			if e := execute(t, c.env, "lathe", args...); e.code != exitcode.OK {
 				t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 			}
 			if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
@@ -82,13 +82,13 @@ func TestSameBytes(t *testing.T) {
 		stopped := 0
 		for wait := 100 * time.Millisecond; ; wait += 50 * time.Millisecond {
 			code, stderr := stopAfter(t, wait, runArgs(dir, smoke, settings...)...)
-			if code == exit.OK {
+			if code == exitcode.OK {
 				break
 			}
 			if code < 0 && stderr == "" {
 				continue // on a busy machine it had not begun to listen for signals
 			}
-			if code != exit.Stopped {
+			if code != exitcode.Stopped {
 				t.Fatalf("exit code %d of a run that was stopped\n%s", code, stderr)
 			}
 			stopped++
@@ -122,7 +122,7 @@ func TestSameBytesPureGo(t *testing.T) {
 	var got [2]map[string]string
 	for i, env := range [][]string{nil, {"LATHE_ISA=go"}} {
 		dir := filepath.Join(t.TempDir(), "run")
-		if e := execute(t, env, "lathe", runArgs(dir, smoke, settings...)...); e.code != exit.OK {
+		if e := execute(t, env, "lathe", runArgs(dir, smoke, settings...)...); e.code != exitcode.OK {
 			t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 		}
 		got[i] = essence(t, dir)
@@ -180,7 +180,7 @@ func byHand(t *testing.T, dir string, settings []string) {
 		}
 		task := survey.Ready[order.IntN(len(survey.Ready))]
 		words := append(run.TaskCommand("", opened.Dir, task.Node), "--shard", strconv.Itoa(task.Shard))
-		if e := execute(t, nil, words[0], words[1:]...); e.code != exit.OK {
+		if e := execute(t, nil, words[0], words[1:]...); e.code != exitcode.OK {
 			t.Fatalf("%v: exit code %d\n%s", words, e.code, e.stderr)
 		}
 	}

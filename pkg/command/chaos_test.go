@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // How many processes TestChaos kills, and the seed of the instants.
@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 	settings := slices.Concat(thorough, []string{"schedule.iterations=6", "rollout.shards=4", "schedule.max_attempts=1000000"})
 	reference := filepath.Join(t.TempDir(), "reference")
 	began := time.Now()
-	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	whole := time.Since(began)
 	t.Logf("a run without kills takes %v", whole.Round(10*time.Millisecond))
 	clean(t, reference)
@@ -124,7 +124,7 @@ func (c *chaos) run(args []string) {
 		exited := make(chan error, 1)
 		go func() { exited <- driver.Wait() }()
 		if !c.disturb(driver.Process.Pid, exited) {
-			if code := driver.ProcessState.ExitCode(); code != exit.OK {
+			if code := driver.ProcessState.ExitCode(); code != exitcode.OK {
 				c.t.Fatalf("lathe run ends with exit code %d after %v\n%s", code, c.killed, stderr.String())
 			}
 			return
@@ -188,7 +188,7 @@ func (c *chaos) report(dir string) {
 		}
 		_ = cmd.Wait()
 	}
-	lathe(c.t, exit.OK, "run", "--run", dir) // finds it done, sweeps, and writes the report again
+	lathe(c.t, exitcode.OK, "run", "--run", dir) // finds it done, sweeps, and writes the report again
 }
 
 // children lists the child processes of a process, with the stage that each

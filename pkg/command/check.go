@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
 
@@ -54,7 +54,7 @@ func check(c *cli.Context) error {
 	case "tooluse":
 		return checkToolUseLines(c)
 	default:
-		return exit.Usagef("--env is %q; it must be math or tooluse", values["env"])
+		return exitcode.Usagef("--env is %q; it must be math or tooluse", values["env"])
 	}
 }
 
@@ -72,30 +72,30 @@ func checkMathLines(c *cli.Context) error {
 func mathOptions(c *cli.Context) (mathverify.Options, error) {
 	options, err := mathverify.Preset(c.String("preset"))
 	if err != nil {
-		return options, exit.Usagef("--preset: %v", err)
+		return options, exitcode.Usagef("--preset: %v", err)
 	}
 	if c.IsSet("decimal-places") {
 		options.DecimalPlaces = c.Int("decimal-places")
 	}
 	if places := options.DecimalPlaces; places < 0 || places > 30 {
-		return options, exit.Usagef("--decimal-places is %d; it must be in [0, 30]", places)
+		return options, exitcode.Usagef("--decimal-places is %d; it must be in [0, 30]", places)
 	}
 	if options.Tolerance = c.Float64("tolerance"); !(options.Tolerance >= 0 && options.Tolerance < 1) {
-		return options, exit.Usagef("--tolerance is %v; it must be at least 0 and below 1", options.Tolerance)
+		return options, exitcode.Usagef("--tolerance is %v; it must be at least 0 and below 1", options.Tolerance)
 	}
 	if c.IsSet("target") {
 		if options.Targets, err = mathverify.ParseTargets(c.StringSlice("target")); err != nil {
-			return options, exit.Usagef("--target: %v", err)
+			return options, exitcode.Usagef("--target: %v", err)
 		}
 	}
 	if c.IsSet("boxed") {
 		if options.Boxed, err = mathverify.ParseBoxed(c.String("boxed")); err != nil {
-			return options, exit.Usagef("--boxed: %v", err)
+			return options, exitcode.Usagef("--boxed: %v", err)
 		}
 	}
 	if c.IsSet("match") {
 		if options.Match, err = mathverify.ParseMatch(c.String("match")); err != nil {
-			return options, exit.Usagef("--match: %v", err)
+			return options, exitcode.Usagef("--match: %v", err)
 		}
 	}
 	for name, option := range map[string]*bool{
@@ -116,7 +116,7 @@ func checkLines(c *cli.Context, judge func(line []byte) (any, error)) error {
 		return refusal{ID: idOf(line), Error: fmt.Sprintf("line %d: %v", in.number, fault)}
 	}}.run(in, stdout)
 	if err == nil && refused > 0 {
-		err = exit.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, in.number)
+		err = exitcode.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, in.number)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // checkToolUseLines is lathe-score check --env tooluse.
@@ -18,7 +18,7 @@ func checkToolUseLines(c *cli.Context) error {
 	if folder == "" {
 		shared := os.Getenv("LATHE_SHARED")
 		if shared == "" {
-			return exit.Usagef("--env tooluse needs --data FOLDER, or LATHE_SHARED set to the folder that holds data/bfcl")
+			return exitcode.Usagef("--env tooluse needs --data FOLDER, or LATHE_SHARED set to the folder that holds data/bfcl")
 		}
 		folder = filepath.Join(shared, "data", "bfcl")
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Version is the version of the binaries, set by the linker.
@@ -63,9 +63,9 @@ func newApp(name, usage string) *cli.App {
 
 func usageError(c *cli.Context, err error, _ bool) error {
 	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
-		return withHelp(c, exit.Usagef("unknown flag --%s", strings.TrimPrefix(flag, "-")))
+		return withHelp(c, exitcode.Usagef("unknown flag --%s", strings.TrimPrefix(flag, "-")))
 	}
-	return withHelp(c, exit.Usagef("%w", err))
+	return withHelp(c, exitcode.Usagef("%w", err))
 }
 
 // withHelp points to the help of the command that was meant.
@@ -74,7 +74,7 @@ func withHelp(c *cli.Context, err error) error {
 	if c.Command != nil && c.Command.HelpName != "" {
 		name = c.Command.HelpName
 	}
-	return exit.WithHint(err, "see %s --help", name)
+	return exitcode.WithHint(err, "see %s --help", name)
 }
 
 // strict prepares a command and its subcommands: usage errors as above, and
@@ -95,19 +95,19 @@ func strict(command *cli.Command) *cli.Command {
 
 func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return withHelp(c, exit.Usagef("a command is missing"))
+		return withHelp(c, exitcode.Usagef("a command is missing"))
 	}
-	return withHelp(c, exit.Usagef("unknown command %q", c.Args().First()))
+	return withHelp(c, exitcode.Usagef("unknown command %q", c.Args().First()))
 }
 
 // arguments checks the number of arguments.
 func arguments(c *cli.Context, names ...string) ([]string, error) {
 	args := c.Args().Slice()
 	if len(args) < len(names) {
-		return nil, withHelp(c, exit.Usagef("%s is missing", names[len(args)]))
+		return nil, withHelp(c, exitcode.Usagef("%s is missing", names[len(args)]))
 	}
 	if len(args) > len(names) {
-		return nil, withHelp(c, exit.Usagef("unexpected argument %q", args[len(names)]))
+		return nil, withHelp(c, exitcode.Usagef("unexpected argument %q", args[len(names)]))
 	}
 	return args, nil
 }
@@ -125,13 +125,13 @@ func Main(app *cli.App, args []string) (code int) {
 		err = fmt.Errorf("writing to standard output: %w", stdout.err)
 	}
 	if err == nil {
-		return exit.OK
+		return exitcode.OK
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || exit.Code(err) == exit.Stopped) {
-		err = exit.WithHint(exit.Stoppedf("stopped by a signal; everything finished is sealed"), "run the same command again to go on")
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || exitcode.Code(err) == exitcode.Stopped) {
+		err = exitcode.WithHint(exitcode.Stoppedf("stopped by a signal; everything finished is sealed"), "run the same command again to go on")
 	}
-	fmt.Fprint(os.Stderr, exit.Message(app.Name, err))
-	return exit.Code(err)
+	fmt.Fprint(os.Stderr, exitcode.Message(app.Name, err))
+	return exitcode.Code(err)
 }
 
 // oneSignal is how long signals count as one: some programs, timeout(1) for
@@ -152,7 +152,7 @@ func signalled() (context.Context, context.CancelFunc) {
 func reportPanic(program string, code *int) {
 	if fault := recover(); fault != nil {
 		fmt.Fprintf(os.Stderr, "%s: this is a bug in Lathe: %v\n\n%s", program, fault, debug.Stack())
-		*code = exit.Bug
+		*code = exitcode.Bug
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -104,7 +104,7 @@ func sealedName(r *run.Run, file string) string {
 func TestDamage(t *testing.T) {
 	settings := slices.Concat(thorough, small, []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.ref_every=1"})
 	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	want := essence(t, reference)
 	r := open(t, reference)
 	files := sealedFiles(t, reference)
@@ -123,19 +123,19 @@ func TestDamage(t *testing.T) {
 					t.Fatal(err)
 				}
 				name := sealedName(r, file)
-				e := lathe(t, exit.Data, "verify", dir)
+				e := lathe(t, exitcode.Data, "verify", dir)
 				if !strings.Contains(e.stderr, name) || !strings.Contains(e.stderr, "hint: ") {
 					t.Fatalf("verify does not name %s with a mend:\n%s", name, e.stderr)
 				}
 				switch name {
 				case "run.json", "recipe.yaml":
-					lathe(t, exit.Data, "verify", "--repair", dir)
-					lathe(t, exit.Data, "run", "--run", dir)
+					lathe(t, exitcode.Data, "verify", "--repair", dir)
+					lathe(t, exitcode.Data, "run", "--run", dir)
 					follow(t, dir, name)
-					lathe(t, exit.OK, runArgs(dir, smoke, settings...)...)
+					lathe(t, exitcode.OK, runArgs(dir, smoke, settings...)...)
 				default:
-					lathe(t, exit.OK, "verify", "--repair", dir)
-					lathe(t, exit.OK, "run", "--run", dir)
+					lathe(t, exitcode.OK, "verify", "--repair", dir)
+					lathe(t, exitcode.OK, "run", "--run", dir)
 				}
 				clean(t, dir)
 				if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
@@ -225,7 +225,7 @@ func inputs(t *testing.T, reference string, n run.Node) []string {
 func TestDamagedInput(t *testing.T) {
 	settings := slices.Concat(thorough, small, []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.ref_every=1"})
 	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	want := essence(t, reference)
 	cases := 0
 	for _, n := range []run.Node{
@@ -269,16 +269,16 @@ func TestDamagedInput(t *testing.T) {
 					if d.name == "bit-flipped" {
 						words := append(run.TaskCommand("", r.Dir, n), "--shard", strconv.Itoa(0))
 						e := execute(t, nil, words[0], words[1:]...)
-						if e.code != exit.Data || !strings.Contains(e.stderr, path) || !strings.Contains(e.stderr, "hint: remove") {
+						if e.code != exitcode.Data || !strings.Contains(e.stderr, path) || !strings.Contains(e.stderr, "hint: remove") {
 							t.Errorf("%v: exit code %d, want 65 naming %s and a mend\n%s", words, e.code, path, e.stderr)
 						}
 						e = execute(t, nil, "lathe", "run", "--run", dir)
-						if e.code != exit.Data || !strings.Contains(e.stderr, path) || !strings.Contains(e.stderr, "hint: remove") {
+						if e.code != exitcode.Data || !strings.Contains(e.stderr, path) || !strings.Contains(e.stderr, "hint: remove") {
 							t.Errorf("lathe run: exit code %d, want 65 naming %s and a mend\n%s", e.code, path, e.stderr)
 						}
 						follow(t, dir, path)
 					}
-					lathe(t, exit.OK, "run", "--run", dir)
+					lathe(t, exitcode.OK, "run", "--run", dir)
 					clean(t, dir)
 					if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
 						t.Errorf("digests (-reference +after a repair):\n%s", diff)

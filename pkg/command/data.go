@@ -9,7 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -39,7 +39,7 @@ func generateData(c *cli.Context) error {
 	}
 	split := env.Split(c.String("split"))
 	if split != env.Train && split != env.Test {
-		return exit.Usagef("--split %q is not train or test", split)
+		return exitcode.Usagef("--split %q is not train or test", split)
 	}
 	tasks, err := math.Generate(recipe.Generate{
 		Kinds: c.StringSlice("kind"), Levels: c.IntSlice("level"), Count: c.Int("count"), TestShare: c.Float64("test-share"),

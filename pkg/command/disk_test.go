@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run"
 )
 
@@ -80,7 +80,7 @@ func used(t *testing.T, dir string) int64 {
 func TestDiskFull(t *testing.T) {
 	settings := slices.Concat(thorough, small)
 	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exit.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	want, need := essence(t, reference), used(t, reference)
 	t.Logf("the run takes %d bytes", need)
 	for _, percent := range []int64{0, 1, 3, 10, 25, 40, 55, 70, 85, 95} {
@@ -90,7 +90,7 @@ func TestDiskFull(t *testing.T) {
 			mount := volume(t, room)
 			dir := filepath.Join(mount, "run")
 			args := runArgs(dir, smoke, settings...)
-			e := lathe(t, exit.IO, args...)
+			e := lathe(t, exitcode.IO, args...)
 			// A task may fail so that only its exit code gets out.
 			cause := strings.Contains(e.stderr, "no space left") || strings.Contains(e.stderr, " bytes and ")
 			if !strings.Contains(e.stderr, dir) || !cause {
@@ -101,7 +101,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			halfSealed(t, dir)
 			remount(t, mount, 0, 4*need)
-			lathe(t, exit.OK, args...)
+			lathe(t, exitcode.OK, args...)
 			clean(t, dir)
 			if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
 				t.Errorf("digests (-reference +after a full disk):\n%s", diff)
@@ -115,7 +115,7 @@ func TestDiskFull(t *testing.T) {
 func halfSealed(t *testing.T, dir string) {
 	t.Helper()
 	e := execute(t, nil, "lathe", "verify", "--json", dir)
-	if e.code == exit.Data && strings.Contains(e.stderr, "is not a run") {
+	if e.code == exitcode.Data && strings.Contains(e.stderr, "is not a run") {
 		return // it ended before there was one
 	}
 	var v run.Verification
@@ -139,24 +139,24 @@ func TestReadOnly(t *testing.T) {
 	args := runArgs(dir, smoke, settings...)
 
 	remount(t, mount, syscall.MS_RDONLY, room)
-	e := lathe(t, exit.IO, args...)
+	e := lathe(t, exitcode.IO, args...)
 	if !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, "read-only") {
 		t.Errorf("the message does not name folder and cause:\n%s", e.stderr)
 	}
 
 	remount(t, mount, 0, room)
 	code, stderr := stopAfter(t, 300*time.Millisecond, args...)
-	if code != exit.Stopped {
+	if code != exitcode.Stopped {
 		t.Fatalf("exit code %d of a run that was stopped\n%s", code, stderr)
 	}
 	remount(t, mount, syscall.MS_RDONLY, room)
-	e = lathe(t, exit.IO, args...)
+	e = lathe(t, exitcode.IO, args...)
 	if !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, "read-only") {
 		t.Errorf("the message does not name folder and cause:\n%s", e.stderr)
 	}
 	// Reading is still possible.
-	lathe(t, exit.OK, "status", dir)
-	lathe(t, exit.OK, "verify", dir)
+	lathe(t, exitcode.OK, "status", dir)
+	lathe(t, exitcode.OK, "verify", dir)
 
 	remount(t, mount, 0, room)
 	turn := time.AfterFunc(200*time.Millisecond, func() {
@@ -165,19 +165,19 @@ func TestReadOnly(t *testing.T) {
 		}
 	})
 	defer turn.Stop()
-	e = lathe(t, exit.IO, args...)
+	e = lathe(t, exitcode.IO, args...)
 	if !strings.Contains(e.stderr, dir) {
 		t.Errorf("the message does not name the folder:\n%s", e.stderr)
 	}
 	t.Logf("read-only under way:\n%s", e.stderr)
 
 	remount(t, mount, 0, room)
-	lathe(t, exit.OK, args...)
+	lathe(t, exitcode.OK, args...)
 	clean(t, dir)
 
 	// A finished run that cannot be written to is still done, but its report
 	// cannot be made again.
 	remount(t, mount, syscall.MS_RDONLY, room)
-	lathe(t, exit.IO, "report", dir)
+	lathe(t, exitcode.IO, "report", dir)
 	remount(t, mount, 0, room)
 }

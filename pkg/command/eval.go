@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -69,7 +69,7 @@ func eval(c *cli.Context) error {
 	spec := &p.job.Recipe.Evaluation
 	changeEvaluation(c, spec)
 	if spec.Problems == 0 {
-		return exit.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
+		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
 	}
 	sampler, err := rollout.OpenSampler(c.Context, p.job, values["policy"])
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // exclusive refuses two flags that are given together and cannot both be meant.
 func exclusive(c *cli.Context, pairs ...[2]string) error {
 	for _, pair := range pairs {
 		if c.IsSet(pair[0]) && c.IsSet(pair[1]) {
-			return withHelp(c, exit.Usagef("--%s and --%s exclude each other", pair[0], pair[1]))
+			return withHelp(c, exitcode.Usagef("--%s and --%s exclude each other", pair[0], pair[1]))
 		}
 	}
 	return nil
@@ -23,7 +23,7 @@ func exclusive(c *cli.Context, pairs ...[2]string) error {
 func atLeast(c *cli.Context, least int, names ...string) error {
 	for _, name := range names {
 		if c.IsSet(name) && c.Int(name) < least {
-			return exit.Usagef("--%s is %d; it must be %d or more", name, c.Int(name), least)
+			return exitcode.Usagef("--%s is %d; it must be %d or more", name, c.Int(name), least)
 		}
 	}
 	return nil
@@ -58,9 +58,9 @@ func oneMode(c *cli.Context) error {
 		}
 		switch task := slices.Contains(taskOnly, name); {
 		case task && plain:
-			return withHelp(c, exit.Usagef("--%s is for a task of a run: it does not go with --recipe", name))
+			return withHelp(c, exitcode.Usagef("--%s is for a task of a run: it does not go with --recipe", name))
 		case !task && !plain:
-			return withHelp(c, exit.Usagef("--%s is for work on plain files: it needs --recipe", name))
+			return withHelp(c, exitcode.Usagef("--%s is for work on plain files: it needs --recipe", name))
 		}
 	}
 	return nil

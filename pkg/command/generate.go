@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -184,7 +184,7 @@ func generateFlags(c *cli.Context) error {
 		return err
 	}
 	if p := c.Float64("top-p"); !(float32(p) > 0 && p <= 1) {
-		return exit.Usagef("--top-p is %g; it must be above 0 and at most 1, which keeps all", p)
+		return exitcode.Usagef("--top-p is %g; it must be above 0 and at most 1, which keeps all", p)
 	}
 	return atLeast(c, 0, "top-k", "threads")
 }
@@ -197,7 +197,7 @@ func openSpeaker(c *cli.Context, folder string) (*speaker, error) {
 	}
 	stops, err := stopstring.New(c.StringSlice("stop"))
 	if err != nil {
-		return nil, exit.Usagef("--stop: %w", err)
+		return nil, exitcode.Usagef("--stop: %w", err)
 	}
 	s := &speaker{system: c.String("system"), stops: stops, includeStop: c.Bool("include-stop")}
 	if !c.Bool("text") {
@@ -274,7 +274,7 @@ func readAsked(in *lineInput) (asked, error) {
 func (s *speaker) prompt(p asked) ([]int32, error) {
 	if s.chat == nil {
 		if p.Text == nil {
-			return nil, exit.Dataf("messages are asked about, but the policy has no chat format, or --text is set")
+			return nil, exitcode.Dataf("messages are asked about, but the policy has no chat format, or --text is set")
 		}
 		return s.tokenizer.WithSpecial(s.tokenizer.Encode(*p.Text)), nil
 	}

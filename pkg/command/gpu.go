@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -41,7 +41,7 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 	if c.String("gpu") == "" {
 		for _, name := range []string{"recipe", "set", "tokens"} {
 			if c.IsSet(name) {
-				return nil, withHelp(c, exit.Usagef("--%s says what --gpu plans for: it needs --gpu", name))
+				return nil, withHelp(c, exitcode.Usagef("--%s says what --gpu plans for: it needs --gpu", name))
 			}
 		}
 		return nil, nil
@@ -56,12 +56,12 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 	} else {
 		var err error
 		if plans.FreeBytes, err = bytesOf(c.String("gpu")); err != nil {
-			return nil, exit.Usagef("--gpu: %w", err)
+			return nil, exitcode.Usagef("--gpu: %w", err)
 		}
 	}
 	settings := recipe.Defaults()
 	if c.IsSet("set") && c.String("recipe") == "" {
-		return nil, withHelp(c, exit.Usagef("--set changes a recipe: it needs --recipe"))
+		return nil, withHelp(c, exitcode.Usagef("--set changes a recipe: it needs --recipe"))
 	}
 	if path := c.String("recipe"); path != "" {
 		resolved, err := recipe.Load(path, c.StringSlice("set"))
@@ -83,7 +83,7 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 			if beside = 0; work.name == "learn" {
 				beside = plan.TotalBytes // the reference's engine is opened after it
 			}
-		case exit.Code(err) == exit.Unavailable, exit.Code(err) == exit.Usage:
+		case exitcode.Code(err) == exitcode.Unavailable, exitcode.Code(err) == exitcode.Usage:
 			planned.Refused = err.Error()
 		default:
 			return nil, err

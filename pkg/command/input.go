@@ -15,7 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // maxLineBytes bounds a line of standard input.
@@ -111,8 +111,8 @@ func (in *lineInput) fault(err error) error { return faultAt(in.place(), err) }
 // faultAt says where an error is. It is one of the data, unless it has a kind
 // of its own.
 func faultAt(place string, err error) error {
-	if exit.Code(err) == exit.Failed {
-		return exit.Dataf("%s: %w", place, err)
+	if exitcode.Code(err) == exitcode.Failed {
+		return exitcode.Dataf("%s: %w", place, err)
 	}
 	return fmt.Errorf("%s: %w", place, err)
 }

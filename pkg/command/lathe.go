@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/executor/local"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run"
@@ -79,7 +79,7 @@ func advanceCommand() *cli.Command {
 		),
 		Action: func(c *cli.Context) error {
 			if name := c.String("executor"); name == "local" || name == "steps" {
-				return exit.WithHint(exit.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", name),
+				return exitcode.WithHint(exitcode.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", name),
 					"use lathe run")
 			}
 			opened, err := openOrCreate(c)
@@ -95,7 +95,7 @@ func advanceCommand() *cli.Command {
 // for it.
 func checkPlace(c *cli.Context) error {
 	if name := c.String("executor"); !slices.Contains([]string{"", "local", "steps", "slurm"}, name) {
-		return exit.Usagef("--executor %q is not local, steps or slurm", name)
+		return exitcode.Usagef("--executor %q is not local, steps or slurm", name)
 	}
 	if err := atLeast(c, 0, "cores"); err != nil {
 		return err
@@ -117,7 +117,7 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 	dir, path := c.String("run"), c.String("recipe")
 	args := c.Args().Slice()
 	if len(args) > 1 {
-		return nil, exit.Usagef("unexpected argument %q", args[1])
+		return nil, exitcode.Usagef("unexpected argument %q", args[1])
 	}
 	if len(args) == 1 {
 		if c.Command.Name == "advance" {
@@ -127,10 +127,10 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 		}
 	}
 	if dir == "" && path != "" {
-		return nil, exit.WithHint(exit.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
+		return nil, exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
 	}
 	if dir == "" {
-		return nil, withHelp(c, exit.Usagef("neither a recipe nor --run is given"))
+		return nil, withHelp(c, exitcode.Usagef("neither a recipe nor --run is given"))
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -138,7 +138,7 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 	}
 	if path == "" {
 		if len(c.StringSlice("set")) > 0 {
-			return nil, exit.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
+			return nil, exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 		}
 		opened, err := run.Open(c.Context, run.Dir(absolute))
 		if err == nil && c.Bool("dry-run") {
@@ -185,7 +185,7 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 	err = driver.Drive(c.Context)
 	heartbeat.Failed(err)
 	watcher.close()
-	if err != nil && exit.Code(err) != exit.LeftOut {
+	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		return err
 	}
 	summary, reportErr := report.Write(c.Context, opened)
@@ -344,7 +344,7 @@ func verifyCommand() *cli.Command {
 				return err
 			}
 			first := result.Faults[0]
-			return exit.WithHint(exit.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
+			return exitcode.WithHint(exitcode.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
 				"%s", first.Mend)
 		},
 	}
@@ -397,16 +397,16 @@ func replay(c *cli.Context) error {
 	}
 	node := run.Node{Stage: stage, Iteration: c.Int("iter"), Step: c.Int("step")}
 	if !slices.Contains(opened.Graph.Nodes(), node) {
-		return exit.Usagef("the run has no %s", node)
+		return exitcode.Usagef("the run has no %s", node)
 	}
 	var tasks []run.Task
 	if text := c.String("shard"); text != "" {
 		shard, err := strconv.Atoi(text)
 		if err != nil {
-			return exit.Usagef("--shard %q is not a number", text)
+			return exitcode.Usagef("--shard %q is not a number", text)
 		}
 		if shards := opened.Graph.Shards(node); shard < 0 || shard >= shards {
-			return exit.Usagef("shard %d of %s: it has shards 0 to %d", shard, node, shards-1)
+			return exitcode.Usagef("shard %d of %s: it has shards 0 to %d", shard, node, shards-1)
 		}
 		tasks = []run.Task{{Node: node, Shard: shard}}
 	} else {
@@ -447,7 +447,7 @@ func replay(c *cli.Context) error {
 		fmt.Fprintf(os.Stderr, "%d outputs were sampled by a server, which need not say the same again: they match what was sealed, and all stages after them can be replayed\n", remote)
 	}
 	if different > 0 {
-		return exit.WithHint(exit.Dataf("%d of %d outputs came out different", different, len(results)),
+		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs came out different", different, len(results)),
 			"was the run made by other binaries? run.json and the manifests name their version")
 	}
 	return nil

@@ -1,7 +1,7 @@
 package command
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -27,7 +27,7 @@ func checkOut(kind seal.Kind, paths ...string) error {
 		case !there && missing == "":
 			missing = path
 		case there && missing != "":
-			return exit.WithHint(exit.Usagef("%q is there already, without %q that is made with it", path, missing),
+			return exitcode.WithHint(exitcode.Usagef("%q is there already, without %q that is made with it", path, missing),
 				"name another --out, or remove %s and %s", path, seal.ManifestPath(path))
 		}
 	}

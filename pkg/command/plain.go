@@ -9,7 +9,7 @@ import (
 	curricula "github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -123,13 +123,13 @@ func rowRange(c *cli.Context, plan string, rows int) (first, last int, err error
 	case first == 0 && last == 0:
 		return 0, rows, nil
 	case first < 0 || first >= rows:
-		return 0, 0, exit.Usagef("--first-row is %d; plan %q has %d rows, so it must be 0 to %d", first, plan, rows, max(0, rows-1))
+		return 0, 0, exitcode.Usagef("--first-row is %d; plan %q has %d rows, so it must be 0 to %d", first, plan, rows, max(0, rows-1))
 	case last < 0 || last > rows:
-		return 0, 0, exit.Usagef("--last-row is %d; plan %q has %d rows, so it must be 1 to %d, or 0 for the end", last, plan, rows, rows)
+		return 0, 0, exitcode.Usagef("--last-row is %d; plan %q has %d rows, so it must be 1 to %d, or 0 for the end", last, plan, rows, rows)
 	case last == 0:
 		last = rows
 	case first >= last:
-		return 0, 0, exit.Usagef("--first-row %d and --last-row %d leave no row: the last is the row to stop before", first, last)
+		return 0, 0, exitcode.Usagef("--first-row %d and --last-row %d leave no row: the last is the row to stop before", first, last)
 	}
 	return first, last, nil
 }
@@ -167,7 +167,7 @@ func plainBuffer(c *cli.Context) error {
 	}
 	rollouts, scores := strings.Split(paths["rollouts"], ","), strings.Split(paths["scores"], ",")
 	if len(rollouts) != len(scores) {
-		return exit.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(rollouts), len(scores))
+		return exitcode.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(rollouts), len(scores))
 	}
 	k := max(1, c.Int("iteration"))
 	inputs := buffer.Inputs{

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -33,7 +33,7 @@ func dtypeOf(c *cli.Context) (safetensors.DType, error) {
 	}
 	d, ok := dtypes[name]
 	if !ok {
-		return "", exit.Usagef("--dtype is %q; it must be float32, float16 or bfloat16", name)
+		return "", exitcode.Usagef("--dtype is %q; it must be float32, float16 or bfloat16", name)
 	}
 	return d, nil
 }
@@ -41,7 +41,7 @@ func dtypeOf(c *cli.Context) (safetensors.DType, error) {
 // newFolder makes a folder under its final name once write has filled it.
 func newFolder(path string, write func(folder string) error) (err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return exit.Usagef("--out %q is there already", path)
+		return exitcode.Usagef("--out %q is there already", path)
 	}
 	w, err := seal.CreateFolder(path, seal.AttemptFromEnv())
 	if err != nil {
@@ -69,7 +69,7 @@ func policyInit(c *cli.Context) error {
 		return err
 	}
 	if (c.String("recipe") == "") == (c.String("config") == "") {
-		return exit.Usagef("one of --recipe and --config must be given")
+		return exitcode.Usagef("one of --recipe and --config must be given")
 	}
 	if err := exclusive(c, [2]string{"config", "set"}); err != nil {
 		return err
@@ -94,7 +94,7 @@ func initFromRecipe(c *cli.Context, folder string) error {
 		return err
 	}
 	if resolved.Recipe.Policy.New == nil {
-		return exit.Usagef("recipe %q names a policy folder: there is nothing to make", c.String("recipe"))
+		return exitcode.Usagef("recipe %q names a policy folder: there is nothing to make", c.String("recipe"))
 	}
 	world, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
 	if err != nil {
@@ -115,7 +115,7 @@ func initSettings(c *cli.Context) ([]string, error) {
 	case err != nil || d == "":
 		return settings, err
 	case d == safetensors.F16:
-		return nil, exit.WithHint(exit.Usagef("--dtype is %q; with --recipe it must be float32 or bfloat16", c.String("dtype")),
+		return nil, exitcode.WithHint(exitcode.Usagef("--dtype is %q; with --recipe it must be float32 or bfloat16", c.String("dtype")),
 			"lathe policy convert writes a policy in another type")
 	}
 	return append(settings, "policy.dtype="+c.String("dtype")), nil
@@ -132,7 +132,7 @@ func initFromConfig(c *cli.Context, folder string) error {
 	from := path
 	if !info.IsDir() {
 		if filepath.Base(path) != policy.ConfigFile {
-			return exit.Usagef("--config is %q; it must be a %s or the folder that holds one", path, policy.ConfigFile)
+			return exitcode.Usagef("--config is %q; it must be a %s or the folder that holds one", path, policy.ConfigFile)
 		}
 		from = filepath.Dir(path)
 	}
@@ -171,7 +171,7 @@ func policyConvert(c *cli.Context) error {
 	}
 	const bytesPerMB = 1_000_000
 	if c.Int64("max-file-mb") < 0 || c.Int64("max-file-mb") > 1<<40/bytesPerMB {
-		return exit.Usagef("--max-file-mb is %d; it must be 0 or more", c.Int64("max-file-mb"))
+		return exitcode.Usagef("--max-file-mb is %d; it must be 0 or more", c.Int64("max-file-mb"))
 	}
 	err = newFolder(values["out"], func(folder string) error {
 		return policy.Convert(values["model"], folder, d, c.Int64("max-file-mb")*bytesPerMB)
@@ -200,7 +200,7 @@ const maxDifferences = 20
 
 func policyDiff(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return withHelp(c, exit.Usagef("two policy folders must be given"))
+		return withHelp(c, exitcode.Usagef("two policy folders must be given"))
 	}
 	a, b := c.Args().Get(0), c.Args().Get(1)
 	for _, folder := range []string{a, b} {
@@ -367,7 +367,7 @@ func printInspection(w io.Writer, x inspection) {
 // checkPolicy reports a folder that is not a policy at all.
 func checkPolicy(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, policy.ConfigFile)); err != nil {
-		return exit.WithHint(exit.Dataf("%q is not a policy folder: %w", folder, err),
+		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}
 	return nil

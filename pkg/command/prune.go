@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -37,7 +37,7 @@ func prune(c *cli.Context) error {
 	}
 	switch {
 	case c.IsSet("keep-every") == c.IsSet("restore"):
-		return exit.Usagef("give either --keep-every or --restore")
+		return exitcode.Usagef("give either --keep-every or --restore")
 	case c.IsSet("restore"):
 		return restore(c, opened)
 	}
@@ -89,7 +89,7 @@ func restore(c *cli.Context, opened *run.Run) error {
 func parseVersion(text string) (int, error) {
 	version, err := strconv.ParseUint(strings.TrimPrefix(text, "v"), 10, 31)
 	if err != nil {
-		return 0, exit.Usagef("--restore %q is no policy version: give its number, such as 3, or its name, such as v000003", text)
+		return 0, exitcode.Usagef("--restore %q is no policy version: give its number, such as 3, or its name, such as v000003", text)
 	}
 	return int(version), nil
 }

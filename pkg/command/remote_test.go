@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -41,7 +41,7 @@ var remoteSettings = []string{
 // policies as one whose tasks each start a server that never fails.
 func TestRemoteRun(t *testing.T) {
 	served := filepath.Join(t.TempDir(), "served")
-	lathe(t, exit.OK, runArgs(served, smoke, append(remoteSettings, `rollout.remote.serve=[policy-server, "{policy}", "{port}"]`)...)...)
+	lathe(t, exitcode.OK, runArgs(served, smoke, append(remoteSettings, `rollout.remote.serve=[policy-server, "{policy}", "{port}"]`)...)...)
 	clean(t, served)
 	want := essence(t, served)
 	logs, err := filepath.Glob(filepath.Join(served, "logs", "server-v*.log"))
@@ -102,10 +102,10 @@ func TestRemoteRun(t *testing.T) {
 		mutex.Unlock()
 		_ = cmd.Wait()
 		code := cmd.ProcessState.ExitCode()
-		if code == exit.OK {
+		if code == exitcode.OK {
 			break
 		}
-		if code != exit.Stopped && code != -1 || attempt > 5 {
+		if code != exitcode.Stopped && code != -1 || attempt > 5 {
 			t.Fatalf("exit code %d at attempt %d\n%s", code, attempt, stderr.String())
 		}
 	}
@@ -152,7 +152,7 @@ func checkRemote(t *testing.T, dir string) {
 		}
 	}
 	var replayed []run.Replayed
-	if err := json.Unmarshal([]byte(lathe(t, exit.OK, "replay", dir, "--iter", "1", "--stage", "rollout", "--json").stdout), &replayed); err != nil {
+	if err := json.Unmarshal([]byte(lathe(t, exitcode.OK, "replay", dir, "--iter", "1", "--stage", "rollout", "--json").stdout), &replayed); err != nil {
 		t.Fatal(err)
 	}
 	for _, output := range replayed {
@@ -160,10 +160,10 @@ func checkRemote(t *testing.T, dir string) {
 			t.Errorf("%+v", output)
 		}
 	}
-	if e := lathe(t, exit.OK, "replay", dir, "--iter", "2", "--stage", "learn"); strings.Contains(e.stdout, "remote") || !strings.Contains(e.stdout, "same") {
+	if e := lathe(t, exitcode.OK, "replay", dir, "--iter", "2", "--stage", "learn"); strings.Contains(e.stdout, "remote") || !strings.Contains(e.stdout, "same") {
 		t.Errorf("the learner is replayed as %q", e.stdout)
 	}
-	if e := lathe(t, exit.OK, "replay", dir, "--iter", "2", "--stage", "rollout"); !strings.Contains(e.stdout, "remote") || !strings.Contains(e.stderr, "sampled by a server") {
+	if e := lathe(t, exitcode.OK, "replay", dir, "--iter", "2", "--stage", "rollout"); !strings.Contains(e.stdout, "remote") || !strings.Contains(e.stderr, "sampled by a server") {
 		t.Errorf("a rollout is replayed as %q, %q", e.stdout, e.stderr)
 	}
 }
@@ -178,7 +178,7 @@ func TestRemoteServerOfAnotherVersion(t *testing.T) {
 	defer server.Close()
 	settings := append(slices.Clone(remoteSettings), "rollout.remote.url="+web.URL, "rollout.remote.ready_seconds=0.5", "rollout.shards=1")
 	e := execute(t, nil, "lathe", runArgs(dir, smoke, append(settings, "warm_start.steps=20")...)...)
-	if e.code == exit.OK || !strings.Contains(e.stderr, "serves v000000") || !strings.Contains(e.stderr, "and not v00000") {
+	if e.code == exitcode.OK || !strings.Contains(e.stderr, "serves v000000") || !strings.Contains(e.stderr, "and not v00000") {
 		t.Errorf("exit code %d\n%s", e.code, e.stderr)
 	}
 	// A pinned model is sampled from whatever it is, and the learner sees that
@@ -188,7 +188,7 @@ func TestRemoteServerOfAnotherVersion(t *testing.T) {
 	server.Folders = func() []string { return []string{filepath.Join(pinned, "policy", "v000000")} }
 	defer func() { server.Folders = folders }()
 	settings = append(settings, "rollout.remote.model=v000000", "optimizer.learning_rate=1e-2", "evaluation.problems=1", "evaluation.shards=1")
-	lathe(t, exit.OK, runArgs(pinned, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(pinned, smoke, settings...)...)
 	m, err := seal.Read(t.Context(), open(t, pinned).Dir.Policy(2), seal.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 )
 
@@ -19,7 +19,7 @@ func dateFlag(c *cli.Context) (time.Time, error) {
 	}
 	date, err := time.Parse(time.DateOnly, c.String("date"))
 	if err != nil {
-		return date, exit.Usagef("--date: %w", err)
+		return date, exitcode.Usagef("--date: %w", err)
 	}
 	return date, nil
 }
@@ -88,12 +88,12 @@ func (in conversation) read() (chat.Conversation, error) {
 		return c, err
 	}
 	if messages == nil {
-		return c, exit.Dataf("messages is missing")
+		return c, exitcode.Dataf("messages is missing")
 	}
 	for i := range messages.Len() {
 		message, ok := messages.Item(i).(*jinja.Dict)
 		if !ok {
-			return c, exit.Dataf("message %d is not an object", i)
+			return c, exitcode.Dataf("message %d is not an object", i)
 		}
 		c.Messages = append(c.Messages, message)
 	}
@@ -102,7 +102,7 @@ func (in conversation) read() (chat.Conversation, error) {
 	}
 	for i := 0; c.Tools != nil && i < c.Tools.Len(); i++ {
 		if _, ok := c.Tools.Item(i).(*jinja.Dict); !ok {
-			return c, exit.Dataf("tool %d is not an object", i)
+			return c, exitcode.Dataf("tool %d is not an object", i)
 		}
 	}
 	c.Variables, err = parse[*jinja.Dict](in.Variables, "chat_template_kwargs is not an object")
@@ -120,7 +120,7 @@ func parse[T any](raw json.RawMessage, fault string) (value T, err error) {
 	}
 	value, ok := v.(T)
 	if !ok {
-		return value, exit.Dataf("%s", fault)
+		return value, exitcode.Dataf("%s", fault)
 	}
 	return value, nil
 }

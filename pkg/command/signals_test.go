@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // panics is a program with a bug.
@@ -38,7 +38,7 @@ func deaf() *cli.App {
 func TestPanicIsABug(t *testing.T) {
 	e := execute(t, nil, "lathe-panics")
 	line, stack, _ := strings.Cut(e.stderr, "\n")
-	if e.code != exit.Bug || line != "lathe-panics: this is a bug in Lathe: for the test" {
+	if e.code != exitcode.Bug || line != "lathe-panics: this is a bug in Lathe: for the test" {
 		t.Errorf("exit code %d: %s", e.code, line)
 	}
 	if !strings.Contains(stack, "signals_test.go") {
@@ -49,7 +49,7 @@ func TestPanicIsABug(t *testing.T) {
 // A signal ends a command at once that waits for a line of standard input.
 func TestSignalEndsReading(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "p")
-	lathe(t, exit.OK, "policy", "init", "--recipe", smoke, "--out", model)
+	lathe(t, exitcode.OK, "policy", "init", "--recipe", smoke, "--out", model)
 	for _, words := range [][]string{
 		{"lathe", "policy", "generate", "--model", model},
 		{"lathe", "policy", "generate", "--jsonl", "--model", model},
@@ -82,7 +82,7 @@ func TestSignalEndsReading(t *testing.T) {
 				stuck := time.AfterFunc(20*time.Second, func() { _ = command.Process.Kill() })
 				defer stuck.Stop()
 				_ = command.Wait() // its exit code says it
-				if code := command.ProcessState.ExitCode(); code != exit.Stopped || !strings.Contains(stderr.String(), "stopped by a signal") {
+				if code := command.ProcessState.ExitCode(); code != exitcode.Stopped || !strings.Contains(stderr.String(), "stopped by a signal") {
 					t.Errorf("exit code %d after %v: %s", code, time.Since(sent), stderr.String())
 				}
 			})

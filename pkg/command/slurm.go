@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run"
@@ -65,7 +65,7 @@ func advanceSlurm(c *cli.Context, opened *run.Run) error {
 		fmt.Fprintf(os.Stderr, "lathe: %v; trying again every %s\n", err, queueFullEvery)
 		select {
 		case <-c.Context.Done():
-			return exit.WithHint(c.Context.Err(), "when there is room: lathe advance --run %s", opened.Dir)
+			return exitcode.WithHint(c.Context.Err(), "when there is room: lathe advance --run %s", opened.Dir)
 		case <-time.After(queueFullEvery):
 		}
 		result, err = advancer.Advance(c.Context)
@@ -134,7 +134,7 @@ func driveSlurm(c *cli.Context, opened *run.Run) error {
 		}
 		select {
 		case <-c.Context.Done():
-			return exit.WithHint(c.Context.Err(), "the jobs go on without this process; see lathe status %s", opened.Dir)
+			return exitcode.WithHint(c.Context.Err(), "the jobs go on without this process; see lathe status %s", opened.Dir)
 		case <-time.After(lookEvery):
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -30,7 +30,7 @@ func doTask(c *cli.Context, task run.Task) error {
 		return err
 	}
 	if c.String("run") == "" {
-		return withHelp(c, exit.Usagef("--run is missing"))
+		return withHelp(c, exitcode.Usagef("--run is missing"))
 	}
 	if err := atLeast(c, 0, "threads"); err != nil {
 		return err
@@ -41,7 +41,7 @@ func doTask(c *cli.Context, task run.Task) error {
 		return err
 	}
 	if task.Stage == run.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
-		return exit.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
+		return exitcode.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	attempt := seal.AttemptFromEnv()
@@ -57,7 +57,7 @@ func doTask(c *cli.Context, task run.Task) error {
 // iteration returns --iteration, which must have been given.
 func iteration(c *cli.Context) (int, error) {
 	if c.Int("iteration") < 0 {
-		return 0, withHelp(c, exit.Usagef("--iteration is missing or negative"))
+		return 0, withHelp(c, exitcode.Usagef("--iteration is missing or negative"))
 	}
 	return c.Int("iteration"), nil
 }
@@ -68,9 +68,9 @@ func iteration(c *cli.Context) (int, error) {
 // speaks for itself.
 func recordExit(dir run.Dir, task run.Task, attempt seal.Attempt, cause error) {
 	record := run.ExitRecord{
-		Task: task.String(), Attempt: attempt.Number, Code: exit.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
+		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
 	}
-	if hints := exit.Hints(cause); len(hints) > 0 {
+	if hints := exitcode.Hints(cause); len(hints) > 0 {
 		record.Hint = hints[0]
 	}
 	path := dir.ExitRecord(task, attempt.Number-attempt.Restarts, attempt.Restarts)
@@ -190,7 +190,7 @@ func need(c *cli.Context, names ...string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range names {
 		if values[name] = c.String(name); values[name] == "" {
-			return nil, withHelp(c, exit.Usagef("--%s is missing", name))
+			return nil, withHelp(c, exitcode.Usagef("--%s is missing", name))
 		}
 	}
 	return values, nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -70,14 +70,14 @@ func Matches(text string, values []string) bool {
 func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
 	tasks := e.Tasks(Train)
 	if len(tasks) == 0 {
-		return nil, exit.Dataf("the training split of environment %q is empty", e.Name())
+		return nil, exitcode.Dataf("the training split of environment %q is empty", e.Name())
 	}
 	if len(kinds) == 0 {
 		return tasks, nil
 	}
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !Matches(t.Kind, kinds) })
 	if len(tasks) == 0 {
-		return nil, exit.Usagef("environment %q has no training task of a kind in %s %q", e.Name(), setting, kinds)
+		return nil, exitcode.Usagef("environment %q has no training task of a kind in %s %q", e.Name(), setting, kinds)
 	}
 	return tasks, nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Array is a set of tasks that differ by shard alone.
@@ -54,18 +54,18 @@ func (a Array) Log(shard int) string {
 func (a Array) Validate() error {
 	switch {
 	case len(a.Command) == 0:
-		return exit.Bugf("array %s has no command", a.Name())
+		return exitcode.Bugf("array %s has no command", a.Name())
 	case len(a.Shards) == 0:
-		return exit.Bugf("array %s has no shards", a.Name())
+		return exitcode.Bugf("array %s has no shards", a.Name())
 	case a.NoShard && len(a.Shards) > 1:
-		return exit.Bugf("array %s has %d tasks but does not tell them their shard", a.Name(), len(a.Shards))
+		return exitcode.Bugf("array %s has %d tasks but does not tell them their shard", a.Name(), len(a.Shards))
 	case a.CPUs < 1:
-		return exit.Bugf("array %s asks for %d cores", a.Name(), a.CPUs)
+		return exitcode.Bugf("array %s asks for %d cores", a.Name(), a.CPUs)
 	case a.GPUs < 0 || a.Minutes < 0 || a.MemoryGB < 0 || a.Attempt < 0:
-		return exit.Bugf("array %s asks for a negative amount: GPUs %d, minutes %d, memory %g GiB, attempt %d",
+		return exitcode.Bugf("array %s asks for a negative amount: GPUs %d, minutes %d, memory %g GiB, attempt %d",
 			a.Name(), a.GPUs, a.Minutes, a.MemoryGB, a.Attempt)
 	case !filepath.IsAbs(a.LogDir):
-		return exit.Bugf("array %s has a log folder %q that is not absolute", a.Name(), a.LogDir)
+		return exitcode.Bugf("array %s has a log folder %q that is not absolute", a.Name(), a.LogDir)
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ func CauseOf(code int, signal syscall.Signal) (cause Cause, evidence string) {
 }
 
 var causeOfExit = map[int]Cause{
-	exit.OK: CauseOK, exit.Usage: CauseUsage, exit.Data: CauseData, exit.Unavailable: CauseUnavailable,
-	exit.Bug: CauseBug, exit.IO: CauseIO, exit.Stopped: CauseStopped,
+	exitcode.OK: CauseOK, exitcode.Usage: CauseUsage, exitcode.Data: CauseData, exitcode.Unavailable: CauseUnavailable,
+	exitcode.Bug: CauseBug, exitcode.IO: CauseIO, exitcode.Stopped: CauseStopped,
 }
 
 // CauseOfExit maps the exit code of one of our binaries to a cause.
@@ -145,7 +145,7 @@ func (c Cause) ExitCode() int {
 			return code
 		}
 	}
-	return exit.Failed
+	return exitcode.Failed
 }
 
 // SignalName is the name of a signal, for example SIGUSR2.

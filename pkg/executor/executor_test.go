@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 		bad := good
 		spoil(&bad)
 		err := bad.Validate()
-		if exit.Code(err) != exit.Bug || !strings.Contains(err.Error(), name) {
+		if exitcode.Code(err) != exitcode.Bug || !strings.Contains(err.Error(), name) {
 			t.Errorf("error is %v, want a bug with %q", err, name)
 		}
 	}
@@ -89,8 +89,8 @@ func TestCauseOf(t *testing.T) {
 			t.Errorf("cause %s has exit code %d, want %d", c.want, c.want.ExitCode(), c.code)
 		}
 	}
-	if code := CauseNodeFail.ExitCode(); code != exit.Failed {
-		t.Errorf("a node failure has exit code %d, want %d", code, exit.Failed)
+	if code := CauseNodeFail.ExitCode(); code != exitcode.Failed {
+		t.Errorf("a node failure has exit code %d, want %d", code, exitcode.Failed)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -28,7 +28,7 @@ import (
 // not, which only a divisor of 0 with epsilon 0 and zero_scale divide gives.
 func Advantages(spec recipe.Advantage, rewards []float64, valid []bool, lengths []int) ([]float64, error) {
 	if len(valid) != len(rewards) || (lengths != nil && len(lengths) != len(rewards)) {
-		return nil, exit.Bugf("computing advantages: %d rewards, %d valid marks, %d lengths", len(rewards), len(valid), len(lengths))
+		return nil, exitcode.Bugf("computing advantages: %d rewards, %d valid marks, %d lengths", len(rewards), len(valid), len(lengths))
 	}
 	members := make([]int, 0, len(rewards)) // indices of the valid responses
 	values := make([]float64, 0, len(rewards))
@@ -37,7 +37,7 @@ func Advantages(spec recipe.Advantage, rewards []float64, valid []bool, lengths 
 			continue
 		}
 		if !isFinite(rewards[i]) {
-			return nil, exit.Dataf("computing advantages: reward of response %d is %v", i, rewards[i])
+			return nil, exitcode.Dataf("computing advantages: reward of response %d is %v", i, rewards[i])
 		}
 		members = append(members, i)
 		values = append(values, rewards[i])
@@ -56,7 +56,7 @@ func Advantages(spec recipe.Advantage, rewards []float64, valid []bool, lengths 
 	advantages := make([]float64, len(rewards))
 	for j, i := range members {
 		if !isFinite(group[j]) {
-			return nil, exit.Dataf("computing advantages: advantage of response %d is %v: set advantage.epsilon, or advantage.zero_scale to keep", i, group[j])
+			return nil, exitcode.Dataf("computing advantages: advantage of response %d is %v: set advantage.epsilon, or advantage.zero_scale to keep", i, group[j])
 		}
 		advantages[i] = bound(group[j], spec.Clip)
 	}
@@ -76,7 +76,7 @@ func groupAdvantages(spec recipe.Advantage, rewards []float64, lengths []int) ([
 				advantages[0] /= 1 + spec.Epsilon
 			}
 		default:
-			return nil, exit.Usagef("advantage.group_of_one: unknown value %q", spec.GroupOfOne)
+			return nil, exitcode.Usagef("advantage.group_of_one: unknown value %q", spec.GroupOfOne)
 		}
 		return advantages, nil
 	}
@@ -102,7 +102,7 @@ func groupAdvantages(spec recipe.Advantage, rewards []float64, lengths []int) ([
 				continue
 			case "divide":
 			default:
-				return nil, exit.Usagef("advantage.zero_scale: unknown value %q", spec.ZeroScale)
+				return nil, exitcode.Usagef("advantage.zero_scale: unknown value %q", spec.ZeroScale)
 			}
 		}
 		advantages[i] /= scale + spec.Epsilon
@@ -123,14 +123,14 @@ func baseline(spec recipe.Advantage, rewards []float64, lengths []int, i int) (f
 	case "none":
 		return 0, nil
 	}
-	return 0, exit.Usagef("advantage.baseline: unknown value %q", spec.Baseline)
+	return 0, exitcode.Usagef("advantage.baseline: unknown value %q", spec.Baseline)
 }
 
 // lengthWeightedMean is the baseline of OPO: sum(len·r) / sum(len). Responses
 // that are all empty weigh the same.
 func lengthWeightedMean(rewards []float64, lengths []int) (float64, error) {
 	if len(lengths) != len(rewards) {
-		return 0, exit.Bugf("length-weighted baseline: %d rewards, %d lengths", len(rewards), len(lengths))
+		return 0, exitcode.Bugf("length-weighted baseline: %d rewards, %d lengths", len(rewards), len(lengths))
 	}
 	var sum, tokens float64
 	for j, reward := range rewards {
@@ -153,7 +153,7 @@ func scale(spec recipe.Advantage, rewards []float64, i int) (float64, error) {
 	case "mean":
 		return mean(rewards), nil
 	}
-	return 0, exit.Usagef("advantage.scale: unknown value %q", spec.Scale)
+	return 0, exitcode.Usagef("advantage.scale: unknown value %q", spec.Scale)
 }
 
 // whiteningFloor keeps the divisor of whitening away from 0.
@@ -167,7 +167,7 @@ const whiteningFloor = 1e-8
 // none, give exactly 0. Sequences without tokens get 0.
 func Whiten(advantages []float64, tokens []int, ddof int) ([]float64, error) {
 	if len(tokens) != len(advantages) {
-		return nil, exit.Bugf("whitening: %d advantages, %d token counts", len(advantages), len(tokens))
+		return nil, exitcode.Bugf("whitening: %d advantages, %d token counts", len(advantages), len(tokens))
 	}
 	var sum, count float64
 	var present []float64
@@ -176,7 +176,7 @@ func Whiten(advantages []float64, tokens []int, ddof int) ([]float64, error) {
 			continue
 		}
 		if !isFinite(a) {
-			return nil, exit.Dataf("whitening: advantage %d is %v", i, a)
+			return nil, exitcode.Dataf("whitening: advantage %d is %v", i, a)
 		}
 		present = append(present, a)
 		sum += float64(tokens[i]) * a

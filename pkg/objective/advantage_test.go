@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
@@ -202,20 +202,20 @@ func TestAdvantageErrors(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"NaN reward", verlAdvantage, []float64{0, math.NaN()}, allValid(2), nil, exit.Data, "reward of response 1 is NaN"},
-		{"infinite reward", verlAdvantage, []float64{math.Inf(1), 0}, allValid(2), nil, exit.Data, "reward of response 0 is +Inf"},
-		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exit.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
-		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exit.Bug, "2 rewards, 3 valid marks"},
-		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exit.Bug, "2 rewards, 0 lengths"},
-		{"baseline", recipe.Advantage{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exit.Usage, `advantage.baseline: unknown value "median"`},
-		{"scale", recipe.Advantage{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exit.Usage, `advantage.scale: unknown value "range"`},
-		{"zero_scale", recipe.Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exit.Usage, `advantage.zero_scale: unknown value ""`},
-		{"group_of_one", recipe.Advantage{Baseline: "mean"}, []float64{1}, allValid(1), nil, exit.Usage, `advantage.group_of_one: unknown value ""`},
+		{"NaN reward", verlAdvantage, []float64{0, math.NaN()}, allValid(2), nil, exitcode.Data, "reward of response 1 is NaN"},
+		{"infinite reward", verlAdvantage, []float64{math.Inf(1), 0}, allValid(2), nil, exitcode.Data, "reward of response 0 is +Inf"},
+		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exitcode.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
+		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exitcode.Bug, "2 rewards, 3 valid marks"},
+		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exitcode.Bug, "2 rewards, 0 lengths"},
+		{"baseline", recipe.Advantage{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.baseline: unknown value "median"`},
+		{"scale", recipe.Advantage{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.scale: unknown value "range"`},
+		{"zero_scale", recipe.Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.zero_scale: unknown value ""`},
+		{"group_of_one", recipe.Advantage{Baseline: "mean"}, []float64{1}, allValid(1), nil, exitcode.Usage, `advantage.group_of_one: unknown value ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Advantages(test.spec, test.rewards, test.valid, test.lengths)
-			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != test.code {
-				t.Errorf("error %v (code %d), want %q (code %d)", err, exit.Code(err), test.want, test.code)
+			if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
+				t.Errorf("error %v (code %d), want %q (code %d)", err, exitcode.Code(err), test.want, test.code)
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func TestWhiten(t *testing.T) {
 			nearAll(t, "advantage", got, test.want)
 		})
 	}
-	if _, err := Whiten([]float64{1, math.NaN()}, []int{1, 1}, 1); err == nil || exit.Code(err) != exit.Data {
+	if _, err := Whiten([]float64{1, math.NaN()}, []int{1, 1}, 1); err == nil || exitcode.Code(err) != exitcode.Data {
 		t.Errorf("NaN advantage: error %v, want a data error", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -135,7 +135,7 @@ func checkInputs(spec recipe.Loss, in TokenInputs) error {
 	switch spec.Kind {
 	case "clip", "cispo", "gspo", "dppo", "reinforce", "nll":
 	default:
-		return exit.Usagef("loss.kind: unknown value %q", spec.Kind)
+		return exitcode.Usagef("loss.kind: unknown value %q", spec.Kind)
 	}
 	if spec.KL.Coef != 0 {
 		if err := checkPenalty(spec.KL); err != nil {
@@ -158,7 +158,7 @@ func checkInputs(spec recipe.Loss, in TokenInputs) error {
 			continue
 		}
 		if len(input.values) != len(in.Mask) {
-			return exit.Bugf("%s: %d values for %d tokens", input.name, len(input.values), len(in.Mask))
+			return exitcode.Bugf("%s: %d values for %d tokens", input.name, len(input.values), len(in.Mask))
 		}
 		for t, v := range input.values {
 			if in.Mask[t] && !isFinite(v) {
@@ -167,7 +167,7 @@ func checkInputs(spec recipe.Loss, in TokenInputs) error {
 		}
 	}
 	if !isFinite(in.Weight) || in.Weight < 0 {
-		return exit.Bugf("weight of the sequence is %v, want 0 or more", in.Weight)
+		return exitcode.Bugf("weight of the sequence is %v, want 0 or more", in.Weight)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -274,27 +274,27 @@ func TestCoefficientErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"new", func(_ *recipe.Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exit.Failed, "new log-probability of token 2 is NaN"},
-		{"old", func(_ *recipe.Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exit.Failed, "old log-probability of token 1 is -Inf"},
-		{"reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exit.Failed, "reference log-probability of token 1 is NaN"},
-		{"sampler, trl#6166", func(_ *recipe.Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exit.Failed, "sampler log-probability of token 1 is NaN"},
-		{"entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exit.Failed, "entropy of token 1 is +Inf"},
-		{"advantage", func(_ *recipe.Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exit.Failed, "advantage of token 1 is NaN"},
-		{"k3 overflows", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = 800 }, exit.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
-		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exit.Bug, "weight of the sequence is NaN"},
-		{"no reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference = nil }, exit.Bug, "reference log-probability: 0 values for 3 tokens"},
-		{"no old", func(_ *recipe.Loss, in *TokenInputs) { in.Old = nil }, exit.Bug, "old log-probability: 0 values for 3 tokens"},
-		{"short entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exit.Bug, "entropy: 2 values for 3 tokens"},
-		{"kind", func(spec *recipe.Loss, _ *TokenInputs) { spec.Kind = "ppo" }, exit.Usage, `loss.kind: unknown value "ppo"`},
-		{"estimator", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Estimator = "k4" }, exit.Usage, `loss.kl.estimator: unknown value "k4"`},
-		{"gradient", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Gradient = "k9" }, exit.Usage, `loss.kl.gradient: unknown value "k9"`},
+		{"new", func(_ *recipe.Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exitcode.Failed, "new log-probability of token 2 is NaN"},
+		{"old", func(_ *recipe.Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exitcode.Failed, "old log-probability of token 1 is -Inf"},
+		{"reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exitcode.Failed, "reference log-probability of token 1 is NaN"},
+		{"sampler, trl#6166", func(_ *recipe.Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exitcode.Failed, "sampler log-probability of token 1 is NaN"},
+		{"entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf"},
+		{"advantage", func(_ *recipe.Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN"},
+		{"k3 overflows", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
+		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of the sequence is NaN"},
+		{"no reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference = nil }, exitcode.Bug, "reference log-probability: 0 values for 3 tokens"},
+		{"no old", func(_ *recipe.Loss, in *TokenInputs) { in.Old = nil }, exitcode.Bug, "old log-probability: 0 values for 3 tokens"},
+		{"short entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exitcode.Bug, "entropy: 2 values for 3 tokens"},
+		{"kind", func(spec *recipe.Loss, _ *TokenInputs) { spec.Kind = "ppo" }, exitcode.Usage, `loss.kind: unknown value "ppo"`},
+		{"estimator", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Estimator = "k4" }, exitcode.Usage, `loss.kl.estimator: unknown value "k4"`},
+		{"gradient", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Gradient = "k9" }, exitcode.Usage, `loss.kl.gradient: unknown value "k9"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec, in := spec, good()
 			test.change(&spec, &in)
 			_, err := Coefficients(spec, in)
-			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != test.code {
-				t.Errorf("error %v (code %d), want %q (code %d)", err, exit.Code(err), test.want, test.code)
+			if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
+				t.Errorf("error %v (code %d), want %q (code %d)", err, exitcode.Code(err), test.want, test.code)
 			}
 		})
 	}

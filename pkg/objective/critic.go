@@ -1,7 +1,7 @@
 package objective
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -17,7 +17,7 @@ import (
 // After the last token both V and A are 0.
 func GAE(rewards, values []float64, gamma, lambda float64) (advantages, returns []float64, err error) {
 	if len(rewards) != len(values) {
-		return nil, nil, exit.Bugf("generalised advantages: %d rewards and %d values", len(rewards), len(values))
+		return nil, nil, exitcode.Bugf("generalised advantages: %d rewards and %d values", len(rewards), len(values))
 	}
 	advantages, returns = make([]float64, len(values)), make([]float64, len(values))
 	var nextValue, nextAdvantage float64

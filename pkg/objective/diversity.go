@@ -3,7 +3,7 @@ package objective
 import (
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // minDistanceRange is the range of the distances of a group, as a share of
@@ -25,7 +25,7 @@ const minDistanceRange = 1e-6
 // makes all of them large: the formula has no bound.
 func Diversity(embeddings [][]float32, valid []bool) ([]float64, error) {
 	if len(valid) != len(embeddings) {
-		return nil, exit.Bugf("computing diversity: %d embeddings, %d valid marks", len(embeddings), len(valid))
+		return nil, exitcode.Bugf("computing diversity: %d embeddings, %d valid marks", len(embeddings), len(valid))
 	}
 	centroid, err := centroid(embeddings, valid)
 	if err != nil {
@@ -70,11 +70,11 @@ func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
 			first, sum = i, make([]float64, len(e))
 		}
 		if len(e) != len(sum) || len(e) == 0 {
-			return nil, exit.Dataf("computing diversity: embedding of response %d has %d numbers, that of response %d has %d; want equal and at least 1", i, len(e), first, len(sum))
+			return nil, exitcode.Dataf("computing diversity: embedding of response %d has %d numbers, that of response %d has %d; want equal and at least 1", i, len(e), first, len(sum))
 		}
 		for k, x := range e {
 			if !isFinite(float64(x)) {
-				return nil, exit.Dataf("computing diversity: number %d of the embedding of response %d is %v", k, i, x)
+				return nil, exitcode.Dataf("computing diversity: number %d of the embedding of response %d is %v", k, i, x)
 			}
 			sum[k] += float64(x)
 		}
@@ -91,7 +91,7 @@ func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
 // bonus). Responses that are not valid keep their advantage, which is 0.
 func MultiplyDiversity(advantages []float64, embeddings [][]float32, valid []bool) ([]float64, error) {
 	if len(advantages) != len(embeddings) {
-		return nil, exit.Bugf("multiplying by diversity: %d advantages, %d embeddings", len(advantages), len(embeddings))
+		return nil, exitcode.Bugf("multiplying by diversity: %d advantages, %d embeddings", len(advantages), len(embeddings))
 	}
 	scores, err := Diversity(embeddings, valid)
 	if err != nil {

@@ -3,7 +3,7 @@ package objective
 import (
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -19,7 +19,7 @@ import (
 // not decay. Steps after total keep the last rate.
 func LearningRate(spec recipe.Optimizer, step, total int) (float64, error) {
 	if step < 1 {
-		return 0, exit.Bugf("learning rate: step %d, want 1 or more", step)
+		return 0, exitcode.Bugf("learning rate: step %d, want 1 or more", step)
 	}
 	if step <= spec.WarmupSteps {
 		return spec.LearningRate * float64(step) / float64(spec.WarmupSteps), nil
@@ -36,7 +36,7 @@ func LearningRate(spec recipe.Optimizer, step, total int) (float64, error) {
 	case "cosine":
 		return spec.LearningRate * (spec.MinRatio + (1-spec.MinRatio)*(1+math.Cos(math.Pi*done))/2), nil
 	}
-	return 0, exit.Usagef("optimizer.decay: unknown value %q", spec.Decay)
+	return 0, exitcode.Usagef("optimizer.decay: unknown value %q", spec.Decay)
 }
 
 // ReferenceVersion returns the policy version at which the reference policy of
@@ -64,9 +64,9 @@ func RefreshDue(every, version int) bool {
 func RefreshReference(ref, policy []float32, alpha float64) error {
 	switch {
 	case len(ref) != len(policy):
-		return exit.Bugf("refreshing the reference: %d weights, the policy has %d", len(ref), len(policy))
+		return exitcode.Bugf("refreshing the reference: %d weights, the policy has %d", len(ref), len(policy))
 	case !(alpha >= 0 && alpha <= 1):
-		return exit.Usagef("loss.kl.ref_alpha: got %v, want 0 to 1", alpha)
+		return exitcode.Usagef("loss.kl.ref_alpha: got %v, want 0 to 1", alpha)
 	case alpha == 0:
 		return nil
 	case alpha == 1:

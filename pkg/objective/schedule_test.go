@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -42,10 +42,10 @@ func TestLearningRate(t *testing.T) {
 	if err != nil || got != 3e-4 {
 		t.Errorf("without warmup the first rate is %v (%v), want 3e-4", got, err)
 	}
-	if _, err := LearningRate(recipe.Optimizer{Decay: "step"}, 1, 10); exit.Code(err) != exit.Usage {
+	if _, err := LearningRate(recipe.Optimizer{Decay: "step"}, 1, 10); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("unknown decay: error %v, want a usage error", err)
 	}
-	if _, err := LearningRate(recipe.Optimizer{Decay: "constant"}, 0, 10); exit.Code(err) != exit.Bug {
+	if _, err := LearningRate(recipe.Optimizer{Decay: "constant"}, 0, 10); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("step 0: error %v, want a bug", err)
 	}
 }
@@ -88,10 +88,10 @@ func TestRefreshReference(t *testing.T) {
 			}
 		}
 	}
-	if err := RefreshReference([]float32{1}, policy, 1); exit.Code(err) != exit.Bug {
+	if err := RefreshReference([]float32{1}, policy, 1); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("shapes: error %v, want a bug", err)
 	}
-	if err := RefreshReference([]float32{1}, []float32{1}, math.NaN()); exit.Code(err) != exit.Usage {
+	if err := RefreshReference([]float32{1}, []float32{1}, math.NaN()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("α NaN: error %v, want a usage error", err)
 	}
 }

@@ -3,7 +3,7 @@ package objective
 import (
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -168,12 +168,12 @@ func checkPenalty(spec recipe.KL) error {
 	switch spec.Estimator {
 	case "k1", "k2", "k3", "abs":
 	default:
-		return exit.Usagef("loss.kl.estimator: unknown value %q", spec.Estimator)
+		return exitcode.Usagef("loss.kl.estimator: unknown value %q", spec.Estimator)
 	}
 	switch spec.Gradient {
 	case "estimator", "k2":
 	default:
-		return exit.Usagef("loss.kl.gradient: unknown value %q", spec.Gradient)
+		return exitcode.Usagef("loss.kl.gradient: unknown value %q", spec.Gradient)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 package objective
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -21,7 +21,7 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 	var tokens, sequences float64
 	for i, n := range lengths {
 		if n < 0 {
-			return nil, exit.Bugf("weighing sequences: sequence %d has %d tokens", i, n)
+			return nil, exitcode.Bugf("weighing sequences: sequence %d has %d tokens", i, n)
 		}
 		if n > 0 {
 			tokens += float64(n)
@@ -38,13 +38,13 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 		weight = func(float64) float64 { return 1 / sequences }
 	case "seq_mean_token_sum_norm":
 		if tokens > 0 && normTokens < 1 {
-			return nil, exit.Bugf("weighing sequences: loss.norm_tokens is %d, want 1 or more", normTokens)
+			return nil, exitcode.Bugf("weighing sequences: loss.norm_tokens is %d, want 1 or more", normTokens)
 		}
 		weight = func(float64) float64 { return 1 / (sequences * float64(normTokens)) }
 	case "token_sum":
 		weight = func(float64) float64 { return 1 }
 	default:
-		return nil, exit.Usagef("loss.aggregation: unknown value %q", aggregation)
+		return nil, exitcode.Usagef("loss.aggregation: unknown value %q", aggregation)
 	}
 	if tokens == 0 {
 		return nil, nil

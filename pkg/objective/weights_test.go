@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
@@ -92,13 +92,13 @@ func TestWeightsOfNothing(t *testing.T) {
 }
 
 func TestWeightsErrors(t *testing.T) {
-	if _, err := Weights("mean", []int{1}, 1); exit.Code(err) != exit.Usage {
+	if _, err := Weights("mean", []int{1}, 1); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("unknown aggregation: error %v, want a usage error", err)
 	}
-	if _, err := Weights("seq_mean_token_sum_norm", []int{1}, 0); exit.Code(err) != exit.Bug {
+	if _, err := Weights("seq_mean_token_sum_norm", []int{1}, 0); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("norm of 0: error %v, want a bug", err)
 	}
-	if _, err := Weights("token_mean", []int{1, -1}, 0); exit.Code(err) != exit.Bug {
+	if _, err := Weights("token_mean", []int{1, -1}, 0); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("negative length: error %v, want a bug", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Open opens a regular file and returns its size. A file that is not there is
@@ -30,7 +30,7 @@ func Open(path string) (*os.File, int64, error) {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, errors.Join(exit.Dataf("reading %q: it is %s, not a file", path, kind(info.Mode())), f.Close())
+		return nil, 0, errors.Join(exitcode.Dataf("reading %q: it is %s, not a file", path, kind(info.Mode())), f.Close())
 	}
 	return f, info.Size(), nil
 }
@@ -40,7 +40,7 @@ func Open(path string) (*os.File, int64, error) {
 func openError(err error) error {
 	for _, cause := range []error{fs.ErrNotExist, syscall.ELOOP, syscall.ENOTDIR, syscall.ENXIO, syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, cause) {
-			return exit.Dataf("reading a file: %w", err)
+			return exitcode.Dataf("reading a file: %w", err)
 		}
 	}
 	return fmt.Errorf("reading a file: %w", err)
@@ -66,7 +66,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if size > limit {
-		return nil, exit.Dataf("reading %q: it has %d bytes; at most %d are read", path, size, limit)
+		return nil, exitcode.Dataf("reading %q: it has %d bytes; at most %d are read", path, size, limit)
 	}
 	// One byte more than the limit shows a file that grows meanwhile.
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -74,7 +74,7 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("reading %q: %w", path, err)
 	}
 	if int64(len(content)) > limit {
-		return nil, exit.Dataf("reading %q: it has more than %d bytes", path, limit)
+		return nil, exitcode.Dataf("reading %q: it has more than %d bytes", path, limit)
 	}
 	return content, nil
 }
@@ -90,7 +90,7 @@ func ReadFields(path string, limit int64) (fields map[string]json.RawMessage, er
 		return nil, err
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
+		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return fields, nil
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func TestRead(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if _, err := Read(path, 4); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "5 bytes; at most 4") {
+	if _, err := Read(path, 4); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "5 bytes; at most 4") {
 		t.Errorf("over the limit: %v", err)
 	}
 }
@@ -57,8 +57,8 @@ func TestOpenRefuses(t *testing.T) {
 			path = filepath.Join(path, "x")
 		}
 		_, _, err := Open(path)
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.name) {
-			t.Errorf("%s: code %d, %v; want %q", test.name, exit.Code(err), err, test.want)
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.name) {
+			t.Errorf("%s: code %d, %v; want %q", test.name, exitcode.Code(err), err, test.want)
 		}
 	}
 	if _, _, err := Open(filepath.Join(folder, "x")); !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -54,14 +54,14 @@ func IsAdapter(folder string) (bool, error) {
 // PEFT loads, into an existing folder. The same arguments give the same bytes.
 func SaveAdapter(folder string, c Config, a Adapter) error {
 	if err := matchLayout(LoRALayout(c, a.LoRA), a.Tensors); err != nil {
-		return exit.Bugf("saving an adapter to %q: %w", folder, err)
+		return exitcode.Bugf("saving an adapter to %q: %w", folder, err)
 	}
 	encoded, err := json.MarshalIndent(adapterJSON{
 		Base: filepath.ToSlash(a.Base), Bias: "none", InferenceMode: true, InitWeights: true, Alpha: a.Alpha, PEFTType: "LORA",
 		Rank: a.Rank, Targets: a.Targets, TaskType: "CAUSAL_LM", RankStabilized: a.RankStabilized,
 	}, "", "  ")
 	if err != nil {
-		return exit.Bugf("saving an adapter to %q: %w", folder, err)
+		return exitcode.Bugf("saving an adapter to %q: %w", folder, err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644); err != nil {
 		return err
@@ -95,7 +95,7 @@ func AdaptedConfig(folder, base string) (string, Config, error) {
 	}
 	config, err := LoadConfig(base)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", Config{}, exit.WithHint(exit.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
+		return "", Config{}, exitcode.WithHint(exitcode.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
 			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", AdapterConfigFile)
 	}
 	return base, config, err
@@ -111,7 +111,7 @@ func LoadAdapter(folder string, c Config, train bool) (Adapter, error) {
 		return Adapter{}, err
 	}
 	if train && dropout != 0 {
-		return Adapter{}, exit.WithHint(exit.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
+		return Adapter{}, exitcode.WithHint(exitcode.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
 			"set lora_dropout to 0 in %s to go on without it", AdapterConfigFile)
 	}
 	path := filepath.Join(folder, AdapterWeightsFile)
@@ -134,7 +134,7 @@ func loadAdapterConfig(folder string) (stated LoRA, dropout float64, base string
 	}
 	stated, dropout, base, err = parseAdapterConfig(raw)
 	if err != nil {
-		return LoRA{}, 0, "", exit.Dataf("reading %q: %w", path, err)
+		return LoRA{}, 0, "", exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return stated, dropout, base, nil
 }
@@ -155,11 +155,11 @@ var newBase = []string{"pissa", "olora", "corda", "loftq", "lora_ga"}
 func parseAdapterConfig(raw []byte) (stated LoRA, dropout float64, base string, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return LoRA{}, 0, "", exit.Dataf("not an adapter's configuration: %w", err)
+		return LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
 	}
 	for _, name := range changesFunction {
 		if !slices.Contains([]string{"", "null", "false", "0", "{}", "[]", `""`}, string(fields[name])) {
-			return LoRA{}, 0, "", exit.Dataf("%s is set, which is not implemented", name)
+			return LoRA{}, 0, "", exitcode.Dataf("%s is set, which is not implemented", name)
 		}
 	}
 	var c struct {
@@ -173,18 +173,18 @@ func parseAdapterConfig(raw []byte) (stated LoRA, dropout float64, base string, 
 		InitWeights    any     `json:"init_lora_weights"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return LoRA{}, 0, "", exit.Dataf("not an adapter's configuration: %w", err)
+		return LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
 	}
 	if c.PEFTType != "LORA" {
-		return LoRA{}, 0, "", exit.Dataf("peft_type is %q; only LORA is implemented", c.PEFTType)
+		return LoRA{}, 0, "", exitcode.Dataf("peft_type is %q; only LORA is implemented", c.PEFTType)
 	}
 	if c.Bias != nil && *c.Bias != "none" {
-		return LoRA{}, 0, "", exit.Dataf("bias is %q; only none is implemented", *c.Bias)
+		return LoRA{}, 0, "", exitcode.Dataf("bias is %q; only none is implemented", *c.Bias)
 	}
 	if name, ok := c.InitWeights.(string); ok {
 		for _, method := range newBase {
 			if strings.HasPrefix(name, method) {
-				return LoRA{}, 0, "", exit.Dataf("init_lora_weights is %q, which changes the base's weights too; convert the adapter to a plain one with PEFT (path_initial_model_for_weight_conversion)", name)
+				return LoRA{}, 0, "", exitcode.Dataf("init_lora_weights is %q, which changes the base's weights too; convert the adapter to a plain one with PEFT (path_initial_model_for_weight_conversion)", name)
 			}
 		}
 	}
@@ -202,11 +202,11 @@ func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
 	for _, info := range f.Tensors() {
 		part := adapterTensor.FindStringSubmatch(info.Name)
 		if part == nil || !slices.Contains(LoRATargets(), part[3]) {
-			return exit.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(LoRATargets(), ", "))
+			return exitcode.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(LoRATargets(), ", "))
 		}
 		layer, err := strconv.Atoi(part[1])
 		if err != nil || layer >= c.NumHiddenLayers {
-			return exit.Dataf("reading %q: tensor %q is for layer %s; the policy has %d layers", path, info.Name, part[1], c.NumHiddenLayers)
+			return exitcode.Dataf("reading %q: tensor %q is for layer %s; the policy has %d layers", path, info.Name, part[1], c.NumHiddenLayers)
 		}
 		if inLayers[part[3]] == nil {
 			inLayers[part[3]] = map[int]bool{}
@@ -216,13 +216,13 @@ func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
 	var targets []string
 	for target, layers := range inLayers {
 		if len(layers) != c.NumHiddenLayers {
-			return exit.Dataf("reading %q: it adapts %s in %d of %d layers; all or none is implemented", path, target, len(layers), c.NumHiddenLayers)
+			return exitcode.Dataf("reading %q: it adapts %s in %d of %d layers; all or none is implemented", path, target, len(layers), c.NumHiddenLayers)
 		}
 		targets = append(targets, target)
 	}
 	a.Targets = SortTargets(targets)
 	if err := a.Validate(); err != nil {
-		return exit.Dataf("reading %q: %w", path, err)
+		return exitcode.Dataf("reading %q: %w", path, err)
 	}
 	a.Tensors = LoRALayout(c, a.LoRA)
 	if err := readTensors(f, path, a.Tensors); err != nil {
@@ -231,7 +231,7 @@ func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
 	for i := range a.Tensors {
 		a.Tensors[i].DType = "" // adapters compute, learn and are saved in float32
 		if err := checkFinite(a.Tensors[i].Data, a.Tensors[i].Name, 0); err != nil {
-			return exit.Dataf("reading %q: %w", path, err)
+			return exitcode.Dataf("reading %q: %w", path, err)
 		}
 	}
 	return nil

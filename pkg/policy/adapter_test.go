@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -221,8 +221,8 @@ func TestAdapterRefused(t *testing.T) {
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
-			case test.want != "" && (exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), folder)):
-				t.Errorf("code %d, error %v; want one with %q", exit.Code(err), err, test.want)
+			case test.want != "" && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), folder)):
+				t.Errorf("code %d, error %v; want one with %q", exitcode.Code(err), err, test.want)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // MinTemperature is the least temperature above 0. Far below it the rounding of
@@ -16,13 +16,13 @@ const MinTemperature = 1e-4
 // Validate refuses settings out of range.
 func (s Sampling) Validate() error {
 	if !(s.Temperature >= 0) || math.IsInf(float64(s.Temperature), 0) {
-		return exit.Usagef("temperature is %g; it must be finite and not negative", s.Temperature)
+		return exitcode.Usagef("temperature is %g; it must be finite and not negative", s.Temperature)
 	}
 	if s.Temperature > 0 && s.Temperature < MinTemperature {
-		return exit.Usagef("temperature is %g; it must be 0, which is greedy, or at least %g", s.Temperature, MinTemperature)
+		return exitcode.Usagef("temperature is %g; it must be 0, which is greedy, or at least %g", s.Temperature, MinTemperature)
 	}
 	if !(s.TopP >= 0 && s.TopP <= 1) {
-		return exit.Usagef("top_p is %g; it must lie in [0, 1]", s.TopP)
+		return exitcode.Usagef("top_p is %g; it must lie in [0, 1]", s.TopP)
 	}
 	return nil
 }
@@ -31,34 +31,34 @@ func (s Sampling) Validate() error {
 func (b Batch) Validate(c Config) error {
 	n := len(b.TokenIDs)
 	if len(b.Targets) != n {
-		return exit.Bugf("forward pass: %d targets for %d tokens", len(b.Targets), n)
+		return exitcode.Bugf("forward pass: %d targets for %d tokens", len(b.Targets), n)
 	}
 	if n == 0 && len(b.Offsets) <= 1 {
 		return nil
 	}
 	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || int(b.Offsets[len(b.Offsets)-1]) != n {
-		return exit.Bugf("forward pass: the offsets do not span the %d tokens", n)
+		return exitcode.Bugf("forward pass: the offsets do not span the %d tokens", n)
 	}
 	if b.Trunks != nil && len(b.Trunks) != len(b.Offsets)-1 {
-		return exit.Bugf("forward pass: %d trunks for %d sequences", len(b.Trunks), len(b.Offsets)-1)
+		return exitcode.Bugf("forward pass: %d trunks for %d sequences", len(b.Trunks), len(b.Offsets)-1)
 	}
 	for s := range len(b.Offsets) - 1 {
 		from, to := b.Offsets[s], b.Offsets[s+1]
 		if from > to || int(to) > n {
-			return exit.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
+			return exitcode.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
 		}
 		length, trunk := int(to-from), b.Trunk(s)
 		if trunk >= 0 {
 			if trunk >= s || b.Trunk(trunk) >= 0 || trunk < s-1 && b.Trunk(s-1) != trunk {
-				return exit.Bugf("forward pass: sequence %d cannot go on from sequence %d", s, trunk)
+				return exitcode.Bugf("forward pass: sequence %d cannot go on from sequence %d", s, trunk)
 			}
 			length += int(b.Offsets[trunk+1] - b.Offsets[trunk])
 		}
 		if length > c.MaxPositionEmbeddings {
-			return exit.Dataf("sequence %d has %d tokens; the policy takes %d", s, length, c.MaxPositionEmbeddings)
+			return exitcode.Dataf("sequence %d has %d tokens; the policy takes %d", s, length, c.MaxPositionEmbeddings)
 		}
 		if to > from && b.Targets[from] {
-			return exit.Bugf("forward pass: the first token of sequence %d is a target, but nothing predicts it", s)
+			return exitcode.Bugf("forward pass: the first token of sequence %d is a target, but nothing predicts it", s)
 		}
 	}
 	return checkTokens(b.TokenIDs, c)
@@ -67,7 +67,7 @@ func (b Batch) Validate(c Config) error {
 func checkTokens(ids []int32, c Config) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= c.VocabSize {
-			return exit.Dataf("token %d has id %d; the policy's vocabulary has %d", i, id, c.VocabSize)
+			return exitcode.Dataf("token %d has id %d; the policy's vocabulary has %d", i, id, c.VocabSize)
 		}
 	}
 	return nil
@@ -76,10 +76,10 @@ func checkTokens(ids []int32, c Config) error {
 // Validate refuses requests that a policy of a shape cannot answer.
 func (r Request) Validate(c Config) error {
 	if len(r.Prompt) == 0 {
-		return exit.Dataf("the prompt is empty; at least one token is needed")
+		return exitcode.Dataf("the prompt is empty; at least one token is needed")
 	}
 	if len(r.Prompt) > c.MaxPositionEmbeddings {
-		return exit.Dataf("the prompt has %d tokens; the policy takes %d", len(r.Prompt), c.MaxPositionEmbeddings)
+		return exitcode.Dataf("the prompt has %d tokens; the policy takes %d", len(r.Prompt), c.MaxPositionEmbeddings)
 	}
 	if err := checkTokens(r.Prompt, c); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Architecture is the model class that a config.json names.
@@ -103,7 +103,7 @@ func (c Config) Validate() error {
 		check(id >= 0 && int(id) < c.VocabSize, "eos_token_id is %d; the vocabulary has %d", id, c.VocabSize)
 	}
 	if len(faults) > 0 {
-		return exit.Dataf("%w", errors.Join(faults...))
+		return exitcode.Dataf("%w", errors.Join(faults...))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // configJSON is the part of config.json that matters. Fields that would change
@@ -176,18 +176,18 @@ func (f *configJSON) rope() (theta float64, scaling RopeScaling, err error) {
 func ParseConfig(raw []byte) (Config, error) {
 	var f configJSON
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return Config{}, exit.Dataf("not a config.json: %w", err)
+		return Config{}, exitcode.Dataf("not a config.json: %w", err)
 	}
 	architecture, err := f.architecture()
 	if err != nil {
-		return Config{}, exit.Dataf("this model is not implemented: %w", err)
+		return Config{}, exitcode.Dataf("this model is not implemented: %w", err)
 	}
 	if reason := f.unsupported(); reason != "" {
-		return Config{}, exit.Dataf("this model is not implemented: %s", reason)
+		return Config{}, exitcode.Dataf("this model is not implemented: %s", reason)
 	}
 	theta, scaling, err := f.rope()
 	if err != nil {
-		return Config{}, exit.Dataf("this model is not implemented: %w", err)
+		return Config{}, exitcode.Dataf("this model is not implemented: %w", err)
 	}
 	c := Config{
 		Architecture:          architecture,
@@ -219,7 +219,7 @@ func ParseConfig(raw []byte) (Config, error) {
 		c.BOSTokenID = *f.BOSTokenID
 	}
 	if c.EOSTokenIDs, err = parseTokenIDs(f.EOSTokenID); err != nil {
-		return Config{}, exit.Dataf("eos_token_id: %w", err)
+		return Config{}, exitcode.Dataf("eos_token_id: %w", err)
 	}
 	return c, c.Validate()
 }

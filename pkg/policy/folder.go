@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -47,7 +47,7 @@ func LoadConfig(folder string) (Config, error) {
 	}
 	c, err := ParseConfig(raw)
 	if err != nil {
-		return Config{}, exit.Dataf("reading %q: %w", path, err)
+		return Config{}, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	path = filepath.Join(folder, GenerationFile)
 	raw, err = plainfile.Read(path, maxConfigBytes)
@@ -58,7 +58,7 @@ func LoadConfig(folder string) (Config, error) {
 		return Config{}, err
 	}
 	if err := c.setGeneration(raw); err != nil {
-		return Config{}, exit.Dataf("reading %q: %w", path, err)
+		return Config{}, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return c, nil
 }
@@ -72,10 +72,10 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 		wanted[t.Name] = true
 		info, ok := f.Lookup(t.Name)
 		if !ok {
-			return exit.Dataf("reading %q: there is no tensor %q", path, t.Name)
+			return exitcode.Dataf("reading %q: there is no tensor %q", path, t.Name)
 		}
 		if err := checkInfo(info, t.Shape); err != nil {
-			return exit.Dataf("reading %q: %w", path, err)
+			return exitcode.Dataf("reading %q: %w", path, err)
 		}
 		t.DType, t.Data = info.DType, make([]float32, t.Elements())
 		if err := f.Float32To(t.Data, t.Name); err != nil {
@@ -84,7 +84,7 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 	}
 	for _, info := range f.Tensors() {
 		if !wanted[info.Name] {
-			return exit.Dataf("reading %q: tensor %q belongs to no part of the model", path, info.Name)
+			return exitcode.Dataf("reading %q: tensor %q belongs to no part of the model", path, info.Name)
 		}
 	}
 	return nil
@@ -108,18 +108,18 @@ func LoadOptimizer(folder string) (tensors []Tensor, steps int, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	steps, err = strconv.Atoi(f.Metadata["steps"])
 	if err != nil || steps < 0 {
-		return nil, 0, exit.Dataf("reading %q: the metadata has no number of steps", path)
+		return nil, 0, exitcode.Dataf("reading %q: the metadata has no number of steps", path)
 	}
 	for _, info := range f.Tensors() {
 		if !info.DType.Float() {
-			return nil, 0, exit.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
+			return nil, 0, exitcode.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
 		}
 		t := Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
 		if err := f.Float32To(t.Data, t.Name); err != nil {
 			return nil, 0, err
 		}
 		if err := checkFinite(t.Data, t.Name, 0); err != nil {
-			return nil, 0, exit.Dataf("reading %q: %w", path, err)
+			return nil, 0, exitcode.Dataf("reading %q: %w", path, err)
 		}
 		tensors = append(tensors, t)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -89,7 +89,7 @@ func TestConfigRefusals(t *testing.T) {
 			continue
 		}
 		_, err := ParseConfig([]byte(changed))
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.new, err, test.want)
 		}
 	}
@@ -107,8 +107,8 @@ func FuzzParseConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw)
 		if err != nil {
-			if exit.Code(err) != exit.Data {
-				t.Fatalf("code %d for %v", exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Data {
+				t.Fatalf("code %d for %v", exitcode.Code(err), err)
 			}
 			return
 		}
@@ -302,7 +302,7 @@ func TestInitializerRange(t *testing.T) {
 	}
 	for _, wrong := range []float64{-0.02, 1.5, math.Inf(1), math.NaN()} {
 		c.InitializerRange = wrong
-		if _, err := Init(c, 1); exit.Code(err) != exit.Data {
+		if _, err := Init(c, 1); exitcode.Code(err) != exitcode.Data {
 			t.Errorf("initializer_range %g: %v", wrong, err)
 		}
 	}
@@ -337,27 +337,27 @@ func TestLoadFaults(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no weights", func(f string) error { return os.Remove(filepath.Join(f, WeightsFile)) }, exit.Data, "neither model.safetensors nor"},
+		{"no weights", func(f string) error { return os.Remove(filepath.Join(f, WeightsFile)) }, exitcode.Data, "neither model.safetensors nor"},
 		{"weights as an index", func(f string) error {
 			return os.Rename(filepath.Join(f, WeightsFile), filepath.Join(f, IndexFile))
-		}, exit.Data, "not an index of weights"},
-		{"cut weights", func(f string) error { return os.Truncate(filepath.Join(f, WeightsFile), 5000) }, exit.Data, "cut short"},
-		{"broken config", func(f string) error { return os.WriteFile(filepath.Join(f, ConfigFile), []byte("{"), 0o644) }, exit.Data, ConfigFile},
+		}, exitcode.Data, "not an index of weights"},
+		{"cut weights", func(f string) error { return os.Truncate(filepath.Join(f, WeightsFile), 5000) }, exitcode.Data, "cut short"},
+		{"broken config", func(f string) error { return os.WriteFile(filepath.Join(f, ConfigFile), []byte("{"), 0o644) }, exitcode.Data, ConfigFile},
 		{"other shape", func(f string) error {
 			wide := c
 			wide.IntermediateSize = 13
 			return os.WriteFile(filepath.Join(f, ConfigFile), wide.JSON(), 0o644)
-		}, exit.Data, "mlp.gate_proj.weight"},
+		}, exitcode.Data, "mlp.gate_proj.weight"},
 		{"fewer layers", func(f string) error {
 			short := c
 			short.NumHiddenLayers = 1
 			return os.WriteFile(filepath.Join(f, ConfigFile), short.JSON(), 0o644)
-		}, exit.Data, "belongs to no part of the model"},
+		}, exitcode.Data, "belongs to no part of the model"},
 		{"untied", func(f string) error {
 			untied := c
 			untied.TieWordEmbeddings = false
 			return os.WriteFile(filepath.Join(f, ConfigFile), untied.JSON(), 0o644)
-		}, exit.Data, `no tensor "lm_head.weight"`},
+		}, exitcode.Data, `no tensor "lm_head.weight"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -369,8 +369,8 @@ func TestLoadFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err := Load(folder)
-			if err == nil || exit.Code(err) != test.code || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got code %d, %v; want %d with %q", exit.Code(err), err, test.code, test.want)
+			if err == nil || exitcode.Code(err) != test.code || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got code %d, %v; want %d with %q", exitcode.Code(err), err, test.code, test.want)
 			}
 		})
 	}
@@ -407,13 +407,13 @@ func TestOptimizerFaults(t *testing.T) {
 	if err := SaveOptimizer(folder, []Tensor{nan}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := LoadOptimizer(folder); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "exp_avg.x") {
+	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "exp_avg.x") {
 		t.Errorf("a moment that is not a number: %v", err)
 	}
 	if err := SaveOptimizer(folder, nil, -1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := LoadOptimizer(folder); exit.Code(err) != exit.Data {
+	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a negative number of steps: %v", err)
 	}
 }
@@ -424,11 +424,11 @@ func TestSaveRefusesBugs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Save(t.TempDir(), c, weights[1:]); exit.Code(err) != exit.Bug {
+	if err := Save(t.TempDir(), c, weights[1:]); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
 	weights[2].Name = "x"
-	if err := Save(t.TempDir(), c, weights); exit.Code(err) != exit.Bug {
+	if err := Save(t.TempDir(), c, weights); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a wrong name: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -369,8 +369,8 @@ func checkRefused(t *testing.T, folder, file, want string) {
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
 		t.Errorf("%d bytes were allocated", taken)
 	}
-	if exit.Code(err) != exit.Data {
-		t.Fatalf("code %d for %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data {
+		t.Fatalf("code %d for %v", exitcode.Code(err), err)
 	}
 	if message := err.Error(); !strings.Contains(message, want) || !strings.Contains(message, file) || !strings.Contains(message, folder) {
 		t.Errorf("%q does not say %q of %q", message, want, file)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -46,17 +46,17 @@ func (l LoRA) Adapts(projection string) bool { return slices.Contains(l.Targets,
 // Validate refuses what is out of range.
 func (l LoRA) Validate() error {
 	if l.Rank < 1 || l.Rank > 1<<14 {
-		return exit.Dataf("the adapter's rank is %d; it must lie between 1 and 2^14", l.Rank)
+		return exitcode.Dataf("the adapter's rank is %d; it must lie between 1 and 2^14", l.Rank)
 	}
 	if !(l.Alpha > 0) || math.IsInf(l.Alpha, 0) {
-		return exit.Dataf("the adapter's alpha is %g; it must be a number above 0", l.Alpha)
+		return exitcode.Dataf("the adapter's alpha is %g; it must be a number above 0", l.Alpha)
 	}
 	if len(l.Targets) == 0 {
-		return exit.Dataf("the adapter has no targets; there are %s", strings.Join(LoRATargets(), ", "))
+		return exitcode.Dataf("the adapter has no targets; there are %s", strings.Join(LoRATargets(), ", "))
 	}
 	sorted := SortTargets(l.Targets)
 	if !slices.Equal(sorted, l.Targets) {
-		return exit.Dataf("the adapter's targets are %s; they must be of %s, in this order and once each",
+		return exitcode.Dataf("the adapter's targets are %s; they must be of %s, in this order and once each",
 			strings.Join(l.Targets, ", "), strings.Join(LoRATargets(), ", "))
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -23,7 +23,7 @@ func Merge(adapter, base, to string) error {
 		return err
 	}
 	if !is {
-		return exit.Dataf("merging %q: it is no adapter: there is no %s", adapter, AdapterConfigFile)
+		return exitcode.Dataf("merging %q: it is no adapter: there is no %s", adapter, AdapterConfigFile)
 	}
 	base, config, err := AdaptedConfig(adapter, base)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -168,10 +168,10 @@ func TestMergeInPieces(t *testing.T) {
 
 func TestMergeRefused(t *testing.T) {
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	if err := Merge(base, "", t.TempDir()); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "it is no adapter") {
+	if err := Merge(base, "", t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "it is no adapter") {
 		t.Errorf("a whole policy: %v", err)
 	}
-	if err := Merge(adapter, filepath.Join(base, "none"), t.TempDir()); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "no policy folder") {
+	if err := Merge(adapter, filepath.Join(base, "none"), t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "no policy folder") {
 		t.Errorf("no base: %v", err)
 	}
 	if err := Merge(adapter, base, t.TempDir()); err != nil {

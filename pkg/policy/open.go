@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -52,7 +52,7 @@ func (s *folderSource) match() error {
 	// A layer has tensors of its own: a number of layers without limit must
 	// not become a list without limit.
 	if stored := len(s.weights.at); s.config.NumHiddenLayers > stored {
-		return exit.Dataf("reading %q: it says %d layers, but the weights have %d tensors",
+		return exitcode.Dataf("reading %q: it says %d layers, but the weights have %d tensors",
 			filepath.Join(s.weights.folder, ConfigFile), s.config.NumHiddenLayers, stored)
 	}
 	s.tensors = Layout(s.config)
@@ -63,17 +63,17 @@ func (s *folderSource) match() error {
 		wanted[t.Name] = true
 		file, info, ok := s.weights.lookup(t.Name)
 		if !ok {
-			return exit.Dataf("reading %q: there is no tensor %q", s.weights.whole(), t.Name)
+			return exitcode.Dataf("reading %q: there is no tensor %q", s.weights.whole(), t.Name)
 		}
 		if err := checkInfo(info, t.Shape); err != nil {
-			return exit.Dataf("reading %q: %w", s.weights.path(file), err)
+			return exitcode.Dataf("reading %q: %w", s.weights.path(file), err)
 		}
 		t.DType, s.file[i] = info.DType, file
 	}
 	for file, f := range s.weights.files {
 		for _, info := range f.Tensors() {
 			if !wanted[info.Name] && !(s.config.TieWordEmbeddings && info.Name == headName) {
-				return exit.Dataf("reading %q: tensor %q belongs to no part of the model", s.weights.path(file), info.Name)
+				return exitcode.Dataf("reading %q: tensor %q belongs to no part of the model", s.weights.path(file), info.Name)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func (s *folderSource) checkTiedHead() error {
 		return nil
 	}
 	if err := checkInfo(info, s.tensors[0].Shape); err != nil {
-		return exit.Dataf("reading %q: %w", s.weights.path(file), err)
+		return exitcode.Dataf("reading %q: %w", s.weights.path(file), err)
 	}
 	const chunk = 1 << 16
 	head, embed := make([]float32, chunk), make([]float32, chunk)
@@ -113,7 +113,7 @@ func (s *folderSource) checkTiedHead() error {
 			return err
 		}
 		if !slices.Equal(head[:n], embed[:n]) {
-			return exit.Dataf("reading %q: %s differs from %s, although %s says that they are one (tie_word_embeddings)",
+			return exitcode.Dataf("reading %q: %s differs from %s, although %s says that they are one (tie_word_embeddings)",
 				s.weights.path(file), headName, embeddingName, ConfigFile)
 		}
 	}
@@ -130,7 +130,7 @@ func (s *folderSource) Float32To(dst []float32, index, from int) error {
 		return err
 	}
 	if err := checkFinite(dst, name, from); err != nil {
-		return exit.Dataf("reading %q: %w", s.weights.path(file), err)
+		return exitcode.Dataf("reading %q: %w", s.weights.path(file), err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -24,7 +24,7 @@ func Save(folder string, c Config, tensors []Tensor) error {
 		return err
 	}
 	if err := matchLayout(Layout(c), tensors); err != nil {
-		return exit.Bugf("saving a policy to %q: %w", folder, err)
+		return exitcode.Bugf("saving a policy to %q: %w", folder, err)
 	}
 	config, err := withDType(c.JSON(), mainDType(tensors))
 	if err != nil {
@@ -56,7 +56,7 @@ func SaveLike(folder, like string, tensors []Tensor) error {
 	}
 	defer source.Close()
 	if err := matchLayout(source.tensors, tensors); err != nil {
-		return exit.Bugf("saving a policy to %q: %w", folder, err)
+		return exitcode.Bugf("saving a policy to %q: %w", folder, err)
 	}
 	if err := carryConfig(folder, like, source.tensors, tensors); err != nil {
 		return err
@@ -146,10 +146,10 @@ func matchLayout(layout, tensors []Tensor) error {
 // among them, are carried along. Sealing the files is the caller's business.
 func Convert(from, to string, d safetensors.DType, maxFileBytes int64) error {
 	if d != "" && !d.Float() {
-		return exit.Usagef("weights cannot be converted to %q: F32, F16 and BF16 can be written", d)
+		return exitcode.Usagef("weights cannot be converted to %q: F32, F16 and BF16 can be written", d)
 	}
 	if maxFileBytes < 0 {
-		return exit.Usagef("files of at most %d bytes cannot be written", maxFileBytes)
+		return exitcode.Usagef("files of at most %d bytes cannot be written", maxFileBytes)
 	}
 	source, err := openFolder(from)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -192,7 +192,7 @@ func TestSaveRefusesWhatCannotBeLoaded(t *testing.T) {
 	}
 	weights[1].Data[3] = float32(math.NaN())
 	err = Save(t.TempDir(), c, weights)
-	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), weights[1].Name) || !strings.Contains(err.Error(), "element 3 is NaN") {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), weights[1].Name) || !strings.Contains(err.Error(), "element 3 is NaN") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -268,10 +268,10 @@ func TestConvert(t *testing.T) {
 			t.Error("the tokenizer was not carried along")
 		}
 	}
-	if err := Convert(from, t.TempDir(), "I8", 0); exit.Code(err) != exit.Usage {
+	if err := Convert(from, t.TempDir(), "I8", 0); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("I8: %v", err)
 	}
-	if err := Convert(from, t.TempDir(), "", -1); exit.Code(err) != exit.Usage {
+	if err := Convert(from, t.TempDir(), "", -1); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("-1 bytes: %v", err)
 	}
 }

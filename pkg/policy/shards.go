@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -63,14 +63,14 @@ func (w *weightsFiles) openShards(index index) error {
 		w.files = append(w.files, f)
 		for _, info := range f.Tensors() {
 			if index.fileOf[info.Name] != name {
-				return exit.Dataf("reading %q: it holds the tensor %q, which %s puts in %q", path, info.Name, IndexFile, index.fileOf[info.Name])
+				return exitcode.Dataf("reading %q: it holds the tensor %q, which %s puts in %q", path, info.Name, IndexFile, index.fileOf[info.Name])
 			}
 			w.at[info.Name] = i
 		}
 	}
 	for name, file := range index.fileOf {
 		if _, there := w.at[name]; !there {
-			return exit.Dataf("reading %q: there is no tensor %q, which %s puts there", filepath.Join(w.folder, file), name, IndexFile)
+			return exitcode.Dataf("reading %q: there is no tensor %q, which %s puts there", filepath.Join(w.folder, file), name, IndexFile)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func readIndex(folder string) (index, error) {
 	path := filepath.Join(folder, IndexFile)
 	raw, err := plainfile.Read(path, safetensors.MaxHeaderBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return index{}, exit.WithHint(exit.Dataf("reading %q: it has neither %s nor %s", folder, WeightsFile, IndexFile),
+		return index{}, exitcode.WithHint(exitcode.Dataf("reading %q: it has neither %s nor %s", folder, WeightsFile, IndexFile),
 			"weights in another format can be saved anew by transformers: model.save_pretrained(FOLDER)")
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func readIndex(folder string) (index, error) {
 	}
 	x, err := parseIndex(raw)
 	if err != nil {
-		return index{}, exit.Dataf("reading %q: %w", path, err)
+		return index{}, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return x, nil
 }

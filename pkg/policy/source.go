@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Source gives the weights of a policy piece by piece, so that no copy of all
@@ -43,7 +43,7 @@ func (m memory) Tensors() []Tensor {
 func (m memory) Float32To(dst []float32, index, from int) error {
 	t := m.tensors[index]
 	if from < 0 || from > len(t.Data) || len(dst) > len(t.Data)-from {
-		return exit.Bugf("reading elements %d to %d of tensor %q with %d elements", from, from+len(dst), t.Name, len(t.Data))
+		return exitcode.Bugf("reading elements %d to %d of tensor %q with %d elements", from, from+len(dst), t.Name, len(t.Data))
 	}
 	copy(dst, t.Data[from:])
 	return checkFinite(dst, t.Name, from)
@@ -55,7 +55,7 @@ func (memory) Close() error { return nil }
 func checkFinite(values []float32, name string, from int) error {
 	for i, x := range values {
 		if x-x != 0 {
-			return exit.Dataf("tensor %q: element %d is %g; every weight must be a finite number", name, from+i, x)
+			return exitcode.Dataf("tensor %q: element %d is %g; every weight must be a finite number", name, from+i, x)
 		}
 	}
 	return nil

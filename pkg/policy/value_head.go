@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -61,7 +61,7 @@ func LoadValueHead(folder string, c Config) ([]float32, error) {
 		return nil, err
 	}
 	if err := checkFinite(head[0].Data, head[0].Name, 0); err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
+		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return head[0].Data, nil
 }

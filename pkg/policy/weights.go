@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -88,7 +88,7 @@ func Init(c Config, seed uint64) ([]Tensor, error) {
 		return nil, err
 	}
 	if std := c.initStd(); std <= 0 || std > 1 || math.IsNaN(std) {
-		return nil, exit.Dataf("initializer_range is %g; random weights need one above 0 and at most 1", std)
+		return nil, exitcode.Dataf("initializer_range is %g; random weights need one above 0 and at most 1", std)
 	}
 	tensors := Layout(c)
 	for i := range tensors {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -92,18 +92,18 @@ func withDType(raw []byte, d safetensors.DType) ([]byte, error) {
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
-		return nil, exit.Dataf("not a JSON object")
+		return nil, exitcode.Dataf("not a JSON object")
 	}
 	var changed []byte
 	done := 0 // bytes of raw that are in changed
 	for decoder.More() {
 		key, err := decoder.Token()
 		if err != nil {
-			return nil, exit.Dataf("not valid JSON: %w", err)
+			return nil, exitcode.Dataf("not valid JSON: %w", err)
 		}
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
-			return nil, exit.Dataf("not valid JSON: %w", err)
+			return nil, exitcode.Dataf("not valid JSON: %w", err)
 		}
 		if key == "torch_dtype" || key == "dtype" {
 			end := int(decoder.InputOffset())
@@ -164,7 +164,7 @@ func CarryFiles(to, from string) error {
 		}
 		info, err := os.Stat(filepath.Join(from, name)) // of what a link leads to
 		if err != nil {
-			return exit.Dataf("carrying %q along: %w", name, err)
+			return exitcode.Dataf("carrying %q along: %w", name, err)
 		}
 		if info.IsDir() && name == moreTemplates {
 			if err := os.MkdirAll(filepath.Join(to, name), 0o777); err != nil {

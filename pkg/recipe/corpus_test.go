@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -44,8 +44,8 @@ func testBad(t *testing.T, folder string, load func(path string) error) {
 			t.Errorf("%s loads", name)
 			continue
 		}
-		if code := exit.Code(err); code != exit.Usage {
-			t.Errorf("%s: exit code %d, want %d", name, code, exit.Usage)
+		if code := exitcode.Code(err); code != exitcode.Usage {
+			t.Errorf("%s: exit code %d, want %d", name, code, exitcode.Usage)
 		}
 		got[name] = err.Error()
 	}
@@ -122,7 +122,7 @@ func TestFileBounds(t *testing.T) {
 		strings.Repeat("a:\n", 20000), strings.Repeat("- a\n", 15000), strings.Repeat("? ", 30000), strings.Repeat("\"", 60000),
 		strings.Repeat("!a ", 20000), "a: &a [" + strings.Repeat("*a, ", 15000) + "]", strings.Repeat("#\n", 30000),
 	} {
-		if _, err := recipe.Parse([]byte(text)); exit.Code(err) != exit.Usage {
+		if _, err := recipe.Parse([]byte(text)); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%.20q…: %v, want a usage error", text, err)
 		}
 	}

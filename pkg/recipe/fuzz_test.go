@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -38,8 +38,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := recipe.Parse(text)
 		if err != nil {
-			if exit.Code(err) != exit.Usage || err.Error() == "" {
-				t.Fatalf("%v: exit code %d", err, exit.Code(err))
+			if exitcode.Code(err) != exitcode.Usage || err.Error() == "" {
+				t.Fatalf("%v: exit code %d", err, exitcode.Code(err))
 			}
 			return
 		}
@@ -62,8 +62,8 @@ func FuzzSetting(f *testing.F) {
 		f.Add(setting)
 	}
 	f.Fuzz(func(t *testing.T, setting string) {
-		if _, err := recipe.Load(minimal, []string{setting}); err != nil && exit.Code(err) != exit.Usage {
-			t.Fatalf("%v: exit code %d", err, exit.Code(err))
+		if _, err := recipe.Load(minimal, []string{setting}); err != nil && exitcode.Code(err) != exitcode.Usage {
+			t.Fatalf("%v: exit code %d", err, exitcode.Code(err))
 		}
 	})
 }
@@ -75,8 +75,8 @@ func FuzzSite(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := recipe.LoadSite(path); err != nil && exit.Code(err) != exit.Usage {
-			t.Fatalf("%v: exit code %d", err, exit.Code(err))
+		if _, err := recipe.LoadSite(path); err != nil && exitcode.Code(err) != exitcode.Usage {
+			t.Fatalf("%v: exit code %d", err, exitcode.Code(err))
 		}
 	})
 }

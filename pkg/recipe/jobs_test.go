@@ -15,7 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/env/math"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -110,7 +110,7 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 				t.Setenv("LATHE_SHARED", shared)
 			}
 			problems, err := choose.New(&r, filepath.Dir(path))
-			if exit.Code(err) == exit.Unavailable {
+			if exitcode.Code(err) == exitcode.Unavailable {
 				t.Skip(err)
 			}
 			if err != nil {

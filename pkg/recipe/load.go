@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // maxBaseFiles bounds a chain of base files.
@@ -126,7 +126,7 @@ func (r *Recipe) fold(layers []*layer, settings []string, preset string) error {
 func presetError(err error, layers []*layer, settings []string) error {
 	for i := len(settings) - 1; i >= 0; i-- {
 		if strings.HasPrefix(settings[i], "preset=") {
-			return exit.Usagef("--set %s: %w", shorten(settings[i]), errors.Unwrap(err))
+			return exitcode.Usagef("--set %s: %w", shorten(settings[i]), errors.Unwrap(err))
 		}
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
@@ -160,7 +160,7 @@ func readLayers(path string) ([]*layer, error) {
 			return nil, last.doc.err()
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, exit.Usagef("recipe %q does not exist", path)
+			return nil, exitcode.Usagef("recipe %q does not exist", path)
 		}
 		if err != nil {
 			return nil, err
@@ -210,7 +210,7 @@ func readBounded(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, exit.Usagef("%q is a folder, not a YAML file", path)
+		return nil, exitcode.Usagef("%q is a folder, not a YAML file", path)
 	}
 	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }

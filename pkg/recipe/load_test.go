@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -125,8 +125,8 @@ func TestResolvePaths(t *testing.T) {
 	}
 	_, err := recipe.Policy{Path: "$LATHE_TEST_NOTHING/a"}.Resolve("jobs")
 	want := `the recipe's path "$LATHE_TEST_NOTHING/a" needs the environment variable LATHE_TEST_NOTHING, which is not set`
-	if err == nil || err.Error() != want || exit.Code(err) != exit.Usage || len(exit.Hints(err)) != 1 {
-		t.Errorf("an unset variable: %v, hints %q", err, exit.Hints(err))
+	if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage || len(exitcode.Hints(err)) != 1 {
+		t.Errorf("an unset variable: %v, hints %q", err, exitcode.Hints(err))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestBadSettings(t *testing.T) {
 		"rollout.shards=500":              "testdata/good/minimal.yaml: rollout.shards: must not be above rollout.prompts 128 (500)",
 	} {
 		_, err := recipe.Load(minimal, []string{setting})
-		if err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
+		if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%q:\n got %v\nwant %s", setting, err, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Resolve gives the files of a source as paths that can be opened. $NAME and
@@ -58,12 +58,12 @@ func (u *ToolUse) Resolve(folder string) (bfcl, halves, functions string, err er
 func (r *Remote) Resolve() (url, key string, err error) {
 	url, missing := expand(r.URL)
 	if len(missing) > 0 {
-		err := exit.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
-		return "", "", exit.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
+		err := exitcode.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
+		return "", "", exitcode.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
 	}
 	if r.APIKeyEnv != "" {
 		if key = os.Getenv(r.APIKeyEnv); key == "" {
-			return "", "", exit.Usagef("rollout.remote.api_key_env names the environment variable %s, which is not set", r.APIKeyEnv)
+			return "", "", exitcode.Usagef("rollout.remote.api_key_env names the environment variable %s, which is not set", r.APIKeyEnv)
 		}
 	}
 	return url, key, nil
@@ -84,9 +84,9 @@ func expand(text string) (expanded string, missing []string) {
 func resolvePath(path, folder string) (string, error) {
 	expanded, missing := expand(path)
 	if len(missing) > 0 {
-		err := exit.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
+		err := exitcode.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
 			path, strings.Join(missing, " and "))
-		return "", exit.WithHint(err, "export %s=FOLDER, or set the path itself with --set", missing[0])
+		return "", exitcode.WithHint(err, "export %s=FOLDER, or set the path itself with --set", missing[0])
 	}
 	if !filepath.IsAbs(expanded) {
 		expanded = filepath.Join(folder, expanded)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Objective is what a preset fills: everything between rewards and gradient.
@@ -65,9 +65,9 @@ func Preset(name string) (Objective, error) {
 		}
 	}
 	if near, ok := nearest(name, PresetNames()); ok {
-		return Objective{}, exit.Usagef("unknown preset %q; did you mean %q?", name, near)
+		return Objective{}, exitcode.Usagef("unknown preset %q; did you mean %q?", name, near)
 	}
-	return Objective{}, exit.Usagef("unknown preset %q; there are %s", name, strings.Join(PresetNames(), ", "))
+	return Objective{}, exitcode.Usagef("unknown preset %q; there are %s", name, strings.Join(PresetNames(), ", "))
 }
 
 // groupStandardised is (r - mean) / (std + epsilon).

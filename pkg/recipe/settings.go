@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // applySettings folds command-line settings such as rollout.shards=3 into a
@@ -27,16 +27,16 @@ func applySettings(target any, settings []string) error {
 func applySetting(root reflect.Value, setting string) error {
 	path, text, ok := strings.Cut(setting, "=")
 	if !ok {
-		return exit.Usagef("--set %s: want FIELD=VALUE", shorten(setting))
+		return exitcode.Usagef("--set %s: want FIELD=VALUE", shorten(setting))
 	}
 	name := "--set " + shorten(setting)
 	v, message := locate(root, strings.Split(path, "."))
 	if message != "" {
-		return exit.Usagef("%s: %s", name, message)
+		return exitcode.Usagef("%s: %s", name, message)
 	}
 	if v.Kind() == reflect.String && !strings.HasPrefix(text, `"`) && !strings.HasPrefix(text, `'`) {
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && forbidden(r) }) {
-			return exit.Usagef("%s: the text has a control character or is not valid UTF-8", name)
+			return exitcode.Usagef("%s: the text has a control character or is not valid UTF-8", name)
 		}
 		v.SetString(text)
 		return nil
@@ -51,7 +51,7 @@ func applySetting(root reflect.Value, setting string) error {
 		return err
 	}
 	if node == nil || node.Type() == ast.NullType && v.Kind() != reflect.Pointer {
-		return exit.Usagef("%s: want %s, got nothing", name, typeName(v.Type()))
+		return exitcode.Usagef("%s: want %s, got nothing", name, typeName(v.Type()))
 	}
 	d.fill(v, node, path)
 	return d.err()

@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Site says how a run is carried out at one place: nothing in it changes a
@@ -156,7 +156,7 @@ func findSite(nameOrPath string) (path string, text []byte, err error) {
 	if strings.ContainsRune(nameOrPath, filepath.Separator) || filepath.Ext(nameOrPath) == ".yaml" {
 		text, err := readBounded(nameOrPath)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil, exit.Usagef("site profile %q does not exist", nameOrPath)
+			return "", nil, exitcode.Usagef("site profile %q does not exist", nameOrPath)
 		}
 		return nameOrPath, text, err
 	}
@@ -172,7 +172,7 @@ func findSite(nameOrPath string) (path string, text []byte, err error) {
 	if _, ok := builtinSite(nameOrPath); ok {
 		return "", nil, nil
 	}
-	return "", nil, exit.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
+	return "", nil, exitcode.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
 }
 
 // Stage is the site as one stage sees it, its own settings folded in. The
@@ -181,7 +181,7 @@ func (s Site) Stage(stage string) (Site, error) {
 	v := reflect.ValueOf(s.Stages)
 	index, ok := fieldIndex(v.Type(), stage)
 	if !ok {
-		return Site{}, exit.Bugf("site %q: there is no stage %q", s.Name, stage)
+		return Site{}, exitcode.Bugf("site %q: there is no stage %q", s.Name, stage)
 	}
 	own := v.Field(index).Interface().(SiteStage)
 	for _, field := range []struct {

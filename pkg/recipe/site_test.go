@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -59,7 +59,7 @@ func TestSiteStage(t *testing.T) {
 	if learn.Partition != "gpu,preempt" || learn.Throttle != 2 || !slices.Equal(learn.Extra, site.Extra) {
 		t.Errorf("learn: %+v", learn)
 	}
-	if _, err := site.Stage("training"); exit.Code(err) != exit.Bug {
+	if _, err := site.Stage("training"); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an unknown stage: %v, want a bug", err)
 	}
 	if !site.Skips("--mem") || site.Skips("--time") {

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // The bounds of a YAML file. They are far above what a recipe needs, and low
@@ -71,7 +71,7 @@ func (d *document) err() error {
 	if more := len(d.problems) - len(shown); more > 0 {
 		text = append(text, fmt.Sprintf("%s: and %d more problems", d.name, more))
 	}
-	return exit.Usagef("%s", strings.Join(text, "\n"))
+	return exitcode.Usagef("%s", strings.Join(text, "\n"))
 }
 
 func (d *document) render(p problem) string {
@@ -106,7 +106,7 @@ func (d *document) render(p problem) string {
 func parseYAML(name string, text []byte) (*document, ast.Node, error) {
 	d := &document{name: name}
 	if len(text) > maxFileBytes {
-		return d, nil, exit.Usagef("%s: the file has more than %d KiB", name, maxFileBytes>>10)
+		return d, nil, exitcode.Usagef("%s: the file has more than %d KiB", name, maxFileBytes>>10)
 	}
 	d.lines = strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i, line := range d.lines {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // choices are the values of the fields that name one of several things.
@@ -89,9 +89,9 @@ func (c *checker) err(what string) error {
 	case 0:
 		return nil
 	case 1:
-		return exit.Usagef("%s: %s", what, c.problems[0])
+		return exitcode.Usagef("%s: %s", what, c.problems[0])
 	}
-	return exit.Usagef("%s: %d values are wrong\n  %s", what, len(c.problems), strings.Join(c.problems, "\n  "))
+	return exitcode.Usagef("%s: %d values are wrong\n  %s", what, len(c.problems), strings.Join(c.problems, "\n  "))
 }
 
 func (c *checker) choice(field, value string) bool {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -307,7 +307,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Collect(context.Background(), f.run)
-	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "00000.parquet") {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "00000.parquet") {
 		t.Errorf("damage gives %v, want a data error that names the file", err)
 	}
 }

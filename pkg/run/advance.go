@@ -13,7 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -435,7 +435,7 @@ func SitePath(d Dir) (string, bool) {
 // nothing under way.
 func (a *Advancer) stuck(survey Survey, view *jobsView) error {
 	if len(survey.Stuck) == 0 {
-		return exit.Bugf("run %q is not done and nothing in it is ready", a.Run.Dir)
+		return exitcode.Bugf("run %q is not done and nothing in it is ready", a.Run.Dir)
 	}
 	s := survey.Stuck[0]
 	err := fmt.Errorf("run %q failed: %s, shard %d: %s", a.Run.Dir, s.Node, s.Shards[0], s.Reason)
@@ -445,5 +445,5 @@ func (a *Advancer) stuck(survey Survey, view *jobsView) error {
 			break
 		}
 	}
-	return exit.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)
+	return exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)
 }

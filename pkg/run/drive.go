@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -70,7 +70,7 @@ type ended struct {
 }
 
 // Drive runs until the goals are sealed. Shards that gave up within the
-// quorum end it with exit.LeftOut.
+// quorum end it with exitcode.LeftOut.
 func (d *Driver) Drive(ctx context.Context) error {
 	d.planner = NewPlanner(d.Run.Graph)
 	d.running, d.failures, d.broken, d.last = map[Task]launched{}, map[Task]int{}, map[Task]bool{}, map[Task]ended{}
@@ -200,22 +200,22 @@ func (d *Driver) stuck(survey Survey) error {
 			}
 			r, log := last.result, d.Run.Dir.Rel(last.result.Log)
 			if record, ok := readExitRecord(d.Run.Dir, t, last.attempt, 0); ok {
-				err := error(&exit.Error{Code: record.Code, Err: fmt.Errorf("%s failed: %s", t, record.Message)})
+				err := error(&exitcode.Error{Code: record.Code, Err: fmt.Errorf("%s failed: %s", t, record.Message)})
 				if record.Hint != "" {
-					err = exit.WithHint(err, "%s", record.Hint)
+					err = exitcode.WithHint(err, "%s", record.Hint)
 				}
-				return exit.WithHint(err, "its log is %s", log)
+				return exitcode.WithHint(err, "its log is %s", log)
 			}
-			err := error(&exit.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)})
+			err := error(&exitcode.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)})
 			if r.Cause == executor.CauseIO {
 				// A full disk takes neither a record nor a log.
 				err = fmt.Errorf("%w; %s", err, room(d.Run.Dir))
 			}
-			return exit.WithHint(err, "its log is %s", log)
+			return exitcode.WithHint(err, "its log is %s", log)
 		}
-		return exit.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
+		return exitcode.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
 	}
-	return exit.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
+	return exitcode.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
 }
 
 // room says how much may still be written into a run.
@@ -294,7 +294,7 @@ func LeftOut(ctx context.Context, r *Run) error {
 		}
 	}
 	if n > 0 {
-		return exit.LeftOutf("the run is done without %d shards that used up their attempts", n)
+		return exitcode.LeftOutf("the run is done without %d shards that used up their attempts", n)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -29,7 +29,7 @@ func (p inProcess) Launch(ctx context.Context, a executor.Array, done func(execu
 	task := run.Task{Node: run.Node{Stage: run.Stage(a.Stage), Iteration: a.Iteration, Step: a.Step}, Shard: a.Shards[0]}
 	go func() {
 		err := worker.Do(ctx, task)
-		r := executor.Result{Shard: task.Shard, Exit: exit.Code(err), Cause: executor.CauseOfExit(exit.Code(err))}
+		r := executor.Result{Shard: task.Shard, Exit: exitcode.Code(err), Cause: executor.CauseOfExit(exitcode.Code(err))}
 		if err != nil {
 			r.Evidence = err.Error()
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
@@ -64,17 +64,17 @@ func (g Graph) check(t Task) error {
 		first = 0
 	}
 	if t.Iteration < first || t.Iteration > last {
-		return exit.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
+		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
 	}
 	steps := 1
 	if g.sharded() && (t.Stage == StageGradient || t.Stage == StageLearn) {
 		steps = g.OptimizerSteps()
 	}
 	if t.Step < 0 || t.Step >= steps {
-		return exit.Usagef("step %d of %s %d: it has steps 0 to %d", t.Step, t.Stage, t.Iteration, steps-1)
+		return exitcode.Usagef("step %d of %s %d: it has steps 0 to %d", t.Step, t.Stage, t.Iteration, steps-1)
 	}
 	if shards := g.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
-		return exit.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
+		return exitcode.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (w *Worker) Do(ctx context.Context, t Task) error {
 	case StageEvaluate:
 		return w.evaluate(ctx, job, world, t.Iteration, t.Shard)
 	}
-	return exit.Usagef("stage %q is not one that runs as a task", t.Stage)
+	return exitcode.Usagef("stage %q is not one that runs as a task", t.Stage)
 }
 
 func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk int) error {

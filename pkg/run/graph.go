@@ -3,7 +3,7 @@ package run
 import (
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -334,5 +334,5 @@ func ParseStage(name string) (Stage, error) {
 			return s, nil
 		}
 	}
-	return "", exit.Usagef("stage %q is not one of %v", name, Stages())
+	return "", exitcode.Usagef("stage %q is not one of %v", name, Stages())
 }

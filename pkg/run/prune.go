@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -38,7 +38,7 @@ type Pruned struct {
 func (p *Planner) Prune(ctx context.Context, survey Survey, keepEvery int, dry bool) (Pruned, error) {
 	result := Pruned{Paths: []string{}}
 	if keepEvery < 1 {
-		return result, exit.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", keepEvery)
+		return result, exitcode.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", keepEvery)
 	}
 	kept := p.kept(keepEvery)
 	for _, n := range p.Nodes() {
@@ -183,7 +183,7 @@ func Restore(r *Run, versions []int, attempt seal.Attempt) (Restored, error) {
 	result := Restored{Versions: versions, Paths: []string{}}
 	for _, version := range versions {
 		if version < 0 || version > r.Recipe.Schedule.Iterations {
-			return result, exit.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
+			return result, exitcode.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
 		}
 		for _, path := range r.Graph.Outputs(Task{Node: r.Graph.lastLearn(version)}) {
 			result.Paths = append(result.Paths, r.Dir.Rel(path))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -136,7 +136,7 @@ func TestPruning(t *testing.T) {
 		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
 	}
 	exact(t, pruned)
-	if _, err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exit.Code(err) != exit.Usage {
+	if _, err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("restoring a version that the run has not: %v", err)
 	}
 
@@ -209,8 +209,8 @@ func TestPruningIsKilled(t *testing.T) {
 	if err != nil || len(results) != 2 || !results[0].Same || !results[1].Same {
 		t.Errorf("replaying what was pruned from what was not: %+v, %v", results, err)
 	}
-	if _, err := replay(2); exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), "--restore 1") {
-		t.Errorf("replaying from what was pruned: %v, hints %q", err, exit.Hints(err))
+	if _, err := replay(2); exitcode.Code(err) != exitcode.Data || !strings.Contains(strings.Join(exitcode.Hints(err), " "), "--restore 1") {
+		t.Errorf("replaying from what was pruned: %v, hints %q", err, exitcode.Hints(err))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type ExitRecord struct {
 	Task    string    `json:"task"`
 	Attempt int       `json:"attempt"`
-	Code    int       `json:"code"` // of pkg/exit
+	Code    int       `json:"code"` // of pkg/exitcode
 	Message string    `json:"message"`
 	Hint    string    `json:"hint,omitempty"`
 	Host    string    `json:"host"`

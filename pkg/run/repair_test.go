@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -31,7 +31,7 @@ func repair(t *testing.T, r *run.Run, m *stageManager) {
 	if _, err := run.Repair(r, v, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.drive(nil); err != nil && exit.Code(err) != exit.LeftOut {
+	if err := m.drive(nil); err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		t.Fatal(err)
 	}
 	exact(t, r)
@@ -69,8 +69,8 @@ func TestLostClosingIsRemembered(t *testing.T) {
 			close(release)
 		}
 	})
-	if exit.Code(err) != exit.LeftOut {
-		t.Fatalf("exit code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.LeftOut {
+		t.Fatalf("exit code %d: %v", exitcode.Code(err), err)
 	}
 	var was []run.Closing
 	for k := 1; k <= 3; k++ {
@@ -187,12 +187,12 @@ func TestHalfMadeRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := run.Open(t.Context(), opened.Dir)
-		if exit.Code(err) != exit.Data || !strings.Contains(exit.Message("lathe", err), "lathe run RECIPE --run") {
-			t.Errorf("without %s: exit code %d: %v", lost, exit.Code(err), err)
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(exitcode.Message("lathe", err), "lathe run RECIPE --run") {
+			t.Errorf("without %s: exit code %d: %v", lost, exitcode.Code(err), err)
 		}
 		_, err = run.Create(t.Context(), opened.Dir, load("seed=3"), seal.AttemptFromEnv(), "test")
-		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "another recipe") {
-			t.Errorf("another recipe without %s: exit code %d: %v", lost, exit.Code(err), err)
+		if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "another recipe") {
+			t.Errorf("another recipe without %s: exit code %d: %v", lost, exitcode.Code(err), err)
 		}
 		again, err := run.Create(t.Context(), opened.Dir, load(), seal.AttemptFromEnv(), "test")
 		if err != nil {
@@ -210,8 +210,8 @@ func TestHalfMadeRun(t *testing.T) {
 	if _, err := seal.WriteBytes(opened.Dir.Recipe(), load("seed=3").YAML, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Open(t.Context(), opened.Dir); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the recipe") {
-		t.Errorf("a foreign recipe: exit code %d: %v", exit.Code(err), err)
+	if _, err := run.Open(t.Context(), opened.Dir); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the recipe") {
+		t.Errorf("a foreign recipe: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
@@ -313,8 +313,8 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 		before := contents(t, dir)
 		_, created := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
 		for what, err := range map[string]error{"Create": created, "Rehearse": run.Rehearse(t.Context(), dir, resolved)} {
-			if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), dir.Join(c.foreign)) || len(exit.Hints(err)) == 0 {
-				t.Errorf("%s: %s: exit code %d: %v", c.name, what, exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Join(c.foreign)) || len(exitcode.Hints(err)) == 0 {
+				t.Errorf("%s: %s: exit code %d: %v", c.name, what, exitcode.Code(err), err)
 			}
 		}
 		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
@@ -325,8 +325,8 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 	if err := os.Mkdir(dir.Recipe(), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.Rehearse(t.Context(), dir, resolved); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
-		t.Errorf("a folder: exit code %d: %v", exit.Code(err), err)
+	if err := run.Rehearse(t.Context(), dir, resolved); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
+		t.Errorf("a folder: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
@@ -353,8 +353,8 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 		t.Errorf("mends: %q, %q", v.Faults[0].Mend, v.Faults[1].Mend)
 	}
 	removed, err := run.Repair(&remote, v, seal.AttemptFromEnv())
-	if exit.Code(err) != exit.Data || !slices.Equal(removed, []string{evaluated}) {
-		t.Errorf("removed %q; exit code %d: %v", removed, exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data || !slices.Equal(removed, []string{evaluated}) {
+		t.Errorf("removed %q; exit code %d: %v", removed, exitcode.Code(err), err)
 	}
 	if err := m.drive(nil); err != nil {
 		t.Errorf("the run does not go on without what it has learned from: %v", err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -73,7 +73,7 @@ func once(ctx context.Context, t Task, path string) (seal.Manifest, error) {
 		m, err = seal.Record(ctx, path)
 	}
 	if errors.Is(err, seal.ErrNotSealed) {
-		err = exit.WithHint(err, "there is nothing to compare with: %s has not been done", t)
+		err = exitcode.WithHint(err, "there is nothing to compare with: %s has not been done", t)
 	}
 	return m, err
 }
@@ -90,9 +90,9 @@ func (r *Run) restorable(t Task, err error) error {
 				switch {
 				case there(seal.ManifestPath(path)) || !hasRecord(path):
 				case n == r.Graph.lastLearn(n.Iteration):
-					return exit.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
+					return exitcode.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
 				default:
-					return exit.WithHint(err, "it was pruned, and only whole policy versions can be restored")
+					return exitcode.WithHint(err, "it was pruned, and only whole policy versions can be restored")
 				}
 			}
 		}

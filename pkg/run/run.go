@@ -17,7 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -148,7 +148,7 @@ func (m *making) identify() error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(m.identity.PolicySource, "config.json")); err != nil {
-		return exit.WithHint(exit.Usagef("policy.path: %q is not a policy folder: %w", m.identity.PolicySource, err),
+		return exitcode.WithHint(exitcode.Usagef("policy.path: %q is not a policy folder: %w", m.identity.PolicySource, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}
 	return nil
@@ -166,7 +166,7 @@ func (m *making) readTasks() error {
 	}
 	m.identity.DataLeftOut = world.LeftOut()
 	if n := len(world.Tasks(env.Test)); n < r.Evaluation.Problems {
-		return exit.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
+		return exitcode.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
 	}
 	if _, err := env.TrainingTasks(world, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
@@ -211,7 +211,7 @@ func ours(ctx context.Context, path string, content func() ([]byte, error)) erro
 
 // foreign refuses to replace a file.
 func foreign(path string) error {
-	return exit.WithHint(exit.Usagef("%q is there without a manifest: it is not of a run, which would take its place", path),
+	return exitcode.WithHint(exitcode.Usagef("%q is there without a manifest: it is not of a run, which would take its place", path),
 		"choose another --run folder, or move the file away")
 }
 
@@ -268,7 +268,7 @@ func halfMade(ctx context.Context, dir Dir, resolved *recipe.Resolved) (recipeLo
 	_, err = seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
 	switch {
 	case err == nil && identity.RecipeSHA256 != resolved.SHA256:
-		return false, exit.WithHint(exit.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
+		return false, exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
 			"choose another --run folder, or name the recipe and the settings that it was made with")
 	case err == nil:
 		return true, nil
@@ -296,9 +296,9 @@ func (d Dir) wayBack(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, seal.ErrDamaged):
-		return exit.OnlyHint(err, "remove %s and its manifest %s, and have them made again %s", path, seal.ManifestPath(path), again)
+		return exitcode.OnlyHint(err, "remove %s and its manifest %s, and have them made again %s", path, seal.ManifestPath(path), again)
 	case errors.Is(err, seal.ErrNotSealed):
-		return exit.OnlyHint(err, "have it made again %s", again)
+		return exitcode.OnlyHint(err, "have it made again %s", again)
 	}
 	return err
 }
@@ -308,24 +308,24 @@ func Open(ctx context.Context, dir Dir) (*Run, error) {
 	var identity Identity
 	if _, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity); err != nil {
 		if errors.Is(err, seal.ErrNotSealed) {
-			return nil, exit.WithHint(exit.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
+			return nil, exitcode.WithHint(exitcode.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
 		}
 		return nil, dir.wayBack(dir.Identity(), err)
 	}
 	if identity.FormatVersion > FormatVersion {
-		return nil, exit.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
+		return nil, exitcode.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
 	}
 	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
 	if err != nil {
 		return nil, dir.wayBack(dir.Recipe(), err)
 	}
 	if m.SHA256 != identity.RecipeSHA256 {
-		return nil, exit.WithHint(exit.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
+		return nil, exitcode.WithHint(exitcode.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
 			dir.Recipe(), m.SHA256, identity.RecipeSHA256), "remove it and its manifest, and put the right one back: lathe run RECIPE --run %s", dir)
 	}
 	r, err := recipe.Parse(content)
 	if err != nil {
-		return nil, exit.Dataf("recipe of run %q: %w", dir, err)
+		return nil, exitcode.Dataf("recipe of run %q: %w", dir, err)
 	}
 	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: Graph{Dir: dir, Recipe: *r}, RecipeBytes: content}, nil
 }
@@ -342,7 +342,7 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	if len(differences) > mostDifferences {
 		differences = append(differences[:mostDifferences], fmt.Sprintf("… and %d more", len(differences)-mostDifferences))
 	}
-	return exit.WithHint(exit.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
+	return exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
 		"choose another --run folder, or leave the recipe out to go on with this run")
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -270,10 +270,10 @@ func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 	if tries != 3 {
 		t.Errorf("%d attempts, want 3", tries)
 	}
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "score-000001-00000 failed: for the test: failed") {
-		t.Errorf("exit %d, %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "score-000001-00000 failed: for the test: failed") {
+		t.Errorf("exit %d, %v", exitcode.Code(err), err)
 	}
-	if hints := strings.Join(exit.Hints(err), "\n"); !strings.Contains(hints, "logs/score-000001-00000.2.log") {
+	if hints := strings.Join(exitcode.Hints(err), "\n"); !strings.Contains(hints, "logs/score-000001-00000.2.log") {
 		t.Errorf("the hints %q do not name the log of the last attempt", hints)
 	}
 	// A new process tries again: failures are not held against a task for ever.
@@ -301,10 +301,10 @@ func TestHopelessTaskIsNotRepeated(t *testing.T) {
 		return executor.CauseData
 	}
 	err := m.drive(nil)
-	if tries != 1 || exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "buffer-000001-00000 failed: score 7 is damaged") {
-		t.Errorf("%d attempts, exit %d: %v", tries, exit.Code(err), err)
+	if tries != 1 || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "buffer-000001-00000 failed: score 7 is damaged") {
+		t.Errorf("%d attempts, exit %d: %v", tries, exitcode.Code(err), err)
 	}
-	if hints := exit.Hints(err); len(hints) != 2 || hints[1] != "make it again" {
+	if hints := exitcode.Hints(err); len(hints) != 2 || hints[1] != "make it again" {
 		t.Errorf("hints %q", hints)
 	}
 }
@@ -318,14 +318,14 @@ func TestQuorumLeavesOut(t *testing.T) {
 		return ""
 	}
 	err := m.drive(nil)
-	if exit.Code(err) != exit.LeftOut || !strings.Contains(err.Error(), "without 1 shards") {
-		t.Errorf("exit %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.LeftOut || !strings.Contains(err.Error(), "without 1 shards") {
+		t.Errorf("exit %d: %v", exitcode.Code(err), err)
 	}
 	if ledger := exact(t, opened); ledger.Dropped["left_out"] != 2*4 {
 		t.Errorf("ledger %+v: want 2 instances of 4 responses left out", ledger)
 	}
 	// It is done: asking again says the same.
-	if err := m.drive(nil); exit.Code(err) != exit.LeftOut {
+	if err := m.drive(nil); exitcode.Code(err) != exitcode.LeftOut {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -345,7 +345,7 @@ func TestDriveStops(t *testing.T) {
 				cancel()
 			}
 		}}
-		if err := driver.Drive(ctx); exit.Code(err) != exit.Stopped {
+		if err := driver.Drive(ctx); exitcode.Code(err) != exitcode.Stopped {
 			t.Fatalf("stopped at %s: %v", event, err)
 		}
 	}

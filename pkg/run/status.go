@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // State is what is known about a run or a stage of it. It is never guessed.
@@ -272,7 +272,7 @@ func failuresHere(r *Run) map[Task]string {
 				if !ok {
 					break
 				}
-				if record.Code != exit.Stopped && !record.Time.Before(h.Started) {
+				if record.Code != exitcode.Stopped && !record.Time.Before(h.Started) {
 					failed[t] = record.Message
 				}
 			}
@@ -306,7 +306,7 @@ func (s Status) Print(w io.Writer) error {
 
 // Failed notes how a driver's run ended, for lathe status.
 func (h *Heartbeat) Failed(err error) {
-	if err != nil && exit.Code(err) != exit.Stopped && !errors.Is(err, context.Canceled) {
+	if err != nil && exitcode.Code(err) != exitcode.Stopped && !errors.Is(err, context.Canceled) {
 		h.Failure = err.Error()
 	}
 }

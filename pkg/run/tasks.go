@@ -7,7 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -26,11 +26,11 @@ func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input,
 	rows, m, err := shard.Read[shard.TaskRow](ctx, path, o)
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
-		return nil, nil, exit.WithHint(err, "lathe run --run %s makes it again from the data files", r.Dir)
+		return nil, nil, exitcode.WithHint(err, "lathe run --run %s makes it again from the data files", r.Dir)
 	case err != nil:
 		return nil, nil, err
 	case m.ContentSHA256 != r.Identity.TasksSHA256:
-		return nil, nil, exit.WithHint(exit.Dataf("%q: %s", path, r.otherTasks(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
+		return nil, nil, exitcode.WithHint(exitcode.Dataf("%q: %s", path, r.otherTasks(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
 	}
 	world, err := choose.FromRows(&r.Recipe, r.Identity.RecipeFolder, rows)
 	return world, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
@@ -54,7 +54,7 @@ func (r *Run) sources() (env.Env, error) {
 	}
 	for _, pinned := range r.Identity.Data {
 		if now[pinned.Path] != pinned.SHA256 {
-			return nil, exit.WithHint(exit.Dataf("data file %q has changed since run %q was made: sha256 %s, was %s",
+			return nil, exitcode.WithHint(exitcode.Dataf("data file %q has changed since run %q was made: sha256 %s, was %s",
 				pinned.Path, r.Identity.RunID, now[pinned.Path], pinned.SHA256),
 				"put the file back, or start a new run with the new file")
 		}
@@ -102,8 +102,8 @@ func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	}
 	digest, err := sealTasks(ctx, r.Dir, world, rows, attempt, creation(r.Identity.RecipeSHA256, r.Identity.Seed, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
-		err = exit.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
-		err = exit.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)
+		err = exitcode.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
+		err = exitcode.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -115,8 +115,8 @@ func TestLostTasks(t *testing.T) {
 		if strings.Join(paths, " ") != "tasks.parquet" {
 			t.Errorf("%s lost: faults %+v", name, v.Faults)
 		}
-		if _, _, err := opened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exit.Hints(err)) == 0 {
-			t.Errorf("%s lost: exit code %d: %v", name, exit.Code(err), err)
+		if _, _, err := opened.World(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exitcode.Hints(err)) == 0 {
+			t.Errorf("%s lost: exit code %d: %v", name, exitcode.Code(err), err)
 		}
 		if _, err := run.Repair(opened, v, seal.AttemptFromEnv()); err != nil {
 			t.Errorf("%s lost: %v", name, err)
@@ -139,11 +139,11 @@ func TestLostTasks(t *testing.T) {
 		t.Errorf("tasks lost and data changed: faults %+v", v.Faults)
 	}
 	removed, err := run.Repair(opened, v, seal.AttemptFromEnv())
-	if exit.Code(err) != exit.Data || len(removed) != 0 {
-		t.Errorf("repair removed %q; exit code %d: %v", removed, exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data || len(removed) != 0 {
+		t.Errorf("repair removed %q; exit code %d: %v", removed, exitcode.Code(err), err)
 	}
-	if err := m.drive(nil); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) || !strings.Contains(err.Error(), "tasks.parquet") {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if err := m.drive(nil); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), data) || !strings.Contains(err.Error(), "tasks.parquet") {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestOtherTasks(t *testing.T) {
 	if _, err := shard.Write(opened.Dir.Tasks(), rows, nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := opened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "not the tasks that the run was made with") {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if _, _, err := opened.World(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the tasks that the run was made with") {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 	v, paths := faultsOf(t, opened)
 	if !strings.Contains(strings.Join(paths, " "), "tasks.parquet") {
@@ -238,7 +238,7 @@ func TestRunWithoutTasks(t *testing.T) {
 	if v, paths := faultsOf(t, reopened); strings.Join(paths, " ") != data {
 		t.Errorf("faults %+v", v.Faults)
 	}
-	if _, _, err := reopened.World(t.Context(), seal.Options{}); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), data) {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if _, _, err := reopened.World(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), data) {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -347,7 +347,7 @@ func Repair(r *Run, v Verification, attempt seal.Attempt) (removed []string, err
 		}
 	}
 	if left != nil {
-		return removed, exit.WithHint(exit.Dataf("%s cannot be made again: %s", left.Path, left.Problem), "%s", left.Mend)
+		return removed, exitcode.WithHint(exitcode.Dataf("%s cannot be made again: %s", left.Path, left.Problem), "%s", left.Mend)
 	}
 	return removed, nil
 }

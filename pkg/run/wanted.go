@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -49,7 +49,7 @@ func readWanted(d Dir) ([]string, error) {
 	}
 	var files []string
 	if err := json.Unmarshal(content, &files); err != nil {
-		return nil, exit.WithHint(exit.Dataf("%q is not a list of files: %w", wantedPath(d), err), "remove it and run: lathe verify --repair %s", d)
+		return nil, exitcode.WithHint(exitcode.Dataf("%q is not a list of files: %w", wantedPath(d), err), "remove it and run: lathe verify --repair %s", d)
 	}
 	return files, nil
 }

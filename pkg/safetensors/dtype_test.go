@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Every half-precision value comes back from float32 as it went in; a NaN
@@ -118,7 +118,7 @@ func TestWriteInHalfPrecision(t *testing.T) {
 		if diff := cmp.Diff(values[1:3], got[:2]); diff != "" {
 			t.Errorf("elements 1 and 2 of %s: %s", info.Name, diff)
 		}
-		if err := f.Float32At(got[:2], info.Name, 3); exit.Code(err) != exit.Bug {
+		if err := f.Float32At(got[:2], info.Name, 3); exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("elements past the end of %s: %v", info.Name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestWriteInHalfPrecision(t *testing.T) {
 func TestWriteRefusesWhatDoesNotFit(t *testing.T) {
 	for dtype, x := range map[DType]float32{F16: 65520, BF16: math.MaxFloat32} {
 		err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{2}, DType: dtype, Data: []float32{1, -x}}}, nil)
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "element 1 is") {
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "element 1 is") {
 			t.Errorf("%s: %v", dtype, err)
 		}
 		if err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{1}, DType: dtype, Data: []float32{float32(math.Inf(1))}}}, nil); err != nil {
@@ -158,7 +158,7 @@ func TestFileCutShortWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = f.Float32To(make([]float32, 1<<16), "a")
-	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("code %d: %v", exitcode.Code(err), err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // mapped is a file in memory.
@@ -41,7 +41,7 @@ func (m mapped) with(from int64, n int, _ *[]byte, use func(raw []byte)) (err er
 		if !ok {
 			panic(caught)
 		}
-		err = exit.Dataf("its bytes cannot be read any more: the file was cut short, or its disk failed (fault at %#x)", fault.Addr())
+		err = exitcode.Dataf("its bytes cannot be read any more: the file was cut short, or its disk failed (fault at %#x)", fault.Addr())
 	}()
 	use(m.bytes[from : from+int64(n) : from+int64(n)])
 	return nil

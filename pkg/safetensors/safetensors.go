@@ -25,7 +25,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
@@ -98,7 +98,7 @@ func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 func newFile(bytes content, size int64, name string) (*File, error) {
 	const prefixBytes = 8
 	if size < prefixBytes {
-		return nil, exit.Dataf("reading %q: %d bytes are too few for a safetensors file", name, size)
+		return nil, exitcode.Dataf("reading %q: %d bytes are too few for a safetensors file", name, size)
 	}
 	var scratch []byte
 	var headerBytes uint64
@@ -107,7 +107,7 @@ func newFile(bytes content, size int64, name string) (*File, error) {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
 	if headerBytes > MaxHeaderBytes || int64(headerBytes) > size-prefixBytes {
-		return nil, exit.Dataf("reading %q: the header claims %d bytes; the file has %d and at most %d are read",
+		return nil, exitcode.Dataf("reading %q: the header claims %d bytes; the file has %d and at most %d are read",
 			name, headerBytes, size, MaxHeaderBytes)
 	}
 	header := make([]byte, headerBytes)
@@ -116,10 +116,10 @@ func newFile(bytes content, size int64, name string) (*File, error) {
 	}
 	file := &File{name: name, bytes: bytes, data: prefixBytes + int64(headerBytes)}
 	if err := file.parse(header); err != nil {
-		return nil, exit.Dataf("reading %q: %w", name, err)
+		return nil, exitcode.Dataf("reading %q: %w", name, err)
 	}
 	if err := file.checkRanges(size - file.data); err != nil {
-		return nil, exit.Dataf("reading %q: %w", name, err)
+		return nil, exitcode.Dataf("reading %q: %w", name, err)
 	}
 	return file, nil
 }
@@ -247,7 +247,7 @@ func (f *File) DataBytes() int64 {
 func (f *File) Float32To(dst []float32, name string) error {
 	info, ok := f.Lookup(name)
 	if ok && info.Elements() != len(dst) {
-		return exit.Dataf("reading %q: tensor %q has %d elements %v; %d were expected", f.name, name, info.Elements(), info.Shape, len(dst))
+		return exitcode.Dataf("reading %q: tensor %q has %d elements %v; %d were expected", f.name, name, info.Elements(), info.Shape, len(dst))
 	}
 	return f.Float32At(dst, name, 0)
 }
@@ -257,14 +257,14 @@ func (f *File) Float32To(dst []float32, name string) error {
 func (f *File) Float32At(dst []float32, name string, from int) error {
 	info, ok := f.Lookup(name)
 	if !ok {
-		return exit.Dataf("reading %q: there is no tensor %q", f.name, name)
+		return exitcode.Dataf("reading %q: there is no tensor %q", f.name, name)
 	}
 	if from < 0 || len(dst) > info.Elements() || from > info.Elements()-len(dst) {
-		return exit.Bugf("reading %q: elements %d to %d of tensor %q with %d elements", f.name, from, from+len(dst), name, info.Elements())
+		return exitcode.Bugf("reading %q: elements %d to %d of tensor %q with %d elements", f.name, from, from+len(dst), name, info.Elements())
 	}
 	widen := info.DType.widener()
 	if widen == nil {
-		return exit.Dataf("reading %q: tensor %q is %s; F32, F16 and BF16 can be read", f.name, name, info.DType)
+		return exitcode.Dataf("reading %q: tensor %q is %s; F32, F16 and BF16 can be read", f.name, name, info.DType)
 	}
 	width := info.DType.Bytes()
 	at := f.data + info.begin + int64(from)*int64(width)
@@ -296,7 +296,7 @@ func (c readerContent) with(from int64, n int, scratch *[]byte, use func(raw []b
 	raw := (*scratch)[:n]
 	if got, err := c.ReadAt(raw, from); got < n {
 		if errors.Is(err, io.EOF) {
-			return exit.Dataf("the file ends %d bytes before it did when it was opened", n-got)
+			return exitcode.Dataf("the file ends %d bytes before it did when it was opened", n-got)
 		}
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // encode builds a file from a literal header and data bytes.
@@ -136,8 +136,8 @@ func TestFaults(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			if exit.Code(err) != exit.Data {
-				t.Errorf("code %d, want %d", exit.Code(err), exit.Data)
+			if exitcode.Code(err) != exitcode.Data {
+				t.Errorf("code %d, want %d", exitcode.Code(err), exitcode.Data)
 			}
 			for _, part := range []string{`"a.safetensors"`, test.want} {
 				if !strings.Contains(err.Error(), part) {
@@ -162,7 +162,7 @@ func TestWrongReads(t *testing.T) {
 		{"a", "is I64", 1},
 	} {
 		err := f.Float32To(make([]float32, test.elements), test.name)
-		if err == nil || exit.Code(err) != exit.Data || !strings.Contains(err.Error(), test.want) {
+		if err == nil || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want data error with %q", err, test.want)
 		}
 	}
@@ -174,7 +174,7 @@ func TestWriteRefusesBugs(t *testing.T) {
 		{{Name: "a", Shape: []int{1}, Data: []float32{1}}, {Name: "a", Shape: []int{1}, Data: []float32{1}}},
 		{{Name: "__metadata__", Shape: []int{1}, Data: []float32{1}}},
 	} {
-		if err := Write(&bytes.Buffer{}, tensors, nil); exit.Code(err) != exit.Bug {
+		if err := Write(&bytes.Buffer{}, tensors, nil); exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%v: got %v, want a bug", tensors, err)
 		}
 	}
@@ -196,8 +196,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		file, err := read(raw)
 		if err != nil {
-			if exit.Code(err) != exit.Data {
-				t.Fatalf("code %d for %v", exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Data {
+				t.Fatalf("code %d for %v", exitcode.Code(err), err)
 			}
 			return
 		}
@@ -208,7 +208,7 @@ func FuzzRead(f *testing.F) {
 			}
 			data := make([]float32, info.Elements())
 			if err := file.Float32To(data, info.Name); err != nil {
-				if exit.Code(err) != exit.Data || info.DType.Float() {
+				if exitcode.Code(err) != exitcode.Data || info.DType.Float() {
 					t.Fatal(err)
 				}
 				continue

@@ -9,7 +9,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Tensor is a float32 tensor to be written, in row-major order.
@@ -29,7 +29,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	for i, t := range tensors {
 		infos[i] = Info{Name: t.Name, Shape: t.Shape, DType: t.DType}
 		if infos[i].Elements() != len(t.Data) {
-			return exit.Bugf("writing tensor %q: %d elements for shape %v", t.Name, len(t.Data), t.Shape)
+			return exitcode.Bugf("writing tensor %q: %d elements for shape %v", t.Name, len(t.Data), t.Shape)
 		}
 	}
 	return WriteFrom(w, infos, metadata, func(dst []float32, index, from int) error {
@@ -66,7 +66,7 @@ func WriteFrom(w io.Writer, tensors []Info, metadata map[string]string, read fun
 			}
 			for j, x := range part {
 				if (x >= limit || x <= -limit) && !math.IsInf(float64(x), 0) {
-					return exit.Dataf("writing tensor %q: element %d is %g, which %s cannot hold", t.Name, done+j, x, d)
+					return exitcode.Dataf("writing tensor %q: element %d is %g, which %s cannot hold", t.Name, done+j, x, d)
 				}
 			}
 			narrow(raw, part)
@@ -107,7 +107,7 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	for _, t := range tensors {
 		d := t.DType.orF32()
 		if seen[t.Name] || d.narrower() == nil {
-			return nil, exit.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
+			return nil, exitcode.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
 		}
 		seen[t.Name] = true
 		end := at + int64(d.Bytes())*int64(t.Elements())

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // WriteBytes seals a small file.
@@ -31,7 +31,7 @@ func WriteJSON(path string, v any, a Attempt, m Manifest) (Manifest, error) {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(v); err != nil {
-		return Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+		return Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
 	return WriteBytes(path, b.Bytes(), a, m)
 }

@@ -3,11 +3,11 @@ package seal
 import (
 	"errors"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // What a reader of a sealed file may have to branch on. Both come wrapped in
-// an error of kind exit.Data that names the file and the mend.
+// an error of kind exitcode.Data that names the file and the mend.
 var (
 	// ErrNotSealed: there is no manifest, so the file is not done.
 	ErrNotSealed = errors.New("not sealed")
@@ -17,11 +17,11 @@ var (
 )
 
 func damaged(path, detail string) error {
-	return exit.WithHint(exit.Dataf("%q is %w: %s", path, ErrDamaged, detail),
+	return exitcode.WithHint(exitcode.Dataf("%q is %w: %s", path, ErrDamaged, detail),
 		"remove %s and its manifest %s and run the same command again: it will be rebuilt", path, ManifestPath(path))
 }
 
 func notSealed(path, detail string) error {
-	return exit.WithHint(exit.Dataf("%q is %w: %s", path, ErrNotSealed, detail),
+	return exitcode.WithHint(exitcode.Dataf("%q is %w: %s", path, ErrNotSealed, detail),
 		"run the stage that makes it; a file without a manifest is unfinished work and is replaced")
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // FolderWriter fills one folder that is to be sealed as a whole.
@@ -59,7 +59,7 @@ func (w *FolderWriter) Abort() error {
 // given one, completed, or an earlier writer's that seals the same name.
 func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	if w.done {
-		return Manifest{}, exit.Bugf("sealing %q: the writer is closed", w.path)
+		return Manifest{}, exitcode.Bugf("sealing %q: the writer is closed", w.path)
 	}
 	w.done = true
 	c := &tempFolder{path: w.path, temp: w.temp, attempt: w.attempt}
@@ -79,7 +79,7 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 // outside of runs. A path that is taken is a usage error.
 func (w *FolderWriter) Place() error {
 	if w.done {
-		return exit.Bugf("placing %q: the writer is closed", w.path)
+		return exitcode.Bugf("placing %q: the writer is closed", w.path)
 	}
 	w.done = true
 	t := &tempFolder{path: w.path, temp: w.temp, attempt: w.attempt}
@@ -89,7 +89,7 @@ func (w *FolderWriter) Place() error {
 	}
 	won, err := t.put()
 	if err == nil && !won {
-		return exit.Usagef("%q is there already", w.path)
+		return exitcode.Usagef("%q is there already", w.path)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %q: %w", w.path, err)
@@ -106,13 +106,13 @@ func syncTree(root string) error {
 			return err
 		}
 		if name != root && strings.HasPrefix(entry.Name(), ".") {
-			return exit.Bugf("%q begins with a dot and cannot be sealed", entry.Name())
+			return exitcode.Bugf("%q begins with a dot and cannot be sealed", entry.Name())
 		}
 		if entry.IsDir() {
 			return syncFolder(name)
 		}
 		if !entry.Type().IsRegular() {
-			return exit.Bugf("%q is neither a file nor a folder and cannot be sealed", entry.Name())
+			return exitcode.Bugf("%q is neither a file nor a folder and cannot be sealed", entry.Name())
 		}
 		f, err := os.Open(name)
 		if err != nil {

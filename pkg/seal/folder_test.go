@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // writeFolder seals a folder with the given files, by relative name.
@@ -135,7 +135,7 @@ func TestFolderWithoutManifest(t *testing.T) {
 func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "v000001")
-	if _, err := writeFolder(t, path, map[string]string{".hidden": "x"}); exit.Code(err) != exit.Bug {
+	if _, err := writeFolder(t, path, map[string]string{".hidden": "x"}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a name with a dot: %v, want our bug", err)
 	}
 	w, err := CreateFolder(path, testAttempt)
@@ -145,7 +145,7 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 	if err := os.Symlink("/dev/null", filepath.Join(w.Path(), "link")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Commit(Manifest{}); exit.Code(err) != exit.Bug {
+	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a symbolic link: %v, want our bug", err)
 	}
 	w, err = CreateFolder(path, testAttempt)
@@ -177,7 +177,7 @@ func TestPlace(t *testing.T) {
 	if err := place("first"); err != nil {
 		t.Fatal(err)
 	}
-	if err := place("second"); exit.Code(err) != exit.Usage {
+	if err := place("second"); exitcode.Code(err) != exitcode.Usage {
 		t.Fatalf("placing on a taken name: %v", err)
 	}
 	content, err := os.ReadFile(filepath.Join(path, "config.json"))

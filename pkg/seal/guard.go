@@ -8,7 +8,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // CheckOutput reports whether a guarded writer may write a file or folder to
@@ -25,9 +25,9 @@ func CheckOutput(path string, kind Kind) (there bool, err error) {
 	case absent && len(promised(path)) == 0, errors.Is(err, ErrDamaged):
 		return false, foreignOutput(path)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
-		return false, exit.Usagef("%q cannot be written: %w", path, err)
+		return false, exitcode.Usagef("%q cannot be written: %w", path, err)
 	case err == nil && m.Kind != kind:
-		return false, exit.WithHint(exit.Usagef("%q is there already, and it is a sealed %s", path, m.Kind), "name another path")
+		return false, exitcode.WithHint(exitcode.Usagef("%q is there already, and it is a sealed %s", path, m.Kind), "name another path")
 	case err != nil && !absent:
 		return false, err
 	}
@@ -74,10 +74,10 @@ func promised(path string) (manifests []Manifest) {
 }
 
 func foreignOutput(path string) error {
-	return exit.WithHint(exit.Usagef("%q is there already, and it is nothing that was sealed", path), "name another path")
+	return exitcode.WithHint(exitcode.Usagef("%q is there already, and it is nothing that was sealed", path), "name another path")
 }
 
 func otherContents(path string) error {
-	return exit.WithHint(exit.Usagef("%q is there already, with other contents", path),
+	return exitcode.WithHint(exitcode.Usagef("%q is there already, with other contents", path),
 		"name another path, or remove %s and %s", path, ManifestPath(path))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // guarded seals text at path as a person's own.
@@ -58,27 +58,27 @@ func TestGuard(t *testing.T) {
 	}{
 		{name: "nothing", make: func(*testing.T, string) {}},
 		{name: "the same, sealed", there: true, make: func(t *testing.T, path string) { write(t, path, "new") }},
-		{name: "other contents, sealed", there: true, write: exit.Usage, make: func(t *testing.T, path string) { write(t, path, "old") }},
-		{name: "other contents that were changed after", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "other contents, sealed", there: true, write: exitcode.Usage, make: func(t *testing.T, path string) { write(t, path, "old") }},
+		{name: "other contents that were changed after", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			write(t, path, "old")
 			put(t, path, []byte("OLD"))
 		}},
-		{name: "a file of somebody's", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) { put(t, path, []byte("mine")) }},
-		{name: "an empty file of somebody's", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) { put(t, path, nil) }},
-		{name: "something that is no manifest in the manifest's place", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "a file of somebody's", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) { put(t, path, []byte("mine")) }},
+		{name: "an empty file of somebody's", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) { put(t, path, nil) }},
+		{name: "something that is no manifest in the manifest's place", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			put(t, ManifestPath(path), []byte(`{"mine": true}`))
 		}},
-		{name: "the manifest of another name", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "the manifest of another name", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			write(t, path+"2", "new")
 			put(t, ManifestPath(path), get(t, ManifestPath(path+"2")))
 		}},
-		{name: "a folder of somebody's", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "a folder of somebody's", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			if err := os.MkdirAll(filepath.Join(path, "thesis"), 0o777); err != nil {
 				t.Fatal(err)
 			}
 			put(t, filepath.Join(path, "thesis", "a.tex"), []byte("mine"))
 		}},
-		{name: "a sealed folder", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "a sealed folder", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			if _, err := writeFolder(t, path, policyFiles); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestGuard(t *testing.T) {
 			}
 		}},
 		{name: "what a killed writer left", make: func(t *testing.T, path string) { promise(t, path, "old") }},
-		{name: "what a killed writer left, changed after", check: exit.Usage, write: exit.Usage, make: func(t *testing.T, path string) {
+		{name: "what a killed writer left, changed after", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
 			promise(t, path, "old")
 			put(t, path, []byte("mine"))
 		}},
@@ -101,13 +101,13 @@ func TestGuard(t *testing.T) {
 			c.make(t, path)
 			before := tree(t, dir)
 			there, err := CheckOutput(path, KindFile)
-			if there != c.there || exit.Code(err) != c.check {
+			if there != c.there || exitcode.Code(err) != c.check {
 				t.Errorf("the look says there: %v, %v; want %v and code %d", there, err, c.there, c.check)
 			}
 			if d := cmp.Diff(before, tree(t, dir)); d != "" {
 				t.Errorf("the look changes (-before +after):\n%s", d)
 			}
-			if err := guarded(path, "new"); exit.Code(err) != c.write {
+			if err := guarded(path, "new"); exitcode.Code(err) != c.write {
 				t.Errorf("the writing ends with %v; want code %d", err, c.write)
 			}
 			if c.write == 0 {
@@ -138,7 +138,7 @@ func TestGuardFolder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "thesis"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Commit(Manifest{}); exit.Code(err) != exit.Usage {
+	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("sealing over a folder: %v", err)
 	}
 	if d := cmp.Diff(map[string]string{"out/": "", "out/thesis/": ""}, tree(t, dir)); d != "" {
@@ -149,7 +149,7 @@ func TestGuardFolder(t *testing.T) {
 func TestCheckOutputBelowAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, nil)
-	if _, err := CheckOutput(filepath.Join(file, "out"), KindFile); exit.Code(err) != exit.Usage {
+	if _, err := CheckOutput(filepath.Join(file, "out"), KindFile); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("an output below a file: %v", err)
 	}
 }

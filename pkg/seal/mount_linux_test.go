@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // mountSmall mounts a file system of 64 KiB in memory.
@@ -43,7 +43,7 @@ func TestFullDisk(t *testing.T) {
 			if err := readers["Verify"](path, Options{}); err != nil {
 				t.Fatalf("with %d bytes used: %v", used, err)
 			}
-		case exit.Code(err) != exit.IO || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path):
+		case exitcode.Code(err) != exitcode.IO || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path):
 			t.Fatalf("with %d bytes used: %v, want exit code 74", used, err)
 		default:
 			failed++
@@ -71,7 +71,7 @@ func TestFullDiskFolder(t *testing.T) {
 	}
 	put(t, filepath.Join(w.Path(), "config.json"), []byte("{}"))
 	put(t, filepath.Join(dir, "filler"), make([]byte, 60<<10)) // all that is left
-	if _, err := w.Commit(Manifest{}); exit.Code(err) != exit.IO {
+	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("no room for the manifest: %v, want exit code 74", err)
 	}
 	if got := names(t, dir); len(got) != 1 {
@@ -101,7 +101,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		"claim":  func() error { _, _, err := Claim(path+"2", nil, testAttempt); return err },
 		"remove": func() error { return Remove(path) },
 	} {
-		if err := create(); exit.Code(err) != exit.IO || !errors.Is(err, syscall.EROFS) {
+		if err := create(); exitcode.Code(err) != exitcode.IO || !errors.Is(err, syscall.EROFS) {
 			t.Errorf("%s: %v, want exit code 74", name, err)
 		}
 	}

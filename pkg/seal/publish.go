@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 const (
@@ -39,7 +39,7 @@ type candidate interface {
 func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) {
 	encoded, err := m.encode()
 	if err != nil {
-		return Manifest{}, exit.Bugf("sealing %q: %w", path, err)
+		return Manifest{}, exitcode.Bugf("sealing %q: %w", path, err)
 	}
 	manifest, err := newTempFile(ManifestPath(path), a, encoded)
 	if err != nil {
@@ -88,7 +88,7 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 			return Manifest{}, fmt.Errorf("sealing %q: %w", path, err)
 		}
 	}
-	return Manifest{}, exit.WithHint(exit.IOf("sealing %q: other writers keep changing it", path),
+	return Manifest{}, exitcode.WithHint(exitcode.IOf("sealing %q: other writers keep changing it", path),
 		"make sure that no two jobs write this run, then run the same command again")
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func TestNotSealed(t *testing.T) {
@@ -20,7 +20,7 @@ func TestNotSealed(t *testing.T) {
 	put(t, path, []byte("x"))
 	for name, read := range readers {
 		err := read(path, Options{})
-		if !errors.Is(err, ErrNotSealed) || exit.Code(err) != exit.Data {
+		if !errors.Is(err, ErrNotSealed) || exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, want := range []string{path, "no manifest 00001.parquet.json", "holds 00000.parquet, 00001.parquet"} {
@@ -28,7 +28,7 @@ func TestNotSealed(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", name, err, want)
 			}
 		}
-		if hints := exit.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "run the stage that makes it") {
+		if hints := exitcode.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "run the stage that makes it") {
 			t.Errorf("%s: hints %q", name, hints)
 		}
 		err = read(filepath.Join(dir, "none", "x"), Options{})
@@ -69,10 +69,10 @@ func TestDamageIsNoticed(t *testing.T) {
 			if name == "Read" && sizeOnly {
 				continue // Read compares sizes only, and says so
 			}
-			if !errors.Is(err, ErrDamaged) || exit.Code(err) != exit.Data || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, ErrDamaged) || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), path) {
 				t.Fatalf("%s of %s: %v", name, what, err)
 			}
-			if hints := exit.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "remove "+path) || !strings.Contains(hints[0], "will be rebuilt") {
+			if hints := exitcode.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "remove "+path) || !strings.Contains(hints[0], "will be rebuilt") {
 				t.Fatalf("%s of %s: hints %q", name, what, hints)
 			}
 		}
@@ -162,7 +162,7 @@ func TestVisibilityEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := Read(ctx, path, Options{Visibility: time.Minute}); exit.Code(err) != exit.Stopped {
+	if _, err := Read(ctx, path, Options{Visibility: time.Minute}); exitcode.Code(err) != exitcode.Stopped {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func TestMain(m *testing.M) {
@@ -134,7 +134,7 @@ func TestCommit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := w.Commit(given); exit.Code(err) != exit.Bug {
+	if _, err := w.Commit(given); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a second Commit gives %v, want our bug", err)
 	}
 	if err := w.Abort(); err != nil {
@@ -169,7 +169,7 @@ func TestCommitRefusesManifestsOfNoMeaning(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		_, err := WriteBytes(filepath.Join(dir, "x"), []byte("text"), testAttempt, m)
-		if exit.Code(err) != exit.Bug {
+		if exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%s: error %v, want our bug", name, err)
 		}
 		if got := names(t, dir); len(got) != 0 {
@@ -301,7 +301,7 @@ func TestJSONDocuments(t *testing.T) {
 	if _, err := ReadJSON(t.Context(), path, Options{}, &other); !errors.Is(err, ErrDamaged) {
 		t.Errorf("another document: %v, want damaged", err)
 	}
-	if _, err := WriteJSON(path+"2", func() {}, testAttempt, Manifest{}); exit.Code(err) != exit.Bug {
+	if _, err := WriteJSON(path+"2", func() {}, testAttempt, Manifest{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("what has no JSON: %v, want our bug", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // SweepOptions says what is known about the writers of temporary files.
@@ -174,7 +174,7 @@ func Remove(path string) error {
 	case err != nil:
 		return fmt.Errorf("removing %q: %w", path, err)
 	case info.IsDir() && !sealed:
-		return exit.Bugf("removing %q: a folder without a manifest may hold anything", path)
+		return exitcode.Bugf("removing %q: a folder without a manifest may hold anything", path)
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("removing %q: %w", path, err)

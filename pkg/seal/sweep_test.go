@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func TestTempNamesCanBeTakenApart(t *testing.T) {
@@ -182,7 +182,7 @@ func TestRemove(t *testing.T) {
 	if got := names(t, dir); len(got) != 0 {
 		t.Errorf("left %q", got)
 	}
-	if err := Remove(dir); exit.Code(err) != exit.Bug {
+	if err := Remove(dir); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a folder that was never sealed: %v, want our bug", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestUnwritableFolder(t *testing.T) {
 		"folder": func() error { _, err := CreateFolder(filepath.Join(dir, "x"), testAttempt); return err },
 		"claim":  func() error { _, _, err := Claim(filepath.Join(dir, "x"), nil, testAttempt); return err },
 	} {
-		if err := create(); exit.Code(err) != exit.IO || !errors.Is(err, os.ErrPermission) {
+		if err := create(); exitcode.Code(err) != exitcode.IO || !errors.Is(err, os.ErrPermission) {
 			t.Errorf("%s: %v, want exit code 74", name, err)
 		}
 	}

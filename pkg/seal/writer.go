@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Writer writes one file that is to be sealed. It digests as it goes. A
@@ -70,7 +70,7 @@ func (w *Writer) Abort() error {
 // a manifest, which the next attempt replaces.
 func (w *Writer) Commit(m Manifest) (Manifest, error) {
 	if w.file == nil {
-		return Manifest{}, exit.Bugf("sealing %q: the writer is closed", w.path)
+		return Manifest{}, exitcode.Bugf("sealing %q: the writer is closed", w.path)
 	}
 	if err := w.finish(); err != nil {
 		os.Remove(w.temp)

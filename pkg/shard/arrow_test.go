@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -192,7 +192,7 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 			return err
 		},
 	} {
-		if err := write(); exit.Code(err) != exit.Bug {
+		if err := write(); exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%s: %v, want our bug", name, err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestArrowSchemaEvolution(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, _, err := ReadBatch(t.Context(), path, seal.Options{})
-		if exit.Code(err) != exit.Data || len(exit.Hints(err)) == 0 {
+		if exitcode.Code(err) != exitcode.Data || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v, want exit code 65 and a hint", c.name, err)
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -65,12 +65,12 @@ func (s *Sequence) check() error {
 func WriteBatch(path string, sequences []Sequence, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	for i := range sequences {
 		if err := sequences[i].check(); err != nil {
-			return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+			return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 		}
 	}
 	metadata, err := arrowMetadata(batchSchema, meta)
 	if err != nil {
-		return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+		return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
 	m.Schema, m.Rows = batchSchema, int64(len(sequences))
 	schema := arrow.NewSchema(batchFields, metadata)

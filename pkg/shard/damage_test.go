@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -79,7 +79,7 @@ func TestDamage(t *testing.T) {
 				for _, w := range want {
 					known = known || errors.Is(err, w)
 				}
-				if !known || exit.Code(err) != exit.Data || !strings.Contains(err.Error(), path) || len(exit.Hints(err)) == 0 {
+				if !known || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), path) || len(exitcode.Hints(err)) == 0 {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		err := write(path)
-		if exit.Code(err) != exit.IO || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) {
+		if exitcode.Code(err) != exitcode.IO || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want exit code 74", name, err)
 		}
 		entries, err := os.ReadDir(dir)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -113,7 +113,7 @@ func TestSchemaEvolution(t *testing.T) {
 			sameRows(t, rows, []Metric{{1, "learn", 2, "loss", 0.5}})
 			continue
 		}
-		if exit.Code(err) != exit.Data || len(exit.Hints(err)) == 0 {
+		if exitcode.Code(err) != exitcode.Data || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v, want exit code 65 and a hint", c.name, err)
 			continue
 		}
@@ -123,7 +123,7 @@ func TestSchemaEvolution(t *testing.T) {
 			}
 		}
 		for _, err := range Rows[Metric](t.Context(), path, seal.Options{}) {
-			if exit.Code(err) != exit.Data {
+			if exitcode.Code(err) != exitcode.Data {
 				t.Errorf("%s: Rows: %v", c.name, err)
 			}
 		}

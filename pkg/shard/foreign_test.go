@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -78,7 +78,7 @@ func TestReadForeign(t *testing.T) {
 		c.spoil(&rows[777])
 		put(t, path, other(t, "", rows...))
 		_, err := ReadForeign[Score](t.Context(), path)
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "row 777, column "+c.column+": NULL") || !strings.Contains(err.Error(), path) {
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 777, column "+c.column+": NULL") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", c.column, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 	if _, err := ReadForeign[Metric](t.Context(), path); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a file that its manifest does not describe: %v", err)
 	}
-	if _, err := ReadForeign[Metric](t.Context(), path+".none"); exit.Code(err) != exit.Data {
+	if _, err := ReadForeign[Metric](t.Context(), path+".none"); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -46,7 +46,7 @@ func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt,
 func Encode[T Row](rows []T, meta map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	if err := encodeTable(&b, rows, meta); err != nil {
-		return nil, exit.Bugf("encoding %T: %w", rows, err)
+		return nil, exitcode.Bugf("encoding %T: %w", rows, err)
 	}
 	return b.Bytes(), nil
 }
@@ -61,7 +61,7 @@ func sealEncoded(path string, a seal.Attempt, m seal.Manifest, encode func(io.Wr
 		if w.Err() != nil { // encoders do not always wrap it
 			err = w.Err()
 		} else {
-			err = exit.Bugf("encoding %q: %w", path, err)
+			err = exitcode.Bugf("encoding %q: %w", path, err)
 		}
 		return seal.Manifest{}, errors.Join(err, w.Abort())
 	}
@@ -166,7 +166,7 @@ func ReadForeign[T Row](ctx context.Context, path string) ([]T, error) {
 	if errors.Is(err, seal.ErrNotSealed) {
 		data, err = os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, exit.Dataf("%w", err)
+			return nil, exitcode.Dataf("%w", err)
 		}
 	}
 	if err != nil {
@@ -209,12 +209,12 @@ func Metadata(ctx context.Context, path string, o seal.Options) (map[string]stri
 // unreadable reports a file whose digest was right and that cannot be
 // decoded: another version's, or another kind of file.
 func unreadable(path string, err error) error {
-	return exit.WithHint(exit.Dataf("reading %q: %w", path, err),
+	return exitcode.WithHint(exitcode.Dataf("reading %q: %w", path, err),
 		"the file is as it was sealed; check that it is the file you mean and that this lathe is the one that wrote it")
 }
 
 func foreign(path string, err error) error {
-	return exit.Dataf("reading %q: %w", path, err)
+	return exitcode.Dataf("reading %q: %w", path, err)
 }
 
 // recovered turns a panic of a decoder or encoder into an error.

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -60,7 +60,7 @@ func WriteTensors(path string, tensors []Tensor, meta map[string]string, a seal.
 func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, next func(i int) ([]float32, error), a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	metadata, err := tensorMetadata(tensors, meta)
 	if err != nil {
-		return seal.Manifest{}, exit.Bugf("encoding %q: %w", path, err)
+		return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
 	m.Schema, m.Rows = tensorSchema, int64(len(tensors))
 	schema := arrow.NewSchema(tensorFields, metadata)
@@ -71,7 +71,7 @@ func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, nex
 				return fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 			if n, _ := size(t.Shape); n != len(numbers) {
-				return exit.Bugf("encoding %q: tensor %q has shape %v and %d elements", path, t.Name, t.Shape, len(numbers))
+				return exitcode.Bugf("encoding %q: tensor %q has shape %v and %d elements", path, t.Name, t.Shape, len(numbers))
 			}
 			if err := putNumbers(schema, numbers, put); err != nil {
 				return fmt.Errorf("tensor %q: %w", t.Name, err)

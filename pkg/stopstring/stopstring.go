@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Set is the stop strings of a response.
@@ -28,11 +28,11 @@ func New(stops []string) (*Set, error) {
 	for i, stop := range stops {
 		switch {
 		case stop == "":
-			return nil, exit.Usagef("stop string %d is empty: it would end every response before its first token", i+1)
+			return nil, exitcode.Usagef("stop string %d is empty: it would end every response before its first token", i+1)
 		case !utf8.ValidString(stop):
-			return nil, exit.Usagef("stop string %q is not UTF-8", stop)
+			return nil, exitcode.Usagef("stop string %q is not UTF-8", stop)
 		case slices.Contains(stops[:i], stop):
-			return nil, exit.Usagef("stop string %q is given twice", stop)
+			return nil, exitcode.Usagef("stop string %q is given twice", stop)
 		}
 		s.longest = max(s.longest, len(stop))
 	}

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func newSet(t testing.TB, stops ...string) *Set {
@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 	for name, stops := range map[string][]string{
 		"empty": {"a", ""}, "twice": {"a", "b", "a"}, "not UTF-8": {"\xff"},
 	} {
-		if _, err := New(stops); exit.Code(err) != exit.Usage {
+		if _, err := New(stops); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

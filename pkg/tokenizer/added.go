@@ -3,7 +3,7 @@ package tokenizer
 import (
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // addedToken is a token that is found in text before the text is split.
@@ -36,7 +36,7 @@ func newMatcher(tokens []addedToken, forms []string) (*matcher, error) {
 	m := &matcher{tokens: tokens, children: map[uint64]int32{}, ends: []int32{-1}}
 	for i, form := range forms {
 		if form == "" || len(form) > maxAddedBytes {
-			return nil, exit.Dataf("added token %d has %d bytes; 1 to %d are implemented", tokens[i].id, len(form), maxAddedBytes)
+			return nil, exitcode.Dataf("added token %d has %d bytes; 1 to %d are implemented", tokens[i].id, len(form), maxAddedBytes)
 		}
 		m.starts[form[0]] = true
 		node := int32(0)
@@ -51,7 +51,7 @@ func newMatcher(tokens []addedToken, forms []string) (*matcher, error) {
 			node = next
 		}
 		if other := m.ends[node]; other >= 0 {
-			return nil, exit.Dataf("added tokens %d and %d are both %q in text", tokens[other].id, tokens[i].id, form)
+			return nil, exitcode.Dataf("added tokens %d and %d are both %q in text", tokens[other].id, tokens[i].id, form)
 		}
 		m.ends[node] = int32(i)
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -52,7 +52,7 @@ func NewChat(t *Tokenizer, format ChatFormat) (*Chat, error) {
 		}
 	}
 	if c.stopAt < 0 {
-		return nil, exit.Usagef("the assistant suffix %q has no special token of the tokenizer for generation to stop at",
+		return nil, exitcode.Usagef("the assistant suffix %q has no special token of the tokenizer for generation to stop at",
 			format.AssistantSuffix)
 	}
 	return c, nil
@@ -76,11 +76,11 @@ func LoadChat(folder string) (*Chat, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&format); err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
+		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	c, err := NewChat(t, format)
 	if err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
+		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return c, nil
 }
@@ -110,7 +110,7 @@ func (c *Chat) Render(messages []shard.Message, addGenerationPrompt bool) (ids [
 	for i, m := range messages {
 		around, ok := c.pieces[m.Role]
 		if !ok {
-			return nil, nil, exit.Dataf("message %d has the role %q; system, user and assistant can be rendered", i, m.Role)
+			return nil, nil, exitcode.Dataf("message %d has the role %q; system, user and assistant can be rendered", i, m.Role)
 		}
 		byPolicy := m.Role == "assistant"
 		add(around.prefix, false)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -45,7 +45,7 @@ func TestRender(t *testing.T) {
 	if chat.StopToken() != 256 {
 		t.Errorf("stop token %d, want 256", chat.StopToken())
 	}
-	if _, _, err := chat.Render([]shard.Message{{Role: "tool"}}, false); exit.Code(err) != exit.Data {
+	if _, _, err := chat.Render([]shard.Message{{Role: "tool"}}, false); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("unknown role: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestRenderContinuesPrompt(t *testing.T) {
 
 func TestNewChatWantsStopToken(t *testing.T) {
 	_, err := NewChat(newBytes(t), ChatFormat{AssistantSuffix: "\n"})
-	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "no special token") {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "no special token") {
 		t.Errorf("got %v", err)
 	}
 }

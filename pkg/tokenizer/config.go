@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
@@ -47,7 +47,7 @@ func (t *Tokenizer) applyFolder(folder string) error {
 	}
 	for _, file := range append(files, fieldsOfFile{"config.json", model, t.checkModelSize}) {
 		if err := file.apply(file.fields); err != nil {
-			return exit.Dataf("reading %q: %w", filepath.Join(folder, file.name), err)
+			return exitcode.Dataf("reading %q: %w", filepath.Join(folder, file.name), err)
 		}
 	}
 	return t.setAdded()

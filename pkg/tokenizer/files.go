@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
@@ -80,14 +80,14 @@ func Load(folder string) (*Tokenizer, error) {
 	path := filepath.Join(folder, TokenizerFile)
 	raw, err := plainfile.Read(path, maxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.WithHint(err, "save the tokenizer as tokenizer.json: transformers' save_pretrained does")
+		return nil, exitcode.WithHint(err, "save the tokenizer as tokenizer.json: transformers' save_pretrained does")
 	}
 	if err != nil {
 		return nil, err
 	}
 	t, err := Parse(raw)
 	if err != nil {
-		return nil, exit.Dataf("reading %q: %w", path, err)
+		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	if err := t.applyFolder(folder); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // hostileTokenizer is a small tokenizer.json with every part that is
@@ -131,8 +131,8 @@ func TestRefuses(t *testing.T) {
 func checkRefused(t *testing.T, folder, path, want string) {
 	t.Helper()
 	_, err := Load(folder)
-	if exit.Code(err) != exit.Data {
-		t.Fatalf("exit code %d, error %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data {
+		t.Fatalf("exit code %d, error %v", exitcode.Code(err), err)
 	}
 	message := err.Error()
 	if !strings.Contains(message, path) || !strings.Contains(message, want) {

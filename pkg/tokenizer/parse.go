@@ -9,13 +9,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // refused is the data error for a file that is damaged or asks for something
 // that is not implemented exactly.
 func refused(format string, args ...any) error {
-	return exit.Dataf("this tokenizer cannot be used (byte-level BPE as of GPT-2, Llama 3 and Qwen2 can): %w", fmt.Errorf(format, args...))
+	return exitcode.Dataf("this tokenizer cannot be used (byte-level BPE as of GPT-2, Llama 3 and Qwen2 can): %w", fmt.Errorf(format, args...))
 }
 
 // tokenizerJSON is a tokenizer.json (huggingface/tokenizers, version "1.0")

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sort"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Files returns the contents of the files of a tokenizer that NewBytes, Train
@@ -16,7 +16,7 @@ import (
 // that the tokenizer serves.
 func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, error) {
 	if !t.isOwn() {
-		return nil, exit.Bugf("the files of a tokenizer that Lathe did not make are carried along, not written")
+		return nil, exitcode.Bugf("the files of a tokenizer that Lathe did not make are carried along, not written")
 	}
 	if _, err := NewChat(t, format); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Special is a token that stands for no text of its own, such as the end of a
@@ -101,13 +101,13 @@ func (t *Tokenizer) finishOwn(specials []string, roles Roles) error {
 	seen := map[string]bool{}
 	for _, content := range specials {
 		if content == "" || !utf8.ValidString(content) {
-			return exit.Usagef("special token %q is empty or not UTF-8", content)
+			return exitcode.Usagef("special token %q is empty or not UTF-8", content)
 		}
 		if decodedForm(content) != content {
-			return exit.Usagef("special token %q would not decode to itself: it is spelled in the characters that stand for bytes", content)
+			return exitcode.Usagef("special token %q would not decode to itself: it is spelled in the characters that stand for bytes", content)
 		}
 		if seen[content] {
-			return exit.Usagef("special token %q is given twice", content)
+			return exitcode.Usagef("special token %q is given twice", content)
 		}
 		seen[content] = true
 		t.added = append(t.added, addedToken{id: int32(len(t.pieces)), content: content, special: true})
@@ -175,7 +175,7 @@ func (t *Tokenizer) setAdded() error {
 func (t *Tokenizer) setRoles(roles Roles) error {
 	for _, content := range []string{roles.BOS, roles.EOS, roles.Pad} {
 		if content != "" && t.indexAdded(content) < 0 {
-			return exit.Usagef("token %q is not one of the special tokens", content)
+			return exitcode.Usagef("token %q is not one of the special tokens", content)
 		}
 	}
 	t.roles = roles

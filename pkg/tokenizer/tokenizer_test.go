@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -86,7 +86,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := TrainNumbers(corpus, 256+digitGroups+len(testSpecials)-1, testSpecials, testRoles); exit.Code(err) != exit.Usage {
+	if _, err := TrainNumbers(corpus, 256+digitGroups+len(testSpecials)-1, testSpecials, testRoles); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a vocabulary too small for the groups: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestTrain(t *testing.T) {
 	if diff := cmp.Diff([]int32{257, 256, 's', 't'}, tok.EncodeText("lowest")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Train(nil, 256, []string{"<s>"}, Roles{}); exit.Code(err) != exit.Usage {
+	if _, err := Train(nil, 256, []string{"<s>"}, Roles{}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("too small a vocabulary: %v", err)
 	}
 	tiny, err := Train([]string{"ab"}, 300, []string{"<s>"}, Roles{})
@@ -339,8 +339,8 @@ func FuzzParse(f *testing.F) {
 		}
 		tok, err := Load(folder)
 		if err != nil {
-			if exit.Code(err) != exit.Data || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), folder) {
-				t.Fatalf("code %d for %v", exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Data || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), folder) {
+				t.Fatalf("code %d for %v", exitcode.Code(err), err)
 			}
 			return
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Train learns a byte-level BPE of vocabSize ids: the 256 bytes, merges, and
@@ -17,7 +17,7 @@ import (
 // pair is left to merge.
 func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Tokenizer, error) {
 	if vocabSize < 256+len(specials) {
-		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
+		return nil, exitcode.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
 	}
 	t := &Tokenizer{tokens: map[string]int32{}, gpt2: true}
 	t.addBytes()
@@ -31,7 +31,7 @@ func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Toke
 // is no number, and the special tokens last.
 func TrainNumbers(texts []string, vocabSize int, specials []string, roles Roles) (*Tokenizer, error) {
 	if vocabSize < 256+digitGroups+len(specials) {
-		return nil, exit.Usagef("a vocabulary of %d cannot hold 256 bytes, %d groups of digits and %d special tokens", vocabSize, digitGroups, len(specials))
+		return nil, exitcode.Usagef("a vocabulary of %d cannot hold 256 bytes, %d groups of digits and %d special tokens", vocabSize, digitGroups, len(specials))
 	}
 	t := &Tokenizer{tokens: map[string]int32{}, pattern: patternLlama3, split: splitters[patternLlama3]}
 	t.addBytes()

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // readVocabulary places the tokens of the model and the added tokens. Their
@@ -22,11 +22,11 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 		switch {
 		case !ok:
 			if a.id != int32(size) {
-				return exit.Dataf("added token %.100q has id %d; the next that is free is %d", a.content, a.id, size)
+				return exitcode.Dataf("added token %.100q has id %d; the next that is free is %d", a.content, a.id, size)
 			}
 			size++
 		case id != a.id:
-			return exit.Dataf("added token %.100q has id %d, and %d in the vocabulary", a.content, a.id, id)
+			return exitcode.Dataf("added token %.100q has id %d, and %d in the vocabulary", a.content, a.id, id)
 		}
 	}
 	t.added = added
@@ -35,7 +35,7 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 	t.tokens = make(map[string]int32, len(vocab))
 	for text, id := range vocab {
 		if id < 0 || int(id) >= size || taken[id] {
-			return exit.Dataf("token %.100q has id %d, which is taken or not below the vocabulary's size of %d", text, id, size)
+			return exitcode.Dataf("token %.100q has id %d, which is taken or not below the vocabulary's size of %d", text, id, size)
 		}
 		taken[id] = true
 		piece, ok := fromPrintable(text)
@@ -51,7 +51,7 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 	for _, a := range added {
 		if _, ok := vocab[a.content]; !ok {
 			if taken[a.id] {
-				return exit.Dataf("added token %.100q has id %d, which another token has", a.content, a.id)
+				return exitcode.Dataf("added token %.100q has id %d, which another token has", a.content, a.id)
 			}
 			taken[a.id] = true
 		}
@@ -59,7 +59,7 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 	for b := range 256 {
 		id, ok := vocab[string(byteRunes[b])]
 		if !ok {
-			return exit.Dataf("the vocabulary has no token for byte %#02x", b)
+			return exitcode.Dataf("the vocabulary has no token for byte %#02x", b)
 		}
 		t.byteID[b] = id
 	}
@@ -72,10 +72,10 @@ func (f *tokenizerJSON) readAdded() ([]addedToken, error) {
 	for i, raw := range f.added {
 		a, err := parseAdded(raw, "id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
 		if err != nil {
-			return nil, exit.Dataf("added token %d: %w", i, err)
+			return nil, exitcode.Dataf("added token %d: %w", i, err)
 		}
 		if a.content == "" || a.id < 0 || seen[a.content] {
-			return nil, exit.Dataf("added token %d (%.100q, id %d) has no content, a negative id, or appears twice", i, a.content, a.id)
+			return nil, exitcode.Dataf("added token %d (%.100q, id %d) has no content, a negative id, or appears twice", i, a.content, a.id)
 		}
 		seen[a.content] = true
 		added[i] = a
@@ -105,10 +105,10 @@ func (f *tokenizerJSON) readMerges(t *Tokenizer) error {
 		right, okRight := vocab[m[1]]
 		id, okBoth := vocab[joined.String()]
 		if !okLeft || !okRight || !okBoth {
-			return exit.Dataf("merge %d (%.100q with %.100q) uses a token that the vocabulary lacks", rank, m[0], m[1])
+			return exitcode.Dataf("merge %d (%.100q with %.100q) uses a token that the vocabulary lacks", rank, m[0], m[1])
 		}
 		if seen[[2]int32{left, right}] {
-			return exit.Dataf("merge %d (%.100q with %.100q) appears twice", rank, m[0], m[1])
+			return exitcode.Dataf("merge %d (%.100q with %.100q) appears twice", rank, m[0], m[1])
 		}
 		seen[[2]int32{left, right}] = true
 		t.merges = append(t.merges, rule{left: left, right: right, id: id})

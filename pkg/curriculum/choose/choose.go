@@ -6,7 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/exit"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
-	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -23,5 +23,5 @@ func New(spec recipe.Curriculum, seed uint64) (curriculum.Curriculum, error) {
 		}
 		return chosen, nil
 	}
-	return nil, fault.Usagef("curriculum.name: unknown curriculum %q, want uniform or exit", spec.Name)
+	return nil, exitcode.Usagef("curriculum.name: unknown curriculum %q, want uniform or exit", spec.Name)
 }

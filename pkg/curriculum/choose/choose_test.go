@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -19,10 +19,10 @@ func TestNew(t *testing.T) {
 		}
 	}
 	_, err := New(recipe.Curriculum{Name: "random"}, 1)
-	if fault.Code(err) != fault.Usage || !strings.Contains(err.Error(), `unknown curriculum "random"`) {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `unknown curriculum "random"`) {
 		t.Errorf("unknown name: error %v, want a usage error", err)
 	}
-	if chosen, err := New(recipe.Curriculum{Name: "exit"}, 1); fault.Code(err) != fault.Usage || chosen != nil {
+	if chosen, err := New(recipe.Curriculum{Name: "exit"}, 1); exitcode.Code(err) != exitcode.Usage || chosen != nil {
 		t.Errorf("exit without settings: %v, error %v, want nil and a usage error", chosen, err)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -55,17 +55,17 @@ const (
 func New(spec recipe.Exit, seed uint64) (*Exit, error) {
 	switch {
 	case spec.BufferSize < 1:
-		return nil, fault.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
+		return nil, exitcode.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
 	case spec.MinBufferSize < 0 || spec.MinBufferSize > spec.BufferSize:
-		return nil, fault.Usagef("curriculum.exit.min_buffer_size: got %d, want 0 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
+		return nil, exitcode.Usagef("curriculum.exit.min_buffer_size: got %d, want 0 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
 	case !isProbability(spec.SelectProbability):
-		return nil, fault.Usagef("curriculum.exit.select_probability: got %v, want 0 to 1", spec.SelectProbability)
+		return nil, exitcode.Usagef("curriculum.exit.select_probability: got %v, want 0 to 1", spec.SelectProbability)
 	case !isProbability(spec.DivergeProbability):
-		return nil, fault.Usagef("curriculum.exit.diverge_probability: got %v, want 0 to 1", spec.DivergeProbability)
+		return nil, exitcode.Usagef("curriculum.exit.diverge_probability: got %v, want 0 to 1", spec.DivergeProbability)
 	case !(spec.InverseTemperature >= 0) || math.IsInf(spec.InverseTemperature, 1):
-		return nil, fault.Usagef("curriculum.exit.inverse_temperature: got %v, want a finite number of 0 or more", spec.InverseTemperature)
+		return nil, exitcode.Usagef("curriculum.exit.inverse_temperature: got %v, want a finite number of 0 or more", spec.InverseTemperature)
 	case spec.Improve && spec.Expand != ExpandOne && spec.Expand != ExpandAll:
-		return nil, fault.Usagef("curriculum.exit.expand: unknown value %q, want one or all", spec.Expand)
+		return nil, exitcode.Usagef("curriculum.exit.expand: unknown value %q, want one or all", spec.Expand)
 	}
 	return &Exit{spec: spec, seed: seed}, nil
 }

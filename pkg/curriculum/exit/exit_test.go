@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -168,7 +168,7 @@ func TestSettingsOutOfRange(t *testing.T) {
 		spec := settings()
 		test.change(&spec)
 		_, err := New(spec, 1)
-		if err == nil || !strings.Contains(err.Error(), test.want) || fault.Code(err) != fault.Usage {
+		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("error %v, want the usage error %q", err, test.want)
 		}
 	}
@@ -184,13 +184,13 @@ func TestUpdateErrors(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{1, nil, fault.Bug, "iteration 1 is already folded into the state of iteration 1"},
-		{2, []curriculum.Group{bad}, fault.Data, `instance "m1", sample 1: quality 1.5, want 0 to 1`},
-		{2, []curriculum.Group{nan}, fault.Data, "quality NaN"},
-		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, fault.Bug, `instance "m1" has two groups`},
+		{1, nil, exitcode.Bug, "iteration 1 is already folded into the state of iteration 1"},
+		{2, []curriculum.Group{bad}, exitcode.Data, `instance "m1", sample 1: quality 1.5, want 0 to 1`},
+		{2, []curriculum.Group{nan}, exitcode.Data, "quality NaN"},
+		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, exitcode.Bug, `instance "m1" has two groups`},
 	} {
 		_, err := mustNew(t, settings()).Update(buffer(), test.iteration, test.groups)
-		if err == nil || !strings.Contains(err.Error(), test.want) || fault.Code(err) != test.code {
+		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
 			t.Errorf("error %v, want %q (code %d)", err, test.want, test.code)
 		}
 	}

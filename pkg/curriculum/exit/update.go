@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	fault "github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -17,7 +17,7 @@ import (
 // score and change nothing but the count of visits.
 func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group) (curriculum.State, error) {
 	if iteration <= state.Iteration {
-		return curriculum.State{}, fault.Bugf("updating the exit curriculum: iteration %d is already folded into the state of iteration %d", iteration, state.Iteration)
+		return curriculum.State{}, exitcode.Bugf("updating the exit curriculum: iteration %d is already folded into the state of iteration %d", iteration, state.Iteration)
 	}
 	groups, err := canonical(groups)
 	if err != nil {
@@ -54,7 +54,7 @@ func canonical(groups []curriculum.Group) ([]curriculum.Group, error) {
 	for i := range ordered {
 		g := &ordered[i]
 		if seen[g.Instance.InstanceID] {
-			return nil, fault.Bugf("instance %q has two groups", g.Instance.InstanceID)
+			return nil, exitcode.Bugf("instance %q has two groups", g.Instance.InstanceID)
 		}
 		seen[g.Instance.InstanceID] = true
 		g.Responses = slices.Clone(g.Responses)
@@ -62,7 +62,7 @@ func canonical(groups []curriculum.Group) ([]curriculum.Group, error) {
 		for _, r := range g.Responses {
 			// Written so that NaN fails.
 			if r.Valid && !(r.Quality >= 0 && r.Quality <= 1) {
-				return nil, fault.Dataf("instance %q, sample %d: quality %v, want 0 to 1", g.Instance.InstanceID, r.Sample, r.Quality)
+				return nil, exitcode.Dataf("instance %q, sample %d: quality %v, want 0 to 1", g.Instance.InstanceID, r.Sample, r.Quality)
 			}
 		}
 	}

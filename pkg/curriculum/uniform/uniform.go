@@ -5,7 +5,7 @@ package uniform
 
 import (
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -54,11 +54,11 @@ func Selection(taskID string) curriculum.Selection {
 func Tasks(seed uint64, iteration, n int, taskIDs []string) ([]string, error) {
 	switch {
 	case iteration < 1:
-		return nil, exit.Bugf("selecting tasks: iteration %d, want 1 or more", iteration)
+		return nil, exitcode.Bugf("selecting tasks: iteration %d, want 1 or more", iteration)
 	case n < 0:
-		return nil, exit.Bugf("selecting tasks: %d slots, want 0 or more", n)
+		return nil, exitcode.Bugf("selecting tasks: %d slots, want 0 or more", n)
 	case len(taskIDs) == 0:
-		return nil, exit.Dataf("selecting tasks for iteration %d: there are no training tasks", iteration)
+		return nil, exitcode.Dataf("selecting tasks for iteration %d: there are no training tasks", iteration)
 	}
 	tasks := make([]string, n)
 	epoch, permutation := -1, []int(nil)

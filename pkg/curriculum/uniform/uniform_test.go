@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"pgregory.net/rapid"
 )
@@ -114,11 +114,11 @@ func TestErrors(t *testing.T) {
 		ids          []string
 		code         int
 	}{
-		{1, 1, nil, exit.Data},
-		{0, 1, taskIDs(1), exit.Bug},
-		{1, -1, taskIDs(1), exit.Bug},
+		{1, 1, nil, exitcode.Data},
+		{0, 1, taskIDs(1), exitcode.Bug},
+		{1, -1, taskIDs(1), exitcode.Bug},
 	} {
-		if _, err := New(1).Next(curriculum.State{}, test.iteration, test.n, test.ids); exit.Code(err) != test.code {
+		if _, err := New(1).Next(curriculum.State{}, test.iteration, test.n, test.ids); exitcode.Code(err) != test.code {
 			t.Errorf("iteration %d, %d prompts, %d tasks: error %v, want code %d", test.iteration, test.n, len(test.ids), err, test.code)
 		}
 	}

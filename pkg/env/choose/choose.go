@@ -5,7 +5,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math"
 	"github.com/lathe-rl/lathe/pkg/env/tooluse"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -43,5 +43,5 @@ func made[E env.Env](world E, err error) (env.Env, error) {
 }
 
 func unknown(name string) error {
-	return exit.Usagef("env.name is %q: the environments are %s and %s", name, math.Name, tooluse.Name)
+	return exitcode.Usagef("env.name is %q: the environments are %s and %s", name, math.Name, tooluse.Name)
 }

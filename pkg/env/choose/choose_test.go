@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -22,13 +22,13 @@ func TestNew(t *testing.T) {
 	}
 
 	r.Env.Answer.Extract = ""
-	if made, err := New(r, ""); made != nil || exit.Code(err) != exit.Usage {
+	if made, err := New(r, ""); made != nil || exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("New with a bad answer setting is %v, %v", made, err)
 	}
 
 	r.Env.Name = "chess"
 	want := `env.name is "chess": the environments are math and tooluse`
-	if _, err := New(r, ""); err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
+	if _, err := New(r, ""); err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("New is %v, want %s", err, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // readList reads a file .json: one list of objects, whose problems count from
@@ -62,7 +62,7 @@ func (r *reader) readList(stream io.Reader) error {
 		return r.listFault(number, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return exit.Dataf("%s: something follows the JSON list: the file must be one list", r.path)
+		return exitcode.Dataf("%s: something follows the JSON list: the file must be one list", r.path)
 	}
 	return nil
 }
@@ -72,9 +72,9 @@ func (r *reader) listFault(number int, err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return exit.Dataf("%s: not JSON at byte %d, after entry %d of the list: %v", r.path, syntax.Offset, number, syntax)
+		return exitcode.Dataf("%s: not JSON at byte %d, after entry %d of the list: %v", r.path, syntax.Offset, number, syntax)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return exit.Dataf("%s: the JSON list is cut off after entry %d", r.path, number)
+		return exitcode.Dataf("%s: the JSON list is cut off after entry %d", r.path, number)
 	}
 	return fmt.Errorf("reading problems %q: %w", r.path, err)
 }
@@ -111,7 +111,7 @@ func (r *reader) readCSV(stream io.Reader) error {
 		record, err := rows.Read()
 		var bad *csv.ParseError
 		if errors.As(err, &bad) {
-			return exit.Dataf("%s: %v: the file must be CSV as RFC 4180 has it", r.path, bad)
+			return exitcode.Dataf("%s: %v: the file must be CSV as RFC 4180 has it", r.path, bad)
 		}
 		if err != nil {
 			return fmt.Errorf("reading problems %q: %w", r.path, err)
@@ -123,13 +123,13 @@ func (r *reader) readCSV(stream io.Reader) error {
 			return nil
 		case strings.HasSuffix(record[last], endOfCSV):
 			line, column := rows.FieldPos(last)
-			return exit.Dataf("%s:%d: the quote at byte %d of the line is never closed: all that follows it is in one field", r.path, line, column)
+			return exitcode.Dataf("%s:%d: the quote at byte %d of the line is never closed: all that follows it is in one field", r.path, line, column)
 		}
 		if names == nil {
 			names = append(names, record...)
 			for i, name := range names {
 				if name != "" && slices.Contains(names[:i], name) {
-					return exit.Dataf("%s:%d: two columns are named %q: which one is meant nobody can tell", r.path, number, name)
+					return exitcode.Dataf("%s:%d: two columns are named %q: which one is meant nobody can tell", r.path, number, name)
 				}
 			}
 			continue

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -78,7 +78,7 @@ func Generate(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, erro
 		}
 	}
 	if len(short) > 0 {
-		return nil, exit.Usagef("%s: count %d asks for up to %d %s problems of each kind and level, but %s: lower the count, or add levels or kinds",
+		return nil, exitcode.Usagef("%s: count %d asks for up to %d %s problems of each kind and level, but %s: lower the count, or add levels or kinds",
 			where, g.Count, cells[0].quota, split, strings.Join(short, ", "))
 	}
 	tasks := make([]env.Task, 0, g.Count)
@@ -94,32 +94,32 @@ func Generate(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, erro
 
 func cellsOf(g recipe.Generate, split env.Split, where string) ([]cell, error) {
 	if len(g.Kinds) == 0 || len(g.Levels) == 0 {
-		return nil, exit.Usagef("%s needs kinds and levels: the kinds are %s", where, strings.Join(Kinds(), ", "))
+		return nil, exitcode.Usagef("%s needs kinds and levels: the kinds are %s", where, strings.Join(Kinds(), ", "))
 	}
 	if g.Count < 1 {
-		return nil, exit.Usagef("%s.count is %d: it must be 1 or more", where, g.Count)
+		return nil, exitcode.Usagef("%s.count is %d: it must be 1 or more", where, g.Count)
 	}
 	if !(g.TestShare >= 0 && g.TestShare <= 1) {
-		return nil, exit.Usagef("%s.test_share is %v: it must be in [0, 1]", where, g.TestShare)
+		return nil, exitcode.Usagef("%s.test_share is %v: it must be in [0, 1]", where, g.TestShare)
 	}
 	if split == env.Test && g.TestShare == 0 || split == env.Train && g.TestShare == 1 {
-		return nil, exit.Usagef("%s.test_share is %v: it leaves no %s problems", where, g.TestShare, split)
+		return nil, exitcode.Usagef("%s.test_share is %v: it leaves no %s problems", where, g.TestShare, split)
 	}
 	var cells []cell
 	for i, name := range g.Kinds {
 		named, ok := kindNamed(name)
 		if !ok {
-			return nil, exit.Usagef("%s.kinds has %q: the kinds are %s", where, name, strings.Join(Kinds(), ", "))
+			return nil, exitcode.Usagef("%s.kinds has %q: the kinds are %s", where, name, strings.Join(Kinds(), ", "))
 		}
 		if slices.Contains(g.Kinds[:i], name) {
-			return nil, exit.Usagef("%s.kinds has %q twice", where, name)
+			return nil, exitcode.Usagef("%s.kinds has %q twice", where, name)
 		}
 		for j, level := range g.Levels {
 			if level < 1 || level > maxLevel {
-				return nil, exit.Usagef("%s.levels has %d: levels are 1 to %d", where, level, maxLevel)
+				return nil, exitcode.Usagef("%s.levels has %d: levels are 1 to %d", where, level, maxLevel)
 			}
 			if slices.Contains(g.Levels[:j], level) {
-				return nil, exit.Usagef("%s.levels has %d twice", where, level)
+				return nil, exitcode.Usagef("%s.levels has %d twice", where, level)
 			}
 			c := cell{kind: named, level: level}
 			if named.spans != nil {
@@ -145,7 +145,7 @@ func (c *cell) fill(testShare, share float64, split env.Split, seed uint64, wher
 	}
 	draws := float64(c.quota+16) / share
 	if draws > drawMost {
-		return 0, exit.Usagef("%s: count %d with test_share %v is too large for %s level %d: change the share or lower the count", where, c.quota, testShare, c.kind.name, c.level)
+		return 0, exitcode.Usagef("%s: count %d with test_share %v is too large for %s level %d: change the share or lower the count", where, c.quota, testShare, c.kind.name, c.level)
 	}
 	stream := rng.New(seed, rng.PurposeData, 0, fmt.Sprintf("generate/%s/%s/%d", split, c.kind.name, c.level), 0)
 	if c.spans == nil {

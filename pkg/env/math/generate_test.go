@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
@@ -193,7 +193,7 @@ func TestGenerateDisjoint(t *testing.T) {
 		}
 		train, errTrain := Generate(draw("train"), env.Train, rapid.Uint64().Draw(t, "train seed"))
 		test, errTest := Generate(draw("test"), env.Test, rapid.Uint64().Draw(t, "test seed"))
-		if errTrain != nil && exit.Code(errTrain) != exit.Usage || errTest != nil && exit.Code(errTest) != exit.Usage {
+		if errTrain != nil && exitcode.Code(errTrain) != exitcode.Usage || errTest != nil && exitcode.Code(errTest) != exitcode.Usage {
 			t.Fatal(errTrain, errTest)
 		}
 		seen := map[string]env.Split{}
@@ -337,8 +337,8 @@ func TestGenerateSettings(t *testing.T) {
 		g := good
 		test.change(&g)
 		_, err := Generate(g, test.split, 1)
-		if err == nil || err.Error() != test.want || exit.Code(err) != exit.Usage {
-			t.Errorf("Generate(%+v) is %v (code %d), want %s", g, err, exit.Code(err), test.want)
+		if err == nil || err.Error() != test.want || exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("Generate(%+v) is %v (code %d), want %s", g, err, exitcode.Code(err), test.want)
 		}
 	}
 }

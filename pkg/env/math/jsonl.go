@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -51,7 +51,7 @@ func readFile(path, where string, source recipe.Source) ([]env.Task, Input, erro
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, Input{}, exit.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
+		return nil, Input{}, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
 	case err != nil:
 		return nil, Input{}, fmt.Errorf("opening problems: %w", err)
 	}
@@ -59,7 +59,7 @@ func readFile(path, where string, source recipe.Source) ([]env.Task, Input, erro
 	if info, err := f.Stat(); err != nil {
 		return nil, Input{}, fmt.Errorf("reading problems: %w", err)
 	} else if !info.Mode().IsRegular() {
-		return nil, Input{}, exit.Dataf("%s.files: %q is not a regular file: name the JSONL files themselves", where, path)
+		return nil, Input{}, exitcode.Dataf("%s.files: %q is not a regular file: name the JSONL files themselves", where, path)
 	}
 
 	digest := sha256.New()
@@ -119,7 +119,7 @@ func (r *reader) readLines(buffered *bufio.Reader) error {
 		}
 		if number == 1 {
 			if problem := foreign(line); problem != "" {
-				return exit.Dataf("%s: %s", r.path, problem)
+				return exitcode.Dataf("%s: %s", r.path, problem)
 			}
 			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 		}
@@ -187,18 +187,18 @@ func (r *reader) finish() error {
 		if rest := r.bad - len(r.faults); rest > 0 {
 			text += fmt.Sprintf("\n  and %d more", rest)
 		}
-		return exit.Dataf("%s: %d of %d lines are bad:\n  %s", r.path, r.bad, r.lines, text)
+		return exitcode.Dataf("%s: %d of %d lines are bad:\n  %s", r.path, r.bad, r.lines, text)
 	case r.bad > r.source.MaxBad:
-		return exit.Dataf("%s", r.faults[0])
+		return exitcode.Dataf("%s", r.faults[0])
 	case r.lines == 0:
-		return exit.Dataf("%s: the file has no problems: it needs one JSON object a line", r.path)
+		return exitcode.Dataf("%s: the file has no problems: it needs one JSON object a line", r.path)
 	case len(r.tasks) == 0:
 		for i, f := range r.source.Filter {
 			if !r.filtered[f.Field] {
-				return exit.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
+				return exitcode.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
 			}
 		}
-		return exit.Dataf("%s: none of its %d lines passes %s.filter", r.path, r.lines, r.where)
+		return exitcode.Dataf("%s: none of its %d lines passes %s.filter", r.path, r.lines, r.where)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -93,8 +93,8 @@ func TestBadFiles(t *testing.T) {
 		want := strings.ReplaceAll(test.want, "FILE", path)
 		if err == nil {
 			t.Errorf("%s: no error, want %s", test.file, want)
-		} else if err.Error() != want || exit.Code(err) != exit.Data {
-			t.Errorf("%s: error (code %d)\n%v\nwant\n%s", test.file, exit.Code(err), err, want)
+		} else if err.Error() != want || exitcode.Code(err) != exitcode.Data {
+			t.Errorf("%s: error (code %d)\n%v\nwant\n%s", test.file, exitcode.Code(err), err, want)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join("testdata", "bad"))
@@ -139,8 +139,8 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := readFile(path, "data.train", plain()); exit.Code(err) != exit.IO {
-		t.Errorf("error %v has code %d, want %d", err, exit.Code(err), exit.IO)
+	if _, _, err := readFile(path, "data.train", plain()); exitcode.Code(err) != exitcode.IO {
+		t.Errorf("error %v has code %d, want %d", err, exitcode.Code(err), exitcode.IO)
 	}
 }
 
@@ -221,8 +221,8 @@ func FuzzReadProblems(f *testing.F) {
 		source := withFields(func(fields *recipe.Fields) { fields.AnswerMarker, fields.ID = marker, id })
 		tasks, lines, err := readProblems(bytes.NewReader(data), name, "data.train", source)
 		if err != nil {
-			if exit.Code(err) != exit.Data || !strings.HasPrefix(err.Error(), name+":") {
-				t.Fatalf("error with code %d: %v", exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Data || !strings.HasPrefix(err.Error(), name+":") {
+				t.Fatalf("error with code %d: %v", exitcode.Code(err), err)
 			}
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -133,8 +133,8 @@ func TestMapping(t *testing.T) {
 			tasks, _, err := readFile(path, "data.train", recipe.Source{Fields: test.fields})
 			if test.fault != "" {
 				want := strings.ReplaceAll(test.fault, "FILE", path)
-				if err == nil || err.Error() != want || exit.Code(err) != exit.Data {
-					t.Fatalf("error (code %d)\n%v\nwant\n%s", exit.Code(err), err, want)
+				if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Data {
+					t.Fatalf("error (code %d)\n%v\nwant\n%s", exitcode.Code(err), err, want)
 				}
 				return
 			}
@@ -155,7 +155,7 @@ func TestMaxBad(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := plain()
-	if _, _, err := readFile(path, "data.train", source); exit.Code(err) != exit.Data {
+	if _, _, err := readFile(path, "data.train", source); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a bad line: %v", err)
 	}
 	source.MaxBad = 1

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -44,7 +44,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 		return nil, err
 	}
 	if train, test := data.Train.Generate, data.Test.Generate; train != nil && test != nil && train.TestShare != test.TestShare {
-		return nil, exit.Usagef("data.train.generate.test_share is %v and data.test.generate.test_share is %v: they must be equal, or the splits overlap", train.TestShare, test.TestShare)
+		return nil, exitcode.Usagef("data.train.generate.test_share is %v and data.test.generate.test_share is %v: they must be equal, or the splits overlap", train.TestShare, test.TestShare)
 	}
 	e.skipRepeated = data.Test.SkipRepeated
 	// Files come first: what they ask is never generated.
@@ -146,10 +146,10 @@ func (e *Env) generate(split env.Split, source recipe.Source, seed uint64, asked
 func (e *Env) finish(split env.Split, source recipe.Source, seed uint64) error {
 	where := "data." + string(split)
 	if split == env.Train && source.Generate == nil && len(source.Files) == 0 {
-		return exit.Usagef("%s names no problems: give generate or files, or both", where)
+		return exitcode.Usagef("%s names no problems: give generate or files, or both", where)
 	}
 	if source.Limit < 0 {
-		return exit.Usagef("%s.limit is %d: it must be 0 (all) or more", where, source.Limit)
+		return exitcode.Usagef("%s.limit is %d: it must be 0 (all) or more", where, source.Limit)
 	}
 	tasks := e.splits[split]
 	if source.Limit > 0 {
@@ -157,7 +157,7 @@ func (e *Env) finish(split env.Split, source recipe.Source, seed uint64) error {
 	}
 	for _, task := range tasks {
 		if earlier, ok := e.byID[task.ID]; ok {
-			return exit.Dataf("%s: two problems have the id %q (%q and %q): an id starts with its file's name, so rename one of the files, or list it once", where, task.ID, mathverify.Clip(earlier.Question), mathverify.Clip(task.Question))
+			return exitcode.Dataf("%s: two problems have the id %q (%q and %q): an id starts with its file's name, so rename one of the files, or list it once", where, task.ID, mathverify.Clip(earlier.Question), mathverify.Clip(task.Question))
 		}
 		e.byID[task.ID] = task
 	}
@@ -205,7 +205,7 @@ func (e *Env) checkDisjoint() error {
 		}
 	}
 	if shared > 0 {
-		return exit.Dataf("data.test shares %d questions with data.train (%s): remove them from one of the two, or set data.test.skip_repeated", shared, first)
+		return exitcode.Dataf("data.test shares %d questions with data.train (%s): remove them from one of the two, or set data.test.skip_repeated", shared, first)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -96,23 +96,23 @@ func TestNewErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exit.Usage, `data.train names no problems: give generate or files, or both`},
-		{"limit", func(_ *recipe.Env, d *recipe.Data) { d.Train = negative }, exit.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
-		{"shares", func(_ *recipe.Env, d *recipe.Data) { d.Test = otherShare }, exit.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
-		{"variable", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exit.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
-		{"twice", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exit.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
-		{"shared question", func(_ *recipe.Env, d *recipe.Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exit.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two, or set data.test.skip_repeated`},
-		{"initial", func(e *recipe.Env, _ *recipe.Data) { e.Prompts.Initial = "Q" }, exit.Usage, `env.prompts.initial is "Q": it must contain {question}`},
-		{"turns", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns = 0 }, exit.Usage, `env.max_turns is 0: it must be 1 or more`},
-		{"refine", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exit.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},
-		{"answer", func(e *recipe.Env, _ *recipe.Data) { e.Answer.Extract = "" }, exit.Usage, `env.answer.extract is "": it must be whole, last, marked or boxed`},
+		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exitcode.Usage, `data.train names no problems: give generate or files, or both`},
+		{"limit", func(_ *recipe.Env, d *recipe.Data) { d.Train = negative }, exitcode.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
+		{"shares", func(_ *recipe.Env, d *recipe.Data) { d.Test = otherShare }, exitcode.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
+		{"variable", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exitcode.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
+		{"twice", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exitcode.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
+		{"shared question", func(_ *recipe.Env, d *recipe.Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exitcode.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two, or set data.test.skip_repeated`},
+		{"initial", func(e *recipe.Env, _ *recipe.Data) { e.Prompts.Initial = "Q" }, exitcode.Usage, `env.prompts.initial is "Q": it must contain {question}`},
+		{"turns", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns = 0 }, exitcode.Usage, `env.max_turns is 0: it must be 1 or more`},
+		{"refine", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exitcode.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},
+		{"answer", func(e *recipe.Env, _ *recipe.Data) { e.Answer.Extract = "" }, exitcode.Usage, `env.answer.extract is "": it must be whole, last, marked or boxed`},
 	}
 	for _, test := range tests {
 		settings, data := short(), recipe.Data{Train: sums(3), Test: sums(3)}
 		test.change(&settings, &data)
 		_, err := New(settings, data, 1, folder)
-		if err == nil || err.Error() != test.want || exit.Code(err) != test.code {
-			t.Errorf("%s: %v (code %d), want %s (code %d)", test.name, err, exit.Code(err), test.want, test.code)
+		if err == nil || err.Error() != test.want || exitcode.Code(err) != test.code {
+			t.Errorf("%s: %v (code %d), want %s (code %d)", test.name, err, exitcode.Code(err), test.want, test.code)
 		}
 	}
 }
@@ -274,15 +274,15 @@ func TestPromptErrors(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{shard.KindDiverge, answered, exit.Usage, `env.prompts.diverge is empty: the run asks for diverge steps`},
-		{shard.KindImprove, nil, exit.Bug, `prompting "t": improve needs an earlier response, and the history has none`},
-		{shard.KindInitial, answered, exit.Bug, `prompting "t": an initial prompt has no history, and was given 1 responses`},
-		{shard.KindDebug, answered, exit.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
+		{shard.KindDiverge, answered, exitcode.Usage, `env.prompts.diverge is empty: the run asks for diverge steps`},
+		{shard.KindImprove, nil, exitcode.Bug, `prompting "t": improve needs an earlier response, and the history has none`},
+		{shard.KindInitial, answered, exitcode.Bug, `prompting "t": an initial prompt has no history, and was given 1 responses`},
+		{shard.KindDebug, answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
 	}
 	for _, test := range tests {
 		_, err := e.Prompt(task, test.kind, test.history)
-		if err == nil || err.Error() != test.want || exit.Code(err) != test.code {
-			t.Errorf("%s: %v (code %d), want %s (code %d)", test.kind, err, exit.Code(err), test.want, test.code)
+		if err == nil || err.Error() != test.want || exitcode.Code(err) != test.code {
+			t.Errorf("%s: %v (code %d), want %s (code %d)", test.kind, err, exitcode.Code(err), test.want, test.code)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestTurns(t *testing.T) {
 	if err != nil || len(next) != 1 || next[0].Content != "again 1+1 not 7" {
 		t.Errorf("after an improved turn 2: %v, %v", next, err)
 	}
-	if _, err := episode.Next(t.Context(), improved); exit.Code(err) != exit.Bug {
+	if _, err := episode.Next(t.Context(), improved); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a conversation that ends with a request: %v", err)
 	}
 	if err := episode.Close(); err != nil {
@@ -358,7 +358,7 @@ func TestScore(t *testing.T) {
 			t.Errorf("%q, %s: %v (-want +got):\n%s", test.response, test.finish, err, diff)
 		}
 	}
-	if _, err := e.Score(context.Background(), task, []shard.Message{user("Q")}, "stop"); exit.Code(err) != exit.Bug {
+	if _, err := e.Score(context.Background(), task, []shard.Message{user("Q")}, "stop"); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a conversation without a response: %v", err)
 	}
 	stopped, cancel := context.WithCancel(context.Background())

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -32,13 +32,13 @@ func fill(template, question, instruction, previous string) string {
 func checkPrompts(settings recipe.Env) error {
 	p := settings.Prompts
 	if !strings.Contains(p.Initial, "{question}") {
-		return exit.Usagef("env.prompts.initial is %q: it must contain {question}", p.Initial)
+		return exitcode.Usagef("env.prompts.initial is %q: it must contain {question}", p.Initial)
 	}
 	if settings.MaxTurns < 1 {
-		return exit.Usagef("env.max_turns is %d: it must be 1 or more", settings.MaxTurns)
+		return exitcode.Usagef("env.max_turns is %d: it must be 1 or more", settings.MaxTurns)
 	}
 	if settings.MaxTurns > 1 && strings.TrimSpace(p.Refine) == "" {
-		return exit.Usagef("env.prompts.refine is empty: env.max_turns %d needs it", settings.MaxTurns)
+		return exitcode.Usagef("env.prompts.refine is empty: env.max_turns %d needs it", settings.MaxTurns)
 	}
 	return nil
 }
@@ -62,15 +62,15 @@ func (e *Env) Prompt(task env.Task, kind shard.Kind, history []shard.Message) ([
 	switch kind {
 	case shard.KindInitial:
 		if len(responses) > 0 {
-			return nil, exit.Bugf("prompting %q: an initial prompt has no history, and was given %d responses", task.ID, len(responses))
+			return nil, exitcode.Bugf("prompting %q: an initial prompt has no history, and was given %d responses", task.ID, len(responses))
 		}
 		return e.conversation(task, nil), nil
 	case shard.KindRefine, shard.KindImprove, shard.KindDiverge:
 	default:
-		return nil, exit.Bugf("prompting %q: the math environment has no instances of kind %q", task.ID, kind)
+		return nil, exitcode.Bugf("prompting %q: the math environment has no instances of kind %q", task.ID, kind)
 	}
 	if len(responses) == 0 {
-		return nil, exit.Bugf("prompting %q: %s needs an earlier response, and the history has none", task.ID, kind)
+		return nil, exitcode.Bugf("prompting %q: %s needs an earlier response, and the history has none", task.ID, kind)
 	}
 	if kind == shard.KindRefine {
 		return e.conversation(task, responses), nil
@@ -80,7 +80,7 @@ func (e *Env) Prompt(task env.Task, kind shard.Kind, history []shard.Message) ([
 		template, name = e.settings.Prompts.Diverge, "diverge"
 	}
 	if strings.TrimSpace(template) == "" {
-		return nil, exit.Usagef("env.prompts.%s is empty: the run asks for %s steps", name, name)
+		return nil, exitcode.Usagef("env.prompts.%s is empty: the run asks for %s steps", name, name)
 	}
 	last := len(responses) - 1
 	messages := e.conversation(task, responses[:last])
@@ -98,7 +98,7 @@ func (e *Env) Begin(_ context.Context, task env.Task, _ []shard.Message) (env.Ep
 
 func (e *Env) nextTurn(task env.Task, conversation []shard.Message) ([]shard.Message, error) {
 	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
-		return nil, exit.Bugf("continuing %q: the conversation does not end with a response", task.ID)
+		return nil, exitcode.Bugf("continuing %q: the conversation does not end with a response", task.ID)
 	}
 	responses := responsesOf(conversation)
 	if len(responses) >= e.settings.MaxTurns {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -24,7 +24,7 @@ func (e *Env) Score(ctx context.Context, task env.Task, conversation []shard.Mes
 		return env.Verdict{}, err
 	}
 	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
-		return env.Verdict{}, exit.Bugf("scoring %q: the conversation does not end with a response", task.ID)
+		return env.Verdict{}, exitcode.Bugf("scoring %q: the conversation does not end with a response", task.ID)
 	}
 	found := e.verify(task, conversation[len(conversation)-1].Content)
 	verdict := env.Verdict{Outcome: shard.OutcomeInvalid, Extracted: found.Extracted, Feedback: found.Why, Reason: found.Reason}

@@ -3,7 +3,7 @@ package math
 import (
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -36,21 +36,21 @@ func symbolicOptions(settings recipe.Answer) (mathverify.Options, error) {
 	}
 	options, err := mathverify.Preset(preset)
 	if err != nil {
-		return options, exit.Usagef("env.answer.preset: %v", err)
+		return options, exitcode.Usagef("env.answer.preset: %v", err)
 	}
 	if len(settings.Targets) > 0 {
 		if options.Targets, err = mathverify.ParseTargets(settings.Targets); err != nil {
-			return options, exit.Usagef("env.answer.targets: %v", err)
+			return options, exitcode.Usagef("env.answer.targets: %v", err)
 		}
 	}
 	if settings.Boxed != "" && settings.Boxed != asPreset {
 		if options.Boxed, err = mathverify.ParseBoxed(settings.Boxed); err != nil {
-			return options, exit.Usagef("env.answer.boxed: %v", err)
+			return options, exitcode.Usagef("env.answer.boxed: %v", err)
 		}
 	}
 	if settings.Match != "" && settings.Match != asPreset {
 		if options.Match, err = mathverify.ParseMatch(settings.Match); err != nil {
-			return options, exit.Usagef("env.answer.match: %v", err)
+			return options, exitcode.Usagef("env.answer.match: %v", err)
 		}
 	}
 	if settings.DecimalPlaces > 0 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -61,7 +61,7 @@ func NewVerifier(settings recipe.Answer) (Verifier, error) {
 	case VerifierMath:
 		return NewSymbolic(settings)
 	}
-	return nil, exit.Usagef("env.answer.verifier is %q: it must be %s or %s", settings.Verifier, VerifierMath, VerifierExact)
+	return nil, exitcode.Usagef("env.answer.verifier is %q: it must be %s or %s", settings.Verifier, VerifierMath, VerifierExact)
 }
 
 // The names of the verifiers (recipe, env.answer.verifier).
@@ -83,13 +83,13 @@ func checkAnswer(settings recipe.Answer) error {
 	case ExtractWhole, ExtractLast, ExtractBoxed:
 	case ExtractMarked:
 		if settings.Marker == "" || strings.Contains(settings.Marker, "\n") {
-			return exit.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
+			return exitcode.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
 		}
 	default:
-		return exit.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
+		return exitcode.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
 	}
 	if settings.DecimalPlaces < 0 || settings.DecimalPlaces > maxDigits {
-		return exit.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
+		return exitcode.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
 	}
 	return nil
 }

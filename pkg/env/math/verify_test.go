@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
@@ -302,8 +302,8 @@ func TestNewExactSettings(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := NewExact(test.settings)
-		if err == nil || err.Error() != test.want || exit.Code(err) != exit.Usage {
-			t.Errorf("NewExact(%+v) is %v (code %d), want %s", test.settings, err, exit.Code(err), test.want)
+		if err == nil || err.Error() != test.want || exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("NewExact(%+v) is %v (code %d), want %s", test.settings, err, exitcode.Code(err), test.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -43,7 +43,7 @@ func readBFCL(folder string) ([]problem, []string, error) {
 			}
 		}
 		if err := p.fill(task); err != nil {
-			return nil, nil, exit.Dataf("%s: task %s: %w", paths[0], task.ID, err)
+			return nil, nil, exitcode.Dataf("%s: task %s: %w", paths[0], task.ID, err)
 		}
 	}
 	return problems, paths, nil

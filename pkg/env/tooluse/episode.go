@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,7 +33,7 @@ func (e *Env) newEpisode(t *task) *episode {
 // are still carried out.
 func (e *episode) Next(ctx context.Context, conversation []shard.Message) ([]shard.Message, error) {
 	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
-		return nil, exit.Bugf("continuing %q: the conversation does not end with the policy's message", e.task.ID)
+		return nil, exitcode.Bugf("continuing %q: the conversation does not end with the policy's message", e.task.ID)
 	}
 	return e.step(ctx, conversation[len(conversation)-1].Content)
 }
@@ -113,7 +113,7 @@ func (e *episode) replay(ctx context.Context, conversation []shard.Message) erro
 			continue
 		}
 		if e.over {
-			return exit.Dataf("replaying an episode of %q: message %d comes after the episode's end", e.task.ID, i+1)
+			return exitcode.Dataf("replaying an episode of %q: message %d comes after the episode's end", e.task.ID, i+1)
 		}
 		answer, err := e.step(ctx, m.Content)
 		if err != nil {
@@ -124,8 +124,8 @@ func (e *episode) replay(ctx context.Context, conversation []shard.Message) erro
 		}
 		shown := conversation[i+1]
 		if e.last == endsCalls && len(answer) > 0 && shown != answer[0] {
-			return exit.WithHint(
-				exit.Dataf("replaying an episode of %q: message %d is %q, and the same calls now give %q", e.task.ID, i+2, clip(shown.Content, 200), clip(answer[0].Content, 200)),
+			return exitcode.WithHint(
+				exitcode.Dataf("replaying an episode of %q: message %d is %q, and the same calls now give %q", e.task.ID, i+2, clip(shown.Content, 200), clip(answer[0].Content, 200)),
 				"functions must do the same whenever the same calls are made in the same order")
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -83,7 +83,7 @@ func disjoint(train, test []problem) error {
 		}
 	}
 	if shared > 0 {
-		return exit.Dataf("data.test.files shares %d tasks with data.train.files (%s): remove them from one of the two", shared, first)
+		return exitcode.Dataf("data.test.files shares %d tasks with data.train.files (%s): remove them from one of the two", shared, first)
 	}
 	return nil
 }
@@ -105,27 +105,27 @@ func (p *problem) content() (string, error) {
 func readFunctions(path string) ([]Function, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, exit.Dataf("reading env.tooluse.functions: %w", err)
+		return nil, exitcode.Dataf("reading env.tooluse.functions: %w", err)
 	}
 	var functions []Function
 	if err := json.Unmarshal(text, &functions); err != nil {
-		return nil, exit.Dataf("%s: a list of functions, each with name, description and parameters, is wanted: %w", path, err)
+		return nil, exitcode.Dataf("%s: a list of functions, each with name, description and parameters, is wanted: %w", path, err)
 	}
 	if len(functions) == 0 {
-		return nil, exit.Dataf("%s has no function", path)
+		return nil, exitcode.Dataf("%s has no function", path)
 	}
 	seen := map[string]bool{}
 	for i, f := range functions {
 		switch parameters := bytes.TrimSpace(f.Parameters); {
 		case f.Name == "":
-			return nil, exit.Dataf("%s: function %d has no name", path, i+1)
+			return nil, exitcode.Dataf("%s: function %d has no name", path, i+1)
 		case seen[f.Name]:
-			return nil, exit.Dataf("%s: two functions are called %q", path, f.Name)
+			return nil, exitcode.Dataf("%s: two functions are called %q", path, f.Name)
 		case len(parameters) == 0 || parameters[0] != '{':
-			return nil, exit.Dataf("%s: the parameters of %s must be a JSON schema, an object", path, f.Name)
+			return nil, exitcode.Dataf("%s: the parameters of %s must be a JSON schema, an object", path, f.Name)
 		}
 		if _, err := f.signature(); err != nil {
-			return nil, exit.Dataf("%s: %w", path, err)
+			return nil, exitcode.Dataf("%s: %w", path, err)
 		}
 		seen[f.Name] = true
 	}
@@ -146,7 +146,7 @@ type ownTask struct {
 func readOwn(path string, functions []Function, program *program) ([]problem, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, exit.Dataf("opening the tasks: %w", err)
+		return nil, exitcode.Dataf("opening the tasks: %w", err)
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
@@ -163,12 +163,12 @@ func readOwn(path string, functions []Function, program *program) ([]problem, er
 		}
 		p, err := parseOwn(line, functions, program)
 		if err != nil {
-			return nil, exit.Dataf("%s, line %d: %w", filepath.Clean(path), number, err)
+			return nil, exitcode.Dataf("%s, line %d: %w", filepath.Clean(path), number, err)
 		}
 		problems = append(problems, p)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, exit.Dataf("reading %s: %w", path, err)
+		return nil, exitcode.Dataf("reading %s: %w", path, err)
 	}
 	return problems, nil
 }

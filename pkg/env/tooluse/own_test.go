@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -249,9 +249,9 @@ func TestProgramFails(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{"crash", pay, exit.Failed, "ended: exit status 3; it said:\nthe purse is torn"},
-		{"hang", look, exit.Failed, "did not answer within 300ms"},
-		{"babble", look, exit.Failed, "answered request 2 with hello: one line"},
+		{"crash", pay, exitcode.Failed, "ended: exit status 3; it said:\nthe purse is torn"},
+		{"hang", look, exitcode.Failed, "did not answer within 300ms"},
+		{"babble", look, exitcode.Failed, "answered request 2 with hello: one line"},
 	} {
 		e := newOwn(t, c.how, func(u *recipe.ToolUse) {
 			u.Retries = 1
@@ -265,8 +265,8 @@ func TestProgramFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = begun.Next(t.Context(), append(opening(t, e, "purse"), assistant(c.said)))
-		if exit.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: exit code %d, %v; want %d, %s", c.how, exit.Code(err), err, c.code, c.want)
+		if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: exit code %d, %v; want %d, %s", c.how, exitcode.Code(err), err, c.code, c.want)
 		}
 		if err := begun.Close(); err != nil {
 			t.Error(err)
@@ -283,8 +283,8 @@ func TestProgramFails(t *testing.T) {
 		e := newOwn(t, how, nil)
 		task, _ := e.Task("look")
 		_, err := e.Score(t.Context(), task, conversation(e), "stop")
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: exit code %d, %v", how, exit.Code(err), err)
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: exit code %d, %v", how, exitcode.Code(err), err)
 		}
 	}
 
@@ -296,11 +296,11 @@ func TestProgramFails(t *testing.T) {
 	e := newOwn(t, "", func(u *recipe.ToolUse) { u.Command = []string{broken} })
 	task, _ := e.Task("look")
 	_, err := e.Score(t.Context(), task, conversation(e), "stop")
-	if exit.Code(err) != exit.Unavailable || len(exit.Hints(err)) == 0 {
+	if exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("a program that cannot be run: %v", err)
 	}
 	for _, path := range []string{"./nowhere", "no-such-program", "/nowhere"} {
-		if _, err := newProgram(&recipe.ToolUse{Command: []string{path}}, t.TempDir()); exit.Code(err) != exit.Unavailable || len(exit.Hints(err)) == 0 {
+		if _, err := newProgram(&recipe.ToolUse{Command: []string{path}}, t.TempDir()); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -334,7 +334,7 @@ func TestBadOwnFiles(t *testing.T) {
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
 		_, err := New(s, recipe.Data{Train: recipe.Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
-		if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), c.want) {
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.functions, c.tasks, err, c.want)
 		}
 	}
@@ -362,7 +362,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
 		_, err := New(s, recipe.Data{Train: recipe.Source{Files: []string{"train.jsonl"}}, Test: recipe.Source{Files: []string{"test.jsonl"}}}, 1, folder)
-		if want == "" && err != nil || want != "" && (exit.Code(err) != exit.Data || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", test, err, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 const (
@@ -75,7 +75,7 @@ func (p *program) launch() (*process, error) {
 	if err != nil {
 		_ = stdin.Close()
 		_ = stdout.Close()
-		return nil, exit.WithHint(exit.Unavailablef("starting the program of the functions, %q: %w", p.command[0], err), commandHint, p.folder)
+		return nil, exitcode.WithHint(exitcode.Unavailablef("starting the program of the functions, %q: %w", p.command[0], err), commandHint, p.folder)
 	}
 	return s, nil
 }

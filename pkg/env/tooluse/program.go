@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -45,7 +45,7 @@ func newProgram(tools *recipe.ToolUse, folder string) (*program, error) {
 		path = filepath.Join(folder, path)
 	}
 	if _, err := exec.LookPath(path); err != nil {
-		return nil, exit.WithHint(exit.Unavailablef("the program of the functions: %w", err), commandHint, folder)
+		return nil, exitcode.WithHint(exitcode.Unavailablef("the program of the functions: %w", err), commandHint, folder)
 	}
 	return &program{
 		command: tools.Command, folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
@@ -131,7 +131,7 @@ func (w *programWorld) use(ctx context.Context, do func(*process) error) error {
 			return nil
 		}
 		w.stop()
-		if exit.Code(err) != exit.Failed || w.restarts >= w.program.retries {
+		if exitcode.Code(err) != exitcode.Failed || w.restarts >= w.program.retries {
 			return err
 		}
 		w.restarts++
@@ -160,7 +160,7 @@ func (w *programWorld) ready(ctx context.Context) error {
 			return err
 		}
 		if result != before.result {
-			return exit.WithHint(exit.Dataf("task %q: call %d, of %s, gave %q, and gives %q when the same calls are made again",
+			return exitcode.WithHint(exitcode.Dataf("task %q: call %d, of %s, gave %q, and gives %q when the same calls are made again",
 				w.start.Task, i+1, before.call.Name, clip(before.result.Text, 200), clip(result.Text, 200)),
 				"env.tooluse.command must do the same whenever the same calls are made in the same order")
 		}
@@ -273,7 +273,7 @@ func (p *process) call(ctx context.Context, call Call) (Result, error) {
 func (p *process) reset(ctx context.Context, begin start) error {
 	a, err := p.ask(ctx, request{Reset: &begin})
 	if err == nil && a.Error != nil {
-		return exit.Dataf("env.tooluse.command cannot start task %q: %s", begin.Task, *a.Error)
+		return exitcode.Dataf("env.tooluse.command cannot start task %q: %s", begin.Task, *a.Error)
 	}
 	return err
 }
@@ -292,7 +292,7 @@ func (p *process) score(ctx context.Context, task string, truth, calls [][]Call)
 		Milestones []string `json:"milestones"`
 	}
 	if err := json.Unmarshal(a.Result, &verdict); err != nil || verdict.Score == nil || !(*verdict.Score >= 0 && *verdict.Score <= 1) {
-		return Judgement{}, exit.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
+		return Judgement{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
 	}
 	return Judgement{Score: *verdict.Score, Why: verdict.Why, Milestones: verdict.Milestones}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -57,11 +57,11 @@ func (t *task) opening() []shard.Message {
 func (e *Env) Prompt(of env.Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error) {
 	t, known := e.tasks[of.ID]
 	if !known {
-		return nil, exit.Bugf("prompting %q: there is no such task", of.ID)
+		return nil, exitcode.Bugf("prompting %q: there is no such task", of.ID)
 	}
 	if kind == shard.KindInitial {
 		if len(history) > 0 {
-			return nil, exit.Bugf("prompting %q: an initial prompt has no history, and was given %d messages", t.ID, len(history))
+			return nil, exitcode.Bugf("prompting %q: an initial prompt has no history, and was given %d messages", t.ID, len(history))
 		}
 		return t.opening(), nil
 	}
@@ -71,10 +71,10 @@ func (e *Env) Prompt(of env.Task, kind shard.Kind, history []shard.Message) ([]s
 	case shard.KindDiverge:
 		template, name = e.settings.Prompts.Diverge, "diverge"
 	default:
-		return nil, exit.Bugf("prompting %q: the environment %s has no instances of kind %q", t.ID, Name, kind)
+		return nil, exitcode.Bugf("prompting %q: the environment %s has no instances of kind %q", t.ID, Name, kind)
 	}
 	if strings.TrimSpace(template) == "" {
-		return nil, exit.Usagef("env.prompts.%s is empty: the run asks for %s steps", name, name)
+		return nil, exitcode.Usagef("env.prompts.%s is empty: the run asks for %s steps", name, name)
 	}
 	before, err := t.before(history)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *task) before(history []shard.Message) (past, error) {
 		}
 	}
 	if last < 0 {
-		return past{}, exit.Bugf("prompting %q: the history has no message of the policy to iterate on", t.ID)
+		return past{}, exitcode.Bugf("prompting %q: the history has no message of the policy to iterate on", t.ID)
 	}
 	p := past{messages: t.opening(), requested: true, response: history[last].Content}
 	for i, m := range history[:last] {
@@ -123,7 +123,7 @@ func (t *task) before(history []shard.Message) (past, error) {
 			p.turn++
 			p.messages = append(p.messages, t.request(p.turn)...)
 		default:
-			return past{}, exit.Dataf("prompting %q: message %d of the history ends the episode, and the policy speaks again", t.ID, i+1)
+			return past{}, exitcode.Dataf("prompting %q: message %d of the history ends the episode, and the policy speaks again", t.ID, i+1)
 		}
 	}
 	return p, nil
@@ -134,12 +134,12 @@ func (t *task) before(history []shard.Message) (past, error) {
 func (e *Env) Begin(ctx context.Context, of env.Task, prompt []shard.Message) (env.Episode, error) {
 	t, known := e.tasks[of.ID]
 	if !known {
-		return nil, exit.Bugf("beginning an episode of %q: there is no such task", of.ID)
+		return nil, exitcode.Bugf("beginning an episode of %q: there is no such task", of.ID)
 	}
 	begun := e.newEpisode(t)
 	err := begun.replay(ctx, prompt)
 	if err == nil && begun.over {
-		err = exit.Dataf("beginning an episode of %q: the history of its prompt has ended already", t.ID)
+		err = exitcode.Dataf("beginning an episode of %q: the history of its prompt has ended already", t.ID)
 	}
 	if err != nil {
 		return nil, closing(err, begun)

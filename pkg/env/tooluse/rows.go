@@ -6,7 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -35,7 +35,7 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 		for _, plain := range e.splits[split] {
 			text, err := e.tasks[plain.ID].source()
 			if err != nil {
-				return nil, exit.Bugf("writing task %q: %w", plain.ID, err)
+				return nil, exitcode.Bugf("writing task %q: %w", plain.ID, err)
 			}
 			rows = append(rows, plain.Row(Name, split, text))
 		}
@@ -73,7 +73,7 @@ func FromRows(settings recipe.Env, folder string, rows []shard.TaskRow) (*Env, e
 	for _, row := range rows {
 		p, err := readSource(row, own)
 		if err != nil {
-			return nil, exit.Dataf("task %q: %w", row.TaskID, err)
+			return nil, exitcode.Dataf("task %q: %w", row.TaskID, err)
 		}
 		split := env.Split(row.Split)
 		if err := e.add(split, p, rules[split]); err != nil {

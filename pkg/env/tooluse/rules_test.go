@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -190,7 +190,7 @@ func TestCut(t *testing.T) {
 		v.Reason != "no valid ending, out of room" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := e.Score(t.Context(), task, opening(t, e, "sum_0"), "length"); exit.Code(err) != exit.Failed {
+	if _, err := e.Score(t.Context(), task, opening(t, e, "sum_0"), "length"); exitcode.Code(err) != exitcode.Failed {
 		t.Errorf("a silent policy: %v", err)
 	}
 }
@@ -275,14 +275,14 @@ func TestHistoryMustReplay(t *testing.T) {
 		"after the end":  begin(assistant(taskFinished), user, assistant(taskFinished), user),
 		"ended already":  begin(assistant(taskError), user),
 	} {
-		if exit.Code(err) != exit.Data {
+		if exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := e.Prompt(task, shard.KindImprove, append(opening(t, e, task.ID), assistant(taskFinished), user, assistant("x"))); exit.Code(err) != exit.Data {
+	if _, err := e.Prompt(task, shard.KindImprove, append(opening(t, e, task.ID), assistant(taskFinished), user, assistant("x"))); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("iterating on what comes after the end: %v", err)
 	}
-	if _, err := e.Prompt(task, shard.KindImprove, opening(t, e, task.ID)); exit.Code(err) != exit.Bug {
+	if _, err := e.Prompt(task, shard.KindImprove, opening(t, e, task.ID)); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("iterating on nothing: %v", err)
 	}
 }
@@ -335,14 +335,14 @@ func TestBadHalves(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(settings(small, path), recipe.Data{}, 1, ""); exit.Code(err) != exit.Data || !strings.Contains(err.Error(), want) {
+		if _, err := New(settings(small, path), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := New(settings(small, "nowhere.json"), recipe.Data{}, 1, ""); exit.Code(err) != exit.Data {
+	if _, err := New(settings(small, "nowhere.json"), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no file of halves: %v", err)
 	}
-	if _, err := New(settings("nowhere", ""), recipe.Data{}, 1, ""); exit.Code(err) != exit.Data {
+	if _, err := New(settings("nowhere", ""), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no folder: %v", err)
 	}
 }

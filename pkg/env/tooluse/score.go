@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -23,7 +23,7 @@ const longestExtracted = 16 << 10
 func (e *Env) Score(ctx context.Context, of env.Task, conversation []shard.Message, finish string) (verdict env.Verdict, err error) {
 	t, known := e.tasks[of.ID]
 	if !known {
-		return env.Verdict{}, exit.Bugf("scoring %q: there is no such task", of.ID)
+		return env.Verdict{}, exitcode.Bugf("scoring %q: there is no such task", of.ID)
 	}
 	if !slices.ContainsFunc(conversation, func(m shard.Message) bool { return m.Role == roleAssistant }) {
 		return env.Verdict{}, fmt.Errorf("scoring %q: the policy has not said anything; its prompt may have left it no room", of.ID)

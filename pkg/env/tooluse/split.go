@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -42,14 +42,14 @@ func stratify(problems []problem, stream rng.Stream) map[env.Split][]problem {
 func readHalves(path string, problems []problem) (map[env.Split][]problem, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, exit.Dataf("reading the halves of the tasks: %w", err)
+		return nil, exitcode.Dataf("reading the halves of the tasks: %w", err)
 	}
 	var file struct {
 		Train []string `json:"train"`
 		Test  []string `json:"test"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, exit.Dataf("%s: %w", path, err)
+		return nil, exitcode.Dataf("%s: %w", path, err)
 	}
 	halves := map[env.Split][]problem{}
 	named := map[string]env.Split{}
@@ -59,7 +59,7 @@ func readHalves(path string, problems []problem) (map[env.Split][]problem, error
 	}{{env.Train, file.Train}, {env.Test, file.Test}} {
 		for _, id := range half.ids {
 			if _, twice := named[id]; twice {
-				return nil, exit.Dataf("%s names the task %q twice", path, id)
+				return nil, exitcode.Dataf("%s names the task %q twice", path, id)
 			}
 			named[id] = half.split
 		}
@@ -73,7 +73,7 @@ func readHalves(path string, problems []problem) (map[env.Split][]problem, error
 	for _, ids := range [][]string{file.Train, file.Test} {
 		for _, id := range ids {
 			if _, left := named[id]; left {
-				return nil, exit.Dataf("%s names the task %q, which there is not", path, id)
+				return nil, exitcode.Dataf("%s names the task %q, which there is not", path, id)
 			}
 		}
 	}

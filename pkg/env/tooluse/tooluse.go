@@ -22,7 +22,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -94,7 +94,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 // empty is an environment without tasks.
 func empty(settings recipe.Env) (*Env, error) {
 	if settings.ToolUse == nil {
-		return nil, exit.Usagef("env.tooluse is missing: the environment %s needs it", Name)
+		return nil, exitcode.Usagef("env.tooluse is missing: the environment %s needs it", Name)
 	}
 	return &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}, nil
 }
@@ -123,7 +123,7 @@ func (e *Env) bfclParts(folder, halves string, seed uint64) (map[env.Split][]pro
 func (e *Env) input(split env.Split, path string, tasks int) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return exit.Dataf("reading a file of env.tooluse: %w", err)
+		return exitcode.Dataf("reading a file of env.tooluse: %w", err)
 	}
 	sum := sha256.Sum256(content)
 	e.inputs = append(e.inputs, env.Input{
@@ -147,10 +147,10 @@ func limit(problems []problem, n int, stream rng.Stream) []problem {
 // add files a problem under its id.
 func (e *Env) add(split env.Split, p problem, rules recipe.EpisodeRules) error {
 	if _, twice := e.tasks[p.id]; twice {
-		return exit.Dataf("two tasks have the id %q: an id must be unique over both splits", p.id)
+		return exitcode.Dataf("two tasks have the id %q: an id must be unique over both splits", p.id)
 	}
 	if len(p.turns) == 0 {
-		return exit.Dataf("task %q: the user says nothing", p.id)
+		return exitcode.Dataf("task %q: the user says nothing", p.id)
 	}
 	t := &task{problem: p, rules: rules, turns: p.turns}
 	if rules.UserTurns > 0 {
@@ -161,7 +161,7 @@ func (e *Env) add(split env.Split, p problem, rules recipe.EpisodeRules) error {
 	}
 	docs, err := describe(p.functions, e.settings.ToolUse.Docs)
 	if err != nil {
-		return exit.Dataf("task %q: %w", p.id, err)
+		return exitcode.Dataf("task %q: %w", p.id, err)
 	}
 	t.system = fillTools(e.settings.ToolUse.System, docs)
 	answer, err := encode(p.truth)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // DefaultGrace is how long a task may take to seal or drop its work once it
@@ -82,20 +82,20 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 		return err
 	}
 	if array.CPUs > p.cores {
-		return exit.Unavailablef("a task of %s asks for %d cores; there are %d", array.Name(), array.CPUs, p.cores)
+		return exitcode.Unavailablef("a task of %s asks for %d cores; there are %d", array.Name(), array.CPUs, p.cores)
 	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {
-		return exit.Unavailablef("finding the program of %s: %w", array.Name(), err)
+		return exitcode.Unavailablef("finding the program of %s: %w", array.Name(), err)
 	}
 	array.Command = append([]string{binary}, array.Command[1:]...)
 	if err := os.MkdirAll(array.LogDir, 0o777); err != nil {
-		return exit.IOf("making the log folder: %w", err)
+		return exitcode.IOf("making the log folder: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return exit.Bugf("array %s is launched on a pool that is closed", array.Name())
+		return exitcode.Bugf("array %s is launched on a pool that is closed", array.Name())
 	}
 	p.tasks.Add(1)
 	go func() {

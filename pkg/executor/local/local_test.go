@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // TestMain lets the test binary play the tasks: what a task does is in
@@ -54,7 +54,7 @@ func play(task string, args []string) int {
 		case "await": // a request to stop, which is obeyed
 			fmt.Println("ready")
 			fmt.Println("got", <-signals)
-			return exit.Stopped
+			return exitcode.Stopped
 		case "ignore":
 			fmt.Println("ready")
 			time.Sleep(time.Minute)
@@ -217,20 +217,20 @@ func TestLaunchErrors(t *testing.T) {
 		spoil func(*executor.Array)
 		code  int
 	}{
-		{"no such program", func(a *executor.Array) { a.Command = []string{"no-such-lathe"} }, exit.Unavailable},
-		{"too many cores", func(a *executor.Array) { a.CPUs = 3 }, exit.Unavailable},
-		{"log folder is a file", func(a *executor.Array) { a.LogDir = os.Args[0] }, exit.IO},
-		{"no shards", func(a *executor.Array) { a.Shards = nil }, exit.Bug},
+		{"no such program", func(a *executor.Array) { a.Command = []string{"no-such-lathe"} }, exitcode.Unavailable},
+		{"too many cores", func(a *executor.Array) { a.CPUs = 3 }, exitcode.Unavailable},
+		{"log folder is a file", func(a *executor.Array) { a.LogDir = os.Args[0] }, exitcode.IO},
+		{"no shards", func(a *executor.Array) { a.Shards = nil }, exitcode.Bug},
 	} {
 		p := New(2)
 		array := good
 		c.spoil(&array)
-		if err := p.Launch(t.Context(), array, never); exit.Code(err) != c.code {
+		if err := p.Launch(t.Context(), array, never); exitcode.Code(err) != c.code {
 			t.Errorf("%s: error is %v, want code %d", c.name, err, c.code)
 		}
 	}
 	p := New(1)
-	if err := errors.Join(p.Close(), p.Launch(t.Context(), good, never)); exit.Code(err) != exit.Bug {
+	if err := errors.Join(p.Close(), p.Launch(t.Context(), good, never)); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("launching on a closed pool: error is %v, want a bug", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // starter makes the process of a task: the task itself, or the srun that
@@ -51,7 +51,7 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 	defer func() { result.End = time.Now() }()
 	fail := func(err error) executor.Result {
 		result.Cause, result.Evidence = executor.CauseLaunchFailed, err.Error()
-		if exit.Code(err) == exit.IO { // a log that cannot be written, for one
+		if exitcode.Code(err) == exitcode.IO { // a log that cannot be written, for one
 			result.Cause = executor.CauseIO
 		}
 		return result

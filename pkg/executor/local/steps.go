@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -20,12 +20,12 @@ import (
 // allocation, on all its nodes.
 func NewSteps(_ context.Context, site recipe.ResolvedSite) (*Pool, error) {
 	if os.Getenv("SLURM_JOB_ID") == "" {
-		return nil, exit.WithHint(exit.Unavailablef("the steps executor runs inside a Slurm allocation, and SLURM_JOB_ID is not set"),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("the steps executor runs inside a Slurm allocation, and SLURM_JOB_ID is not set"),
 			"start it with sbatch or salloc, or use --executor slurm")
 	}
 	srun, err := exec.LookPath("srun")
 	if err != nil {
-		return nil, exit.Unavailablef("finding srun: %w", err)
+		return nil, exitcode.Unavailablef("finding srun: %w", err)
 	}
 	cores, err := allocatedCores()
 	if err != nil {
@@ -39,13 +39,13 @@ func allocatedCores() (int, error) {
 	if text := os.Getenv("SLURM_JOB_CPUS_PER_NODE"); text != "" {
 		cores, err := sumCounts(text)
 		if err != nil {
-			return 0, exit.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
+			return 0, exitcode.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
 		}
 		return cores, nil
 	}
 	cores, err := strconv.Atoi(os.Getenv("SLURM_CPUS_ON_NODE"))
 	if err != nil || cores < 1 {
-		return 0, exit.Unavailablef("neither SLURM_JOB_CPUS_PER_NODE nor SLURM_CPUS_ON_NODE says how many cores the allocation has")
+		return 0, exitcode.Unavailablef("neither SLURM_JOB_CPUS_PER_NODE nor SLURM_CPUS_ON_NODE says how many cores the allocation has")
 	}
 	nodes, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES"))
 	if err != nil || nodes < 1 {

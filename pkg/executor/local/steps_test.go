@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -37,8 +37,8 @@ func FuzzSumCounts(f *testing.F) {
 
 func TestStepsNeedAnAllocation(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "")
-	if _, err := NewSteps(t.Context(), recipe.ResolvedSite{}); exit.Code(err) != exit.Unavailable {
-		t.Errorf("error is %v, want one of code %d", err, exit.Unavailable)
+	if _, err := NewSteps(t.Context(), recipe.ResolvedSite{}); exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("error is %v, want one of code %d", err, exitcode.Unavailable)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Limits is what the cluster says about itself, where the site profile does
@@ -75,7 +75,7 @@ func parseConfig(text string) (Limits, error) {
 		}
 	}
 	if limits.MaxArraySize < 1 || limits.MaxJobCount < 1 {
-		return Limits{}, exit.Unavailablef("scontrol show config gives no MaxArraySize and MaxJobCount; its output begins %q", first(text, 80))
+		return Limits{}, exitcode.Unavailablef("scontrol show config gives no MaxArraySize and MaxJobCount; its output begins %q", first(text, 80))
 	}
 	return limits, nil
 }

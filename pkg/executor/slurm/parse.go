@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // NoIndex is the index of a job that is no array.
@@ -123,7 +123,7 @@ func parseJobID(text string) (string, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	id := strings.TrimSpace(lines[len(lines)-1])
 	if !isNumber(bareID(id)) {
-		return "", exit.Unavailablef("sbatch printed %q where a job id was expected", first(text, 80))
+		return "", exitcode.Unavailablef("sbatch printed %q where a job id was expected", first(text, 80))
 	}
 	return id, nil
 }
@@ -223,7 +223,7 @@ func parseSacct(text string) ([]record, error) {
 }
 
 func malformed(command, line string) error {
-	return exit.Unavailablef("%s printed a line that cannot be read: %q", command, first(line, 200))
+	return exitcode.Unavailablef("%s printed a line that cannot be read: %q", command, first(line, 200))
 }
 
 // stateWord takes the state out of "CANCELLED by 1000" and "CANCELLED+"; it

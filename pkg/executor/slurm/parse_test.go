@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func capture(t testing.TB, name string) string {
@@ -89,7 +89,7 @@ func TestParseJobID(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "Submitted batch job 12", ";cluster", "-3"} {
-		if got, err := parseJobID(text); exit.Code(err) != exit.Unavailable {
+		if got, err := parseJobID(text); exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("%q is %q, %v; want an error", text, got, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestParseConfig(t *testing.T) {
 		t.Errorf("limits are %+v, %v; want %+v", got, err, want)
 	}
 	for _, text := range []string{"", "MaxArraySize = many\n", "MaxArraySize = 99999999999999999999\nMaxJobCount = 5\n"} {
-		if got, err := parseConfig(text); exit.Code(err) != exit.Unavailable {
+		if got, err := parseConfig(text); exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("%q gives %+v, %v; want an error", text, got, err)
 		}
 	}
@@ -122,12 +122,12 @@ func TestMalformedLinesAreErrors(t *testing.T) {
 		"12_1|RUNNING|0", "x|RUNNING|0|0|N/A|N/A||None|", "12_1||0|0|N/A|N/A||None|", "12_1|RUNNING|x|0|N/A|N/A||None|",
 		"12_1|RUNNING|0|-1|N/A|N/A||None|", "slurm_load_jobs error: Zero Bytes were transmitted",
 	} {
-		if got, err := parseSqueue(line + "\n"); exit.Code(err) != exit.Unavailable {
+		if got, err := parseSqueue(line + "\n"); exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("squeue's %q is %+v, %v; want an error", line, got, err)
 		}
 	}
 	for _, line := range []string{"12_1|RUNNING", "x|RUNNING|0:0|1|2|n1|None", "12_1||0:0|1|2|n1|None", "12_1|RUNNING|0:x|1|2|n1|None"} {
-		if got, err := parseSacct(line + "\n"); exit.Code(err) != exit.Unavailable {
+		if got, err := parseSacct(line + "\n"); exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("sacct's %q is %+v, %v; want an error", line, got, err)
 		}
 	}
@@ -170,8 +170,8 @@ func FuzzParseSacct(f *testing.F) {
 // judged.
 func checkRecords(t *testing.T, records []record, err error) {
 	if err != nil {
-		if exit.Code(err) != exit.Unavailable {
-			t.Errorf("error is %v, want one of code %d", err, exit.Unavailable)
+		if exitcode.Code(err) != exitcode.Unavailable {
+			t.Errorf("error is %v, want one of code %d", err, exitcode.Unavailable)
 		}
 		return
 	}

@@ -2,7 +2,7 @@ package slurm
 
 import (
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Chunk is the part of an array that is submitted as one job array with the
@@ -39,7 +39,7 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	}
 	size = min(size, max(1, most-2))
 	if size < 1 || most < 2 {
-		return nil, exit.Unavailablef("this cluster takes no array for us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
+		return nil, exitcode.Unavailablef("this cluster takes no array for us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
 			limits.MaxArraySize, limits.MaxJobCount, limits.MaxArrayTasks, limits.MaxSubmit)
 	}
 	total := len(array.Shards)

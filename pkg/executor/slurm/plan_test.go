@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func someShards(n int) []int {
@@ -59,10 +59,10 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: chunks are %v, want %v", c.name, got, c.want)
 		}
 	}
-	if _, err := Plan(testArray(0), Limits{MaxArraySize: 101, MaxJobCount: 10, MaxSubmit: 1}, 0); exit.Code(err) != exit.Unavailable {
+	if _, err := Plan(testArray(0), Limits{MaxArraySize: 101, MaxJobCount: 10, MaxSubmit: 1}, 0); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("with no place for an array and its gate the error is %v", err)
 	}
-	if _, err := Plan(executor.Array{}, Limits{MaxArraySize: 101, MaxJobCount: 10}, 0); exit.Code(err) != exit.Bug {
+	if _, err := Plan(executor.Array{}, Limits{MaxArraySize: 101, MaxJobCount: 10}, 0); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an empty array: error is %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -37,7 +37,7 @@ func Script(array executor.Array, chunk Chunk, site recipe.Site) ([]byte, error)
 		return nil, err
 	}
 	if strings.Contains(array.LogDir, `\`) {
-		return nil, exit.Usagef("the folder %q has a backslash in its name, which Slurm does not take in the path of a log", array.LogDir)
+		return nil, exitcode.Usagef("the folder %q has a backslash in its name, which Slurm does not take in the path of a log", array.LogDir)
 	}
 	site, err := site.Stage(array.Stage)
 	if err != nil {
@@ -48,7 +48,7 @@ func Script(array executor.Array, chunk Chunk, site recipe.Site) ([]byte, error)
 	for _, flag := range flags(array, chunk, site) {
 		name, value, hasValue := strings.Cut(flag, "=")
 		if strings.ContainsAny(value, "\n\x00") {
-			return nil, exit.Usagef("the value %q of %s cannot stand in a job script", value, name)
+			return nil, exitcode.Usagef("the value %q of %s cannot stand in a job script", value, name)
 		}
 		if hasValue {
 			flag = name + "=" + quoteDirective(value)
@@ -64,7 +64,7 @@ func Script(array executor.Array, chunk Chunk, site recipe.Site) ([]byte, error)
 	writeSetup(&b, site)
 	writeCommand(&b, array)
 	if b.Len() > maxScript {
-		return nil, exit.Bugf("the script of %s has %d bytes; Slurm takes %d", array.Name(), b.Len(), maxScript)
+		return nil, exitcode.Bugf("the script of %s has %d bytes; Slurm takes %d", array.Name(), b.Len(), maxScript)
 	}
 	return []byte(b.String()), nil
 }

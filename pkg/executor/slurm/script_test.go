@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -97,16 +97,16 @@ func TestScriptErrors(t *testing.T) {
 	chunk := Chunk{Of: 1, Shards: []int{0}, After: -1}
 	array := testArray(0)
 	array.LogDir = "/data/two\nlines"
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Usage {
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a path with a line break: error is %v", err)
 	}
 	array.LogDir = `/data/back\slash`
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Usage {
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a path with a backslash: error is %v", err)
 	}
 	array = testArray(0)
 	array.Stage = "unheard-of"
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exit.Code(err) != exit.Bug {
+	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an unknown stage: error is %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -32,12 +32,12 @@ type Cluster struct {
 	variables map[string]string
 }
 
-// Open returns the cluster of a site, or an error with exit.Unavailable when
+// Open returns the cluster of a site, or an error with exitcode.Unavailable when
 // Slurm's commands are not on PATH.
 func Open(site recipe.Site) (*Cluster, error) {
 	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return nil, exit.WithHint(exit.Unavailablef("finding Slurm: %w", err),
+			return nil, exitcode.WithHint(exitcode.Unavailablef("finding Slurm: %w", err),
 				"run this on a login node, load Slurm's module, or use --executor local")
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...st
 	}
 	var failed *exec.ExitError
 	if !errors.As(err, &failed) {
-		return "", exit.Unavailablef("running %s: %w", name, err)
+		return "", exitcode.Unavailablef("running %s: %w", name, err)
 	}
 	return stdout.String(), &commandError{name: name, code: failed.ExitCode(), stderr: lastLines(stderr.String())}
 }
@@ -172,13 +172,13 @@ func explain(err error) error {
 	case !errors.As(err, &failed):
 		return err
 	case failed.transient(), failed.says("munge", "Munge", "authentication"):
-		return exit.WithHint(exit.Unavailablef("%w", err), "the cluster may be down; see scontrol ping")
+		return exitcode.WithHint(exitcode.Unavailablef("%w", err), "the cluster may be down; see scontrol ping")
 	case failed.queueFull():
 		return fmt.Errorf("%w: %w", ErrQueueFull, err)
 	case failed.name == "sbatch":
-		return exit.WithHint(exit.Usagef("%w", err), "the site profile or the recipe's resources ask for what this cluster does not have; see sinfo and lathe run --dry-run")
+		return exitcode.WithHint(exitcode.Usagef("%w", err), "the site profile or the recipe's resources ask for what this cluster does not have; see sinfo and lathe run --dry-run")
 	}
-	return exit.Unavailablef("%w", err)
+	return exitcode.Unavailablef("%w", err)
 }
 
 // ErrQueueFull means that no more jobs are accepted for now.

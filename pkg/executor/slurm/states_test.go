@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -227,18 +227,18 @@ func TestErrorsOfSubmission(t *testing.T) {
 		full   bool
 		says   string
 	}{
-		{`echo "sbatch: error: invalid partition specified: x" >&2; exit 1`, exit.Usage, false, "invalid partition"},
+		{`echo "sbatch: error: invalid partition specified: x" >&2; exit 1`, exitcode.Usage, false, "invalid partition"},
 		{`echo "sbatch: error: AssocMaxSubmitJobLimit
-sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)" >&2; exit 1`, exit.Failed, true, "submit limit"},
-		{`echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1`, exit.Unavailable, false, "connect failure"},
-		{`exit 1`, exit.Usage, false, "said nothing"},
-		{`cat >/dev/null; echo "Submitted"`, exit.Unavailable, false, "a job id was expected"},
+sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)" >&2; exit 1`, exitcode.Failed, true, "submit limit"},
+		{`echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1`, exitcode.Unavailable, false, "connect failure"},
+		{`exit 1`, exitcode.Usage, false, "said nothing"},
+		{`cat >/dev/null; echo "Submitted"`, exitcode.Unavailable, false, "a job id was expected"},
 	} {
 		fakeCommand(t, "sbatch", c.script)
 		fakeCommand(t, "squeue", "exit 1")
 		_, err := quick().Submit(t.Context(), []byte("x"), "name", Dependency{})
-		if exit.Code(err) != c.code || errors.Is(err, ErrQueueFull) != c.full || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: error is %v (code %d), want code %d with %q", c.script, err, exit.Code(err), c.code, c.says)
+		if exitcode.Code(err) != c.code || errors.Is(err, ErrQueueFull) != c.full || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error is %v (code %d), want code %d with %q", c.script, err, exitcode.Code(err), c.code, c.says)
 		}
 	}
 }
@@ -249,8 +249,8 @@ func TestStopWhileWaiting(t *testing.T) {
 	cluster := quick()
 	cluster.delays = []time.Duration{time.Hour}
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := cluster.Limits(ctx); exit.Code(err) != exit.Stopped {
-		t.Errorf("error is %v, want one of code %d", err, exit.Stopped)
+	if _, err := cluster.Limits(ctx); exitcode.Code(err) != exitcode.Stopped {
+		t.Errorf("error is %v, want one of code %d", err, exitcode.Stopped)
 	}
 }
 
@@ -269,8 +269,8 @@ func TestSacctThatDoesNotAnswer(t *testing.T) {
 
 func TestOpenWithoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Open(recipe.DefaultSite()); exit.Code(err) != exit.Unavailable {
-		t.Errorf("error is %v, want one of code %d", err, exit.Unavailable)
+	if _, err := Open(recipe.DefaultSite()); exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("error is %v, want one of code %d", err, exitcode.Unavailable)
 	}
 }
 

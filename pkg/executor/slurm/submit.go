@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Job is one submitted job or job array.
@@ -78,7 +78,7 @@ func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits 
 	}
 	for _, folder := range []string{array.LogDir, jobs} {
 		if err := os.MkdirAll(folder, 0o777); err != nil {
-			return nil, exit.IOf("making a folder of the run: %w", err)
+			return nil, exitcode.IOf("making a folder of the run: %w", err)
 		}
 	}
 	var submitted []Job
@@ -89,7 +89,7 @@ func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits 
 		}
 		path := filepath.Join(jobs, ScriptName(array, chunk))
 		if err := os.WriteFile(path, script, 0o666); err != nil {
-			return submitted, exit.IOf("writing a job script: %w", err)
+			return submitted, exitcode.IOf("writing a job script: %w", err)
 		}
 		waits := wait
 		if chunk.After >= 0 {

@@ -5,7 +5,7 @@ package backend
 import (
 	"errors"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -65,7 +65,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		return open(folder, folder, options)
 	}
 	if options.Adapter != nil {
-		return nil, exit.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
+		return nil, exitcode.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
 	}
 	base, config, err := policy.AdaptedConfig(folder, options.Base)
 	if err != nil {
@@ -100,10 +100,10 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 			Train: options.Train, Adapter: options.Adapter, ValueHead: head, DType: DTypes[options.DType], State: DTypes[options.State],
 			Workload: options.Workload,
 		})
-		switch code := exit.Code(err); {
+		switch code := exitcode.Code(err); {
 		case err == nil:
 			return engine, nil
-		case options.Backend == CUDA, code != exit.Unavailable && code != exit.Usage:
+		case options.Backend == CUDA, code != exitcode.Unavailable && code != exitcode.Usage:
 			return nil, err
 		case options.Log != nil && !errors.Is(err, cuda.ErrNoLibrary):
 			options.Log("the policy runs on the CPU: %v", err)
@@ -120,17 +120,17 @@ var DTypes = map[string]safetensors.DType{"": "", "auto": "", "float32": safeten
 
 func check(options Options) error {
 	if _, ok := DTypes[options.DType]; !ok {
-		return exit.Usagef("dtype is %q; it must be auto, float32 or bfloat16", options.DType)
+		return exitcode.Usagef("dtype is %q; it must be auto, float32 or bfloat16", options.DType)
 	}
 	if _, ok := DTypes[options.State]; !ok || options.State == "auto" {
-		return exit.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
+		return exitcode.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
 	}
 	if options.Threads < 0 {
-		return exit.Usagef("threads is %d; it must not be negative", options.Threads)
+		return exitcode.Usagef("threads is %d; it must not be negative", options.Threads)
 	}
 	switch options.Backend {
 	case "", Auto, CPU, CUDA:
 		return nil
 	}
-	return exit.Usagef("backend is %q; it must be auto, cpu or cuda", options.Backend)
+	return exitcode.Usagef("backend is %q; it must be auto, cpu or cuda", options.Backend)
 }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -39,12 +39,12 @@ func TestOpen(t *testing.T) {
 		options Options
 		code    int
 	}{
-		{Options{Backend: CUDA}, exit.Unavailable},
-		{Options{Backend: "tpu"}, exit.Usage},
-		{Options{Threads: -1}, exit.Usage},
+		{Options{Backend: CUDA}, exitcode.Unavailable},
+		{Options{Backend: "tpu"}, exitcode.Usage},
+		{Options{Threads: -1}, exitcode.Usage},
 	} {
-		if _, err := Open(folder, test.options); exit.Code(err) != test.code {
-			t.Errorf("%+v: code %d (%v), want %d", test.options, exit.Code(err), err, test.code)
+		if _, err := Open(folder, test.options); exitcode.Code(err) != test.code {
+			t.Errorf("%+v: code %d (%v), want %d", test.options, exitcode.Code(err), err, test.code)
 		}
 	}
 }
@@ -101,13 +101,13 @@ func TestOpenAdapter(t *testing.T) {
 	if err := os.Rename(filepath.Join(moved, "base"), filepath.Join(moved, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(version, Options{}); exit.Code(err) != exit.Data {
+	if _, err := Open(version, Options{}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("without its base: %v", err)
 	}
 	if _, err := Open(version, Options{Base: filepath.Join(moved, "elsewhere")}); err != nil {
 		t.Errorf("with another base: %v", err)
 	}
-	if _, err := Open(version, Options{Base: filepath.Join(moved, "elsewhere"), Adapter: &adapter}); exit.Code(err) != exit.Bug {
+	if _, err := Open(version, Options{Base: filepath.Join(moved, "elsewhere"), Adapter: &adapter}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an adapter of an adapter: %v", err)
 	}
 }

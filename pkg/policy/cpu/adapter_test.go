@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -139,7 +139,7 @@ func TestAdapterOff(t *testing.T) {
 	if diff := cmp.Diff(wantCompletions, generate(t, e, requests)); diff != "" {
 		t.Errorf("switched off, the adapter still changes responses: %s", diff)
 	}
-	if err := e.Backward(policy.Coefficients{}); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a backward pass with the adapter off: %v", err)
 	}
 	e.SetAdapter(true)
@@ -303,11 +303,11 @@ func TestAdapterOfAnotherShape(t *testing.T) {
 	c := tinyConfig()
 	a := loudAdapter(t, c, everywhere())
 	a.Tensors = a.Tensors[1:]
-	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
 	a.Rank = 0
-	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exit.Code(err) != exit.Data {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{Adapter: a}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("rank 0: %v", err)
 	}
 }

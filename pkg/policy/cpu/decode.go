@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -371,7 +371,7 @@ func (d *decoder) sample(s *slot, logits []float32, dist *distribution) error {
 	r, out := &d.requests[s.request], &d.completions[s.request]
 	dist.set(logits, r.Sampling, -1)
 	if !dist.finite() {
-		return &policy.RequestError{Index: s.request, Err: exit.Dataf("the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", s.length)}
+		return &policy.RequestError{Index: s.request, Err: exitcode.Dataf("the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", s.length)}
 	}
 	if r.Sampling.Temperature == 0 {
 		s.token = argmax(logits)

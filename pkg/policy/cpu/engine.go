@@ -30,7 +30,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -111,7 +111,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
 	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
-		return nil, exit.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
+		return nil, exitcode.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
 	}
 	if err := e.build(source, options); err != nil {
 		return nil, fmt.Errorf("loading weights into the engine: %w", err)
@@ -148,7 +148,7 @@ func (e *Engine) build(source policy.Source, options Options) error {
 		}
 	}
 	if err := policy.Match(source.Tensors(), layout); err != nil {
-		return exit.Bugf("%w", err)
+		return exitcode.Bugf("%w", err)
 	}
 	own := options.Adapter == nil
 	if own {
@@ -187,7 +187,7 @@ func (e *Engine) adapt(a policy.Adapter, valueHead []float32) error {
 	}
 	source := policy.InMemory(e.config, a.Tensors)
 	if err := policy.Match(source.Tensors(), layout); err != nil {
-		return exit.Bugf("%w", err)
+		return exitcode.Bugf("%w", err)
 	}
 	layout, source = e.addValueHead(layout, source, valueHead)
 	b := e.builder(layout, e.train)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -123,7 +123,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 			tokens += len(c.TokenIDs)
 		}
 		if tokens == before {
-			return nil, exit.Bugf("generating: %d prompts find no room", len(work.prompts))
+			return nil, exitcode.Bugf("generating: %d prompts find no room", len(work.prompts))
 		}
 		if err := e.decoders[0].work(ctx); err != nil {
 			work.fail(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -206,16 +206,16 @@ func TestGenerateFaults(t *testing.T) {
 		request policy.Request
 		code    int
 	}{
-		"empty prompt":         {policy.Request{MaxNewTokens: 1}, exit.Data},
-		"long prompt":          {policy.Request{Prompt: make([]int32, 201), MaxNewTokens: 1}, exit.Data},
-		"foreign token":        {policy.Request{Prompt: []int32{37}, MaxNewTokens: 1}, exit.Data},
-		"negative token":       {policy.Request{Prompt: []int32{-1}, MaxNewTokens: 1}, exit.Data},
-		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exit.Usage},
-		"lost temperature":     {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: 1e-8}}, exit.Usage},
-		"top_p over 1":         {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{TopP: 1.5}}, exit.Usage},
+		"empty prompt":         {policy.Request{MaxNewTokens: 1}, exitcode.Data},
+		"long prompt":          {policy.Request{Prompt: make([]int32, 201), MaxNewTokens: 1}, exitcode.Data},
+		"foreign token":        {policy.Request{Prompt: []int32{37}, MaxNewTokens: 1}, exitcode.Data},
+		"negative token":       {policy.Request{Prompt: []int32{-1}, MaxNewTokens: 1}, exitcode.Data},
+		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exitcode.Usage},
+		"lost temperature":     {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: 1e-8}}, exitcode.Usage},
+		"top_p over 1":         {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{TopP: 1.5}}, exitcode.Usage},
 	} {
-		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exit.Code(err) != test.code {
-			t.Errorf("%s: code %d (%v), want %d", name, exit.Code(err), err, test.code)
+		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exitcode.Code(err) != test.code {
+			t.Errorf("%s: code %d (%v), want %d", name, exitcode.Code(err), err, test.code)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -225,8 +225,8 @@ func TestGenerateFaults(t *testing.T) {
 	}
 	diverge(e)
 	_, err := e.Generate(context.Background(), []policy.Request{{Prompt: []int32{0}, MaxNewTokens: 2, Sampling: policy.Sampling{Temperature: 1}}})
-	if exit.Code(err) != exit.Data {
-		t.Errorf("weights that are not numbers: code %d (%v)", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data {
+		t.Errorf("weights that are not numbers: code %d (%v)", exitcode.Code(err), err)
 	}
 }
 

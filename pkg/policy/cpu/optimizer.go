@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -41,7 +41,7 @@ func (e *Engine) gradNorm() float64 {
 // The gradients are left as they are.
 func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 	if !e.train {
-		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
+		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train")
 	}
 	e.settleGradients()
 	stats := policy.StepStats{GradNorm: e.gradNorm(), Scale: 1}
@@ -221,10 +221,10 @@ func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 // LoadOptimizerState implements [policy.Engine].
 func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	if !e.train {
-		return exit.Bugf("loading the optimizer's state: the engine was opened without Train")
+		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train")
 	}
 	if steps < 0 {
-		return exit.Bugf("loading the optimizer's state: %d steps", steps)
+		return exitcode.Bugf("loading the optimizer's state: %d steps", steps)
 	}
 	e.allocateMoments()
 	masters := e.masters()
@@ -235,11 +235,11 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 		}
 	}
 	if err := policy.Match(tensors, append(want, masters...)); err != nil {
-		return exit.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
+		return exitcode.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
 	}
 	for _, t := range tensors {
 		if len(t.Data) != t.Elements() {
-			return exit.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
+			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
 		}
 	}
 	n := len(e.trained.tensors)
@@ -276,7 +276,7 @@ func (e *Engine) checkMasters() error {
 	})
 	for _, name := range differs {
 		if name != "" {
-			return exit.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", name)
+			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", name)
 		}
 	}
 	return nil

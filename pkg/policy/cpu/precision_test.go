@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -231,7 +231,7 @@ func TestStateOfAnotherPolicy(t *testing.T) {
 		"masters of the past": {"bfloat16 and float32 masters", withMasters},
 	} {
 		e := precise(t, c, test.precision, 2, true)
-		if err := e.LoadOptimizerState(test.state, 1); exit.Code(err) != exit.Data {
+		if err := e.LoadOptimizerState(test.state, 1); exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

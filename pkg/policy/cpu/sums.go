@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -49,11 +49,11 @@ func (e *Engine) checkGradient(index, from, n int) error {
 	tensors := e.grads.tensors
 	switch {
 	case !e.train:
-		return exit.Bugf("gradients: the engine was opened without Train")
+		return exitcode.Bugf("gradients: the engine was opened without Train")
 	case index < 0 || index >= len(tensors):
-		return exit.Bugf("gradients: tensor %d of %d", index, len(tensors))
+		return exitcode.Bugf("gradients: tensor %d of %d", index, len(tensors))
 	case from < 0 || n > len(tensors[index].Data)-from:
-		return exit.Bugf("gradient of %q: elements %d to %d of %d", tensors[index].Name, from, from+n, len(tensors[index].Data))
+		return exitcode.Bugf("gradient of %q: elements %d to %d of %d", tensors[index].Name, from, from+n, len(tensors[index].Data))
 	}
 	return nil
 }
@@ -62,9 +62,9 @@ func (e *Engine) checkGradient(index, from, n int) error {
 func (e *Engine) HoldGradients(sum int) error {
 	switch {
 	case !e.train:
-		return exit.Bugf("partial sums of gradients: the engine was opened without Train")
+		return exitcode.Bugf("partial sums of gradients: the engine was opened without Train")
 	case sum < 0:
-		return exit.Bugf("partial sum %d of gradients", sum)
+		return exitcode.Bugf("partial sum %d of gradients", sum)
 	}
 	e.settleGradients()
 	for len(e.sums) <= sum {
@@ -112,7 +112,7 @@ func (e *Engine) ReadSum(sum, index, from int, dst []float32) error {
 // heldSum is a partial sum that holds something.
 func (e *Engine) heldSum(sum int) ([]float32, error) {
 	if sum < 0 || sum >= len(e.sums) || e.sums[sum] == nil {
-		return nil, exit.Bugf("partial sum %d of gradients, which holds nothing", sum)
+		return nil, exitcode.Bugf("partial sum %d of gradients, which holds nothing", sum)
 	}
 	return e.sums[sum], nil
 }

@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -126,7 +126,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 		return err
 	}
 	if len(logProbs) != len(batch.TokenIDs) || len(entropy) != len(batch.TokenIDs) {
-		return exit.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), len(batch.TokenIDs))
+		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), len(batch.TokenIDs))
 	}
 	clear(logProbs)
 	clear(entropy)
@@ -147,23 +147,23 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 // Backward implements [policy.Engine].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	if !e.train {
-		return exit.Bugf("backward pass: the engine was opened without Train")
+		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	}
 	if e.bare && e.lora != nil {
-		return exit.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
 	}
 	last := e.last
 	if !last.valid {
-		return exit.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
 		if given != nil && len(given) != n {
-			return exit.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
+			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
 		}
 	}
 	if coefficients.Value != nil && e.value == nil {
-		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
+		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
 	for _, c := range last.chunks {
 		if len(last.chunks) > 1 {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -208,7 +208,7 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 	if digest(second.Weights()) != digest(straight.Weights()) {
 		t.Error("the weights differ")
 	}
-	if err := second.LoadOptimizerState(tensors[1:], steps); exit.Code(err) != exit.Data {
+	if err := second.LoadOptimizerState(tensors[1:], steps); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a missing tensor: %v", err)
 	}
 }
@@ -250,30 +250,30 @@ func TestWrongCalls(t *testing.T) {
 		err  error
 		code int
 	}{
-		"too long":        {run(long), exit.Data},
-		"foreign token":   {run(policy.Batch{TokenIDs: []int32{37}, Targets: []bool{false}, Offsets: []int32{0, 1}}), exit.Data},
-		"first is target": {run(policy.Batch{TokenIDs: []int32{1}, Targets: []bool{true}, Offsets: []int32{0, 1}}), exit.Bug},
-		"short offsets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 1}}), exit.Bug},
-		"falling offsets": {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 2, 1, 2}}), exit.Bug},
-		"short targets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 1), Offsets: []int32{0, 2}}), exit.Bug},
-		"no forward":      {e.Backward(policy.Coefficients{}), exit.Bug},
+		"too long":        {run(long), exitcode.Data},
+		"foreign token":   {run(policy.Batch{TokenIDs: []int32{37}, Targets: []bool{false}, Offsets: []int32{0, 1}}), exitcode.Data},
+		"first is target": {run(policy.Batch{TokenIDs: []int32{1}, Targets: []bool{true}, Offsets: []int32{0, 1}}), exitcode.Bug},
+		"short offsets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 1}}), exitcode.Bug},
+		"falling offsets": {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 2, 1, 2}}), exitcode.Bug},
+		"short targets":   {run(policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 1), Offsets: []int32{0, 2}}), exitcode.Bug},
+		"no forward":      {e.Backward(policy.Coefficients{}), exitcode.Bug},
 	} {
-		if exit.Code(test.err) != test.code {
-			t.Errorf("%s: code %d (%v), want %d", name, exit.Code(test.err), test.err, test.code)
+		if exitcode.Code(test.err) != test.code {
+			t.Errorf("%s: code %d (%v), want %d", name, exitcode.Code(test.err), test.err, test.code)
 		}
 	}
 	batch := policytest.Batch(c, 1, 9)
 	forward(t, e, batch, policy.Sampling{})
-	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 3)}); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 3)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("too few coefficients: %v", err)
 	}
-	if err := e.Backward(policy.Coefficients{Value: make([]float32, 9)}); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{Value: make([]float32, 9)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("coefficients for values without a value head: %v", err)
 	}
 	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); err != nil {
 		t.Error(err)
 	}
-	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exit.Code(err) != exit.Bug {
+	if err := e.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a second backward pass: %v", err)
 	}
 	sampler, err := New(policy.InMemory(c, weights), Options{Threads: 1})
@@ -281,13 +281,13 @@ func TestWrongCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	forward(t, sampler, batch, policy.Sampling{})
-	if err := sampler.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exit.Code(err) != exit.Bug {
+	if err := sampler.Backward(policy.Coefficients{LogProb: make([]float32, 9)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("backward without Train: %v", err)
 	}
-	if _, err := sampler.Step(testAdamW); exit.Code(err) != exit.Bug {
+	if _, err := sampler.Step(testAdamW); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("step without Train: %v", err)
 	}
-	if _, err := New(policy.InMemory(c, weights[1:]), Options{}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, weights[1:]), Options{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -28,11 +28,11 @@ func (s withValueHead) Float32To(dst []float32, index, from int) error {
 func (e *Engine) Values(dst []float32) error {
 	switch {
 	case e.value == nil:
-		return exit.Bugf("values: the policy has no value head")
+		return exitcode.Bugf("values: the policy has no value head")
 	case !e.last.valid:
-		return exit.Bugf("values: there is no forward pass that they are of")
+		return exitcode.Bugf("values: there is no forward pass that they are of")
 	case len(dst) != len(e.last.values):
-		return exit.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
+		return exitcode.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
 	}
 	copy(dst, e.last.values)
 	return nil

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -224,17 +224,17 @@ func TestValueHeadResumes(t *testing.T) {
 func TestWrongValueCalls(t *testing.T) {
 	c := tinyConfig()
 	bare, valued := newEngine(t, c, policytest.LoudWeights(t, c), 1), valuedEngine(t, c, nil, 1)
-	if err := bare.Values(nil); exit.Code(err) != exit.Bug {
+	if err := bare.Values(nil); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("values without a value head: %v", err)
 	}
-	if err := valued.Values(nil); exit.Code(err) != exit.Bug {
+	if err := valued.Values(nil); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("values without a forward pass: %v", err)
 	}
 	forward(t, valued, policytest.Batch(c, 1, 9), policy.Sampling{})
-	if err := valued.Values(make([]float32, 3)); exit.Code(err) != exit.Bug {
+	if err := valued.Values(make([]float32, 3)); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("too little room: %v", err)
 	}
-	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{ValueHead: make([]float32, 3)}); exit.Code(err) != exit.Bug {
+	if _, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{ValueHead: make([]float32, 3)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a value head of another width: %v", err)
 	}
 }

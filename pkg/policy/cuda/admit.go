@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -29,7 +29,7 @@ func (c *call) admit(ctx context.Context) error {
 		}
 		if began == 0 {
 			if c.running() == 0 {
-				return exit.Bugf("generating: no room for a sequence of %d tokens among %d pages", len(c.queue[0].ids), c.budgets.CachePages)
+				return exitcode.Bugf("generating: no room for a sequence of %d tokens among %d pages", len(c.queue[0].ids), c.budgets.CachePages)
 			}
 			return nil // until one that runs ends
 		}

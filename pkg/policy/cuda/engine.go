@@ -24,7 +24,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -72,7 +72,7 @@ var _ policy.Engine = (*Engine)(nil)
 
 // New makes an engine of the weights of a source, which it needs no longer
 // then. Without a library, a driver, a device or the memory that is needed,
-// the error is one of exit.Unavailable.
+// the error is one of exitcode.Unavailable.
 func New(source policy.Source, options Options) (*Engine, error) {
 	return open(source, options, newPlan)
 }
@@ -88,11 +88,11 @@ func open(source policy.Source, options Options, planFor func(shape, Workload, i
 		return nil, err
 	}
 	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
-		return nil, exit.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
+		return nil, exitcode.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
 	}
 	products := cmp.Or(os.Getenv(productsVariable), "mma")
 	if products != "mma" && products != "wgmma" {
-		return nil, exit.Usagef("%s is %q; it may be mma or wgmma", productsVariable, products)
+		return nil, exitcode.Usagef("%s is %q; it may be mma or wgmma", productsVariable, products)
 	}
 	shape, err := newShape(source, options)
 	if err != nil {
@@ -187,7 +187,7 @@ func typeOf(wanted safetensors.DType, stored []safetensors.DType) (dtype, error)
 			if i == 0 {
 				wanted = own
 			} else if own != wanted {
-				return 0, exit.WithHint(exit.Usagef("the policy has weights of type %s and of type %s; on the GPU all have one", wanted, own),
+				return 0, exitcode.WithHint(exitcode.Usagef("the policy has weights of type %s and of type %s; on the GPU all have one", wanted, own),
 					"set policy.dtype to float32 or bfloat16")
 			}
 		}
@@ -198,7 +198,7 @@ func typeOf(wanted safetensors.DType, stored []safetensors.DType) (dtype, error)
 	case safetensors.BF16:
 		return bfloat16Type, nil
 	}
-	return 0, exit.WithHint(exit.Usagef("the policy has weights of type %s; on the GPU they are F32 or BF16", wanted),
+	return 0, exitcode.WithHint(exitcode.Usagef("the policy has weights of type %s; on the GPU they are F32 or BF16", wanted),
 		"set policy.dtype to float32 or bfloat16")
 }
 
@@ -206,7 +206,7 @@ func typeOf(wanted safetensors.DType, stored []safetensors.DType) (dtype, error)
 func (e *Engine) fill(source policy.Source, options Options) error {
 	layout := policy.Layout(e.config)
 	if err := policy.Match(source.Tensors(), layout); err != nil {
-		return exit.Bugf("%w", err)
+		return exitcode.Bugf("%w", err)
 	}
 	base, err := hold(layout)
 	if err != nil {
@@ -220,7 +220,7 @@ func (e *Engine) fill(source policy.Source, options Options) error {
 		layout := policy.LoRALayout(e.config, options.Adapter.LoRA)
 		own := policy.InMemory(e.config, options.Adapter.Tensors)
 		if err := policy.Match(own.Tensors(), layout); err != nil {
-			return exit.Bugf("%w", err)
+			return exitcode.Bugf("%w", err)
 		}
 		if e.trained, err = hold(layout); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -79,7 +79,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 		return nil, e.failed
 	}
 	if len(e.slots) == 0 && len(requests) > 0 {
-		return nil, exit.Bugf("generating: the engine was opened without Generate")
+		return nil, exitcode.Bugf("generating: the engine was opened without Generate")
 	}
 	c := &call{Engine: e, requests: requests, completions: make([]policy.Completion, len(requests))}
 	if err := c.group(); err != nil {
@@ -117,8 +117,8 @@ func (c *call) group() error {
 			continue
 		}
 		if longest := len(r.Prompt) + c.remaining(i) - 1; pagesOf(longest) > c.budgets.CachePages {
-			return &policy.RequestError{Index: i, Err: exit.WithHint(
-				exit.Unavailablef("a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d", longest, c.budgets.CachePages*pageTokens),
+			return &policy.RequestError{Index: i, Err: exitcode.WithHint(
+				exitcode.Unavailablef("a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d", longest, c.budgets.CachePages*pageTokens),
 				"ask for fewer new tokens, or use a GPU with more memory")}
 		}
 		key = key[:0]
@@ -213,7 +213,7 @@ func (c *call) burst() error {
 		}
 		count := int(c.counts[slot])
 		if count < 1 || count > steps {
-			return exit.Bugf("decoding: slot %d took %d of %d steps", slot, count, steps)
+			return exitcode.Bugf("decoding: slot %d took %d of %d steps", slot, count, steps)
 		}
 		ended, err := c.take(r, c.tokens[slot*steps:slot*steps+count], c.logProbs[slot*steps:slot*steps+count], c.states[slot])
 		if err == nil && ended {
@@ -231,7 +231,7 @@ func (c *call) take(r *response, tokens []int32, logProbs []float32, state slotS
 	request, out := &c.requests[r.request], &c.completions[r.request]
 	for i, id := range tokens {
 		if logProbs[i] != logProbs[i] {
-			return false, &policy.RequestError{Index: r.request, Err: exit.Dataf(
+			return false, &policy.RequestError{Index: r.request, Err: exitcode.Dataf(
 				"the logits after %d tokens are not finite: the policy's weights are damaged or have diverged", len(request.Prompt)+len(out.TokenIDs))}
 		}
 		r.length++

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -164,13 +164,13 @@ func TestGenerateFaults(t *testing.T) {
 		request policy.Request
 		code    int
 	}{
-		"empty prompt":         {policy.Request{MaxNewTokens: 1}, exit.Data},
-		"long prompt":          {policy.Request{Prompt: make([]int32, 601), MaxNewTokens: 1}, exit.Data},
-		"foreign token":        {policy.Request{Prompt: []int32{97}, MaxNewTokens: 1}, exit.Data},
-		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exit.Usage},
+		"empty prompt":         {policy.Request{MaxNewTokens: 1}, exitcode.Data},
+		"long prompt":          {policy.Request{Prompt: make([]int32, 601), MaxNewTokens: 1}, exitcode.Data},
+		"foreign token":        {policy.Request{Prompt: []int32{97}, MaxNewTokens: 1}, exitcode.Data},
+		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exitcode.Usage},
 	} {
-		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exit.Code(err) != test.code {
-			t.Errorf("%s: code %d (%v), want %d", name, exit.Code(err), err, test.code)
+		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exitcode.Code(err) != test.code {
+			t.Errorf("%s: code %d (%v), want %d", name, exitcode.Code(err), err, test.code)
 		}
 	}
 	ok := []policy.Request{{Prompt: make([]int32, 70), MaxNewTokens: 100, Keep: true}, {Prompt: []int32{5}, MaxNewTokens: 100}}
@@ -182,23 +182,23 @@ func TestGenerateFaults(t *testing.T) {
 	checkNoUsers(t, e)
 
 	e.native = &brokenDevice{d, 1}
-	if _, err := e.Generate(context.Background(), ok); exit.Code(err) != exit.Failed {
-		t.Errorf("a device that breaks down: code %d (%v), want %d", exit.Code(err), err, exit.Failed)
+	if _, err := e.Generate(context.Background(), ok); exitcode.Code(err) != exitcode.Failed {
+		t.Errorf("a device that breaks down: code %d (%v), want %d", exitcode.Code(err), err, exitcode.Failed)
 	}
 	checkNoUsers(t, e)
 	e.native = nanDevice{d}
-	if _, err := e.Generate(context.Background(), ok); exit.Code(err) != exit.Data {
-		t.Errorf("weights that are not numbers: code %d (%v), want %d", exit.Code(err), err, exit.Data)
+	if _, err := e.Generate(context.Background(), ok); exitcode.Code(err) != exitcode.Data {
+		t.Errorf("weights that are not numbers: code %d (%v), want %d", exitcode.Code(err), err, exitcode.Data)
 	}
 	checkNoUsers(t, e)
 
 	small, _ := newFakeEngine(c, 4, 2, 256)
-	if _, err := small.Generate(context.Background(), []policy.Request{{Prompt: []int32{1}, MaxNewTokens: 200}}); exit.Code(err) != exit.Unavailable {
-		t.Errorf("a sequence that the cache has no room for: code %d (%v), want %d", exit.Code(err), err, exit.Unavailable)
+	if _, err := small.Generate(context.Background(), []policy.Request{{Prompt: []int32{1}, MaxNewTokens: 200}}); exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("a sequence that the cache has no room for: code %d (%v), want %d", exitcode.Code(err), err, exitcode.Unavailable)
 	}
 	none, _ := newFakeEngine(c, 0, 0, 0)
-	if _, err := none.Generate(context.Background(), ok); exit.Code(err) != exit.Bug {
-		t.Errorf("an engine that does not generate: code %d (%v), want %d", exit.Code(err), err, exit.Bug)
+	if _, err := none.Generate(context.Background(), ok); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("an engine that does not generate: code %d (%v), want %d", exitcode.Code(err), err, exitcode.Bug)
 	}
 	if got, err := none.Generate(context.Background(), nil); err != nil || len(got) != 0 {
 		t.Errorf("no requests: %v, %v", got, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -93,7 +93,7 @@ func TestProductPaths(t *testing.T) {
 	for _, path := range []string{"mma", "wgmma"} {
 		t.Run(path, func(t *testing.T) {
 			t.Setenv("LATHE_GEMM", path)
-			if err := try(t); path == "wgmma" && !policytest.Emulated() && exit.Code(err) == exit.Unavailable {
+			if err := try(t); path == "wgmma" && !policytest.Emulated() && exitcode.Code(err) == exitcode.Unavailable {
 				t.Skip(err)
 			} else if err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestProductPaths(t *testing.T) {
 		})
 	}
 	t.Setenv("LATHE_GEMM", "tensor")
-	if err := try(t); exit.Code(err) != exit.Usage {
+	if err := try(t); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a path that there is not: %v", err)
 	}
 }
@@ -256,11 +256,11 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 			}
 			take(second, 2, true)
 			sameTensors(t, "four steps", second.Weights(), straight.Weights())
-			if err := second.LoadOptimizerState(tensors[1:], steps); exit.Code(err) != exit.Data {
+			if err := second.LoadOptimizerState(tensors[1:], steps); exitcode.Code(err) != exitcode.Data {
 				t.Errorf("a missing tensor: %v", err)
 			}
 			if dtype == safetensors.BF16 {
-				if err := straight.LoadOptimizerState(tensors, steps); exit.Code(err) != exit.Data {
+				if err := straight.LoadOptimizerState(tensors, steps); exitcode.Code(err) != exitcode.Data {
 					t.Errorf("masters of other weights: %v", err)
 				}
 			}

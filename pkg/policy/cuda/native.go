@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/pages"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -37,18 +37,18 @@ func statusError(doing string, s status, words string) error {
 	case statusOK:
 		return nil
 	case statusNoDriver:
-		return exit.WithHint(exit.Unavailablef("%s: no NVIDIA driver that serves: %s", doing, words),
+		return exitcode.WithHint(exitcode.Unavailablef("%s: no NVIDIA driver that serves: %s", doing, words),
 			"run on a node with a GPU and a driver of this CUDA version or newer (nvidia-smi names it), or use policy.backend cpu")
 	case statusNoDevice:
-		return exit.WithHint(exit.Unavailablef("%s: no GPU that serves: %s", doing, words),
+		return exitcode.WithHint(exitcode.Unavailablef("%s: no GPU that serves: %s", doing, words),
 			"ask Slurm for a GPU (resources.*.gpus) and look at CUDA_VISIBLE_DEVICES, or use policy.backend cpu")
 	case statusMemory:
-		return exit.WithHint(exit.Unavailablef("%s: too little memory for the GPU's engine: %s", doing, words),
+		return exitcode.WithHint(exitcode.Unavailablef("%s: too little memory for the GPU's engine: %s", doing, words),
 			"lathe policy inspect --gpu shows what a recipe needs; another process may be using the GPU (nvidia-smi)")
 	case statusDevice:
 		return fmt.Errorf("%s: the GPU failed: %s", doing, words)
 	}
-	return exit.Bugf("%s: the engine refused its arguments: %s", doing, words)
+	return exitcode.Bugf("%s: the engine refused its arguments: %s", doing, words)
 }
 
 // dtype is an eng_dtype.

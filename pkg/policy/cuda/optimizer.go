@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -38,7 +38,7 @@ func (e *Engine) Step(given policy.AdamW) (policy.StepStats, error) {
 		return policy.StepStats{}, e.failed
 	}
 	if !e.train {
-		return policy.StepStats{}, exit.Bugf("optimizer step: the engine was opened without Train")
+		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train")
 	}
 	stats, err := e.native.step(adamW{given, e.steps + 1})
 	if err != nil {
@@ -113,9 +113,9 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	case e.failed != nil:
 		return e.failed
 	case !e.train:
-		return exit.Bugf("loading the optimizer's state: the engine was opened without Train")
+		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train")
 	case steps < 0:
-		return exit.Bugf("loading the optimizer's state: %d steps", steps)
+		return exitcode.Bugf("loading the optimizer's state: %d steps", steps)
 	}
 	var want []policy.Tensor
 	for _, part := range e.stateParts() {
@@ -124,11 +124,11 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 		}
 	}
 	if err := policy.Match(tensors, want); err != nil {
-		return exit.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
+		return exitcode.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
 	}
 	for _, t := range tensors {
 		if len(t.Data) != t.Elements() {
-			return exit.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
+			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
 		}
 	}
 	for _, part := range e.stateParts() {
@@ -161,7 +161,7 @@ func (e *Engine) checkMaster(t held, master []float32) error {
 	rounded := make([]float32, len(master))
 	vec.WidenBF16(rounded, half)
 	if !slices.Equal(weights, rounded) {
-		return exit.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", t.Name)
+		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", t.Name)
 	}
 	return nil
 }

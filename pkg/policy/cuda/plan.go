@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -90,7 +90,7 @@ type Case struct {
 }
 
 // PlanFor plans for an engine that is not opened, on a device with so many
-// bytes free. It is an error of exit.Unavailable where the least that does the
+// bytes free. It is an error of exitcode.Unavailable where the least that does the
 // work does not fit.
 func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
 	s := shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
@@ -126,7 +126,7 @@ const (
 )
 
 // newPlan divides the bytes that a device has free. It is an error of
-// exit.Unavailable where the least that does the work does not fit.
+// exitcode.Unavailable where the least that does the work does not fit.
 func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
 	longest := s.config.MaxPositionEmbeddings
 	if w.Longest > 0 {
@@ -247,17 +247,17 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 	if shared > longest {
 		what = fmt.Sprintf("sequences of one prompt, %d tokens together", shared)
 	}
-	err := exit.Unavailablef("the policy needs at least %s of memory on the GPU for %s (%s), %s beside it for CUDA itself, and %s are free",
+	err := exitcode.Unavailablef("the policy needs at least %s of memory on the GPU for %s (%s), %s beside it for CUDA itself, and %s are free",
 		gigabytes(f.Total()), what, f, gigabytes(besideBytes), gigabytes(bytes))
 	switch {
 	case shared > longest:
-		return exit.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
+		return exitcode.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
 	case s.train && s.state == float32Type && s.lora == nil:
-		return exit.WithHint(err, "optimizer.state bfloat16 halves the optimizer's memory and more, policy.lora needs hardly any; shorter sequences need less for activations")
+		return exitcode.WithHint(err, "optimizer.state bfloat16 halves the optimizer's memory and more, policy.lora needs hardly any; shorter sequences need less for activations")
 	case b.Slots > 0:
-		return exit.WithHint(err, "a smaller max_position_embeddings needs less for keys and values; another process may be using the GPU (nvidia-smi)")
+		return exitcode.WithHint(err, "a smaller max_position_embeddings needs less for keys and values; another process may be using the GPU (nvidia-smi)")
 	}
-	return exit.WithHint(err, "shorter sequences need less; another process may be using the GPU (nvidia-smi)")
+	return exitcode.WithHint(err, "shorter sequences need less; another process may be using the GPU (nvidia-smi)")
 }
 
 // String lists the parts that are not zero.

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -93,7 +93,7 @@ func TestPlansFit(t *testing.T) {
 		}
 		bytes := rapid.Int64Range(1<<20, 200*gib).Draw(t, "bytes")
 		p, err := PlanFor(c, k, bytes)
-		if exit.Code(err) == exit.Unavailable {
+		if exitcode.Code(err) == exitcode.Unavailable {
 			if !strings.Contains(err.Error(), "needs at least") {
 				t.Fatalf("no number in %v", err)
 			}
@@ -162,7 +162,7 @@ func TestSumsArePlanned(t *testing.T) {
 func TestPlanRefuses(t *testing.T) {
 	k := Case{DType: safetensors.BF16, Train: true, Workload: Workload{Longest: 4096}}
 	_, err := PlanFor(qwen7B(), k, 80*gib)
-	if exit.Code(err) != exit.Unavailable {
+	if exitcode.Code(err) != exitcode.Unavailable {
 		t.Fatalf("7.6 billion weights at 18 bytes each in 80 GiB: %v", err)
 	}
 	for _, words := range []string{"needs at least", "optimizer 85", "80.00 GiB are free"} {

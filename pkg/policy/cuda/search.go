@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 const (
@@ -58,13 +58,13 @@ func find(candidates []string) (string, error) {
 			return filepath.Abs(path)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return "", exit.WithHint(exit.Unavailablef("the CUDA engine's library %q cannot be read: %w", path, err), hintBuild)
+			return "", exitcode.WithHint(exitcode.Unavailablef("the CUDA engine's library %q cannot be read: %w", path, err), hintBuild)
 		}
 	}
 	if len(candidates) == 0 {
 		candidates = []string{libraryName}
 	}
-	return "", exit.WithHint(exit.Unavailablef("%w: no file %s", ErrNoLibrary, strings.Join(candidates, ", nor ")), hintBuild)
+	return "", exitcode.WithHint(exitcode.Unavailablef("%w: no file %s", ErrNoLibrary, strings.Join(candidates, ", nor ")), hintBuild)
 }
 
 // libraries are those that this process has loaded, by path. They stay: what
@@ -86,7 +86,7 @@ func openLibrary(path string) (library, string, error) {
 	named := path
 	path, err := find(candidates(named, binaryPath()))
 	if named != "" && errors.Is(err, ErrNoLibrary) {
-		return nil, "", exit.WithHint(exit.Unavailablef("there is no file %q, which %s or its caller names as the CUDA engine", named, libraryVariable), hintBuild)
+		return nil, "", exitcode.WithHint(exitcode.Unavailablef("there is no file %q, which %s or its caller names as the CUDA engine", named, libraryVariable), hintBuild)
 	}
 	if err != nil {
 		return nil, "", err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -127,15 +127,15 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 				library = compiled(t, test.source)
 			}
 			_, err := openOn(t, library, test.options)
-			if exit.Code(err) != exit.Unavailable {
-				t.Fatalf("code %d (%v), want %d", exit.Code(err), err, exit.Unavailable)
+			if exitcode.Code(err) != exitcode.Unavailable {
+				t.Fatalf("code %d (%v), want %d", exitcode.Code(err), err, exitcode.Unavailable)
 			}
 			for _, words := range test.words {
 				if !strings.Contains(err.Error(), words) {
 					t.Errorf("%q does not say %q", err, words)
 				}
 			}
-			if len(exit.Hints(err)) == 0 {
+			if len(exitcode.Hints(err)) == 0 {
 				t.Errorf("%q has no hint", err)
 			}
 		})
@@ -150,14 +150,14 @@ func TestErrIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := policy.Batch{TokenIDs: []int32{1, 2}, Targets: []bool{false, true}, Offsets: []int32{0, 2}}
-	if err := e.Forward(batch, policy.Sampling{}, make([]float32, 2), make([]float32, 2)); exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "of an engine") {
+	if err := e.Forward(batch, policy.Sampling{}, make([]float32, 2), make([]float32, 2)); exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "of an engine") {
 		t.Errorf("a pass that fails: %v", err)
 	}
 	if err := e.Err(); err != nil {
 		t.Errorf("Err before anything failed silently: %v", err)
 	}
 	e.ZeroGradients()
-	if err := e.Err(); exit.Code(err) != exit.Failed {
+	if err := e.Err(); exitcode.Code(err) != exitcode.Failed {
 		t.Errorf("Err: %v", err)
 	}
 	if _, err := e.Step(policy.AdamW{}); err == nil {
@@ -182,7 +182,7 @@ int32_t eng_forward(eng *e, const eng_batch *b, const eng_sampling *s, int32_t k
 		t.Fatal(err)
 	}
 	err = e.Backward(policy.Coefficients{LogProb: make([]float32, 2)})
-	if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "too little memory") || len(exit.Hints(err)) == 0 {
+	if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "too little memory") || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("a backward pass without memory: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	binary := filepath.Join(bin, "lathe-learn")
-	if _, err := find(candidates("", binary)); exit.Code(err) != exit.Unavailable {
+	if _, err := find(candidates("", binary)); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("nowhere: %v", err)
 	}
 	for _, want := range []string{filepath.Join(lib, libraryName), filepath.Join(bin, libraryName)} {
@@ -207,7 +207,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("found %q (%v), want %q", got, err, want)
 		}
 	}
-	if _, err := find(candidates(filepath.Join(folder, "named.so"), binary)); exit.Code(err) != exit.Unavailable {
+	if _, err := find(candidates(filepath.Join(folder, "named.so"), binary)); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("a file that the environment names and that is not there: %v", err)
 	}
 }
@@ -220,13 +220,13 @@ func TestTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	weights[1].DType = "BF16"
-	if _, err := newShape(policy.InMemory(c, weights), Options{}); exit.Code(err) != exit.Usage {
+	if _, err := newShape(policy.InMemory(c, weights), Options{}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("two types: %v", err)
 	}
 	if s, err := newShape(policy.InMemory(c, weights), Options{DType: "BF16"}); err != nil || s.dtype != bfloat16Type {
 		t.Errorf("rounded to one: %+v, %v", s, err)
 	}
-	if _, err := newShape(policy.InMemory(c, weights), Options{DType: "F16"}); exit.Code(err) != exit.Usage {
+	if _, err := newShape(policy.InMemory(c, weights), Options{DType: "F16"}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("float16: %v", err)
 	}
 }

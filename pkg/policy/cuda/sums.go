@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -23,13 +23,13 @@ func (e *Engine) gradientOf(index, from, n int) (held, error) {
 	case e.failed != nil:
 		return held{}, e.failed
 	case !e.train:
-		return held{}, exit.Bugf("gradients: the engine was opened without Train")
+		return held{}, exitcode.Bugf("gradients: the engine was opened without Train")
 	case index < 0 || index >= len(e.trained):
-		return held{}, exit.Bugf("gradients: tensor %d of %d", index, len(e.trained))
+		return held{}, exitcode.Bugf("gradients: tensor %d of %d", index, len(e.trained))
 	}
 	t := e.trained[index]
 	if from < 0 || n > t.Elements()-from {
-		return held{}, exit.Bugf("gradient of %q: elements %d to %d of %d", t.Name, from, from+n, t.Elements())
+		return held{}, exitcode.Bugf("gradient of %q: elements %d to %d of %d", t.Name, from, from+n, t.Elements())
 	}
 	return t, nil
 }
@@ -80,9 +80,9 @@ func (e *Engine) checkSum(sum int) error {
 	case e.failed != nil:
 		return e.failed
 	case !e.train:
-		return exit.Bugf("partial sums of gradients: the engine was opened without Train")
+		return exitcode.Bugf("partial sums of gradients: the engine was opened without Train")
 	case sum < 0 || sum >= sums:
-		return exit.Bugf("partial sum %d of gradients; the engine was opened for %d", sum, sums)
+		return exitcode.Bugf("partial sum %d of gradients; the engine was opened for %d", sum, sums)
 	}
 	return nil
 }

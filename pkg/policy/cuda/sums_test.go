@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -123,7 +123,7 @@ func TestWrongSums(t *testing.T) {
 		"held without Train": reader.HoldGradients(0),
 		"written without":    reader.WriteGradient(0, 0, one),
 	} {
-		if exit.Code(err) != exit.Bug {
+		if exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -51,7 +51,7 @@ func placeOf(name string) (place, error) {
 	number, rest, cut := strings.Cut(rest, ".")
 	layer, err := strconv.Atoi(number)
 	if !ok || !cut || err != nil {
-		return place{}, exit.Bugf("the CUDA engine has no place for tensor %q", name)
+		return place{}, exitcode.Bugf("the CUDA engine has no place for tensor %q", name)
 	}
 	offset := role(0)
 	if adapter {
@@ -63,7 +63,7 @@ func placeOf(name string) (place, error) {
 	}
 	r, ok := roles[rest]
 	if !ok || adapter == (offset == 0) {
-		return place{}, exit.Bugf("the CUDA engine has no place for tensor %q", name)
+		return place{}, exitcode.Bugf("the CUDA engine has no place for tensor %q", name)
 	}
 	return place{role: offset + r, layer: layer}, nil
 }

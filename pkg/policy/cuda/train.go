@@ -3,7 +3,7 @@ package cuda
 import (
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -88,7 +88,7 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 			continue
 		}
 		if !e.budgets.holds(family) {
-			return nil, exit.WithHint(exit.Unavailablef("%d rows in %d sequences, which belong in one pass; the engine was opened with room for %d rows in %d",
+			return nil, exitcode.WithHint(exitcode.Unavailablef("%d rows in %d sequences, which belong in one pass; the engine was opened with room for %d rows in %d",
 				family.rows, family.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
@@ -149,7 +149,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	}
 	n := len(batch.TokenIDs)
 	if len(logProbs) != n || len(entropy) != n {
-		return exit.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
+		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
 	}
 	passes, err := e.divide(batch)
 	if err != nil {
@@ -174,11 +174,11 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 func (e *Engine) Values(dst []float32) error {
 	switch {
 	case !e.value:
-		return exit.Bugf("values: the policy has no value head")
+		return exitcode.Bugf("values: the policy has no value head")
 	case !e.last.valid:
-		return exit.Bugf("values: there is no forward pass that they are of")
+		return exitcode.Bugf("values: there is no forward pass that they are of")
 	case len(dst) != len(e.last.values):
-		return exit.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
+		return exitcode.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
 	}
 	copy(dst, e.last.values)
 	return nil
@@ -191,20 +191,20 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	case e.failed != nil:
 		return e.failed
 	case !e.train:
-		return exit.Bugf("backward pass: the engine was opened without Train")
+		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	case e.bare:
-		return exit.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
 	case !last.valid:
-		return exit.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
 		if given != nil && len(given) != n {
-			return exit.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
+			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
 		}
 	}
 	if coefficients.Value != nil && !e.value {
-		return exit.Bugf("backward pass: coefficients for values, but the policy has no value head")
+		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
 	}
 	var logProbs, entropy []float32
 	if !last.kept {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -91,7 +91,7 @@ func TestFamilyWithoutRoom(t *testing.T) {
 		batch, _, _ := policytest.BatchOfFamilies(c, 1, family)
 		n := len(batch.TokenIDs)
 		err := e.Forward(batch, policy.Sampling{Temperature: 1}, make([]float32, n), make([]float32, n))
-		if exit.Code(err) != exit.Unavailable {
+		if exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("%+v: %v", family, err)
 		}
 	}

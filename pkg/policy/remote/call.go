@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -65,7 +65,7 @@ func (c *Client) ask(ctx context.Context, turn Turn) (Reply, error) {
 	}
 	posted, err := json.Marshal(c.body(turn))
 	if err != nil {
-		return Reply{}, exit.Bugf("encoding a request: %w", err)
+		return Reply{}, exitcode.Bugf("encoding a request: %w", err)
 	}
 	limit := answerBytes + promptTokenBytes*len(turn.Prompt) + responseTokenBytes*c.maxTokens(turn.Request)
 	path := "/v1/completions"
@@ -136,7 +136,7 @@ func (c *Client) call(ctx context.Context, method, path string, posted []byte, l
 	defer cancel()
 	request, err := http.NewRequestWithContext(attempt, method, c.base+path, bytes.NewReader(posted))
 	if err != nil {
-		return nil, &fault{err: exit.Usagef("asking %s: %w", c.base+path, err), permanent: true}
+		return nil, &fault{err: exitcode.Usagef("asking %s: %w", c.base+path, err), permanent: true}
 	}
 	request.Header.Set("Accept", "application/json")
 	if posted != nil {
@@ -185,7 +185,7 @@ func (c *Client) refused(attempt context.Context, path string, err error) *fault
 	var record tls.RecordHeaderError
 	if errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &record) ||
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		return &fault{err: exit.Unavailablef("%s%s: %w", c.base, path, err), permanent: true}
+		return &fault{err: exitcode.Unavailablef("%s%s: %w", c.base, path, err), permanent: true}
 	}
 	return &fault{err: fmt.Errorf("%s: %w", path, err)}
 }
@@ -210,12 +210,12 @@ func (c *Client) answeredError(path string, response *http.Response, text []byte
 		f.permanent = code < 500
 	}
 	if f.permanent {
-		f.err = exit.Unavailablef("%s refuses what it is asked: %w", c.base, f.err)
+		f.err = exitcode.Unavailablef("%s refuses what it is asked: %w", c.base, f.err)
 		switch code {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			f.err = exit.WithHint(f.err, "rollout.remote.api_key_env names the environment variable that holds the server's key")
+			f.err = exitcode.WithHint(f.err, "rollout.remote.api_key_env names the environment variable that holds the server's key")
 		case http.StatusNotFound:
-			f.err = exit.WithHint(f.err, "look at rollout.remote.url, api and model: the server lists its models at %s/v1/models", c.base)
+			f.err = exitcode.WithHint(f.err, "look at rollout.remote.url, api and model: the server lists its models at %s/v1/models", c.base)
 		}
 	}
 	return f

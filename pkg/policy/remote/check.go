@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -36,7 +36,7 @@ func (c *Client) read(turn Turn, body []byte) (Reply, *fault) {
 	reply := Reply{}
 	if ids == nil {
 		if reply.TokenIDs, err = c.retokenize(turn, chosen); err != nil {
-			return Reply{}, &fault{err: err, permanent: exit.Code(err) != exit.Failed}
+			return Reply{}, &fault{err: err, permanent: exitcode.Code(err) != exitcode.Failed}
 		}
 		reply.Retokenized = true
 	} else if reply.TokenIDs, err = narrowIDs(ids, c.o.Config.VocabSize); err != nil {
@@ -64,8 +64,8 @@ func (c *Client) checkPrompt(turn Turn, a answer) *fault {
 		echoed = a.PromptTokenIDs
 	}
 	other := func(format string, args ...any) *fault {
-		err := exit.Dataf("%s continued another prompt than it was given: "+format, append([]any{c.base}, args...)...)
-		return &fault{err: exit.WithHint(err, "with rollout.remote.api completions the server is given token ids, and no template of its own counts"), permanent: true}
+		err := exitcode.Dataf("%s continued another prompt than it was given: "+format, append([]any{c.base}, args...)...)
+		return &fault{err: exitcode.WithHint(err, "with rollout.remote.api completions the server is given token ids, and no template of its own counts"), permanent: true}
 	}
 	if echoed != nil {
 		for i := range min(len(echoed), len(turn.Prompt)) {
@@ -125,10 +125,10 @@ func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
 	var text string
 	switch m := chosen.Message; {
 	case m != nil && (m.Reasoning != "" || m.ReasoningContent != ""):
-		return nil, exit.WithHint(exit.Unavailablef("%s cuts the reasoning out of the response and gives no token ids: what was sampled cannot be known", c.base),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%s cuts the reasoning out of the response and gives no token ids: what was sampled cannot be known", c.base),
 			"start the server without a reasoning parser")
 	case m != nil && len(m.ToolCalls) > 0:
-		return nil, exit.WithHint(exit.Unavailablef("%s takes tool calls out of the response and gives no token ids: what was sampled cannot be known", c.base),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%s takes tool calls out of the response and gives no token ids: what was sampled cannot be known", c.base),
 			"start the server without a tool-call parser")
 	case m != nil && m.Content != nil:
 		text = *m.Content

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 )
@@ -256,26 +256,26 @@ func TestRefusalsEndTheTask(t *testing.T) {
 		says  string
 		code  int
 	}{
-		{"400", answer(400, "application/json", `{"error":{"message":"max_tokens is too large","type":"BadRequestError","code":400}}`), "max_tokens is too large", exit.Unavailable},
-		{"401", answer(401, "application/json", `{"error":"Unauthorized"}`), "Unauthorized", exit.Unavailable},
-		{"404", answer(404, "application/json", `{"object":"error","message":"The model does not exist."}`), "The model does not exist.", exit.Unavailable},
-		{"422", answer(422, "application/json", `{"detail":[{"loc":["body","prompt"],"msg":"wrong type"}]}`), "wrong type", exit.Unavailable},
-		{"501", answer(501, "text/plain", "no completions here"), "no completions here", exit.Unavailable},
+		{"400", answer(400, "application/json", `{"error":{"message":"max_tokens is too large","type":"BadRequestError","code":400}}`), "max_tokens is too large", exitcode.Unavailable},
+		{"401", answer(401, "application/json", `{"error":"Unauthorized"}`), "Unauthorized", exitcode.Unavailable},
+		{"404", answer(404, "application/json", `{"object":"error","message":"The model does not exist."}`), "The model does not exist.", exitcode.Unavailable},
+		{"422", answer(422, "application/json", `{"detail":[{"loc":["body","prompt"],"msg":"wrong type"}]}`), "wrong type", exitcode.Unavailable},
+		{"501", answer(501, "text/plain", "no completions here"), "no completions here", exitcode.Unavailable},
 		{"redirect", func(_ int, w http.ResponseWriter, r *http.Request, _ map[string]any) bool {
 			http.Redirect(w, r, "https://elsewhere.example/v1/completions", http.StatusTemporaryRedirect)
 			return true
-		}, "redirects to https://elsewhere.example/v1/completions", exit.Unavailable},
+		}, "redirects to https://elsewhere.example/v1/completions", exitcode.Unavailable},
 		{"another prompt", change(func(_, c map[string]any) {
 			c["prompt_token_ids"] = append([]int32{1}, c["prompt_token_ids"].([]int32)...)
-		}), "token 0 is 1", exit.Data},
+		}), "token 0 is 1", exitcode.Data},
 		{"a cut prompt", change(func(_, c map[string]any) {
 			ids := c["prompt_token_ids"].([]int32)
 			c["prompt_token_ids"] = ids[:len(ids)-1]
-		}), "it has", exit.Data},
+		}), "it has", exitcode.Data},
 		{"a prompt of another length", change(func(a, c map[string]any) {
 			delete(c, "prompt_token_ids")
 			a["usage"].(map[string]any)["prompt_tokens"] = 1
-		}), "it counts 1 tokens", exit.Data},
+		}), "it counts 1 tokens", exitcode.Data},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, remote.VLLM)
@@ -283,8 +283,8 @@ func TestRefusalsEndTheTask(t *testing.T) {
 			o := f.options()
 			o.Concurrency = 1
 			_, err := f.open(o).Generate(t.Context(), f.turns(8, policy.Sampling{Temperature: 1}))
-			if exit.Code(err) != c.code || !strings.Contains(err.Error(), c.says) || len(exit.Hints(err)) == 0 && c.code == exit.Data {
-				t.Errorf("exit code %d: %v", exit.Code(err), err)
+			if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.says) || len(exitcode.Hints(err)) == 0 && c.code == exitcode.Data {
+				t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 			}
 			if n := f.server.Requests(); n != 1 {
 				t.Errorf("%d requests were made", n)
@@ -305,8 +305,8 @@ func TestTakenApart(t *testing.T) {
 		o := f.options()
 		o.API = remote.Chat
 		_, err := f.open(o).Generate(t.Context(), f.turns(1, policy.Sampling{Temperature: 1}))
-		if exit.Code(err) != exit.Unavailable || len(exit.Hints(err)) == 0 {
-			t.Errorf("%s: exit code %d: %v", name, exit.Code(err), err)
+		if exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
+			t.Errorf("%s: exit code %d: %v", name, exitcode.Code(err), err)
 		}
 	}
 }
@@ -415,8 +415,8 @@ func TestStopIsNotAFailure(t *testing.T) {
 		return hang(w, r)
 	}
 	_, err := f.open(f.options()).Generate(ctx, f.turns(3, policy.Sampling{Temperature: 1}))
-	if !errors.Is(err, context.Canceled) || exit.Code(err) != exit.Stopped {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if !errors.Is(err, context.Canceled) || exitcode.Code(err) != exitcode.Stopped {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
@@ -459,8 +459,8 @@ func TestTLS(t *testing.T) {
 		o := f.options()
 		o.URL, o.Ready = url, time.Minute
 		_, err := remote.Open(t.Context(), o, nil)
-		if exit.Code(err) != exit.Unavailable {
-			t.Errorf("%s: exit code %d: %v", url, exit.Code(err), err)
+		if exitcode.Code(err) != exitcode.Unavailable {
+			t.Errorf("%s: exit code %d: %v", url, exitcode.Code(err), err)
 		}
 	}
 	o := f.options()
@@ -480,11 +480,11 @@ func TestNobodyThere(t *testing.T) {
 	mute := "http://" + listener.Addr().String()
 	o := f.options()
 	o.URL, o.Ready, o.Timeout = mute, 300*time.Millisecond, 100*time.Millisecond
-	if _, err := remote.Open(t.Context(), o, nil); exit.Code(err) != exit.Unavailable || len(exit.Hints(err)) == 0 {
-		t.Errorf("a mute server: exit code %d: %v", exit.Code(err), err)
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
+		t.Errorf("a mute server: exit code %d: %v", exitcode.Code(err), err)
 	}
 	_ = listener.Close()
-	if _, err := remote.Open(t.Context(), o, nil); exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("no server: exit code %d: %v", exit.Code(err), err)
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("no server: exit code %d: %v", exitcode.Code(err), err)
 	}
 }

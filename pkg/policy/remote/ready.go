@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Between two looks at a server that is starting.
@@ -57,10 +57,10 @@ func (c *Client) waitUntilReady(ctx context.Context, alive func() error) error {
 		if time.Until(deadline) < wait {
 			var stale *staleError
 			if errors.As(failed.err, &stale) {
-				return exit.WithHint(exit.Unavailablef("%s, also after %s", stale, c.o.Ready), versionHint)
+				return exitcode.WithHint(exitcode.Unavailablef("%s, also after %s", stale, c.o.Ready), versionHint)
 			}
-			err := exit.Unavailablef("%s is not ready after %s: %w", c.base, c.o.Ready, failed.err)
-			return exit.WithHint(err, readyHint, "rollout.remote.url says where the server is")
+			err := exitcode.Unavailablef("%s is not ready after %s: %w", c.base, c.o.Ready, failed.err)
+			return exitcode.WithHint(err, readyHint, "rollout.remote.url says where the server is")
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 )
 
@@ -65,8 +65,8 @@ func TestTheServerMustServeTheVersion(t *testing.T) {
 				_ = client.Close()
 				return
 			}
-			if exit.Code(err) != exit.Unavailable || len(exit.Hints(err)) == 0 {
-				t.Errorf("exit code %d: %v", exit.Code(err), err)
+			if exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
+				t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 			}
 		})
 	}
@@ -100,12 +100,12 @@ func TestWaitsUntilReady(t *testing.T) {
 	}
 	o.URL = listing(t, func() (int, int, string) { return 503, 503, "" })
 	o.Ready = 100 * time.Millisecond
-	if _, err := remote.Open(t.Context(), o, nil); exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "503") {
-		t.Errorf("never ready: exit code %d: %v", exit.Code(err), err)
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "503") {
+		t.Errorf("never ready: exit code %d: %v", exitcode.Code(err), err)
 	}
 	o.URL, o.Ready = listing(t, func() (int, int, string) { return 200, 401, `{"error":"Unauthorized"}` }), time.Minute
-	if _, err := remote.Open(t.Context(), o, nil); exit.Code(err) != exit.Unavailable || !strings.Contains(strings.Join(exit.Hints(err), " "), "api_key_env") {
-		t.Errorf("unauthorized: exit code %d: %v", exit.Code(err), err)
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(strings.Join(exitcode.Hints(err), " "), "api_key_env") {
+		t.Errorf("unauthorized: exit code %d: %v", exitcode.Code(err), err)
 	}
 	dead := errors.New("it has died")
 	o.URL = "http://127.0.0.1:1"
@@ -119,8 +119,8 @@ func TestAddresses(t *testing.T) {
 	for _, url := range []string{"", "localhost:8000", "ftp://host", "http://", "http://a b", "http://host?x=1"} {
 		o := f.options()
 		o.URL = url
-		if _, err := remote.Open(t.Context(), o, nil); exit.Code(err) != exit.Usage {
-			t.Errorf("%q: exit code %d: %v", url, exit.Code(err), err)
+		if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("%q: exit code %d: %v", url, exitcode.Code(err), err)
 		}
 	}
 	for _, end := range []string{"", "/", "/v1", "/v1/", "\n"} {

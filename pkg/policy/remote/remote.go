@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -172,7 +172,7 @@ func baseURL(url string) (string, error) {
 	base := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(url), "/"), "/v1")
 	scheme, rest, ok := strings.Cut(base, "://")
 	if !ok || (scheme != "http" && scheme != "https") || rest == "" || strings.ContainsAny(rest, " \t\n?#") {
-		return "", exit.Usagef("the server's address %q is not of the form http://HOST:PORT", url)
+		return "", exitcode.Usagef("the server's address %q is not of the form http://HOST:PORT", url)
 	}
 	return base, nil
 }

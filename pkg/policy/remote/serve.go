@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 const (
@@ -44,7 +44,7 @@ type Server struct {
 // however this process ends.
 func Serve(command []string, folder, log string) (*Server, error) {
 	if len(command) == 0 {
-		return nil, exit.Usagef("the command that starts the server is empty")
+		return nil, exitcode.Usagef("the command that starts the server is empty")
 	}
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -88,8 +88,8 @@ func Serve(command []string, folder, log string) (*Server, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		err = exit.Unavailablef("starting the server %q: %w", words[0], err)
-		return nil, exit.WithHint(err, "rollout.remote.serve is the command, one word to an entry")
+		err = exitcode.Unavailablef("starting the server %q: %w", words[0], err)
+		return nil, exitcode.WithHint(err, "rollout.remote.serve is the command, one word to an entry")
 	}
 	return s, nil
 }
@@ -131,7 +131,7 @@ func (s *Server) Alive(ctx context.Context) error {
 	if s.err != nil {
 		how = s.err.Error()
 	}
-	return exit.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
+	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
 }
 
 // signalled reports whether a signal that stops a task ended the server.

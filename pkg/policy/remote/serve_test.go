@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
@@ -99,14 +99,14 @@ func TestServe(t *testing.T) {
 // TestServerThatDoesNotStart: its own last words are in the error.
 func TestServerThatDoesNotStart(t *testing.T) {
 	f := newFixture(t, remote.VLLM)
-	if _, log, err := f.start("refuse"); err == nil || !strings.Contains(err.Error(), "CUDA out of memory") || exit.Code(err) != exit.Failed {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
-	} else if !strings.Contains(strings.Join(exit.Hints(err), " "), log) {
-		t.Errorf("the hints %q do not name the log", exit.Hints(err))
+	if _, log, err := f.start("refuse"); err == nil || !strings.Contains(err.Error(), "CUDA out of memory") || exitcode.Code(err) != exitcode.Failed {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
+	} else if !strings.Contains(strings.Join(exitcode.Hints(err), " "), log) {
+		t.Errorf("the hints %q do not name the log", exitcode.Hints(err))
 	}
 	_, err := remote.Start(t.Context(), f.options(), []string{filepath.Join(t.TempDir(), "vllm"), "{port}"}, filepath.Join(t.TempDir(), "log"))
-	if exit.Code(err) != exit.Unavailable {
-		t.Errorf("no such command: exit code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("no such command: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -148,7 +148,7 @@ func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
 		return err
 	}
 	if len(scores) != len(rollouts) {
-		return exit.Dataf("score %q has %d rows, its rollout %q has %d", ref.Score, len(scores), ref.Rollout, len(rollouts))
+		return exitcode.Dataf("score %q has %d rows, its rollout %q has %d", ref.Score, len(scores), ref.Rollout, len(rollouts))
 	}
 	if err := f.judged(ref, citedRollouts); err != nil {
 		return err
@@ -157,12 +157,12 @@ func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
 	for i := range rollouts {
 		r, s := rollouts[i], scores[i]
 		if r.InstanceID != s.InstanceID || r.Sample != s.Sample {
-			return exit.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
+			return exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
 				ref.Score, i, s.InstanceID, s.Sample, ref.Rollout, r.InstanceID, r.Sample)
 		}
 		index, ok := at[r.GroupID]
 		if !ok {
-			return exit.Dataf("rollout %q row %d: group %q is in no plan of this iteration", ref.Rollout, i, r.GroupID)
+			return exitcode.Dataf("rollout %q row %d: group %q is in no plan of this iteration", ref.Rollout, i, r.GroupID)
 		}
 		all[index].responses = append(all[index].responses, response{Rollout: r, score: s})
 	}
@@ -181,9 +181,9 @@ func (f *fold) judged(ref ShardRef, rollout seal.Input) error {
 	}
 	for _, input := range m.Inputs {
 		if input.Path == rollout.Path && input.ContentSHA256 != rollout.ContentSHA256 {
-			err := exit.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
+			err := exitcode.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
 				ref.Score, ref.Rollout, input.ContentSHA256, rollout.ContentSHA256)
-			return exit.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
+			return exitcode.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
 		}
 	}
 	return nil

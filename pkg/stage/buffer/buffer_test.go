@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
@@ -411,7 +411,7 @@ func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 		f := newFold(t, 2, centred...)
 		f.shard("a", f.plan[:1], scores(1, 0))
 		spoil(f)
-		if err := f.try(); exit.Code(err) != exit.Data {
+		if err := f.try(); exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -448,8 +448,8 @@ func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
 		f.Check(err)
 	}
 	judged(strings.Repeat("0", 64))
-	if err := f.try(); exit.Code(err) != exit.Data || !strings.Contains(strings.Join(exit.Hints(err), " "), verdicts) {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if err := f.try(); exitcode.Code(err) != exitcode.Data || !strings.Contains(strings.Join(exitcode.Hints(err), " "), verdicts) {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 	judged(f.Digest(rollouts))
 	f.run()
@@ -481,7 +481,7 @@ func TestKindsOfPrompts(t *testing.T) {
 		}
 	}
 	_, err := drawn("[mul]")
-	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), `no training task of a kind in curriculum.kinds ["mul"]`) {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `no training task of a kind in curriculum.kinds ["mul"]`) {
 		t.Errorf("kinds that no task has: %v", err)
 	}
 

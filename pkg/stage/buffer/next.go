@@ -5,7 +5,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -85,7 +85,7 @@ func (f *fold) plan(state curriculum.State, iteration int, taskIDs []string) ([]
 	for i, selected := range selections {
 		task, ok := f.world.Task(selected.TaskID)
 		if !ok {
-			return nil, exit.Bugf("curriculum %q selected task %q, which environment %q does not have",
+			return nil, exitcode.Bugf("curriculum %q selected task %q, which environment %q does not have",
 				f.chooser.Name(), selected.TaskID, f.world.Name())
 		}
 		messages, err := f.world.Prompt(task, selected.Kind, selected.History)

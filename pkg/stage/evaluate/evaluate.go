@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -79,7 +79,7 @@ func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout
 	spec := job.Recipe.Evaluation
 	tasks := world.Tasks(env.Test)
 	if in.LastProblem > len(tasks) {
-		return nil, exit.Usagef("evaluation.problems: the test split has %d problems, problem %d is wanted", len(tasks), in.LastProblem)
+		return nil, exitcode.Usagef("evaluation.problems: the test split has %d problems, problem %d is wanted", len(tasks), in.LastProblem)
 	}
 	var chains []*chain
 	for _, task := range tasks[in.FirstProblem:in.LastProblem] {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -87,7 +87,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 func TestMoreProblemsThanThereAre(t *testing.T) {
 	r := stagetest.New(t)
 	_, err := evaluate.Run(t.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
-	if exit.Code(err) != exit.Usage {
+	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("problem 17 of 16: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -138,7 +138,7 @@ func TestLearningOnAGPU(t *testing.T) {
 		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
 		in := inputs(r, batch, "refused")
 		_, err = learn.Run(r.Context(), r.Job, in)
-		if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "needs at least") || !strings.Contains(err.Error(), "are free") {
+		if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "needs at least") || !strings.Contains(err.Error(), "are free") {
 			t.Errorf("a byte less: %v", err)
 		}
 		if _, err := os.Stat(in.PolicyOutput); err == nil {
@@ -159,7 +159,7 @@ func TestLearningOnAGPU(t *testing.T) {
 		}
 		in = inputs(r, batch, "robbed")
 		_, err = learn.Run(r.Context(), r.Job, in)
-		if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "too little memory") {
+		if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "too little memory") {
 			t.Errorf("memory that is taken in a pass: %v", err)
 		}
 		for _, path := range []string{in.PolicyOutput, in.OptimizerOutput} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -94,7 +94,7 @@ func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats 
 		want := like[index]
 		start, level, name, ok := blockName(tensor.Name)
 		if !ok || name != want.Name || len(tensor.Data) != want.Elements() || index > 0 && (start != current.start || level != current.level) {
-			return exit.Dataf("gradient shard %q holds %q with %d values where %q with %d is expected",
+			return exitcode.Dataf("gradient shard %q holds %q with %d values where %q with %d is expected",
 				path, tensor.Name, len(tensor.Data), want.Name, want.Elements())
 		}
 		current.start, current.level = start, level
@@ -110,11 +110,11 @@ func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats 
 		return m, err
 	}
 	if read%len(like) != 0 {
-		return m, exit.Dataf("gradient shard %q has %d tensors, the policy has %d", path, read, len(like))
+		return m, exitcode.Dataf("gradient shard %q has %d tensors, the policy has %d", path, read, len(like))
 	}
 	var record stepStats
 	if err := json.Unmarshal([]byte(meta[statsKey]), &record); err != nil {
-		return m, exit.Dataf("gradient shard %q has no readable statistics: %w", path, err)
+		return m, exitcode.Dataf("gradient shard %q has no readable statistics: %w", path, err)
 	}
 	stats.merge(record)
 	return m, nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -91,7 +91,7 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	}
-	return nil, exit.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
+	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
 }
 
 func trainingTexts(world env.Env) (texts []string) {

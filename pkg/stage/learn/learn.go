@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -280,7 +280,7 @@ func (l *learner) saveReference(m seal.Manifest) error {
 		return err
 	}
 	if len(weights) != len(reference) {
-		return exit.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
+		return exitcode.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
 	}
 	for i := range reference {
 		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.Recipe.Loss.KL.RefAlpha); err != nil {

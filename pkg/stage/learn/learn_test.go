@@ -10,7 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -210,7 +210,7 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 	r.Check(err)
 	for _, gradients := range [][]string{{half}, {half, half}, {alien}, {mute}} {
 		in.Gradients = gradients
-		if _, err := learn.Run(r.Context(), r.Job, in); exit.Code(err) != exit.Data && exit.Code(err) != exit.Bug {
+		if _, err := learn.Run(r.Context(), r.Job, in); exitcode.Code(err) != exitcode.Data && exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%v: %v", gradients, err)
 		}
 	}

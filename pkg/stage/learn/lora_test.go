@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -62,7 +62,7 @@ func TestLoRA(t *testing.T) {
 	} {
 		other := stagetest.New(t, settings...)
 		r.Job.Recipe = other.Job.Recipe
-		if _, err := learn.Run(r.Context(), r.Job, next); exit.Code(err) != exit.Usage {
+		if _, err := learn.Run(r.Context(), r.Job, next); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

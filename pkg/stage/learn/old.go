@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -33,7 +33,7 @@ func (l *learner) recompute(ctx context.Context, wanted func(shard.Sequence) boo
 			continue
 		case shard.LogProbsServer, shard.LogProbsNone:
 		default:
-			return exit.Dataf("batch %q row %d: logprob_source is %q; engine, server and none are known", l.in.Batch, i, s.LogProbSource)
+			return exitcode.Dataf("batch %q row %d: logprob_source is %q; engine, server and none are known", l.in.Batch, i, s.LogProbSource)
 		}
 		if wanted(s.Sequence) {
 			byVersion[int(s.PolicyVersion)] = append(byVersion[int(s.PolicyVersion)], i)

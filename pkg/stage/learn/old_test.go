@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -153,7 +153,7 @@ func TestForeignSourceIsRefused(t *testing.T) {
 	r := stagetest.New(t)
 	data := sampledElsewhere(r, batch(r), "foreign.arrow", func(s *shard.Sequence) { s.LogProbSource = "hearsay" })
 	_, err := learn.Run(r.Context(), r.Job, inputs(r, data, "learned"))
-	if exit.Code(err) != exit.Data {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Data {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 }

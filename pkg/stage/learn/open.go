@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -29,7 +29,7 @@ func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda
 	}
 	switch {
 	case adapted && wanted == nil:
-		return nil, "", exit.WithHint(exit.Usagef("policy %q is an adapter, and the recipe has no policy.lora", folder),
+		return nil, "", exitcode.WithHint(exitcode.Usagef("policy %q is an adapter, and the recipe has no policy.lora", folder),
 			"give the recipe the policy.lora that the adapter was trained with, or make one policy of adapter and base")
 	case adapted:
 		if base, err = policy.AdapterBase(folder); err != nil {
@@ -53,7 +53,7 @@ func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda
 		job.Log("on the GPU: %s", e.Plan())
 	}
 	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), loraOf(*wanted)) {
-		return nil, "", errors.Join(exit.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
+		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
 			folder, *engine.Adapter(), *wanted), engine.Close())
 	}
 	return engine, base, nil

@@ -3,7 +3,7 @@ package learn
 import (
 	"math/bits"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // adder is what of an engine adds up gradients (policy.Engine).
@@ -52,7 +52,7 @@ func newPart(engine adder, units, n, shards int) *tree {
 // zero unless it was the last of all.
 func (t *tree) add(start, level int) error {
 	if start != t.next || start%(1<<level) != 0 || start+1<<level > t.last {
-		return exit.Bugf("gradient block of level %d starts at unit %d, unit %d of %d is next", level, start, t.next, t.last)
+		return exitcode.Bugf("gradient block of level %d starts at unit %d, unit %d of %d is next", level, start, t.next, t.last)
 	}
 	t.next += 1 << level
 	for n := len(t.waiting); n > 0 && t.waiting[n-1].level == level && t.waiting[n-1].start%(1<<(level+1)) == 0; n-- {
@@ -96,7 +96,7 @@ func (t *tree) fold() error {
 // for a part of the units, done lists the blocks, in unit order.
 func (t *tree) finish() error {
 	if t.next != t.last {
-		return exit.Dataf("gradients cover %d of %d units", t.next-t.first, t.last-t.first)
+		return exitcode.Dataf("gradients cover %d of %d units", t.next-t.first, t.last-t.first)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -145,17 +145,17 @@ func TestTreeRefuses(t *testing.T) {
 	var e scalar
 	tr := newTree(&e, 3)
 	for _, b := range []block{{start: 1}, {start: 0, level: 2}} {
-		if err := tr.add(b.start, b.level); exit.Code(err) != exit.Bug {
+		if err := tr.add(b.start, b.level); exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("block %+v, out of turn or range: %v", b, err)
 		}
 	}
 	if err := tr.add(0, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.finish(); exit.Code(err) != exit.Data {
+	if err := tr.finish(); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("one unit of three: %v", err)
 	}
-	if err := tr.add(1, 1); exit.Code(err) != exit.Bug {
+	if err := tr.add(1, 1); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("two units from an odd one on: %v", err)
 	}
 }

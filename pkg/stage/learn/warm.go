@@ -7,7 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -257,7 +257,7 @@ func (t *teacher) demonstration(step, index int) ([]shard.Message, error) {
 		return nil, fmt.Errorf("demonstrating task %q: %w", task.ID, err)
 	}
 	if !ok {
-		return nil, exit.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, t.world.Name(), kind)
+		return nil, exitcode.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, t.world.Name(), kind)
 	}
 	return conversation, nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
@@ -61,7 +61,7 @@ func TestKindsOfDemonstrations(t *testing.T) {
 		t.Errorf("digests by the kinds that are demonstrated: %v", digests)
 	}
 	_, err := learned("[mul, div]")
-	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), `no training task of a kind in warm_start.kinds ["mul" "div"]`) {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `no training task of a kind in warm_start.kinds ["mul" "div"]`) {
 		t.Errorf("kinds that no task has: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
@@ -135,15 +135,15 @@ func TestRemoteFailures(t *testing.T) {
 		Plan: plan, LastRow: len(instances), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("never.parquet"),
 	})
 	every = 100
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "out of memory") || len(exit.Hints(err)) == 0 {
-		t.Errorf("exit code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "out of memory") || len(exitcode.Hints(err)) == 0 {
+		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {
 		t.Error("a shard was sealed with too many failures")
 	}
 	_, err = evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "out of memory") {
-		t.Errorf("an evaluation without an answer: exit code %d: %v", exit.Code(err), err)
+	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "out of memory") {
+		t.Errorf("an evaluation without an answer: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
@@ -163,12 +163,12 @@ func TestRemoteAddressInAFile(t *testing.T) {
 	}
 	r.Check(<-written)
 	for text, code := range map[string]int{
-		"file:relative.txt": exit.Usage, "$LATHE_TEST_NOTHING": exit.Usage, "file:" + r.Path("nowhere"): exit.Unavailable,
+		"file:relative.txt": exitcode.Usage, "$LATHE_TEST_NOTHING": exitcode.Usage, "file:" + r.Path("nowhere"): exitcode.Unavailable,
 	} {
 		spec.URL, spec.ReadySeconds = text, 0.1
 		_, err := rollout.OpenSampler(r.Context(), r.Job, r.Policy())
-		if exit.Code(err) != code {
-			t.Errorf("%s: exit code %d: %v", text, exit.Code(err), err)
+		if exitcode.Code(err) != code {
+			t.Errorf("%s: exit code %d: %v", text, exitcode.Code(err), err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -40,7 +40,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 		return seal.Manifest{}, err
 	}
 	if in.LastRow > len(instances) || in.FirstRow > in.LastRow {
-		return seal.Manifest{}, exit.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d",
+		return seal.Manifest{}, exitcode.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d",
 			in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
 	}
 	instances = instances[in.FirstRow:in.LastRow]
@@ -59,7 +59,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	for i := range instances {
 		task, ok := world.Task(instances[i].TaskID)
 		if !ok {
-			return seal.Manifest{}, exit.Dataf("plan %q row %d names task %q, which environment %q does not have",
+			return seal.Manifest{}, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have",
 				in.Plan, in.FirstRow+i, instances[i].TaskID, world.Name())
 		}
 		for sample := range group {
@@ -322,7 +322,7 @@ func (s *Sampler) listen(e *Episode) (room bool, err error) {
 		return false, fmt.Errorf("prompt of task %q: %w", e.Task.ID, err)
 	}
 	if len(ids) == 0 {
-		return false, exit.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
+		return false, exitcode.Dataf("task %q: the prompt renders to no tokens", e.Task.ID)
 	}
 	if room = len(e.tokens)+len(ids) < s.voice.Longest(); !room {
 		e.finish = policy.FinishLength

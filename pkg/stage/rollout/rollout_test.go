@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -176,14 +176,14 @@ func TestRowsOutOfThePlanAreRefused(t *testing.T) {
 	r := stagetest.New(t)
 	plan, rows := r.Plan(2)
 	in := rollout.Inputs{Plan: plan, LastRow: 3, PolicyFolder: r.Policy(), Output: r.Path("rollout.parquet")}
-	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exit.Code(err) != exit.Data {
+	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("row 3 of 2: %v", err)
 	}
 	rows[1].TaskID = "nowhere"
 	other := r.Path("other.parquet")
 	r.Check(stagetest.Write(other, rows))
 	in.Plan, in.LastRow = other, 2
-	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exit.Code(err) != exit.Data {
+	if _, err := rollout.Run(r.Context(), r.Job, r.World, in); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -105,7 +105,7 @@ func address(ctx context.Context, url string, patience time.Duration) (string, e
 		return url, nil
 	}
 	if !filepath.IsAbs(path) {
-		return "", exit.Usagef("rollout.remote.url %q: the path must be absolute, for tasks run in folders of their own", url)
+		return "", exitcode.Usagef("rollout.remote.url %q: the path must be absolute, for tasks run in folders of their own", url)
 	}
 	deadline := time.Now().Add(patience)
 	for {
@@ -117,7 +117,7 @@ func address(ctx context.Context, url string, patience time.Duration) (string, e
 			return "", err
 		}
 		if time.Now().After(deadline) {
-			return "", exit.WithHint(exit.Unavailablef("no server has written its address into %q within %s", path, patience),
+			return "", exitcode.WithHint(exitcode.Unavailablef("no server has written its address into %q within %s", path, patience),
 				"is the job that starts the server running? rollout.remote.ready_seconds bounds the wait")
 		}
 		timer := time.NewTimer(200 * time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -25,7 +25,7 @@ func each(ctx context.Context, episodes []*Episode, do func(ctx context.Context,
 	for i, e := range episodes {
 		group.Go(func() error {
 			err := do(ctx, i)
-			if err == nil || exit.Code(err) != exit.Failed || ctx.Err() != nil {
+			if err == nil || exitcode.Code(err) != exitcode.Failed || ctx.Err() != nil {
 				return err
 			}
 			e.failed = &environmentError{e.Task.ID, err}
@@ -116,7 +116,7 @@ func tooManyFailed(r recipe.Recipe, episodes []*Episode) error {
 		}
 	}
 	if n := len(byServer); n > 0 && float64(n) > r.Rollout.Remote.MaxFailed*float64(len(episodes)) {
-		return exit.WithHint(fmt.Errorf("%d of %d responses could not be had from the server; the first: %w", n, len(episodes), byServer[0]),
+		return exitcode.WithHint(fmt.Errorf("%d of %d responses could not be had from the server; the first: %w", n, len(episodes), byServer[0]),
 			"the task can be tried again; rollout.remote.max_failed is the share that may be left out")
 	}
 	share := 0.0
@@ -124,7 +124,7 @@ func tooManyFailed(r recipe.Recipe, episodes []*Episode) error {
 		share = r.Env.ToolUse.MaxFailed
 	}
 	if n := len(byWorld); float64(n) > share*float64(len(episodes)) {
-		return exit.WithHint(fmt.Errorf("%d of %d episodes failed; the first: %w", n, len(episodes), byWorld[0]),
+		return exitcode.WithHint(fmt.Errorf("%d of %d episodes failed; the first: %w", n, len(episodes), byWorld[0]),
 			"the task can be tried again; env.tooluse.max_failed is the share that may be left out")
 	}
 	return nil

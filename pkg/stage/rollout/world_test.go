@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -63,11 +63,11 @@ func TestWorldFails(t *testing.T) {
 
 	// 8 of 48 are more.
 	_, err = play("never.parquet", broken{r.World, two, fire})
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "8 of 48 episodes failed; the first: environment of task") || len(exit.Hints(err)) == 0 {
+	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "8 of 48 episodes failed; the first: environment of task") || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("too many failures: %v", err)
 	}
-	_, err = play("never.parquet", broken{r.World, one, exit.Dataf("the history is another's")})
-	if exit.Code(err) != exit.Data {
+	_, err = play("never.parquet", broken{r.World, one, exitcode.Dataf("the history is another's")})
+	if exitcode.Code(err) != exitcode.Data {
 		t.Errorf("damaged data: %v", err)
 	}
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -53,7 +53,7 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 		}
 		task, ok := world.Task(tasks[r.InstanceID])
 		if !ok {
-			return seal.Manifest{}, exit.Dataf("rollout %q row %d: instance %q has no task in plan %q",
+			return seal.Manifest{}, exitcode.Dataf("rollout %q row %d: instance %q has no task in plan %q",
 				in.Rollout, i, r.InstanceID, in.Plan)
 		}
 		if rows[i], err = judge(ctx, job, world, task, r, judged); err != nil {
@@ -90,7 +90,7 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 	if !silent {
 		verdict, err = verdictOn(ctx, world, task, r)
 	}
-	if exit.Code(err) == exit.Data {
+	if exitcode.Code(err) == exitcode.Data {
 		return row, err
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r s
 func verdictOn(ctx context.Context, world env.Env, task env.Task, r shard.Rollout) (verdict env.Verdict, err error) {
 	for range infraTries {
 		verdict, err = world.Score(ctx, task, r.Messages, r.FinishReason)
-		if err == nil || exit.Code(err) == exit.Data || ctx.Err() != nil {
+		if err == nil || exitcode.Code(err) == exitcode.Data || ctx.Err() != nil {
 			break
 		}
 	}

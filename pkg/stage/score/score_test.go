@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/score"
@@ -134,10 +134,10 @@ func TestImpossibleResponse(t *testing.T) {
 			return nil
 		}
 		tries++
-		return exit.Dataf("the calls give something else")
+		return exitcode.Dataf("the calls give something else")
 	}}
 	_, err := score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
-	if exit.Code(err) != exit.Data || !strings.Contains(err.Error(), "row 1: the calls give something else") || tries != 1 {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 1: the calls give something else") || tries != 1 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
 }
@@ -148,7 +148,7 @@ func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
 	instances[1].InstanceID = "i000009-000001"
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK })
 	_, err := score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
-	if exit.Code(err) != exit.Data {
+	if exitcode.Code(err) != exitcode.Data {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{"row 1", "i000009-000001", "plan.parquet"} {

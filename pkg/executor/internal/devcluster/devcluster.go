@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Cluster is a running loopback Slurm.
@@ -41,7 +41,7 @@ func Start(t *testing.T, options ...string) *Cluster {
 	})
 	out, err := c.command(append([]string{"up"}, options...)...)
 	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() == exit.Unavailable {
+	if errors.As(err, &ended) && ended.ExitCode() == exitcode.Unavailable {
 		t.Skipf("this test needs more packages: %s", out)
 	}
 	if err != nil {

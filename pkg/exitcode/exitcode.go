@@ -1,10 +1,10 @@
-// Package exit gives every Lathe binary the same exit codes and the same
+// Package exitcode gives every Lathe binary the same exit codes and the same
 // three kinds of error message: usage, data and bug.
 //
 // A function that knows what went wrong returns an error of the right kind;
 // main maps it to a process exit code with [Code] and prints it with
 // [Message]. Nothing else in Lathe calls os.Exit.
-package exit
+package exitcode
 
 import (
 	"context"
