@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -56,7 +57,7 @@ func newFolder(path string, write func(folder string) error) (err error) {
 
 // printDigest ends a command that made a policy folder.
 func printDigest(folder string) error {
-	digest, err := policy.Digest(folder)
+	digest, err := checkpoint.Digest(folder)
 	if err == nil {
 		fmt.Fprintln(stdout, folder, digest)
 	}
@@ -131,8 +132,8 @@ func initFromConfig(c *cli.Context, folder string) error {
 	}
 	from := path
 	if !info.IsDir() {
-		if filepath.Base(path) != policy.ConfigFile {
-			return exitcode.Usagef("--config is %q; it must be a %s or the folder that holds one", path, policy.ConfigFile)
+		if filepath.Base(path) != checkpoint.ConfigFile {
+			return exitcode.Usagef("--config is %q; it must be a %s or the folder that holds one", path, checkpoint.ConfigFile)
 		}
 		from = filepath.Dir(path)
 	}
@@ -140,7 +141,7 @@ func initFromConfig(c *cli.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	config, err := policy.LoadConfig(from)
+	config, err := checkpoint.LoadConfig(from)
 	if err != nil {
 		return err
 	}
@@ -151,10 +152,10 @@ func initFromConfig(c *cli.Context, folder string) error {
 	for i := range tensors {
 		tensors[i].DType = d
 	}
-	if err := policy.Save(folder, config, tensors); err != nil || !info.IsDir() {
+	if err := checkpoint.Save(folder, config, tensors); err != nil || !info.IsDir() {
 		return err
 	}
-	return policy.CarryFiles(folder, from)
+	return checkpoint.CarryFiles(folder, from)
 }
 
 func policyConvert(c *cli.Context) error {
@@ -174,7 +175,7 @@ func policyConvert(c *cli.Context) error {
 		return exitcode.Usagef("--max-file-mb is %d; it must be 0 or more", c.Int64("max-file-mb"))
 	}
 	err = newFolder(values["out"], func(folder string) error {
-		return policy.Convert(values["model"], folder, d, c.Int64("max-file-mb")*bytesPerMB)
+		return checkpoint.Convert(values["model"], folder, d, c.Int64("max-file-mb")*bytesPerMB)
 	})
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func policyMerge(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	err = newFolder(values["out"], func(folder string) error { return policy.Merge(values["model"], c.String("base"), folder) })
+	err = newFolder(values["out"], func(folder string) error { return checkpoint.Merge(values["model"], c.String("base"), folder) })
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func policyDiff(c *cli.Context) error {
 			return err
 		}
 	}
-	d, err := policy.Diff(a, b)
+	d, err := checkpoint.Diff(a, b)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func policyDiff(c *cli.Context) error {
 // errDiffer ends lathe policy diff --exit-code with code 1, as of diff.
 var errDiffer = errors.New("the policies differ")
 
-func printDifference(w io.Writer, d policy.Difference) {
+func printDifference(w io.Writer, d checkpoint.Difference) {
 	if d.Equal() {
 		fmt.Fprintf(w, "the same weights: %d tensors, %d elements\n", d.Same, d.Total)
 		return
@@ -270,7 +271,7 @@ type inspection struct {
 	Stored        map[safetensors.DType]int `json:"parameters_by_dtype"`
 	WeightBytes   int64                     `json:"weight_bytes"`
 	Memory        []policy.Memory           `json:"memory"`
-	FLOPs         []policy.FLOPs            `json:"flops_per_token"`
+	FLOPs         []checkpoint.FLOPs        `json:"flops_per_token"`
 	SHA256        string                    `json:"model_sha256"`
 	Adapter       *adapterInspection        `json:"adapter"` // null unless the folder is an adapter's; all else is its base's
 	GPU           *gpuPlans                 `json:"gpu"`     // null without --gpu
@@ -287,15 +288,15 @@ type adapterInspection struct {
 // inspectAdapter describes an adapter; nil for the folder of a whole policy.
 // base is the folder of the policy that it adapts, or the folder itself.
 func inspectAdapter(folder string) (found *adapterInspection, base string, err error) {
-	is, err := policy.IsAdapter(folder)
+	is, err := checkpoint.IsAdapter(folder)
 	if err != nil || !is {
 		return nil, folder, err
 	}
-	base, config, err := policy.AdaptedConfig(folder, "")
+	base, config, err := checkpoint.AdaptedConfig(folder, "")
 	if err != nil {
 		return nil, "", err
 	}
-	a, err := policy.LoadAdapter(folder, config, false)
+	a, err := checkpoint.LoadAdapter(folder, config, false)
 	if err != nil {
 		return nil, "", err
 	}
@@ -318,7 +319,7 @@ func policyInspect(c *cli.Context) error {
 	if err := checkPolicy(base); err != nil {
 		return err
 	}
-	found, err := policy.Inspect(base)
+	found, err := checkpoint.Inspect(base)
 	if err != nil {
 		return err
 	}
@@ -366,7 +367,7 @@ func printInspection(w io.Writer, x inspection) {
 
 // checkPolicy reports a folder that is not a policy at all.
 func checkPolicy(folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, policy.ConfigFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
 		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}

@@ -21,11 +21,8 @@ const (
 	Qwen3 Architecture = "Qwen3ForCausalLM"
 )
 
-// modelTypes are the names of the architectures in config.json's model_type.
-var modelTypes = map[Architecture]string{Llama: "llama", Qwen2: "qwen2", Qwen3: "qwen3"}
-
 // Config is the shape of a policy, named as in Hugging Face's config.json, of
-// which [ParseConfig] reads it and [Config.JSON] makes one.
+// which package checkpoint reads it.
 type Config struct {
 	Architecture          Architecture `json:"architecture"`
 	VocabSize             int          `json:"vocab_size"`
@@ -70,7 +67,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(modelTypes[c.Architecture] != "", "the architecture %q is not implemented; %s, %s and %s are", c.Architecture, Llama, Qwen2, Qwen3)
+	check(c.Architecture == Llama || c.Architecture == Qwen2 || c.Architecture == Qwen3, "the architecture %q is not implemented; %s, %s and %s are", c.Architecture, Llama, Qwen2, Qwen3)
 	for _, size := range []struct {
 		name  string
 		value int
@@ -146,6 +143,13 @@ func ParameterCount(c Config) int { return int(c.parameters()) }
 // average. Forward alone is a third of it.
 func FLOPsPerToken(c Config, sequenceTokens int) float64 {
 	return 6*c.matrices() + 6*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(sequenceTokens)
+}
+
+// DecodeFLOPsPerToken is the work of the forward pass of one token behind a
+// context of so many tokens: 2·N_mat + 4·L·(Hq·dh)·context, with N_mat as for
+// FLOPsPerToken.
+func DecodeFLOPsPerToken(c Config, context int) float64 {
+	return 2*c.matrices() + 4*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(context)
 }
 
 // matrices is N_mat of FLOPsPerToken.

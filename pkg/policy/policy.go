@@ -1,13 +1,13 @@
-// Package policy holds decoder-only transformer policies: their
-// configuration, their folders in Hugging Face layout, and the interface that
-// every backend of the engine implements.
+// Package policy says what a decoder-only transformer policy is: its
+// configuration, the names and shapes of its weights and adapters, and the
+// interface that every backend of the engine implements. Package checkpoint
+// reads and writes its folders.
 //
 // The engine knows no reinforcement learning: [Engine.Forward] gives the
 // log-probability and the entropy of each token, the caller computes one
 // coefficient per token, and [Engine.Backward] takes the coefficients.
 //
-// There is one log-probability for all (architecture, section 5): the
-// sampler's, the learner's and the reference's come from the same code, in
+// There is one log-probability for all: the sampler's, the learner's and the reference's come from the same code, in
 // the same order of reduction, whatever the batch around a sequence, at the
 // sampling temperature and over the kept set of top-k and top-p.
 package policy

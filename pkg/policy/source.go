@@ -46,40 +46,17 @@ func (m memory) Float32To(dst []float32, index, from int) error {
 		return exitcode.Bugf("reading elements %d to %d of tensor %q with %d elements", from, from+len(dst), t.Name, len(t.Data))
 	}
 	copy(dst, t.Data[from:])
-	return checkFinite(dst, t.Name, from)
+	return CheckFinite(dst, t.Name, from)
 }
 
 func (memory) Close() error { return nil }
 
-// checkFinite refuses NaN and infinity among the elements from.. of a tensor.
-func checkFinite(values []float32, name string, from int) error {
+// CheckFinite refuses NaN and infinity among the elements from.. of a tensor.
+func CheckFinite(values []float32, name string, from int) error {
 	for i, x := range values {
 		if x-x != 0 {
 			return exitcode.Dataf("tensor %q: element %d is %g; every weight must be a finite number", name, from+i, x)
 		}
 	}
 	return nil
-}
-
-// Read returns a source's tensors with data.
-func Read(s Source) ([]Tensor, error) {
-	tensors := s.Tensors()
-	for i := range tensors {
-		tensors[i].Data = make([]float32, tensors[i].Elements())
-		if err := s.Float32To(tensors[i].Data, i, 0); err != nil {
-			return nil, err
-		}
-	}
-	return tensors, nil
-}
-
-// Load reads a model folder with all its weights.
-func Load(folder string) (Config, []Tensor, error) {
-	s, err := OpenFolder(folder)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	defer s.Close()
-	tensors, err := Read(s)
-	return s.Config(), tensors, err
 }

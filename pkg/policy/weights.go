@@ -12,8 +12,8 @@ import (
 
 // The two tensors that are one when the configuration ties them.
 const (
-	embeddingName = "model.embed_tokens.weight"
-	headName      = "lm_head.weight"
+	EmbeddingName = "model.embed_tokens.weight"
+	HeadName      = "lm_head.weight"
 )
 
 // Layout lists a policy's tensors by name and shape, as F32 without data, in
@@ -26,7 +26,7 @@ func Layout(c Config) []Tensor {
 	whole := func(name string, shape ...int) {
 		tensors = append(tensors, Tensor{Name: name, Shape: shape, DType: safetensors.F32})
 	}
-	whole(embeddingName, c.VocabSize, hidden)
+	whole(EmbeddingName, c.VocabSize, hidden)
 	for layer := range c.NumHiddenLayers {
 		add := func(name string, shape ...int) { whole(fmt.Sprintf("model.layers.%d.%s", layer, name), shape...) }
 		add("input_layernorm.weight", hidden)
@@ -50,7 +50,7 @@ func Layout(c Config) []Tensor {
 	}
 	whole("model.norm.weight", hidden)
 	if !c.TieWordEmbeddings {
-		whole(headName, c.VocabSize, hidden)
+		whole(HeadName, c.VocabSize, hidden)
 	}
 	return tensors
 }
@@ -68,9 +68,18 @@ func (t Tensor) Elements() int {
 // the embedding and the head included, but not to norms and biases.
 func (t Tensor) Decayed() bool { return len(t.Shape) == 2 }
 
-// initStd is the standard deviation of random matrices, by default the
+// StoredAs is the type of the tensor's elements in a file: F32 unless DType says
+// otherwise.
+func (t Tensor) StoredAs() safetensors.DType {
+	if t.DType == "" {
+		return safetensors.F32
+	}
+	return t.DType
+}
+
+// InitStd is the standard deviation of random matrices, by default the
 // initializer_range of all architectures' defaults.
-func (c Config) initStd() float64 {
+func (c Config) InitStd() float64 {
 	if c.InitializerRange == 0 {
 		return 0.02
 	}
@@ -87,7 +96,7 @@ func Init(c Config, seed uint64) ([]Tensor, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if std := c.initStd(); std <= 0 || std > 1 || math.IsNaN(std) {
+	if std := c.InitStd(); std <= 0 || std > 1 || math.IsNaN(std) {
 		return nil, exitcode.Dataf("initializer_range is %g; random weights need one above 0 and at most 1", std)
 	}
 	tensors := Layout(c)
@@ -100,7 +109,7 @@ func Init(c Config, seed uint64) ([]Tensor, error) {
 				t.Data[j] = 1
 			}
 		case t.Decayed():
-			std := c.initStd()
+			std := c.InitStd()
 			if strings.HasSuffix(t.Name, "o_proj.weight") || strings.HasSuffix(t.Name, "down_proj.weight") {
 				std /= math.Sqrt(2 * float64(c.NumHiddenLayers))
 			}

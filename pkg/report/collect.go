@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -108,12 +108,12 @@ func (f *findings) progress(ctx context.Context) error {
 
 // weightsDigest is the identity of a policy's weights, from its manifest: the
 // digest of the file that they are in, or of the adapter's, or for weights in
-// several files what policy.Digest makes of theirs.
+// several files what checkpoint.Digest makes of theirs.
 func weightsDigest(files []seal.File) *string {
 	shards := map[string]string{}
 	for _, file := range files {
 		switch {
-		case file.Name == policy.WeightsFile, file.Name == policy.AdapterWeightsFile:
+		case file.Name == checkpoint.WeightsFile, file.Name == checkpoint.AdapterWeightsFile:
 			return &file.SHA256
 		case strings.HasPrefix(file.Name, "model-") && strings.HasSuffix(file.Name, ".safetensors"):
 			shards[file.Name] = file.SHA256
@@ -122,7 +122,7 @@ func weightsDigest(files []seal.File) *string {
 	if len(shards) == 0 {
 		return nil
 	}
-	sum := policy.DigestOfFiles(shards)
+	sum := checkpoint.DigestOfFiles(shards)
 	return &sum
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -20,7 +21,7 @@ func TestWeightsDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := t.TempDir()
-	if err := policy.Save(whole, config, tensors); err != nil {
+	if err := checkpoint.Save(whole, config, tensors); err != nil {
 		t.Fatal(err)
 	}
 	for _, maxFileBytes := range []int64{0, 8000} {
@@ -28,10 +29,10 @@ func TestWeightsDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := policy.Convert(whole, folder.Path(), safetensors.F32, maxFileBytes); err != nil {
+		if err := checkpoint.Convert(whole, folder.Path(), safetensors.F32, maxFileBytes); err != nil {
 			t.Fatal(err)
 		}
-		want, err := policy.Digest(folder.Path())
+		want, err := checkpoint.Digest(folder.Path())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -88,20 +89,20 @@ func TestLoRARun(t *testing.T) {
 	want := sealed(t, whole)
 	verified(t, whole)
 
-	base, err := policy.Digest(whole.Dir.Base())
+	base, err := checkpoint.Digest(whole.Dir.Base())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if original, err := policy.Digest(first.Dir.Policy(0)); err != nil || base != original {
+	if original, err := checkpoint.Digest(first.Dir.Policy(0)); err != nil || base != original {
 		t.Errorf("policy/base has weights %s, the policy that was named %s (%v)", base, original, err)
 	}
 	before := want["policy/v000000"]
 	for version := range 3 {
 		folder := whole.Dir.Policy(version)
-		if _, err := os.Stat(filepath.Join(folder, policy.WeightsFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(folder, checkpoint.WeightsFile)); err == nil {
 			t.Errorf("version %d has weights of its own", version)
 		}
-		raw, err := os.ReadFile(filepath.Join(folder, policy.AdapterConfigFile))
+		raw, err := os.ReadFile(filepath.Join(folder, checkpoint.AdapterConfigFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func TestLoRARun(t *testing.T) {
 			}
 		}
 		// Optimizer state holds adapters only.
-		f, err := safetensors.Open(filepath.Join(cut.Dir.Optimizer(2), policy.OptimizerFile))
+		f, err := safetensors.Open(filepath.Join(cut.Dir.Optimizer(2), checkpoint.OptimizerFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func TestLoRARun(t *testing.T) {
 			}
 		}
 		// A link would damage the policy that the run started from too.
-		if err := os.Remove(filepath.Join(opened.Dir.Base(), policy.WeightsFile)); err != nil {
+		if err := os.Remove(filepath.Join(opened.Dir.Base(), checkpoint.WeightsFile)); err != nil {
 			t.Fatal(err)
 		}
 		found, err := run.Verify(t.Context(), opened)
@@ -238,11 +239,11 @@ func TestLoRAWarmStart(t *testing.T) {
 	lora := "policy.lora={rank: 2, alpha: 4}"
 	opened := finish(t, "../../jobs/smoke.yaml", lora, "loss.kl.ref_every=0", "warm_start.steps=6", "warm_start.chunk=2", "schedule.iterations=1", "evaluation.problems=2")
 	verified(t, opened)
-	_, base, err := policy.Load(opened.Dir.Base())
+	_, base, err := checkpoint.Load(opened.Dir.Base())
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := policy.LoadConfig(opened.Dir.Base())
+	config, err := checkpoint.LoadConfig(opened.Dir.Base())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestLoRAWarmStart(t *testing.T) {
 			t.Fatalf("%s of the base is not the drawn one", base[i].Name)
 		}
 	}
-	trained, err := policy.LoadAdapter(opened.Dir.Policy(0), config, true)
+	trained, err := checkpoint.LoadAdapter(opened.Dir.Policy(0), config, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,11 +273,11 @@ func TestLoRAWarmStart(t *testing.T) {
 	}
 	next := finish(t, "../../jobs/smoke.yaml", lora, "policy.new=null", "policy.path="+opened.Dir.Policy(1), "loss.kl.ref_every=0", "warm_start.steps=0", "schedule.iterations=1", "evaluation.problems=2")
 	verified(t, next)
-	was, err := os.ReadFile(filepath.Join(opened.Dir.Policy(1), policy.AdapterWeightsFile))
+	was, err := os.ReadFile(filepath.Join(opened.Dir.Policy(1), checkpoint.AdapterWeightsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := os.ReadFile(filepath.Join(next.Dir.Policy(0), policy.AdapterWeightsFile))
+	is, err := os.ReadFile(filepath.Join(next.Dir.Policy(0), checkpoint.AdapterWeightsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -57,11 +58,11 @@ func (j Job) VerifyPolicy(ctx context.Context, folder string) ([]seal.Input, err
 	if err != nil {
 		return nil, err
 	}
-	adapted, err := policy.IsAdapter(folder)
+	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil || !adapted {
 		return []seal.Input{cited}, err
 	}
-	base, err := policy.AdapterBase(folder)
+	base, err := checkpoint.AdapterBase(folder)
 	if err != nil {
 		return nil, err
 	}

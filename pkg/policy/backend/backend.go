@@ -5,6 +5,7 @@ package backend
 import (
 	"errors"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
@@ -57,7 +58,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
-	adapted, err := policy.IsAdapter(folder)
+	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +68,11 @@ func Open(folder string, options Options) (policy.Engine, error) {
 	if options.Adapter != nil {
 		return nil, exitcode.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
 	}
-	base, config, err := policy.AdaptedConfig(folder, options.Base)
+	base, config, err := checkpoint.AdaptedConfig(folder, options.Base)
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := policy.LoadAdapter(folder, config, options.Train)
+	adapter, err := checkpoint.LoadAdapter(folder, config, options.Train)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +82,14 @@ func Open(folder string, options Options) (policy.Engine, error) {
 
 // open opens a whole policy, with the value head of a version's folder.
 func open(folder, version string, options Options) (policy.Engine, error) {
-	source, err := policy.OpenFolder(folder)
+	source, err := checkpoint.Open(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close()
 	var head []float32
 	if options.ValueHead {
-		if head, err = policy.LoadValueHead(version, source.Config()); err != nil {
+		if head, err = checkpoint.LoadValueHead(version, source.Config()); err != nil {
 			return nil, err
 		}
 		if head == nil {

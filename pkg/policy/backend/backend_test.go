@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
@@ -20,7 +21,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	if err := policy.Save(folder, config, weights); err != nil {
+	if err := checkpoint.Save(folder, config, weights); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", Auto, CPU} {
@@ -68,7 +69,7 @@ func TestOpenAdapter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := policy.Save(base, config, weights); err != nil {
+	if err := checkpoint.Save(base, config, weights); err != nil {
 		t.Fatal(err)
 	}
 	adapter, err := policy.InitAdapter(config, policy.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj"}}, 1)
@@ -83,7 +84,7 @@ func TestOpenAdapter(t *testing.T) {
 		t.Errorf("a new adapter of q_proj: %v with %d tensors", fresh.Adapter(), len(fresh.Weights()))
 	}
 	adapter.Base = "../base"
-	if err := policy.SaveAdapter(version, config, adapter); err != nil {
+	if err := checkpoint.SaveAdapter(version, config, adapter); err != nil {
 		t.Fatal(err)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -276,18 +277,18 @@ func TestAdapterResumes(t *testing.T) {
 	if want := 2 * len(policy.LoRALayout(c, everywhere())); len(tensors) != want {
 		t.Errorf("the optimizer's state has %d tensors, want %d", len(tensors), want)
 	}
-	if err := policy.SaveOptimizer(folder, tensors, steps); err != nil {
+	if err := checkpoint.SaveOptimizer(folder, tensors, steps); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.SaveAdapter(folder, c, policy.Adapter{LoRA: *first.Adapter(), Base: "../base", Tensors: first.Weights()}); err != nil {
+	if err := checkpoint.SaveAdapter(folder, c, policy.Adapter{LoRA: *first.Adapter(), Base: "../base", Tensors: first.Weights()}); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := policy.LoadAdapter(folder, c, true)
+	saved, err := checkpoint.LoadAdapter(folder, c, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := adaptedEngine(t, c, &saved, 1)
-	if tensors, steps, err = policy.LoadOptimizer(folder); err != nil {
+	if tensors, steps, err = checkpoint.LoadOptimizer(folder); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.LoadOptimizerState(tensors, steps); err != nil {
@@ -325,16 +326,16 @@ func TestMergedAndUnmergedAgree(t *testing.T) {
 	}
 	adapter := loudAdapter(t, c, everywhere())
 	adapter.Base = "../base"
-	if err := policy.Save(base, c, policytest.LoudWeights(t, c)); err != nil {
+	if err := checkpoint.Save(base, c, policytest.LoudWeights(t, c)); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.SaveAdapter(adapted, c, *adapter); err != nil {
+	if err := checkpoint.SaveAdapter(adapted, c, *adapter); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Merge(adapted, "", merged); err != nil {
+	if err := checkpoint.Merge(adapted, "", merged); err != nil {
 		t.Fatal(err)
 	}
-	source, err := policy.OpenFolder(merged)
+	source, err := checkpoint.Open(merged)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -35,7 +36,7 @@ func BenchmarkDecodeFolder(b *testing.B) {
 		return n
 	}
 	batch, threads, tokens, prompt := number("BATCH"), number("THREADS"), number("TOKENS"), number("PROMPT")
-	source, err := policy.OpenFolder(folder)
+	source, err := checkpoint.Open(folder)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -75,7 +76,7 @@ func (g goldenFile) batch() policy.Batch {
 func TestAgainstTransformers(t *testing.T) {
 	for _, folder := range goldenFolders(t) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
-			source, err := policy.OpenFolder(folder)
+			source, err := checkpoint.Open(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +191,7 @@ func TestTrainedPolicyInTransformers(t *testing.T) {
 // checkTrained takes three optimizer steps from a golden folder and has
 // transformers judge the folder that comes out.
 func checkTrained(t *testing.T, python, folder string) {
-	source, err := policy.OpenFolder(folder)
+	source, err := checkpoint.Open(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func checkTrained(t *testing.T, python, folder string) {
 		e.ZeroGradients()
 	}
 	trained := t.TempDir()
-	if err := policy.SaveLike(trained, folder, e.Weights()); err != nil {
+	if err := checkpoint.SaveLike(trained, folder, e.Weights()); err != nil {
 		t.Fatal(err)
 	}
 	logProbs, entropy := forward(t, e, batch, policy.Sampling{Temperature: 1})

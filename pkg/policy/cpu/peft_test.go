@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -23,16 +24,16 @@ func TestAgainstPEFT(t *testing.T) {
 	for _, name := range []string{"peft", "lathe"} {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(lora, name)
-			base, err := policy.AdapterBase(folder)
+			base, err := checkpoint.AdapterBase(folder)
 			if err != nil {
 				t.Fatal(err)
 			}
-			source, err := policy.OpenFolder(base)
+			source, err := checkpoint.Open(base)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer source.Close()
-			adapter, err := policy.LoadAdapter(folder, source.Config(), false)
+			adapter, err := checkpoint.LoadAdapter(folder, source.Config(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +82,7 @@ func TestAgainstPEFT(t *testing.T) {
 // that it is saved as it was then.
 func writeGoldenAdapter(t *testing.T, committed string) {
 	t.Helper()
-	config, err := policy.LoadConfig(filepath.Join("..", "testdata", "golden", "qwen2-tied"))
+	config, err := checkpoint.LoadConfig(filepath.Join("..", "testdata", "golden", "qwen2-tied"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +95,10 @@ func writeGoldenAdapter(t *testing.T, committed string) {
 			t.Fatal(err)
 		}
 	}
-	if err := policy.SaveAdapter(folder, config, *adapter); err != nil {
+	if err := checkpoint.SaveAdapter(folder, config, *adapter); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{policy.AdapterConfigFile, policy.AdapterWeightsFile} {
+	for _, name := range []string{checkpoint.AdapterConfigFile, checkpoint.AdapterWeightsFile} {
 		got, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -177,14 +178,14 @@ func TestPrecisionGoesOn(t *testing.T) {
 		first := precise(t, c, precision, 2, true)
 		trainSteps(t, first, batch, 2)
 		folder := t.TempDir()
-		if err := policy.Save(folder, c, first.Weights()); err != nil {
+		if err := checkpoint.Save(folder, c, first.Weights()); err != nil {
 			t.Fatal(err)
 		}
 		tensors, steps := first.OptimizerState()
-		if err := policy.SaveOptimizer(folder, tensors, steps); err != nil {
+		if err := checkpoint.SaveOptimizer(folder, tensors, steps); err != nil {
 			t.Fatal(err)
 		}
-		source, err := policy.OpenFolder(folder)
+		source, err := checkpoint.Open(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +196,7 @@ func TestPrecisionGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tensors, steps, err = policy.LoadOptimizer(folder); err != nil {
+		if tensors, steps, err = checkpoint.LoadOptimizer(folder); err != nil {
 			t.Fatal(err)
 		}
 		if err := second.LoadOptimizerState(tensors, steps); err != nil {

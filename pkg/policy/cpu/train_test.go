@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -186,18 +187,18 @@ func TestOptimizerStateGoesOn(t *testing.T) {
 	trainSteps(t, first, batch, 2)
 	tensors, steps := first.OptimizerState()
 	folder := t.TempDir()
-	if err := policy.Save(folder, c, first.Weights()); err != nil {
+	if err := checkpoint.Save(folder, c, first.Weights()); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.SaveOptimizer(folder, tensors, steps); err != nil {
+	if err := checkpoint.SaveOptimizer(folder, tensors, steps); err != nil {
 		t.Fatal(err)
 	}
-	config, saved, err := policy.Load(folder)
+	config, saved, err := checkpoint.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := newEngine(t, config, saved, 1)
-	tensors, steps, err = policy.LoadOptimizer(folder)
+	tensors, steps, err = checkpoint.LoadOptimizer(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -191,17 +192,17 @@ func TestValueHeadResumes(t *testing.T) {
 	folder := t.TempDir()
 	weights, head := policy.SplitValueHead(first.Weights())
 	tensors, steps := first.OptimizerState()
-	for _, err := range []error{policy.Save(folder, c, weights), policy.SaveValueHead(folder, *head), policy.SaveOptimizer(folder, tensors, steps)} {
+	for _, err := range []error{checkpoint.Save(folder, c, weights), checkpoint.SaveValueHead(folder, *head), checkpoint.SaveOptimizer(folder, tensors, steps)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	source, err := policy.OpenFolder(folder)
+	source, err := checkpoint.Open(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	saved, err := policy.LoadValueHead(folder, c)
+	saved, err := checkpoint.LoadValueHead(folder, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestValueHeadResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tensors, steps, err = policy.LoadOptimizer(folder); err != nil {
+	if tensors, steps, err = checkpoint.LoadOptimizer(folder); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.LoadOptimizerState(tensors, steps); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -29,7 +30,7 @@ func openGolden(t testing.TB, folder string) goldenFile {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	config, weights, err := policy.Load(folder)
+	config, weights, err := checkpoint.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -145,7 +146,7 @@ func TestPeerComparison(t *testing.T) {
 	c := small(nil)
 	weights := policytest.Weights(t, c, 0.1)
 	folder := t.TempDir()
-	if err := policy.Save(folder, c, weights); err != nil {
+	if err := checkpoint.Save(folder, c, weights); err != nil {
 		t.Fatal(err)
 	}
 	reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true})

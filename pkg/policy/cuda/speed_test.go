@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -178,7 +179,7 @@ func TestSpeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config, err := policy.ParseConfig(raw)
+			config, err := checkpoint.ParseConfig(raw)
 			if err != nil {
 				t.Fatal(err)
 			}

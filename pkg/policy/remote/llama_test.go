@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 )
@@ -151,7 +152,7 @@ func (w *ggufWriter) pair(key string, value any) {
 // gguf is a policy folder of the fixture's kind as a GGUF file in float32.
 func gguf(t *testing.T, folder string) []byte {
 	t.Helper()
-	config, weights, err := policy.Load(folder)
+	config, weights, err := checkpoint.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
@@ -52,7 +53,7 @@ func fixtureOf(t *testing.T, dialect, folder string) *fixture {
 	t.Helper()
 	f := &fixture{T: t, folder: folder}
 	var err error
-	if f.config, err = policy.LoadConfig(f.folder); err != nil {
+	if f.config, err = checkpoint.LoadConfig(f.folder); err != nil {
 		t.Fatal(err)
 	}
 	if f.chat, err = tokenizer.LoadChat(f.folder); err != nil {
@@ -179,7 +180,7 @@ func makePolicy(t *testing.T, folder string, every int) string {
 	if err := tok.Save(folder, format, config.MaxPositionEmbeddings); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Save(folder, config, weights); err != nil {
+	if err := checkpoint.Save(folder, config, weights); err != nil {
 		t.Fatal(err)
 	}
 	return folder

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -34,9 +34,9 @@ func TestCritic(t *testing.T) {
 			if got["value_loss"] <= 0 {
 				t.Errorf("the first critic is right about everything: %v", got)
 			}
-			c, err := policy.LoadConfig(r.Policy())
+			c, err := checkpoint.LoadConfig(r.Policy())
 			r.Check(err)
-			head, err := policy.LoadValueHead(whole.PolicyOutput, c)
+			head, err := checkpoint.LoadValueHead(whole.PolicyOutput, c)
 			r.Check(err)
 			moved := false
 			for _, x := range head {

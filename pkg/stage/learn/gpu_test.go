@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -30,7 +31,7 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 	t.Setenv(policytest.LibraryVariable, policytest.Library(t))
 	r = stagetest.New(t, "schedule.gradient_units=5")
 	r.Job.Recipe.Policy.Backend = "cuda"
-	config, err := policy.LoadConfig(r.Policy())
+	config, err := checkpoint.LoadConfig(r.Policy())
 	r.Check(err)
 	lengths := []int{14, 3, 9, 17, 6, 12, 5, 8, 11, 4}
 	tokens := policytest.Batch(config, 1, lengths...)
@@ -62,7 +63,7 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 
 // planOf is the plan that lathe policy inspect prints for the learner's engine.
 func planOf(r *stagetest.Rig, free int64) (cuda.Plan, error) {
-	config, err := policy.LoadConfig(r.Policy())
+	config, err := checkpoint.LoadConfig(r.Policy())
 	r.Check(err)
 	return cuda.PlanFor(config, cuda.Case{
 		Stored: []safetensors.DType{safetensors.F32}, Train: true, Workload: learn.Workload(r.Job.Recipe, 17),

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -55,7 +56,7 @@ func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
 			weights[i].DType = safetensors.BF16
 		}
 	}
-	return policy.Save(folder, config, weights)
+	return checkpoint.Save(folder, config, weights)
 }
 
 // newTokenizer makes the tokenizer with the special tokens that the chat

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -32,7 +32,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 			folder := r.Path("policy")
 			r.Check(os.Mkdir(folder, 0o755))
 			r.Check(learn.InitPolicy(r.Job.Recipe, r.World, folder))
-			config, err := policy.LoadConfig(folder)
+			config, err := checkpoint.LoadConfig(folder)
 			r.Check(err)
 			if got := fmt.Sprint(config.InitializerRange); got != test.initializerRange {
 				t.Errorf("initializer_range is %s", got)

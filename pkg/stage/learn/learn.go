@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -157,7 +158,7 @@ func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.
 
 // loadOptimizer gives an engine the moments that were sealed in a folder.
 func loadOptimizer(engine policy.Engine, folder string) error {
-	tensors, steps, err := policy.LoadOptimizer(folder)
+	tensors, steps, err := checkpoint.LoadOptimizer(folder)
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (l *learner) saveOptimizer(m seal.Manifest) error {
 	if err := l.engine.Err(); err != nil {
 		return fmt.Errorf("reading the optimizer's state: %w", err)
 	}
-	if err := policy.SaveOptimizer(folder.Path(), tensors, steps); err != nil {
+	if err := checkpoint.SaveOptimizer(folder.Path(), tensors, steps); err != nil {
 		return err
 	}
 	_, err = folder.Commit(m)
@@ -275,7 +276,7 @@ func (l *learner) saveReference(m seal.Manifest) error {
 	if err := l.engine.Err(); err != nil {
 		return fmt.Errorf("reading the weights: %w", err)
 	}
-	_, reference, err := policy.Load(l.in.Reference)
+	_, reference, err := checkpoint.Load(l.in.Reference)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -122,7 +123,7 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 	if want == r.Digest(r.Policy()) {
 		t.Fatal("the policy has not changed")
 	}
-	_, weights, err := policy.Load(r.Path("whole"))
+	_, weights, err := checkpoint.Load(r.Path("whole"))
 	r.Check(err)
 	if half := weights[0].DType == safetensors.BF16; half != (r.Job.Recipe.Policy.DType == "bfloat16") {
 		t.Fatalf("the policy is saved as %s", weights[0].DType)
@@ -236,7 +237,7 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 	if !bytes.Equal(before, after) {
 		t.Error("a skipped step changed the policy")
 	}
-	if _, steps, err := policy.LoadOptimizer(r.Path("learned.optim")); err != nil || steps != 0 {
+	if _, steps, err := checkpoint.LoadOptimizer(r.Path("learned.optim")); err != nil || steps != 0 {
 		t.Errorf("a skipped step is counted: %d steps, %v", steps, err)
 	}
 }
@@ -302,7 +303,7 @@ func TestReferenceIsRefreshed(t *testing.T) {
 
 func weights(r *stagetest.Rig, folder string) []policy.Tensor {
 	r.Helper()
-	_, tensors, err := policy.Load(folder)
+	_, tensors, err := checkpoint.Load(folder)
 	r.Check(err)
 	return tensors
 }

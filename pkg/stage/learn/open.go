@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -23,7 +24,7 @@ import (
 func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda.Workload) (engine policy.Engine, base string, err error) {
 	options := engineOptions(job, o, true, workload)
 	wanted := job.Recipe.Policy.LoRA
-	adapted, err := policy.IsAdapter(folder)
+	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
 		return nil, "", err
 	}
@@ -32,11 +33,11 @@ func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda
 		return nil, "", exitcode.WithHint(exitcode.Usagef("policy %q is an adapter, and the recipe has no policy.lora", folder),
 			"give the recipe the policy.lora that the adapter was trained with, or make one policy of adapter and base")
 	case adapted:
-		if base, err = policy.AdapterBase(folder); err != nil {
+		if base, err = checkpoint.AdapterBase(folder); err != nil {
 			return nil, "", err
 		}
 	case wanted != nil:
-		config, err := policy.LoadConfig(folder)
+		config, err := checkpoint.LoadConfig(folder)
 		if err != nil {
 			return nil, "", err
 		}
@@ -77,14 +78,14 @@ func sealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Mani
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != policy.IndexFile {
+		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != checkpoint.IndexFile {
 			continue
 		}
 		if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
 			return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
 		}
 	}
-	if err := policy.CarryFiles(folder.Path(), from); err != nil {
+	if err := checkpoint.CarryFiles(folder.Path(), from); err != nil {
 		return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
 	}
 	return folder.Commit(m)
@@ -100,27 +101,27 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 	}
 	return sealed(to, attempt, m, func(folder string) error {
 		if head != nil {
-			if err := policy.SaveValueHead(folder, *head); err != nil {
+			if err := checkpoint.SaveValueHead(folder, *head); err != nil {
 				return err
 			}
 		}
 		lora := engine.Adapter()
 		if lora == nil {
-			return policy.SaveLike(folder, from, weights)
+			return checkpoint.SaveLike(folder, from, weights)
 		}
 		named, err := relative(to, base)
 		if err != nil {
 			return err
 		}
-		if err := policy.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: weights}); err != nil {
+		if err := checkpoint.SaveAdapter(folder, engine.Config(), policy.Adapter{LoRA: *lora, Base: named, Tensors: weights}); err != nil {
 			return err
 		}
-		return policy.CarryFiles(folder, from)
+		return checkpoint.CarryFiles(folder, from)
 	})
 }
 
 func saveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return sealed(to, attempt, m, func(folder string) error { return policy.SaveLike(folder, from, weights) })
+	return sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveLike(folder, from, weights) })
 }
 
 // sealed seals a folder that write fills.

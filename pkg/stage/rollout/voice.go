@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -61,7 +62,7 @@ func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remo
 		}
 		return engineVoice{engine}, nil
 	}
-	config, err := policy.LoadConfig(folder)
+	config, err := checkpoint.LoadConfig(folder)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -19,21 +20,21 @@ import (
 // generation_config.json and model.safetensors. The tensors are those of
 // Layout, in its order, and are stored in their types. The same arguments give
 // the same bytes. Sealing the files is the caller's business.
-func Save(folder string, c Config, tensors []Tensor) error {
+func Save(folder string, c policy.Config, tensors []policy.Tensor) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if err := matchLayout(Layout(c), tensors); err != nil {
+	if err := matchLayout(policy.Layout(c), tensors); err != nil {
 		return exitcode.Bugf("saving a policy to %q: %w", folder, err)
 	}
-	config, err := withDType(c.JSON(), mainDType(tensors))
+	config, err := withDType(formatConfig(c), mainDType(tensors))
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(folder, ConfigFile), config, 0o666); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, GenerationFile), c.generationJSON(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, GenerationFile), generationJSON(c), 0o666); err != nil {
 		return err
 	}
 	file := plannedFile{name: WeightsFile, metadata: ofTorch(nil)}
@@ -49,7 +50,7 @@ func Save(folder string, c Config, tensors []Tensor) error {
 // folder's configuration, in its order. They are stored in their types; if
 // those are not the other folder's, config.json says so, and else is the same.
 // Sealing the files is the caller's business.
-func SaveLike(folder, like string, tensors []Tensor) error {
+func SaveLike(folder, like string, tensors []policy.Tensor) error {
 	source, err := openFolder(like)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func SaveLike(folder, like string, tensors []Tensor) error {
 
 // plan lists the files of a folder with tensors in new types. A head that is
 // stored although it is tied is stored again.
-func (s *folderSource) plan(tensors []Tensor) []plannedFile {
+func (s *folderSource) plan(tensors []policy.Tensor) []plannedFile {
 	at := make(map[string]int, len(tensors))
 	for i, t := range tensors {
 		at[t.Name] = i
@@ -80,7 +81,7 @@ func (s *folderSource) plan(tensors []Tensor) []plannedFile {
 		for _, info := range f.Tensors() {
 			from, known := at[info.Name]
 			if !known {
-				from = at[embeddingName] // match leaves only the tied head
+				from = at[policy.EmbeddingName] // match leaves only the tied head
 			}
 			files[i].add(from, info.Name, tensors[from])
 		}
@@ -89,8 +90,8 @@ func (s *folderSource) plan(tensors []Tensor) []plannedFile {
 }
 
 // add plans tensor index of Layout, under a name.
-func (f *plannedFile) add(index int, name string, t Tensor) {
-	f.tensors = append(f.tensors, safetensors.Info{Name: name, Shape: t.Shape, DType: t.storedAs()})
+func (f *plannedFile) add(index int, name string, t policy.Tensor) {
+	f.tensors = append(f.tensors, safetensors.Info{Name: name, Shape: t.Shape, DType: t.StoredAs()})
 	f.from = append(f.from, index)
 }
 
@@ -102,16 +103,16 @@ func ofTorch(metadata map[string]string) map[string]string {
 }
 
 // inMemory reads tensors, which must be finite.
-func inMemory(tensors []Tensor) func(dst []float32, index, from int) error {
+func inMemory(tensors []policy.Tensor) func(dst []float32, index, from int) error {
 	return func(dst []float32, index, from int) error {
 		copy(dst, tensors[index].Data[from:])
-		return checkFinite(dst, tensors[index].Name, from)
+		return policy.CheckFinite(dst, tensors[index].Name, from)
 	}
 }
 
 // carryConfig copies config.json, with the type of the weights changed if it
 // has changed.
-func carryConfig(to, from string, old, tensors []Tensor) error {
+func carryConfig(to, from string, old, tensors []policy.Tensor) error {
 	path := filepath.Join(from, ConfigFile)
 	raw, err := plainfile.Read(path, maxConfigBytes)
 	if err != nil {
@@ -126,7 +127,7 @@ func carryConfig(to, from string, old, tensors []Tensor) error {
 }
 
 // matchLayout compares names, shapes and sizes.
-func matchLayout(layout, tensors []Tensor) error {
+func matchLayout(layout, tensors []policy.Tensor) error {
 	if len(layout) != len(tensors) {
 		return fmt.Errorf("%d tensors given; the model has %d", len(tensors), len(layout))
 	}
@@ -176,11 +177,11 @@ func Convert(from, to string, d safetensors.DType, maxFileBytes int64) error {
 }
 
 // divide shares out tensors to files in order, as many to each as fit.
-func divide(tensors []Tensor, maxFileBytes int64) []plannedFile {
+func divide(tensors []policy.Tensor, maxFileBytes int64) []plannedFile {
 	files := []plannedFile{{}}
 	filled := int64(0)
 	for i, t := range tensors {
-		bytes := int64(t.Elements()) * int64(t.storedAs().Bytes())
+		bytes := int64(t.Elements()) * int64(t.StoredAs().Bytes())
 		if maxFileBytes > 0 && filled > 0 && filled+bytes > maxFileBytes {
 			files = append(files, plannedFile{})
 			filled = 0

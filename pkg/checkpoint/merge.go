@@ -1,10 +1,11 @@
-package policy
+package checkpoint
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -53,14 +54,14 @@ func Merge(adapter, base, to string) error {
 
 // merged is a source with an adapter's products added.
 type merged struct {
-	Source
+	policy.Source
 	columns []int       // of each tensor
 	down    [][]float32 // A (rank, in) of each tensor; nil where it is not adapted
 	up      [][]float32 // s·B (out, rank)
 	rank    int
 }
 
-func newMerged(source Source, a Adapter) *merged {
+func newMerged(source policy.Source, a policy.Adapter) *merged {
 	byName := map[string][]float32{}
 	for _, t := range a.Tensors {
 		byName[t.Name] = t.Data

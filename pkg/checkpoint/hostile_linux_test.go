@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -125,7 +126,7 @@ func stored(tensor, element int, d safetensors.DType, x float32) damage {
 
 // tensors replaces the weights of a folder of one file by what change makes of
 // them.
-func tensors(change func(weights []Tensor) []Tensor) damage {
+func tensors(change func(weights []policy.Tensor) []policy.Tensor) damage {
 	return func(t *testing.T, folder string) {
 		_, weights, err := Load(folder)
 		if err != nil {
@@ -200,14 +201,17 @@ func TestHostileFolders(t *testing.T) {
 		"NaN":                           {stored(3, 5, safetensors.F32, zero/zero), WeightsFile, `tensor "model.layers.0.self_attn.k_proj.weight": element 5 is NaN`},
 		"infinity in bfloat16":          {stored(0, 87, safetensors.BF16, 1/zero), WeightsFile, `tensor "model.embed_tokens.weight": element 87 is +Inf`},
 		"negative infinity in float16":  {stored(2, 0, safetensors.F16, -1/zero), WeightsFile, "element 0 is -Inf"},
-		"tensor too few":                {tensors(func(w []Tensor) []Tensor { return w[1:] }), WeightsFile, `no tensor "model.embed_tokens.weight"`},
-		"tensor too many":               {tensors(func(w []Tensor) []Tensor { return append(w, Tensor{Name: "x", Shape: []int{0}}) }), WeightsFile, `tensor "x" belongs to no part`},
-		"weights of experts":            {tensors(func(w []Tensor) []Tensor { w[9].Name = "model.layers.0.mlp.experts.0.up_proj.weight"; return w }), WeightsFile, "no tensor"},
-		"tied head that differs": {tensors(func(w []Tensor) []Tensor {
-			return append(w, Tensor{Name: headName, Shape: w[0].Shape, Data: make([]float32, len(w[0].Data))})
+		"tensor too few":                {tensors(func(w []policy.Tensor) []policy.Tensor { return w[1:] }), WeightsFile, `no tensor "model.embed_tokens.weight"`},
+		"tensor too many":               {tensors(func(w []policy.Tensor) []policy.Tensor { return append(w, policy.Tensor{Name: "x", Shape: []int{0}}) }), WeightsFile, `tensor "x" belongs to no part`},
+		"weights of experts": {tensors(func(w []policy.Tensor) []policy.Tensor {
+			w[9].Name = "model.layers.0.mlp.experts.0.up_proj.weight"
+			return w
+		}), WeightsFile, "no tensor"},
+		"tied head that differs": {tensors(func(w []policy.Tensor) []policy.Tensor {
+			return append(w, policy.Tensor{Name: policy.HeadName, Shape: w[0].Shape, Data: make([]float32, len(w[0].Data))})
 		}), WeightsFile, "lm_head.weight differs from"},
-		"tied head of another shape": {tensors(func(w []Tensor) []Tensor {
-			return append(w, Tensor{Name: headName, Shape: []int{1}, Data: make([]float32, 1)})
+		"tied head of another shape": {tensors(func(w []policy.Tensor) []policy.Tensor {
+			return append(w, policy.Tensor{Name: policy.HeadName, Shape: []int{1}, Data: make([]float32, 1)})
 		}), WeightsFile, "lm_head.weight"},
 		"weights are a folder":           {instead(WeightsFile, aFolder), WeightsFile, "a folder, not a file"},
 		"weights are a pipe":             {instead(WeightsFile, aPipe), WeightsFile, "a pipe, not a file"},
@@ -232,7 +236,7 @@ func TestHostileFolders(t *testing.T) {
 		"a vocabulary of 2^40":           {replaced(ConfigFile, `"vocab_size": 11`, `"vocab_size": 1099511627776`), ConfigFile, "vocab_size is 1099511627776"},
 		"a vocabulary of 2^70":           {replaced(ConfigFile, `"vocab_size": 11`, `"vocab_size": 1180591620717411303424`), ConfigFile, "vocab_size"},
 		"an MLP of 2^24":                 {replaced(ConfigFile, `"intermediate_size": 12`, `"intermediate_size": 16777215`), WeightsFile, "has shape [12 8]; [16777215 8] was expected"},
-		"sizes beyond all models":        {content(ConfigFile, strings.NewReplacer(`"vocab_size": 11`, `"vocab_size": 16777215`, `"hidden_size": 8`, `"hidden_size": 16777215`).Replace(string(testConfig().JSON()))), ConfigFile, "parameters; at most 2^48"},
+		"sizes beyond all models":        {content(ConfigFile, strings.NewReplacer(`"vocab_size": 11`, `"vocab_size": 16777215`, `"hidden_size": 8`, `"hidden_size": 16777215`).Replace(string(formatConfig(testConfig())))), ConfigFile, "parameters; at most 2^48"},
 		"a negative size":                {replaced(ConfigFile, `"hidden_size": 8`, `"hidden_size": -8`), ConfigFile, "hidden_size is -8"},
 		"a size with a fraction":         {replaced(ConfigFile, `"hidden_size": 8`, `"hidden_size": 8.5`), ConfigFile, "hidden_size"},
 		"no heads":                       {replaced(ConfigFile, `"num_attention_heads": 4`, `"num_attention_heads": 0`), ConfigFile, "num_attention_heads is 0"},
@@ -260,7 +264,7 @@ func TestHostileFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			c := testConfig()
-			weights, err := Init(c, 7)
+			weights, err := policy.Init(c, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,15 +324,15 @@ func TestHostileFolders(t *testing.T) {
 
 // inTwoFiles puts the last norm of one file into another one too.
 func inTwoFiles(t *testing.T, folder string) {
-	norm := Tensor{Name: "model.norm.weight", Shape: []int{8}, Data: make([]float32, 8)}
+	norm := policy.Tensor{Name: "model.norm.weight", Shape: []int{8}, Data: make([]float32, 8)}
 	for _, name := range []string{shardA, "part-b.safetensors"} {
 		f, err := safetensors.Open(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []Tensor
+		var all []policy.Tensor
 		for _, info := range f.Tensors() {
-			one := Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
+			one := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
 			if err := f.Float32To(one.Data, info.Name); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"bytes"
@@ -12,27 +12,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-func testConfig() Config {
-	return Config{
-		Architecture: Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
+func testConfig() policy.Config {
+	return policy.Config{
+		Architecture: policy.Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 16,
 		RMSNormEps: 1e-6, InitializerRange: 0.02, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
 	}
 }
 
 func TestConfigRoundTrip(t *testing.T) {
-	for _, change := range []func(*Config){
-		func(*Config) {},
-		func(c *Config) { c.Architecture, c.TieWordEmbeddings = Llama, false },
-		func(c *Config) { c.BOSTokenID, c.EOSTokenIDs = -1, nil },
-		func(c *Config) { c.EOSTokenIDs = []int32{0} },
+	for _, change := range []func(*policy.Config){
+		func(*policy.Config) {},
+		func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false },
+		func(c *policy.Config) { c.BOSTokenID, c.EOSTokenIDs = -1, nil },
+		func(c *policy.Config) { c.EOSTokenIDs = []int32{0} },
+		func(c *policy.Config) { c.InitializerRange = 0.08 },
 	} {
 		want := testConfig()
 		change(&want)
-		got, err := ParseConfig(want.JSON())
+		got, err := ParseConfig(formatConfig(want))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +83,7 @@ func TestConfigRefusals(t *testing.T) {
 		{`"rope_theta": 10000`, `"rope_theta": -1`, "rope_theta is -1"},
 		{`"bos_token_id": 3`, `"bos_token_id": 11`, "bos_token_id is 11"},
 	}
-	raw := string(testConfig().JSON())
+	raw := string(formatConfig(testConfig()))
 	for _, test := range tests {
 		changed := strings.Replace(raw, test.old, test.new, 1)
 		if changed == raw {
@@ -96,14 +98,14 @@ func TestConfigRefusals(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	f.Add(testConfig().JSON())
+	f.Add(formatConfig(testConfig()))
 	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"eos_token_id":[1,2]}`))
 	scaled := testConfig()
-	scaled.Architecture = Qwen3
-	scaled.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 64}
-	f.Add(scaled.JSON())
-	f.Add(bytes.Replace(scaled.JSON(), []byte("rope_scaling"), []byte("rope_parameters"), 1))
-	f.Add(bytes.Replace(testConfig().JSON(), []byte(`"use_cache"`), []byte(`"rope_scaling":{"type":"linear","factor":2},"layer_types":["full_attention"],"use_cache"`), 1))
+	scaled.Architecture = policy.Qwen3
+	scaled.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 64}
+	f.Add(formatConfig(scaled))
+	f.Add(bytes.Replace(formatConfig(scaled), []byte("rope_scaling"), []byte("rope_parameters"), 1))
+	f.Add(bytes.Replace(formatConfig(testConfig()), []byte(`"use_cache"`), []byte(`"rope_scaling":{"type":"linear","factor":2},"layer_types":["full_attention"],"use_cache"`), 1))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw)
 		if err != nil {
@@ -112,7 +114,7 @@ func FuzzParseConfig(f *testing.F) {
 			}
 			return
 		}
-		again, err := ParseConfig(c.JSON())
+		again, err := ParseConfig(formatConfig(c))
 		if err != nil || !cmp.Equal(c, again) {
 			t.Fatalf("%+v came back as %+v, %v", c, again, err)
 		}
@@ -126,38 +128,38 @@ func TestConfigOfFamilies(t *testing.T) {
 		"max_position_embeddings":16,"rms_norm_eps":1e-6,`
 	for _, test := range []struct {
 		name, raw string
-		want      func(c *Config)
+		want      func(c *policy.Config)
 	}{
-		{"plain Llama", `"architectures":["LlamaForCausalLM"],"model_type":"llama"`, func(*Config) {}},
-		{"Llama without architectures", `"model_type":"llama"`, func(*Config) {}},
-		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *Config) { c.Architecture = Qwen2 }},
-		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *Config) { c.Architecture = Qwen2 }},
-		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *Config) { c.Architecture = Qwen2 }},
-		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *Config) { c.Architecture = Qwen2 }},
-		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *Config) { c.Architecture, c.HeadDim = Qwen3, 128 }},
-		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *Config) { c.RopeTheta = 5.5 }},
-		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *Config) { c.RopeTheta = 6.5 }},
-		{"range of random weights", `"model_type":"llama","initializer_range":0.0625`, func(c *Config) { c.InitializerRange = 0.0625 }},
-		{"scaling of nothing", `"model_type":"llama","rope_scaling":null,"quantization_config":null`, func(*Config) {}},
-		{"old spelling of old", `"model_type":"llama","rope_scaling":{"type":"linear","factor":2.0}`, func(c *Config) {
-			c.RopeScaling = RopeScaling{Type: RopeLinear, Factor: 2}
+		{"plain Llama", `"architectures":["LlamaForCausalLM"],"model_type":"llama"`, func(*policy.Config) {}},
+		{"Llama without architectures", `"model_type":"llama"`, func(*policy.Config) {}},
+		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
+		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
+		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
+		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
+		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *policy.Config) { c.Architecture, c.HeadDim = policy.Qwen3, 128 }},
+		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *policy.Config) { c.RopeTheta = 5.5 }},
+		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *policy.Config) { c.RopeTheta = 6.5 }},
+		{"range of random weights", `"model_type":"llama","initializer_range":0.0625`, func(c *policy.Config) { c.InitializerRange = 0.0625 }},
+		{"scaling of nothing", `"model_type":"llama","rope_scaling":null,"quantization_config":null`, func(*policy.Config) {}},
+		{"old spelling of old", `"model_type":"llama","rope_scaling":{"type":"linear","factor":2.0}`, func(c *policy.Config) {
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLinear, Factor: 2}
 		}},
 		{"old spelling", `"model_type":"llama","rope_theta":500000.0,"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,
-			"original_max_position_embeddings":8192,"rope_type":"llama3"}`, func(c *Config) {
+			"original_max_position_embeddings":8192,"rope_type":"llama3"}`, func(c *policy.Config) {
 			c.RopeTheta = 500_000
-			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8192}
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8192}
 		}},
 		{"original length beside", `"model_type":"llama","original_max_position_embeddings":8,"is_causal":true,
-			"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *Config) {
-			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8}
+			"rope_scaling":{"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *policy.Config) {
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 8}
 		}},
-		{"new spelling", `"model_type":"llama","rope_parameters":{"rope_theta":500000.0,"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *Config) {
+		{"new spelling", `"model_type":"llama","rope_parameters":{"rope_theta":500000.0,"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"rope_type":"llama3"}`, func(c *policy.Config) {
 			c.RopeTheta = 500_000
-			c.RopeScaling = RopeScaling{Type: RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 16}
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 32, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 16}
 		}},
 	} {
-		want := Config{
-			Architecture: Llama, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2, NumAttentionHeads: 4,
+		want := policy.Config{
+			Architecture: policy.Llama, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2, NumAttentionHeads: 4,
 			NumKeyValueHeads: 4, HeadDim: 2, MaxPositionEmbeddings: 16, RMSNormEps: 1e-6, RopeTheta: 10_000, BOSTokenID: -1,
 		}
 		test.want(&want)
@@ -198,7 +200,7 @@ func FuzzParseIndex(f *testing.F) {
 
 func TestFolderRoundTrip(t *testing.T) {
 	c := testConfig()
-	weights, err := Init(c, 7)
+	weights, err := policy.Init(c, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func TestFolderRoundTrip(t *testing.T) {
 	if second, _ := Digest(folder); second != first {
 		t.Errorf("saving again changed the digest to %s", second)
 	}
-	other, err := Init(c, 8)
+	other, err := policy.Init(c, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,95 +241,9 @@ func TestFolderRoundTrip(t *testing.T) {
 	}
 }
 
-func TestInit(t *testing.T) {
-	c := testConfig()
-	c.HiddenSize, c.HeadDim, c.NumHiddenLayers, c.VocabSize = 128, 32, 2, 300
-	weights, err := Init(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0
-	for _, w := range weights {
-		total += len(w.Data)
-		mean, square := 0.0, 0.0
-		for _, x := range w.Data {
-			mean += float64(x) / float64(len(w.Data))
-			square += float64(x) * float64(x) / float64(len(w.Data))
-		}
-		// 0.02² and, for the two that add to the stream of two layers, 0.01².
-		wantMean, wantSquare, slack := 0.0, 4e-4, 0.1
-		switch {
-		case strings.HasSuffix(w.Name, "norm.weight"):
-			wantMean, wantSquare = 1, 1
-		case strings.HasSuffix(w.Name, ".bias"):
-			wantSquare = 0
-		case strings.HasSuffix(w.Name, "o_proj.weight"), strings.HasSuffix(w.Name, "down_proj.weight"):
-			wantSquare = 1e-4
-		}
-		if mean < wantMean-2e-3 || mean > wantMean+2e-3 || square < wantSquare*(1-slack) || square > wantSquare*(1+slack) {
-			t.Errorf("%s has mean %g and mean square %g, want %g and %g", w.Name, mean, square, wantMean, wantSquare)
-		}
-	}
-	if got := ParameterCount(c); got != total {
-		t.Errorf("ParameterCount is %d, want %d", got, total)
-	}
-}
-
-// Four times the range is the same draw, four times as wide, and is written
-// down.
-func TestInitializerRange(t *testing.T) {
-	c := testConfig()
-	usual, err := Init(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.InitializerRange = 0.08
-	wide, err := Init(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, w := range wide {
-		for j, x := range w.Data {
-			want := usual[i].Data[j]
-			if w.Decayed() {
-				want *= 4
-			}
-			if math.Abs(float64(x-want)) > 1e-6 {
-				t.Fatalf("%s has %g, want %g", w.Name, x, want)
-			}
-		}
-	}
-	if back, err := ParseConfig(c.JSON()); err != nil || back.InitializerRange != 0.08 {
-		t.Errorf("read back as %g, %v", back.InitializerRange, err)
-	}
-	for _, wrong := range []float64{-0.02, 1.5, math.Inf(1), math.NaN()} {
-		c.InitializerRange = wrong
-		if _, err := Init(c, 1); exitcode.Code(err) != exitcode.Data {
-			t.Errorf("initializer_range %g: %v", wrong, err)
-		}
-	}
-}
-
-// engine.md, section 1: Qwen2.5-0.5B has 0.49 B parameters and takes 3.10 and
-// 3.49 GFLOP for a token of sequences of 1,024 and 4,096 tokens.
-func TestFLOPsPerToken(t *testing.T) {
-	c := Config{
-		Architecture: Qwen2, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
-		NumAttentionHeads: 14, NumKeyValueHeads: 2, HeadDim: 64, TieWordEmbeddings: true,
-	}
-	if n := ParameterCount(c); n != 494032768 {
-		t.Errorf("%d parameters, want 494032768", n)
-	}
-	for tokens, want := range map[int]float64{1024: 3.10e9, 4096: 3.49e9} {
-		if got := FLOPsPerToken(c, tokens); got < want*0.995 || got > want*1.005 {
-			t.Errorf("%.4g FLOP at %d tokens, want %.3g", got, tokens, want)
-		}
-	}
-}
-
 func TestLoadFaults(t *testing.T) {
 	c := testConfig()
-	weights, err := Init(c, 7)
+	weights, err := policy.Init(c, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,17 +262,17 @@ func TestLoadFaults(t *testing.T) {
 		{"other shape", func(f string) error {
 			wide := c
 			wide.IntermediateSize = 13
-			return os.WriteFile(filepath.Join(f, ConfigFile), wide.JSON(), 0o644)
+			return os.WriteFile(filepath.Join(f, ConfigFile), formatConfig(wide), 0o644)
 		}, exitcode.Data, "mlp.gate_proj.weight"},
 		{"fewer layers", func(f string) error {
 			short := c
 			short.NumHiddenLayers = 1
-			return os.WriteFile(filepath.Join(f, ConfigFile), short.JSON(), 0o644)
+			return os.WriteFile(filepath.Join(f, ConfigFile), formatConfig(short), 0o644)
 		}, exitcode.Data, "belongs to no part of the model"},
 		{"untied", func(f string) error {
 			untied := c
 			untied.TieWordEmbeddings = false
-			return os.WriteFile(filepath.Join(f, ConfigFile), untied.JSON(), 0o644)
+			return os.WriteFile(filepath.Join(f, ConfigFile), formatConfig(untied), 0o644)
 		}, exitcode.Data, `no tensor "lm_head.weight"`},
 	}
 	for _, test := range tests {
@@ -377,11 +293,11 @@ func TestLoadFaults(t *testing.T) {
 }
 
 func TestOptimizerRoundTrip(t *testing.T) {
-	var tensors []Tensor
+	var tensors []policy.Tensor
 	for i, prefix := range []string{"exp_avg.", "exp_avg_sq.", "master."} {
-		for j, layout := range Layout(testConfig()) {
+		for j, layout := range policy.Layout(testConfig()) {
 			dtype := []safetensors.DType{safetensors.BF16, safetensors.BF16, safetensors.F32}[i]
-			moment := Tensor{Name: prefix + layout.Name, Shape: layout.Shape, DType: dtype, Data: make([]float32, layout.Elements())}
+			moment := policy.Tensor{Name: prefix + layout.Name, Shape: layout.Shape, DType: dtype, Data: make([]float32, layout.Elements())}
 			for k := range moment.Data {
 				moment.Data[k] = float32(j) + float32(k%4)/4
 			}
@@ -402,9 +318,9 @@ func TestOptimizerRoundTrip(t *testing.T) {
 }
 
 func TestOptimizerFaults(t *testing.T) {
-	nan := Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
+	nan := policy.Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
 	folder := t.TempDir()
-	if err := SaveOptimizer(folder, []Tensor{nan}, 1); err != nil {
+	if err := SaveOptimizer(folder, []policy.Tensor{nan}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "exp_avg.x") {
@@ -420,7 +336,7 @@ func TestOptimizerFaults(t *testing.T) {
 
 func TestSaveRefusesBugs(t *testing.T) {
 	c := testConfig()
-	weights, err := Init(c, 7)
+	weights, err := policy.Init(c, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

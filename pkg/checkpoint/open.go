@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"errors"
@@ -7,27 +7,45 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 // folderSource reads the weights of a model folder.
 type folderSource struct {
-	config  Config
+	config  policy.Config
 	weights *weightsFiles
-	tensors []Tensor
+	tensors []policy.Tensor
 	file    []int // the file of each tensor
 }
 
-// OpenFolder opens a model folder in Hugging Face layout: config.json, and the
+// Open opens a model folder in Hugging Face layout: config.json, and the
 // weights in float32, float16 or bfloat16 in one file or in the shards that an
 // index lists. Names and shapes are checked now, numbers when they are read.
 // Faults are data errors that name the file.
-func OpenFolder(folder string) (Source, error) {
+func Open(folder string) (policy.Source, error) {
 	s, err := openFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Load reads a model folder with all its weights.
+func Load(folder string) (policy.Config, []policy.Tensor, error) {
+	s, err := openFolder(folder)
+	if err != nil {
+		return policy.Config{}, nil, err
+	}
+	defer s.Close()
+	tensors := s.Tensors()
+	for i := range tensors {
+		tensors[i].Data = make([]float32, tensors[i].Elements())
+		if err := s.Float32To(tensors[i].Data, i, 0); err != nil {
+			return policy.Config{}, nil, err
+		}
+	}
+	return s.config, tensors, nil
 }
 
 func openFolder(folder string) (*folderSource, error) {
@@ -55,7 +73,7 @@ func (s *folderSource) match() error {
 		return exitcode.Dataf("reading %q: it says %d layers, but the weights have %d tensors",
 			filepath.Join(s.weights.folder, ConfigFile), s.config.NumHiddenLayers, stored)
 	}
-	s.tensors = Layout(s.config)
+	s.tensors = policy.Layout(s.config)
 	s.file = make([]int, len(s.tensors))
 	wanted := make(map[string]bool, len(s.tensors))
 	for i := range s.tensors {
@@ -72,7 +90,7 @@ func (s *folderSource) match() error {
 	}
 	for file, f := range s.weights.files {
 		for _, info := range f.Tensors() {
-			if !wanted[info.Name] && !(s.config.TieWordEmbeddings && info.Name == headName) {
+			if !wanted[info.Name] && !(s.config.TieWordEmbeddings && info.Name == policy.HeadName) {
 				return exitcode.Dataf("reading %q: tensor %q belongs to no part of the model", s.weights.path(file), info.Name)
 			}
 		}
@@ -95,7 +113,7 @@ func checkInfo(info safetensors.Info, shape []int) error {
 // to the embedding to have the embedding's numbers: transformers up to version
 // 4 ignores such a head, later ones take it when it differs.
 func (s *folderSource) checkTiedHead() error {
-	file, info, stored := s.weights.lookup(headName)
+	file, info, stored := s.weights.lookup(policy.HeadName)
 	if !s.config.TieWordEmbeddings || !stored {
 		return nil
 	}
@@ -106,7 +124,7 @@ func (s *folderSource) checkTiedHead() error {
 	head, embed := make([]float32, chunk), make([]float32, chunk)
 	for from := 0; from < info.Elements(); from += chunk {
 		n := min(chunk, info.Elements()-from)
-		if err := s.weights.files[file].Float32At(head[:n], headName, from); err != nil {
+		if err := s.weights.files[file].Float32At(head[:n], policy.HeadName, from); err != nil {
 			return err
 		}
 		if err := s.Float32To(embed[:n], 0, from); err != nil {
@@ -114,22 +132,22 @@ func (s *folderSource) checkTiedHead() error {
 		}
 		if !slices.Equal(head[:n], embed[:n]) {
 			return exitcode.Dataf("reading %q: %s differs from %s, although %s says that they are one (tie_word_embeddings)",
-				s.weights.path(file), headName, embeddingName, ConfigFile)
+				s.weights.path(file), policy.HeadName, policy.EmbeddingName, ConfigFile)
 		}
 	}
 	return nil
 }
 
-func (s *folderSource) Config() Config { return s.config }
+func (s *folderSource) Config() policy.Config { return s.config }
 
-func (s *folderSource) Tensors() []Tensor { return slices.Clone(s.tensors) }
+func (s *folderSource) Tensors() []policy.Tensor { return slices.Clone(s.tensors) }
 
 func (s *folderSource) Float32To(dst []float32, index, from int) error {
 	file, name := s.file[index], s.tensors[index].Name
 	if err := s.weights.files[file].Float32At(dst, name, from); err != nil {
 		return err
 	}
-	if err := checkFinite(dst, name, from); err != nil {
+	if err := policy.CheckFinite(dst, name, from); err != nil {
 		return exitcode.Dataf("reading %q: %w", s.weights.path(file), err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -58,12 +59,12 @@ func names(t testing.TB, folder string) []string {
 func foreignFolder(t testing.TB) string {
 	t.Helper()
 	c := testConfig()
-	c.Architecture = Qwen3
-	weights, err := Init(c, 3)
+	c.Architecture = policy.Qwen3
+	weights, err := policy.Init(c, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := strings.Replace(string(c.JSON()), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
+	config := strings.Replace(string(formatConfig(c)), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
 	folder := writeAll(t, map[string]string{
 		ConfigFile:       config,
 		GenerationFile:   `{"eos_token_id": [5, 6], "top_k": 20}`,
@@ -159,12 +160,12 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 // embedding's new numbers.
 func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	c := testConfig()
-	weights, err := Init(c, 3)
+	weights, err := policy.Init(c, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, to := writeAll(t, map[string]string{ConfigFile: string(c.JSON())}), t.TempDir()
-	stored := append(slices.Clone(weights), Tensor{Name: headName, Shape: weights[0].Shape, Data: weights[0].Data})
+	from, to := writeAll(t, map[string]string{ConfigFile: string(formatConfig(c))}), t.TempDir()
+	stored := append(slices.Clone(weights), policy.Tensor{Name: policy.HeadName, Shape: weights[0].Shape, Data: weights[0].Data})
 	if err := writeTensors(filepath.Join(from, WeightsFile), stored, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -179,14 +180,14 @@ func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	}
 	defer f.Close()
 	head := make([]float32, weights[0].Elements())
-	if err := f.Float32To(head, headName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
+	if err := f.Float32To(head, policy.HeadName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
 		t.Errorf("element 5 of the head is %g, metadata %v, %v", head[5], f.Metadata, err)
 	}
 }
 
 func TestSaveRefusesWhatCannotBeLoaded(t *testing.T) {
 	c := testConfig()
-	weights, err := Init(c, 3)
+	weights, err := policy.Init(c, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestDiff(t *testing.T) {
 	// Another shape: two layers against one, and an untied head.
 	c := testConfig()
 	c.NumHiddenLayers, c.TieWordEmbeddings, c.IntermediateSize = 1, false, 14
-	other, err := Init(c, 1)
+	other, err := policy.Init(c, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,60 +327,9 @@ func TestDiff(t *testing.T) {
 	if d, err = Diff(a, folder); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(d.OnlyB, headName) || !slices.Contains(d.OnlyB, "model.layers.0.self_attn.q_proj.bias") ||
+	if !slices.Contains(d.OnlyB, policy.HeadName) || !slices.Contains(d.OnlyB, "model.layers.0.self_attn.q_proj.bias") ||
 		!slices.Contains(d.OnlyA, "model.layers.1.mlp.up_proj.weight") || !slices.Contains(d.OnlyA, "model.layers.0.self_attn.q_norm.weight") {
 		t.Errorf("%+v", d)
-	}
-}
-
-// Rows of engine.md, section 1: parameters in units of 10^9, bytes of keys and
-// values per token in half precision, GFLOP per trained token at 1,024 and
-// 4,096 tokens, gigabytes of weights, gradients and moments in float32.
-func TestInspectionOfKnownModels(t *testing.T) {
-	shape := func(a Architecture, vocab, hidden, inner, layers, heads, kv, dim int) Config {
-		return Config{
-			Architecture: a, VocabSize: vocab, HiddenSize: hidden, IntermediateSize: inner, NumHiddenLayers: layers,
-			NumAttentionHeads: heads, NumKeyValueHeads: kv, HeadDim: dim, TieWordEmbeddings: true,
-		}
-	}
-	near := func(name, what string, got, want, slack float64) {
-		if got < want-slack || got > want+slack {
-			t.Errorf("%s: %s is %.6g, want %g", name, what, got, want)
-		}
-	}
-	for _, test := range []struct {
-		name                             string
-		config                           Config
-		billions                         float64
-		kvBytes                          int64
-		train1024, train4096, trainBytes float64
-	}{
-		{"Qwen2.5-0.5B", shape(Qwen2, 151936, 896, 4864, 24, 14, 2, 64), 0.49, 12288, 3.10, 3.49, 7.9},
-		{"Llama-3.2-1B", shape(Llama, 128256, 2048, 8192, 16, 32, 8, 64), 1.24, 32768, 7.62, 8.22, 19.8},
-		{"Qwen3-0.6B", shape(Qwen3, 151936, 1024, 3072, 28, 16, 8, 128), 0.60, 114688, 3.93, 4.99, 9.5},
-	} {
-		c := test.config
-		elements := 0
-		for _, tensor := range Layout(c) {
-			elements += tensor.Elements()
-		}
-		if n := ParameterCount(c); n != elements {
-			t.Errorf("%s: %d parameters, but the layout has %d", test.name, n, elements)
-		}
-		near(test.name, "parameters", float64(elements)/1e9, test.billions, 0.005)
-		near(test.name, "FLOPs at 1024", FLOPsPerToken(c, 1024)/1e9, test.train1024, 0.005)
-		near(test.name, "FLOPs at 4096", FLOPsPerToken(c, 4096)/1e9, test.train4096, 0.005)
-		half, full := MemoryOf(c, safetensors.BF16), MemoryOf(c, safetensors.F32)
-		if half.KVBytes != test.kvBytes || full.KVBytes != 2*test.kvBytes {
-			t.Errorf("%s: %d and %d bytes of keys and values, want %d and twice that", test.name, half.KVBytes, full.KVBytes, test.kvBytes)
-		}
-		near(test.name, "bytes to train", float64(full.TrainBytes)/1e9, test.trainBytes, 0.06)
-		if full.TrainBytes != 16*int64(elements) || half.TrainBytes != 18*int64(elements) || half.WeightBytes != 2*int64(elements) {
-			t.Errorf("%s: %+v, %+v", test.name, full, half)
-		}
-		// Decoding at context c: 2·N_mat + 4·L·Hq·dh·c, a third of training at
-		// sequences of 2c tokens.
-		near(test.name, "decoding", DecodeFLOPsPerToken(c, 512)/1e9, FLOPsPerToken(c, 1024)/3e9, 1e-9)
 	}
 }
 

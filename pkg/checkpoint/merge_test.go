@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -24,7 +25,7 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 			t.Fatal(err)
 		}
 	}
-	weights, err := Init(adapterConfig(), 2)
+	weights, err := policy.Init(adapterConfig(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			factors := map[string]Tensor{}
+			factors := map[string]policy.Tensor{}
 			for _, f := range a.Tensors {
 				factors[f.Name] = f
 			}
@@ -135,7 +136,7 @@ func sum(t *testing.T, folder, name string) string {
 // A piece of a matrix is merged as the whole is, wherever it starts and ends.
 func TestMergeInPieces(t *testing.T) {
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	source, err := OpenFolder(base)
+	source, err := Open(base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestMergeRefused(t *testing.T) {
 // again at zero, and nobody would be told.
 func TestValueHeadIsCarried(t *testing.T) {
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	head := ValueHeadLayout(adapterConfig())
+	head := policy.ValueHeadLayout(adapterConfig())
 	for i := range head.Shape[1] {
 		head.Data = append(head.Data, float32(i+1))
 	}

@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"bytes"
@@ -8,31 +8,35 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 )
+
+// modelTypes are the names of the architectures in config.json's model_type.
+var modelTypes = map[policy.Architecture]string{policy.Llama: "llama", policy.Qwen2: "qwen2", policy.Qwen3: "qwen3"}
 
 // configJSON is the part of config.json that matters. Fields that would change
 // the model's results, were they ignored, are read to be refused.
 type configJSON struct {
-	Architectures         []Architecture  `json:"architectures"`
-	ModelType             string          `json:"model_type"`
-	VocabSize             int             `json:"vocab_size"`
-	HiddenSize            int             `json:"hidden_size"`
-	IntermediateSize      int             `json:"intermediate_size"`
-	NumHiddenLayers       int             `json:"num_hidden_layers"`
-	NumAttentionHeads     int             `json:"num_attention_heads"`
-	NumKeyValueHeads      int             `json:"num_key_value_heads"`
-	HeadDim               int             `json:"head_dim"`
-	MaxPositionEmbeddings int             `json:"max_position_embeddings"`
-	RMSNormEps            float64         `json:"rms_norm_eps"`
-	RopeTheta             float64         `json:"rope_theta"`
-	TieWordEmbeddings     bool            `json:"tie_word_embeddings"`
-	HiddenAct             string          `json:"hidden_act"`
-	InitializerRange      float64         `json:"initializer_range"`
-	AttentionDropout      float64         `json:"attention_dropout"`
-	TorchDType            string          `json:"torch_dtype"`
-	UseCache              bool            `json:"use_cache"`
-	BOSTokenID            *int32          `json:"bos_token_id"`
-	EOSTokenID            json.RawMessage `json:"eos_token_id"`
+	Architectures         []policy.Architecture `json:"architectures"`
+	ModelType             string                `json:"model_type"`
+	VocabSize             int                   `json:"vocab_size"`
+	HiddenSize            int                   `json:"hidden_size"`
+	IntermediateSize      int                   `json:"intermediate_size"`
+	NumHiddenLayers       int                   `json:"num_hidden_layers"`
+	NumAttentionHeads     int                   `json:"num_attention_heads"`
+	NumKeyValueHeads      int                   `json:"num_key_value_heads"`
+	HeadDim               int                   `json:"head_dim"`
+	MaxPositionEmbeddings int                   `json:"max_position_embeddings"`
+	RMSNormEps            float64               `json:"rms_norm_eps"`
+	RopeTheta             float64               `json:"rope_theta"`
+	TieWordEmbeddings     bool                  `json:"tie_word_embeddings"`
+	HiddenAct             string                `json:"hidden_act"`
+	InitializerRange      float64               `json:"initializer_range"`
+	AttentionDropout      float64               `json:"attention_dropout"`
+	TorchDType            string                `json:"torch_dtype"`
+	UseCache              bool                  `json:"use_cache"`
+	BOSTokenID            *int32                `json:"bos_token_id"`
+	EOSTokenID            json.RawMessage       `json:"eos_token_id"`
 
 	AttentionBias     bool            `json:"attention_bias,omitempty"`
 	MLPBias           bool            `json:"mlp_bias,omitempty"`
@@ -52,14 +56,14 @@ type configJSON struct {
 
 // architecture is the first name of architectures or, where there is none,
 // that of model_type; both must mean the same.
-func (f *configJSON) architecture() (Architecture, error) {
-	for _, a := range []Architecture{Llama, Qwen2, Qwen3} {
-		named := slices.Equal(f.Architectures, []Architecture{a})
+func (f *configJSON) architecture() (policy.Architecture, error) {
+	for _, a := range []policy.Architecture{policy.Llama, policy.Qwen2, policy.Qwen3} {
+		named := slices.Equal(f.Architectures, []policy.Architecture{a})
 		if named && (f.ModelType == "" || f.ModelType == modelTypes[a]) || len(f.Architectures) == 0 && f.ModelType == modelTypes[a] {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("architectures is %q and model_type %q; %s, %s and %s are implemented", f.Architectures, f.ModelType, Llama, Qwen2, Qwen3)
+	return "", fmt.Errorf("architectures is %q and model_type %q; %s, %s and %s are implemented", f.Architectures, f.ModelType, policy.Llama, policy.Qwen2, policy.Qwen3)
 }
 
 // unsupported names the first setting that the engine would not honour.
@@ -121,7 +125,7 @@ type ropeJSON struct {
 // rope reads θ and the scaling as transformers 5 does: of rope_scaling and
 // rope_parameters the first that is not empty counts, and a θ in it counts
 // before the one beside it.
-func (f *configJSON) rope() (theta float64, scaling RopeScaling, err error) {
+func (f *configJSON) rope() (theta float64, scaling policy.RopeScaling, err error) {
 	theta = f.RopeTheta
 	if theta == 0 {
 		theta = 10_000 // the default of all architectures
@@ -131,65 +135,65 @@ func (f *configJSON) rope() (theta float64, scaling RopeScaling, err error) {
 		raw = f.RopeParameters
 	}
 	if !isSet(raw) {
-		return theta, RopeScaling{}, nil
+		return theta, policy.RopeScaling{}, nil
 	}
 	var r ropeJSON
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields() // a setting that is not known may change results
 	if err := decoder.Decode(&r); err != nil {
-		return 0, RopeScaling{}, fmt.Errorf("rotary embedding (rope_scaling, rope_parameters): %w", err)
+		return 0, policy.RopeScaling{}, fmt.Errorf("rotary embedding (rope_scaling, rope_parameters): %w", err)
 	}
 	if r.Theta != 0 {
 		theta = r.Theta
 	}
 	if r.PartialRotaryPart != nil && *r.PartialRotaryPart != 1 {
-		return 0, RopeScaling{}, fmt.Errorf("partial_rotary_factor is set; only full rotary embedding is implemented")
+		return 0, policy.RopeScaling{}, fmt.Errorf("partial_rotary_factor is set; only full rotary embedding is implemented")
 	}
 	if r.Type == "" {
 		r.Type = r.OldType
 	}
-	switch RopeType(r.Type) {
+	switch policy.RopeType(r.Type) {
 	case "", "default":
-	case RopeLinear:
-		scaling = RopeScaling{Type: RopeLinear, Factor: r.Factor}
-	case RopeLlama3:
-		scaling = RopeScaling{
-			Type: RopeLlama3, Factor: r.Factor, LowFrequencyFactor: r.LowFrequencyFactor, HighFrequencyFactor: r.HighFrequencyFactor,
+	case policy.RopeLinear:
+		scaling = policy.RopeScaling{Type: policy.RopeLinear, Factor: r.Factor}
+	case policy.RopeLlama3:
+		scaling = policy.RopeScaling{
+			Type: policy.RopeLlama3, Factor: r.Factor, LowFrequencyFactor: r.LowFrequencyFactor, HighFrequencyFactor: r.HighFrequencyFactor,
 			Original: f.MaxPositionEmbeddings,
 		}
 		if r.Original != nil && f.Original != nil && *r.Original != *f.Original {
 			// Transformers 5 takes the one beside the scaling, transformers 4 the one in it.
-			return 0, RopeScaling{}, fmt.Errorf("original_max_position_embeddings is %d in the scaling of rotary embedding and %d beside it; only one of them can count",
+			return 0, policy.RopeScaling{}, fmt.Errorf("original_max_position_embeddings is %d in the scaling of rotary embedding and %d beside it; only one of them can count",
 				*r.Original, *f.Original)
 		}
 		if original := cmp.Or(r.Original, f.Original); original != nil {
 			scaling.Original = *original
 		}
 	default:
-		return 0, RopeScaling{}, fmt.Errorf("rope_type is %q; default, %s and %s are implemented", r.Type, RopeLinear, RopeLlama3)
+		return 0, policy.RopeScaling{}, fmt.Errorf("rope_type is %q; default, %s and %s are implemented", r.Type, policy.RopeLinear, policy.RopeLlama3)
 	}
 	return theta, scaling, nil
 }
 
 // ParseConfig reads the bytes of a config.json. A model that is not
 // implemented exactly is a data error of one sentence.
-func ParseConfig(raw []byte) (Config, error) {
+func ParseConfig(raw []byte) (policy.Config, error) {
 	var f configJSON
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return Config{}, exitcode.Dataf("not a config.json: %w", err)
+		return policy.Config{}, exitcode.Dataf("not a config.json: %w", err)
 	}
 	architecture, err := f.architecture()
 	if err != nil {
-		return Config{}, exitcode.Dataf("this model is not implemented: %w", err)
+		return policy.Config{}, exitcode.Dataf("this model is not implemented: %w", err)
 	}
 	if reason := f.unsupported(); reason != "" {
-		return Config{}, exitcode.Dataf("this model is not implemented: %s", reason)
+		return policy.Config{}, exitcode.Dataf("this model is not implemented: %s", reason)
 	}
 	theta, scaling, err := f.rope()
 	if err != nil {
-		return Config{}, exitcode.Dataf("this model is not implemented: %w", err)
+		return policy.Config{}, exitcode.Dataf("this model is not implemented: %w", err)
 	}
-	c := Config{
+	c := policy.Config{
 		Architecture:          architecture,
 		VocabSize:             f.VocabSize,
 		HiddenSize:            f.HiddenSize,
@@ -209,7 +213,7 @@ func ParseConfig(raw []byte) (Config, error) {
 	if c.NumKeyValueHeads == 0 {
 		c.NumKeyValueHeads = c.NumAttentionHeads
 	}
-	if c.HeadDim == 0 && architecture == Qwen3 {
+	if c.HeadDim == 0 && architecture == policy.Qwen3 {
 		c.HeadDim = 128 // Qwen3Config's default, whatever the other sizes
 	}
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
@@ -219,7 +223,7 @@ func ParseConfig(raw []byte) (Config, error) {
 		c.BOSTokenID = *f.BOSTokenID
 	}
 	if c.EOSTokenIDs, err = parseTokenIDs(f.EOSTokenID); err != nil {
-		return Config{}, exitcode.Dataf("eos_token_id: %w", err)
+		return policy.Config{}, exitcode.Dataf("eos_token_id: %w", err)
 	}
 	return c, c.Validate()
 }
@@ -227,7 +231,7 @@ func ParseConfig(raw []byte) (Config, error) {
 // setGeneration takes the tokens that end a response from the bytes of a
 // generation_config.json, as transformers does when it generates: instruct
 // models have some that config.json does not name.
-func (c *Config) setGeneration(raw []byte) error {
+func setGeneration(c *policy.Config, raw []byte) error {
 	var f struct {
 		EOSTokenID json.RawMessage `json:"eos_token_id"`
 	}
@@ -273,7 +277,7 @@ func tokenIDsJSON(ids []int32) json.RawMessage {
 	return raw
 }
 
-func (c Config) bosJSON() *int32 {
+func bosJSON(c policy.Config) *int32 {
 	if c.BOSTokenID < 0 {
 		return nil
 	}
@@ -281,10 +285,10 @@ func (c Config) bosJSON() *int32 {
 	return &id
 }
 
-// JSON is the config.json of a policy with float32 weights.
-func (c Config) JSON() []byte {
+// formatConfig is the config.json of a policy with float32 weights.
+func formatConfig(c policy.Config) []byte {
 	return indentJSON(configJSON{
-		Architectures:         []Architecture{c.Architecture},
+		Architectures:         []policy.Architecture{c.Architecture},
 		ModelType:             modelTypes[c.Architecture],
 		VocabSize:             c.VocabSize,
 		HiddenSize:            c.HiddenSize,
@@ -298,22 +302,22 @@ func (c Config) JSON() []byte {
 		RopeTheta:             c.RopeTheta,
 		TieWordEmbeddings:     c.TieWordEmbeddings,
 		HiddenAct:             "silu",
-		InitializerRange:      c.initStd(),
+		InitializerRange:      c.InitStd(),
 		TorchDType:            "float32",
 		UseCache:              true,
-		BOSTokenID:            c.bosJSON(),
+		BOSTokenID:            bosJSON(c),
 		EOSTokenID:            tokenIDsJSON(c.EOSTokenIDs),
-		RopeScaling:           c.RopeScaling.json(),
+		RopeScaling:           ropeScalingJSON(c.RopeScaling),
 	})
 }
 
-// json is the value of rope_scaling; nil when there is none.
-func (r RopeScaling) json() json.RawMessage {
-	if r.Type == RopeDefault {
+// ropeScalingJSON is the value of rope_scaling; nil when there is none.
+func ropeScalingJSON(r policy.RopeScaling) json.RawMessage {
+	if r.Type == policy.RopeDefault {
 		return nil
 	}
 	f := ropeJSON{Type: string(r.Type), Factor: r.Factor, LowFrequencyFactor: r.LowFrequencyFactor, HighFrequencyFactor: r.HighFrequencyFactor}
-	if r.Type == RopeLlama3 {
+	if r.Type == policy.RopeLlama3 {
 		f.Original = &r.Original
 	}
 	raw, _ := json.Marshal(f) // finite numbers always marshal
@@ -321,12 +325,12 @@ func (r RopeScaling) json() json.RawMessage {
 }
 
 // generationJSON is the generation_config.json of a policy.
-func (c Config) generationJSON() []byte {
+func generationJSON(c policy.Config) []byte {
 	return indentJSON(struct {
 		BOSTokenID *int32          `json:"bos_token_id,omitempty"`
 		EOSTokenID json.RawMessage `json:"eos_token_id,omitempty"`
 		DoSample   bool            `json:"do_sample"`
-	}{c.bosJSON(), tokenIDsJSON(c.EOSTokenIDs), true})
+	}{bosJSON(c), tokenIDsJSON(c.EOSTokenIDs), true})
 }
 
 func indentJSON(value any) []byte {

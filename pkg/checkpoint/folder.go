@@ -1,4 +1,8 @@
-package policy
+// Package checkpoint reads and writes model folders in Hugging Face's layout:
+// config.json, weights in safetensors files, low-rank adapters in PEFT's
+// layout, a value head, and the optimizer's state. What an engine is given and
+// gives back are package policy's tensors.
+package checkpoint
 
 import (
 	"crypto/sha256"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -24,7 +29,7 @@ const (
 	OptimizerFile  = "optimizer.safetensors"        // in the folder of the optimizer's state
 )
 
-func writeTensors(path string, tensors []Tensor, metadata map[string]string) error {
+func writeTensors(path string, tensors []policy.Tensor, metadata map[string]string) error {
 	return writeFile(path, func(w io.Writer) error {
 		out := make([]safetensors.Tensor, len(tensors))
 		for i, t := range tensors {
@@ -39,15 +44,15 @@ const maxConfigBytes = 16 << 20
 
 // LoadConfig reads the config.json of a model folder, and the tokens that end
 // a response from generation_config.json, where it has them.
-func LoadConfig(folder string) (Config, error) {
+func LoadConfig(folder string) (policy.Config, error) {
 	path := filepath.Join(folder, ConfigFile)
 	raw, err := plainfile.Read(path, maxConfigBytes)
 	if err != nil {
-		return Config{}, err
+		return policy.Config{}, err
 	}
 	c, err := ParseConfig(raw)
 	if err != nil {
-		return Config{}, exitcode.Dataf("reading %q: %w", path, err)
+		return policy.Config{}, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	path = filepath.Join(folder, GenerationFile)
 	raw, err = plainfile.Read(path, maxConfigBytes)
@@ -55,17 +60,17 @@ func LoadConfig(folder string) (Config, error) {
 		return c, nil
 	}
 	if err != nil {
-		return Config{}, err
+		return policy.Config{}, err
 	}
-	if err := c.setGeneration(raw); err != nil {
-		return Config{}, exitcode.Dataf("reading %q: %w", path, err)
+	if err := setGeneration(&c, raw); err != nil {
+		return policy.Config{}, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return c, nil
 }
 
 // readTensors fills tensors with the data of the file, which must have these
 // tensors and no others.
-func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
+func readTensors(f *safetensors.File, path string, tensors []policy.Tensor) error {
 	wanted := map[string]bool{}
 	for i := range tensors {
 		t := &tensors[i]
@@ -92,14 +97,14 @@ func readTensors(f *safetensors.File, path string, tensors []Tensor) error {
 
 // SaveOptimizer writes the optimizer's state, the moments and the number of
 // steps taken, into an existing folder.
-func SaveOptimizer(folder string, tensors []Tensor, steps int) error {
+func SaveOptimizer(folder string, tensors []policy.Tensor, steps int) error {
 	return writeTensors(filepath.Join(folder, OptimizerFile), tensors,
 		map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
 }
 
 // LoadOptimizer reads what SaveOptimizer wrote, in its order. Whether it is the
 // state of a policy is for Engine.LoadOptimizerState to say.
-func LoadOptimizer(folder string) (tensors []Tensor, steps int, err error) {
+func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error) {
 	path := filepath.Join(folder, OptimizerFile)
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -114,11 +119,11 @@ func LoadOptimizer(folder string) (tensors []Tensor, steps int, err error) {
 		if !info.DType.Float() {
 			return nil, 0, exitcode.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
 		}
-		t := Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
+		t := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
 		if err := f.Float32To(t.Data, t.Name); err != nil {
 			return nil, 0, err
 		}
-		if err := checkFinite(t.Data, t.Name, 0); err != nil {
+		if err := policy.CheckFinite(t.Data, t.Name, 0); err != nil {
 			return nil, 0, exitcode.Dataf("reading %q: %w", path, err)
 		}
 		tensors = append(tensors, t)

@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -52,8 +53,8 @@ func IsAdapter(folder string) (bool, error) {
 
 // SaveAdapter writes adapter_config.json and adapter_model.safetensors, which
 // PEFT loads, into an existing folder. The same arguments give the same bytes.
-func SaveAdapter(folder string, c Config, a Adapter) error {
-	if err := matchLayout(LoRALayout(c, a.LoRA), a.Tensors); err != nil {
+func SaveAdapter(folder string, c policy.Config, a policy.Adapter) error {
+	if err := matchLayout(policy.LoRALayout(c, a.LoRA), a.Tensors); err != nil {
 		return exitcode.Bugf("saving an adapter to %q: %w", folder, err)
 	}
 	encoded, err := json.MarshalIndent(adapterJSON{
@@ -86,16 +87,16 @@ func AdapterBase(folder string) (string, error) {
 // AdaptedConfig reads the configuration of the policy that an adapter's folder
 // adapts: that in base or, if base is empty, the one that the folder names. It
 // returns the policy's folder too.
-func AdaptedConfig(folder, base string) (string, Config, error) {
+func AdaptedConfig(folder, base string) (string, policy.Config, error) {
 	if base == "" {
 		var err error
 		if base, err = AdapterBase(folder); err != nil {
-			return "", Config{}, err
+			return "", policy.Config{}, err
 		}
 	}
 	config, err := LoadConfig(base)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", Config{}, exitcode.WithHint(exitcode.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
+		return "", policy.Config{}, exitcode.WithHint(exitcode.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
 			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", AdapterConfigFile)
 	}
 	return base, config, err
@@ -105,36 +106,36 @@ func AdaptedConfig(folder, base string) (string, Config, error) {
 // a shape. What would change the policy's function in another way than
 // [LoRA] says is refused. Dropout acts in training only: it is passed over
 // unless train is set, and refused then.
-func LoadAdapter(folder string, c Config, train bool) (Adapter, error) {
+func LoadAdapter(folder string, c policy.Config, train bool) (policy.Adapter, error) {
 	stated, dropout, base, err := loadAdapterConfig(folder)
 	if err != nil {
-		return Adapter{}, err
+		return policy.Adapter{}, err
 	}
 	if train && dropout != 0 {
-		return Adapter{}, exitcode.WithHint(exitcode.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
+		return policy.Adapter{}, exitcode.WithHint(exitcode.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
 			"set lora_dropout to 0 in %s to go on without it", AdapterConfigFile)
 	}
 	path := filepath.Join(folder, AdapterWeightsFile)
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return Adapter{}, err
+		return policy.Adapter{}, err
 	}
-	a := Adapter{LoRA: stated, Base: base}
-	err = a.read(f, path, c)
+	a := policy.Adapter{LoRA: stated, Base: base}
+	err = readAdapter(&a, f, path, c)
 	return a, errors.Join(err, f.Close())
 }
 
 // loadAdapterConfig reads adapter_config.json. The targets are not known from
 // it: PEFT writes names, or a pattern.
-func loadAdapterConfig(folder string) (stated LoRA, dropout float64, base string, err error) {
+func loadAdapterConfig(folder string) (stated policy.LoRA, dropout float64, base string, err error) {
 	path := filepath.Join(folder, AdapterConfigFile)
 	raw, err := plainfile.Read(path, maxConfigBytes)
 	if err != nil {
-		return LoRA{}, 0, "", err
+		return policy.LoRA{}, 0, "", err
 	}
 	stated, dropout, base, err = parseAdapterConfig(raw)
 	if err != nil {
-		return LoRA{}, 0, "", exitcode.Dataf("reading %q: %w", path, err)
+		return policy.LoRA{}, 0, "", exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return stated, dropout, base, nil
 }
@@ -152,14 +153,14 @@ var changesFunction = []string{
 // init_lora_weights), so that the adapter alone says nothing.
 var newBase = []string{"pissa", "olora", "corda", "loftq", "lora_ga"}
 
-func parseAdapterConfig(raw []byte) (stated LoRA, dropout float64, base string, err error) {
+func parseAdapterConfig(raw []byte) (stated policy.LoRA, dropout float64, base string, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
+		return policy.LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
 	}
 	for _, name := range changesFunction {
 		if !slices.Contains([]string{"", "null", "false", "0", "{}", "[]", `""`}, string(fields[name])) {
-			return LoRA{}, 0, "", exitcode.Dataf("%s is set, which is not implemented", name)
+			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, which is not implemented", name)
 		}
 	}
 	var c struct {
@@ -173,36 +174,36 @@ func parseAdapterConfig(raw []byte) (stated LoRA, dropout float64, base string, 
 		InitWeights    any     `json:"init_lora_weights"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
+		return policy.LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
 	}
 	if c.PEFTType != "LORA" {
-		return LoRA{}, 0, "", exitcode.Dataf("peft_type is %q; only LORA is implemented", c.PEFTType)
+		return policy.LoRA{}, 0, "", exitcode.Dataf("peft_type is %q; only LORA is implemented", c.PEFTType)
 	}
 	if c.Bias != nil && *c.Bias != "none" {
-		return LoRA{}, 0, "", exitcode.Dataf("bias is %q; only none is implemented", *c.Bias)
+		return policy.LoRA{}, 0, "", exitcode.Dataf("bias is %q; only none is implemented", *c.Bias)
 	}
 	if name, ok := c.InitWeights.(string); ok {
 		for _, method := range newBase {
 			if strings.HasPrefix(name, method) {
-				return LoRA{}, 0, "", exitcode.Dataf("init_lora_weights is %q, which changes the base's weights too; convert the adapter to a plain one with PEFT (path_initial_model_for_weight_conversion)", name)
+				return policy.LoRA{}, 0, "", exitcode.Dataf("init_lora_weights is %q, which changes the base's weights too; convert the adapter to a plain one with PEFT (path_initial_model_for_weight_conversion)", name)
 			}
 		}
 	}
-	l := LoRA{Rank: c.Rank, Alpha: c.Alpha, RankStabilized: c.RankStabilized, Targets: LoRATargets()}
+	l := policy.LoRA{Rank: c.Rank, Alpha: c.Alpha, RankStabilized: c.RankStabilized, Targets: policy.LoRATargets()}
 	return l, c.Dropout, filepath.FromSlash(c.Base), l.Validate()
 }
 
 // adapterTensor matches PEFT's names of an adapter's tensors.
 var adapterTensor = regexp.MustCompile(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z]+_proj)\.lora_([AB])\.weight$`)
 
-// read finds out the targets from the names of a file's tensors, and reads
-// them.
-func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
+// readAdapter finds out the targets from the names of a file's tensors, and
+// reads them.
+func readAdapter(a *policy.Adapter, f *safetensors.File, path string, c policy.Config) error {
 	inLayers := map[string]map[int]bool{}
 	for _, info := range f.Tensors() {
 		part := adapterTensor.FindStringSubmatch(info.Name)
-		if part == nil || !slices.Contains(LoRATargets(), part[3]) {
-			return exitcode.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(LoRATargets(), ", "))
+		if part == nil || !slices.Contains(policy.LoRATargets(), part[3]) {
+			return exitcode.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(policy.LoRATargets(), ", "))
 		}
 		layer, err := strconv.Atoi(part[1])
 		if err != nil || layer >= c.NumHiddenLayers {
@@ -220,17 +221,17 @@ func (a *Adapter) read(f *safetensors.File, path string, c Config) error {
 		}
 		targets = append(targets, target)
 	}
-	a.Targets = SortTargets(targets)
+	a.Targets = policy.SortTargets(targets)
 	if err := a.Validate(); err != nil {
 		return exitcode.Dataf("reading %q: %w", path, err)
 	}
-	a.Tensors = LoRALayout(c, a.LoRA)
+	a.Tensors = policy.LoRALayout(c, a.LoRA)
 	if err := readTensors(f, path, a.Tensors); err != nil {
 		return err
 	}
 	for i := range a.Tensors {
 		a.Tensors[i].DType = "" // adapters compute, learn and are saved in float32
-		if err := checkFinite(a.Tensors[i].Data, a.Tensors[i].Name, 0); err != nil {
+		if err := policy.CheckFinite(a.Tensors[i].Data, a.Tensors[i].Name, 0); err != nil {
 			return exitcode.Dataf("reading %q: %w", path, err)
 		}
 	}

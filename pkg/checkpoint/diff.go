@@ -1,10 +1,11 @@
-package policy
+package checkpoint
 
 import (
 	"errors"
 	"math"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -40,12 +41,12 @@ func (d Difference) Equal() bool { return len(d.OnlyA)+len(d.OnlyB)+len(d.Differ
 // Diff compares the weights of two model folders, which may be of different
 // shapes and divided into files differently.
 func Diff(folderA, folderB string) (Difference, error) {
-	a, err := OpenFolder(folderA)
+	a, err := Open(folderA)
 	if err != nil {
 		return Difference{}, err
 	}
 	defer a.Close()
-	b, err := OpenFolder(folderB)
+	b, err := Open(folderB)
 	if err != nil {
 		return Difference{}, err
 	}
@@ -53,7 +54,7 @@ func Diff(folderA, folderB string) (Difference, error) {
 	return compare(a, b)
 }
 
-func compare(a, b Source) (Difference, error) {
+func compare(a, b policy.Source) (Difference, error) {
 	var d Difference
 	inB := map[string]int{}
 	tensorsA, tensorsB := a.Tensors(), b.Tensors()
@@ -69,7 +70,7 @@ func compare(a, b Source) (Difference, error) {
 		delete(inB, t.Name)
 		other := tensorsB[j]
 		one := TensorDifference{
-			Name: t.Name, ShapeA: t.Shape, ShapeB: other.Shape, DTypeA: t.storedAs(), DTypeB: other.storedAs(), Elements: t.Elements(),
+			Name: t.Name, ShapeA: t.Shape, ShapeB: other.Shape, DTypeA: t.StoredAs(), DTypeB: other.StoredAs(), Elements: t.Elements(),
 		}
 		if slices.Equal(t.Shape, other.Shape) {
 			if err := one.compare(a, i, b, j); err != nil {
@@ -98,7 +99,7 @@ func (d *Difference) add(t TensorDifference) {
 }
 
 // compare compares the numbers of tensor i of a with those of tensor j of b.
-func (t *TensorDifference) compare(a Source, i int, b Source, j int) error {
+func (t *TensorDifference) compare(a policy.Source, i int, b policy.Source, j int) error {
 	const chunk = 1 << 18 // elements at a time
 	n := min(chunk, t.Elements)
 	x, y := make([]float32, n), make([]float32, n)

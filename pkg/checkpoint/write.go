@@ -1,4 +1,4 @@
-package policy
+package checkpoint
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -118,10 +119,10 @@ func withDType(raw []byte, d safetensors.DType) ([]byte, error) {
 var dtypeNames = map[safetensors.DType]string{safetensors.F32: "float32", safetensors.F16: "float16", safetensors.BF16: "bfloat16"}
 
 // mainDType is the type of most elements; F32 when there are as many of it.
-func mainDType(tensors []Tensor) safetensors.DType {
+func mainDType(tensors []policy.Tensor) safetensors.DType {
 	elements := map[safetensors.DType]int{}
 	for _, t := range tensors {
-		elements[t.storedAs()] += t.Elements()
+		elements[t.StoredAs()] += t.Elements()
 	}
 	main := safetensors.F32
 	for _, d := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
@@ -130,14 +131,6 @@ func mainDType(tensors []Tensor) safetensors.DType {
 		}
 	}
 	return main
-}
-
-// storedAs is the type of the tensor's elements in a file.
-func (t Tensor) storedAs() safetensors.DType {
-	if t.DType == "" {
-		return safetensors.F32
-	}
-	return t.DType
 }
 
 // weightsOfOthers are the endings of files that hold weights. They are not
