@@ -14,7 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stopstring"
@@ -111,7 +110,7 @@ func policyGenerate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := openEngine(c, folder, cuda.Workload{Generate: true})
+	engine, err := openEngine(c, folder, policy.Workload{Generate: true})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		DType: backend.DTypes[r.Policy.DType], Stored: slices.Sorted(maps.Keys(stored)), ValueHead: r.Policy.ValueHead, LoRA: lora,
 	}
 	var all []work
-	add := func(name string, optimizer *recipe.Optimizer, workload cuda.Workload) {
+	add := func(name string, optimizer *recipe.Optimizer, workload policy.Workload) {
 		one := plain
 		if one.Workload = workload; optimizer != nil {
 			one.Train, one.State = true, backend.DTypes[optimizer.State]
@@ -127,7 +127,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		add("reference", nil, workload)
 	}
 	plain.ValueHead = false
-	add("rollout", nil, cuda.Workload{Generate: true})
+	add("rollout", nil, policy.Workload{Generate: true})
 	return all
 }
 

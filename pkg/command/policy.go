@@ -8,7 +8,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -97,7 +96,7 @@ func model(c *cli.Context) (string, error) {
 	return values["model"], checkPolicy(values["model"])
 }
 
-func openEngine(c *cli.Context, folder string, workload cuda.Workload) (policy.Engine, error) {
+func openEngine(c *cli.Context, folder string, workload policy.Workload) (policy.Engine, error) {
 	threads, err := threadsOf(c)
 	if err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func policyLogprobs(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := openEngine(c, folder, cuda.Workload{})
+	engine, err := openEngine(c, folder, policy.Workload{})
 	if err != nil {
 		return err
 	}

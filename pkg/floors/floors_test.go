@@ -59,6 +59,8 @@ var guarded = []struct {
 	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
 	{"github.com/apache/arrow", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
 	{"github.com/NVIDIA/go-nvml", []string{"cmd/lathe-monitor", "pkg/monitor"}, "it needs cgo, and every other binary builds without"},
+	{module + "pkg/policy/cpu", []string{"pkg/policy/backend"}, "a backend is opened by its name, and asked through package policy's interfaces"},
+	{module + "pkg/policy/cuda", []string{"pkg/policy/backend", "pkg/command"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{"github.com/urfave/cli", []string{"pkg/command"}, "what a command does is a function that needs no command line"},
 }
 
@@ -116,6 +118,7 @@ func TestFloorsCanFail(t *testing.T) {
 		{"pkg/stage/learn", module + "pkg/executor", "a stage is a function over files"},
 		{"pkg/report", "github.com/parquet-go/parquet-go/format", "in one place"},
 		{"pkg/run", "github.com/NVIDIA/go-nvml/pkg/nvml", "needs cgo"},
+		{"pkg/stage/learn", module + "pkg/policy/cuda", "opened by its name"},
 		{"pkg/nowhere", "fmt", "stands on no floor"},
 	} {
 		problems := strings.Join(importProblems(c.path, []string{c.imports}), "\n")

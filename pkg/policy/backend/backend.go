@@ -46,7 +46,7 @@ type Options struct {
 
 	// Workload is for backends that divide a device's memory before they start;
 	// Generate must be set for a policy that generates.
-	Workload cuda.Workload
+	Workload policy.Workload
 	// Log is told why auto passes over a GPU engine that is there; nil for
 	// nobody.
 	Log func(format string, args ...any)

@@ -43,7 +43,7 @@ type Options struct {
 	Adapter   *policy.Adapter
 	ValueHead []float32
 
-	Workload
+	policy.Workload
 }
 
 // Engine implements [policy.Engine].
@@ -68,7 +68,11 @@ type Engine struct {
 	failed error // of a method that returns no error
 }
 
-var _ policy.Engine = (*Engine)(nil)
+var (
+	_ policy.Engine      = (*Engine)(nil)
+	_ policy.Planned     = (*Engine)(nil)
+	_ policy.DeviceMeter = (*Engine)(nil)
+)
 
 // New makes an engine of the weights of a source, which it needs no longer
 // then. Without a library, a driver, a device or the memory that is needed,
@@ -82,7 +86,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 const productsVariable = "LATHE_GEMM"
 
 // open makes an engine under a plan.
-func open(source policy.Source, options Options, planFor func(shape, Workload, int64) (Plan, error)) (*Engine, error) {
+func open(source policy.Source, options Options, planFor func(shape, policy.Workload, int64) (Plan, error)) (*Engine, error) {
 	config := source.Config()
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -268,11 +272,18 @@ func (e *Engine) SetAdapter(on bool) {
 	e.fail(e.native.adapter(on))
 }
 
-// Plan is how the engine's memory is divided.
-func (e *Engine) Plan() Plan { return e.plan }
+// Plan implements [policy.Planned].
+func (e *Engine) Plan() fmt.Stringer { return e.plan }
 
 // Stats are the engine's own.
 func (e *Engine) Stats() (Stats, error) { return e.native.stats() }
+
+// DeviceUse implements [policy.DeviceMeter]: it is a part of Stats, and begins
+// anew with either.
+func (e *Engine) DeviceUse() (policy.DeviceUse, error) {
+	s, err := e.native.stats()
+	return policy.DeviceUse{Seconds: s.DeviceSeconds, ToDeviceBytes: s.ToDeviceBytes, ToHostBytes: s.ToHostBytes}, err
+}
 
 // Err implements [policy.Engine].
 func (e *Engine) Err() error { return e.failed }

@@ -10,7 +10,7 @@ const (
 
 // OpenWith opens an engine under budgets instead of those of a plan.
 func OpenWith(source policy.Source, options Options, b Budgets) (*Engine, error) {
-	return open(source, options, func(s shape, _ Workload, bytes int64) (Plan, error) {
+	return open(source, options, func(s shape, _ policy.Workload, bytes int64) (Plan, error) {
 		f := footprint(s, b)
 		return Plan{shape: s, Budgets: b, Footprint: f, TotalBytes: f.Total(), FreeBytes: bytes}, nil
 	})

@@ -306,9 +306,9 @@ func TestPlanOpensInWhatIsFree(t *testing.T) {
 	c := small(nil)
 	source := policy.InMemory(c, policytest.LoudWeights(t, c))
 	for _, options := range []cuda.Options{
-		{Library: library, Workload: cuda.Workload{Longest: 100}},
-		{Library: library, Workload: cuda.Workload{Generate: true, Responses: 2}},
-		{Library: library, Train: true, Workload: cuda.Workload{Longest: 100}},
+		{Library: library, Workload: policy.Workload{Longest: 100}},
+		{Library: library, Workload: policy.Workload{Generate: true, Responses: 2}},
+		{Library: library, Train: true, Workload: policy.Workload{Longest: 100}},
 	} {
 		planned := func(bytes int) bool {
 			_, err := cuda.PlanFor(c, cuda.Case{DType: safetensors.F32, Train: options.Train, Workload: options.Workload}, int64(bytes))

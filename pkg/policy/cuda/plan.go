@@ -8,30 +8,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// Workload says what an engine will be asked for. It decides how memory is
-// divided, and changes no result.
-type Workload struct {
-	// Generate says that Generate will be called. An engine that generates and
-	// does not train has room for short passes alone.
-	Generate bool
-	// Longest is the tokens of the longest sequence; 0 for as many as the policy
-	// takes.
-	Longest int
-	// Shared is the tokens of the largest family of sequences, each counted in
-	// [policy.RowTokens]; 0 where none has a trunk.
-	Shared int
-	// PassTokens bounds what Forward and Backward are given at a time, but for
-	// sequences that are longer; 0 for whatever serves best.
-	PassTokens int
-	// Sums is the number of partial sums of gradients that are held at once.
-	Sums int
-	// Beside is the number of engines of policies of this shape that are opened
-	// beside this one and do not train; room is left for them.
-	Beside int
-	// Responses bounds those that are under way at once; 0 for as many as serve.
-	Responses int
-}
-
 // Footprint is the memory that an engine takes on the device, in the parts that
 // eng_stats names.
 type Footprint struct {
@@ -86,7 +62,7 @@ type Case struct {
 	Train        bool
 	ValueHead    bool
 	LoRA         *policy.LoRA
-	Workload
+	policy.Workload
 }
 
 // PlanFor plans for an engine that is not opened, on a device with so many
@@ -127,7 +103,7 @@ const (
 
 // newPlan divides the bytes that a device has free. It is an error of
 // exitcode.Unavailable where the least that does the work does not fit.
-func newPlan(s shape, w Workload, bytes int64) (Plan, error) {
+func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	longest := s.config.MaxPositionEmbeddings
 	if w.Longest > 0 {
 		longest = min(longest, w.Longest)
@@ -179,7 +155,7 @@ func (b Budgets) withPass(rows int, s shape) Budgets {
 // least that is computed again with which a pass of a good size fits; as many
 // sums on the device as fit beside that, the others on the host; and then the
 // largest pass up to what is wanted.
-func growPass(s shape, b Budgets, w Workload, least int, available int64) Budgets {
+func growPass(s shape, b Budgets, w policy.Workload, least int, available int64) Budgets {
 	best := bestPassTokens
 	if w.PassTokens > 0 {
 		best = w.PassTokens + w.PassTokens/passSequenceTokens*rowAlign // the rows that align sequences
@@ -228,7 +204,7 @@ func largest(least, most int, fits func(rows int) bool) int {
 }
 
 // growCache gives the cache what is left, as far as the slots have use for it.
-func growCache(s shape, b Budgets, w Workload, longest int, available int64) Budgets {
+func growCache(s shape, b Budgets, w policy.Workload, longest int, available int64) Budgets {
 	if !w.Generate {
 		return b
 	}

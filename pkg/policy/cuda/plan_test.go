@@ -39,7 +39,7 @@ const gib = 1 << 30
 func TestPlanByHand(t *testing.T) {
 	c := qwen05B()
 	const parameters, table = 494032768, 151936 * 896
-	p, err := PlanFor(c, Case{DType: safetensors.BF16, Train: true, Workload: Workload{Longest: 4096}}, 80*gib)
+	p, err := PlanFor(c, Case{DType: safetensors.BF16, Train: true, Workload: policy.Workload{Longest: 4096}}, 80*gib)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPlanByHand(t *testing.T) {
 	if p.ActivationBytes < kept || p.ActivationBytes > kept*11/10 {
 		t.Errorf("activations: %d bytes, want %d and up to a tenth more", p.ActivationBytes, kept)
 	}
-	g, err := PlanFor(c, Case{DType: safetensors.BF16, Workload: Workload{Generate: true, Responses: 64}}, 80*gib)
+	g, err := PlanFor(c, Case{DType: safetensors.BF16, Workload: policy.Workload{Generate: true, Responses: 64}}, 80*gib)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPlansFit(t *testing.T) {
 			DType: rapid.SampledFrom([]safetensors.DType{safetensors.F32, safetensors.BF16}).Draw(t, "dtype"),
 			State: rapid.SampledFrom([]safetensors.DType{safetensors.F32, safetensors.BF16}).Draw(t, "state"),
 			Train: rapid.Bool().Draw(t, "train"), ValueHead: rapid.Bool().Draw(t, "value head"),
-			Workload: Workload{
+			Workload: policy.Workload{
 				Generate: rapid.Bool().Draw(t, "generate"), Longest: rapid.IntRange(0, 40000).Draw(t, "longest"),
 				PassTokens: rapid.IntRange(0, 40000).Draw(t, "pass"), Responses: rapid.IntRange(0, 1000).Draw(t, "responses"),
 				Beside: rapid.IntRange(0, 2).Draw(t, "beside"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
@@ -133,7 +133,7 @@ func TestPlansFit(t *testing.T) {
 // the others on the host: 0.5 billion gradients take 1.84 GiB.
 func TestSumsArePlanned(t *testing.T) {
 	const sum = 4 * 494032768
-	k := Case{DType: safetensors.BF16, Train: true, Workload: Workload{Longest: 2048, Sums: 3}}
+	k := Case{DType: safetensors.BF16, Train: true, Workload: policy.Workload{Longest: 2048, Sums: 3}}
 	for _, test := range []struct {
 		free            int64
 		device, spilled int
@@ -160,7 +160,7 @@ func TestSumsArePlanned(t *testing.T) {
 // A policy that cannot be trained on a GPU is refused with what it needs and
 // what there is; with a smaller optimizer, or an adapter, it is not.
 func TestPlanRefuses(t *testing.T) {
-	k := Case{DType: safetensors.BF16, Train: true, Workload: Workload{Longest: 4096}}
+	k := Case{DType: safetensors.BF16, Train: true, Workload: policy.Workload{Longest: 4096}}
 	_, err := PlanFor(qwen7B(), k, 80*gib)
 	if exitcode.Code(err) != exitcode.Unavailable {
 		t.Fatalf("7.6 billion weights at 18 bytes each in 80 GiB: %v", err)

@@ -37,7 +37,7 @@ func total(t *testing.T, e *cuda.Engine) int64 {
 
 // batchOf is what a case learns: sequences of one length, or responses to
 // prompts, which go on from one copy of all but its prompt's last token.
-func batchOf(config policy.Config, c *speedCase) (batch policy.Batch, workload cuda.Workload) {
+func batchOf(config policy.Config, c *speedCase) (batch policy.Batch, workload policy.Workload) {
 	var lengths []int
 	var trunks []int32
 	sequences := max(1, c.Responses)
@@ -63,7 +63,7 @@ func batchOf(config policy.Config, c *speedCase) (batch policy.Batch, workload c
 			batch.Targets[int(batch.Offsets[s])+i] = learned && i > 0
 		}
 	}
-	workload = cuda.Workload{Longest: c.Tokens, PassTokens: len(batch.TokenIDs)}
+	workload = policy.Workload{Longest: c.Tokens, PassTokens: len(batch.TokenIDs)}
 	if c.Responses > 0 {
 		workload.Shared = rows / (c.Sequences / sequences)
 	}
@@ -183,7 +183,7 @@ func measureHead(t *testing.T, c *speedCase, config policy.Config) {
 
 // measureDecoding samples a response for each of the same number of prompts.
 func measureDecoding(t *testing.T, c *speedCase, config policy.Config) {
-	e := openSpeed(t, config, cuda.Options{Workload: cuda.Workload{Generate: true, Responses: c.Batch, Longest: c.Prompt + c.Tokens}})
+	e := openSpeed(t, config, cuda.Options{Workload: policy.Workload{Generate: true, Responses: c.Batch, Longest: c.Prompt + c.Tokens}})
 	requests := make([]policy.Request, c.Batch)
 	for i := range requests {
 		one := policytest.Batch(config, uint64(i), c.Prompt)

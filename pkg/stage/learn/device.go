@@ -1,23 +1,20 @@
 package learn
 
-import (
-	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
-)
+import "github.com/lathe-rl/lathe/pkg/policy"
 
-// deviceMetrics adds what an engine on a GPU says of its work so far: the seconds
-// that the device was busy, and the bytes that were copied each way.
+// deviceMetrics adds what an engine on a device of its own did so far: the
+// seconds that the device was busy, and the bytes that were copied each way.
 func deviceMetrics(engine policy.Engine, metrics map[string]float64) error {
-	e, ok := engine.(*cuda.Engine)
+	meter, ok := engine.(policy.DeviceMeter)
 	if !ok {
 		return nil
 	}
-	s, err := e.Stats()
+	use, err := meter.DeviceUse()
 	if err != nil {
 		return err
 	}
-	metrics["device_seconds"] = s.DeviceSeconds
-	metrics["host_to_device_bytes"] = float64(s.ToDeviceBytes)
-	metrics["device_to_host_bytes"] = float64(s.ToHostBytes)
+	metrics["device_seconds"] = use.Seconds
+	metrics["host_to_device_bytes"] = float64(use.ToDeviceBytes)
+	metrics["device_to_host_bytes"] = float64(use.ToHostBytes)
 	return nil
 }

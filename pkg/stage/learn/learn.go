@@ -12,7 +12,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -116,7 +115,7 @@ type learner struct {
 
 // open reads the batch and opens the policies, of which the one that is trained
 // gets a workload.
-func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.Recipe, longest int) cuda.Workload) (*learner, error) {
+func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.Recipe, longest int) policy.Workload) (*learner, error) {
 	l := &learner{Job: job, in: in}
 	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, job.Reading)
 	if err != nil {
@@ -189,7 +188,7 @@ func (l *learner) longest() int {
 }
 
 // engineOptions are those of a recipe for an engine with one of its optimizers.
-func engineOptions(job stage.Job, o recipe.Optimizer, train bool, workload cuda.Workload) backend.Options {
+func engineOptions(job stage.Job, o recipe.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
 		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
 		ValueHead: job.Recipe.Policy.ValueHead, Workload: workload, Log: job.Log,

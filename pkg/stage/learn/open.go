@@ -12,7 +12,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -21,7 +20,7 @@ import (
 // openTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty.
-func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda.Workload) (engine policy.Engine, base string, err error) {
+func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
 	options := engineOptions(job, o, true, workload)
 	wanted := job.Recipe.Policy.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)
@@ -50,8 +49,8 @@ func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload cuda
 	if engine, err = backend.Open(folder, options); err != nil {
 		return nil, "", err
 	}
-	if e, ok := engine.(*cuda.Engine); ok {
-		job.Log("on the GPU: %s", e.Plan())
+	if planned, ok := engine.(policy.Planned); ok {
+		job.Log("on the GPU: %s", planned.Plan())
 	}
 	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), loraOf(*wanted)) {
 		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",

@@ -1,14 +1,14 @@
 package learn
 
 import (
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Workload is what a learn task asks of the engine that it trains, with
 // sequences of at most longest tokens; 0 for as many as the policy takes. The
 // plan that a GPU's engine makes of it (package cuda) changes no result.
-func Workload(r recipe.Recipe, longest int) cuda.Workload {
+func Workload(r recipe.Recipe, longest int) policy.Workload {
 	w := besideWorkload(r, longest)
 	w.Sums = sumsOfStep(r.Schedule.GradientUnits)
 	w.Beside = beside(r)
@@ -16,14 +16,14 @@ func Workload(r recipe.Recipe, longest int) cuda.Workload {
 }
 
 // GradientWorkload is that of a gradient shard.
-func GradientWorkload(r recipe.Recipe, longest int) cuda.Workload {
+func GradientWorkload(r recipe.Recipe, longest int) policy.Workload {
 	w := Workload(r, longest)
 	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards)
 	return w
 }
 
 // WarmWorkload is that of a warm start.
-func WarmWorkload(r recipe.Recipe, longest int) cuda.Workload {
+func WarmWorkload(r recipe.Recipe, longest int) policy.Workload {
 	w := besideWorkload(r, longest)
 	w.Shared = 0 // each demonstration is learned by itself
 	return w
@@ -31,13 +31,13 @@ func WarmWorkload(r recipe.Recipe, longest int) cuda.Workload {
 
 // ReferenceWorkload is that of the reference policy; there is none where ok is
 // false.
-func ReferenceWorkload(r recipe.Recipe, longest int) (w cuda.Workload, ok bool) {
+func ReferenceWorkload(r recipe.Recipe, longest int) (w policy.Workload, ok bool) {
 	return besideWorkload(r, longest), hasReference(r)
 }
 
 // besideWorkload is that of a policy which is not trained.
-func besideWorkload(r recipe.Recipe, longest int) cuda.Workload {
-	return cuda.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
+func besideWorkload(r recipe.Recipe, longest int) policy.Workload {
+	return policy.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
 }
 
 // hasReference says whether a second policy is open. Under policy.lora the

@@ -13,7 +13,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -55,7 +54,7 @@ func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remo
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
 			Backend: job.Recipe.Policy.Backend, Threads: job.Threads, DType: job.Recipe.Policy.DType,
-			Workload: cuda.Workload{Generate: true}, Log: job.Log,
+			Workload: policy.Workload{Generate: true}, Log: job.Log,
 		})
 		if err != nil {
 			return nil, err
