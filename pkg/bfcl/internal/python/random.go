@@ -3,72 +3,32 @@ package python
 import (
 	"math/bits"
 	"strconv"
+
+	"gonum.org/v1/gonum/mathext/prng"
 )
 
 // Random is CPython's random.Random: the Mersenne Twister MT19937 of Matsumoto
 // and Nishimura (1998), seeded by their init_by_array, with CPython's ways to
 // make ranges and floats of its words.
 type Random struct {
-	seed  uint64
-	state *[twisterWords]uint32 // nil until the first word is drawn: most are never drawn from
-	next  int
+	seed    uint64
+	twister *prng.MT19937 // nil until the first word is drawn: most are never drawn from
 }
-
-const (
-	twisterWords  = 624
-	twisterOffset = 397
-)
 
 // NewRandom is random.Random(seed) for a seed of 0 or more.
 func NewRandom(seed uint64) *Random { return &Random{seed: seed} }
 
-func (r *Random) initialize() {
-	key := []uint32{uint32(r.seed)}
-	if high := uint32(r.seed >> 32); high != 0 {
-		key = append(key, high)
-	}
-	s := new([twisterWords]uint32)
-	s[0] = 19650218
-	for i := uint32(1); i < twisterWords; i++ {
-		s[i] = 1812433253*(s[i-1]^s[i-1]>>30) + i
-	}
-	i, j := 1, 0
-	for range twisterWords {
-		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1664525) + key[j] + uint32(j)
-		i, j = i+1, (j+1)%len(key)
-		if i == twisterWords {
-			s[0], i = s[twisterWords-1], 1
-		}
-	}
-	for range twisterWords - 1 {
-		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1566083941) - uint32(i)
-		if i++; i == twisterWords {
-			s[0], i = s[twisterWords-1], 1
-		}
-	}
-	s[0] = 1 << 31
-	r.state, r.next = s, twisterWords
-}
-
 // word draws 32 bits.
 func (r *Random) word() uint32 {
-	if r.state == nil {
-		r.initialize()
-	}
-	if r.next == twisterWords {
-		s := r.state
-		for i := range s {
-			joined := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
-			s[i] = s[(i+twisterOffset)%twisterWords] ^ joined>>1 ^ (joined&1)*0x9908b0df
+	if r.twister == nil {
+		key := []uint32{uint32(r.seed)}
+		if high := uint32(r.seed >> 32); high != 0 {
+			key = append(key, high)
 		}
-		r.next = 0
+		r.twister = prng.NewMT19937()
+		r.twister.SeedFromKeys(key)
 	}
-	y := r.state[r.next]
-	r.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
+	return r.twister.Uint32()
 }
 
 // Bits is getrandbits(count) for a count of 1 to 64.
