@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/internal/asm"
+)
 
 // Registers of the tile kernels.
 //
@@ -45,34 +49,34 @@ var (
 func (e element) bytes(n int) int { return n << e.log }
 
 // load loads the vector of B at an address and widens it to float32.
-func (e element) load(w *writer, address, vector string) {
+func (e element) load(w *asm.File, address, vector string) {
 	if !e.half {
-		w.op("VMOVUPS %s, %s", address, vector)
+		w.Op("VMOVUPS %s, %s", address, vector)
 		return
 	}
-	w.op("VPMOVZXWD %s, %s", address, vector)
-	w.op("VPSLLD $16, %[1]s, %[1]s", vector)
+	w.Op("VPMOVZXWD %s, %s", address, vector)
+	w.Op("VPSLLD $16, %[1]s, %[1]s", vector)
 }
 
 // loadStrides loads the strides, in bytes, and the first pointer of A.
-func loadStrides(w *writer, e element) {
-	w.op("MOVQ tile_aRow(AX), R10")
-	w.op("SHLQ $2, R10")
-	w.op("LEAQ (R10)(R10*2), R11")
-	w.op("LEAQ (R10)(R10*4), R12")
-	w.op("MOVQ tile_aDepth(AX), R13")
-	w.op("SHLQ $2, R13")
-	w.op("MOVQ tile_bDepth(AX), DX")
-	w.op("SHLQ $%d, DX", e.log)
-	w.op("MOVQ tile_cRow(AX), SI")
-	w.op("SHLQ $2, SI")
+func loadStrides(w *asm.File, e element) {
+	w.Op("MOVQ tile_aRow(AX), R10")
+	w.Op("SHLQ $2, R10")
+	w.Op("LEAQ (R10)(R10*2), R11")
+	w.Op("LEAQ (R10)(R10*4), R12")
+	w.Op("MOVQ tile_aDepth(AX), R13")
+	w.Op("SHLQ $2, R13")
+	w.Op("MOVQ tile_bDepth(AX), DX")
+	w.Op("SHLQ $%d, DX", e.log)
+	w.Op("MOVQ tile_cRow(AX), SI")
+	w.Op("SHLQ $2, SI")
 }
 
 // dispatch jumps to the label of the number of rows in register CX.
-func dispatch(w *writer, rows int) {
+func dispatch(w *asm.File, rows int) {
 	for r := rows; r > 1; r-- {
-		w.op("CMPQ CX, $%d", r)
-		w.op("JEQ  rows%d", r)
+		w.Op("CMPQ CX, $%d", r)
+		w.Op("JEQ  rows%d", r)
 	}
 }
 
@@ -82,38 +86,38 @@ const tileRows512 = 14
 
 // tileAVX512 writes tileAVX512 for one element of B, one body for each number
 // of rows. Row i of C is in Z(2i) and Z(2i+1).
-func tileAVX512(w *writer, e element) {
-	w.function("tileAVX512"+e.suffix, "t *tile", 8)
-	w.op("MOVQ t+0(FP), AX")
+func tileAVX512(w *asm.File, e element) {
+	w.Function("tileAVX512"+e.suffix, "(t *tile)", 8)
+	w.Op("MOVQ t+0(FP), AX")
 	loadStrides(w, e)
-	w.op("MOVQ tile_a(AX), R8")
-	w.op("MOVQ tile_%s(AX), BX", e.field)
-	w.op("MOVQ tile_c(AX), DI")
-	w.op("CMPQ tile_panels(AX), $1")
-	w.op("JNE  wide")
-	w.op("MOVQ tile_columns(AX), CX")
-	w.op("MOVQ $-1, R9")
-	w.op("SHLQ CX, R9")
-	w.op("NOTQ R9")
-	w.op("KMOVD R9, K1")
-	w.op("SHRQ $16, R9")
-	w.op("KMOVD R9, K2")
-	w.op("MOVQ tile_rows(AX), CX")
+	w.Op("MOVQ tile_a(AX), R8")
+	w.Op("MOVQ tile_%s(AX), BX", e.field)
+	w.Op("MOVQ tile_c(AX), DI")
+	w.Op("CMPQ tile_panels(AX), $1")
+	w.Op("JNE  wide")
+	w.Op("MOVQ tile_columns(AX), CX")
+	w.Op("MOVQ $-1, R9")
+	w.Op("SHLQ CX, R9")
+	w.Op("NOTQ R9")
+	w.Op("KMOVD R9, K1")
+	w.Op("SHRQ $16, R9")
+	w.Op("KMOVD R9, K2")
+	w.Op("MOVQ tile_rows(AX), CX")
 	dispatch(w, tileRows512)
 	for r := 1; r <= tileRows512; r++ {
-		w.label("rows%d", r)
+		w.Label("rows%d", r)
 		body512(w, e, r)
-		w.op("VZEROUPPER")
-		w.op("RET")
+		w.Op("VZEROUPPER")
+		w.Op("RET")
 	}
-	w.label("wide")
-	w.op("MOVQ tile_rows(AX), CX")
-	w.op("CMPQ CX, $3")
-	w.op("JEQ  wide3x2")
-	w.op("CMPQ CX, $2")
-	w.op("JEQ  wide2x2")
-	w.op("CMPQ tile_panels(AX), $2")
-	w.op("JEQ  wide1x2")
+	w.Label("wide")
+	w.Op("MOVQ tile_rows(AX), CX")
+	w.Op("CMPQ CX, $3")
+	w.Op("JEQ  wide3x2")
+	w.Op("CMPQ CX, $2")
+	w.Op("JEQ  wide2x2")
+	w.Op("CMPQ tile_panels(AX), $2")
+	w.Op("JEQ  wide1x2")
 	for _, size := range [][2]int{{1, 4}, {1, 2}, {2, 2}, {3, 2}} {
 		wide(w, e, "Z", 64, size[0], size[1])
 	}
@@ -124,7 +128,7 @@ func tileAVX512(w *writer, e element) {
 // apart, three panels R12; vectors of bytes bytes are in registers Z or Y. A
 // single row reads B from memory, or widens it right before use; more rows keep
 // it in the registers below the last two.
-func wide(w *writer, e element, register string, bytes, rows, panels int) {
+func wide(w *asm.File, e element, register string, bytes, rows, panels int) {
 	name := fmt.Sprintf("wide%dx%d", rows, panels)
 	perPanel := 4 * panelWidth / bytes
 	perRow := panels * perPanel
@@ -133,26 +137,26 @@ func wide(w *writer, e element, register string, bytes, rows, panels int) {
 		last = 15
 	}
 	panelAddress := [4]string{"(BX)", "(BX)(R9*1)", "(BX)(R9*2)", "(BX)(R12*1)"}
-	w.label("%s", name)
-	w.op("MOVQ tile_depth(AX), CX")
-	w.op("MOVQ tile_panelStep(AX), R9")
-	w.op("SHLQ $%d, R9", e.log)
-	w.op("LEAQ (R9)(R9*2), R12")
-	w.op("CMPQ tile_accumulate(AX), $0")
-	w.op("JEQ  %szero", name)
+	w.Label("%s", name)
+	w.Op("MOVQ tile_depth(AX), CX")
+	w.Op("MOVQ tile_panelStep(AX), R9")
+	w.Op("SHLQ $%d, R9", e.log)
+	w.Op("LEAQ (R9)(R9*2), R12")
+	w.Op("CMPQ tile_accumulate(AX), $0")
+	w.Op("JEQ  %szero", name)
 	for i := range rows {
 		for v := range perRow {
-			w.op("VMOVUPS %d(DI), %s%d", v*bytes, register, i*perRow+v)
+			w.Op("VMOVUPS %d(DI), %s%d", v*bytes, register, i*perRow+v)
 		}
-		w.op("ADDQ SI, DI")
+		w.Op("ADDQ SI, DI")
 	}
-	w.op("JMP  %sloop", name)
-	w.label("%szero", name)
+	w.Op("JMP  %sloop", name)
+	w.Label("%szero", name)
 	for i := range rows * perRow {
-		w.op("VXORPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[2]d", register, i)
+		w.Op("VXORPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[2]d", register, i)
 	}
-	w.op("PCALIGN $32")
-	w.label("%sloop", name)
+	w.Op("PCALIGN $32")
+	w.Label("%sloop", name)
 	address := func(v int) string {
 		return fmt.Sprintf("%d%s", e.bytes(v%perPanel*bytes/4), panelAddress[v/perPanel])
 	}
@@ -166,7 +170,7 @@ func wide(w *writer, e element, register string, bytes, rows, panels int) {
 	}
 	for i := range rows {
 		broadcast := last - i%2
-		w.op("VBROADCASTSS %s, %s%d", rowAddress(i), register, broadcast)
+		w.Op("VBROADCASTSS %s, %s%d", rowAddress(i), register, broadcast)
 		for v := range perRow {
 			operand := vector(v)
 			if rows == 1 && e.half {
@@ -174,82 +178,82 @@ func wide(w *writer, e element, register string, bytes, rows, panels int) {
 			} else if rows == 1 {
 				operand = address(v)
 			}
-			w.op("VFMADD231PS %s, %[2]s%[3]d, %[2]s%[4]d", operand, register, broadcast, i*perRow+v)
+			w.Op("VFMADD231PS %s, %[2]s%[3]d, %[2]s%[4]d", operand, register, broadcast, i*perRow+v)
 		}
 	}
-	w.op("ADDQ R13, R8")
-	w.op("ADDQ DX, BX")
-	w.op("DECQ CX")
-	w.op("JNZ  %sloop", name)
-	w.op("MOVQ tile_c(AX), DI")
+	w.Op("ADDQ R13, R8")
+	w.Op("ADDQ DX, BX")
+	w.Op("DECQ CX")
+	w.Op("JNZ  %sloop", name)
+	w.Op("MOVQ tile_c(AX), DI")
 	for i := range rows {
 		for v := range perRow {
-			w.op("VMOVUPS %s%d, %d(DI)", register, i*perRow+v, v*bytes)
+			w.Op("VMOVUPS %s%d, %d(DI)", register, i*perRow+v, v*bytes)
 		}
-		w.op("ADDQ SI, DI")
+		w.Op("ADDQ SI, DI")
 	}
-	w.op("VZEROUPPER")
-	w.op("RET")
+	w.Op("VZEROUPPER")
+	w.Op("RET")
 }
 
-func body512(w *writer, e element, rows int) {
+func body512(w *asm.File, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
-	w.op("MOVQ tile_depth(AX), CX")
+	w.Op("MOVQ tile_depth(AX), CX")
 	if rows > rowsPerBase {
-		w.op("LEAQ (R8)(R11*2), R9")
-		w.op("ADDQ R10, R9")
+		w.Op("LEAQ (R8)(R11*2), R9")
+		w.Op("ADDQ R10, R9")
 	}
-	w.op("CMPQ tile_accumulate(AX), $0")
-	w.op("JEQ  %szero", name)
+	w.Op("CMPQ tile_accumulate(AX), $0")
+	w.Op("JEQ  %szero", name)
 	for i := range rows {
-		w.op("VMOVUPS.Z (DI), K1, Z%d", 2*i)
-		w.op("VMOVUPS.Z 64(DI), K2, Z%d", 2*i+1)
-		w.op("ADDQ SI, DI")
+		w.Op("VMOVUPS.Z (DI), K1, Z%d", 2*i)
+		w.Op("VMOVUPS.Z 64(DI), K2, Z%d", 2*i+1)
+		w.Op("ADDQ SI, DI")
 	}
-	w.op("JMP  %sloop", name)
-	w.label("%szero", name)
+	w.Op("JMP  %sloop", name)
+	w.Label("%szero", name)
 	for i := range 2 * rows {
-		w.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		w.Op("VPXORD Z%d, Z%d, Z%d", i, i, i)
 	}
-	w.op("MOVQ tile_fetchStep(AX), SI")
-	w.op("MOVQ tile_fetch(AX), AX")
-	w.op("PCALIGN $32")
-	w.label("%sloop", name)
+	w.Op("MOVQ tile_fetchStep(AX), SI")
+	w.Op("MOVQ tile_fetch(AX), AX")
+	w.Op("PCALIGN $32")
+	w.Label("%sloop", name)
 	e.load(w, "(BX)", "Z28")
 	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(16)), "Z29")
-	w.op("PREFETCHT1 (AX)")
-	w.op("ADDQ SI, AX")
+	w.Op("PREFETCHT1 (AX)")
+	w.Op("ADDQ SI, AX")
 	for i := range rows {
 		broadcast := 30 + i%2
-		w.op("VBROADCASTSS %s, Z%d", rowAddress(i), broadcast)
-		w.op("VFMADD231PS Z28, Z%d, Z%d", broadcast, 2*i)
-		w.op("VFMADD231PS Z29, Z%d, Z%d", broadcast, 2*i+1)
+		w.Op("VBROADCASTSS %s, Z%d", rowAddress(i), broadcast)
+		w.Op("VFMADD231PS Z28, Z%d, Z%d", broadcast, 2*i)
+		w.Op("VFMADD231PS Z29, Z%d, Z%d", broadcast, 2*i+1)
 	}
-	w.op("ADDQ R13, R8")
+	w.Op("ADDQ R13, R8")
 	if rows > rowsPerBase {
-		w.op("ADDQ R13, R9")
+		w.Op("ADDQ R13, R9")
 	}
-	w.op("ADDQ DX, BX")
-	w.op("DECQ CX")
-	w.op("JNZ  %sloop", name)
-	w.op("MOVQ t+0(FP), AX")
-	w.op("MOVQ tile_cRow(AX), SI")
-	w.op("SHLQ $2, SI")
-	w.op("MOVQ tile_c(AX), DI")
-	w.op("CMPQ tile_columns(AX), $32")
-	w.op("JNE  %smasked", name)
+	w.Op("ADDQ DX, BX")
+	w.Op("DECQ CX")
+	w.Op("JNZ  %sloop", name)
+	w.Op("MOVQ t+0(FP), AX")
+	w.Op("MOVQ tile_cRow(AX), SI")
+	w.Op("SHLQ $2, SI")
+	w.Op("MOVQ tile_c(AX), DI")
+	w.Op("CMPQ tile_columns(AX), $32")
+	w.Op("JNE  %smasked", name)
 	for i := range rows {
-		w.op("VMOVUPS Z%d, (DI)", 2*i)
-		w.op("VMOVUPS Z%d, 64(DI)", 2*i+1)
-		w.op("ADDQ SI, DI")
+		w.Op("VMOVUPS Z%d, (DI)", 2*i)
+		w.Op("VMOVUPS Z%d, 64(DI)", 2*i+1)
+		w.Op("ADDQ SI, DI")
 	}
-	w.op("VZEROUPPER")
-	w.op("RET")
-	w.label("%smasked", name)
+	w.Op("VZEROUPPER")
+	w.Op("RET")
+	w.Label("%smasked", name)
 	for i := range rows {
-		w.op("VMOVUPS Z%d, K1, (DI)", 2*i)
-		w.op("VMOVUPS Z%d, K2, 64(DI)", 2*i+1)
-		w.op("ADDQ SI, DI")
+		w.Op("VMOVUPS Z%d, K1, (DI)", 2*i)
+		w.Op("VMOVUPS Z%d, K2, 64(DI)", 2*i+1)
+		w.Op("ADDQ SI, DI")
 	}
 }
 
@@ -260,29 +264,29 @@ const tileRows256 = 6
 // tileAVX2 writes tileAVX2 for one element of B. It takes a tile in two halves
 // of 16 columns; row i of a half is in Y(2i) and Y(2i+1). R9 counts the columns
 // left. Two rows take a whole panel at once: a half has too few chains.
-func tileAVX2(w *writer, e element) {
-	maskTable(w, "masks", panelWidth/2)
-	w.function("tileAVX2"+e.suffix, "t *tile", 8)
-	w.op("MOVQ t+0(FP), AX")
+func tileAVX2(w *asm.File, e element) {
+	w.MaskTable("masks", panelWidth/2)
+	w.Function("tileAVX2"+e.suffix, "(t *tile)", 8)
+	w.Op("MOVQ t+0(FP), AX")
 	loadStrides(w, e)
-	w.op("MOVQ tile_%s(AX), BX", e.field)
-	w.op("MOVQ tile_c(AX), DI")
-	w.op("MOVQ tile_a(AX), R8")
-	w.op("CMPQ tile_panels(AX), $1")
-	w.op("JNE  wide1x2")
-	w.op("MOVQ tile_columns(AX), R9")
-	w.op("MOVQ tile_rows(AX), CX")
-	w.op("CMPQ CX, $2")
-	w.op("JNE  halves")
-	w.op("CMPQ R9, $%d", panelWidth)
-	w.op("JEQ  wide2x1")
-	w.label("halves")
+	w.Op("MOVQ tile_%s(AX), BX", e.field)
+	w.Op("MOVQ tile_c(AX), DI")
+	w.Op("MOVQ tile_a(AX), R8")
+	w.Op("CMPQ tile_panels(AX), $1")
+	w.Op("JNE  wide1x2")
+	w.Op("MOVQ tile_columns(AX), R9")
+	w.Op("MOVQ tile_rows(AX), CX")
+	w.Op("CMPQ CX, $2")
+	w.Op("JNE  halves")
+	w.Op("CMPQ R9, $%d", panelWidth)
+	w.Op("JEQ  wide2x1")
+	w.Label("halves")
 	dispatch(w, tileRows256)
 	for r := 1; r <= tileRows256; r++ {
-		w.label("rows%d", r)
+		w.Label("rows%d", r)
 		body256(w, e, r)
-		w.op("VZEROUPPER")
-		w.op("RET")
+		w.Op("VZEROUPPER")
+		w.Op("RET")
 	}
 	wide(w, e, "Y", 32, 1, 2)
 	wide(w, e, "Y", 32, 2, 1)
@@ -292,87 +296,87 @@ func tileAVX2(w *writer, e element) {
 // two halves read every other cache line, of which the hardware fetches too few.
 const ahead256 = 512
 
-func body256(w *writer, e element, rows int) {
+func body256(w *asm.File, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
-	w.label("%shalf", name)
-	w.op("CMPQ tile_accumulate(AX), $0")
-	w.op("JEQ  %szero", name)
+	w.Label("%shalf", name)
+	w.Op("CMPQ tile_accumulate(AX), $0")
+	w.Op("JEQ  %szero", name)
 	eachRow256(w, rows, name+"load", func(i int, masked bool) {
 		if masked {
-			w.op("VMASKMOVPS (DI), Y14, Y%d", 2*i)
-			w.op("VMASKMOVPS 32(DI), Y15, Y%d", 2*i+1)
+			w.Op("VMASKMOVPS (DI), Y14, Y%d", 2*i)
+			w.Op("VMASKMOVPS 32(DI), Y15, Y%d", 2*i+1)
 		} else {
-			w.op("VMOVUPS (DI), Y%d", 2*i)
-			w.op("VMOVUPS 32(DI), Y%d", 2*i+1)
+			w.Op("VMOVUPS (DI), Y%d", 2*i)
+			w.Op("VMOVUPS 32(DI), Y%d", 2*i+1)
 		}
 	})
-	w.op("JMP  %sstart", name)
-	w.label("%szero", name)
+	w.Op("JMP  %sstart", name)
+	w.Label("%szero", name)
 	for i := range 2 * rows {
-		w.op("VXORPS Y%d, Y%d, Y%d", i, i, i)
+		w.Op("VXORPS Y%d, Y%d, Y%d", i, i, i)
 	}
-	w.label("%sstart", name)
-	w.op("MOVQ tile_a(AX), R8")
-	w.op("MOVQ tile_depth(AX), CX")
-	w.op("PCALIGN $32")
-	w.label("%sloop", name)
+	w.Label("%sstart", name)
+	w.Op("MOVQ tile_a(AX), R8")
+	w.Op("MOVQ tile_depth(AX), CX")
+	w.Op("PCALIGN $32")
+	w.Label("%sloop", name)
 	e.load(w, "(BX)", "Y12")
 	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(8)), "Y13")
-	w.op("PREFETCHT0 %d(BX)", ahead256)
+	w.Op("PREFETCHT0 %d(BX)", ahead256)
 	if !e.half {
-		w.op("PREFETCHT0 %d(BX)", ahead256+64)
+		w.Op("PREFETCHT0 %d(BX)", ahead256+64)
 	}
 	for i := range rows {
 		broadcast := 14 + i%2
-		w.op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
-		w.op("VFMADD231PS Y12, Y%d, Y%d", broadcast, 2*i)
-		w.op("VFMADD231PS Y13, Y%d, Y%d", broadcast, 2*i+1)
+		w.Op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
+		w.Op("VFMADD231PS Y12, Y%d, Y%d", broadcast, 2*i)
+		w.Op("VFMADD231PS Y13, Y%d, Y%d", broadcast, 2*i+1)
 	}
-	w.op("ADDQ R13, R8")
-	w.op("ADDQ DX, BX")
-	w.op("DECQ CX")
-	w.op("JNZ  %sloop", name)
+	w.Op("ADDQ R13, R8")
+	w.Op("ADDQ DX, BX")
+	w.Op("DECQ CX")
+	w.Op("JNZ  %sloop", name)
 	eachRow256(w, rows, name+"store", func(i int, masked bool) {
 		if masked {
-			w.op("VMASKMOVPS Y%d, Y14, (DI)", 2*i)
-			w.op("VMASKMOVPS Y%d, Y15, 32(DI)", 2*i+1)
+			w.Op("VMASKMOVPS Y%d, Y14, (DI)", 2*i)
+			w.Op("VMASKMOVPS Y%d, Y15, 32(DI)", 2*i+1)
 		} else {
-			w.op("VMOVUPS Y%d, (DI)", 2*i)
-			w.op("VMOVUPS Y%d, 32(DI)", 2*i+1)
+			w.Op("VMOVUPS Y%d, (DI)", 2*i)
+			w.Op("VMOVUPS Y%d, 32(DI)", 2*i+1)
 		}
 	})
-	w.op("SUBQ $16, R9")
-	w.op("JLE  %send", name)
-	w.op("ADDQ $64, DI")
-	w.op("MOVQ tile_%s(AX), BX", e.field)
-	w.op("ADDQ $%d, BX", e.bytes(16))
-	w.op("JMP  %shalf", name)
-	w.label("%send", name)
+	w.Op("SUBQ $16, R9")
+	w.Op("JLE  %send", name)
+	w.Op("ADDQ $64, DI")
+	w.Op("MOVQ tile_%s(AX), BX", e.field)
+	w.Op("ADDQ $%d, BX", e.bytes(16))
+	w.Op("JMP  %shalf", name)
+	w.Label("%send", name)
 }
 
 // eachRow256 writes the access to each row of C at DI, without masks and, for
 // less than 16 columns, with the masks Y14 and Y15. It leaves DI unchanged and
 // uses R8 and CX.
-func eachRow256(w *writer, rows int, name string, access func(i int, masked bool)) {
-	w.op("MOVQ DI, CX")
-	w.op("CMPQ R9, $16")
-	w.op("JLT  %smasked", name)
+func eachRow256(w *asm.File, rows int, name string, access func(i int, masked bool)) {
+	w.Op("MOVQ DI, CX")
+	w.Op("CMPQ R9, $16")
+	w.Op("JLT  %smasked", name)
 	for i := range rows {
 		access(i, false)
-		w.op("ADDQ SI, DI")
+		w.Op("ADDQ SI, DI")
 	}
-	w.op("JMP  %sdone", name)
-	w.label("%smasked", name)
-	w.op("LEAQ masks<>+64(SB), R8")
-	w.op("SHLQ $2, R9")
-	w.op("SUBQ R9, R8")
-	w.op("SHRQ $2, R9")
-	w.op("VMOVUPS (R8), Y14")
-	w.op("VMOVUPS 32(R8), Y15")
+	w.Op("JMP  %sdone", name)
+	w.Label("%smasked", name)
+	w.Op("LEAQ masks<>+64(SB), R8")
+	w.Op("SHLQ $2, R9")
+	w.Op("SUBQ R9, R8")
+	w.Op("SHRQ $2, R9")
+	w.Op("VMOVUPS (R8), Y14")
+	w.Op("VMOVUPS 32(R8), Y15")
 	for i := range rows {
 		access(i, true)
-		w.op("ADDQ SI, DI")
+		w.Op("ADDQ SI, DI")
 	}
-	w.label("%sdone", name)
-	w.op("MOVQ CX, DI")
+	w.Label("%sdone", name)
+	w.Op("MOVQ CX, DI")
 }

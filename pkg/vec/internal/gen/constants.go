@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/internal/asm"
 )
 
 // constants are those of exp and its users. The numbers repeat those of exp.go,
@@ -38,23 +39,11 @@ type constant struct{ name, bits string }
 // writeConstants writes a vector of each constant, and the table of masks: 16
 // set and 16 clear lanes, so that the mask of the first n lanes starts n lanes
 // before the middle.
-func writeConstants(w io.Writer) {
+func writeConstants(w *asm.File) {
 	for _, c := range slices.Concat(constants, integers) {
-		fmt.Fprintln(w)
-		for i := range lanes / 2 {
-			fmt.Fprintf(w, "DATA %s<>+%d(SB)/8, $%s%s\n", c.name, 8*i, c.bits, c.bits[2:])
-		}
-		fmt.Fprintf(w, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n", c.name, 4*lanes)
+		w.Data(c.name, slices.Repeat([]string{"$" + c.bits + c.bits[2:]}, lanes/2))
 	}
-	fmt.Fprintln(w)
-	for i := range lanes {
-		value := "$-1"
-		if i >= lanes/2 {
-			value = "$0"
-		}
-		fmt.Fprintf(w, "DATA masks<>+%d(SB)/8, %s\n", 8*i, value)
-	}
-	fmt.Fprintf(w, "GLOBL masks<>(SB), RODATA|NOPTR, $%d\n", 8*lanes)
+	w.MaskTable("masks", lanes)
 }
 
 // hoist loads all constants into registers before a loop, if the target has

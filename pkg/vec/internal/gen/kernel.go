@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/asm"
 )
 
 // lanes is the number of elements of one step of a loop on every target.
@@ -29,7 +30,7 @@ type target struct {
 type kernel struct {
 	target
 	signature
-	w io.Writer
+	w *asm.File
 
 	pointers []string // parameter names
 	halves   []string // those of them that point to bfloat16 values
@@ -55,7 +56,7 @@ func (k *kernel) op(lines string, args ...any) {
 		name, operands, _ := strings.Cut(line, " ")
 		operands = registerNames.Replace(operands)
 		operands = strings.ReplaceAll(operands, "#", k.register)
-		fmt.Fprintf(k.w, "\t%s\n", strings.TrimSpace(name+" "+operands))
+		k.w.Op("%s", strings.TrimSpace(name+" "+operands))
 	}
 }
 
@@ -67,8 +68,6 @@ var registerNames = func() *strings.Replacer {
 	}
 	return strings.NewReplacer(pairs...)
 }()
-
-func (k *kernel) label(name string) { fmt.Fprintf(k.w, "%s:\n", name) }
 
 // wide tells whether the target is AVX-512.
 func (k *kernel) wide() bool { return k.parts == 1 }
@@ -139,7 +138,7 @@ func (k *kernel) advance() {
 // loopWhole writes the loop over a number of elements that is a multiple of 16.
 func (k *kernel) loopWhole(body func()) {
 	k.op("PCALIGN $32")
-	k.label("loop")
+	k.w.Label("loop")
 	k.step(body)
 	k.advance()
 	k.op("SUBQ $%d, CX\nJNE  loop", lanes)
@@ -168,11 +167,11 @@ func (k *kernel) accumulator(i int) string {
 // and masked for the rest.
 func (k *kernel) loop(body func()) {
 	k.op("SUBQ $%d, CX\nJLT  tail\nPCALIGN $32", lanes)
-	k.label("loop")
+	k.w.Label("loop")
 	k.step(body)
 	k.advance()
 	k.op("SUBQ $%d, CX\nJGE  loop", lanes)
-	k.label("tail")
+	k.w.Label("tail")
 	k.op("ADDQ $%d, CX\nJEQ  done", lanes)
 	if k.wide() {
 		k.op("MOVL $-1, DX\nSHLL CX, DX\nNOTL DX\nKMOVW DX, K1")
@@ -182,7 +181,7 @@ func (k *kernel) loop(body func()) {
 	k.masked = true
 	k.step(body)
 	k.masked = false
-	k.label("done")
+	k.w.Label("done")
 }
 
 func (k *kernel) step(body func()) {
@@ -255,11 +254,10 @@ func groups(params string) []group {
 }
 
 // writeKernel writes one function.
-func writeKernel(w io.Writer, t target, s signature) {
+func writeKernel(w *asm.File, t target, s signature) {
 	k := &kernel{target: t, signature: s, w: w}
 	code, resultOffset, size := k.parameters()
-	fmt.Fprintf(w, "\n// %s", strings.TrimSpace(fmt.Sprintf("func %s%s(%s) %s", s.name, t.suffix, s.params, s.result)))
-	fmt.Fprintf(w, "\nTEXT ·%s%s(SB), NOSPLIT, $0-%d\n", s.name, t.suffix, size)
+	w.Function(s.name+t.suffix, strings.TrimSpace(fmt.Sprintf("(%s) %s", s.params, s.result)), size)
 	k.op("%s", strings.TrimSuffix(code, "\n"))
 	s.body(k)
 	switch s.result {
