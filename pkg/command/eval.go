@@ -71,13 +71,13 @@ func eval(c *cli.Context) error {
 	if spec.Problems == 0 {
 		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
 	}
-	sampler, err := rollout.OpenSampler(c.Context, p.job, values["policy"])
+	sampler, err := rollout.OpenSampler(c.Context, p.job, values["policy"], p.world.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(c.Context, p.job, p.world, sampler, evaluate.Inputs{PolicyFolder: values["policy"], LastProblem: spec.Problems})
+	rows, err := evaluate.Measure(c.Context, p.job, p.world, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func summarize(rows []shard.EvaluationRow, steps int) evaluated {
 	greedy := make([]float64, steps+1)
 	kindCounts := map[string]int{}
 	for _, row := range rows {
-		if row.Sample == evaluate.GreedySample {
+		if row.Sample == rollout.GreedySample {
 			greedy[row.Step] += row.Score
 			greedyCounts[row.Step]++
 			continue

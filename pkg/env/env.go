@@ -82,17 +82,46 @@ func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
 	return tasks, nil
 }
 
-// Verdict is the judgement on one finished episode.
-type Verdict struct {
+// TurnVerdict is the judgement on one message of the policy: what the attempt
+// would come to if it ended there.
+type TurnVerdict struct {
 	Outcome         shard.Outcome
 	RawScore        float64 // in the task's own unit
 	NormalizedScore float64 // in [0, 1]
-	Reward          float64 // of a base task; the buffer stage derives rewards of iteration steps
+	Reward          float64 // of a base task; the credit's reward derives those of iteration steps
 	Parts           []shard.RewardPart
 	Milestones      []string
 	Feedback        string // why
 	Extracted       string // the answer that was judged
+	// ExecuteSeconds is how long the policy's program ran, queueing excluded; 0
+	// in environments that run none. It is data: it may become a weight.
 	ExecuteSeconds  float64
+	ValidationScore float64 // what the program says of itself on its own hold-out
+}
+
+// Row is the verdict as score.parquet has it.
+func (v TurnVerdict) Row() shard.TurnScore {
+	return shard.TurnScore{
+		Outcome: string(v.Outcome), RawScore: v.RawScore, NormalizedScore: v.NormalizedScore, Reward: v.Reward,
+		RewardParts: append([]shard.RewardPart{}, v.Parts...), Milestones: append([]string{}, v.Milestones...),
+		ExecuteSeconds: v.ExecuteSeconds, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
+	}
+}
+
+// TurnVerdictOf is the inverse of [TurnVerdict.Row].
+func TurnVerdictOf(row shard.TurnScore) TurnVerdict {
+	return TurnVerdict{
+		Outcome: shard.Outcome(row.Outcome), RawScore: row.RawScore, NormalizedScore: row.NormalizedScore, Reward: row.Reward,
+		Parts: row.RewardParts, Milestones: row.Milestones,
+		ExecuteSeconds: row.ExecuteSeconds, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
+	}
+}
+
+// Verdict is the judgement on one attempt: that on its last message, and on
+// each of them.
+type Verdict struct {
+	TurnVerdict
+	Turns []TurnVerdict // one for each message of the policy in the attempt
 
 	// For audits of rewards; any of them may be empty.
 	Reason string  // why, in words from a small set
@@ -103,7 +132,38 @@ type Verdict struct {
 // NoRoom is the verdict where the prompt alone fills the policy's context, so
 // that it has said nothing: no answer, as any that cannot be judged.
 func NoRoom() Verdict {
-	return Verdict{Outcome: shard.OutcomeInvalid, Reason: "no room", Feedback: "the prompt leaves no room for a response"}
+	return Verdict{
+		TurnVerdict: TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: "the prompt leaves no room for a response"}, Reason: "no room",
+	}
+}
+
+// Attempt is one attempt at a task, finished or waiting for its verdict.
+type Attempt struct {
+	Task     Task
+	Kind     shard.Kind
+	Messages []shard.Message // of all its contexts, one after the other
+	// Own are the positions in Messages of what the policy said in the attempt;
+	// the history of a prompt has messages of the policy too.
+	Own     []int
+	Finish  string        // finish reason of the last turn
+	Earlier []TurnVerdict // on its first messages, where an earlier wave has given them
+}
+
+// Said lists the positions of the policy's messages from a position on.
+func Said(messages []shard.Message, from int) []int {
+	var at []int
+	for i := from; i < len(messages); i++ {
+		if messages[i].Role == "assistant" {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// Parent is what an instance of a kind other than a first attempt starts from.
+type Parent struct {
+	Messages []shard.Message // the conversation whose last message of the policy is iterated on, earlier turns included
+	Verdict  *TurnVerdict    // on that message; nil where it is not known
 }
 
 // Other is another verifier's judgement on the same episode.
@@ -122,16 +182,31 @@ type Input struct {
 	Kept   int // of them, those that pass the filter, before env limits
 }
 
-// Episode is the environment's side of one conversation that is under way. It
+// Step is what comes after a message of the policy.
+type Step struct {
+	Messages []shard.Message // to append before the policy speaks again; none when the attempt is over or waits
+	// Fresh says that Messages are a whole new context: the policy goes on from
+	// them and nothing else.
+	Fresh bool
+	// Wait says that the next turn needs the verdict on this message, which is
+	// slow: the attempt goes on in the next wave, by Begin and Next with it.
+	Wait bool
+}
+
+// Over reports whether the attempt has ended.
+func (s Step) Over() bool { return len(s.Messages) == 0 && !s.Wait }
+
+// Episode is the environment's side of one attempt that is under way. It
 // is for one goroutine at a time; different episodes do not share anything.
 //
 // An error without an exit code of its own means that we failed this episode
 // and no other (outcome infra). Any other error ends the work on all of them.
 type Episode interface {
-	// Next answers the policy's message that the conversation ends with, as
-	// far as that takes no slow feedback: it returns the messages to append
-	// before the policy speaks again, or none when the episode is over.
-	Next(ctx context.Context, conversation []shard.Message) ([]shard.Message, error)
+	// Next answers the policy's message that the conversation ends with. The
+	// conversation is that of the whole attempt, contexts one after the other.
+	// last is the verdict on the message if Next has asked to wait for it, in
+	// the wave before, and else nil.
+	Next(ctx context.Context, conversation []shard.Message, last *TurnVerdict) (Step, error)
 	// Close gives back what the episode holds.
 	Close() error
 }
@@ -140,16 +215,38 @@ type Episode interface {
 type Reply func(conversation []shard.Message) ([]shard.Message, error)
 
 // Next calls the function.
-func (r Reply) Next(_ context.Context, conversation []shard.Message) ([]shard.Message, error) {
-	return r(conversation)
+func (r Reply) Next(_ context.Context, conversation []shard.Message, _ *TurnVerdict) (Step, error) {
+	messages, err := r(conversation)
+	return Step{Messages: messages}, err
 }
 
 // Close does nothing.
 func (r Reply) Close() error { return nil }
 
+// Traits are what the rest of Lathe has to know of an environment to schedule
+// its work. They follow from its settings alone.
+type Traits struct {
+	Turns     int     // bound on the policy's messages in one attempt
+	Slow      bool    // a verdict may take minutes: what is judged is kept in a journal
+	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for verdicts
+	MaxFailed float64 // share of a task's episodes that may fail by the environment's fault
+	// MaxFailedSetting names the setting that MaxFailed is; empty for none.
+	MaxFailedSetting string
+	// ByMessage says that an attempt is many messages, each of which is improved
+	// on before the environment sees it (ExIt, section 2.1), rather than one
+	// answer that is improved on whole.
+	ByMessage bool
+	// Transcript says that the last message alone tells nothing of what the
+	// policy did: whoever compares responses takes all that it said.
+	Transcript bool
+}
+
 // Env is one environment, set up by a recipe.
 type Env interface {
 	Name() string
+
+	// Traits say how the environment behaves.
+	Traits() Traits
 
 	// Inputs lists the data files that the tasks were read from.
 	Inputs() []Input
@@ -168,23 +265,22 @@ type Env interface {
 	// the recipe the same environment can be made without the files.
 	Rows() ([]shard.TaskRow, error)
 
-	// Prompt builds the messages of an instance. For [shard.KindInitial]
-	// history is empty; for improve and diverge it is the conversation whose
-	// last assistant message is iterated on, earlier turns included.
-	Prompt(task Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error)
+	// Prompt builds the messages of an instance. The parent of a first attempt
+	// ([shard.KindInitial], [shard.KindDraft]) is empty.
+	Prompt(task Task, kind shard.Kind, parent Parent) ([]shard.Message, error)
 
-	// Begin starts the environment's side of an episode from a prompt that
-	// Prompt made. What the prompt's history did to the environment is done
-	// again, and must come out as the history says; it is an error with the
-	// exit code for data if it does not.
+	// Begin starts the environment's side of an attempt from a prompt that
+	// Prompt made, or, in a later wave, from the attempt's whole conversation,
+	// which ends with the message that waits for its verdict. What the prompt's
+	// history did to the environment is done again, and must come out as the
+	// history says; it is an error with the exit code for data if it does not.
 	Begin(ctx context.Context, task Task, prompt []shard.Message) (Episode, error)
 
-	// Score judges a finished episode. finish is the finish reason of the
-	// last turn. It never fails for what a policy wrote: that is a verdict.
-	// An error means that we failed (outcome infra), or, with the
+	// Score judges an attempt. It never fails for what a policy wrote: that is
+	// a verdict. An error means that we failed (outcome infra), or, with the
 	// exit code for data, that the conversation cannot have been had with this
-	// environment.
-	Score(ctx context.Context, task Task, conversation []shard.Message, finish string) (Verdict, error)
+	// environment. Messages that Earlier has verdicts on are not judged again.
+	Score(ctx context.Context, attempt Attempt) (Verdict, error)
 
 	// Demonstration makes a correct response to the prompt of an instance of
 	// the given kind, drawing what it needs from the stream, for supervised

@@ -159,14 +159,14 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 			t.Fatalf("the tasks to %s are others", split)
 		}
 		for _, task := range was.Tasks(split)[:min(50, len(was.Tasks(split)))] {
-			before, errBefore := was.Prompt(task, shard.KindInitial, nil)
-			after, errAfter := is.Prompt(task, shard.KindInitial, nil)
+			before, errBefore := was.Prompt(task, shard.KindInitial, env.Parent{})
+			after, errAfter := is.Prompt(task, shard.KindInitial, env.Parent{})
 			if difference := cmp.Diff(before, after); difference != "" || errBefore != nil || errAfter != nil {
 				t.Fatalf("task %s is asked differently: %v, %v: %s", task.ID, errBefore, errAfter, difference)
 			}
 			conversation := append(before, shard.Message{Role: "assistant", Content: task.Answer})
-			old, errBefore := was.Score(t.Context(), task, conversation, "stop")
-			now, errAfter := is.Score(t.Context(), task, conversation, "stop")
+			old, errBefore := was.Score(t.Context(), env.Attempt{Task: task, Messages: conversation, Own: env.Said(conversation, 0), Finish: "stop"})
+			now, errAfter := is.Score(t.Context(), env.Attempt{Task: task, Messages: conversation, Own: env.Said(conversation, 0), Finish: "stop"})
 			old.ExecuteSeconds, now.ExecuteSeconds = 0, 0
 			if difference := cmp.Diff(old, now); difference != "" || fmt.Sprint(errBefore) != fmt.Sprint(errAfter) {
 				t.Fatalf("task %s is judged differently: %v, %v: %s", task.ID, errBefore, errAfter, difference)

@@ -301,7 +301,7 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t Task) error {
 func (w *Worker) evaluate(ctx context.Context, job stage.Job, world env.Env, version, n int) error {
 	shards := w.Run.Graph.Shards(Node{Stage: StageEvaluate, Iteration: version})
 	first, last := ShardRange(w.Run.Recipe.Evaluation.Problems, n, shards)
-	_, err := evaluate.Run(ctx, job, world, evaluate.Inputs{
+	_, err := evaluate.RunWhole(ctx, job, world, evaluate.WholeInputs{
 		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version, FirstProblem: first, LastProblem: last,
 		Shard: n, Of: shards, Output: w.Output.Evaluation(version, n),
 	})

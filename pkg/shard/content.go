@@ -28,22 +28,33 @@ import (
 // with these values, all integers little-endian: bool as one byte 0 or 1;
 // int32 and float32 as 4 bytes, int64 and float64 as 8 (IEEE 754 bits);
 // string as its length in bytes (uint64) and its bytes; list as its length
-// (uint64) and its values; struct as its fields in order. The number of rows
-// is a uint64. An absent list is an empty list.
+// (uint64) and its values; struct as its fields in order, volatile ones left
+// out. The number of rows is a uint64. An absent list is an empty list.
 func ContentDigest[T Row](rows []T) (sum string, hasVolatile bool) {
+	return digestRows(rows, func(c column) bool { return c.volatile })
+}
+
+// ReplayDigest is [ContentDigest] without measured columns either: what a stage
+// that is carried out again must come to. hasMeasured says whether there are
+// any.
+func ReplayDigest[T Row](rows []T) (sum string, hasMeasured bool) {
+	sum, _ = digestRows(rows, func(c column) bool {
+		hasMeasured = hasMeasured || c.measured
+		return c.volatile || c.measured
+	})
+	return sum, hasMeasured
+}
+
+// digestRows digests the columns that skip does not name, those inside structs
+// included.
+func digestRows[T Row](rows []T, skip func(column) bool) (sum string, skipped bool) {
 	var zero T
-	t := reflect.TypeFor[T]()
-	d := &digester{sum: sha256.New()}
+	d := &digester{sum: sha256.New(), columns: map[reflect.Type][]column{}, skip: skip}
 	d.w = bufio.NewWriterSize(d.sum, 1<<16)
 	d.text(fmt.Sprintf("lathe-rows/1\n%s\n", zero.Schema()))
-	var columns []column
-	for _, c := range columnsOf(t) {
-		if c.volatile {
-			hasVolatile = true
-			continue
-		}
-		columns = append(columns, c)
-		d.text(fmt.Sprintf("%s %s\n", c.name, typeText(c.typ)))
+	columns := d.kept(reflect.TypeFor[T]())
+	for _, c := range columns {
+		d.text(fmt.Sprintf("%s %s\n", c.name, d.typeText(c.typ)))
 	}
 	d.uint64(uint64(len(rows)))
 	for i := range rows {
@@ -53,18 +64,35 @@ func ContentDigest[T Row](rows []T) (sum string, hasVolatile bool) {
 		}
 	}
 	d.w.Flush()
-	return hex.EncodeToString(d.sum.Sum(nil)), hasVolatile
+	return hex.EncodeToString(d.sum.Sum(nil)), d.skipped
+}
+
+// kept lists the columns of a struct that are digested.
+func (d *digester) kept(t reflect.Type) []column {
+	if columns, known := d.columns[t]; known {
+		return columns
+	}
+	columns := []column{}
+	for _, c := range columnsOf(t) {
+		if d.skip(c) {
+			d.skipped = true
+			continue
+		}
+		columns = append(columns, c)
+	}
+	d.columns[t] = columns
+	return columns
 }
 
 // typeText spells a type without the names of packages and Go structs.
-func typeText(t reflect.Type) string {
+func (d *digester) typeText(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:
-		return "[]" + typeText(t.Elem())
+		return "[]" + d.typeText(t.Elem())
 	case reflect.Struct:
 		s := "struct{"
-		for _, c := range columnsOf(t) {
-			s += c.name + " " + typeText(c.typ) + ";"
+		for _, c := range d.kept(t) {
+			s += c.name + " " + d.typeText(c.typ) + ";"
 		}
 		return s + "}"
 	}
@@ -75,6 +103,10 @@ type digester struct {
 	sum     hash.Hash
 	w       *bufio.Writer // writing to a hash cannot fail
 	scratch [8]byte
+
+	skip    func(column) bool
+	skipped bool                      // a column was left out
+	columns map[reflect.Type][]column // that are digested, by struct
 }
 
 func (d *digester) text(s string) { io.WriteString(d.w, s) }
@@ -113,8 +145,8 @@ func (d *digester) value(v reflect.Value) {
 		d.uint64(uint64(v.Len()))
 		d.text(v.String())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			d.value(v.Field(i))
+		for _, c := range d.kept(v.Type()) {
+			d.value(v.Field(c.index))
 		}
 	case reflect.Slice:
 		d.uint64(uint64(v.Len()))

@@ -16,7 +16,7 @@ func TestContentDigestByHand(t *testing.T) {
 	u64 := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	text := func(s string) { u64(uint64(len(s))); b = append(b, s...) }
 	b = append(b, `lathe-rows/1
-score/v1.0
+score/v2.0
 instance_id string
 group_id string
 sample int32
@@ -26,10 +26,12 @@ normalized_score float64
 reward float64
 reward_parts []struct{name string;value float64;}
 milestones []string
+execute_seconds float64
 feedback string
 extracted string
 validation_score float64
 embedding []float32
+turns []struct{step int32;part int32;outcome string;raw_score float64;normalized_score float64;reward float64;reward_parts []struct{name string;value float64;};milestones []string;execute_seconds float64;validation_score float64;feedback string;extracted string;}
 `...)
 	u64(1)
 	text("i")
@@ -46,12 +48,14 @@ embedding []float32
 	u64(2)
 	text("a")
 	text("")
+	u64(math.Float64bits(9))
 	text("tail")
 	text("")
 	u64(0)
 	u64(2)
 	u32(math.Float32bits(1))
 	u32(math.Float32bits(2))
+	u64(0)
 	row := Score{
 		InstanceID: "i", GroupID: "g", Sample: -1, Outcome: "ok", RawScore: 3, NormalizedScore: 0.5, Reward: math.Copysign(0, -1),
 		RewardParts: []RewardPart{{"accuracy", 1}}, Milestones: []string{"a", ""}, ExecuteSeconds: 9, Feedback: "tail",
@@ -70,7 +74,7 @@ func TestContentDigestLeavesOutVolatileColumns(t *testing.T) {
 	}{
 		{reflect.TypeFor[Instance](), nil},
 		{reflect.TypeFor[Rollout](), []string{"generate_seconds"}},
-		{reflect.TypeFor[Score](), []string{"execute_seconds", "attempt", "node"}},
+		{reflect.TypeFor[Score](), []string{"attempt", "node"}},
 		{reflect.TypeFor[LedgerRow](), nil},
 		{reflect.TypeFor[Metric](), nil},
 		{reflect.TypeFor[EvaluationRow](), nil},
@@ -89,12 +93,25 @@ func TestContentDigestLeavesOutVolatileColumns(t *testing.T) {
 		rows := rapid.SliceOfN(rapid.Custom(anyRow[Score]), 1, 5).Draw(t, "rows")
 		before, _ := ContentDigest(rows)
 		row := &rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")]
-		row.ExecuteSeconds++
 		row.Attempt++
 		row.Node += "x"
 		if after, _ := ContentDigest(rows); after != before {
 			t.Fatal("a volatile column changes the digest")
 		}
+		row.ExecuteSeconds = 1
+		before, _ = ContentDigest(rows)
+		replay, measured := ReplayDigest(rows)
+		row.ExecuteSeconds = 2
+		for i := range row.Turns {
+			row.Turns[i].ExecuteSeconds++
+		}
+		if after, _ := ReplayDigest(rows); after != replay || !measured {
+			t.Fatal("a measured column changes what a replay is compared by")
+		}
+		if after, _ := ContentDigest(rows); after == before {
+			t.Fatal("a measured column does not change the digest of content")
+		}
+		before, _ = ContentDigest(rows)
 		row.Milestones = append(row.Milestones, "")
 		if after, _ := ContentDigest(rows); after == before {
 			t.Fatal("a milestone does not change the digest")

@@ -1,10 +1,12 @@
 package shard
 
 // The row types of a run. The names of the columns are a contract: they may
-// be added to, never renamed or narrowed (architecture, section 3).
+// be added to, never renamed or narrowed.
 //
 // A column tagged lathe:"volatile" may differ between two attempts at the
-// same work (a time, a host); the digest of content leaves it out.
+// same work (a time, a host); the digest of content leaves it out. One tagged
+// lathe:"measured" may differ too, but later stages learn from it: it is
+// content, and what a replay of its own stage does not compare.
 
 // Message is one message of a conversation.
 type Message struct {
@@ -94,29 +96,82 @@ type Instance struct {
 	Iteration   int32     `parquet:"iteration"` // the iteration whose plan the row belongs to; 0 in state.parquet
 }
 
-// Rollout is a row of rollout/NNNNN.parquet: one sampled response.
+// Rollout is a row of rollout/NNNNN.parquet: one context of a sampled trace.
 //
-// TokenIDs, LossMask and LogProbs have one length: the whole trajectory,
-// prompt included. LogProbs holds natural logarithms at the sampling
-// temperature over the kept set, 0 where LossMask is false.
+// A trace is all that one sample of an instance came to: one attempt or
+// several (steps), each with one context or several (parts). Its rows stand
+// next to each other, by step and then by part. Most traces have one row.
+//
+// TokenIDs, LossMask and LogProbs have one length: the whole context, prompt
+// included. LogProbs holds natural logarithms at the sampling temperature over
+// the kept set, 0 where LossMask is false.
 type Rollout struct {
 	InstanceID      string    `parquet:"instance_id"`
 	GroupID         string    `parquet:"group_id"`
-	Sample          int32     `parquet:"sample"`
+	Sample          int32     `parquet:"sample"`    // -1 for the greedy trace of an evaluation
+	Step            int32     `parquet:"step"`      // attempt of the trace, from 0
+	Part            int32     `parquet:"part"`      // context of the trace, from 0, over all its steps
+	Kind            string    `parquet:"kind,dict"` // what the attempt was asked to do
 	PolicyVersion   int32     `parquet:"policy_version"`
 	Messages        []Message `parquet:"messages,list"`
+	PromptMessages  int32     `parquet:"prompt_messages"` // of Messages, those before the policy first speaks in this context
 	TokenIDs        []int32   `parquet:"token_ids,list" parquet-element:",delta"`
 	LossMask        []bool    `parquet:"loss_mask,list"`
 	LogProbs        []float32 `parquet:"logprobs,list"`
 	FinishReason    string    `parquet:"finish_reason,dict"` // stop or length, of the last turn
 	StopString      string    `parquet:"stop_string,dict"`   // at which the last turn ended; empty for none
-	Turns           int32     `parquet:"turns"`
+	Turns           int32     `parquet:"turns"`               // messages of the policy in this context
 	PromptTokens    int32     `parquet:"prompt_tokens"`
 	ResponseTokens  int32     `parquet:"response_tokens"`
 	GenerateSeconds float64   `parquet:"generate_seconds" lathe:"volatile"`
 	Outcome         string    `parquet:"outcome,dict"`        // ok until scored, or infra, or preempted
 	LogProbSource   string    `parquet:"logprob_source,dict"` // engine, server or none
 	Retokenized     bool      `parquet:"retokenized"`         // the server gave text: the token ids are what our tokenizer makes of it
+	Wave            int32     `parquet:"wave"`                // in which the trace came to what the row holds, from 0
+	Waits           string    `parquet:"waits,dict"`          // what the trace waits for a verdict to go on with: turn, step, or empty when it has ended
+}
+
+// Wait says what a trace waits for a verdict to go on with.
+type Wait string
+
+// What a trace may wait to go on with.
+const (
+	WaitNone Wait = ""     // it has ended
+	WaitTurn Wait = "turn" // the next turn of its last attempt
+	WaitStep Wait = "step" // its next attempt
+)
+
+// TraceName names a trace inside an iteration.
+type TraceName struct {
+	InstanceID string
+	Sample     int32
+}
+
+// Name is that of the row's trace.
+func (r Rollout) Name() TraceName { return TraceName{r.InstanceID, r.Sample} }
+
+// Name is that of the judged trace.
+func (s Score) Name() TraceName { return TraceName{s.InstanceID, s.Sample} }
+
+// Traces cuts the rows of a shard into traces: runs of rows with one instance
+// and sample.
+func Traces(rows []Rollout) [][]Rollout {
+	var traces [][]Rollout
+	for first := 0; first < len(rows); {
+		last := first + 1
+		for last < len(rows) && rows[last].Name() == rows[first].Name() {
+			last++
+		}
+		traces = append(traces, rows[first:last])
+		first = last
+	}
+	return traces
+}
+
+// GoesOn reports whether a trace goes on in the next wave: it waits, and could
+// be judged.
+func GoesOn(trace []Rollout, score Score) bool {
+	return Wait(trace[len(trace)-1].Waits) != WaitNone && Outcome(score.Outcome).Policys()
 }
 
 // LogProbSource says where the log-probabilities of a rollout are from.
@@ -139,8 +194,25 @@ type RewardPart struct {
 	Value float64 `parquet:"value"`
 }
 
-// Score is a row of score/NNNNN.parquet: the verdict on one rollout, in the
-// rollout shard's order.
+// TurnScore is the verdict on one message of the policy.
+type TurnScore struct {
+	Step            int32        `parquet:"step"` // attempt of the trace
+	Part            int32        `parquet:"part"` // context of the trace
+	Outcome         string       `parquet:"outcome,dict"`
+	RawScore        float64      `parquet:"raw_score"`        // in the task's own unit
+	NormalizedScore float64      `parquet:"normalized_score"` // in [0, 1]
+	Reward          float64      `parquet:"reward"`
+	RewardParts     []RewardPart `parquet:"reward_parts,list"`
+	Milestones      []string     `parquet:"milestones,list"`
+	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"measured"` // of the policy's program; 0 in environments that run none
+	ValidationScore float64      `parquet:"validation_score"`
+	Feedback        string       `parquet:"feedback"`
+	Extracted       string       `parquet:"extracted"`
+}
+
+// Score is a row of score/NNNNN.parquet: the verdict on one trace, in the
+// order of the rollout shard's traces. The columns beside Turns are those of
+// the last turn.
 type Score struct {
 	InstanceID      string       `parquet:"instance_id"`
 	GroupID         string       `parquet:"group_id"`
@@ -151,11 +223,12 @@ type Score struct {
 	Reward          float64      `parquet:"reward"`
 	RewardParts     []RewardPart `parquet:"reward_parts,list"`
 	Milestones      []string     `parquet:"milestones,list"`
-	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"volatile"`
-	Feedback        string       `parquet:"feedback"`  // tail of what the program printed, or why the answer is wrong
+	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"measured"` // of all turns
+	Feedback        string       `parquet:"feedback"`                         // tail of what the program printed, or why the answer is wrong
 	Extracted       string       `parquet:"extracted"` // the answer that was judged
 	ValidationScore float64      `parquet:"validation_score"`
 	Embedding       []float32    `parquet:"embedding,list"` // empty unless the recipe asks
+	Turns           []TurnScore  `parquet:"turns,list"`     // one for each message of the policy
 	Attempt         int32        `parquet:"attempt" lathe:"volatile"`
 	Node            string       `parquet:"node,dict" lathe:"volatile"`
 }

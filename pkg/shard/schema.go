@@ -21,10 +21,10 @@ type Row interface {
 func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Major: 1} }
 
 // Schema names the table of sampled responses.
-func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 1, Minor: 1} }
+func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2} }
 
 // Schema names the table of verdicts.
-func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 1} }
+func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2} }
 
 // Schema names the table of fates.
 func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 1} }
@@ -156,6 +156,7 @@ type column struct {
 	name     string
 	index    int // of the struct field
 	volatile bool
+	measured bool
 	typ      reflect.Type
 }
 
@@ -166,7 +167,7 @@ func columnsOf(t reflect.Type) []column {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
 		columns = append(columns, column{
-			name: name, index: i, volatile: field.Tag.Get("lathe") == "volatile", typ: field.Type,
+			name: name, index: i, volatile: field.Tag.Get("lathe") == "volatile", measured: field.Tag.Get("lathe") == "measured", typ: field.Type,
 		})
 	}
 	return columns

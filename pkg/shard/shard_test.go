@@ -201,9 +201,13 @@ iteration INT(32,true)
 	checkRowType[Rollout](t, `instance_id STRING
 group_id STRING
 sample INT(32,true)
+step INT(32,true)
+part INT(32,true)
+kind STRING
 policy_version INT(32,true)
 messages.role []STRING
 messages.content []STRING
+prompt_messages INT(32,true)
 token_ids []INT(32,true)
 loss_mask []BOOLEAN
 logprobs []FLOAT
@@ -216,6 +220,8 @@ generate_seconds DOUBLE
 outcome STRING
 logprob_source STRING
 retokenized BOOLEAN
+wave INT(32,true)
+waits STRING
 `)
 	checkRowType[Score](t, `instance_id STRING
 group_id STRING
@@ -232,6 +238,19 @@ feedback STRING
 extracted STRING
 validation_score DOUBLE
 embedding []FLOAT
+turns.step []INT(32,true)
+turns.part []INT(32,true)
+turns.outcome []STRING
+turns.raw_score []DOUBLE
+turns.normalized_score []DOUBLE
+turns.reward []DOUBLE
+turns.reward_parts.name []STRING
+turns.reward_parts.value []DOUBLE
+turns.milestones []STRING
+turns.execute_seconds []DOUBLE
+turns.validation_score []DOUBLE
+turns.feedback []STRING
+turns.extracted []STRING
 attempt INT(32,true)
 node STRING
 `)
@@ -271,7 +290,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "rollout", Major: 1, Minor: 1}) || m.PolicyVersion != 2 {
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "rollout", Major: 2}) || m.PolicyVersion != 2 {
 		t.Errorf("manifest %+v", m)
 	}
 	if content, _ := ContentDigest(sampleRollouts); m.ContentSHA256 != content || m.SHA256 != shaOf(get(t, path)) {
@@ -311,8 +330,8 @@ func TestPinnedBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, got, want string
 	}{
-		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "fdaf1c39ed2d59aacdb872d126e8bb2abe68b8aedcc4a43dad68eeea42ea9263"},
-		{"no scores", shaOf(encode(t, []Score{}, nil)), "cbeb70af828812ac722fab0fb36c923d17b0f4db78634dd06a6c2efbb12247e0"},
+		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "ca919daa767bfc3d6e68cfaa795ed4c192b5c0638e5bface6bd5ea7928128bde"},
+		{"no scores", shaOf(encode(t, []Score{}, nil)), "95d274462be4783c4a04d8185d88af7bb8b9bdaa90b37b1b24aabaee8eb177a1"},
 		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {
 		if c.got != c.want {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -12,7 +11,6 @@ import (
 )
 
 // withoutAudit leaves out what a verdict says for audits.
-var withoutAudit = cmpopts.IgnoreFields(env.Verdict{}, "Reason", "Form", "Others")
 
 // The reason, the reference's form, and what the other verifiers say.
 func TestAudit(t *testing.T) {
@@ -39,7 +37,7 @@ func TestAudit(t *testing.T) {
 		{env.Task{Answer: "5"}, `\boxed{9^{9^{9}}}`, env.Verdict{Reason: "budget", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "A", Form: FormOption, Choices: []string{"1", "2"}}, "(A)", env.Verdict{Reason: "equal", Form: "option"}},
 	} {
-		got, err := e.Score(t.Context(), test.task, []shard.Message{{Role: roleAssistant, Content: test.response}}, "stop")
+		got, err := e.Score(t.Context(), env.Attempt{Task: test.task, Messages: []shard.Message{{Role: roleAssistant, Content: test.response}}, Own: env.Said([]shard.Message{{Role: roleAssistant, Content: test.response}}, 0), Finish: "stop"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) (
 		}
 		history := append(e.conversation(task, nil), shard.Message{Role: roleAssistant, Content: previous})
 		var err error
-		if messages, err = e.Prompt(task, kind, history); err != nil {
+		if messages, err = e.Prompt(task, kind, env.Parent{Messages: history}); err != nil {
 			return nil, false, nil
 		}
 	}

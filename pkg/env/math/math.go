@@ -213,6 +213,9 @@ func (e *Env) checkDisjoint() error {
 // Name returns "math".
 func (e *Env) Name() string { return Name }
 
+// Traits: an answer is one message a turn, judged at once.
+func (e *Env) Traits() env.Traits { return env.Traits{Turns: e.settings.MaxTurns, Waves: 1} }
+
 // Tasks lists the problems of a split: of files in their order, then generated
 // ones with kinds and levels in turn. The caller must not change the slice.
 func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }

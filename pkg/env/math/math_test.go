@@ -248,7 +248,7 @@ func TestPrompt(t *testing.T) {
 	for _, test := range tests {
 		settings := short()
 		settings.Prompts.System = test.system
-		got, err := newEnv(t, settings).Prompt(task, test.kind, test.history)
+		got, err := newEnv(t, settings).Prompt(task, test.kind, env.Parent{Messages: test.history})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		} else if diff := cmp.Diff(test.want, got); diff != "" {
@@ -256,7 +256,7 @@ func TestPrompt(t *testing.T) {
 		}
 	}
 	injected := env.Task{ID: "i", Question: "{instruction}{previous_response}", Answer: "1"}
-	got, err := newEnv(t, short()).Prompt(injected, shard.KindImprove, []shard.Message{user("x"), assistant("y")})
+	got, err := newEnv(t, short()).Prompt(injected, shard.KindImprove, env.Parent{Messages: []shard.Message{user("x"), assistant("y")}})
 	want := []shard.Message{user("improve [Q: {instruction}{previous_response}] from [y]")}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("a question cannot fill the template: %v (-want +got):\n%s", err, diff)
@@ -280,7 +280,7 @@ func TestPromptErrors(t *testing.T) {
 		{shard.KindDebug, answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
 	}
 	for _, test := range tests {
-		_, err := e.Prompt(task, test.kind, test.history)
+		_, err := e.Prompt(task, test.kind, env.Parent{Messages: test.history})
 		if err == nil || err.Error() != test.want || exitcode.Code(err) != test.code {
 			t.Errorf("%s: %v (code %d), want %s (code %d)", test.kind, err, exitcode.Code(err), test.want, test.code)
 		}
@@ -292,7 +292,7 @@ func TestTurns(t *testing.T) {
 	settings := short()
 	settings.MaxTurns = 3
 	e := newEnv(t, settings)
-	conversation, err := e.Prompt(task, shard.KindInitial, nil)
+	conversation, err := e.Prompt(task, shard.KindInitial, env.Parent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("requests %q, want %q", requests, want)
 	}
 
-	improved, err := e.Prompt(task, shard.KindImprove, conversation[:4])
+	improved, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: conversation[:4]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,11 +321,11 @@ func TestTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := episode.Next(t.Context(), append(improved, assistant("7")))
-	if err != nil || len(next) != 1 || next[0].Content != "again 1+1 not 7" {
+	next, err := episode.Next(t.Context(), append(improved, assistant("7")), nil)
+	if err != nil || len(next.Messages) != 1 || next.Messages[0].Content != "again 1+1 not 7" {
 		t.Errorf("after an improved turn 2: %v, %v", next, err)
 	}
-	if _, err := episode.Next(t.Context(), improved); exitcode.Code(err) != exitcode.Bug {
+	if _, err := episode.Next(t.Context(), improved, nil); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a conversation that ends with a request: %v", err)
 	}
 	if err := episode.Close(); err != nil {
@@ -339,13 +339,13 @@ func TestScore(t *testing.T) {
 	}
 	tests := []struct {
 		response, finish string
-		want             env.Verdict
+		want             env.TurnVerdict
 	}{
-		{"2", "stop", env.Verdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
-		{"2", "length", env.Verdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
-		{"3", "stop", env.Verdict{Outcome: shard.OutcomeWrong, Reward: 0.25, Parts: parts(0, 0.25), Extracted: "3", Feedback: "the answer is wrong"}},
-		{"two", "stop", env.Verdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Extracted: "two", Feedback: "the answer cannot be read: not a number"}},
-		{"", "length", env.Verdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Feedback: "the response is empty; the response was cut by the length limit"}},
+		{"2", "stop", env.TurnVerdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
+		{"2", "length", env.TurnVerdict{Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: parts(1, 0), Extracted: "2", Feedback: "the answer is right"}},
+		{"3", "stop", env.TurnVerdict{Outcome: shard.OutcomeWrong, Reward: 0.25, Parts: parts(0, 0.25), Extracted: "3", Feedback: "the answer is wrong"}},
+		{"two", "stop", env.TurnVerdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Extracted: "two", Feedback: "the answer cannot be read: not a number"}},
+		{"", "length", env.TurnVerdict{Outcome: shard.OutcomeInvalid, Parts: parts(0, 0), Feedback: "the response is empty; the response was cut by the length limit"}},
 	}
 	settings := short()
 	settings.Answer.FormatReward = 0.25
@@ -353,17 +353,21 @@ func TestScore(t *testing.T) {
 	for _, test := range tests {
 		// An earlier right answer does not count.
 		conversation := []shard.Message{user("Q: 1+1"), assistant("2"), user("again"), assistant(test.response)}
-		got, err := e.Score(context.Background(), task, conversation, test.finish)
-		if diff := cmp.Diff(test.want, got, withoutAudit); err != nil || diff != "" {
+		got, err := e.Score(context.Background(), env.Attempt{Task: task, Messages: conversation, Own: env.Said(conversation, 0), Finish: test.finish})
+		if diff := cmp.Diff(test.want, got.TurnVerdict); err != nil || diff != "" {
 			t.Errorf("%q, %s: %v (-want +got):\n%s", test.response, test.finish, err, diff)
 		}
+		// Each response has a verdict of its own: the first was right.
+		if len(got.Turns) != 2 || got.Turns[0].Outcome != shard.OutcomeOK || !cmp.Equal(got.Turns[1], got.TurnVerdict) {
+			t.Errorf("%q: verdicts on the turns: %+v", test.response, got.Turns)
+		}
 	}
-	if _, err := e.Score(context.Background(), task, []shard.Message{user("Q")}, "stop"); exitcode.Code(err) != exitcode.Bug {
+	if _, err := e.Score(context.Background(), env.Attempt{Task: task, Messages: []shard.Message{user("Q")}, Own: env.Said([]shard.Message{user("Q")}, 0), Finish: "stop"}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a conversation without a response: %v", err)
 	}
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := e.Score(stopped, task, []shard.Message{assistant("2")}, "stop"); !errors.Is(err, context.Canceled) {
+	if _, err := e.Score(stopped, env.Attempt{Task: task, Messages: []shard.Message{assistant("2")}, Own: env.Said([]shard.Message{assistant("2")}, 0), Finish: "stop"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled context: %v", err)
 	}
 }

@@ -57,8 +57,8 @@ func checkPrompts(settings recipe.Env) error {
 // filled with the task's initial prompt and y_t, and the turns before stay in
 // front. With one turn that is the paper's single message (appendix B). For
 // refine the request of turn t+1 is appended.
-func (e *Env) Prompt(task env.Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error) {
-	responses := responsesOf(history)
+func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
+	responses := responsesOf(parent.Messages)
 	switch kind {
 	case shard.KindInitial:
 		if len(responses) > 0 {

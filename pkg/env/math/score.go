@@ -11,24 +11,40 @@ import (
 // finishLength is the finish reason of a response that the length limit cut.
 const finishLength = "length"
 
-// Score judges the last response of an episode. A right answer has reward 1,
-// any other 0 (ExIt, paper 000, appendix A.2), and the same holds for
-// self-improve and self-diverge steps. env.answer.format_reward is given to a
-// wrong answer that could be read. The reward is the sum of its parts,
-// correct and format.
+// Score judges each response of an attempt. A right answer has reward 1, any
+// other 0 (ExIt, appendix A.2), and the same holds for self-improve and
+// self-diverge steps. env.answer.format_reward is given to a wrong answer that
+// could be read. The reward is the sum of its parts, correct and format.
 //
 // A response that the length limit cut is judged by what it says; if nothing
 // in it can be read, it is invalid like any other.
-func (e *Env) Score(ctx context.Context, task env.Task, conversation []shard.Message, finish string) (env.Verdict, error) {
+func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return env.Verdict{}, err
 	}
-	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
-		return env.Verdict{}, exitcode.Bugf("scoring %q: the conversation does not end with a response", task.ID)
+	replies := a.Own
+	if len(replies) == 0 || replies[len(replies)-1] != len(a.Messages)-1 {
+		return env.Verdict{}, exitcode.Bugf("scoring %q: the conversation does not end with a response", a.Task.ID)
 	}
-	found := e.verify(task, conversation[len(conversation)-1].Content)
-	verdict := env.Verdict{Outcome: shard.OutcomeInvalid, Extracted: found.Extracted, Feedback: found.Why, Reason: found.Reason}
-	verdict.Form, verdict.Others = e.audit(task, conversation[len(conversation)-1].Content)
+	var verdict env.Verdict
+	for i, at := range replies {
+		finish := ""
+		if i == len(replies)-1 {
+			finish = a.Finish
+		}
+		var turn env.TurnVerdict
+		turn, verdict.Reason = e.grade(a.Task, a.Messages[at].Content, finish)
+		verdict.Turns = append(verdict.Turns, turn)
+	}
+	verdict.TurnVerdict = verdict.Turns[len(replies)-1]
+	verdict.Form, verdict.Others = e.audit(a.Task, a.Messages[len(a.Messages)-1].Content)
+	return verdict, nil
+}
+
+// grade judges one response.
+func (e *Env) grade(task env.Task, response, finish string) (verdict env.TurnVerdict, reason string) {
+	found := e.verify(task, response)
+	verdict = env.TurnVerdict{Outcome: shard.OutcomeInvalid, Extracted: found.Extracted, Feedback: found.Why}
 	correct, format := 0.0, 0.0
 	switch {
 	case found.Equal:
@@ -40,5 +56,5 @@ func (e *Env) Score(ctx context.Context, task env.Task, conversation []shard.Mes
 	}
 	verdict.RawScore, verdict.NormalizedScore, verdict.Reward = correct, correct, correct+format
 	verdict.Parts = []shard.RewardPart{{Name: "correct", Value: correct}, {Name: "format", Value: format}}
-	return verdict, nil
+	return verdict, found.Reason
 }

@@ -52,11 +52,11 @@ func BenchmarkSteps(b *testing.B) {
 						conversation := s.prompt
 						for _, said := range s.said {
 							conversation = append(conversation, assistant(said))
-							answer, err := begun.Next(b.Context(), conversation)
+							answer, err := begun.Next(b.Context(), conversation, nil)
 							if err != nil {
 								b.Fatal(err)
 							}
-							conversation = append(conversation, answer...)
+							conversation = append(conversation, answer.Messages...)
 						}
 						if err := begun.Close(); err != nil {
 							b.Fatal(err)
@@ -69,7 +69,7 @@ func BenchmarkSteps(b *testing.B) {
 				before := processorTime(b)
 				for b.Loop() {
 					for _, s := range scripts {
-						if _, err := e.Score(b.Context(), s.task, s.done, "stop"); err != nil {
+						if _, err := e.Score(b.Context(), env.Attempt{Task: s.task, Messages: s.done, Own: env.Said(s.done, 0), Finish: "stop"}); err != nil {
 							b.Fatal(err)
 						}
 					}

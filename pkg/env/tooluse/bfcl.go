@@ -173,5 +173,8 @@ func (w *bfclWorld) Judge(_ context.Context, made [][]Made) (Judgement, error) {
 	return judgement, nil
 }
 
+// gradedAtAnyTime: the checker plays the calls on a world of its own.
+func (w *bfclWorld) gradedAtAnyTime() {}
+
 // Close does nothing.
 func (w *bfclWorld) Close() error { return nil }

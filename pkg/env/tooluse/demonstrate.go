@@ -46,7 +46,7 @@ func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) (co
 		flaws := []string{taskError, taskFinished, openTool + "[]" + closeTool}
 		previous = flaws[stream.IntN(drawFlaw, len(flaws))]
 	}
-	prompt, err := e.Prompt(of, kind, append(history, shard.Message{Role: roleAssistant, Content: previous}))
+	prompt, err := e.Prompt(of, kind, env.Parent{Messages: append(history, shard.Message{Role: roleAssistant, Content: previous})})
 	if err != nil {
 		return nil, false, err
 	}
@@ -85,7 +85,7 @@ func (e *Env) play(t *task, prompt []shard.Message, said []string) (conversation
 	ctx := context.Background()
 	played := e.newEpisode(t)
 	defer played.Close()
-	if err := played.replay(ctx, prompt); err != nil {
+	if err := played.replay(ctx, prompt, nil); err != nil {
 		return nil, false, err
 	}
 	conversation = append([]shard.Message(nil), prompt...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -31,11 +32,12 @@ func (e *Env) newEpisode(t *task) *episode {
 // The episode is over when the user has no request left, after <TASK_ERROR>,
 // after a message without a valid ending, and after the last step, whose calls
 // are still carried out.
-func (e *episode) Next(ctx context.Context, conversation []shard.Message) ([]shard.Message, error) {
+func (e *episode) Next(ctx context.Context, conversation []shard.Message, _ *env.TurnVerdict) (env.Step, error) {
 	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
-		return nil, exitcode.Bugf("continuing %q: the conversation does not end with the policy's message", e.task.ID)
+		return env.Step{}, exitcode.Bugf("continuing %q: the conversation does not end with the policy's message", e.task.ID)
 	}
-	return e.step(ctx, conversation[len(conversation)-1].Content)
+	messages, err := e.step(ctx, conversation[len(conversation)-1].Content)
+	return env.Step{Messages: messages}, err
 }
 
 // Close ends the world.
@@ -106,8 +108,9 @@ func (e *episode) run(ctx context.Context, text string) (results []string, err e
 
 // replay takes the steps of a conversation again, and makes sure that the
 // results come out as the conversation shows them. What the user says is not
-// compared: an improve prompt stands in its place.
-func (e *episode) replay(ctx context.Context, conversation []shard.Message) error {
+// compared: an improve prompt stands in its place. After each message of the
+// policy, at position i, after is called if it is not nil.
+func (e *episode) replay(ctx context.Context, conversation []shard.Message, after func(i int) error) error {
 	for i, m := range conversation {
 		if m.Role != roleAssistant {
 			continue
@@ -118,6 +121,11 @@ func (e *episode) replay(ctx context.Context, conversation []shard.Message) erro
 		answer, err := e.step(ctx, m.Content)
 		if err != nil {
 			return err
+		}
+		if after != nil {
+			if err := after(i); err != nil {
+				return err
+			}
 		}
 		if i+1 == len(conversation) {
 			return nil

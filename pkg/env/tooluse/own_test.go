@@ -217,14 +217,14 @@ func TestProgramIsLost(t *testing.T) {
 	for round, want := range []string{`["{\"purse\":9}","paid"]`, `["{\"purse\":6}","paid"]`, `["{\"purse\":3}","paid"]`} {
 		for i, episode := range episodes {
 			conversations[i] = append(conversations[i], assistant(pay))
-			answer, err := episode.Next(t.Context(), conversations[i])
+			answer, err := episode.Next(t.Context(), conversations[i], nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := answer[0].Content; got != "<tool_result> "+want+" </tool_result>" {
+			if got := answer.Messages[0].Content; got != "<tool_result> "+want+" </tool_result>" {
 				t.Errorf("round %d, episode %d: %s", round, i, got)
 			}
-			conversations[i] = append(conversations[i], answer...)
+			conversations[i] = append(conversations[i], answer.Messages...)
 		}
 	}
 	alive := episodes[0].(*episode).world.(*programWorld).program.alive
@@ -264,7 +264,7 @@ func TestProgramFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = begun.Next(t.Context(), append(opening(t, e, "purse"), assistant(c.said)))
+		_, err = begun.Next(t.Context(), append(opening(t, e, "purse"), assistant(c.said)), nil)
 		if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: exit code %d, %v; want %d, %s", c.how, exitcode.Code(err), err, c.code, c.want)
 		}
@@ -282,7 +282,7 @@ func TestProgramFails(t *testing.T) {
 	} {
 		e := newOwn(t, how, nil)
 		task, _ := e.Task("look")
-		_, err := e.Score(t.Context(), task, conversation(e), "stop")
+		_, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation(e), Own: env.Said(conversation(e), 0), Finish: "stop"})
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: exit code %d, %v", how, exitcode.Code(err), err)
 		}
@@ -295,7 +295,7 @@ func TestProgramFails(t *testing.T) {
 	}
 	e := newOwn(t, "", func(u *recipe.ToolUse) { u.Command = []string{broken} })
 	task, _ := e.Task("look")
-	_, err := e.Score(t.Context(), task, conversation(e), "stop")
+	_, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation(e), Own: env.Said(conversation(e), 0), Finish: "stop"})
 	if exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("a program that cannot be run: %v", err)
 	}

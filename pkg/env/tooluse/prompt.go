@@ -54,7 +54,8 @@ func (t *task) opening() []shard.Message {
 // examples of tool use (appendix D): in the place of that request where y_t
 // directly follows it, else as one more message of the user. What y_t did is
 // not shown, for the next iterate is carried out instead of it.
-func (e *Env) Prompt(of env.Task, kind shard.Kind, history []shard.Message) ([]shard.Message, error) {
+func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
+	history := parent.Messages
 	t, known := e.tasks[of.ID]
 	if !known {
 		return nil, exitcode.Bugf("prompting %q: there is no such task", of.ID)
@@ -137,7 +138,7 @@ func (e *Env) Begin(ctx context.Context, of env.Task, prompt []shard.Message) (e
 		return nil, exitcode.Bugf("beginning an episode of %q: there is no such task", of.ID)
 	}
 	begun := e.newEpisode(t)
-	err := begun.replay(ctx, prompt)
+	err := begun.replay(ctx, prompt, nil)
 	if err == nil && begun.over {
 		err = exitcode.Dataf("beginning an episode of %q: the history of its prompt has ended already", t.ID)
 	}

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/env"
 )
 
 func TestRead(t *testing.T) {
@@ -107,7 +109,7 @@ func FuzzEpisode(f *testing.F) {
 					t.Errorf("message %q", m.Content)
 				}
 			}
-			again, err := e.Score(t.Context(), task, p.conversation, "stop")
+			again, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: p.conversation, Own: env.Said(p.conversation, 0), Finish: "stop"})
 			if err != nil || again.Reward != p.verdict.Reward || again.Extracted != p.verdict.Extracted {
 				t.Errorf("played again: %+v, %v; was %+v", again, err, p.verdict)
 			}

@@ -84,13 +84,12 @@ assistant: <TASK_FINISHED>`
 	if said := p.conversation[3].Content; !strings.Contains(said, `error`) || !strings.Contains(said, "1 more of the calls were not made") {
 		t.Errorf("a call that fails: %s", said)
 	}
-	verdict := env.Verdict{
+	verdict := env.TurnVerdict{
 		Outcome: shard.OutcomeOK, RawScore: 1, NormalizedScore: 1, Reward: 1, Parts: []shard.RewardPart{{Name: "task", Value: 1}},
-		Milestones: []string{"state", "calls", "first_turn", "official_valid", "finished"}, Feedback: "state and calls are right", Reason: "ok",
+		Milestones: []string{"state", "calls", "first_turn", "official_valid", "finished"}, Feedback: "state and calls are right",
 		Extracted: `[[{"name":"wc","args":{"file_name":"a.txt","mode":"w"}}],[{"name":"add","args":{"a":2,"b":0}}]]`,
 	}
-	p.verdict.ExecuteSeconds = 0
-	if diff := cmp.Diff(verdict, p.verdict); diff != "" {
+	if diff := cmp.Diff(verdict, p.verdict.TurnVerdict); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)
 	}
 }
@@ -176,21 +175,21 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	conversation := append(opening(t, e, "sum_0"), calls)
-	answer, err := begun.Next(t.Context(), conversation)
+	answer, err := begun.Next(t.Context(), conversation, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conversation = append(conversation, answer...)
-	v, err := e.Score(t.Context(), task, conversation, "length")
+	conversation = append(conversation, answer.Messages...)
+	v, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation, Own: env.Said(conversation, 0), Finish: "length"})
 	if err != nil || v.Reward != 1 || v.Feedback != "state and calls are right; out of room" || v.Reason != "ok, out of room" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	v, err = e.Score(t.Context(), task, append(conversation, assistant("<reasoning>Now")), "length")
+	v, err = e.Score(t.Context(), env.Attempt{Task: task, Messages: append(conversation, assistant("<reasoning>Now")), Own: env.Said(append(conversation, assistant("<reasoning>Now")), 0), Finish: "length"})
 	if err != nil || v.Reward != 0 || v.Outcome != shard.OutcomeInvalid || !strings.HasSuffix(v.Feedback, "it was cut by the length limit") ||
 		v.Reason != "no valid ending, out of room" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := e.Score(t.Context(), task, opening(t, e, "sum_0"), "length"); exitcode.Code(err) != exitcode.Failed {
+	if _, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: opening(t, e, "sum_0"), Own: env.Said(opening(t, e, "sum_0"), 0), Finish: "length"}); exitcode.Code(err) != exitcode.Failed {
 		t.Errorf("a silent policy: %v", err)
 	}
 }
@@ -210,7 +209,7 @@ func TestIterate(t *testing.T) {
 		if m.Role != roleAssistant {
 			continue
 		}
-		prompt, err := e.Prompt(task, shard.KindImprove, whole[:i+1])
+		prompt, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:i+1]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +227,7 @@ func TestIterate(t *testing.T) {
 			t.Errorf("from step %d: %+v", step, again.verdict)
 		}
 		// Iterated on again, the history is as if there had been no iteration.
-		twice, err := e.Prompt(task, shard.KindDiverge, again.conversation)
+		twice, err := e.Prompt(task, shard.KindDiverge, env.Parent{Messages: again.conversation})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +240,7 @@ func TestIterate(t *testing.T) {
 
 	// Steps of the history count.
 	short := everything(t, env.Test, func(s *recipe.Env) { s.ToolUse.Test.Steps = 3 })
-	prompt, err := short.Prompt(task, shard.KindImprove, whole[:7])
+	prompt, err := short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +248,7 @@ func TestIterate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := begun.Next(t.Context(), append(prompt, assistant(echo))); err != nil || len(answer) != 0 {
+	if answer, err := begun.Next(t.Context(), append(prompt, assistant(echo)), nil); err != nil || !answer.Over() {
 		t.Errorf("after the third of three steps: %v, %v", answer, err)
 	}
 }
@@ -279,10 +278,10 @@ func TestHistoryMustReplay(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := e.Prompt(task, shard.KindImprove, append(opening(t, e, task.ID), assistant(taskFinished), user, assistant("x"))); exitcode.Code(err) != exitcode.Data {
+	if _, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: append(opening(t, e, task.ID), assistant(taskFinished), user, assistant("x"))}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("iterating on what comes after the end: %v", err)
 	}
-	if _, err := e.Prompt(task, shard.KindImprove, opening(t, e, task.ID)); exitcode.Code(err) != exitcode.Bug {
+	if _, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: opening(t, e, task.ID)}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("iterating on nothing: %v", err)
 	}
 }
@@ -360,7 +359,7 @@ func TestDemonstrations(t *testing.T) {
 					if !ok || err != nil {
 						t.Fatalf("%s: no demonstration of %s: %v", task.ID, kind, err)
 					}
-					v, err := e.Score(t.Context(), task, conversation, "stop")
+					v, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation, Own: env.Said(conversation, 0), Finish: "stop"})
 					if err != nil || v.Reward != 1 || v.Milestones[len(v.Milestones)-1] != "finished" {
 						t.Errorf("%s, %s: %+v, %v", task.ID, kind, v, err)
 					}

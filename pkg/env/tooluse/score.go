@@ -3,8 +3,6 @@ package tooluse
 import (
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -14,45 +12,74 @@ import (
 // longestExtracted bounds the calls that a verdict shows, in bytes.
 const longestExtracted = 16 << 10
 
-// Score plays an episode again and judges its calls. Its reward is the world's
+// Score plays an attempt again and judges its calls. Its reward is the world's
 // score, for BFCL 1 when the state and the calls are right and else 0 (ExIt,
-// paper 000, appendix A.3), whether the policy has said that it is finished,
-// has given up or has run out of steps: what counts is what it has done. Only
-// an episode whose last message has no valid ending is invalid, without a
-// reward.
-func (e *Env) Score(ctx context.Context, of env.Task, conversation []shard.Message, finish string) (verdict env.Verdict, err error) {
-	t, known := e.tasks[of.ID]
+// appendix A.3), whether the policy has said that it is finished, has given up
+// or has run out of steps: what counts is what it has done. Only an attempt
+// whose last message has no valid ending is invalid, without a reward.
+//
+// The verdict on an earlier message is what the attempt would have come to had
+// it ended there, where the world can tell; a program of the user's own is
+// asked at the end alone.
+func (e *Env) Score(ctx context.Context, a env.Attempt) (verdict env.Verdict, err error) {
+	t, known := e.tasks[a.Task.ID]
 	if !known {
-		return env.Verdict{}, exitcode.Bugf("scoring %q: there is no such task", of.ID)
+		return env.Verdict{}, exitcode.Bugf("scoring %q: there is no such task", a.Task.ID)
 	}
-	if !slices.ContainsFunc(conversation, func(m shard.Message) bool { return m.Role == roleAssistant }) {
-		return env.Verdict{}, fmt.Errorf("scoring %q: the policy has not said anything; its prompt may have left it no room", of.ID)
+	replies := a.Own
+	if len(replies) == 0 {
+		return env.Verdict{}, fmt.Errorf("scoring %q: the policy has not said anything; its prompt may have left it no room", a.Task.ID)
 	}
-	started := time.Now()
 	played := e.newEpisode(t)
-	defer func() { verdict.ExecuteSeconds = time.Since(started).Seconds() }()
 	defer played.Close()
-	if err := played.replay(ctx, conversation); err != nil {
-		return env.Verdict{}, err
-	}
-	calls, err := encode(succeeded(played.made))
+	last := replies[len(replies)-1]
+	err = played.replay(ctx, a.Messages, func(i int) error {
+		if i < replies[0] || i == last {
+			return nil
+		}
+		turn, err := played.gradeSoFar(ctx)
+		verdict.Turns = append(verdict.Turns, turn)
+		return err
+	})
 	if err != nil {
 		return env.Verdict{}, err
+	}
+	if verdict.TurnVerdict, verdict.Reason, err = played.grade(ctx, a.Finish); err != nil {
+		return env.Verdict{}, err
+	}
+	verdict.Turns = append(verdict.Turns, verdict.TurnVerdict)
+	return verdict, nil
+}
+
+// gradeSoFar judges an attempt that goes on.
+func (e *episode) gradeSoFar(ctx context.Context) (env.TurnVerdict, error) {
+	if _, ok := e.world.(gradedAtAnyTime); !ok {
+		return env.TurnVerdict{Outcome: shard.OutcomeWrong, Feedback: "judged at the end"}, nil
+	}
+	verdict, _, err := e.grade(ctx, "")
+	return verdict, err
+}
+
+// grade judges an attempt that ends here.
+func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVerdict, reason string, err error) {
+	calls, err := encode(succeeded(e.made))
+	if err != nil {
+		return verdict, "", err
 	}
 	verdict.Extracted = clip(string(calls), longestExtracted)
 	verdict.Parts = []shard.RewardPart{{Name: "task"}}
-	if played.last == endsOpen {
+	if e.last == endsOpen {
 		verdict.Outcome, verdict.Feedback = shard.OutcomeInvalid, "the last message ends neither in calls nor in <TASK_FINISHED> or <TASK_ERROR>"
-		verdict.Reason = "no valid ending"
+		reason = "no valid ending"
 		if finish == finishLength {
 			verdict.Feedback += "; it was cut by the length limit"
-			verdict.Reason += ", out of room"
+			reason += ", out of room"
 		}
-		return verdict, nil
+		return verdict, reason, nil
 	}
-	judgement, err := played.world.Judge(ctx, played.made)
+	judgement, err := e.world.Judge(ctx, e.made)
 	if err != nil {
-		return env.Verdict{}, err
+		return verdict, "", err
 	}
 	verdict.Outcome = shard.OutcomeWrong
 	if judgement.Score >= 1 {
@@ -61,20 +88,20 @@ func (e *Env) Score(ctx context.Context, of env.Task, conversation []shard.Messa
 	verdict.RawScore, verdict.NormalizedScore, verdict.Reward = judgement.Score, judgement.Score, judgement.Score
 	verdict.Parts[0].Value = judgement.Score
 	verdict.Milestones = judgement.Milestones
-	if played.last == endsFinished && len(played.made) == len(t.turns) {
+	if e.last == endsFinished && len(e.made) == len(e.task.turns) {
 		verdict.Milestones = append(verdict.Milestones, "finished")
 	}
 	how := ""
 	switch {
-	case played.last == endsGivenUp:
+	case e.last == endsGivenUp:
 		how = "the policy gave up"
-	case played.steps >= t.rules.Steps && played.last == endsCalls:
+	case e.steps >= e.task.rules.Steps && e.last == endsCalls:
 		how = "out of steps"
 	case finish == finishLength:
 		how = "out of room"
 	}
-	verdict.Feedback, verdict.Reason = joined(judgement.Why, "; ", how), joined(string(verdict.Outcome), ", ", how)
-	return verdict, nil
+	verdict.Feedback, reason = joined(judgement.Why, "; ", how), joined(string(verdict.Outcome), ", ", how)
+	return verdict, reason, nil
 }
 
 // joined leaves out what is empty, and the separator with it.

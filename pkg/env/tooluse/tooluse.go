@@ -180,6 +180,15 @@ func (e *Env) add(split env.Split, p problem, rules recipe.EpisodeRules) error {
 // Name returns "tooluse".
 func (e *Env) Name() string { return Name }
 
+// Traits: an attempt is many messages, which are answered at once.
+func (e *Env) Traits() env.Traits {
+	tools := e.settings.ToolUse
+	return env.Traits{
+		Turns: max(tools.Train.Steps, tools.Test.Steps), Waves: 1, MaxFailed: tools.MaxFailed, MaxFailedSetting: "env.tooluse.max_failed",
+		ByMessage: true, Transcript: true,
+	}
+}
+
 // Inputs lists the files that tasks and functions were read from.
 func (e *Env) Inputs() []env.Input { return e.inputs }
 

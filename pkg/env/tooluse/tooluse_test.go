@@ -77,19 +77,19 @@ func play(t testing.TB, e *Env, id string, prompt []shard.Message, script func(s
 	p := played{conversation: append([]shard.Message(nil), prompt...)}
 	for step := 0; ; step++ {
 		p.conversation = append(p.conversation, assistant(script(step)))
-		answer, err := begun.Next(t.Context(), p.conversation)
+		answer, err := begun.Next(t.Context(), p.conversation, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(answer) == 0 {
+		if answer.Over() {
 			break
 		}
-		p.conversation = append(p.conversation, answer...)
+		p.conversation = append(p.conversation, answer.Messages...)
 	}
 	if err := begun.Close(); err != nil {
 		t.Error(err)
 	}
-	if p.verdict, err = e.Score(t.Context(), task, p.conversation, "stop"); err != nil {
+	if p.verdict, err = e.Score(t.Context(), env.Attempt{Task: task, Messages: p.conversation, Own: env.Said(p.conversation, 0), Finish: "stop"}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -99,7 +99,7 @@ func play(t testing.TB, e *Env, id string, prompt []shard.Message, script func(s
 func opening(t testing.TB, e *Env, id string) []shard.Message {
 	t.Helper()
 	task, _ := e.Task(id)
-	prompt, err := e.Prompt(task, shard.KindInitial, nil)
+	prompt, err := e.Prompt(task, shard.KindInitial, env.Parent{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,10 @@ type World interface {
 	Close() error
 }
 
+// gradedAtAnyTime is a World whose Judge changes nothing, so that it may be asked
+// after each message.
+type gradedAtAnyTime interface{ gradedAtAnyTime() }
+
 // Made is a call that was carried out.
 type Made struct {
 	Call

@@ -88,7 +88,7 @@ func (f *fold) plan(state curriculum.State, iteration int, taskIDs []string) ([]
 			return nil, exitcode.Bugf("curriculum %q selected task %q, which environment %q does not have",
 				f.chooser.Name(), selected.TaskID, f.world.Name())
 		}
-		messages, err := f.world.Prompt(task, selected.Kind, selected.History)
+		messages, err := f.world.Prompt(task, selected.Kind, env.Parent{Messages: selected.History})
 		if err != nil {
 			return nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)
 		}

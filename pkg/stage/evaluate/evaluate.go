@@ -1,8 +1,8 @@
-// Package evaluate measures a policy on held-out problems: a first answer and
-// then K self-improvement steps, each from the answer before (paper 000,
-// section 5.3). Where a task takes many messages (tool use), step k is an
-// episode of its own, in which each message has been improved on k times before
-// the environment saw it.
+// Package evaluate measures a policy on held-out problems. An evaluation is a
+// plan of the held-out tasks, rollouts and scores like those of training, and
+// here the rows that people read: one for each attempt, by problem, sample and
+// step (ExIt, section 5.3: a first answer and then K self-improvement steps,
+// each from the answer before).
 package evaluate
 
 import (
@@ -13,219 +13,248 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
-// GreedySample is the sample number of the greedy chain.
-const GreedySample = -1
-
-// Inputs say what one evaluation task measures.
-type Inputs struct {
-	PolicyFolder  string
-	PolicyVersion int
-	FirstProblem  int // of the test split
-	LastProblem   int // exclusive
-	Shard, Of     int
-	Output        string
-}
-
-// Run measures the problems of one shard and seals every response.
-func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Manifest, error) {
-	started := time.Now()
-	cited, err := job.VerifyPolicy(ctx, in.PolicyFolder)
-	if err != nil {
-		return seal.Manifest{}, err
+// Instances is the plan of an evaluation: the first problems of the test split.
+func Instances(environment env.Env, seed uint64, problems int) ([]shard.Instance, error) {
+	tasks := environment.Tasks(env.Test)
+	if problems > len(tasks) {
+		return nil, exitcode.Usagef("evaluation.problems: the test split has %d problems, %d are wanted", len(tasks), problems)
 	}
-	sampler, err := rollout.OpenSampler(ctx, job, in.PolicyFolder)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	defer sampler.Close()
-	rows, err := Measure(ctx, job, world, sampler, in)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	m := job.Manifest("evaluate", in.PolicyVersion, in.Shard, in.Of, started, cited...)
-	m.PolicyVersion = in.PolicyVersion
-	var tokens float64
-	for _, row := range rows {
-		tokens += float64(row.ResponseTokens)
-	}
-	m.Metrics = map[string]float64{
-		"responses": float64(len(rows)), "response_tokens": tokens, "seconds": time.Since(started).Seconds(),
-	}
-	if err := sampler.Note(&m); err != nil {
-		return seal.Manifest{}, err
-	}
-	return shard.Write(in.Output, rows, nil, job.Attempt, m)
-}
-
-// chain is one line of answers to one problem.
-type chain struct {
-	task    env.Task
-	sample  int
-	history []shard.Message // the last answer's conversation; empty while there is none
-	last    shard.EvaluationRow
-}
-
-// Measure returns one row for each answer: by problem, then sample (greedy
-// first), then step.
-func Measure(ctx context.Context, job stage.Job, world env.Env, sampler *rollout.Sampler, in Inputs) ([]shard.EvaluationRow, error) {
-	spec := job.Recipe.Evaluation
-	tasks := world.Tasks(env.Test)
-	if in.LastProblem > len(tasks) {
-		return nil, exitcode.Usagef("evaluation.problems: the test split has %d problems, problem %d is wanted", len(tasks), in.LastProblem)
-	}
-	var chains []*chain
-	for _, task := range tasks[in.FirstProblem:in.LastProblem] {
-		if spec.Greedy {
-			chains = append(chains, &chain{task: task, sample: GreedySample})
+	rows := make([]shard.Instance, problems)
+	for i, task := range tasks[:problems] {
+		messages, err := environment.Prompt(task, shard.KindInitial, env.Parent{})
+		if err != nil {
+			return nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)
 		}
-		for sample := range spec.Samples {
-			chains = append(chains, &chain{task: task, sample: sample})
-		}
-	}
-	maxNewTokens := job.Recipe.Rollout.NewTokens()
-	if spec.MaxNewTokens > 0 {
-		maxNewTokens = []int{spec.MaxNewTokens}
-	}
-	steps := make([][]shard.EvaluationRow, spec.Steps+1) // [step][chain]
-	whole := job.Recipe.Env.ToolUse != nil
-	for step := range steps {
-		episodes := make([]*rollout.Episode, len(chains))
-		for i, c := range chains {
-			kind := shard.KindInitial
-			var history []shard.Message
-			if !whole && len(c.history) > 0 {
-				kind, history = shard.KindImprove, c.history
-			}
-			messages, err := world.Prompt(c.task, kind, history)
-			if err != nil {
-				return nil, err
-			}
-			episodes[i] = &rollout.Episode{
-				Task: c.task, Conversation: messages,
-				Stream: rng.New(job.Recipe.Seed, rng.PurposeEvaluation, step, c.task.ID, c.sample),
-			}
-		}
-		iterated := 0
-		if whole {
-			iterated = step
-		}
-		if err := play(ctx, job, world, sampler, chains, episodes, maxNewTokens, iterated); err != nil {
-			return nil, err
-		}
-		for i, c := range chains {
-			if err := c.answered(ctx, world, episodes[i], whole); err != nil {
-				return nil, err
-			}
-			c.last.Step, c.last.PolicyVersion = int32(step), int32(in.PolicyVersion)
-			steps[step] = append(steps[step], c.last)
-		}
-	}
-	var rows []shard.EvaluationRow
-	for i := range chains {
-		for step := range steps {
-			rows = append(rows, steps[step][i])
+		id := fmt.Sprintf("e%06d", i)
+		rows[i] = shard.Instance{
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Name(), Kind: string(shard.KindInitial),
+			Messages: messages, Origin: string(shard.OriginBase), Seed: int64(seed),
 		}
 	}
 	return rows, nil
 }
 
-// answered judges the chain's next answer. An answer that has no room for an
-// improvement stays.
-func (c *chain) answered(ctx context.Context, world env.Env, e *rollout.Episode, whole bool) error {
-	if !e.Spoke() && len(c.history) > 0 {
-		c.last.ResponseTokens = 0
-		return nil
+// Plan seals the plan of a run's evaluations.
+func Plan(ctx context.Context, job stage.Job, environment env.Env, output string) (seal.Manifest, error) {
+	if err := ctx.Err(); err != nil {
+		return seal.Manifest{}, err
 	}
-	verdict, response := env.NoRoom(), ""
-	if e.Spoke() {
-		var err error
-		if verdict, err = world.Score(ctx, c.task, e.Conversation, e.Finish()); err != nil {
-			return err
+	started := time.Now()
+	rows, err := Instances(environment, job.Recipe.Seed, job.Recipe.Evaluation.Problems)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	return shard.Write(output, rows, nil, job.Attempt, job.Manifest("evalplan", 0, 0, 1, started))
+}
+
+// Inputs are the files that a shard of an evaluation is gathered from, and the
+// one that comes of it.
+type Inputs struct {
+	Plan              string
+	FirstRow, LastRow int            // of the plan, LastRow exclusive
+	Waves             []rollout.Wave // of the shard, in order
+	PolicyVersion     int
+	Shard, Of         int
+	Output            string
+}
+
+// Run gathers a shard of an evaluation.
+func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+	started := time.Now()
+	instances, cited, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	if in.LastRow > len(instances) {
+		return seal.Manifest{}, exitcode.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d", in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
+	}
+	inputs := []seal.Input{cited}
+	final := map[shard.TraceName]Trace{}
+	for _, wave := range in.Waves {
+		rows, citedRollout, err := stage.ReadTable[shard.Rollout](ctx, job, wave.Rollout)
+		if err != nil {
+			return seal.Manifest{}, err
 		}
-		c.history = e.Conversation
-		if response = e.Response(); whole {
-			response = transcript(e)
+		scores, citedScore, err := stage.ReadTable[shard.Score](ctx, job, wave.Score)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		inputs = append(inputs, citedRollout, citedScore)
+		if err := take(final, rows, scores); err != nil {
+			return seal.Manifest{}, fmt.Errorf("gathering %q: %w", wave.Rollout, err)
 		}
 	}
-	c.last = shard.EvaluationRow{
-		TaskID: c.task.ID, Kind: c.task.Kind, Level: int32(c.task.Level), Sample: int32(c.sample),
-		Prompt: prompt(e), Response: response, Extracted: verdict.Extracted,
-		Score: verdict.NormalizedScore, Outcome: string(verdict.Outcome), ResponseTokens: int32(e.ResponseTokens()),
-		Milestones: append([]string{}, verdict.Milestones...),
+	rows, err := Rows(job, environment, instances[in.FirstRow:in.LastRow], final, in.PolicyVersion)
+	if err != nil {
+		return seal.Manifest{}, err
+	}
+	m := job.Manifest("evaluate", in.PolicyVersion, in.Shard, in.Of, started, inputs...)
+	m.PolicyVersion = in.PolicyVersion
+	m.Metrics = map[string]float64{"responses": float64(len(rows)), "response_tokens": 0, "seconds": time.Since(started).Seconds()}
+	for _, row := range rows {
+		m.Metrics["response_tokens"] += float64(row.ResponseTokens)
+	}
+	return shard.Write(in.Output, rows, nil, job.Attempt, m)
+}
+
+// Trace is a whole trace with its verdict.
+type Trace struct {
+	Rows  []shard.Rollout
+	Score shard.Score
+}
+
+// take files the traces of a wave: those of a later wave are whole too.
+func take(final map[shard.TraceName]Trace, rows []shard.Rollout, scores []shard.Score) error {
+	traces := shard.Traces(rows)
+	if len(traces) != len(scores) {
+		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
+	}
+	for i, trace := range traces {
+		if scores[i].Name() != trace[0].Name() {
+			return exitcode.Dataf("verdict %d is on instance %q sample %d, the trace is of instance %q sample %d",
+				i, scores[i].InstanceID, scores[i].Sample, trace[0].InstanceID, trace[0].Sample)
+		}
+		final[trace[0].Name()] = Trace{trace, scores[i]}
 	}
 	return nil
 }
 
-// play samples the chains of both kinds: greedy, and at the evaluation's
-// temperature. With iterated above 0 each message of the policy is improved on
-// that often before the environment sees it.
-func play(ctx context.Context, job stage.Job, world env.Env, sampler *rollout.Sampler, chains []*chain, episodes []*rollout.Episode, maxNewTokens []int, iterated int) error {
-	of := map[*rollout.Episode]*chain{}
-	var greedy, sampled []*rollout.Episode
-	for i, c := range chains {
-		of[episodes[i]] = c
-		if c.sample == GreedySample {
-			greedy = append(greedy, episodes[i])
-		} else {
-			sampled = append(sampled, episodes[i])
+// Measure evaluates a policy in this process on problems first to last
+// (exclusive) of the test split, as the recipe says.
+func Measure(ctx context.Context, job stage.Job, environment env.Env, sampler *rollout.Sampler, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
+	instances, err := Instances(environment, job.Recipe.Seed, last)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := rollout.NewBatch(job, environment, instances, rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
+	if err != nil {
+		return nil, err
+	}
+	final := map[shard.TraceName]Trace{}
+	var scores []shard.Score
+	for wave := 0; ; wave++ {
+		if err := batch.Play(ctx, sampler); err != nil {
+			return nil, err
+		}
+		rows := batch.Rows(wave, policyVersion)
+		if scores, err = score.Judge(ctx, job, environment, instances, rows, scores); err != nil {
+			return nil, err
+		}
+		if err := take(final, rows, scores); err != nil {
+			return nil, err
+		}
+		if !batch.Waits() {
+			return Rows(job, environment, instances[first:], final, policyVersion)
+		}
+		if err := batch.Resume(sampler, rows, scores); err != nil {
+			return nil, err
 		}
 	}
-	iteration := rollout.Iteration{Steps: iterated, Stream: func(e *rollout.Episode, turn, step int) rng.Stream {
-		name := fmt.Sprintf("%s\x00turn %d\x00step %d", e.Task.ID, turn, step)
-		return rng.New(job.Recipe.Seed, rng.PurposeEvaluation, iterated, name, of[e].sample)
-	}}
-	for _, part := range []struct {
-		episodes []*rollout.Episode
-		policy.Sampling
-	}{{greedy, policy.Sampling{}}, {sampled, policy.Sampling{Temperature: float32(job.Recipe.Evaluation.Temperature)}}} {
-		var err error
-		if iterated > 0 {
-			err = sampler.Iterate(ctx, world, part.episodes, part.Sampling, maxNewTokens, iteration)
-		} else {
-			err = sampler.Play(ctx, world, part.episodes, part.Sampling, maxNewTokens)
+}
+
+// Rows lists the attempts of an evaluation by problem, then sample (greedy
+// first), then step. An attempt that had no room shows the one before again. A
+// trace that is missing, or that we could not judge, is an error: a measurement
+// without some of its answers would be another measurement.
+func Rows(job stage.Job, environment env.Env, instances []shard.Instance, traces map[shard.TraceName]Trace, policyVersion int) ([]shard.EvaluationRow, error) {
+	spec := job.Recipe.Evaluation
+	first := 0
+	if spec.Greedy {
+		first = rollout.GreedySample
+	}
+	var all []shard.EvaluationRow
+	for _, instance := range instances {
+		task, ok := environment.Task(instance.TaskID)
+		if !ok {
+			return nil, exitcode.Dataf("the plan names task %q, which environment %q does not have", instance.TaskID, environment.Name())
 		}
-		if err != nil {
-			return err
+		for sample := first; sample < spec.Samples; sample++ {
+			trace, ok := traces[shard.TraceName{InstanceID: instance.InstanceID, Sample: int32(sample)}]
+			switch {
+			case !ok:
+				return nil, exitcode.Dataf("instance %q has no response %d", instance.InstanceID, sample)
+			case !shard.Outcome(trace.Score.Outcome).Policys():
+				return nil, fmt.Errorf("task %q, sample %d could not be judged: %s", task.ID, sample, trace.Score.Feedback)
+			}
+			rows := trace.attempts(task, environment.Traits().Transcript)
+			for i := range rows {
+				rows[i].Sample, rows[i].Step, rows[i].PolicyVersion = int32(sample), int32(i), int32(policyVersion)
+			}
+			all = append(all, rows...)
 		}
 	}
-	// A measurement without some of its answers would be another measurement.
-	for i, e := range episodes {
-		if err := e.Failed(); err != nil {
-			return fmt.Errorf("task %q: %w", chains[i].task.ID, err)
+	return all, nil
+}
+
+// attempts makes a row of each attempt.
+func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
+	steps := int(t.Rows[len(t.Rows)-1].Step) + 1
+	var rows []shard.EvaluationRow
+	before := false // the policy has said something
+	for step := range steps {
+		var contexts []shard.Rollout
+		tokens := int32(0)
+		for _, row := range t.Rows {
+			if int(row.Step) == step {
+				contexts = append(contexts, row)
+				tokens += row.ResponseTokens
+			}
 		}
+		verdict := env.NoRoom().Row()
+		spoke := false
+		for _, turn := range t.Score.Turns {
+			if int(turn.Step) == step {
+				verdict, spoke = turn, true
+			}
+		}
+		if !spoke && before {
+			again := rows[len(rows)-1]
+			again.ResponseTokens = 0
+			rows = append(rows, again)
+			continue
+		}
+		row := shard.EvaluationRow{
+			TaskID: task.ID, Kind: task.Kind, Level: int32(task.Level), Prompt: prompt(contexts[0]), Extracted: verdict.Extracted,
+			Score: verdict.NormalizedScore, Outcome: verdict.Outcome, ResponseTokens: tokens, Milestones: append([]string{}, verdict.Milestones...),
+		}
+		if spoke {
+			before, row.Response = true, said(contexts, transcript)
+		}
+		rows = append(rows, row)
 	}
-	return nil
+	return rows
 }
 
 // prompt is the text of the last message before the policy first spoke.
-func prompt(e *rollout.Episode) string {
-	for i, m := range e.Conversation {
-		if m.Role == "assistant" && i > 0 {
-			return e.Conversation[i-1].Content
-		}
+func prompt(context shard.Rollout) string {
+	if context.PromptMessages == 0 {
+		return ""
 	}
-	if n := len(e.Conversation); n > 0 {
-		return e.Conversation[n-1].Content
-	}
-	return ""
+	return context.Messages[context.PromptMessages-1].Content
 }
 
-// transcript is what was said in an episode of several turns once its prompt
-// was over, a line for each message.
-func transcript(e *rollout.Episode) string {
-	var said []string
-	for _, m := range e.Conversation {
-		if len(said) > 0 || m.Role == "assistant" {
-			said = append(said, m.Content)
+// said is the policy's last message, or all that was said once the prompt was
+// over, a line for each message.
+func said(contexts []shard.Rollout, transcript bool) string {
+	var lines []string
+	last := ""
+	for _, c := range contexts {
+		for _, m := range c.Messages[c.PromptMessages:] {
+			lines = append(lines, m.Content)
+			if m.Role == "assistant" {
+				last = m.Content
+			}
 		}
 	}
-	return strings.Join(said, "\n")
+	if transcript {
+		return strings.Join(lines, "\n")
+	}
+	return last
 }

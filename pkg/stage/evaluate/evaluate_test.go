@@ -11,11 +11,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 )
 
 func measure(r *stagetest.Rig, first, last int, name string) []shard.EvaluationRow {
 	r.Helper()
-	_, err := evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{
+	_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{
 		PolicyFolder: r.Policy(), PolicyVersion: 5, FirstProblem: first, LastProblem: last, Of: 1, Output: r.Path(name),
 	})
 	r.Check(err)
@@ -73,7 +74,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 	changed := 0
 	for i, row := range measure(r, 0, 7, "other.parquet") {
 		switch {
-		case row.Sample == evaluate.GreedySample && !cmp.Equal(row, whole[i]):
+		case row.Sample == rollout.GreedySample && !cmp.Equal(row, whole[i]):
 			t.Errorf("the greedy chain depends on the seed: %+v, was %+v", row, whole[i])
 		case !cmp.Equal(row, whole[i]):
 			changed++
@@ -86,7 +87,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 
 func TestMoreProblemsThanThereAre(t *testing.T) {
 	r := stagetest.New(t)
-	_, err := evaluate.Run(t.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
+	_, err := evaluate.RunWhole(t.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
 	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("problem 17 of 16: %v", err)
 	}
@@ -106,7 +107,7 @@ func TestNoRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stagetest.New(t, "evaluation.steps=2", "evaluation.samples=1", "evaluation.greedy=true", test.prompt)
-			_, err := evaluate.Run(t.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
+			_, err := evaluate.RunWhole(t.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
 			r.Check(err)
 			rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 			if len(rows) != 4*2*3 {

@@ -84,7 +84,7 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 	folder, tasks = r.Path("policy"), r.World.Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
 	r.Check(learn.InitPolicy(r.Job.Recipe, r.World, folder))
-	_, err := evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
+	_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
 	r.Check(err)
 	rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 	if len(rows) != 12*2*3 {

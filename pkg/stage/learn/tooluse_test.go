@@ -3,6 +3,7 @@ package learn_test
 import (
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -31,7 +32,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 		if !known {
 			t.Fatalf("there is no task %q", entry.TaskID)
 		}
-		prompt, err := r.World.Prompt(task, shard.KindImprove, entry.Messages)
+		prompt, err := r.World.Prompt(task, shard.KindImprove, env.Parent{Messages: entry.Messages})
 		r.Check(err)
 		begun, err := r.World.Begin(r.Context(), task, prompt)
 		r.Check(err)

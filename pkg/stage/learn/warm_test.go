@@ -20,7 +20,7 @@ func TestManifestsNameTheEngine(t *testing.T) {
 	update(r, inputs(r, data, "learned"))
 	_, err := learn.RunWarm(r.Context(), r.Job, r.World, learn.WarmInputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
 	r.Check(err)
-	_, err = evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
+	_, err = evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
 	r.Check(err)
 	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "e.parquet"} {
 		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {

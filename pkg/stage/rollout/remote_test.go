@@ -41,12 +41,12 @@ func remoteRig(t *testing.T, dialect string, settings ...string) (*stagetest.Rig
 // that of our engine, step after step, whatever the interface.
 func TestRemoteGreedyIsLocal(t *testing.T) {
 	measure := func(r *stagetest.Rig) []shard.EvaluationRow {
-		_, err := evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{
+		_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{
 			PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet"),
 		})
 		r.Check(err)
 		return slices.DeleteFunc(stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet")),
-			func(row shard.EvaluationRow) bool { return row.Sample != evaluate.GreedySample })
+			func(row shard.EvaluationRow) bool { return row.Sample != rollout.GreedySample })
 	}
 	want := measure(stagetest.New(t))
 	if len(want) == 0 {
@@ -141,7 +141,7 @@ func TestRemoteFailures(t *testing.T) {
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {
 		t.Error("a shard was sealed with too many failures")
 	}
-	_, err = evaluate.Run(r.Context(), r.Job, r.World, evaluate.Inputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
+	_, err = evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
 	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("an evaluation without an answer: exit code %d: %v", exitcode.Code(err), err)
 	}
@@ -166,7 +166,7 @@ func TestRemoteAddressInAFile(t *testing.T) {
 		"file:relative.txt": exitcode.Usage, "$LATHE_TEST_NOTHING": exitcode.Usage, "file:" + r.Path("nowhere"): exitcode.Unavailable,
 	} {
 		spec.URL, spec.ReadySeconds = text, 0.1
-		_, err := rollout.OpenSampler(r.Context(), r.Job, r.Policy())
+		_, err := rollout.OpenSampler(r.Context(), r.Job, r.Policy(), 1)
 		if exitcode.Code(err) != code {
 			t.Errorf("%s: exit code %d: %v", text, exitcode.Code(err), err)
 		}

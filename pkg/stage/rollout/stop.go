@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"slices"
-
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 )
@@ -23,11 +21,11 @@ func (s *Sampler) watch() func(response []int32) bool {
 // token at its end, up to the stop string if there is one. A server goes on
 // after a stop string, so the tokens after the one that completes it are taken
 // away.
-func (s *Sampler) end(e *Episode, r *remote.Reply) (content string) {
-	e.stop = ""
+func (s *Sampler) end(p *part, r *remote.Reply) (content string) {
+	p.stop = ""
 	said := r.TokenIDs
-	e.closed = r.FinishReason == policy.FinishStop && len(said) > 0 && slices.Contains(s.Chat.StopTokens(), said[len(said)-1])
-	if e.closed {
+	p.closed = r.FinishReason == policy.FinishStop && len(said) > 0 && s.closes(said[len(said)-1])
+	if p.closed {
 		said = said[:len(said)-1]
 	}
 	tokenizer := s.Chat.Tokenizer()
@@ -37,7 +35,7 @@ func (s *Sampler) end(e *Episode, r *remote.Reply) (content string) {
 		if !found {
 			continue
 		}
-		e.stop, e.closed = match.Stop, false
+		p.stop, p.closed = match.Stop, false
 		r.TokenIDs, r.FinishReason = r.TokenIDs[:i+1], policy.FinishStop
 		if r.LogProbs != nil {
 			r.LogProbs = r.LogProbs[:i+1]

@@ -47,22 +47,22 @@ func newAudit() *audit {
 }
 
 // add counts a response that was judged.
-func (a *audit) add(row shard.Score, verdict env.Verdict) {
+func (a *audit) add(row shard.Score, why, form string, others []env.Other) {
 	a.min, a.max = min(a.min, row.Reward), max(a.max, row.Reward)
-	reason := reasonOf(row, verdict)
+	reason := reasonOf(row, why)
 	if !a.reasons[reason] && len(a.reasons) == maxReasons {
 		reason = "other"
 	}
 	a.reasons[reason] = true
 	a.metrics[MetricReason+reason]++
 	right := shard.Outcome(row.Outcome) == shard.OutcomeOK
-	if verdict.Form != "" {
-		a.metrics[MetricForm+verdict.Form]++
+	if form != "" {
+		a.metrics[MetricForm+form]++
 		if right {
-			a.metrics[MetricFormRight+verdict.Form]++
+			a.metrics[MetricFormRight+form]++
 		}
 	}
-	for _, other := range verdict.Others {
+	for _, other := range others {
 		a.metrics[MetricCompared+other.Name]++
 		switch {
 		case other.Right && !right:
@@ -75,10 +75,9 @@ func (a *audit) add(row shard.Score, verdict env.Verdict) {
 
 // reasonOf is the verdict's own reason, or else the first words of what it
 // says to people.
-func reasonOf(row shard.Score, verdict env.Verdict) string {
-	reason := verdict.Reason
+func reasonOf(row shard.Score, reason string) string {
 	if reason == "" {
-		reason = verdict.Feedback
+		reason = row.Feedback
 		if at := strings.IndexAny(reason, ":;\n\"("); at >= 0 {
 			reason = reason[:at]
 		}

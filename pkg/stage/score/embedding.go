@@ -3,6 +3,10 @@ package score
 import (
 	"hash/fnv"
 	"math"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // embeddingWidth is the length of an n-gram embedding.
@@ -39,4 +43,24 @@ func NGrams(text string) []float32 {
 		embedding[i] = float32(c / math.Sqrt(square))
 	}
 	return embedding
+}
+
+// embedded is the text of a trace that responses are compared by: the policy's
+// last message, or all that it said in the last attempt where the last message
+// alone, such as <TASK_FINISHED>, tells nothing of what it has done.
+func (j judge) embedded(rows []shard.Rollout) string {
+	last := rows[len(rows)-1].Step
+	var said []string
+	for _, row := range rows {
+		if row.Step != last {
+			continue
+		}
+		for _, at := range env.Said(row.Messages, int(row.PromptMessages)) {
+			said = append(said, row.Messages[at].Content)
+		}
+	}
+	if !j.environment.Traits().Transcript && len(said) > 1 {
+		said = said[len(said)-1:]
+	}
+	return strings.Join(said, "\n")
 }

@@ -1,17 +1,18 @@
 // Package score judges responses: a shard of rollouts in, a shard of verdicts
-// out, row for row.
+// out, one for each trace.
 package score
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -21,15 +22,21 @@ import (
 type Inputs struct {
 	Plan      string
 	Rollout   string
-	Iteration int
+	Iteration int // 0 for an evaluation, whose policy version the rollout has
 	Shard, Of int
 	Output    string
+
+	Evaluation bool
+	Wave       int
+	Before     string // the score file of the wave before; empty for wave 0
 }
 
-// Run judges every response of a rollout shard. A failure of ours on one
-// response is that row's outcome, never the policy's reward; a response that
-// cannot have been had in this environment is an error.
-func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Manifest, error) {
+// Run judges every trace of a rollout shard, as many at a time as the task has
+// threads, and seals the verdicts in the shard's order. A failure of ours on
+// one trace is that row's outcome, never the policy's reward; a trace that
+// cannot have been had in this environment is an error. Where verdicts are
+// slow, those that a killed task had reached are not made again.
+func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job, in.Rollout)
 	if err != nil {
@@ -39,100 +46,266 @@ func Run(ctx context.Context, job stage.Job, world env.Env, in Inputs) (seal.Man
 	if err != nil {
 		return seal.Manifest{}, err
 	}
+	cited := []seal.Input{rolloutInput, plan}
+	earlier := map[shard.TraceName]shard.Score{}
+	if in.Before != "" {
+		rows, input, err := stage.ReadTable[shard.Score](ctx, job, in.Before)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		cited = append(cited, input)
+		earlier = byName(rows)
+	}
+	tasks := tasksOf(instances)
+	traces := shard.Traces(rollouts)
+	judged := make([]judged, len(traces))
+	j := judge{job: job, environment: environment}
+	if environment.Traits().Slow {
+		var rows map[int]json.RawMessage
+		if j.journal, rows, err = seal.OpenJournal(in.Output, rolloutInput.ContentSHA256+" "+job.RecipeSHA256); err != nil {
+			return seal.Manifest{}, err
+		}
+		defer j.journal.Close()
+		for i, row := range rows {
+			if i < len(judged) {
+				judged[i].done = json.Unmarshal(row, &judged[i]) == nil && judged[i].Score.Name() == traces[i][0].Name()
+			}
+		}
+	}
+	firstRow := make([]int, len(traces))
+	for i := 1; i < len(traces); i++ {
+		firstRow[i] = firstRow[i-1] + len(traces[i-1])
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, job.Threads))
+	for i, trace := range traces {
+		if judged[i].done {
+			continue
+		}
+		group.Go(func() error {
+			task, ok := environment.Task(tasks[trace[0].InstanceID])
+			if !ok {
+				return exitcode.Dataf("rollout %q row %d: instance %q has no task in plan %q", in.Rollout, firstRow[i], trace[0].InstanceID, in.Plan)
+			}
+			var err error
+			if judged[i], err = j.trace(within, task, trace, earlier[trace[0].Name()]); err != nil {
+				return fmt.Errorf("rollout %q row %d: %w", in.Rollout, firstRow[i], err)
+			}
+			if j.journal != nil {
+				return j.journal.Append(i, judged[i])
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return seal.Manifest{}, err
+	}
+	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
+	rows, metrics := gather(traces, judged)
+	m.Metrics = metrics
+	m.Metrics["seconds"] = time.Since(started).Seconds()
+	m, err = shard.Write(in.Output, rows, nil, job.Attempt, m)
+	if err == nil && j.journal != nil {
+		err = j.journal.Remove()
+	}
+	return m, err
+}
+
+func stageName(in Inputs) string {
+	if in.Evaluation {
+		return "evalscore"
+	}
+	return "score"
+}
+
+// gather puts the verdicts into their order, and counts.
+func gather(traces [][]shard.Rollout, verdicts []judged) ([]shard.Score, map[string]float64) {
+	rows := make([]shard.Score, len(verdicts))
+	metrics := map[string]float64{"responses": float64(len(verdicts)), "reward_sum": 0}
+	counted := newAudit()
+	for i, v := range verdicts {
+		rows[i] = v.Score
+		metrics["outcome_"+v.Score.Outcome]++
+		metrics["reward_sum"] += v.Score.Reward
+		metrics["execute_seconds"] += v.Score.ExecuteSeconds
+		if shard.GoesOn(traces[i], v.Score) {
+			metrics["waiting"]++
+		}
+		if v.Judged {
+			counted.add(v.Score, v.Reason, v.Form, v.Others)
+		}
+	}
+	counted.into(metrics)
+	return rows, metrics
+}
+
+// judge gives verdicts.
+type judge struct {
+	job         stage.Job
+	environment env.Env
+	journal     *seal.Journal // nil where verdicts are quick
+}
+
+// judged is a verdict with what an audit wants to know of it. A journal keeps
+// it as JSON.
+type judged struct {
+	Score  shard.Score
+	Judged bool // the environment has given a verdict
+	Reason string
+	Form   string
+	Others []env.Other
+
+	done bool
+}
+
+// infraTries bounds how often an attempt is judged when the judging itself
+// fails.
+const infraTries = 3
+
+// trace judges the attempts of a trace that the wave before has not judged.
+func (j judge) trace(ctx context.Context, task env.Task, rows []shard.Rollout, before shard.Score) (judged, error) {
+	first := rows[0]
+	v := judged{Score: shard.Score{
+		InstanceID: first.InstanceID, GroupID: first.GroupID, Sample: first.Sample, Outcome: first.Outcome,
+		Attempt: int32(j.job.Attempt.Number), Node: j.job.Attempt.Host,
+		RewardParts: []shard.RewardPart{}, Milestones: []string{}, Embedding: []float32{}, Turns: []shard.TurnScore{},
+	}}
+	if shard.Outcome(first.Outcome) != shard.OutcomeOK {
+		return v, nil // nothing was said: our failure, or a preemption
+	}
+	verdict, found := env.NoRoom(), false
+	for _, attempt := range attemptsOf(task, rows) {
+		attempt.Earlier = earlierTurns(before, attempt.step)
+		own, err := j.attempt(ctx, attempt)
+		switch {
+		case err == nil:
+		case exitcode.Code(err) == exitcode.Data, ctx.Err() != nil:
+			return v, err
+		default:
+			v.Score.Outcome, v.Score.Feedback = string(shard.OutcomeInfra), err.Error()
+			return v, nil
+		}
+		for i, turn := range own.Turns {
+			row := turn.Row()
+			row.Step, row.Part = int32(attempt.step), attempt.parts[i]
+			v.Score.Turns = append(v.Score.Turns, row)
+		}
+		if len(attempt.Own) > 0 || !found { // an attempt without room leaves the one before
+			verdict, found = own, len(attempt.Own) > 0
+		}
+	}
+	j.fill(&v, verdict, rows)
+	return v, nil
+}
+
+// Judge gives verdicts on traces that are in memory, in their order. before are
+// those of the wave before, if there was one. What cannot be judged is an
+// error.
+func Judge(ctx context.Context, job stage.Job, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
+	tasks, earlier := tasksOf(instances), byName(before)
+	j := judge{job: job, environment: environment}
+	traces := shard.Traces(rows)
+	scores := make([]shard.Score, len(traces))
+	for i, trace := range traces {
+		task, _ := environment.Task(tasks[trace[0].InstanceID])
+		v, err := j.trace(ctx, task, trace, earlier[trace[0].Name()])
+		if err != nil {
+			return nil, err
+		}
+		scores[i] = v.Score
+	}
+	return scores, nil
+}
+
+// tasksOf maps instances to their tasks.
+func tasksOf(instances []shard.Instance) map[string]string {
 	tasks := make(map[string]string, len(instances))
 	for _, instance := range instances {
 		tasks[instance.InstanceID] = instance.TaskID
 	}
-	rows := make([]shard.Score, len(rollouts))
-	outcomes := map[string]float64{}
-	var reward float64
-	judged := newAudit()
-	for i, r := range rollouts {
-		if err := ctx.Err(); err != nil {
-			return seal.Manifest{}, err
-		}
-		task, ok := world.Task(tasks[r.InstanceID])
-		if !ok {
-			return seal.Manifest{}, exitcode.Dataf("rollout %q row %d: instance %q has no task in plan %q",
-				in.Rollout, i, r.InstanceID, in.Plan)
-		}
-		if rows[i], err = judge(ctx, job, world, task, r, judged); err != nil {
-			return seal.Manifest{}, fmt.Errorf("rollout %q row %d: %w", in.Rollout, i, err)
-		}
-		outcomes["outcome_"+rows[i].Outcome]++
-		reward += rows[i].Reward
-	}
-	m := job.Manifest("score", in.Iteration, in.Shard, in.Of, started,
-		rolloutInput, plan)
-	m.Metrics = outcomes
-	judged.into(m.Metrics)
-	m.Metrics["responses"] = float64(len(rows))
-	m.Metrics["reward_sum"] = reward
-	m.Metrics["seconds"] = time.Since(started).Seconds()
-	return shard.Write(in.Output, rows, nil, job.Attempt, m)
+	return tasks
 }
 
-// infraTries bounds how often a response is judged when the judging itself
-// fails.
-const infraTries = 3
-
-func judge(ctx context.Context, job stage.Job, world env.Env, task env.Task, r shard.Rollout, judged *audit) (shard.Score, error) {
-	row := shard.Score{
-		InstanceID: r.InstanceID, GroupID: r.GroupID, Sample: r.Sample, Outcome: r.Outcome,
-		Attempt: int32(job.Attempt.Number), Node: job.Attempt.Host,
-		RewardParts: []shard.RewardPart{}, Milestones: []string{}, Embedding: []float32{},
+func byName(scores []shard.Score) map[shard.TraceName]shard.Score {
+	named := map[shard.TraceName]shard.Score{}
+	for _, row := range scores {
+		named[row.Name()] = row
 	}
-	if shard.Outcome(r.Outcome) != shard.OutcomeOK {
-		return row, nil // nothing was said: our failure, or a preemption
-	}
-	silent := r.Turns == 0 && r.FinishReason == string(policy.FinishLength)
-	verdict, err := env.NoRoom(), error(nil)
-	if !silent {
-		verdict, err = verdictOn(ctx, world, task, r)
-	}
-	if exitcode.Code(err) == exitcode.Data {
-		return row, err
-	}
-	if err != nil {
-		row.Outcome, row.Feedback = string(shard.OutcomeInfra), err.Error()
-		return row, nil
-	}
-	row.Outcome, row.RawScore, row.NormalizedScore = string(verdict.Outcome), verdict.RawScore, verdict.NormalizedScore
-	row.Reward, row.Feedback, row.Extracted = verdict.Reward, verdict.Feedback, verdict.Extracted
-	row.ExecuteSeconds = verdict.ExecuteSeconds
-	row.RewardParts = append(row.RewardParts, verdict.Parts...)
-	row.Milestones = append(row.Milestones, verdict.Milestones...)
-	judged.add(row, verdict)
-	if job.Recipe.Score.Embedding == "ngrams" {
-		text := r.Messages[len(r.Messages)-1].Content
-		if silent || job.Recipe.Env.ToolUse != nil {
-			text = saidIn(r)
-		}
-		row.Embedding = NGrams(text)
-	}
-	return row, nil
+	return named
 }
 
-// verdictOn asks the environment, again where it fails.
-func verdictOn(ctx context.Context, world env.Env, task env.Task, r shard.Rollout) (verdict env.Verdict, err error) {
+// attempt is one attempt of a trace.
+type attempt struct {
+	env.Attempt
+	step  int
+	parts []int32 // context of each of the policy's messages
+}
+
+// attemptsOf puts the contexts of a trace together.
+func attemptsOf(task env.Task, rows []shard.Rollout) []attempt {
+	var attempts []attempt
+	for _, row := range rows {
+		if n := len(attempts); n == 0 || attempts[n-1].step != int(row.Step) {
+			attempts = append(attempts, attempt{step: int(row.Step), Attempt: env.Attempt{Task: task, Kind: shard.Kind(row.Kind)}})
+		}
+		a := &attempts[len(attempts)-1]
+		for _, at := range env.Said(row.Messages, int(row.PromptMessages)) {
+			a.Own = append(a.Own, len(a.Messages)+at)
+			a.parts = append(a.parts, row.Part)
+		}
+		a.Messages = append(a.Messages, row.Messages...)
+		a.Finish = row.FinishReason
+	}
+	return attempts
+}
+
+// earlierTurns are the verdicts that the wave before has on an attempt.
+func earlierTurns(before shard.Score, step int) []env.TurnVerdict {
+	var turns []env.TurnVerdict
+	for _, row := range before.Turns {
+		if int(row.Step) == step {
+			turns = append(turns, env.TurnVerdictOf(row))
+		}
+	}
+	return turns
+}
+
+// attempt asks the environment for a verdict, again where it fails. It is not
+// asked where all is known.
+func (j judge) attempt(ctx context.Context, a attempt) (verdict env.Verdict, err error) {
+	switch n := len(a.Own); {
+	case n == 0:
+		return env.NoRoom(), nil
+	case n == len(a.Earlier):
+		return env.Verdict{TurnVerdict: a.Earlier[n-1], Turns: a.Earlier}, nil
+	}
 	for range infraTries {
-		verdict, err = world.Score(ctx, task, r.Messages, r.FinishReason)
+		verdict, err = j.environment.Score(ctx, a.Attempt)
 		if err == nil || exitcode.Code(err) == exitcode.Data || ctx.Err() != nil {
 			break
 		}
 	}
+	if err == nil && len(verdict.Turns) != len(a.Own) {
+		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", j.environment.Name(), len(verdict.Turns), len(a.Own), a.Task.ID)
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = fmt.Errorf("judging task %q: %w", a.Task.ID, err)
+	}
 	return verdict, err
 }
 
-// saidIn is all that the policy said in an episode whose last message alone,
-// such as <TASK_FINISHED>, tells nothing of what it has done.
-func saidIn(r shard.Rollout) string {
-	var said []string
-	for i := len(r.Messages) - 1; i >= 0 && len(said) < int(r.Turns); i-- {
-		if r.Messages[i].Role == "assistant" {
-			said = append(said, r.Messages[i].Content)
-		}
+// fill sets a row's own columns: those of the trace's last turn.
+func (j judge) fill(v *judged, verdict env.Verdict, rows []shard.Rollout) {
+	row := &v.Score
+	row.Outcome, row.RawScore, row.NormalizedScore = string(verdict.Outcome), verdict.RawScore, verdict.NormalizedScore
+	row.Reward, row.ValidationScore, row.Feedback, row.Extracted = verdict.Reward, verdict.ValidationScore, verdict.Feedback, verdict.Extracted
+	row.RewardParts = append(row.RewardParts, verdict.Parts...)
+	row.Milestones = append(row.Milestones, verdict.Milestones...)
+	for _, turn := range row.Turns {
+		row.ExecuteSeconds += turn.ExecuteSeconds
 	}
-	slices.Reverse(said)
-	return strings.Join(said, "\n")
+	v.Judged, v.Reason, v.Form, v.Others = true, verdict.Reason, verdict.Form, verdict.Others
+	if j.job.Recipe.Score.Embedding == "ngrams" {
+		row.Embedding = NGrams(j.embedded(rows))
+	}
 }

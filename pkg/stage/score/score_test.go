@@ -23,7 +23,7 @@ func answers(r *stagetest.Rig, instances []shard.Instance, text func(i int) (con
 	for i, instance := range instances {
 		content, outcome := text(i)
 		rows = append(rows, shard.Rollout{
-			InstanceID: instance.InstanceID, GroupID: instance.GroupID, Outcome: string(outcome), FinishReason: "stop",
+			InstanceID: instance.InstanceID, GroupID: instance.GroupID, Outcome: string(outcome), FinishReason: "stop", PromptMessages: int32(len(instance.Messages)), Turns: 1,
 			Messages: append(append([]shard.Message(nil), instance.Messages...), shard.Message{Role: "assistant", Content: content}),
 			TokenIDs: []int32{1}, LossMask: []bool{true}, LogProbs: []float32{-1},
 		})
@@ -110,7 +110,7 @@ func TestNoRoom(t *testing.T) {
 		path := r.Path("rollout.parquet")
 		r.Check(stagetest.Write(path, []shard.Rollout{{
 			InstanceID: instances[0].InstanceID, GroupID: instances[0].GroupID, Outcome: string(shard.OutcomeOK), FinishReason: "length",
-			Messages: instances[0].Messages, TokenIDs: []int32{1}, LossMask: []bool{false}, LogProbs: []float32{0},
+			Messages: instances[0].Messages, PromptMessages: int32(len(instances[0].Messages)), TokenIDs: []int32{1}, LossMask: []bool{false}, LogProbs: []float32{0},
 		}}))
 		rows, metrics := run(r, plan, path)
 		if rows[0].Outcome != string(shard.OutcomeInvalid) || rows[0].Reward != 0 || rows[0].Feedback == "" || metrics["reason/no room"] != 1 {
@@ -171,15 +171,15 @@ func TestToolUseIsEmbeddedWhole(t *testing.T) {
 	conversation := instances[0].Messages
 	for _, message := range said {
 		conversation = append(conversation, shard.Message{Role: "assistant", Content: message})
-		answer, err := begun.Next(r.Context(), conversation)
+		answer, err := begun.Next(r.Context(), conversation, nil)
 		r.Check(err)
-		conversation = append(conversation, answer...)
+		conversation = append(conversation, answer.Messages...)
 	}
 	r.Check(begun.Close())
 	path := r.Path("rollout.parquet")
 	r.Check(stagetest.Write(path, []shard.Rollout{{
 		InstanceID: instances[0].InstanceID, GroupID: instances[0].GroupID, Outcome: string(shard.OutcomeOK), FinishReason: "stop", Turns: 2,
-		Messages: conversation, TokenIDs: []int32{1}, LossMask: []bool{true}, LogProbs: []float32{-1},
+		Messages: conversation, PromptMessages: int32(len(instances[0].Messages)) + 2, TokenIDs: []int32{1}, LossMask: []bool{true}, LogProbs: []float32{-1},
 	}}))
 	rows, _ := run(r, plan, path)
 	if want := score.NGrams(said[1] + "\n" + said[2]); !slices.Equal(rows[0].Embedding, want) {

@@ -124,7 +124,7 @@ func (r *Rig) Plan(n int) (string, []shard.Instance) {
 	r.Helper()
 	var rows []shard.Instance
 	for i, task := range r.World.Tasks(env.Train)[:n] {
-		messages, err := r.World.Prompt(task, shard.KindInitial, nil)
+		messages, err := r.World.Prompt(task, shard.KindInitial, env.Parent{})
 		r.Check(err)
 		id := fmt.Sprintf("i%06d-%06d", 1, i)
 		rows = append(rows, shard.Instance{
@@ -166,9 +166,9 @@ type Failing struct {
 }
 
 // Score fails, or judges.
-func (f Failing) Score(ctx context.Context, task env.Task, conversation []shard.Message, finish string) (env.Verdict, error) {
-	if err := f.Fail(conversation); err != nil {
+func (f Failing) Score(ctx context.Context, attempt env.Attempt) (env.Verdict, error) {
+	if err := f.Fail(attempt.Messages); err != nil {
 		return env.Verdict{}, err
 	}
-	return f.Env.Score(ctx, task, conversation, finish)
+	return f.Env.Score(ctx, attempt)
 }

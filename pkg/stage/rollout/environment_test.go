@@ -31,10 +31,10 @@ func (b broken) Begin(ctx context.Context, task env.Task, prompt []shard.Message
 	return b.Env.Begin(ctx, task, prompt)
 }
 
-// TestWorldFails: an episode that the environment fails is ours to answer for,
+// TestEnvironmentFails: an episode that the environment fails is ours to answer for,
 // up to the share that the recipe bears; what is wrong with the data ends the
 // task.
-func TestWorldFails(t *testing.T) {
+func TestEnvironmentFails(t *testing.T) {
 	r := stagetest.NewOf(t, "tooluse-smoke", "env.tooluse.max_failed=0.1")
 	r.Job.Plain = true // the policy has no seal
 	folder := r.Path("policy")

@@ -18,8 +18,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
-// voice continues prompts: our engine, or a server.
-type voice interface {
+// generator continues prompts: our engine, or a server.
+type generator interface {
 	// Longest is the number of tokens of the longest sequence.
 	Longest() int
 	// Generate continues each turn. A reply that failed is nobody's answer.
@@ -27,17 +27,17 @@ type voice interface {
 	Close() error
 }
 
-// engineVoice is our engine.
-type engineVoice struct{ policy.Engine }
+// engineGenerator is our engine.
+type engineGenerator struct{ policy.Engine }
 
-func (v engineVoice) Longest() int { return v.Config().MaxPositionEmbeddings }
+func (g engineGenerator) Longest() int { return g.Config().MaxPositionEmbeddings }
 
-func (v engineVoice) Generate(ctx context.Context, turns []remote.Turn) ([]remote.Reply, error) {
+func (g engineGenerator) Generate(ctx context.Context, turns []remote.Turn) ([]remote.Reply, error) {
 	requests := make([]policy.Request, len(turns))
 	for i, turn := range turns {
 		requests[i] = turn.Request
 	}
-	completions, err := v.Engine.Generate(ctx, requests)
+	completions, err := g.Engine.Generate(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (v engineVoice) Generate(ctx context.Context, turns []remote.Turn) ([]remot
 	return replies, nil
 }
 
-// openVoice opens what the recipe samples with.
-func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remote.Text) (voice, error) {
+// openGenerator opens what the recipe samples with.
+func openGenerator(ctx context.Context, job stage.Job, folder string, tokenizer remote.Text) (generator, error) {
 	spec := job.Recipe.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
@@ -59,7 +59,7 @@ func openVoice(ctx context.Context, job stage.Job, folder string, tokenizer remo
 		if err != nil {
 			return nil, err
 		}
-		return engineVoice{engine}, nil
+		return engineGenerator{engine}, nil
 	}
 	config, err := checkpoint.LoadConfig(folder)
 	if err != nil {
@@ -131,17 +131,21 @@ func address(ctx context.Context, url string, patience time.Duration) (string, e
 }
 
 // addRemoteMetrics counts what came of asking a server.
-func addRemoteMetrics(metrics map[string]float64, episodes []*Episode) {
+func addRemoteMetrics(metrics map[string]float64, traces []*Trace) {
 	for _, name := range []string{"requests", "infra", "retokenized", "without_logprobs"} {
 		metrics[name] = 0
 	}
-	for _, e := range episodes {
-		metrics["requests"] += float64(e.tries)
-		for name, is := range map[string]bool{
-			"infra": e.failed != nil, "retokenized": e.retokenized, "without_logprobs": e.failed == nil && e.source == shard.LogProbsNone,
-		} {
-			if is {
-				metrics[name]++
+	for _, t := range traces {
+		if t.failed != nil {
+			metrics["infra"]++
+		}
+		for _, p := range t.parts {
+			metrics["requests"] += float64(p.tries)
+			if p.retokenized {
+				metrics["retokenized"]++
+			}
+			if t.failed == nil && p.source == shard.LogProbsNone {
+				metrics["without_logprobs"]++
 			}
 		}
 	}

@@ -1,0 +1,79 @@
+// Package scaffold decides what the next attempt of a trace starts from.
+//
+// A trace is what one sample of an instance comes to: an attempt, or several,
+// each of which may iterate on an earlier one. A scaffold is a pure function of
+// the attempts so far; it knows neither the environment nor the engine.
+package scaffold
+
+import (
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Attempt is a finished attempt of a trace.
+type Attempt struct {
+	Kind  shard.Kind
+	Spoke bool // the policy has said something: a prompt may leave it no room
+	// Verdict is that on the attempt's last message; nil while it is not known.
+	Verdict *env.TurnVerdict
+}
+
+// Next is what a scaffold wants after the attempts so far.
+type Next struct {
+	Done bool // the trace has ended
+	// Wait says that the verdict on the last attempt is needed first. A trace
+	// that waits goes on in the next wave.
+	Wait bool
+
+	Kind   shard.Kind // of the next attempt
+	Parent int        // attempt that it iterates on; -1 for none
+	// Drafts is how often each message of the attempt is improved on before the
+	// environment sees it.
+	Drafts int
+}
+
+// Scaffold chooses the attempts of a trace after the first, which is the
+// instance's own prompt.
+type Scaffold interface {
+	// Next says what comes after one attempt or more. Traits are the
+	// environment's.
+	Next(attempts []Attempt, traits env.Traits) Next
+}
+
+// Single ends a trace after its first attempt.
+type Single struct{}
+
+// Next is done.
+func (Single) Next([]Attempt, env.Traits) Next { return Next{Done: true} }
+
+// Chain improves K times, each time on the attempt before (ExIt, sections 2.1
+// and 5.3). Where an attempt is many messages, attempt k is one of its own in
+// which each message has been improved on k times before the environment saw
+// it (section 2.1: y_t^0 … y_t^K of every turn t, beneath the last iterates of
+// the turns before).
+type Chain struct {
+	Steps int        // K, 0 or more
+	Kind  shard.Kind // of attempts 1 to K; KindImprove where it is empty
+}
+
+// Next iterates on the last attempt in which the policy has said something;
+// where there is none it tries the task again.
+func (c Chain) Next(attempts []Attempt, traits env.Traits) Next {
+	if len(attempts) > c.Steps {
+		return Next{Done: true}
+	}
+	if traits.ByMessage {
+		return Next{Kind: attempts[0].Kind, Parent: -1, Drafts: len(attempts)}
+	}
+	next := Next{Kind: shard.KindImprove, Parent: len(attempts) - 1}
+	if c.Kind != "" {
+		next.Kind = c.Kind
+	}
+	for next.Parent >= 0 && !attempts[next.Parent].Spoke {
+		next.Parent--
+	}
+	if next.Parent < 0 {
+		next.Kind = attempts[0].Kind
+	}
+	return next
+}

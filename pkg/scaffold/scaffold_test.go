@@ -1,0 +1,43 @@
+package scaffold
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	if next := (Single{}).Next([]Attempt{{Spoke: true}}, env.Traits{}); !next.Done {
+		t.Errorf("after one attempt: %+v", next)
+	}
+}
+
+// TestChain by hand, with K = 2.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	said, silent := Attempt{Kind: shard.KindInitial, Spoke: true}, Attempt{Kind: shard.KindInitial}
+	improved := Attempt{Kind: shard.KindImprove, Spoke: true}
+	for _, c := range []struct {
+		what     string
+		attempts []Attempt
+		traits   env.Traits
+		want     Next
+	}{
+		{"one answer", []Attempt{said}, env.Traits{}, Next{Kind: shard.KindImprove, Parent: 0}},
+		{"two answers", []Attempt{said, improved}, env.Traits{}, Next{Kind: shard.KindImprove, Parent: 1}},
+		{"K steps", []Attempt{said, improved, improved}, env.Traits{}, Next{Done: true}},
+		{"no room for an improvement", []Attempt{said, silent}, env.Traits{}, Next{Kind: shard.KindImprove, Parent: 0}},
+		{"no room at all", []Attempt{silent}, env.Traits{}, Next{Kind: shard.KindInitial, Parent: -1}},
+		{"by message", []Attempt{said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 1}},
+		{"by message again", []Attempt{said, said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 2}},
+	} {
+		if got := (Chain{Steps: 2}).Next(c.attempts, c.traits); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+	if got := (Chain{Steps: 1, Kind: shard.KindRefine}).Next([]Attempt{said}, env.Traits{}); got.Kind != shard.KindRefine {
+		t.Errorf("a chain of refinements goes on with %+v", got)
+	}
+}

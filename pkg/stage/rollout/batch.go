@@ -1,0 +1,211 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// Batch is the traces of some rows of a plan.
+type Batch struct {
+	job         stage.Job
+	environment env.Env
+	evaluation  bool
+	traces      []planned
+}
+
+// planned is a trace of an instance of the plan.
+type planned struct {
+	*Trace
+	instance shard.Instance
+	sample   int
+}
+
+// NewBatch makes the traces of rows first to last of a plan, by row and then by
+// sample.
+func NewBatch(job stage.Job, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
+	samples := sampling(job, in.Evaluation)
+	b := &Batch{job: job, environment: environment, evaluation: in.Evaluation}
+	for i := in.FirstRow; i < in.LastRow; i++ {
+		instance := instances[i]
+		task, ok := environment.Task(instance.TaskID)
+		if !ok {
+			return nil, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have", in.Plan, i, instance.TaskID, environment.Name())
+		}
+		for _, s := range samples.numbers {
+			t := &Trace{
+				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
+				Sampling: samples.settings(s), MaxNewTokens: samples.maxNewTokens,
+			}
+			t.Stream, t.DraftStream = trainingStreams(job.Recipe.Seed, in.Iteration, instance.InstanceID, s)
+			if in.Evaluation {
+				t.Stream, t.DraftStream = evaluationStreams(job.Recipe.Seed, task.ID, s)
+			}
+			b.traces = append(b.traces, planned{t, instance, s})
+		}
+	}
+	return b, nil
+}
+
+// trainingStreams are the streams of a sample of an instance. The first context
+// of the first attempt has the instance's own.
+func trainingStreams(seed uint64, iteration int, instanceID string, sample int) (contexts func(step, part int) rng.Stream, drafts func(step, turn, draft int) rng.Stream) {
+	contexts = func(step, part int) rng.Stream {
+		name := instanceID
+		if step > 0 || part > 0 {
+			name = fmt.Sprintf("%s\x00step %d\x00part %d", instanceID, step, part)
+		}
+		return rng.New(seed, rng.PurposeSample, iteration, name, sample)
+	}
+	drafts = func(step, turn, draft int) rng.Stream {
+		return rng.New(seed, rng.PurposeSample, iteration, fmt.Sprintf("%s\x00step %d\x00turn %d\x00draft %d", instanceID, step, turn, draft), sample)
+	}
+	return contexts, drafts
+}
+
+// evaluationStreams are the streams of a sample of a held-out task: an attempt
+// has its own number where others have the iteration.
+func evaluationStreams(seed uint64, taskID string, sample int) (contexts func(step, part int) rng.Stream, drafts func(step, turn, draft int) rng.Stream) {
+	contexts = func(step, part int) rng.Stream {
+		name := taskID
+		if part > 0 {
+			name = fmt.Sprintf("%s\x00part %d", taskID, part)
+		}
+		return rng.New(seed, rng.PurposeEvaluation, step, name, sample)
+	}
+	drafts = func(step, turn, draft int) rng.Stream {
+		return rng.New(seed, rng.PurposeEvaluation, step, fmt.Sprintf("%s\x00turn %d\x00step %d", taskID, turn, draft), sample)
+	}
+	return contexts, drafts
+}
+
+// Resume keeps the traces that waited in the wave before, whose rows and
+// verdicts are given, and that a verdict lets go on.
+func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Score) error {
+	byName := map[shard.TraceName]planned{}
+	for _, t := range b.traces {
+		byName[shard.TraceName{InstanceID: t.instance.InstanceID, Sample: int32(t.sample)}] = t
+	}
+	traces := shard.Traces(rows)
+	if len(traces) != len(scores) {
+		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
+	}
+	b.traces = []planned{}
+	for i, rows := range traces {
+		name := rows[0].Name()
+		t, ok := byName[name]
+		if !ok || scores[i].Name() != name {
+			return exitcode.Dataf("trace %d, of instance %q sample %d, is not of this shard, or its verdict is another's", i, name.InstanceID, name.Sample)
+		}
+		if shard.GoesOn(rows, scores[i]) {
+			fresh := *t.Trace
+			t.Trace = &fresh
+			t.parts = nil
+			t.resume(rows, scores[i], sampler.closes)
+			b.traces = append(b.traces, t)
+		}
+	}
+	return nil
+}
+
+// Waits reports whether a trace waits for a verdict.
+func (b *Batch) Waits() bool {
+	for _, t := range b.traces {
+		if t.waits != shard.WaitNone {
+			return true
+		}
+	}
+	return false
+}
+
+// Play lets the policy go on in all traces. More failures than may be are an
+// error.
+func (b *Batch) Play(ctx context.Context, sampler *Sampler) error {
+	all := make([]*Trace, len(b.traces))
+	for i, t := range b.traces {
+		all[i] = t.Trace
+	}
+	if err := sampler.Play(ctx, b.environment, all); err != nil {
+		return err
+	}
+	if !b.evaluation {
+		return tooManyFailed(b.job.Recipe, b.environment.Traits(), all)
+	}
+	// A measurement without some of its answers would be another measurement.
+	for _, t := range all {
+		if t.failed != nil {
+			return fmt.Errorf("task %q: %w", t.Task.ID, t.failed)
+		}
+	}
+	return nil
+}
+
+// Rows are the traces as a rollout shard has them, each whole.
+func (b *Batch) Rows(wave, policyVersion int) []shard.Rollout {
+	rows := []shard.Rollout{}
+	for _, t := range b.traces {
+		for _, row := range t.Rows(wave) {
+			row.InstanceID, row.GroupID = t.instance.InstanceID, t.instance.GroupID
+			row.Sample, row.PolicyVersion = int32(t.sample), int32(policyVersion)
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// tokens is how many the contexts hold in which the policy goes on.
+func (b *Batch) tokens() int {
+	n := 0
+	for _, t := range b.traces {
+		n += len(t.last().tokens)
+	}
+	return n
+}
+
+// metrics counts what the rows hold.
+func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
+	m := map[string]float64{"responses": float64(len(b.traces)), "prompt_tokens": 0, "response_tokens": 0, "cut_off": 0}
+	for _, row := range rows {
+		m["prompt_tokens"] += float64(row.PromptTokens)
+		m["response_tokens"] += float64(row.ResponseTokens)
+		if row.FinishReason == string(policy.FinishLength) {
+			m["cut_off"]++
+		}
+	}
+	all := make([]*Trace, len(b.traces))
+	for i, t := range b.traces {
+		all[i] = t.Trace
+		if t.failed != nil {
+			m["infra"]++
+		}
+		if t.waits != shard.WaitNone {
+			m["waiting"]++
+		}
+	}
+	if b.job.Recipe.Rollout.Remote != nil {
+		addRemoteMetrics(m, all)
+	}
+	return m
+}
+
+// wave is what one wave of a shard holds.
+type wave struct {
+	rows   []shard.Rollout
+	scores []shard.Score
+}
+
+func readWave(ctx context.Context, job stage.Job, files Wave) (w wave, cited []seal.Input, err error) {
+	cited = make([]seal.Input, 2)
+	if w.rows, cited[0], err = stage.ReadTable[shard.Rollout](ctx, job, files.Rollout); err != nil {
+		return w, nil, err
+	}
+	w.scores, cited[1], err = stage.ReadTable[shard.Score](ctx, job, files.Score)
+	return w, cited, err
+}

@@ -1,0 +1,153 @@
+package rollout
+
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Play lets the policy go on in all traces until each has ended, waits for a
+// verdict, or has failed. Contexts are batched freely: no result depends on the
+// company it was sampled in.
+func (s *Sampler) Play(ctx context.Context, environment env.Env, traces []*Trace) error {
+	defer closeAll(traces)
+	err := each(ctx, traces, func(ctx context.Context, t *Trace) error { return t.start(ctx, environment) })
+	if err != nil {
+		return err
+	}
+	for active := speaking(traces); len(active) > 0; active = speaking(active) {
+		if err := s.speak(ctx, environment, active); err != nil {
+			return err
+		}
+		err := each(ctx, active, func(ctx context.Context, t *Trace) error { return t.react(ctx, environment) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// speaking lists the traces in which the policy speaks next.
+func speaking(traces []*Trace) []*Trace {
+	var active []*Trace
+	for _, t := range traces {
+		if t.failed == nil && t.goingOn {
+			active = append(active, t)
+		}
+	}
+	return active
+}
+
+// start begins a trace, or goes on with one that waited.
+func (t *Trace) start(ctx context.Context, environment env.Env) error {
+	waited := t.waits
+	t.waits = shard.WaitNone
+	switch {
+	case len(t.parts) == 0:
+		return t.attempt(ctx, environment, t.Kind, t.Prompt)
+	case waited == shard.WaitTurn:
+		conversation := t.conversation(t.step)
+		if err := t.open(ctx, environment, conversation); err != nil {
+			return err
+		}
+		return t.next(ctx, environment, t.verdicts[t.step])
+	}
+	return t.nextAttempt(ctx, environment)
+}
+
+// attempt begins an attempt at a prompt.
+func (t *Trace) attempt(ctx context.Context, environment env.Env, kind shard.Kind, prompt []shard.Message) error {
+	t.begin(kind, prompt)
+	t.goingOn = true
+	return t.open(ctx, environment, prompt)
+}
+
+// open starts the environment's side of the attempt that is under way.
+func (t *Trace) open(ctx context.Context, environment env.Env, conversation []shard.Message) (err error) {
+	t.close()
+	t.episode, err = environment.Begin(ctx, t.Task, conversation)
+	return err
+}
+
+// react lets the environment answer what the policy has just said, or the
+// scaffold go on where the attempt is over.
+func (t *Trace) react(ctx context.Context, environment env.Env) error {
+	p := t.last()
+	if p.failed != nil {
+		t.failed = p.failed
+		return nil
+	}
+	if p.turns == 0 || p.finish != policy.FinishStop { // cut off: there is nothing to go on from
+		return t.nextAttempt(ctx, environment)
+	}
+	return t.next(ctx, environment, nil)
+}
+
+// next takes the environment's answer to the policy's last message, on which
+// it is told the verdict if it has waited for that.
+func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.TurnVerdict) error {
+	step, err := t.episode.Next(ctx, t.conversation(t.step), verdict)
+	switch {
+	case err != nil:
+		return err
+	case step.Wait:
+		t.waits, t.goingOn = shard.WaitTurn, false
+	case step.Over():
+		return t.nextAttempt(ctx, environment)
+	case step.Fresh:
+		t.begin(t.last().kind, step.Messages)
+		t.goingOn = true
+	default:
+		p := t.last()
+		p.messages = append(p.messages, step.Messages...)
+		t.goingOn = true
+	}
+	return nil
+}
+
+// nextAttempt begins what the scaffold wants after the attempts so far.
+func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
+	t.close()
+	t.goingOn = false
+	next := t.Scaffold.Next(t.attempts(), environment.Traits())
+	switch {
+	case next.Done:
+		return nil
+	case next.Wait:
+		t.waits = shard.WaitStep
+		return nil
+	}
+	var parent env.Parent
+	if next.Parent >= 0 {
+		parent = env.Parent{Messages: t.conversation(next.Parent), Verdict: t.verdicts[next.Parent]}
+	}
+	prompt := t.Prompt
+	if next.Parent >= 0 || next.Kind != t.Kind {
+		var err error
+		if prompt, err = environment.Prompt(t.Task, next.Kind, parent); err != nil {
+			return err
+		}
+	}
+	t.step++
+	t.drafts = next.Drafts
+	return t.attempt(ctx, environment, next.Kind, prompt)
+}
+
+// speak lets the policy say one message in each trace.
+func (s *Sampler) speak(ctx context.Context, environment env.Env, traces []*Trace) error {
+	var plain []*part
+	var drafted []*Trace
+	for _, t := range traces {
+		if t.drafts > 0 {
+			drafted = append(drafted, t)
+		} else {
+			plain = append(plain, t.last())
+		}
+	}
+	if err := s.generate(ctx, plain); err != nil {
+		return err
+	}
+	return s.speakInDrafts(ctx, environment, drafted)
+}
