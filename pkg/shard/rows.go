@@ -120,7 +120,7 @@ type Rollout struct {
 	LogProbs        []float32 `parquet:"logprobs,list"`
 	FinishReason    string    `parquet:"finish_reason,dict"` // stop or length, of the last turn
 	StopString      string    `parquet:"stop_string,dict"`   // at which the last turn ended; empty for none
-	Turns           int32     `parquet:"turns"`               // messages of the policy in this context
+	Turns           int32     `parquet:"turns"`              // messages of the policy in this context
 	PromptTokens    int32     `parquet:"prompt_tokens"`
 	ResponseTokens  int32     `parquet:"response_tokens"`
 	GenerateSeconds float64   `parquet:"generate_seconds" lathe:"volatile"`
@@ -225,7 +225,7 @@ type Score struct {
 	Milestones      []string     `parquet:"milestones,list"`
 	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"measured"` // of all turns
 	Feedback        string       `parquet:"feedback"`                         // tail of what the program printed, or why the answer is wrong
-	Extracted       string       `parquet:"extracted"` // the answer that was judged
+	Extracted       string       `parquet:"extracted"`                        // the answer that was judged
 	ValidationScore float64      `parquet:"validation_score"`
 	Embedding       []float32    `parquet:"embedding,list"` // empty unless the recipe asks
 	Turns           []TurnScore  `parquet:"turns,list"`     // one for each message of the policy
