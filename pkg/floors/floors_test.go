@@ -22,7 +22,7 @@ const module = "github.com/lathe-rl/lathe/"
 // below it; the first match counts.
 var floors = [][]string{
 	{"pkg/internal/asm", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja"},
-	{"pkg/registry", "pkg/stopstring", "pkg/bfcl/...", "pkg/policy/pages"},
+	{"pkg/registry", "pkg/stopstring", "pkg/bfcl/...", "pkg/policy/kvcache"},
 	{"pkg/seal", "pkg/recipe", "pkg/vec/...", "pkg/plainfile"},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/deepmind", "pkg/curriculum", "pkg/objective"},

@@ -10,7 +10,7 @@
 //     and fused multiply-adds to each element, uses true division and square
 //     root, and evaluates exp by one polynomial with a fixed order;
 //   - a reduction keeps 16 partial results, element i going to partial i mod 16
-//     in ascending order, and folds them in one order (see [Sum]);
+//     in ascending order, and adds these in one order (see [Sum]);
 //   - the pure Go twins round each fused multiply-add once, like the hardware
 //     (see [FMA]).
 //

@@ -81,5 +81,5 @@ func expShiftSumGo(dst, x []float32, scale, shift float32) float32 {
 		dst[i] = e
 		p[i%lanes] += e
 	}
-	return fold(&p)
+	return sumLanes(&p)
 }

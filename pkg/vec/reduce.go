@@ -6,8 +6,8 @@ import "math"
 // AVX-512 register; AVX2 uses two registers.
 const lanes = 16
 
-// fold adds the 16 partial sums: lane i gets lane i+8, then i+4, i+2, i+1.
-func fold(p *[lanes]float32) float32 {
+// sumLanes adds the 16 partial sums: lane i gets lane i+8, then i+4, i+2, i+1.
+func sumLanes(p *[lanes]float32) float32 {
 	for width := lanes / 2; width > 0; width /= 2 {
 		for i := range width {
 			p[i] += p[i+width]
@@ -17,7 +17,7 @@ func fold(p *[lanes]float32) float32 {
 }
 
 // Sum returns the sum of x, 0 if x is empty. Element i is added to partial sum
-// i mod 16 in ascending order; the partial sums are folded by halves.
+// i mod 16 in ascending order; the partial sums are added by halves.
 func Sum(x []float32) float32 {
 	n := len(x)
 	if n == 0 {
@@ -38,7 +38,7 @@ func sumGo(x []float32) float32 {
 	for i, v := range x {
 		p[i%lanes] += v
 	}
-	return fold(&p)
+	return sumLanes(&p)
 }
 
 // Dot returns the sum of a[i]·b[i], accumulated by fused multiply-adds in the
@@ -66,7 +66,7 @@ func dotGo(a, b []float32) float32 {
 	for i, v := range a {
 		p[i%lanes] = FMA(v, b[i], p[i%lanes])
 	}
-	return fold(&p)
+	return sumLanes(&p)
 }
 
 // SumSquares returns the sum of x[i]², accumulated in float64 in the order of

@@ -91,7 +91,7 @@ func dotThreeGo(a, b, c []float32) float32 {
 	for i, v := range a {
 		p[i%lanes] = FMA(float32(v*b[i]), c[i], p[i%lanes])
 	}
-	return fold(&p)
+	return sumLanes(&p)
 }
 
 func normWeightGradGo(dWeight, dy, x []float32, rstd float32) {

@@ -2,30 +2,30 @@ package cpu
 
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/pages"
+	"github.com/lathe-rl/lathe/pkg/policy/kvcache"
 )
 
-const pageTokens = pages.Tokens
+const pageTokens = kvcache.Tokens
 
 // page holds, for every layer and key-value head, keys transposed, (d,
 // pageTokens), so that scores of neighbouring keys are computed side by side,
 // and values (pageTokens, d): (layers, key-value heads, 2, d·pageTokens).
-type page = pages.Page[[]float32]
+type page = kvcache.Page[[]float32]
 
-type prefix = pages.Prefix
+type prefix = kvcache.Prefix
 
 // pagesOf is the number of pages of n tokens.
-func pagesOf(n int) int { return pages.Of(n) }
+func pagesOf(n int) int { return kvcache.PagesOf(n) }
 
 // pool is the pages of a policy. Several decoders may share it.
 type pool struct {
-	*pages.Pool[[]float32]
+	*kvcache.Pool[[]float32]
 	layers, heads, headDim int
 }
 
 func newPool(c policy.Config) *pool {
 	p := &pool{layers: c.NumHiddenLayers, heads: c.NumKeyValueHeads, headDim: c.HeadDim}
-	p.Pool = pages.New(0, func(int) []float32 { return make([]float32, p.bytes()/4) })
+	p.Pool = kvcache.New(0, func(int) []float32 { return make([]float32, p.bytes()/4) })
 	return p
 }
 

@@ -26,7 +26,7 @@ type slot struct {
 	request  int
 	prompt   *prompt // whose pages it takes over when it gets a place; nil then
 	pages    []*page
-	name     prefix // of the whole pages
+	prefix   prefix // of the whole pages
 	length   int    // tokens whose keys and values are in the cache
 	token    int32  // the last token sampled, which is not in the cache yet
 	finished bool
@@ -175,7 +175,7 @@ func (d *decoder) place() bool {
 			copy(own.Content, p.pages[whole].Content)
 			s.pages = append(s.pages, own)
 		}
-		d.cache.Use(s.pages[:whole])
+		d.cache.Retain(s.pages[:whole])
 		p.users--
 	}
 	s.prompt = nil
@@ -278,8 +278,8 @@ func (d *decoder) fed(s *slot) {
 			tokens[i] = response[at-len(prompt)]
 		}
 	}
-	s.name = s.name.Then(tokens[:])
-	d.cache.Call(s.pages[len(s.pages)-1], s.name)
+	s.prefix = s.prefix.Extend(tokens[:])
+	d.cache.Insert(s.pages[len(s.pages)-1], s.prefix)
 }
 
 // attentionGrain is the work of attention, in multiply-adds of scores, that is

@@ -250,7 +250,7 @@ func (e *Engine) settleGradients() {
 func (e *Engine) forget() {
 	e.last = lastForward{}
 	if e.cache != nil {
-		e.cache.Forget()
+		e.cache.Clear()
 	}
 }
 

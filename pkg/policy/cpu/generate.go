@@ -16,10 +16,10 @@ type prompt struct {
 	requests []int // indices into the call's requests
 	keep     bool  // whether one of them wants its pages kept
 
-	pages []*page
-	name  prefix // of the whole pages that are computed
-	done  int    // tokens that are computed
-	users int    // slots that wait for a place and for these pages
+	pages  []*page
+	prefix prefix // of the whole pages that are computed
+	done   int    // tokens that are computed
+	users  int    // slots that wait for a place and for these pages
 }
 
 // queue hands out prompts to decoders.

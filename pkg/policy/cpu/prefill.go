@@ -19,19 +19,19 @@ type piece struct {
 // its last token is left, whose logits are wanted.
 func (p *prompt) attach(cache *pool) {
 	for p.done == len(p.pages)*pageTokens && p.done+pageTokens < len(p.ids) {
-		name := p.name.Then(p.ids[p.done:])
-		pg := cache.Find(name)
+		upTo := p.prefix.Extend(p.ids[p.done:])
+		pg := cache.Lookup(upTo)
 		if pg == nil {
 			return
 		}
-		p.pages, p.name, p.done = append(p.pages, pg), name, p.done+pageTokens
+		p.pages, p.prefix, p.done = append(p.pages, pg), upTo, p.done+pageTokens
 	}
 }
 
 // drop gives the prompt's pages back.
 func (p *prompt) drop(cache *pool) {
 	cache.Release(p.pages, p.keep)
-	p.pages, p.name, p.done = nil, prefix{}, 0
+	p.pages, p.prefix, p.done = nil, prefix{}, 0
 }
 
 // compute runs prompts through the model, a bounded number of tokens at a
@@ -85,7 +85,7 @@ func (d *decoder) sampleFirst(pieces []piece) error {
 			continue
 		}
 		for _, r := range p.requests {
-			slots = append(slots, slot{request: r, prompt: p.prompt, name: p.name, length: p.done})
+			slots = append(slots, slot{request: r, prompt: p.prompt, prefix: p.prefix, length: p.done})
 			rows = append(rows, p.row+p.n-1)
 		}
 	}
@@ -107,8 +107,8 @@ func (p *prompt) advance(cache *pool, n int) {
 	whole := p.done / pageTokens
 	p.done += n
 	for ; (whole+1)*pageTokens <= p.done; whole++ {
-		p.name = p.name.Then(p.ids[whole*pageTokens:])
-		cache.Call(p.pages[whole], p.name)
+		p.prefix = p.prefix.Extend(p.ids[whole*pageTokens:])
+		cache.Insert(p.pages[whole], p.prefix)
 	}
 }
 
@@ -123,7 +123,7 @@ func (d *decoder) cut(pending []*prompt) []piece {
 			break
 		}
 		p.attach(d.cache)
-		if p.done+pageTokens < len(p.ids) && underWay[p.name.Then(p.ids[p.done:])] {
+		if p.done+pageTokens < len(p.ids) && underWay[p.prefix.Extend(p.ids[p.done:])] {
 			continue
 		}
 		n := min(d.e.limits.prefillTokens-row, len(p.ids)-p.done)
@@ -141,10 +141,10 @@ func (d *decoder) cut(pending []*prompt) []piece {
 		if n <= 0 {
 			continue
 		}
-		name := p.name
+		upTo := p.prefix
 		for at := p.done; at+pageTokens <= p.done+n; at += pageTokens {
-			name = name.Then(p.ids[at:])
-			underWay[name] = true
+			upTo = upTo.Extend(p.ids[at:])
+			underWay[upTo] = true
 		}
 		pieces = append(pieces, piece{prompt: p, n: n, row: row})
 		row += n

@@ -78,12 +78,12 @@ func (c *call) compute(ctx context.Context, free int) error {
 // attach gives a prompt the pages of its start that the cache has.
 func (c *call) attach(p *prompt) {
 	for p.done == len(p.pages)*pageTokens && p.done+pageTokens <= p.wanted() {
-		name := p.name.Then(p.ids[p.done:])
-		pg := c.pool.Find(name)
+		upTo := p.prefix.Extend(p.ids[p.done:])
+		pg := c.pool.Lookup(upTo)
 		if pg == nil {
 			return
 		}
-		p.pages, p.name, p.done = append(p.pages, pg), name, p.done+pageTokens
+		p.pages, p.prefix, p.done = append(p.pages, pg), upTo, p.done+pageTokens
 	}
 }
 
@@ -93,8 +93,8 @@ func (c *call) advance(p *prompt, n int) {
 	whole := p.done / pageTokens
 	p.done += n
 	for ; (whole+1)*pageTokens <= p.done; whole++ {
-		p.name = p.name.Then(p.ids[whole*pageTokens:])
-		c.pool.Call(p.pages[whole], p.name)
+		p.prefix = p.prefix.Extend(p.ids[whole*pageTokens:])
+		c.pool.Insert(p.pages[whole], p.prefix)
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *call) cut(prompts []*prompt) []promptPiece {
 		}
 		c.attach(p)
 		n := min(p.wanted()-p.done, room/rowAlign*rowAlign)
-		if n <= 0 || p.done+pageTokens <= p.wanted() && underWay[p.name.Then(p.ids[p.done:])] {
+		if n <= 0 || p.done+pageTokens <= p.wanted() && underWay[p.prefix.Extend(p.ids[p.done:])] {
 			continue
 		}
 		if p.done+n < p.wanted() && n > pageTokens {
@@ -137,10 +137,10 @@ func (c *call) cut(prompts []*prompt) []promptPiece {
 		if n <= 0 {
 			continue
 		}
-		name := p.name
+		upTo := p.prefix
 		for at := p.done; at%pageTokens == 0 && at+pageTokens <= p.done+n; at += pageTokens {
-			name = name.Then(p.ids[at:])
-			underWay[name] = true
+			upTo = upTo.Extend(p.ids[at:])
+			underWay[upTo] = true
 		}
 		pieces = append(pieces, promptPiece{p, n})
 		room -= policy.RowsOf(n)
@@ -160,7 +160,7 @@ func (c *call) begin() (began int, err error) {
 			break
 		}
 		p := c.queue[0]
-		r := &response{request: p.requests[0], slot: slot, length: p.done, name: p.name, named: p.done / pageTokens, order: c.started}
+		r := &response{request: p.requests[0], slot: slot, length: p.done, prefix: p.prefix, indexed: p.done / pageTokens, order: c.started}
 		ok, err := c.place(p, r)
 		if err != nil {
 			return 0, err
@@ -224,7 +224,7 @@ func (c *call) place(p *prompt, r *response) (ok bool, err error) {
 		}
 		r.pages = append(r.pages, own)
 	}
-	c.pool.Use(p.pages[:whole])
+	c.pool.Retain(p.pages[:whole])
 	p.requests = p.requests[1:]
 	return true, nil
 }

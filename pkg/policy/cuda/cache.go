@@ -1,20 +1,20 @@
 package cuda
 
-import "github.com/lathe-rl/lathe/pkg/policy/pages"
+import "github.com/lathe-rl/lathe/pkg/policy/kvcache"
 
 // page is one page of the device's cache, by its number there.
-type page = pages.Page[int32]
+type page = kvcache.Page[int32]
 
 type (
-	prefix = pages.Prefix
-	pool   = pages.Pool[int32]
+	prefix = kvcache.Prefix
+	pool   = kvcache.Pool[int32]
 )
 
 // pagesOf is the number of pages of n tokens.
-func pagesOf(n int) int { return pages.Of(n) }
+func pagesOf(n int) int { return kvcache.PagesOf(n) }
 
 func newPool(limit int) *pool {
-	return pages.New(limit, func(number int) int32 { return int32(number) })
+	return kvcache.New(limit, func(number int) int32 { return int32(number) })
 }
 
 // ids are the numbers of pages, as the device knows them.

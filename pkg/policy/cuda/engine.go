@@ -298,7 +298,7 @@ func (e *Engine) fail(err error) {
 // forget drops what was computed with other weights.
 func (e *Engine) forget() {
 	e.last = lastForward{}
-	e.rollout.pool.Forget()
+	e.rollout.pool.Clear()
 }
 
 // Close gives the device's memory back.

@@ -38,9 +38,9 @@ type prompt struct {
 	// The cache has the keys and values of the first done tokens. Those of the
 	// last token are left to the first decode step, which is what computes the
 	// logits that follow it.
-	pages []*page
-	name  prefix // of the whole pages that are computed
-	done  int
+	pages  []*page
+	prefix prefix // of the whole pages that are computed
+	done   int
 }
 
 // wanted is the number of tokens that are to be computed before decoding.
@@ -51,8 +51,8 @@ type response struct {
 	request int
 	slot    int
 	pages   []*page
-	name    prefix // of the whole pages that the index knows
-	named   int    // how many these are
+	prefix  prefix // of the whole pages that the index knows
+	indexed int    // how many these are
 	length  int    // tokens whose keys and values are in the cache
 	order   int    // responses started before it
 }
@@ -169,7 +169,7 @@ func (c *call) dropAll() {
 // drop gives a prompt's pages back.
 func (c *call) drop(p *prompt) {
 	c.pool.Release(p.pages, p.keep)
-	p.pages, p.name, p.done = nil, prefix{}, 0
+	p.pages, p.prefix, p.done = nil, prefix{}, 0
 }
 
 // free takes a slot from a response.
@@ -243,25 +243,25 @@ func (c *call) take(r *response, tokens []int32, logProbs []float32, state slotS
 		}
 	}
 	if request.Keep {
-		c.nameFull(r)
+		c.indexFull(r)
 	}
 	return ended || state != slotRunning, nil
 }
 
-// nameFull enters a response's pages that are full into the index.
-func (c *call) nameFull(r *response) {
+// indexFull enters a response's pages that are full into the index.
+func (c *call) indexFull(r *response) {
 	request, out := &c.requests[r.request], &c.completions[r.request]
-	for ; (r.named+1)*pageTokens <= r.length; r.named++ {
+	for ; (r.indexed+1)*pageTokens <= r.length; r.indexed++ {
 		var tokens [pageTokens]int32
 		for i := range tokens {
-			if at := r.named*pageTokens + i; at < len(request.Prompt) {
+			if at := r.indexed*pageTokens + i; at < len(request.Prompt) {
 				tokens[i] = request.Prompt[at]
 			} else {
 				tokens[i] = out.TokenIDs[at-len(request.Prompt)]
 			}
 		}
-		r.name = r.name.Then(tokens[:])
-		c.pool.Call(r.pages[r.named], r.name)
+		r.prefix = r.prefix.Extend(tokens[:])
+		c.pool.Insert(r.pages[r.indexed], r.prefix)
 	}
 }
 

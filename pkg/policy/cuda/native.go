@@ -5,14 +5,14 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/pages"
+	"github.com/lathe-rl/lathe/pkg/policy/kvcache"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
 // The numbers of engine.h that are needed in builds without it too; those with
 // it check them (native_cgo.go).
 const (
-	pageTokens = pages.Tokens     // ENG_PAGE_TOKENS
+	pageTokens = kvcache.Tokens   // ENG_PAGE_TOKENS
 	rowAlign   = policy.RowTokens // ENG_ROW_ALIGN
 	maxStops   = 16               // ENG_MAX_STOPS
 	// reservedBytes of the device are left free: ENG_RESERVE_BYTES.

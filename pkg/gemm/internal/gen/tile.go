@@ -292,9 +292,9 @@ func tileAVX2(w *asm.File, e element) {
 	wide(w, e, "Y", 32, 2, 1)
 }
 
-// ahead256 is how far ahead a tile brings B to the level-1 cache, in bytes. Its
+// prefetch256 is how far ahead a tile prefetches B to the level-1 cache, in bytes. Its
 // two halves read every other cache line, of which the hardware fetches too few.
-const ahead256 = 512
+const prefetch256 = 512
 
 func body256(w *asm.File, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
@@ -322,9 +322,9 @@ func body256(w *asm.File, e element, rows int) {
 	w.Label("%sloop", name)
 	e.load(w, "(BX)", "Y12")
 	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(8)), "Y13")
-	w.Op("PREFETCHT0 %d(BX)", ahead256)
+	w.Op("PREFETCHT0 %d(BX)", prefetch256)
 	if !e.half {
-		w.Op("PREFETCHT0 %d(BX)", ahead256+64)
+		w.Op("PREFETCHT0 %d(BX)", prefetch256+64)
 	}
 	for i := range rows {
 		broadcast := 14 + i%2

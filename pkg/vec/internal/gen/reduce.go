@@ -15,9 +15,9 @@ func clearAccumulators(k *kernel, count int) {
 	k.part = 0
 }
 
-// fold folds the 16 partial results into the first lane of X0. instruction is
+// reduceLanes reduces the 16 partial results into the first lane of X0. instruction is
 // VADDPS or VMAXPS; the maximum needs the lower half as the first operand.
-func fold(k *kernel, instruction string) {
+func reduceLanes(k *kernel, instruction string) {
 	if k.wide() {
 		k.op("VEXTRACTF64X4 $1, %s, Y1", k.accumulator(0))
 		k.op("VMOVAPS %s, V0", k.accumulator(0))
@@ -39,7 +39,7 @@ func sum(k *kernel) {
 		k.load("x", "V0")
 		k.op("VADDPS V0, %s, %s", k.accumulator(0), k.accumulator(0))
 	})
-	fold(k, "VADDPS")
+	reduceLanes(k, "VADDPS")
 }
 
 func dot(k *kernel) {
@@ -49,7 +49,7 @@ func dot(k *kernel) {
 		k.load("b", "V1")
 		k.op("VFMADD231PS V0, V1, %s", k.accumulator(0))
 	})
-	fold(k, "VADDPS")
+	reduceLanes(k, "VADDPS")
 }
 
 func dotThree(k *kernel) {
@@ -60,7 +60,7 @@ func dotThree(k *kernel) {
 		k.load("c", "V2")
 		k.op("VMULPS V1, V0, V0\nVFMADD231PS V0, V2, %s", k.accumulator(0))
 	})
-	fold(k, "VADDPS")
+	reduceLanes(k, "VADDPS")
 }
 
 // sumSquares has two accumulators of float64 for each register of float32.
@@ -109,7 +109,7 @@ func maximum(k *kernel) {
 			k.op("VMAXPS %s, V0, %s", a, a)
 		}
 	})
-	fold(k, "VMAXPS")
+	reduceLanes(k, "VMAXPS")
 }
 
 func expShiftSum(k *kernel) {
@@ -130,5 +130,5 @@ func expShiftSum(k *kernel) {
 			k.op("VADDPS V4, %s, %s", a, a)
 		}
 	})
-	fold(k, "VADDPS")
+	reduceLanes(k, "VADDPS")
 }

@@ -1,7 +1,10 @@
-// Package pages is the book of a cache of keys and values in pages: which are
-// free, which are used, by how many, and which hold the beginning of a sequence
-// that another may share. What a page is to a backend is the backend's own.
-package pages
+// Package kvcache hands out the pages of a paged cache of keys and values
+// (Kwon et al., Efficient Memory Management for Large Language Model Serving
+// with PagedAttention, SOSP 2023, section 4.1; a page is a block there): which
+// are free, which are in use and by how many sequences, and which hold a prefix
+// that another sequence may share. What a page is to a backend is the
+// backend's own.
+package kvcache
 
 import (
 	"container/list"
@@ -21,20 +24,20 @@ const Tokens = 64
 type Page[T any] struct {
 	Content T // where a backend has them
 
-	users int
-	keep  bool          // stays in the index without users, as memory allows
-	name  Prefix        // under which the index has it
-	named bool          // whether the index has it
-	idle  *list.Element // its place among the idle pages
+	refs    int           // sequences that use it
+	keep    bool          // stays in the index without users, as memory allows
+	prefix  Prefix        // under which the index has it
+	indexed bool          // whether the index has it
+	idle    *list.Element // its place among the idle pages
 }
 
 // Prefix names the tokens from the start of a sequence to the end of a page.
 type Prefix [sha256.Size]byte
 
-// Then is the prefix that goes on with a page of tokens. What the keys and
+// Extend is the prefix that goes on with a page of tokens. What the keys and
 // values of a token are depends on the tokens up to it and the weights alone,
 // so equal prefixes have equal pages.
-func (p Prefix) Then(tokens []int32) Prefix {
+func (p Prefix) Extend(tokens []int32) Prefix {
 	var text [sha256.Size + 4*Tokens]byte
 	copy(text[:], p[:])
 	for i, id := range tokens[:Tokens] {
@@ -76,8 +79,8 @@ func (p *Pool[T]) SetLimit(pages int) {
 	}
 }
 
-// Forget empties the index: the weights have changed.
-func (p *Pool[T]) Forget() {
+// Clear empties the index: the weights have changed.
+func (p *Pool[T]) Clear() {
 	p.Lock()
 	defer p.Unlock()
 	for p.idle.Len() > 0 {
@@ -89,14 +92,14 @@ func (p *Pool[T]) Forget() {
 func (p *Pool[T]) evict() {
 	pg := p.idle.Remove(p.idle.Front()).(*Page[T])
 	pg.idle = nil
-	p.unname(pg)
+	p.unindex(pg)
 	p.free = append(p.free, pg)
 }
 
-func (p *Pool[T]) unname(pg *Page[T]) {
-	if pg.named {
-		delete(p.index, pg.name)
-		pg.named, pg.keep = false, false
+func (p *Pool[T]) unindex(pg *Page[T]) {
+	if pg.indexed {
+		delete(p.index, pg.prefix)
+		pg.indexed, pg.keep = false, false
 	}
 }
 
@@ -117,7 +120,7 @@ func (p *Pool[T]) Get() *Page[T] {
 		switch {
 		case p.made < p.limit:
 			p.made++
-			return &Page[T]{Content: p.content(p.made - 1), users: 1}
+			return &Page[T]{Content: p.content(p.made - 1), refs: 1}
 		case p.idle.Len() == 0:
 			return nil
 		}
@@ -126,7 +129,7 @@ func (p *Pool[T]) Get() *Page[T] {
 	last := len(p.free) - 1
 	got := p.free[last]
 	p.free = p.free[:last]
-	got.users = 1
+	got.refs = 1
 	return got
 }
 
@@ -138,34 +141,34 @@ func (p *Pool[T]) Release(pages []*Page[T], keep bool) {
 	// The last pages go first, since they are of no use without those before.
 	for i := len(pages) - 1; i >= 0; i-- {
 		pg := pages[i]
-		pg.users--
+		pg.refs--
 		pg.keep = pg.keep || keep
 		switch {
-		case pg.users > 0:
-		case pg.named && pg.keep:
+		case pg.refs > 0:
+		case pg.indexed && pg.keep:
 			pg.idle = p.idle.PushBack(pg)
 		default:
-			p.unname(pg)
+			p.unindex(pg)
 			pg.keep = false
 			p.free = append(p.free, pg)
 		}
 	}
 }
 
-// Use adds a user to each page.
-func (p *Pool[T]) Use(pages []*Page[T]) {
+// Retain adds a user to each page.
+func (p *Pool[T]) Retain(pages []*Page[T]) {
 	p.Lock()
 	defer p.Unlock()
 	for _, pg := range pages {
-		pg.users++
+		pg.refs++
 	}
 }
 
-// Find returns the page that ends a prefix, with one more user, or nil.
-func (p *Pool[T]) Find(name Prefix) *Page[T] {
+// Lookup returns the page that ends a prefix, with one more user, or nil.
+func (p *Pool[T]) Lookup(prefix Prefix) *Page[T] {
 	p.Lock()
 	defer p.Unlock()
-	pg := p.index[name]
+	pg := p.index[prefix]
 	if pg == nil {
 		return nil
 	}
@@ -173,18 +176,18 @@ func (p *Pool[T]) Find(name Prefix) *Page[T] {
 		p.idle.Remove(pg.idle)
 		pg.idle = nil
 	}
-	pg.users++
+	pg.refs++
 	return pg
 }
 
-// Call enters a full page into the index, unless a page of the same content
+// Insert enters a full page into the index as the end of a prefix, unless one
 // is there.
-func (p *Pool[T]) Call(pg *Page[T], name Prefix) {
+func (p *Pool[T]) Insert(pg *Page[T], prefix Prefix) {
 	p.Lock()
 	defer p.Unlock()
-	if p.index[name] == nil {
-		p.index[name] = pg
-		pg.name, pg.named = name, true
+	if p.index[prefix] == nil {
+		p.index[prefix] = pg
+		pg.prefix, pg.indexed = prefix, true
 	}
 }
 
@@ -201,17 +204,17 @@ func (p *Pool[T]) CheckUnused() error {
 		faults = append(faults, fmt.Errorf("%d pages in the index, %d idle", len(p.index), p.idle.Len()))
 	}
 	for _, pg := range p.free {
-		if pg.users != 0 || pg.named || pg.keep || pg.idle != nil {
-			faults = append(faults, fmt.Errorf("a free page has %d users, is named: %v, kept: %v", pg.users, pg.named, pg.keep))
+		if pg.refs != 0 || pg.indexed || pg.keep || pg.idle != nil {
+			faults = append(faults, fmt.Errorf("a free page has %d users, is indexed: %v, kept: %v", pg.refs, pg.indexed, pg.keep))
 		}
 	}
-	for name, pg := range p.index {
-		if pg.users != 0 || pg.name != name || pg.idle == nil {
-			faults = append(faults, fmt.Errorf("an idle page has %d users", pg.users))
+	for prefix, pg := range p.index {
+		if pg.refs != 0 || pg.prefix != prefix || pg.idle == nil {
+			faults = append(faults, fmt.Errorf("an idle page has %d users", pg.refs))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// Of is the number of pages of n tokens.
-func Of(n int) int { return (n + Tokens - 1) / Tokens }
+// PagesOf is the number of pages of n tokens.
+func PagesOf(n int) int { return (n + Tokens - 1) / Tokens }
