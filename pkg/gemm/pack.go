@@ -62,7 +62,8 @@ func (p *packing) panel(i int, ws *workspace) {
 	}
 }
 
-// depths packs the depths [from, to) of a panel of width columns.
+// depths packs the depths [from, to) of a panel of width columns into dst
+// (to-from, 32).
 func (p *packing) depths(dst []float32, column, width, from, to int, ws *workspace) {
 	if p.transposed {
 		transposePanel(p.level, dst, p.src[(column-p.first)*p.stride+from:], p.stride, width, to-from, ws.rows)
@@ -125,6 +126,8 @@ func transposePanel(level vec.Level, dst, src []float32, stride, width, depth in
 	}
 }
 
+// transposeStrip sets dst[k·32 + j] = src[j·stride + k] for j < 16 and
+// k < 4·quads.
 func transposeStrip(level vec.Level, dst, src []float32, stride, quads int) {
 	if level == vec.AVX512 {
 		transposeAVX512(&dst[0], &src[0], stride, quads)

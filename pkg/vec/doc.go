@@ -19,6 +19,10 @@
 //
 // # Slices
 //
+// A slice is one vector of n elements: a row of a matrix, or all of its
+// elements where rows do not matter. Slices of one call have the same length
+// unless the function says otherwise.
+//
 // Lengths may be anything, zero included, and slices need no alignment. A
 // length mismatch is a programming error and panics. An output may be the same
 // slice as an input; partial overlap is not allowed.

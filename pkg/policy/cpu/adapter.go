@@ -60,13 +60,14 @@ func (a *adapter) readyBackward(threads int) {
 	}
 }
 
-// low sets u (rows, width) to s·x·Aᵀ.
+// low sets u (rows, width) to s·x·Aᵀ, with x (rows, in).
 func (a *adapter) low(u, x []float32, rows, threads int) {
 	gemm.MulPacked(u, a.width, x, a.in, rows, &a.down.packed, false, threads)
 	vec.Scale(u[:rows*a.width], a.scale, u[:rows*a.width])
 }
 
-// add adds u·Bᵀ to y, whose rows have stride elements.
+// add adds u·Bᵀ to y (rows, stride), with x (rows, in) and room for u (rows,
+// width) in scratch.
 func (a *adapter) add(y []float32, stride int, x, scratch []float32, rows, threads int) {
 	a.low(scratch, x, rows, threads)
 	for i := range a.parts {
@@ -75,7 +76,8 @@ func (a *adapter) add(y []float32, stride int, x, scratch []float32, rows, threa
 	}
 }
 
-// lowGrad sets du (rows, width) to the gradient of x·Aᵀ, s·dy·B.
+// lowGrad sets du (rows, width) to the gradient of x·Aᵀ, s·dy·B, with dy (rows,
+// stride).
 func (a *adapter) lowGrad(du, dy []float32, stride, rows, threads int) {
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -84,14 +86,16 @@ func (a *adapter) lowGrad(du, dy []float32, stride, rows, threads int) {
 	vec.Scale(du[:rows*a.width], a.scale, du[:rows*a.width])
 }
 
-// inputGrad adds to dx what comes through the adapter, given y's gradient.
+// inputGrad adds to dx (rows, in) what comes through the adapter, given y's
+// gradient dy (rows, stride), with room for u's (rows, width) in scratch.
 func (a *adapter) inputGrad(dx, dy []float32, stride int, scratch []float32, rows, threads int) {
 	a.lowGrad(scratch, dy, stride, rows, threads)
 	gemm.MulPacked(dx, a.in, scratch, a.width, rows, &a.backward, true, threads)
 }
 
-// weightGrad adds to the gradients of A and B, given y's gradient and the
-// input. The low-rank products are computed again: they are few.
+// weightGrad adds to the gradients of A and B, given y's gradient dy (rows,
+// stride) and the input x (rows, in). The low-rank products are computed again:
+// they are few.
 func (a *adapter) weightGrad(p *pass, dy []float32, stride int, x []float32, rows int) {
 	s := &p.gradients
 	s.low = grow(s.low, rows*a.width)

@@ -47,8 +47,8 @@ func (p *pass) extent(s int) (start, end, trunkStart, before int) {
 	return start, end, trunkStart, before
 }
 
-// head returns the columns of one query head and its key-value head in the
-// rows from start: slices of l.qkv whose rows are q+2kv apart.
+// head returns the columns of one query head and its key-value head in the rows
+// from start: slices of qkv (N, q+2kv), whose rows are stride apart.
 func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []float32, stride int) {
 	c := p.e.config
 	stride = wide(c)
@@ -129,8 +129,9 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 	})
 }
 
-// attendHeadGrad recomputes the exponentials e_ij of attendHead. With
-// g_i = dMixed_i / sum_i and D_i = g_i·mixed_i it computes
+// attendHeadGrad adds to dQKV (N, q+2kv), given dMixed (N, q). It recomputes
+// the exponentials e_ij of attendHead. With g_i = dMixed_i / sum_i and D_i =
+// g_i·mixed_i it computes
 //
 //	dV_j += Σ_i e_ij g_i,   dS_ij = e_ij (g_i·v_j - D_i) scale,
 //	dQ_i  = Σ_j dS_ij k_j,  dK_j += Σ_i dS_ij q_i

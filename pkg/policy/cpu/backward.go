@@ -104,9 +104,10 @@ func (p *pass) rotateGrad(from, to int) {
 	}
 }
 
-// throughNorm sets rows of dst to those of direct, the gradient that goes past
-// a norm and its branch, plus what goes through the norm, whose output has the
-// gradient g.dNorm and whose input was x.
+// throughNorm sets the rows from..to-1 of dst to those of direct, the gradient
+// that goes past a norm and its branch, plus what goes through the norm, whose
+// output has the gradient g.dNorm and whose input was x. All are (N, h) but for
+// weight (h) and rstd (N).
 func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int) {
 	hidden := len(weight)
 	copy(dst[from*hidden:to*hidden], direct[from*hidden:])
@@ -121,8 +122,8 @@ func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int)
 const columnGrain = 64
 
 // normGrad adds Σ_i dy_i·(x_i·rstd_i) to the gradient of a norm's weight, row
-// by row in ascending order; an empty gradient is not wanted. dy and x have
-// len(rstd) rows.
+// by row in ascending order; an empty gradient is not wanted. dWeight is
+// (width), dy and x are (len(rstd), width).
 func normGrad(p *pass, dWeight, dy, x, rstd []float32) {
 	width := len(dWeight)
 	parallelColumns(p, width, func(scratch []float32, from, to int) {

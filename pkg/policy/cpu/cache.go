@@ -32,14 +32,15 @@ func newPool(c policy.Config) *pool {
 // bytes is the size of a page.
 func (p *pool) bytes() int { return 4 * p.layers * p.heads * 2 * p.headDim * pageTokens }
 
-// at returns keys and values of one layer and head.
+// at returns keys (d, pageTokens) and values (pageTokens, d) of one layer and
+// head.
 func (p *pool) at(pg *page, layer, head int) (keys, values []float32) {
 	size := p.headDim * pageTokens
 	block := pg.Content[(layer*p.heads+head)*2*size:][:2*size]
 	return block[:size], block[size:]
 }
 
-// put writes one token's key and value of one head at a position.
+// put writes one token's key (d) and value (d) of one head at a position.
 func (p *pool) put(pages []*page, layer, head, position int, key, value []float32) {
 	pg, row := pages[position/pageTokens], position%pageTokens
 	k, v := p.at(pg, layer, head)

@@ -29,9 +29,9 @@ const (
 	binsPerNat = 64 // at the sampling temperature; the last bin takes all that is farther away
 )
 
-// choose returns the ids of the kept set in no order. exps is scratch for as
-// many values as there are logits. Where a logit is NaN or +Inf, all ids are
-// kept, so that it shows in the distribution.
+// choose returns the ids of the kept set of logits (V) in no order. exps (V) is
+// scratch. Where a logit is NaN or +Inf, all ids are kept, so that it shows in
+// the distribution.
 func (c *chooser) choose(logits, exps []float32, s policy.Sampling) []int32 {
 	scale, best := scaleOf(s), vec.Max(logits)
 	if math.IsNaN(float64(best)) || math.IsInf(float64(best), 0) {

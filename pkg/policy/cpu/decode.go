@@ -287,8 +287,8 @@ func (d *decoder) fed(s *slot) {
 const attentionGrain = 64 << 10
 
 // attend is [pass.attendHead] for the one query of a slot and the query heads
-// of one key-value head, whose keys and values are in pages up to and
-// including the query's own.
+// of one key-value head, whose keys and values are in pages up to and including
+// the query's own. query and mixed are (query heads, d).
 func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scratch *decodeScratch) {
 	c := d.e.config
 	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
@@ -321,8 +321,8 @@ func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scrat
 	}
 }
 
-// sampleAll samples the next token of each slot, from the rows of the residual
-// stream after the last block. Slots with the same row lie together.
+// sampleAll samples the next token of each slot, from its row of the residual
+// stream (rows, h) after the last block. Slots with the same row lie together.
 func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
 	c, hidden := d.e.config, d.e.config.HiddenSize
 	size := max(1, d.e.limits.sampledLogits/c.VocabSize)
@@ -365,8 +365,8 @@ func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
 // samplingGrain is the number of logits that are worth another goroutine.
 const samplingGrain = 16 << 10
 
-// sample draws the token at position s.length from its logits and adds it to
-// the response.
+// sample draws the token at position s.length from its logits (V) and adds it
+// to the response.
 func (d *decoder) sample(s *slot, logits []float32, dist *distribution) error {
 	r, out := &d.requests[s.request], &d.completions[s.request]
 	dist.set(logits, r.Sampling, -1)

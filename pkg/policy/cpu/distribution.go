@@ -41,8 +41,8 @@ func keepsAll(s policy.Sampling, vocabulary int) bool {
 	return (s.TopK <= 0 || s.TopK >= vocabulary) && (s.TopP <= 0 || s.TopP >= 1)
 }
 
-// set computes the distribution of a row of logits, with the kept set extended
-// by target unless that is negative.
+// set computes the distribution of a row of logits (V), with the kept set
+// extended by target unless that is negative.
 func (d *distribution) set(logits []float32, s policy.Sampling, target int32) {
 	d.scale = scaleOf(s)
 	d.exps = grow(d.exps, len(logits))

@@ -69,7 +69,7 @@ func TestKeptSet(t *testing.T) {
 	}
 }
 
-// rl-frameworks.md, section 3.6: logits (2, 1, 0) have entropy 0.832395581840.
+// With p = (e², e, 1)/(e² + e + 1), -Σ p_j ln p_j is 0.832395581840.
 func TestEntropy(t *testing.T) {
 	var d distribution
 	logits := []float32{2, 1, 0}

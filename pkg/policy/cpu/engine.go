@@ -14,6 +14,14 @@
 // columns of a weight, never by tokens. It does not depend on how a batch is
 // divided among passes at the ends of sequences.
 //
+// # Shapes
+//
+// Matrices are flat slices, row after row; (rows, columns) in a comment is such
+// a slice. N is the tokens of a pass, M its targets, S its sequences; V is the
+// vocabulary, h the hidden size, inner that of the MLP, d the width of a head,
+// q the width of all query heads, kv that of all key heads and of all value
+// heads.
+//
 // # Memory
 //
 // Weights are held once, packed as the forward pass multiplies by them: 4 bytes

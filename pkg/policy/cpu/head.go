@@ -10,10 +10,10 @@ const rowGrain = 32
 
 // head computes logits at target positions alone, in chunks.
 type head struct {
-	rows     []int32 // (M) index of the token that predicts the target
-	targets  []int32 // (M) the target's id
-	index    []int32 // (M) index of the target in the caller's batch
-	states   []float32
+	rows     []int32   // (M) index of the token that predicts the target
+	targets  []int32   // (M) the target's id
+	index    []int32   // (M) index of the target in the caller's batch
+	states   []float32 // (M, h) residual stream after the last block
 	normed   []float32 // (M, h)
 	rstd     []float32 // (M) of the last norm
 	entropy  []float32 // (M)
@@ -40,7 +40,8 @@ func (e *Engine) chunkRows() int {
 	return max(1, e.limits.headRows, e.limits.logits/e.config.VocabSize)
 }
 
-// chunks calls f for consecutive ranges of targets with their logits.
+// chunks calls f for consecutive ranges of targets with their logits (to-from,
+// V).
 func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []float32)) {
 	c := p.e.config
 	size, m := p.e.chunkRows(), len(h.targets)
@@ -58,7 +59,8 @@ func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []flo
 	}
 }
 
-// forward computes log-probability and entropy of every target.
+// forward computes log-probability and entropy of every target; both slices
+// have the length of the caller's batch.
 func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) {
 	c := p.e.config
 	m, hidden := len(h.targets), c.HiddenSize

@@ -35,8 +35,8 @@ func (l *linear) readyBackward(threads int) {
 // adapted reports whether the adapter takes part.
 func (l *linear) adapted() bool { return l.adapter != nil && !l.bare }
 
-// apply sets y to the projection of x. Threads that call it at a time have
-// scratch of their own.
+// apply sets y (rows, out) to the projection of x (rows, in). Threads that call
+// it at a time have scratch of their own.
 func (l *linear) apply(y, x []float32, rows, threads int, scratch *lowScratch) {
 	if l.bias != nil {
 		for i := range rows {
@@ -46,7 +46,8 @@ func (l *linear) apply(y, x []float32, rows, threads int, scratch *lowScratch) {
 	l.product(y, x, rows, l.bias != nil, threads, scratch)
 }
 
-// add adds the projection of x to y. It is for projections without bias.
+// add adds the projection of x (rows, in) to y (rows, out). It is for
+// projections without bias.
 func (l *linear) add(y, x []float32, rows, threads int, scratch *lowScratch) {
 	l.product(y, x, rows, true, threads, scratch)
 }
@@ -58,7 +59,7 @@ func (l *linear) product(y, x []float32, rows int, accumulate bool, threads int,
 	}
 }
 
-// inputGrad sets dx to the gradient of x, given that of y.
+// inputGrad sets dx (rows, in) to the gradient of x, given dy (rows, out).
 func (l *linear) inputGrad(dx, dy []float32, rows, threads int, scratch *lowScratch) {
 	gemm.MulPacked(dx, l.in, dy, l.out, rows, l.backward, false, threads)
 	if l.adapted() {
@@ -79,8 +80,8 @@ func (l *linear) inputGradByParts(dx, dy []float32, rows, threads int) {
 	}
 }
 
-// weightGrad adds to the gradients of what is trained of the projection,
-// given y's gradient and the input.
+// weightGrad adds to the gradients of what is trained of the projection, given
+// y's gradient dy (rows, out) and the input x (rows, in).
 func (l *linear) weightGrad(p *pass, dy, x []float32, rows int) {
 	if l.bias != nil && len(l.bias.grad) > 0 {
 		p.sumRows(l.bias.grad, dy[:rows*l.out])
@@ -99,7 +100,7 @@ func (s *lowScratch) of(a *adapter, rows int) []float32 {
 	return s.data
 }
 
-// sumRows adds the rows of m to dst in ascending order.
+// sumRows adds the rows of m (rows, width) to dst (width) in ascending order.
 func (p *pass) sumRows(dst, m []float32) {
 	width := len(dst)
 	parallelColumns(p, width, func(_ []float32, from, to int) {

@@ -9,7 +9,7 @@ import "github.com/lathe-rl/lathe/pkg/vec"
 type lookups struct {
 	place map[int32]int32 // of a token's row among rows
 	ids   []int32         // the tokens
-	rows  []float32       // (ids, h)
+	rows  []float32       // (ids, h), in the order of ids
 	at    []int32         // (N) of the tokens of one pass
 }
 
@@ -18,7 +18,8 @@ func (l *lookups) reset() {
 	l.ids, l.rows = l.ids[:0], l.rows[:0]
 }
 
-// find sets l.at for tokens, and makes room for those that are new.
+// find sets l.at for tokens (N), and makes room for those that are new: width
+// is h.
 func (l *lookups) find(tokens []int32, width int) {
 	if l.place == nil {
 		l.place = make(map[int32]int32)

@@ -28,9 +28,9 @@ func scorePageAVX2(dst0, dst1, q0, q1, keys *float32, d, n int)
 //go:noescape
 func mixPageAVX2(dst0, dst1, p0, p1, values *float32, stride, n int)
 
-// scoreRows sets scores[a·stride + j], j < n, for the queries q[a·d:(a+1)·d],
-// a < rows, and a page's first n keys; it may write to all 64 of each row. It
-// reports whether there is a kernel for it.
+// scoreRows sets scores[a·stride + j], j < n, for the queries q[a·d:(a+1)·d], a
+// < rows, and the first n keys of a page (d, 64); it may write to all 64 of
+// each row. It reports whether there is a kernel for it.
 func scoreRows(scores []float32, stride int, q []float32, rows, d int, keys []float32, n int) bool {
 	kernel := scorePageAVX512
 	switch vec.Active() {
@@ -48,8 +48,9 @@ func scoreRows(scores []float32, stride int, q []float32, rows, d int, keys []fl
 	return true
 }
 
-// mixRows adds to out[a·d:(a+1)·d], a < rows, the page's first n values
-// weighted by scores[a·stride:]. It reports whether there is a kernel for it.
+// mixRows adds to out[a·d:(a+1)·d], a < rows, the first n values of a page (64,
+// d) weighted by scores[a·stride:]. It reports whether there is a kernel for
+// it.
 func mixRows(out, scores []float32, stride, rows, d int, values []float32, n int) bool {
 	level := vec.Active()
 	if level == vec.Go || level == vec.AVX2 && d%32 != 0 {

@@ -172,9 +172,10 @@ func eachRow(threads, from, to, width int, f func(from, to int)) {
 	parallel(threads, to-from, 1+grain/width, func(_, first, last int) { f(from+first, from+last) })
 }
 
-// run computes the residual stream after the last block, p.final, for
-// sequences packed without padding: sequence s is tokens[offsets[s]:offsets[s+1]]
-// and goes on from sequence trunks[s] unless that is -1.
+// run computes the residual stream after the last block, p.final (N, h), for
+// tokens (N) of sequences packed without padding: sequence s is
+// tokens[offsets[s]:offsets[s+1]] and goes on from sequence trunks[s] unless
+// that is -1.
 func (p *pass) run(tokens, offsets, trunks []int32) {
 	p.positions, p.offsets, p.trunks, p.roots = grow(p.positions, len(tokens)), offsets, trunks, p.roots[:0]
 	longest := int32(0)
@@ -222,7 +223,8 @@ func (p *pass) start(tokens, positions []int32) {
 	})
 }
 
-// normRows fills normed with norms of the rows from..to-1 of stream.
+// normRows fills normed (to-from, h) with norms of the rows from..to-1 of
+// stream (N, h), and those rows of rstd (N).
 func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 	hidden, eps := len(weight), float32(p.e.config.RMSNormEps)
 	for i := from; i < to; i++ {
@@ -287,7 +289,8 @@ func (p *pass) combineTo(index int, whole bool) {
 	})
 }
 
-// swiGLU fills mlp from the rows from..to-1 of gate and up projections.
+// swiGLU fills mlp (to-from, inner) from the rows from..to-1 of gate and up
+// projections (N, 2·inner), the gates of a row first.
 func swiGLU(mlp, gateUp []float32, inner, from, to int) {
 	for i := from; i < to; i++ {
 		row := gateUp[2*i*inner : 2*(i+1)*inner]

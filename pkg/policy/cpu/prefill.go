@@ -194,8 +194,8 @@ func (d *decoder) runPieces(pieces []piece) {
 	}
 }
 
-// keep puts a token's key and value of one head, from its row of queries, keys
-// and values, into its page.
+// keep puts a token's key and value of one head, from its row (q+2kv) of
+// queries, keys and values, into its page.
 func (d *decoder) keep(layer, head int, pages []*page, position int, row []float32) {
 	c := d.e.config
 	key := row[c.QueryWidth()+head*c.HeadDim:]

@@ -33,7 +33,7 @@ func (t *ropeTable) extend(n int) {
 	t.positions = n
 }
 
-// at returns the cosines and sines of one position.
+// at returns the cosines and sines of one position, (d/2) each.
 func (t *ropeTable) at(position int) (cos, sin []float32) {
 	half := len(t.frequencies)
 	return t.cos[position*half : (position+1)*half], t.sin[position*half : (position+1)*half]

@@ -39,7 +39,7 @@ func (e *Engine) Values(dst []float32) error {
 }
 
 // valuesTo computes the value at every target: a chain of the fixed order of
-// [vec.Dot], whatever the batch.
+// [vec.Dot], whatever the batch. values has the length of the caller's batch.
 func (h *head) valuesTo(p *pass, values []float32) {
 	hidden, weight := p.e.config.HiddenSize, p.e.value.value
 	parallel(p.threads, len(h.targets), rowGrain, func(_, from, to int) {
@@ -50,7 +50,8 @@ func (h *head) valuesTo(p *pass, values []float32) {
 }
 
 // valuesGrad adds to the gradient of the value head, row by row in ascending
-// order, and to that of the last norm's outputs, h.gradient.
+// order, and to that of the last norm's outputs, h.gradient. coefficients has
+// the length of the caller's batch.
 func (h *head) valuesGrad(p *pass, coefficients []float32) {
 	hidden, value := p.e.config.HiddenSize, p.e.value
 	parallel(p.threads, len(h.targets), rowGrain, func(_, from, to int) {

@@ -86,10 +86,11 @@ type weight struct {
 	blank   bool        // the gradient is zero, whatever grad holds
 }
 
-// row copies row i, widened to float32.
+// row copies row i (in), widened to float32.
 func (w *weight) row(dst []float32, i int) { w.packed.Column(dst, i) }
 
-// addGrad adds dyᵀ·x to the gradient, if it is trained.
+// addGrad adds dyᵀ·x to the gradient, if it is trained. dy is (rows, out) and x
+// (rows, in), with rows of dyStride and xStride elements.
 func (w *weight) addGrad(dy []float32, dyStride int, x []float32, xStride, rows, threads int) {
 	if len(w.grad) == 0 {
 		return

@@ -226,7 +226,8 @@ func (c *call) burst() error {
 	return nil
 }
 
-// take adds sampled tokens to a response, and says whether it has ended.
+// take adds sampled tokens, and as many log-probabilities, to a response, and
+// says whether it has ended.
 func (c *call) take(r *response, tokens []int32, logProbs []float32, state slotState) (ended bool, err error) {
 	request, out := &c.requests[r.request], &c.completions[r.request]
 	for i, id := range tokens {

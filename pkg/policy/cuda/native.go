@@ -215,11 +215,14 @@ type library interface {
 // read or filled within a call.
 type native interface {
 	close()
+	// put and get copy elements offset..offset+len(values)-1 of one tensor's
+	// weights, gradient or moments, flat and row-major.
 	put(r role, layer int, k kind, offset int, values []float32) error
 	get(r role, layer int, k kind, offset int, values []float32) error
-	// forward's targets are of len(tokens), and so are the results; values may be
-	// nil, and so may trunks, which are those of [policy.Batch].
+	// forward's tokens and targets are (N), offsets (S+1) and trunks (S) or nil,
+	// as in [policy.Batch]; the results are (N), and values may be nil.
 	forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
+	// backward's derivatives are (N), or nil for zero.
 	backward(logProb, entropy, value []float32) error
 	zeroGradients() error
 	holdGradients(sum int) error

@@ -146,7 +146,7 @@ func (e *Engine) load(tensors []held, source policy.Source) error {
 }
 
 // read copies one kind of tensors from the device into data, which has them in
-// order.
+// order, flat, one after the other.
 func (e *Engine) read(tensors []held, k kind, data []float32) error {
 	for i := range tensors {
 		t := &tensors[i]

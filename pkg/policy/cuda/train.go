@@ -125,7 +125,8 @@ func (p *pass) add(batch policy.Batch, s, end int) {
 	}
 }
 
-// run computes one pass.
+// run computes one pass. The results have the length of the whole batch; values
+// may be nil.
 func (e *Engine) run(p pass, keep bool, logProbs, entropy, values []float32) error {
 	if values != nil {
 		values = values[p.from:p.to]
