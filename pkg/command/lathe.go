@@ -21,6 +21,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // Lathe is the operator's command.
@@ -101,7 +102,7 @@ func checkPlace(c *cli.Context) error {
 		return err
 	}
 	if name := c.String("site"); name != "" {
-		if _, err := recipe.LoadSite(name); err != nil {
+		if _, err := site.Load(name); err != nil {
 			return err
 		}
 	}
@@ -201,7 +202,7 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 
 func launcherOf(c *cli.Context, opened *run.Run, name string) (run.Launcher, error) {
 	if name == "steps" {
-		site, err := recipe.LoadSite(siteName(c))
+		site, err := site.Load(siteName(c))
 		if err != nil {
 			return nil, err
 		}

@@ -12,23 +12,23 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
-// advancerOf sets up what moves a run on a Slurm cluster. site is a profile's
-// name or file; when it is empty, the run's last one is used.
-func advancerOf(opened *run.Run, site string) (*run.Advancer, error) {
-	if site == "" {
+// advancerOf sets up what moves a run on a Slurm cluster. name is a site
+// profile's name or file; when it is empty, the run's last one is used.
+func advancerOf(opened *run.Run, name string) (*run.Advancer, error) {
+	if name == "" {
 		if path, ok := run.SitePath(opened.Dir); ok {
-			site = path
+			name = path
 		} else {
-			site = "generic"
+			name = "generic"
 		}
 	}
-	profile, err := recipe.LoadSite(site)
+	profile, err := site.Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func driveSlurm(c *cli.Context, opened *run.Run) error {
 
 // rehearsalLimits are those of the cluster, or, where there is none to ask,
 // the site profile's and Slurm's own defaults (slurm.conf(5)).
-func rehearsalLimits(ctx context.Context, site recipe.Site) slurm.Limits {
+func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
 	cluster, err := slurm.Open(site)
 	if err == nil {
 		var limits slurm.Limits
@@ -161,11 +161,11 @@ func rehearsalLimits(ctx context.Context, site recipe.Site) slurm.Limits {
 // dryRunSlurm shows the job scripts that the first arrays would be submitted
 // with.
 func dryRunSlurm(c *cli.Context, g run.Graph) error {
-	site := c.String("site")
-	if site == "" {
-		site = "generic"
+	name := c.String("site")
+	if name == "" {
+		name = "generic"
 	}
-	profile, err := recipe.LoadSite(site)
+	profile, err := site.Load(name)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 func TestLogNames(t *testing.T) {
@@ -113,32 +113,32 @@ func TestEnviron(t *testing.T) {
 
 func TestResourceFlags(t *testing.T) {
 	for _, c := range []struct {
-		site recipe.Site
+		site site.Profile
 		gpus int
 		want string
 	}{
-		{recipe.Site{GPUFlag: "gres"}, 0, ""},
-		{recipe.Site{GPUFlag: "gres"}, 2, "--gres=gpu:2"},
-		{recipe.Site{GPUFlag: "gres", GPUType: "h100"}, 1, "--gres=gpu:h100:1"},
-		{recipe.Site{GPUFlag: "gpus"}, 4, "--gpus=4"},
-		{recipe.Site{GPUFlag: "gpus-per-node", GPUType: "a100"}, 4, "--gpus-per-node=a100:4"},
-		{recipe.Site{GPUFlag: "none"}, 4, ""},
-		{recipe.Site{GPUFlag: "gpus", Skip: []string{"--gpus"}}, 4, ""},
+		{site.Profile{GPUFlag: "gres"}, 0, ""},
+		{site.Profile{GPUFlag: "gres"}, 2, "--gres=gpu:2"},
+		{site.Profile{GPUFlag: "gres", GPUType: "h100"}, 1, "--gres=gpu:h100:1"},
+		{site.Profile{GPUFlag: "gpus"}, 4, "--gpus=4"},
+		{site.Profile{GPUFlag: "gpus-per-node", GPUType: "a100"}, 4, "--gpus-per-node=a100:4"},
+		{site.Profile{GPUFlag: "none"}, 4, ""},
+		{site.Profile{GPUFlag: "gpus", Skip: []string{"--gpus"}}, 4, ""},
 	} {
 		if got := GPUFlag(c.site, c.gpus); got != c.want {
 			t.Errorf("%d GPUs by %q are asked for by %q, want %q", c.gpus, c.site.GPUFlag, got, c.want)
 		}
 	}
 	for _, c := range []struct {
-		site   recipe.Site
+		site   site.Profile
 		memory float64
 		want   string
 	}{
-		{recipe.Site{MemoryFlag: true}, 0, ""},
-		{recipe.Site{MemoryFlag: true}, 1.5, "--mem=1536M"},
-		{recipe.Site{MemoryFlag: true}, 0.0001, "--mem=1M"},
-		{recipe.Site{}, 1.5, ""},
-		{recipe.Site{MemoryFlag: true, Skip: []string{"--mem"}}, 1.5, ""},
+		{site.Profile{MemoryFlag: true}, 0, ""},
+		{site.Profile{MemoryFlag: true}, 1.5, "--mem=1536M"},
+		{site.Profile{MemoryFlag: true}, 0.0001, "--mem=1M"},
+		{site.Profile{}, 1.5, ""},
+		{site.Profile{MemoryFlag: true, Skip: []string{"--mem"}}, 1.5, ""},
 	} {
 		if got := MemoryFlag(c.site, c.memory); got != c.want {
 			t.Errorf("%g GiB are asked for by %q, want %q", c.memory, got, c.want)

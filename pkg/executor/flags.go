@@ -3,12 +3,12 @@ package executor
 import (
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // GPUFlag is the flag by which a site's Slurm is asked for that many GPUs for
 // one task on one node; empty when none is to be given.
-func GPUFlag(site recipe.Site, gpus int) string {
+func GPUFlag(site site.Profile, gpus int) string {
 	if gpus == 0 || site.GPUFlag == "none" || site.Skips("--"+site.GPUFlag) {
 		return ""
 	}
@@ -24,7 +24,7 @@ func GPUFlag(site recipe.Site, gpus int) string {
 
 // MemoryFlag is the flag by which a site's Slurm is asked for the memory of
 // one task, in GiB; empty when none is to be given.
-func MemoryFlag(site recipe.Site, memoryGB float64) string {
+func MemoryFlag(site site.Profile, memoryGB float64) string {
 	if memoryGB == 0 || !site.MemoryFlag || site.Skips("--mem") {
 		return ""
 	}

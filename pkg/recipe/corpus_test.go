@@ -1,88 +1,27 @@
 package recipe_test
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// messages reads a table of files and the messages that they get: a line
-// "== FILE", then the message.
-func messages(t *testing.T, path string) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	table := map[string]string{}
-	for _, section := range strings.Split("\n"+string(text), "\n== ")[1:] {
-		name, message, _ := strings.Cut(section, "\n")
-		table[name] = strings.TrimSuffix(message, "\n")
-	}
-	return table
-}
-
-// testBad loads every file of a folder that must fail and compares the whole
-// message with the folder's table. Adding a check means adding a file.
-func testBad(t *testing.T, folder string, load func(path string) error) {
-	want := messages(t, folder+"/messages.txt")
-	got := map[string]string{}
-	for _, path := range glob(t, folder+"/*.yaml") {
-		name := filepath.Base(path)
-		err := load(path)
-		if err == nil {
-			t.Errorf("%s loads", name)
-			continue
-		}
-		if code := exitcode.Code(err); code != exitcode.Usage {
-			t.Errorf("%s: exit code %d, want %d", name, code, exitcode.Usage)
-		}
-		got[name] = err.Error()
-	}
-	if *update {
-		names := make([]string, 0, len(got))
-		for name := range got {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		var b strings.Builder
-		for _, name := range names {
-			fmt.Fprintf(&b, "== %s\n%s\n", name, got[name])
-		}
-		golden(t, folder+"/messages.txt", b.String())
-		return
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
-}
-
 func TestBadRecipes(t *testing.T) {
-	testBad(t, "testdata/bad", func(path string) error {
+	configtest.Bad(t, "testdata/bad", func(path string) error {
 		_, err := recipe.Load(path, nil)
 		return err
 	})
 }
 
-func TestBadSites(t *testing.T) {
-	testBad(t, "testdata/bad-sites", func(path string) error {
-		_, err := recipe.LoadSite(path)
-		return err
-	})
-}
-
 func TestGoodRecipes(t *testing.T) {
-	for _, path := range append(glob(t, "testdata/good/*.yaml"), glob(t, "testdata/good/overlays/*.yaml")...) {
+	for _, path := range append(configtest.Glob(t, "testdata/good/*.yaml"), configtest.Glob(t, "testdata/good/overlays/*.yaml")...) {
 		resolved, err := recipe.Load(path, nil)
 		if err != nil {
 			t.Error(err)

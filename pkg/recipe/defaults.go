@@ -94,7 +94,7 @@ func defaultResources() Resources {
 }
 
 // setDefaults fills a new policy of about 0.6 million weights.
-func (p *NewPolicy) setDefaults() {
+func (p *NewPolicy) SetDefaults() {
 	*p = NewPolicy{
 		HiddenSize: 128, IntermediateSize: 384,
 		NumHiddenLayers: 4, NumAttentionHeads: 4, NumKeyValueHeads: 2,
@@ -104,14 +104,14 @@ func (p *NewPolicy) setDefaults() {
 }
 
 // setDefaults adapts every projection.
-func (l *LoRA) setDefaults() {
+func (l *LoRA) SetDefaults() {
 	*l = LoRA{
 		Rank: 16, Alpha: 32,
 		Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	}
 }
 
-func (r *Remote) setDefaults() {
+func (r *Remote) SetDefaults() {
 	*r = Remote{
 		Server: "vllm", API: "completions", LogProbs: "raw", Concurrency: 64,
 		TimeoutSeconds: 600, ReadySeconds: 900, Retries: 6, BackoffSeconds: 1, MaxFailed: 0.1,
@@ -119,7 +119,7 @@ func (r *Remote) setDefaults() {
 }
 
 // setDefaults takes the rules of paper 000, appendix A.3.
-func (u *ToolUse) setDefaults() {
+func (u *ToolUse) SetDefaults() {
 	*u = ToolUse{
 		Halves: "split_100_100.json", System: toolsTemplate, Docs: "schema", ResultRole: "system",
 		Train: EpisodeRules{UserTurns: 1, Steps: 10}, Test: EpisodeRules{Steps: 60},
@@ -127,7 +127,7 @@ func (u *ToolUse) setDefaults() {
 	}
 }
 
-func (g *Generate) setDefaults() {
+func (g *Generate) SetDefaults() {
 	*g = Generate{Kinds: []string{"add", "sub"}, Levels: []int{1, 2}, Count: 1000, TestShare: 0.2}
 }
 

@@ -2,34 +2,17 @@ package recipe_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-func addCorpus(f *testing.F, patterns ...string) {
-	for _, pattern := range patterns {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(text)
-		}
-	}
-}
-
 // No text makes the parser panic, and every refusal is a usage error. What is
 // accepted is written in one way only.
 func FuzzParse(f *testing.F) {
-	addCorpus(f, "testdata/good/*.yaml", "testdata/bad/*.yaml", "../../jobs/*.yaml")
+	configtest.Corpus(f, "testdata/good/*.yaml", "testdata/bad/*.yaml", "../../jobs/*.yaml")
 	resolved, err := recipe.Load(minimal, nil)
 	if err != nil {
 		f.Fatal(err)
@@ -63,19 +46,6 @@ func FuzzSetting(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, setting string) {
 		if _, err := recipe.Load(minimal, []string{setting}); err != nil && exitcode.Code(err) != exitcode.Usage {
-			t.Fatalf("%v: exit code %d", err, exitcode.Code(err))
-		}
-	})
-}
-
-func FuzzSite(f *testing.F) {
-	addCorpus(f, "testdata/good-sites/*.yaml", "testdata/bad-sites/*.yaml", "../../jobs/sites/*.yaml")
-	path := filepath.Join(f.TempDir(), "site.yaml")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := recipe.LoadSite(path); err != nil && exitcode.Code(err) != exitcode.Usage {
 			t.Fatalf("%v: exit code %d", err, exitcode.Code(err))
 		}
 	})

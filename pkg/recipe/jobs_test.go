@@ -1,7 +1,6 @@
 package recipe_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/env/math"
@@ -19,9 +20,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const jobsFolder = "../../jobs"
 
@@ -38,19 +38,10 @@ func sharedFolder(t *testing.T) string {
 	return folder
 }
 
-func glob(t *testing.T, pattern string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(pattern)
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no files match %s (%v)", pattern, err)
-	}
-	return paths
-}
-
 // Every recipe that is shipped loads, validates, is called after its file,
 // and comes back from its written form.
 func TestShippedRecipes(t *testing.T) {
-	for _, path := range glob(t, jobsFolder+"/*.yaml") {
+	for _, path := range configtest.Glob(t, jobsFolder+"/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			resolved, err := recipe.Load(path, nil)
 			if err != nil {
@@ -73,23 +64,10 @@ func TestShippedRecipes(t *testing.T) {
 	}
 }
 
-func TestShippedSites(t *testing.T) {
-	t.Setenv(recipe.SiteFolders, jobsFolder+"/sites")
-	for _, path := range glob(t, jobsFolder+"/sites/*.yaml") {
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		resolved, err := recipe.LoadSite(name)
-		if err != nil {
-			t.Error(err)
-		} else if resolved.Site.Name != name || resolved.Path != path {
-			t.Errorf("site %q at %q, want %q at %q", resolved.Site.Name, resolved.Path, name, path)
-		}
-	}
-}
-
 // The data of the recipes exist in the quantity that they ask for.
 func TestShippedRecipesHaveProblems(t *testing.T) {
 	shared := sharedFolder(t)
-	for _, path := range glob(t, jobsFolder+"/*.yaml") {
+	for _, path := range configtest.Glob(t, jobsFolder+"/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			resolved, err := recipe.Load(path, nil)
 			if err != nil {
@@ -178,7 +156,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 // The kinds that a recipe may name are the ones that the environment makes.
 func TestGeneratorKinds(t *testing.T) {
 	want := slices.Clone(math.Kinds())
-	if got := recipe.Choices("data.train.generate.kinds"); !slices.Equal(got, want) {
+	if got := config.Choices(new(recipe.Recipe), "data.train.generate.kinds"); !slices.Equal(got, want) {
 		t.Errorf("recipes may name %q, the environment makes %q", got, want)
 	}
 }
@@ -248,27 +226,10 @@ func TestExitAblations(t *testing.T) {
 	}
 }
 
-// golden compares text with a file, or writes the file with -update.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is out of step; run the test with -update (-file +now):\n%s", path, diff)
-	}
-}
-
 // jobs/REFERENCE.md says what the types say.
 func TestReference(t *testing.T) {
-	golden(t, jobsFolder+"/REFERENCE.md", recipe.Reference())
-	for _, f := range append(recipe.Describe(), recipe.DescribeSite()...) {
+	configtest.Golden(t, jobsFolder+"/REFERENCE.md", recipe.Reference())
+	for _, f := range append(recipe.Describe(), site.Describe()...) {
 		if f.Doc == "" {
 			t.Errorf("%s has no comment", f.Path)
 		}

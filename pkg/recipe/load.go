@@ -4,16 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
-
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -46,14 +41,8 @@ func Load(path string, settings []string) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first pass finds problems and the name of the preset, the second
-	// puts the preset beneath the layers.
 	var r Recipe
-	if err := r.fold(layers, settings, DefaultPreset); err != nil {
-		return nil, err
-	}
-	name := r.Preset
-	if err := r.fold(layers, settings, name); err != nil {
+	if err := r.fold(layers, settings); err != nil {
 		return nil, err
 	}
 	if r.Name == "" {
@@ -62,8 +51,15 @@ func Load(path string, settings []string) (*Resolved, error) {
 	if err := r.validate(path); err != nil {
 		return nil, err
 	}
-	return resolved(r, path), nil
+	text := Write(&r)
+	sum := sha256.Sum256(text)
+	return &Resolved{Recipe: r, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}, nil
 }
+
+// Write writes a recipe as YAML with every field in the order of its type,
+// defaults included. Equal recipes have equal bytes, and [Parse] gives the
+// recipe back.
+func Write(r *Recipe) []byte { return config.Write(r) }
 
 // Parse reads the recipe of a run, as [Write] wrote it. It takes no settings
 // and follows no base, so the recipe is whole in the text.
@@ -79,71 +75,105 @@ func Parse(text []byte) (*Recipe, error) {
 const wholeName = "recipe.yaml"
 
 func parseWhole(text []byte) (*Recipe, error) {
-	l, err := newLayer(wholeName, text)
+	l, err := newLayer(config.Parse(wholeName, text))
 	if err != nil {
 		return nil, err
 	}
 	if l.base != "" {
-		l.doc.add(l.basePlace, "the recipe of a run is whole; it has no base")
-		return nil, l.doc.err()
+		l.doc.Add(l.basePlace, "the recipe of a run is whole; it has no base")
+		return nil, l.doc.Err()
 	}
 	var r Recipe
-	if err := r.fold([]*layer{l}, nil, DefaultPreset); err != nil {
-		return nil, err
-	}
-	preset := r.Preset
-	if err := r.fold([]*layer{l}, nil, preset); err != nil {
-		return nil, err
-	}
-	return &r, nil
+	return &r, r.fold([]*layer{l}, nil)
 }
 
-func resolved(r Recipe, path string) *Resolved {
-	text := Write(&r)
-	sum := sha256.Sum256(text)
-	return &Resolved{Recipe: r, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}
-}
-
-// fold sets r to the defaults, a preset, the layers and the settings.
-func (r *Recipe) fold(layers []*layer, settings []string, preset string) error {
+// fold sets r to the defaults, the preset, the layers and the settings.
+func (r *Recipe) fold(layers []*layer, settings []string) error {
 	*r = Defaults()
-	r.Preset = preset
-	if err := r.applyPreset(); err != nil {
-		return presetError(err, layers, settings)
+	preset := lookup(layers, settings, "preset")
+	if preset.found {
+		r.Preset = preset.text
 	}
-	folder := filepath.Dir(layers[len(layers)-1].doc.name)
+	if err := r.applyPreset(); err != nil {
+		return preset.report(err)
+	}
+	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
 	for _, l := range layers {
 		r.Name = ""
-		if err := l.apply(r, folder); err != nil {
+		from := filepath.Dir(l.doc.Name())
+		if err := l.doc.Fill(r, config.Options{
+			Ignore: []string{"base"},
+			Rebase: func(path string) string { return config.RebasePath(path, from, folder) },
+		}); err != nil {
 			return err
 		}
 	}
-	return applySettings(r, settings)
+	return config.Apply(r, settings, config.Options{})
 }
 
-// presetError says where an unknown preset was named: by the last setting
-// that does, else by the last file.
-func presetError(err error, layers []*layer, settings []string) error {
+// named is a text that other fields depend on, and where it stands.
+type named struct {
+	text  string
+	found bool
+
+	setting string // of the command line; else
+	doc     *config.Document
+	place   config.Node
+}
+
+// lookup finds the text that the last setting, else the last file, gives a
+// field. What is no text is found when the files are read in full.
+func lookup(layers []*layer, settings []string, path ...string) named {
 	for i := len(settings) - 1; i >= 0; i-- {
-		if strings.HasPrefix(settings[i], "preset=") {
-			return exitcode.Usagef("--set %s: %w", shorten(settings[i]), errors.Unwrap(err))
+		field, value, _ := strings.Cut(settings[i], "=")
+		rest, below := strings.CutPrefix(strings.Join(path, ".")+".", field+".")
+		if !below {
+			continue
+		}
+		if rest == "" && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, `'`) {
+			return named{text: value, found: true, setting: settings[i]}
+		}
+		doc, err := config.Parse(settings[i], []byte(value))
+		if err != nil {
+			continue
+		}
+		var keys []string
+		if rest != "" {
+			keys = strings.Split(strings.TrimSuffix(rest, "."), ".")
+		}
+		if place, ok := doc.At(keys...); ok {
+			if text, ok := place.Text(); ok {
+				return named{text: text, found: true, setting: settings[i]}
+			}
 		}
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		if value, ok := layers[i].lookup("preset"); ok {
-			layers[i].doc.add(value.GetToken(), "%v", errors.Unwrap(err))
-			return layers[i].doc.err()
+		if place, ok := layers[i].doc.At(path...); ok {
+			if text, ok := place.Text(); ok {
+				return named{text: text, found: true, doc: layers[i].doc, place: place}
+			}
 		}
+	}
+	return named{}
+}
+
+// report says what is wrong with the text, where it stands.
+func (n named) report(err error) error {
+	switch {
+	case n.setting != "":
+		return exitcode.Usagef("--set %s: %w", config.Shorten(n.setting), err)
+	case n.doc != nil:
+		n.doc.Add(n.place, "%v", err)
+		return n.doc.Err()
 	}
 	return err
 }
 
 // layer is one file of a chain of base files.
 type layer struct {
-	doc       *document
-	root      ast.Node // nil for an empty file
-	base      string   // as written
-	basePlace *token.Token
+	doc       *config.Document
+	base      string // as written
+	basePlace config.Node
 }
 
 // readLayers reads a file and the files it is based on, the farthest first.
@@ -153,11 +183,11 @@ func readLayers(path string) ([]*layer, error) {
 	seen := map[string]bool{}
 	next := path
 	for {
-		l, err := readLayer(next)
+		l, err := newLayer(config.Read(next))
 		if err != nil && len(layers) > 0 && errors.Is(err, fs.ErrNotExist) {
 			last := layers[0]
-			last.doc.add(last.basePlace, "base file %q does not exist", last.base)
-			return nil, last.doc.err()
+			last.doc.Add(last.basePlace, "base file %q does not exist", last.base)
+			return nil, last.doc.Err()
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, exitcode.Usagef("recipe %q does not exist", path)
@@ -184,121 +214,28 @@ func readLayers(path string) ([]*layer, error) {
 			return nil, err
 		}
 		if seen[absolute] {
-			l.doc.add(l.basePlace, "base files form a circle: %s", strings.Join(append(chain, next), " -> "))
-			return nil, l.doc.err()
+			l.doc.Add(l.basePlace, "base files form a circle: %s", strings.Join(append(chain, next), " -> "))
+			return nil, l.doc.Err()
 		}
 		if len(layers) > maxBaseFiles {
-			l.doc.add(l.basePlace, "more than %d base files follow one another", maxBaseFiles)
-			return nil, l.doc.err()
+			l.doc.Add(l.basePlace, "more than %d base files follow one another", maxBaseFiles)
+			return nil, l.doc.Err()
 		}
 	}
 }
 
-func readLayer(path string) (*layer, error) {
-	text, err := readBounded(path)
+func newLayer(doc *config.Document, err error) (*layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLayer(path, text)
-}
-
-// readBounded reads a file up to one byte more than the parser takes.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, exitcode.Usagef("%q is a folder, not a YAML file", path)
-	}
-	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-}
-
-func newLayer(name string, text []byte) (*layer, error) {
-	doc, root, err := parseYAML(name, text)
-	if err != nil {
-		return nil, err
-	}
-	doc.root = reflect.TypeFor[Recipe]()
-	l := &layer{doc: doc, root: root}
-	if value, ok := l.lookup("base"); ok {
-		text, _, isScalar := scalarText(value)
-		if _, isText := value.(*ast.StringNode); !isText || !isScalar || text == "" {
-			doc.add(value.GetToken(), "want the path of a base file, got %s", describeNode(value))
-			return nil, doc.err()
+	l := &layer{doc: doc}
+	if place, ok := doc.At("base"); ok {
+		text, isText := place.Text()
+		if !isText || text == "" {
+			doc.Add(place, "want the path of a base file, got %s", place)
+			return nil, doc.Err()
 		}
-		l.base, l.basePlace = text, value.GetToken()
+		l.base, l.basePlace = text, place
 	}
 	return l, nil
-}
-
-// lookup finds the value of a key at the top of the file.
-func (l *layer) lookup(name string) (ast.Node, bool) {
-	mapping, ok := l.root.(*ast.MappingNode)
-	if !ok {
-		return nil, false
-	}
-	for _, entry := range mapping.Values {
-		if entry.Key.GetToken().Value == name {
-			return entry.Value, true
-		}
-	}
-	return nil, false
-}
-
-// apply folds the file into a recipe that lies in folder, relative to which
-// the file's own relative paths are rewritten.
-func (l *layer) apply(r *Recipe, folder string) error {
-	if l.root == nil {
-		return nil
-	}
-	// What the layer sets is told from what it leaves by marking the paths
-	// with a text that no file can hold, escaped or not.
-	const unset = "\xff" // not UTF-8
-	policy, train, test := r.Policy.Path, r.Data.Train.Files, r.Data.Test.Files
-	r.Policy.Path, r.Data.Train.Files, r.Data.Test.Files = unset, []string{unset}, []string{unset}
-	bfcl, functions := "", ""
-	if tools := r.Env.ToolUse; tools != nil {
-		bfcl, functions = tools.BFCL, tools.Functions
-		tools.BFCL, tools.Functions = unset, unset
-	}
-	l.doc.fill(reflect.ValueOf(r).Elem(), l.root, "")
-	if err := l.doc.err(); err != nil {
-		return err
-	}
-	rebase := func(path string) string {
-		from := filepath.Dir(l.doc.name)
-		if from == folder || path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "$") {
-			return path
-		}
-		if moved, err := filepath.Rel(folder, filepath.Join(from, path)); err == nil {
-			return moved
-		}
-		return path
-	}
-	settle := func(path *string, before string) {
-		if *path == unset {
-			*path = before
-		} else {
-			*path = rebase(*path)
-		}
-	}
-	settle(&r.Policy.Path, policy)
-	if tools := r.Env.ToolUse; tools != nil {
-		settle(&tools.BFCL, bfcl)
-		settle(&tools.Functions, functions)
-	}
-	for _, list := range []struct{ files, before *[]string }{
-		{&r.Data.Train.Files, &train}, {&r.Data.Test.Files, &test},
-	} {
-		if files := *list.files; len(files) == 1 && files[0] == unset {
-			*list.files = *list.before
-			continue
-		}
-		for i, file := range *list.files {
-			(*list.files)[i] = rebase(file)
-		}
-	}
-	return nil
 }

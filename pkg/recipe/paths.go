@@ -2,9 +2,9 @@ package recipe
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -15,7 +15,7 @@ import (
 func (s Source) Resolve(folder string) ([]string, error) {
 	paths := make([]string, len(s.Files))
 	for i, file := range s.Files {
-		path, err := resolvePath(file, folder)
+		path, err := config.ResolvePath(file, folder)
 		if err != nil {
 			return nil, err
 		}
@@ -30,7 +30,7 @@ func (p Policy) Resolve(folder string) (string, error) {
 	if p.Path == "" {
 		return "", nil
 	}
-	return resolvePath(p.Path, folder)
+	return config.ResolvePath(p.Path, folder)
 }
 
 // Resolve gives the folder of BFCL's files, the file of its halves and the file
@@ -38,17 +38,17 @@ func (p Policy) Resolve(folder string) (string, error) {
 // [Source.Resolve]; empty for none.
 func (u *ToolUse) Resolve(folder string) (bfcl, halves, functions string, err error) {
 	if u.BFCL != "" {
-		if bfcl, err = resolvePath(u.BFCL, folder); err != nil {
+		if bfcl, err = config.ResolvePath(u.BFCL, folder); err != nil {
 			return "", "", "", err
 		}
 		if u.Halves != "" {
-			if halves, err = resolvePath(u.Halves, bfcl); err != nil {
+			if halves, err = config.ResolvePath(u.Halves, bfcl); err != nil {
 				return "", "", "", err
 			}
 		}
 	}
 	if u.Functions != "" {
-		functions, err = resolvePath(u.Functions, folder)
+		functions, err = config.ResolvePath(u.Functions, folder)
 	}
 	return bfcl, halves, functions, err
 }
@@ -56,7 +56,7 @@ func (u *ToolUse) Resolve(folder string) (bfcl, halves, functions string, err er
 // Resolve gives the address of the server with the environment's variables in
 // it, and the server's key.
 func (r *Remote) Resolve() (url, key string, err error) {
-	url, missing := expand(r.URL)
+	url, missing := config.Expand(r.URL)
 	if len(missing) > 0 {
 		err := exitcode.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
 		return "", "", exitcode.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
@@ -67,29 +67,4 @@ func (r *Remote) Resolve() (url, key string, err error) {
 		}
 	}
 	return url, key, nil
-}
-
-// expand replaces $NAME and ${NAME}, and lists the names that are not set.
-func expand(text string) (expanded string, missing []string) {
-	expanded = os.Expand(text, func(name string) string {
-		value := os.Getenv(name)
-		if value == "" {
-			missing = append(missing, name)
-		}
-		return value
-	})
-	return expanded, missing
-}
-
-func resolvePath(path, folder string) (string, error) {
-	expanded, missing := expand(path)
-	if len(missing) > 0 {
-		err := exitcode.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
-			path, strings.Join(missing, " and "))
-		return "", exitcode.WithHint(err, "export %s=FOLDER, or set the path itself with --set", missing[0])
-	}
-	if !filepath.IsAbs(expanded) {
-		expanded = filepath.Join(folder, expanded)
-	}
-	return expanded, nil
 }

@@ -1,17 +1,17 @@
 package recipe
 
 import (
-	"fmt"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
-	Advantage Advantage
-	Filters   Filters
-	Loss      Loss
+	Advantage Advantage `yaml:"advantage"`
+	Filters   Filters   `yaml:"filters"`
+	Loss      Loss      `yaml:"loss"`
 }
 
 // DefaultPreset is the preset of a recipe that names none.
@@ -64,7 +64,7 @@ func Preset(name string) (Objective, error) {
 			return p.make(), nil
 		}
 	}
-	if near, ok := nearest(name, PresetNames()); ok {
+	if near, ok := config.Nearest(name, PresetNames()); ok {
 		return Objective{}, exitcode.Usagef("unknown preset %q; did you mean %q?", name, near)
 	}
 	return Objective{}, exitcode.Usagef("unknown preset %q; there are %s", name, strings.Join(PresetNames(), ", "))
@@ -290,7 +290,7 @@ func nll() Objective {
 func (r *Recipe) applyPreset() error {
 	objective, err := Preset(r.Preset)
 	if err != nil {
-		return fmt.Errorf("preset: %w", err)
+		return err
 	}
 	r.Advantage, r.Filters, r.Loss = objective.Advantage, objective.Filters, objective.Loss
 	r.Policy.ValueHead = objective.Advantage.Kind == "gae"

@@ -7,56 +7,64 @@ package recipe
 // Recipe is everything that decides the bytes of a run, and the resources it
 // asks for.
 type Recipe struct {
-	Name        string     `yaml:"name" json:"name"`               // letters, digits, dots, dashes and underscores; by default the file's name
-	Description string     `yaml:"description" json:"description"` // one line for people
-	Seed        uint64     `yaml:"seed" json:"seed"`               // of every random stream of the run
-	Preset      string     `yaml:"preset" json:"preset"`           // fills advantage, filters and loss; see Presets
-	Policy      Policy     `yaml:"policy" json:"policy"`
-	WarmStart   WarmStart  `yaml:"warm_start" json:"warm_start"`
-	Env         Env        `yaml:"env" json:"env"`
-	Data        Data       `yaml:"data" json:"data"`
-	Curriculum  Curriculum `yaml:"curriculum" json:"curriculum"`
-	Rollout     Rollout    `yaml:"rollout" json:"rollout"`
-	Score       Score      `yaml:"score" json:"score"`
-	Advantage   Advantage  `yaml:"advantage" json:"advantage"`
-	Filters     Filters    `yaml:"filters" json:"filters"`
-	Loss        Loss       `yaml:"loss" json:"loss"`
-	Optimizer   Optimizer  `yaml:"optimizer" json:"optimizer"`
-	Schedule    Schedule   `yaml:"schedule" json:"schedule"`
-	Evaluation  Evaluation `yaml:"evaluation" json:"evaluation"`
-	Resources   Resources  `yaml:"resources" json:"resources"`
+	Name        string     `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
+	Description string     `yaml:"description"` // one line for people
+	Seed        uint64     `yaml:"seed"`        // of every random stream of the run
+	Preset      string     `yaml:"preset"`      // fills advantage, filters and loss; see Presets
+	Policy      Policy     `yaml:"policy"`
+	WarmStart   WarmStart  `yaml:"warm_start"`
+	Env         Env        `yaml:"env"`
+	Data        Data       `yaml:"data"`
+	Curriculum  Curriculum `yaml:"curriculum"`
+	Rollout     Rollout    `yaml:"rollout"`
+	Score       Score      `yaml:"score"`
+	Advantage   Advantage  `yaml:"advantage"`
+	Filters     Filters    `yaml:"filters"`
+	Loss        Loss       `yaml:"loss"`
+	Optimizer   Optimizer  `yaml:"optimizer"`
+	Schedule    Schedule   `yaml:"schedule"`
+	Evaluation  Evaluation `yaml:"evaluation"`
+	Resources   Resources  `yaml:"resources"`
+}
+
+// Choices lists the presets.
+func (Recipe) Choices(field string) []string {
+	if field == "preset" {
+		return PresetNames()
+	}
+	return nil
 }
 
 // Policy says which policy is trained. Exactly one of Path and New is given.
 type Policy struct {
-	Backend string     `yaml:"backend" json:"backend"` // auto, cpu or cuda
-	DType   string     `yaml:"dtype" json:"dtype"`     // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
-	Path    string     `yaml:"path" json:"path"`       // a folder in Hugging Face layout
-	New     *NewPolicy `yaml:"new" json:"new"`         // a policy with random weights
+	Backend string     `yaml:"backend" choices:"auto,cpu,cuda"`       // auto, cpu or cuda
+	DType   string     `yaml:"dtype" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
+	Path    string     `yaml:"path" path:"file"`                      // a folder in Hugging Face layout
+	New     *NewPolicy `yaml:"new"`                                   // a policy with random weights
 	// ValueHead trains a critic beside the policy: a linear function of its last
 	// hidden state, zero at first, saved as value_head.safetensors. The preset
 	// ppo sets it.
-	ValueHead bool  `yaml:"value_head" json:"value_head"`
-	LoRA      *LoRA `yaml:"lora" json:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
-	Chat      Chat  `yaml:"chat" json:"chat"` // how messages become text; for policies made by New
+	ValueHead bool  `yaml:"value_head"`
+	LoRA      *LoRA `yaml:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
+	Chat      Chat  `yaml:"chat"` // how messages become text; for policies made by New
 }
 
 // NewPolicy is the shape of a policy made by the run. The names are those of
 // Hugging Face's config.json.
 type NewPolicy struct {
-	HiddenSize            int     `yaml:"hidden_size" json:"hidden_size"`                         // width of the residual stream
-	IntermediateSize      int     `yaml:"intermediate_size" json:"intermediate_size"`             // width inside each SwiGLU
-	NumHiddenLayers       int     `yaml:"num_hidden_layers" json:"num_hidden_layers"`             // blocks of attention and SwiGLU
-	NumAttentionHeads     int     `yaml:"num_attention_heads" json:"num_attention_heads"`         // query heads; divides hidden_size
-	NumKeyValueHeads      int     `yaml:"num_key_value_heads" json:"num_key_value_heads"`         // key and value heads; divides num_attention_heads
-	MaxPositionEmbeddings int     `yaml:"max_position_embeddings" json:"max_position_embeddings"` // longest sequence in tokens, prompt included
-	RopeTheta             float64 `yaml:"rope_theta" json:"rope_theta"`                           // base of the rotary frequencies
-	RMSNormEps            float64 `yaml:"rms_norm_eps" json:"rms_norm_eps"`                       // added to the mean square
-	InitializerRange      float64 `yaml:"initializer_range" json:"initializer_range"`             // standard deviation of random matrices; 1/sqrt(hidden_size) learns sooner than the customary 0.02 where that is larger
-	QKVBias               bool    `yaml:"qkv_bias" json:"qkv_bias"`                               // biases of the query, key and value projections, as in Qwen 2
-	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings" json:"tie_word_embeddings"`         // the output head is the embedding
-	Tokenizer             string  `yaml:"tokenizer" json:"tokenizer"`                             // bytes; bpe trained on the training problems; words, a bpe trained on what stands between their digits, so that each digit is a token; or numbers, a bpe in which each group of up to three digits is a token
-	VocabSize             int     `yaml:"vocab_size" json:"vocab_size"`                           // for bpe, words and numbers
+	HiddenSize            int     `yaml:"hidden_size"`                                 // width of the residual stream
+	IntermediateSize      int     `yaml:"intermediate_size"`                           // width inside each SwiGLU
+	NumHiddenLayers       int     `yaml:"num_hidden_layers"`                           // blocks of attention and SwiGLU
+	NumAttentionHeads     int     `yaml:"num_attention_heads"`                         // query heads; divides hidden_size
+	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`                         // key and value heads; divides num_attention_heads
+	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"`                     // longest sequence in tokens, prompt included
+	RopeTheta             float64 `yaml:"rope_theta"`                                  // base of the rotary frequencies
+	RMSNormEps            float64 `yaml:"rms_norm_eps"`                                // added to the mean square
+	InitializerRange      float64 `yaml:"initializer_range"`                           // standard deviation of random matrices; 1/sqrt(hidden_size) learns sooner than the customary 0.02 where that is larger
+	QKVBias               bool    `yaml:"qkv_bias"`                                    // biases of the query, key and value projections, as in Qwen 2
+	TieWordEmbeddings     bool    `yaml:"tie_word_embeddings"`                         // the output head is the embedding
+	Tokenizer             string  `yaml:"tokenizer" choices:"bytes,bpe,words,numbers"` // bytes; bpe trained on the training problems; words, a bpe trained on what stands between their digits, so that each digit is a token; or numbers, a bpe in which each group of up to three digits is a token
+	VocabSize             int     `yaml:"vocab_size"`                                  // for bpe, words and numbers
 }
 
 // LoRA is a low-rank adapter in PEFT's form: to the projection y = x·Wᵀ of
@@ -65,43 +73,43 @@ type NewPolicy struct {
 // the policy that the run starts from, which it keeps as policy/base and which
 // is the reference of a KL penalty.
 type LoRA struct {
-	Rank           int      `yaml:"rank" json:"rank"`                       // r
-	Alpha          float64  `yaml:"alpha" json:"alpha"`                     // the product is multiplied by alpha/rank
-	Targets        []string `yaml:"targets" json:"targets"`                 // q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj
-	RankStabilized bool     `yaml:"rank_stabilized" json:"rank_stabilized"` // multiply by alpha/sqrt(rank) instead (rsLoRA)
+	Rank           int      `yaml:"rank"`                                                                      // r
+	Alpha          float64  `yaml:"alpha"`                                                                     // the product is multiplied by alpha/rank
+	Targets        []string `yaml:"targets" choices:"q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"` // q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj
+	RankStabilized bool     `yaml:"rank_stabilized"`                                                           // multiply by alpha/sqrt(rank) instead (rsLoRA)
 }
 
 // Chat is the text around each message. A string that is a special token of
 // the tokenizer becomes that one token.
 type Chat struct {
-	SystemPrefix    string `yaml:"system_prefix" json:"system_prefix"`       // before a system message
-	SystemSuffix    string `yaml:"system_suffix" json:"system_suffix"`       // after it
-	UserPrefix      string `yaml:"user_prefix" json:"user_prefix"`           // before a user message
-	UserSuffix      string `yaml:"user_suffix" json:"user_suffix"`           // after it
-	AssistantPrefix string `yaml:"assistant_prefix" json:"assistant_prefix"` // before a response
-	AssistantSuffix string `yaml:"assistant_suffix" json:"assistant_suffix"` // ends with the stop token
+	SystemPrefix    string `yaml:"system_prefix"`    // before a system message
+	SystemSuffix    string `yaml:"system_suffix"`    // after it
+	UserPrefix      string `yaml:"user_prefix"`      // before a user message
+	UserSuffix      string `yaml:"user_suffix"`      // after it
+	AssistantPrefix string `yaml:"assistant_prefix"` // before a response
+	AssistantSuffix string `yaml:"assistant_suffix"` // ends with the stop token
 }
 
 // WarmStart is supervised learning on correct demonstrations before the first
 // iteration. Zero steps means none.
 type WarmStart struct {
-	Steps     int       `yaml:"steps" json:"steps"`         // optimizer steps
-	Chunk     int       `yaml:"chunk" json:"chunk"`         // optimizer steps between two sealed checkpoints; changes no result
-	StopLoss  float64   `yaml:"stop_loss" json:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
-	Batch     int       `yaml:"batch" json:"batch"`         // demonstrations per step
-	Kinds     []string  `yaml:"kinds" json:"kinds"`         // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
-	Improve   float64   `yaml:"improve" json:"improve"`     // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64   `yaml:"diverge" json:"diverge"`     // share that answer a self-diverge prompt
-	Optimizer Optimizer `yaml:"optimizer" json:"optimizer"`
+	Steps     int       `yaml:"steps"`     // optimizer steps
+	Chunk     int       `yaml:"chunk"`     // optimizer steps between two sealed checkpoints; changes no result
+	StopLoss  float64   `yaml:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
+	Batch     int       `yaml:"batch"`     // demonstrations per step
+	Kinds     []string  `yaml:"kinds"`     // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
+	Improve   float64   `yaml:"improve"`   // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64   `yaml:"diverge"`   // share that answer a self-diverge prompt
+	Optimizer Optimizer `yaml:"optimizer"`
 }
 
 // Env names the environment and its prompts.
 type Env struct {
-	Name     string   `yaml:"name" json:"name"`           // math: questions with short answers; tooluse: requests that are carried out by calling functions
-	MaxTurns int      `yaml:"max_turns" json:"max_turns"` // math: turns of one trajectory; later turns refine
-	Prompts  Prompts  `yaml:"prompts" json:"prompts"`
-	Answer   Answer   `yaml:"answer" json:"answer"`
-	ToolUse  *ToolUse `yaml:"tooluse" json:"tooluse"` // the settings of env.name tooluse; null for another one
+	Name     string   `yaml:"name" choices:"math,tooluse"` // math: questions with short answers; tooluse: requests that are carried out by calling functions
+	MaxTurns int      `yaml:"max_turns"`                   // math: turns of one trajectory; later turns refine
+	Prompts  Prompts  `yaml:"prompts"`
+	Answer   Answer   `yaml:"answer"`
+	ToolUse  *ToolUse `yaml:"tooluse"` // the settings of env.name tooluse; null for another one
 }
 
 // Turns bounds the messages of the policy in one trajectory.
@@ -117,145 +125,145 @@ func (e Env) Turns() int {
 // a command. A message of the policy ends with a list of calls in <tool> and
 // </tool>, or with <TASK_FINISHED> or <TASK_ERROR>.
 type ToolUse struct {
-	BFCL           string       `yaml:"bfcl" json:"bfcl"`                         // folder of the files of BFCL's multi-turn-base: its 200 tasks and its functions; empty for functions of your own, whose tasks are data.train.files and data.test.files
-	Halves         string       `yaml:"halves" json:"halves"`                     // bfcl: JSON file {"train": [ids], "test": [ids]}, in the folder of bfcl unless absolute; empty: halves stratified by turns and classes, drawn by the seed
-	Functions      string       `yaml:"functions" json:"functions"`               // JSON file with the list of your functions, each with name, description and parameters (a JSON schema)
-	Command        []string     `yaml:"command" json:"command"`                   // program that carries out your functions, one word to an entry, in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights: there is no sandbox
-	System         string       `yaml:"system" json:"system"`                     // template of the system message; {tools} stands for the functions
-	Docs           string       `yaml:"docs" json:"docs"`                         // how {tools} shows a function: schema, its JSON; or signature, one short line
-	ResultRole     string       `yaml:"result_role" json:"result_role"`           // role of the message that the results come back in
-	Train          EpisodeRules `yaml:"train" json:"train"`                       // episodes of the training split
-	Test           EpisodeRules `yaml:"test" json:"test"`                         // episodes of the test split
-	MaxCalls       int          `yaml:"max_calls" json:"max_calls"`               // calls of one message that are carried out
-	MaxResultBytes int          `yaml:"max_result_bytes" json:"max_result_bytes"` // of one result that are shown
-	CallSeconds    float64      `yaml:"call_seconds" json:"call_seconds"`         // command: how long one answer may take
-	Retries        int          `yaml:"retries" json:"retries"`                   // command: how often a program that has crashed or hangs is started again in an episode, which is then played again up to there
-	Processes      int          `yaml:"processes" json:"processes"`               // command: programs of a task alive at a time; an episode whose program was ended is played again by a new one
-	MaxFailed      float64      `yaml:"max_failed" json:"max_failed"`             // command: share of a task's episodes that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
+	BFCL           string       `yaml:"bfcl" path:"file"`                       // folder of the files of BFCL's multi-turn-base: its 200 tasks and its functions; empty for functions of your own, whose tasks are data.train.files and data.test.files
+	Halves         string       `yaml:"halves"`                                 // bfcl: JSON file {"train": [ids], "test": [ids]}, in the folder of bfcl unless absolute; empty: halves stratified by turns and classes, drawn by the seed
+	Functions      string       `yaml:"functions" path:"file"`                  // JSON file with the list of your functions, each with name, description and parameters (a JSON schema)
+	Command        []string     `yaml:"command"`                                // program that carries out your functions, one word to an entry, in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights: there is no sandbox
+	System         string       `yaml:"system"`                                 // template of the system message; {tools} stands for the functions
+	Docs           string       `yaml:"docs" choices:"schema,signature"`        // how {tools} shows a function: schema, its JSON; or signature, one short line
+	ResultRole     string       `yaml:"result_role" choices:"system,user,tool"` // role of the message that the results come back in
+	Train          EpisodeRules `yaml:"train"`                                  // episodes of the training split
+	Test           EpisodeRules `yaml:"test"`                                   // episodes of the test split
+	MaxCalls       int          `yaml:"max_calls"`                              // calls of one message that are carried out
+	MaxResultBytes int          `yaml:"max_result_bytes"`                       // of one result that are shown
+	CallSeconds    float64      `yaml:"call_seconds"`                           // command: how long one answer may take
+	Retries        int          `yaml:"retries"`                                // command: how often a program that has crashed or hangs is started again in an episode, which is then played again up to there
+	Processes      int          `yaml:"processes"`                              // command: programs of a task alive at a time; an episode whose program was ended is played again by a new one
+	MaxFailed      float64      `yaml:"max_failed"`                             // command: share of a task's episodes that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
 }
 
 // EpisodeRules say when an episode is over.
 type EpisodeRules struct {
-	UserTurns int `yaml:"user_turns" json:"user_turns"` // requests of the user that are played and judged, each after <TASK_FINISHED> of the one before; 0 for all
-	Steps     int `yaml:"steps" json:"steps"`           // messages of the policy, in all turns together
+	UserTurns int `yaml:"user_turns"` // requests of the user that are played and judged, each after <TASK_FINISHED> of the one before; 0 for all
+	Steps     int `yaml:"steps"`      // messages of the policy, in all turns together
 }
 
 // Prompts are the templates of an environment. {instruction} stands for the
 // task's prompt, {question} for the task's question, {previous_response} for
 // the response that is iterated on. The defaults are the papers' own texts.
 type Prompts struct {
-	System  string `yaml:"system" json:"system"`   // empty for no system message
-	Initial string `yaml:"initial" json:"initial"` // a base task
-	Refine  string `yaml:"refine" json:"refine"`   // a later turn of one trajectory
-	Improve string `yaml:"improve" json:"improve"` // ExIt, appendix B
-	Diverge string `yaml:"diverge" json:"diverge"` // ExIt, appendix B
+	System  string `yaml:"system"`  // empty for no system message
+	Initial string `yaml:"initial"` // a base task
+	Refine  string `yaml:"refine"`  // a later turn of one trajectory
+	Improve string `yaml:"improve"` // ExIt, appendix B
+	Diverge string `yaml:"diverge"` // ExIt, appendix B
 }
 
 // Answer says how the answer is found in a response and compared.
 type Answer struct {
-	Verifier        string   `yaml:"verifier" json:"verifier"`                 // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
-	Extract         string   `yaml:"extract" json:"extract"`                   // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
-	Marker          string   `yaml:"marker" json:"marker"`                     // for marked, for example "####"
-	Preset          string   `yaml:"preset" json:"preset"`                     // math only: lathe, Math-Verify 0.8 as mathematics has it; or what papers used: math-verify-0.8, -0.7, -0.6, -loose (strict false and conditions for sets), or boxed. What follows changes it
-	Targets         []string `yaml:"targets" json:"targets"`                   // math only: forms that are looked for, latex, expression and words; empty: the preset's
-	Boxed           string   `yaml:"boxed" json:"boxed"`                       // math only: rank of boxed answers: first; among the announced ones; off; or preset
-	Match           string   `yaml:"match" json:"match"`                       // math only: which of several answers of one rank: last, first, any (a list of guesses is rewarded) or preset
-	Anchored        bool     `yaml:"anchored" json:"anchored"`                 // math only: take only answers that are boxed or announced
-	OnlyBest        bool     `yaml:"only_best" json:"only_best"`               // math only: give up when the best candidate cannot be read
-	Conditions      bool     `yaml:"conditions" json:"conditions"`             // math only: a condition such as 1<x<2 may stand for a reference that is the set (1,2)
-	RenameSymbols   bool     `yaml:"rename_symbols" json:"rename_symbols"`     // math only: x+1 equals y+1
-	AsLibrary       bool     `yaml:"as_library" json:"as_library"`             // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
-	Tolerance       float64  `yaml:"tolerance" json:"tolerance"`               // math only: share of the reference by which answers of form float, or lists of them, may be off
-	DecimalPlaces   int      `yaml:"decimal_places" json:"decimal_places"`     // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
-	Worked          []string `yaml:"worked" json:"worked"`                     // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
-	FormatReward    float64  `yaml:"format_reward" json:"format_reward"`       // reward of a wrong answer that could be read; 0 by default
-	StepImprovement bool     `yaml:"step_improvement" json:"step_improvement"` // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
+	Verifier        string   `yaml:"verifier" choices:"math,exact"`                                                                  // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
+	Extract         string   `yaml:"extract" choices:"whole,last,marked,boxed"`                                                      // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
+	Marker          string   `yaml:"marker"`                                                                                         // for marked, for example "####"
+	Preset          string   `yaml:"preset" choices:"lathe,math-verify-0.8,math-verify-0.7,math-verify-0.6,math-verify-loose,boxed"` // math only: lathe, Math-Verify 0.8 as mathematics has it; or what papers used: math-verify-0.8, -0.7, -0.6, -loose (strict false and conditions for sets), or boxed. What follows changes it
+	Targets         []string `yaml:"targets" choices:"latex,expression,words"`                                                       // math only: forms that are looked for, latex, expression and words; empty: the preset's
+	Boxed           string   `yaml:"boxed" choices:"preset,first,among,off"`                                                         // math only: rank of boxed answers: first; among the announced ones; off; or preset
+	Match           string   `yaml:"match" choices:"preset,last,first,any"`                                                          // math only: which of several answers of one rank: last, first, any (a list of guesses is rewarded) or preset
+	Anchored        bool     `yaml:"anchored"`                                                                                       // math only: take only answers that are boxed or announced
+	OnlyBest        bool     `yaml:"only_best"`                                                                                      // math only: give up when the best candidate cannot be read
+	Conditions      bool     `yaml:"conditions"`                                                                                     // math only: a condition such as 1<x<2 may stand for a reference that is the set (1,2)
+	RenameSymbols   bool     `yaml:"rename_symbols"`                                                                                 // math only: x+1 equals y+1
+	AsLibrary       bool     `yaml:"as_library"`                                                                                     // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
+	Tolerance       float64  `yaml:"tolerance"`                                                                                      // math only: share of the reference by which answers of form float, or lists of them, may be off
+	DecimalPlaces   int      `yaml:"decimal_places"`                                                                                 // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
+	Worked          []string `yaml:"worked"`                                                                                         // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
+	FormatReward    float64  `yaml:"format_reward"`                                                                                  // reward of a wrong answer that could be read; 0 by default
+	StepImprovement bool     `yaml:"step_improvement"`                                                                               // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
 }
 
 // Data says where the training and the held-out problems come from.
 type Data struct {
-	Train Source `yaml:"train" json:"train"`
-	Test  Source `yaml:"test" json:"test"`
+	Train Source `yaml:"train"`
+	Test  Source `yaml:"test"`
 }
 
 // Source is one set of problems: read from files, generated, or both.
 type Source struct {
-	Generate     *Generate `yaml:"generate" json:"generate"`
-	Files        []string  `yaml:"files" json:"files"`                 // JSONL; or .json, a list of objects; or .csv with a first line of names; relative to the recipe's folder unless absolute; $NAME is taken from the environment
-	Fields       Fields    `yaml:"fields" json:"fields"`               // how a line becomes a problem
-	Filter       []Filter  `yaml:"filter" json:"filter"`               // keep lines whose field matches; all must match
-	Limit        int       `yaml:"limit" json:"limit"`                 // keep this many, chosen by the seed; 0 keeps all
-	MaxBad       int       `yaml:"max_bad" json:"max_bad"`             // lines of a file that may be bad, and are left out; more are an error
-	SkipRepeated bool      `yaml:"skip_repeated" json:"skip_repeated"` // data.test only: leave out problems whose question training has too, where else they are an error
+	Generate     *Generate `yaml:"generate"`
+	Files        []string  `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Fields       Fields    `yaml:"fields"`            // how a line becomes a problem
+	Filter       []Filter  `yaml:"filter"`            // keep lines whose field matches; all must match
+	Limit        int       `yaml:"limit"`             // keep this many, chosen by the seed; 0 keeps all
+	MaxBad       int       `yaml:"max_bad"`           // lines of a file that may be bad, and are left out; more are an error
+	SkipRepeated bool      `yaml:"skip_repeated"`     // data.test only: leave out problems whose question training has too, where else they are an error
 }
 
 // Fields says how a line becomes a problem. A path is the name of a field, or
 // names and positions in lists with dots between: a.b, options.0.text.
 type Fields struct {
-	ID           string `yaml:"id" json:"id"`                       // path; empty: the line's number
-	Question     string `yaml:"question" json:"question"`           // path to what {question} stands for; or a text with paths in braces, such as "{Body} {Question}", in which {choices} stands for the options, one a line, lettered (A), (B) …
-	Answer       string `yaml:"answer" json:"answer"`               // path to the reference answer; the values of a list are joined with commas
-	AnswerMarker string `yaml:"answer_marker" json:"answer_marker"` // the answer is what follows the last one, for example "####" of GSM8K
-	AnswerFrom   string `yaml:"answer_from" json:"answer_from"`     // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
-	Choices      string `yaml:"choices" json:"choices"`             // path to the options of a multiple-choice problem, a list; letters of their own, as in "A) 5", are dropped
-	ChoiceText   string `yaml:"choice_text" json:"choice_text"`     // path in an option to its text, where options are no texts
-	Form         string `yaml:"form" json:"form"`                   // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
-	Kind         string `yaml:"kind" json:"kind"`                   // optional: path, or =TEXT for all lines
-	Level        string `yaml:"level" json:"level"`                 // optional: path to a whole number, or =NUMBER for all lines
+	ID           string `yaml:"id"`                                                                  // path; empty: the line's number
+	Question     string `yaml:"question"`                                                            // path to what {question} stands for; or a text with paths in braces, such as "{Body} {Question}", in which {choices} stands for the options, one a line, lettered (A), (B) …
+	Answer       string `yaml:"answer"`                                                              // path to the reference answer; the values of a list are joined with commas
+	AnswerMarker string `yaml:"answer_marker"`                                                       // the answer is what follows the last one, for example "####" of GSM8K
+	AnswerFrom   string `yaml:"answer_from" choices:"text,boxed,letter,position,number,option_text"` // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
+	Choices      string `yaml:"choices"`                                                             // path to the options of a multiple-choice problem, a list; letters of their own, as in "A) 5", are dropped
+	ChoiceText   string `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
+	Form         string `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
+	Kind         string `yaml:"kind"`                                                                // optional: path, or =TEXT for all lines
+	Level        string `yaml:"level"`                                                               // optional: path to a whole number, or =NUMBER for all lines
 }
 
 // Filter keeps the lines whose field has one of the values, where a * at
 // the end of a value matches any rest.
 type Filter struct {
-	Field string   `yaml:"field" json:"field"` // name of a field of the line
-	In    []string `yaml:"in" json:"in"`       // values that are kept
+	Field string   `yaml:"field"` // name of a field of the line
+	In    []string `yaml:"in"`    // values that are kept
 }
 
 // Generate is our own seeded generator of problems: arithmetic in few
 // characters, and the modules of DeepMind's Mathematics Dataset in its words.
 // What a file of either split asks is left out.
 type Generate struct {
-	Kinds  []string `yaml:"kinds" json:"kinds"`   // families of problems (data/README.md)
-	Levels []int    `yaml:"levels" json:"levels"` // difficulty; for add and sub the number of digits, for DeepMind's modules the entropy, 3 to 9 in its training set and 8 in its test "interpolate"
-	Count  int      `yaml:"count" json:"count"`   // problems, spread evenly over kinds and levels
+	Kinds  []string `yaml:"kinds" choices:"add,sub,mul,div,compare,mod,chain,linear,fraction,decimal,arithmetic__add_or_sub,arithmetic__add_or_sub_in_base,arithmetic__add_sub_multiple,arithmetic__div,arithmetic__mixed,arithmetic__mul,arithmetic__mul_div_multiple,arithmetic__nearest_integer_root,arithmetic__simplify_surd,comparison__closest,comparison__closest_composed,comparison__kth_biggest,comparison__kth_biggest_composed,comparison__pair,comparison__pair_composed,comparison__sort,comparison__sort_composed"` // families of problems (data/README.md)
+	Levels []int    `yaml:"levels"`                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 // difficulty; for add and sub the number of digits, for DeepMind's modules the entropy, 3 to 9 in its training set and 8 in its test "interpolate"
+	Count  int      `yaml:"count"`                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  // problems, spread evenly over kinds and levels
 	// TestShare is the share of the problem space that is held out: a problem
 	// is in the test split when a hash of its question falls below it, so the
 	// two splits are disjoint whatever their counts.
-	TestShare float64 `yaml:"test_share" json:"test_share"`
+	TestShare float64 `yaml:"test_share"`
 }
 
 // Curriculum says which instances are sampled next.
 type Curriculum struct {
-	Name  string   `yaml:"name" json:"name"`   // uniform or exit
-	Kinds []string `yaml:"kinds" json:"kinds"` // kinds of training tasks that are sampled, a * at the end of one matching any rest; empty for all
-	Exit  Exit     `yaml:"exit" json:"exit"`
+	Name  string   `yaml:"name" choices:"uniform,exit"` // uniform or exit
+	Kinds []string `yaml:"kinds"`                       // kinds of training tasks that are sampled, a * at the end of one matching any rest; empty for all
+	Exit  Exit     `yaml:"exit"`
 }
 
 // Exit holds the settings of ExIt (paper 000, section 4 and Tables 4 to 6).
 type Exit struct {
-	BufferSize         int     `yaml:"buffer_size" json:"buffer_size"`                 // N
-	MinBufferSize      int     `yaml:"min_buffer_size" json:"min_buffer_size"`         // select only from a buffer of at least this size
-	SelectProbability  float64 `yaml:"select_probability" json:"select_probability"`   // p, self-iteration probability
-	InverseTemperature float64 `yaml:"inverse_temperature" json:"inverse_temperature"` // κ
-	DivergeProbability float64 `yaml:"diverge_probability" json:"diverge_probability"` // p_div
-	Improve            bool    `yaml:"improve" json:"improve"`                         // false: selection re-samples the instance itself (ablation "curriculum")
-	Expand             string  `yaml:"expand" json:"expand"`                           // one: a random response of a group enters the buffer; all: each does
-	DiversityBonus     bool    `yaml:"diversity_bonus" json:"diversity_bonus"`         // multiply advantages by d_i, eq. 6; needs embeddings
+	BufferSize         int     `yaml:"buffer_size"`              // N
+	MinBufferSize      int     `yaml:"min_buffer_size"`          // select only from a buffer of at least this size
+	SelectProbability  float64 `yaml:"select_probability"`       // p, self-iteration probability
+	InverseTemperature float64 `yaml:"inverse_temperature"`      // κ
+	DivergeProbability float64 `yaml:"diverge_probability"`      // p_div
+	Improve            bool    `yaml:"improve"`                  // false: selection re-samples the instance itself (ablation "curriculum")
+	Expand             string  `yaml:"expand" choices:"one,all"` // one: a random response of a group enters the buffer; all: each does
+	DiversityBonus     bool    `yaml:"diversity_bonus"`          // multiply advantages by d_i, eq. 6; needs embeddings
 }
 
 // Rollout says how responses are sampled.
 type Rollout struct {
-	Prompts            int      `yaml:"prompts" json:"prompts"`                               // B, instances per iteration
-	Group              int      `yaml:"group" json:"group"`                                   // G, responses per instance
-	MaxNewTokens       int      `yaml:"max_new_tokens" json:"max_new_tokens"`                 // bound on the tokens of one response
-	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn" json:"max_new_tokens_by_turn"` // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
-	Stop               []string `yaml:"stop" json:"stop"`                                     // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
-	IncludeStop        bool     `yaml:"include_stop" json:"include_stop"`                     // whether the response's text has the stop string at its end; its tokens always have it
-	Temperature        float64  `yaml:"temperature" json:"temperature"`                       // what logits are divided by; 0.0001 or more
-	TopK               int      `yaml:"top_k" json:"top_k"`                                   // 0 keeps all
-	TopP               float64  `yaml:"top_p" json:"top_p"`                                   // 1 keeps all
-	Shards             int      `yaml:"shards" json:"shards"`                                 // array tasks; no number changes the result
-	Remote             *Remote  `yaml:"remote" json:"remote"`                                 // a server that samples instead of our engine; null for none
+	Prompts            int      `yaml:"prompts"`                // B, instances per iteration
+	Group              int      `yaml:"group"`                  // G, responses per instance
+	MaxNewTokens       int      `yaml:"max_new_tokens"`         // bound on the tokens of one response
+	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn"` // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
+	Stop               []string `yaml:"stop"`                   // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
+	IncludeStop        bool     `yaml:"include_stop"`           // whether the response's text has the stop string at its end; its tokens always have it
+	Temperature        float64  `yaml:"temperature"`            // what logits are divided by; 0.0001 or more
+	TopK               int      `yaml:"top_k"`                  // 0 keeps all
+	TopP               float64  `yaml:"top_p"`                  // 1 keeps all
+	Shards             int      `yaml:"shards"`                 // array tasks; no number changes the result
+	Remote             *Remote  `yaml:"remote"`                 // a server that samples instead of our engine; null for none
 }
 
 // NewTokens is the bound on the tokens of each turn's response, where the last
@@ -271,26 +279,26 @@ func (r Rollout) NewTokens() []int {
 // responses of rollouts and evaluations. What it samples is sealed, so all
 // later stages can be repeated to the same bytes; the sampling itself cannot.
 type Remote struct {
-	Server         string   `yaml:"server" json:"server"`                   // vllm, sglang, llama.cpp, or openai for no more than the standard fields
-	URL            string   `yaml:"url" json:"url"`                         // http://HOST:PORT; $NAME is taken from the environment; file:PATH names a file with the address, which may still be on its way. Empty with serve
-	Serve          []string `yaml:"serve" json:"serve"`                     // command by which each task starts a server of its own, one word to an entry; {policy} is the policy's folder, {version} the folder's name, {port} a free port
-	API            string   `yaml:"api" json:"api"`                         // completions: token ids go in; chat: messages go in, and the server renders them
-	Model          string   `yaml:"model" json:"model"`                     // name of the model to ask for, whatever version it is; empty: the server must serve the version that the task samples from
-	APIKeyEnv      string   `yaml:"api_key_env" json:"api_key_env"`         // environment variable that holds the server's key; empty for none
-	LogProbs       string   `yaml:"logprobs" json:"logprobs"`               // what the server's log-probabilities are of: raw, the logits before temperature, top-k and top-p (used only where that is the same); processed, the distribution sampled from (vLLM: --logprobs-mode processed_logprobs; SGLang: with top_k 0 and top_p 1); none, not used
-	Concurrency    int      `yaml:"concurrency" json:"concurrency"`         // requests of a task under way at a time
-	TimeoutSeconds float64  `yaml:"timeout_seconds" json:"timeout_seconds"` // of one try of one request
-	TaskSeconds    float64  `yaml:"task_seconds" json:"task_seconds"`       // of all requests of a task together; 0 for no bound
-	ReadySeconds   float64  `yaml:"ready_seconds" json:"ready_seconds"`     // how long the server may take until it is up and serves the policy
-	Retries        int      `yaml:"retries" json:"retries"`                 // tries of a request after the first
-	BackoffSeconds float64  `yaml:"backoff_seconds" json:"backoff_seconds"` // wait before the first retry; doubles up to a minute, unless the server asks for more
-	MaxFailed      float64  `yaml:"max_failed" json:"max_failed"`           // share of a task's responses that may fail for good and be left out as infra; above, the task fails and is tried again
+	Server         string   `yaml:"server" choices:"vllm,sglang,llama.cpp,openai"` // vllm, sglang, llama.cpp, or openai for no more than the standard fields
+	URL            string   `yaml:"url"`                                           // http://HOST:PORT; $NAME is taken from the environment; file:PATH names a file with the address, which may still be on its way. Empty with serve
+	Serve          []string `yaml:"serve"`                                         // command by which each task starts a server of its own, one word to an entry; {policy} is the policy's folder, {version} the folder's name, {port} a free port
+	API            string   `yaml:"api" choices:"completions,chat"`                // completions: token ids go in; chat: messages go in, and the server renders them
+	Model          string   `yaml:"model"`                                         // name of the model to ask for, whatever version it is; empty: the server must serve the version that the task samples from
+	APIKeyEnv      string   `yaml:"api_key_env"`                                   // environment variable that holds the server's key; empty for none
+	LogProbs       string   `yaml:"logprobs" choices:"raw,processed,none"`         // what the server's log-probabilities are of: raw, the logits before temperature, top-k and top-p (used only where that is the same); processed, the distribution sampled from (vLLM: --logprobs-mode processed_logprobs; SGLang: with top_k 0 and top_p 1); none, not used
+	Concurrency    int      `yaml:"concurrency"`                                   // requests of a task under way at a time
+	TimeoutSeconds float64  `yaml:"timeout_seconds"`                               // of one try of one request
+	TaskSeconds    float64  `yaml:"task_seconds"`                                  // of all requests of a task together; 0 for no bound
+	ReadySeconds   float64  `yaml:"ready_seconds"`                                 // how long the server may take until it is up and serves the policy
+	Retries        int      `yaml:"retries"`                                       // tries of a request after the first
+	BackoffSeconds float64  `yaml:"backoff_seconds"`                               // wait before the first retry; doubles up to a minute, unless the server asks for more
+	MaxFailed      float64  `yaml:"max_failed"`                                    // share of a task's responses that may fail for good and be left out as infra; above, the task fails and is tried again
 }
 
 // Score says how responses are judged. A score shard reads the rollout shard
 // of the same number.
 type Score struct {
-	Embedding string `yaml:"embedding" json:"embedding"` // none, or ngrams: hashed character n-grams of the response (tool use: of all that the policy said in the episode), for ExIt's diversity bonus
+	Embedding string `yaml:"embedding" choices:"none,ngrams"` // none, or ngrams: hashed character n-grams of the response (tool use: of all that the policy said in the episode), for ExIt's diversity bonus
 }
 
 // Advantage is the group statistic (rl-frameworks, section 3.1).
@@ -301,18 +309,18 @@ type Score struct {
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
-	Kind          string  `yaml:"kind" json:"kind"`                     // group, as above; or gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
-	Gamma         float64 `yaml:"gamma" json:"gamma"`                   // gae: discount of a token
-	Lambda        float64 `yaml:"lambda" json:"lambda"`                 // gae: 0 trusts the critic's next value, 1 the reward alone
-	Baseline      string  `yaml:"baseline" json:"baseline"`             // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
-	Scale         string  `yaml:"scale" json:"scale"`                   // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
-	DDof          int     `yaml:"ddof" json:"ddof"`                     // delta degrees of freedom of std: 0 or 1
-	Epsilon       float64 `yaml:"epsilon" json:"epsilon"`               // added to the divisor
-	ZeroScale     string  `yaml:"zero_scale" json:"zero_scale"`         // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
-	GroupOfOne    string  `yaml:"group_of_one" json:"group_of_one"`     // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
-	Clip          float64 `yaml:"clip" json:"clip"`                     // bound on |A|; 0 for none
-	Whitening     bool    `yaml:"whitening" json:"whitening"`           // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
-	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"` // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
+	Kind          string  `yaml:"kind" json:"kind" choices:"group,gae"`                                       // group, as above; or gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
+	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
+	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
+	Baseline      string  `yaml:"baseline" json:"baseline" choices:"mean,leave_one_out,length_weighted,none"` // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
+	Scale         string  `yaml:"scale" json:"scale" choices:"std,leave_one_out_std,mean,none"`               // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
+	DDof          int     `yaml:"ddof" json:"ddof"`                                                           // delta degrees of freedom of std: 0 or 1
+	Epsilon       float64 `yaml:"epsilon" json:"epsilon"`                                                     // added to the divisor
+	ZeroScale     string  `yaml:"zero_scale" json:"zero_scale" choices:"divide,keep"`                         // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
+	GroupOfOne    string  `yaml:"group_of_one" json:"group_of_one" choices:"zero,reward"`                     // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
+	Clip          float64 `yaml:"clip" json:"clip"`                                                           // bound on |A|; 0 for none
+	Whitening     bool    `yaml:"whitening" json:"whitening"`                                                 // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
+	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"`                                       // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
 }
 
 // Filters say what does not enter a batch. What they drop is counted in the
@@ -336,22 +344,22 @@ type Filters struct {
 //	reinforce  -A·logp
 //	nll        -logp, whatever the advantage
 type Loss struct {
-	Kind         string  `yaml:"kind" json:"kind"`                   // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
-	Aggregation  string  `yaml:"aggregation" json:"aggregation"`     // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
-	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`     // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`     // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
-	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`           // ε_low; 1 for no lower bound
-	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`         // ε_high
-	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"` // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
-	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`         // c > 1; 0 for none. TRL's delta is the same bound
-	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`     // bound on |log ratio| before exp; 0 for none
-	KL           KL      `yaml:"kl" json:"kl"`                       //
-	Value        Value   `yaml:"value" json:"value"`                 //
-	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`       // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
-	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`   // the loss has - coef · aggregate(H)
-	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`   // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Epochs       int     `yaml:"epochs" json:"epochs"`               // passes over the batch
-	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`   // optimizer steps per pass, each on whole groups
+	Kind         string  `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,dppo,reinforce,nll"`                                                                // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
+	Aggregation  string  `yaml:"aggregation" json:"aggregation" choices:"token_mean,seq_mean_token_mean,seq_mean_token_sum,seq_mean_token_sum_norm,token_sum"` // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
+	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`                                                                                               // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`                                                                                               // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
+	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`                                                                                                     // ε_low; 1 for no lower bound
+	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`                                                                                                   // ε_high
+	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"`                                                                                           // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
+	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`                                                                                                   // c > 1; 0 for none. TRL's delta is the same bound
+	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`                                                                                               // bound on |log ratio| before exp; 0 for none
+	KL           KL      `yaml:"kl" json:"kl"`                                                                                                                 //
+	Value        Value   `yaml:"value" json:"value"`                                                                                                           //
+	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`                                                                                                 // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
+	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`                                                                                             // the loss has - coef · aggregate(H)
+	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`                                                                                             // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Epochs       int     `yaml:"epochs" json:"epochs"`                                                                                                         // passes over the batch
+	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`                                                                                             // optimizer steps per pass, each on whole groups
 }
 
 // Value is the loss of the critic of advantage.kind gae, added to the policy's
@@ -370,104 +378,104 @@ type Value struct {
 // With d = logp - logp of the
 // reference, k1 = d, k2 = d²/2, k3 = exp(-d) - 1 + d and abs = |d|.
 type KL struct {
-	Coef        float64 `yaml:"coef" json:"coef"`                 // β; 0 for none, and no reference is computed
-	Estimator   string  `yaml:"estimator" json:"estimator"`       // k1, k2, k3 or abs
-	Gradient    string  `yaml:"gradient" json:"gradient"`         // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
-	Importance  bool    `yaml:"importance" json:"importance"`     // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
-	InputClamp  float64 `yaml:"input_clamp" json:"input_clamp"`   // bound on |d| before the estimator; 0 for none
-	OutputClamp float64 `yaml:"output_clamp" json:"output_clamp"` // bound on the estimate; 0 for none
-	RefEvery    int     `yaml:"ref_every" json:"ref_every"`       // M: refresh the reference every M iterations; 0 never
-	RefAlpha    float64 `yaml:"ref_alpha" json:"ref_alpha"`       // α: reference ← α·policy + (1-α)·reference
+	Coef        float64 `yaml:"coef" json:"coef"`                                  // β; 0 for none, and no reference is computed
+	Estimator   string  `yaml:"estimator" json:"estimator" choices:"k1,k2,k3,abs"` // k1, k2, k3 or abs
+	Gradient    string  `yaml:"gradient" json:"gradient" choices:"estimator,k2"`   // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
+	Importance  bool    `yaml:"importance" json:"importance"`                      // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
+	InputClamp  float64 `yaml:"input_clamp" json:"input_clamp"`                    // bound on |d| before the estimator; 0 for none
+	OutputClamp float64 `yaml:"output_clamp" json:"output_clamp"`                  // bound on the estimate; 0 for none
+	RefEvery    int     `yaml:"ref_every" json:"ref_every"`                        // M: refresh the reference every M iterations; 0 never
+	RefAlpha    float64 `yaml:"ref_alpha" json:"ref_alpha"`                        // α: reference ← α·policy + (1-α)·reference
 }
 
 // Optimizer is AdamW with a learning-rate schedule.
 type Optimizer struct {
-	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"` // the highest of the schedule
-	Beta1        float64 `yaml:"beta1" json:"beta1"`                 // decay of the first moment
-	Beta2        float64 `yaml:"beta2" json:"beta2"`                 // decay of the second moment
-	Epsilon      float64 `yaml:"epsilon" json:"epsilon"`             // added to the root of the second moment
-	WeightDecay  float64 `yaml:"weight_decay" json:"weight_decay"`   // decoupled; of matrices, not of norms and biases
-	MaxGradNorm  float64 `yaml:"max_grad_norm" json:"max_grad_norm"` // global L2 norm to clip to; 0 for none
-	WarmupSteps  int     `yaml:"warmup_steps" json:"warmup_steps"`   // linear from 0
-	Decay        string  `yaml:"decay" json:"decay"`                 // constant, linear or cosine, to MinRatio at the last step
-	MinRatio     float64 `yaml:"min_ratio" json:"min_ratio"`         // of the last step to the highest learning rate
-	State        string  `yaml:"state" json:"state"`                 // float32; or bfloat16: moments take half the memory, and bfloat16 weights have no float32 masters but are rounded randomly
+	LearningRate float64 `yaml:"learning_rate"`                          // the highest of the schedule
+	Beta1        float64 `yaml:"beta1"`                                  // decay of the first moment
+	Beta2        float64 `yaml:"beta2"`                                  // decay of the second moment
+	Epsilon      float64 `yaml:"epsilon"`                                // added to the root of the second moment
+	WeightDecay  float64 `yaml:"weight_decay"`                           // decoupled; of matrices, not of norms and biases
+	MaxGradNorm  float64 `yaml:"max_grad_norm"`                          // global L2 norm to clip to; 0 for none
+	WarmupSteps  int     `yaml:"warmup_steps"`                           // linear from 0
+	Decay        string  `yaml:"decay" choices:"constant,linear,cosine"` // constant, linear or cosine, to MinRatio at the last step
+	MinRatio     float64 `yaml:"min_ratio"`                              // of the last step to the highest learning rate
+	State        string  `yaml:"state" choices:"float32,bfloat16"`       // float32; or bfloat16: moments take half the memory, and bfloat16 weights have no float32 masters but are rounded randomly
 }
 
 // Schedule says how many iterations run and how they overlap.
 type Schedule struct {
 	// Iterations of rollout, score, buffer and learn.
-	Iterations int `yaml:"iterations" json:"iterations"`
+	Iterations int `yaml:"iterations"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
-	Staleness int `yaml:"staleness" json:"staleness"`
+	Staleness int `yaml:"staleness"`
 	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
 	// B are done, and what is late is carried into a later one.
-	Oversample float64 `yaml:"oversample" json:"oversample"`
+	Oversample float64 `yaml:"oversample"`
 	// Quorum is the share of an iteration's shards that must be done, the
 	// rest having failed for good, for the run to go on without them.
-	Quorum float64 `yaml:"quorum" json:"quorum"`
+	Quorum float64 `yaml:"quorum"`
 	// GradientUnits is the number of parts, fixed by the recipe, into which
 	// an optimizer step's batch is cut; gradients are summed over the parts
 	// in one fixed tree, so any number of gradient shards gives the same bytes.
-	GradientUnits int `yaml:"gradient_units" json:"gradient_units"`
+	GradientUnits int `yaml:"gradient_units"`
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
-	GradientShards int `yaml:"gradient_shards" json:"gradient_shards"`
+	GradientShards int `yaml:"gradient_shards"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
 	// a GPU plans them with its memory. No split changes a result.
-	MicroBatchTokens int `yaml:"micro_batch_tokens" json:"micro_batch_tokens"`
+	MicroBatchTokens int `yaml:"micro_batch_tokens"`
 	// SharedPromptTokens lets responses to one prompt be learned with one copy
 	// of it, in pieces of at most so many tokens, where the prompt and each
 	// response count as multiples of 16; 0 learns each by itself. It saves the
 	// work on the prompt's tokens, and changes gradients by rounding alone.
-	SharedPromptTokens int `yaml:"shared_prompt_tokens" json:"shared_prompt_tokens"`
+	SharedPromptTokens int `yaml:"shared_prompt_tokens"`
 	// KeepEvery n keeps the policy versions 0, n, 2n … and the last, with their
 	// optimizer states, and removes those of others, and what lies between
 	// optimizer steps, once nothing that is still to do reads them. What is
 	// wanted later is made again from the kept version before it, to the same
 	// bytes. 0 keeps everything.
-	KeepEvery int `yaml:"keep_every" json:"keep_every"`
+	KeepEvery int `yaml:"keep_every"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
-	MaxAttempts int `yaml:"max_attempts" json:"max_attempts"`
+	MaxAttempts int `yaml:"max_attempts"`
 }
 
 // Evaluation measures policies on held-out problems.
 type Evaluation struct {
-	Problems     int     `yaml:"problems" json:"problems"`             // of the test split, in order
-	Samples      int     `yaml:"samples" json:"samples"`               // n of avg@n
-	Temperature  float64 `yaml:"temperature" json:"temperature"`       // of the n samples
-	Steps        int     `yaml:"steps" json:"steps"`                   // K self-improvement steps; for tool use the k-th is an episode in which each message was improved on k times before it counted
-	Greedy       bool    `yaml:"greedy" json:"greedy"`                 // one greedy chain beside the samples
-	Every        int     `yaml:"every" json:"every"`                   // also after every n-th iteration; 0: only before and after the run
-	MaxNewTokens int     `yaml:"max_new_tokens" json:"max_new_tokens"` // 0: as in rollout
-	Shards       int     `yaml:"shards" json:"shards"`                 // array tasks; no number changes the result
+	Problems     int     `yaml:"problems"`       // of the test split, in order
+	Samples      int     `yaml:"samples"`        // n of avg@n
+	Temperature  float64 `yaml:"temperature"`    // of the n samples
+	Steps        int     `yaml:"steps"`          // K self-improvement steps; for tool use the k-th is an episode in which each message was improved on k times before it counted
+	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
+	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
+	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
+	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
 }
 
 // Resources are what each stage's tasks ask for. They never change results.
 type Resources struct {
-	Threads int          `yaml:"threads" json:"threads"` // engine threads of a task; 0: as many as the task's cores
-	Stages  StageRequest `yaml:"stages" json:"stages"`
+	Threads int          `yaml:"threads"` // engine threads of a task; 0: as many as the task's cores
+	Stages  StageRequest `yaml:"stages"`
 }
 
 // StageRequest holds one request per stage.
 type StageRequest struct {
-	Warm     Request `yaml:"warm" json:"warm"`
-	Rollout  Request `yaml:"rollout" json:"rollout"`
-	Score    Request `yaml:"score" json:"score"`
-	Buffer   Request `yaml:"buffer" json:"buffer"`
-	Learn    Request `yaml:"learn" json:"learn"`
-	Gradient Request `yaml:"gradient" json:"gradient"`
-	Evaluate Request `yaml:"evaluate" json:"evaluate"`
-	Gate     Request `yaml:"gate" json:"gate"`
+	Warm     Request `yaml:"warm"`
+	Rollout  Request `yaml:"rollout"`
+	Score    Request `yaml:"score"`
+	Buffer   Request `yaml:"buffer"`
+	Learn    Request `yaml:"learn"`
+	Gradient Request `yaml:"gradient"`
+	Evaluate Request `yaml:"evaluate"`
+	Gate     Request `yaml:"gate"`
 }
 
 // Request is what one task of a stage asks for.
 type Request struct {
-	CPUs     int     `yaml:"cpus" json:"cpus"`           // cores
-	MemoryGB float64 `yaml:"memory_gb" json:"memory_gb"` // memory in GiB
-	GPUs     int     `yaml:"gpus" json:"gpus"`           // GPUs
-	Minutes  int     `yaml:"minutes" json:"minutes"`     // time limit
+	CPUs     int     `yaml:"cpus"`      // cores
+	MemoryGB float64 `yaml:"memory_gb"` // memory in GiB
+	GPUs     int     `yaml:"gpus"`      // GPUs
+	Minutes  int     `yaml:"minutes"`   // time limit
 }

@@ -4,26 +4,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 // checkVerifier checks what chooses and tunes the verifier of short answers.
-func checkVerifier(c *checker, a Answer) {
-	if !c.choice("env.answer.verifier", a.Verifier) {
+func checkVerifier(c *config.Checker, a Answer) {
+	if !c.Choice("env.answer.verifier", a.Verifier) {
 		return
 	}
 	for _, f := range []struct {
 		name  string
 		value string
 	}{{"preset", a.Preset}, {"boxed", a.Boxed}, {"match", a.Match}} {
-		c.choice("env.answer."+f.name, f.value)
+		c.Choice("env.answer."+f.name, f.value)
 	}
 	for i, target := range a.Targets {
-		if c.choice("env.answer.targets", target) && slices.Contains(a.Targets[:i], target) {
-			c.add("env.answer.targets", target, "is named twice")
+		if c.Choice("env.answer.targets", target) && slices.Contains(a.Targets[:i], target) {
+			c.Add("env.answer.targets", target, "is named twice")
 		}
 	}
 	if !(a.Tolerance >= 0 && a.Tolerance < 1) {
-		c.add("env.answer.tolerance", a.Tolerance, "must be at least 0 and below 1")
+		c.Add("env.answer.tolerance", a.Tolerance, "must be at least 0 and below 1")
 	}
 	if a.Verifier == "math" {
 		return
@@ -47,7 +49,7 @@ func checkVerifier(c *checker, a Answer) {
 		{"tolerance", a.Tolerance, a.Tolerance != 0},
 	} {
 		if f.changed {
-			c.add("env.answer."+f.name, f.value, only)
+			c.Add("env.answer."+f.name, f.value, only)
 		}
 	}
 }
@@ -56,38 +58,38 @@ func checkVerifier(c *checker, a Answer) {
 var Forms = []string{"any", "integer", "float", "bool", "list", "option"}
 
 // checkFields checks how lines become problems.
-func checkFields(c *checker, field string, f Fields) {
+func checkFields(c *config.Checker, field string, f Fields) {
 	if f.Question == "" {
-		c.add(field+".question", nil, "must not be empty")
+		c.Add(field+".question", nil, "must not be empty")
 	}
 	if f.Answer == "" {
-		c.add(field+".answer", nil, "must not be empty")
+		c.Add(field+".answer", nil, "must not be empty")
 	}
-	if !c.choice(field+".answer_from", f.AnswerFrom) {
+	if !c.Choice(field+".answer_from", f.AnswerFrom) {
 		return
 	}
 	ofOption := f.AnswerFrom != "text" && f.AnswerFrom != "boxed"
 	listed := strings.Contains(f.Question, "{choices}")
 	switch {
 	case ofOption && f.Choices == "":
-		c.add(field+".answer_from", f.AnswerFrom, "needs %s.choices, the path to the options", field)
+		c.Add(field+".answer_from", f.AnswerFrom, "needs %s.choices, the path to the options", field)
 	case f.Choices != "" && !ofOption:
-		c.add(field+".choices", f.Choices, "needs %s.answer_from letter, position, number or option_text", field)
+		c.Add(field+".choices", f.Choices, "needs %s.answer_from letter, position, number or option_text", field)
 	case f.Choices != "" && !listed:
-		c.add(field+".question", f.Question, "must contain {choices}, or the options are not shown")
+		c.Add(field+".question", f.Question, "must contain {choices}, or the options are not shown")
 	case f.Choices == "" && listed:
-		c.add(field+".question", f.Question, "has {choices}, but %s.choices is empty", field)
+		c.Add(field+".question", f.Question, "has {choices}, but %s.choices is empty", field)
 	case f.Choices == "" && f.ChoiceText != "":
-		c.add(field+".choice_text", f.ChoiceText, "is for problems with %s.choices", field)
+		c.Add(field+".choice_text", f.ChoiceText, "is for problems with %s.choices", field)
 	case f.AnswerMarker != "" && f.AnswerFrom != "text":
-		c.add(field+".answer_marker", f.AnswerMarker, "is for %s.answer_from text", field)
+		c.Add(field+".answer_marker", f.AnswerMarker, "is for %s.answer_from text", field)
 	}
 	if constant, ok := strings.CutPrefix(f.Form, "="); ok && !slices.Contains(Forms, constant) {
-		c.add(field+".form", f.Form, "must be a path, or = and one of %s", strings.Join(Forms, ", "))
+		c.Add(field+".form", f.Form, "must be a path, or = and one of %s", strings.Join(Forms, ", "))
 	}
 	if constant, ok := strings.CutPrefix(f.Level, "="); ok {
 		if _, err := strconv.Atoi(constant); err != nil {
-			c.add(field+".level", f.Level, "must be a path, or = and a whole number")
+			c.Add(field+".level", f.Level, "must be a path, or = and a whole number")
 		}
 	}
 }

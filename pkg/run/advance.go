@@ -14,8 +14,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // maxAttemptsAtAll bounds the attempts at a task whose failures do not count,
@@ -27,7 +27,7 @@ const maxAttemptsAtAll = 100
 type Advancer struct {
 	Run      *Run
 	Cluster  *slurm.Cluster
-	Site     recipe.ResolvedSite
+	Site     site.Resolved
 	Attempt  seal.Attempt
 	Binaries string // folder of the binaries as the nodes see it; empty finds them on PATH
 	Version  string

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -335,7 +336,7 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	if bytes.Equal(r.RecipeBytes, resolved.YAML) {
 		return nil
 	}
-	differences, err := recipe.Differences(r.RecipeBytes, resolved.YAML)
+	differences, err := config.Differences(r.RecipeBytes, resolved.YAML)
 	if err != nil {
 		return fmt.Errorf("comparing the recipe of run %q: %w", r.Dir, err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // Of two processes that saw the same of a run, one submits an array, also when
@@ -43,7 +43,7 @@ func TestCauseOfAnEnd(t *testing.T) {
 	r.Recipe.Resources.Stages.Rollout.Minutes = 60
 	r.Graph = Graph{Dir: r.Dir, Recipe: r.Recipe}
 	a := &Advancer{Run: r}
-	a.Site.Site = recipe.Site{SignalSeconds: 180}
+	a.Site.Site = site.Profile{SignalSeconds: 180}
 	task := Task{Node: Node{Stage: StageRollout, Iteration: 1}}
 	leave := func(submission, restarts, code int, message string) {
 		t.Helper()

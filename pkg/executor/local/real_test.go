@@ -13,7 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/internal/devcluster"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // stepReport is what the test program inside the allocation writes.
@@ -42,7 +42,7 @@ func runSteps() int {
 		{task: "await", shards: []int{0}, cpus: 1},
 		{task: "ignore", shards: []int{0}, cpus: 1},
 	} {
-		pool, err := NewSteps(context.Background(), recipe.ResolvedSite{Site: recipe.DefaultSite()})
+		pool, err := NewSteps(context.Background(), site.Resolved{Site: site.Default()})
 		if err != nil {
 			fmt.Println(err)
 			return 1

@@ -12,13 +12,13 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // NewSteps returns a pool that runs each task as a step of the Slurm
 // allocation that this process runs in. Its cores are those of the
 // allocation, on all its nodes.
-func NewSteps(_ context.Context, site recipe.ResolvedSite) (*Pool, error) {
+func NewSteps(_ context.Context, site site.Resolved) (*Pool, error) {
 	if os.Getenv("SLURM_JOB_ID") == "" {
 		return nil, exitcode.WithHint(exitcode.Unavailablef("the steps executor runs inside a Slurm allocation, and SLURM_JOB_ID is not set"),
 			"start it with sbatch or salloc, or use --executor slurm")
@@ -85,7 +85,7 @@ func sumCounts(text string) (int, error) {
 // stepStarter runs tasks through srun.
 type stepStarter struct {
 	srun string
-	site recipe.Site
+	site site.Profile
 }
 
 func (s stepStarter) command(array executor.Array, shard int) *exec.Cmd {

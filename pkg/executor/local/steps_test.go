@@ -6,7 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 func TestSumCounts(t *testing.T) {
@@ -37,7 +37,7 @@ func FuzzSumCounts(f *testing.F) {
 
 func TestStepsNeedAnAllocation(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "")
-	if _, err := NewSteps(t.Context(), recipe.ResolvedSite{}); exitcode.Code(err) != exitcode.Unavailable {
+	if _, err := NewSteps(t.Context(), site.Resolved{}); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("error is %v, want one of code %d", err, exitcode.Unavailable)
 	}
 }
@@ -71,7 +71,7 @@ func TestStepCommand(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	site := recipe.DefaultSite()
+	site := site.Default()
 	site.Stages.Rollout.GPUType = "h100"
 	array := executor.Array{
 		Stage: "rollout", Iteration: 2, Attempt: 1, Shards: []int{5}, Command: []string{"/bin/lathe-rollout", "--run", "/r"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/internal/devcluster"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // task is a task of the tests: its first argument says what it does, and
@@ -43,9 +43,9 @@ type bench struct {
 	dev    *devcluster.Cluster
 }
 
-func newBench(t *testing.T, dev *devcluster.Cluster, adapt func(*recipe.Site)) *bench {
+func newBench(t *testing.T, dev *devcluster.Cluster, adapt func(*site.Profile)) *bench {
 	t.Helper()
-	site := recipe.DefaultSite()
+	site := site.Default()
 	if adapt != nil {
 		adapt(&site)
 	}
@@ -361,11 +361,11 @@ func testGates(t *testing.T, b *bench) {
 
 func testRefusals(t *testing.T, b *bench) {
 	for _, c := range []struct {
-		adapt func(*recipe.Site)
+		adapt func(*site.Profile)
 		says  string
 	}{
-		{func(s *recipe.Site) { s.Partition = "nowhere" }, "invalid partition"},
-		{func(s *recipe.Site) { s.GPUType = "imaginary" }, "node configuration is not available"},
+		{func(s *site.Profile) { s.Partition = "nowhere" }, "invalid partition"},
+		{func(s *site.Profile) { s.GPUType = "imaginary" }, "node configuration is not available"},
 	} {
 		site := b.site
 		c.adapt(&site)
@@ -394,8 +394,8 @@ func testRefusals(t *testing.T, b *bench) {
 
 func TestRealPreemptionAndNodeFailure(t *testing.T) {
 	dev := devcluster.Start(t, "--nodes", "2", "--cpus", "2")
-	on := func(node string, requeue bool) func(*recipe.Site) {
-		return func(s *recipe.Site) { s.Requeue, s.Extra = requeue, []string{"--nodelist=" + node} }
+	on := func(node string, requeue bool) func(*site.Profile) {
+		return func(s *site.Profile) { s.Requeue, s.Extra = requeue, []string{"--nodelist=" + node} }
 	}
 	t.Run("group", func(t *testing.T) {
 		t.Run("preemption", func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestRealPreemptionAndNodeFailure(t *testing.T) {
 			jobs := append(again.submit(t, again.array("once", 0), Dependency{}), gone.submit(t, gone.array("deaf", 0), Dependency{})...)
 			again.running(t, jobs[0])
 			gone.running(t, jobs[1])
-			urgent := newBench(t, dev, func(s *recipe.Site) { s.Partition, s.Extra = "high", []string{"--nodelist=n1"} })
+			urgent := newBench(t, dev, func(s *site.Profile) { s.Partition, s.Extra = "high", []string{"--nodelist=n1"} })
 			array := urgent.array("exit=0", 0)
 			array.CPUs = 2
 			high := urgent.submit(t, array, Dependency{})[0]

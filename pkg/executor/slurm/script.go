@@ -11,7 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // maxScript is the largest script that slurmctld takes, in bytes.
@@ -32,7 +32,7 @@ func JobName(array executor.Array) string {
 // Script is the text of the job script of one chunk: submit it with sbatch
 // and it does the rest. A chunk of an array whose tasks do not take a shard
 // becomes a plain job.
-func Script(array executor.Array, chunk Chunk, site recipe.Site) ([]byte, error) {
+func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error) {
 	if err := array.Validate(); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (c Chunk) identity() bool {
 
 // flags lists the flags of sbatch for a chunk, those aside that the site
 // skips or adds.
-func flags(array executor.Array, chunk Chunk, site recipe.Site) []string {
+func flags(array executor.Array, chunk Chunk, site site.Profile) []string {
 	var all []string
 	give := func(flag, value string) {
 		if value != "" && !site.Skips(flag) {
@@ -151,7 +151,7 @@ func outputName(array executor.Array, chunk Chunk) string {
 }
 
 // limitMinutes is the time limit of a task that asks for some minutes.
-func limitMinutes(asked int, site recipe.Site) int {
+func limitMinutes(asked int, site site.Profile) int {
 	if site.MaxMinutes > 0 {
 		return min(asked, site.MaxMinutes)
 	}
@@ -160,7 +160,7 @@ func limitMinutes(asked int, site recipe.Site) int {
 
 // ToldToStop is the shortest time after which a task that asks for some minutes
 // may be told to stop because its time limit comes near; 0 when it never is.
-func ToldToStop(asked int, site recipe.Site) time.Duration {
+func ToldToStop(asked int, site site.Profile) time.Duration {
 	minutes := limitMinutes(asked, site)
 	notice := signalSeconds(minutes, site.SignalSeconds)
 	if minutes == 0 || notice == 0 {
@@ -225,7 +225,7 @@ func (c Chunk) offset() (offset int, dense bool) {
 
 // writeEnvironment sets the task's variables in the script itself: a variable
 // listed in --export loses to one of the same name in the submitting shell.
-func writeEnvironment(b *strings.Builder, array executor.Array, site recipe.Site) {
+func writeEnvironment(b *strings.Builder, array executor.Array, site site.Profile) {
 	variables := map[string]string{}
 	for _, from := range []map[string]string{site.Export, array.Env, {"LATHE_ATTEMPT": strconv.Itoa(array.Attempt)}} {
 		for name, value := range from {
@@ -244,7 +244,7 @@ func writeEnvironment(b *strings.Builder, array executor.Array, site recipe.Site
 
 // writeSetup writes the site's own lines. Module systems use unset variables,
 // so those are allowed meanwhile.
-func writeSetup(b *strings.Builder, site recipe.Site) {
+func writeSetup(b *strings.Builder, site site.Profile) {
 	if len(site.Setup) == 0 {
 		return
 	}

@@ -14,13 +14,13 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // scriptCases cover every line that a script can hold.
-func scriptCases() map[string]func() (executor.Array, Chunk, recipe.Site) {
+func scriptCases() map[string]func() (executor.Array, Chunk, site.Profile) {
 	limits := Limits{MaxArraySize: 101, MaxJobCount: 10000}
 	chunk := func(a executor.Array, n, throttle int) Chunk {
 		chunks, err := Plan(a, limits, throttle)
@@ -29,31 +29,31 @@ func scriptCases() map[string]func() (executor.Array, Chunk, recipe.Site) {
 		}
 		return chunks[n]
 	}
-	return map[string]func() (executor.Array, Chunk, recipe.Site){
-		"plain": func() (executor.Array, Chunk, recipe.Site) {
+	return map[string]func() (executor.Array, Chunk, site.Profile){
+		"plain": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(someShards(8)...)
-			return a, chunk(a, 0, 0), recipe.DefaultSite()
+			return a, chunk(a, 0, 0), site.Default()
 		},
-		"second-chunk": func() (executor.Array, Chunk, recipe.Site) {
+		"second-chunk": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(someShards(150)...)
-			return a, chunk(a, 1, 10), recipe.DefaultSite()
+			return a, chunk(a, 1, 10), site.Default()
 		},
-		"sparse-retry": func() (executor.Array, Chunk, recipe.Site) {
+		"sparse-retry": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(3, 17, 140)
 			a.Attempt = 2
-			return a, chunk(a, 0, 0), recipe.DefaultSite()
+			return a, chunk(a, 0, 0), site.Default()
 		},
-		"gate": func() (executor.Array, Chunk, recipe.Site) {
+		"gate": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(0)
 			a.Stage, a.NoShard, a.CPUs, a.MemoryGB, a.GPUs, a.Minutes = GateStage, true, 1, 0, 0, 2
 			a.Command = []string{"/opt/lathe/bin/lathe", "advance", "--run", "/data/runs/r1", "--executor", "slurm"}
-			return a, chunk(a, 0, 0), recipe.DefaultSite()
+			return a, chunk(a, 0, 0), site.Default()
 		},
-		"whole-site": func() (executor.Array, Chunk, recipe.Site) {
+		"whole-site": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(someShards(2)...)
 			a.LogDir = "/data/my runs/50% \"r1\"/logs"
 			a.Command = []string{"/opt/lathe/bin/lathe-rollout", "--run", "/data/my runs/it's"}
-			return a, chunk(a, 0, 0), recipe.Site{
+			return a, chunk(a, 0, 0), site.Profile{
 				Name: "whole", Partition: "gpu,gpu-long", Account: "lab", QOS: "normal", Constraint: "h100|a100", Reservation: "week",
 				GPUFlag: "gpus-per-node", GPUType: "h100", MemoryFlag: true, Shell: "/usr/bin/bash",
 				Setup:  []string{"module purge", "module load cuda/12.4"},
@@ -61,9 +61,9 @@ func scriptCases() map[string]func() (executor.Array, Chunk, recipe.Site) {
 				KillOnInvalidDependency: true, Extra: []string{"--exclude=node7", "--mail-type=NONE"},
 			}
 		},
-		"skipping-site": func() (executor.Array, Chunk, recipe.Site) {
+		"skipping-site": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(someShards(2)...)
-			site := recipe.DefaultSite()
+			site := site.Default()
 			site.Skip = []string{"--mem", "--gres", "--export", "--signal", "--requeue", "--nodes", "--kill-on-invalid-dep", "--chdir"}
 			return a, chunk(a, 0, 0), site
 		},
@@ -97,16 +97,16 @@ func TestScriptErrors(t *testing.T) {
 	chunk := Chunk{Of: 1, Shards: []int{0}, After: -1}
 	array := testArray(0)
 	array.LogDir = "/data/two\nlines"
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Usage {
+	if _, err := Script(array, chunk, site.Default()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a path with a line break: error is %v", err)
 	}
 	array.LogDir = `/data/back\slash`
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Usage {
+	if _, err := Script(array, chunk, site.Default()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a path with a backslash: error is %v", err)
 	}
 	array = testArray(0)
 	array.Stage = "unheard-of"
-	if _, err := Script(array, chunk, recipe.DefaultSite()); exitcode.Code(err) != exitcode.Bug {
+	if _, err := Script(array, chunk, site.Default()); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an unknown stage: error is %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestScriptsFindTheirShardAndLog(t *testing.T) {
 	if err := os.MkdirAll(logs, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	site := recipe.DefaultSite()
+	site := site.Default()
 	site.Setup = []string{"test -z \"$UNSET_BY_A_MODULE\"", "FROM_SETUP=set"}
 	for _, c := range []struct {
 		shards   []int
@@ -169,7 +169,7 @@ func TestScriptsFindTheirShardAndLog(t *testing.T) {
 }
 
 func TestSetupThatFailsIsNamed(t *testing.T) {
-	site := recipe.DefaultSite()
+	site := site.Default()
 	site.Setup = []string{"ls /no/such/module"}
 	script, err := Script(testArray(0), Chunk{Of: 1, Shards: []int{0}, After: -1}, site)
 	if err != nil {

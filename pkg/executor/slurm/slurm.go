@@ -19,12 +19,12 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // Cluster is the Slurm that the commands on PATH and SLURM_CONF point to.
 type Cluster struct {
-	site recipe.Site
+	site site.Profile
 	// delays are the waits between attempts at a command that the controller
 	// was too busy for; each is stretched by up to half at random.
 	delays []time.Duration
@@ -34,7 +34,7 @@ type Cluster struct {
 
 // Open returns the cluster of a site, or an error with exitcode.Unavailable when
 // Slurm's commands are not on PATH.
-func Open(site recipe.Site) (*Cluster, error) {
+func Open(site site.Profile) (*Cluster, error) {
 	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return nil, exitcode.WithHint(exitcode.Unavailablef("finding Slurm: %w", err),

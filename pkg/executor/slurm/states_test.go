@@ -11,7 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // replay reads a capture as States would.
@@ -190,7 +190,7 @@ func fakeCommand(t *testing.T, name, script string) {
 }
 
 func quick() *Cluster {
-	return &Cluster{site: recipe.DefaultSite(), delays: []time.Duration{time.Millisecond, time.Millisecond}}
+	return &Cluster{site: site.Default(), delays: []time.Duration{time.Millisecond, time.Millisecond}}
 }
 
 func TestBusyControllerIsAskedAgain(t *testing.T) {
@@ -269,7 +269,7 @@ func TestSacctThatDoesNotAnswer(t *testing.T) {
 
 func TestOpenWithoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Open(recipe.DefaultSite()); exitcode.Code(err) != exitcode.Unavailable {
+	if _, err := Open(site.Default()); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("error is %v, want one of code %d", err, exitcode.Unavailable)
 	}
 }

@@ -1,8 +1,10 @@
-package recipe
+package config
 
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"reflect"
 	"sort"
 	"strings"
@@ -27,13 +29,75 @@ const (
 	maxProblems  = 20 // reported at once
 )
 
-// document is one YAML text and the name that messages give it. A setting of
+// Document is one YAML text and the name that messages give it. A setting of
 // the command line is a document without lines.
-type document struct {
+type Document struct {
 	name     string
-	lines    []string     // empty for a setting
-	root     reflect.Type // of what the document fills, for hints
+	lines    []string      // empty for a setting
+	body     ast.Node      // nil for an empty text
+	root     reflect.Value // what the document fills, for hints
+	options  Options
 	problems []problem
+}
+
+// Name is what messages call the document: the path of a file.
+func (d *Document) Name() string { return d.name }
+
+// Fill decodes the document into the struct that target points to. What the
+// document does not name keeps its value; lists are replaced whole. Everything
+// wrong with the text is one usage error that says where.
+func (d *Document) Fill(target any, options Options) error {
+	d.root, d.options = reflect.ValueOf(target).Elem(), options
+	if d.body != nil {
+		d.fill(d.root, d.body, "")
+	}
+	return d.Err()
+}
+
+// Node is a place in a document.
+type Node struct{ node ast.Node }
+
+// At finds the value at a path of keys.
+func (d *Document) At(keys ...string) (Node, bool) {
+	node := d.body
+	for _, key := range keys {
+		var found ast.Node
+		switch n := node.(type) {
+		case *ast.MappingNode:
+			for _, entry := range n.Values {
+				if entry.Key.GetToken().Value == key {
+					found = entry.Value
+					break
+				}
+			}
+		case *ast.MappingValueNode:
+			if n.Key.GetToken().Value == key {
+				found = n.Value
+			}
+		}
+		if found == nil {
+			return Node{}, false
+		}
+		node = found
+	}
+	return Node{node}, true
+}
+
+// Text is the text at the place; ok is false for anything but text.
+func (n Node) Text() (text string, ok bool) {
+	if _, isText := n.node.(*ast.StringNode); !isText {
+		return "", false
+	}
+	text, _, ok = scalarText(n.node)
+	return text, ok
+}
+
+// String says what stands at the place, in the words of messages.
+func (n Node) String() string { return describeNode(n.node) }
+
+// Add notes a problem at a place. [Document.Err] reports it.
+func (d *Document) Add(at Node, format string, args ...any) {
+	d.add(at.node.GetToken(), format, args...)
 }
 
 // problem is one message at a place in a document, counted from 1.
@@ -42,7 +106,7 @@ type problem struct {
 	message      string
 }
 
-func (d *document) add(tok *token.Token, format string, args ...any) {
+func (d *Document) add(tok *token.Token, format string, args ...any) {
 	p := problem{line: 1, column: 1, message: fmt.Sprintf(format, args...)}
 	if tok != nil && tok.Position != nil {
 		p.line, p.column = tok.Position.Line, tok.Position.Column
@@ -50,9 +114,9 @@ func (d *document) add(tok *token.Token, format string, args ...any) {
 	d.problems = append(d.problems, p)
 }
 
-// err is every problem in the order of the text, each with its source line
+// Err is every problem in the order of the text, each with its source line
 // and a caret, or nil.
-func (d *document) err() error {
+func (d *Document) Err() error {
 	if len(d.problems) == 0 {
 		return nil
 	}
@@ -74,7 +138,7 @@ func (d *document) err() error {
 	return exitcode.Usagef("%s", strings.Join(text, "\n"))
 }
 
-func (d *document) render(p problem) string {
+func (d *Document) render(p problem) string {
 	if len(d.lines) == 0 {
 		return fmt.Sprintf("%s: %s", d.name, p.message)
 	}
@@ -100,13 +164,30 @@ func (d *document) render(p problem) string {
 		strings.Repeat(" ", len(number)+column-start))
 }
 
-// parseYAML parses one YAML document into its tree. The tree is nil for an
-// empty text. Anchors, aliases, tags, merge keys and explicit keys are
-// refused: a recipe is plain data, and base files do what anchors would.
-func parseYAML(name string, text []byte) (*document, ast.Node, error) {
-	d := &document{name: name}
+// Read parses a YAML file, or says which folder it is. The error of a file
+// that cannot be opened is that of [os.Open].
+func Read(path string) (*Document, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, exitcode.Usagef("%q is a folder, not a YAML file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// Parse parses one YAML document. Anchors, aliases, tags, merge keys and
+// explicit keys are refused: settings are plain data.
+func Parse(name string, text []byte) (*Document, error) {
+	d := &Document{name: name}
 	if len(text) > maxFileBytes {
-		return d, nil, exitcode.Usagef("%s: the file has more than %d KiB", name, maxFileBytes>>10)
+		return d, exitcode.Usagef("%s: the file has more than %d KiB", name, maxFileBytes>>10)
 	}
 	d.lines = strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i, line := range d.lines {
@@ -118,11 +199,11 @@ func parseYAML(name string, text []byte) (*document, ast.Node, error) {
 			})
 		}
 	}
-	if err := d.err(); err != nil {
-		return d, nil, err
+	if err := d.Err(); err != nil {
+		return d, err
 	}
-	node := d.parse(strings.Join(d.lines, "\n"))
-	return d, node, d.err()
+	d.body = d.parse(strings.Join(d.lines, "\n"))
+	return d, d.Err()
 }
 
 // forbidden reports characters that YAML does not allow, or that no editor
@@ -131,7 +212,7 @@ func forbidden(r rune) bool {
 	return r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfeff || r == 0x2028 || r == 0x2029
 }
 
-func (d *document) parse(text string) (node ast.Node) {
+func (d *Document) parse(text string) (node ast.Node) {
 	// The parser is not ours; whatever it trips over is the file's fault.
 	defer func() {
 		if recover() != nil {
@@ -182,7 +263,7 @@ func plainer(message string) string {
 	return message
 }
 
-func (d *document) checkTokens(tokens token.Tokens) {
+func (d *Document) checkTokens(tokens token.Tokens) {
 	depth, line, onLine, keys := 0, 0, 0, 0
 	for _, tok := range tokens {
 		if tok.Position.Line != line {

@@ -1,4 +1,4 @@
-package recipe
+package config
 
 import (
 	"fmt"
@@ -10,21 +10,21 @@ import (
 	"unicode"
 )
 
-// Write writes a recipe as YAML with every field in the order of its type,
-// defaults included. Equal recipes have equal bytes, and [Parse] gives the
-// recipe back.
-func Write(r *Recipe) []byte {
+// Write writes the struct that settings points to as YAML, with every field in
+// the order of its type, defaults included. Equal settings have equal bytes,
+// and [Document.Fill] gives them back.
+func Write(settings any) []byte {
 	var b strings.Builder
-	writeStruct(&b, reflect.ValueOf(r).Elem(), "")
+	writeStruct(&b, reflect.ValueOf(settings).Elem(), "")
 	return []byte(b.String())
 }
 
 func writeStruct(b *strings.Builder, v reflect.Value, indent string) {
-	for i := range v.NumField() {
+	for _, f := range fieldsOf(v) {
 		b.WriteString(indent)
-		b.WriteString(yamlName(v.Type().Field(i)))
+		b.WriteString(f.name)
 		b.WriteByte(':')
-		writeValue(b, v.Field(i), indent)
+		writeValue(b, f.value, indent)
 	}
 }
 
@@ -39,6 +39,10 @@ func writeValue(b *strings.Builder, v reflect.Value, indent string) {
 		}
 		writeValue(b, v.Elem(), indent)
 	case reflect.Struct:
+		if len(fieldsOf(v)) == 0 {
+			b.WriteString(" {}\n")
+			return
+		}
 		b.WriteByte('\n')
 		writeStruct(b, v, indent+"  ")
 	case reflect.Slice:
@@ -88,14 +92,14 @@ func writeMap(b *strings.Builder, v reflect.Value, indent string) {
 	sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
 	b.WriteByte('\n')
 	for _, key := range keys {
-		b.WriteString(indent + "  " + quote(key.String()) + ": " + scalar(v.MapIndex(key)) + "\n")
+		b.WriteString(indent + "  " + Quote(key.String()) + ": " + scalar(v.MapIndex(key)) + "\n")
 	}
 }
 
 func scalar(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
-		return quote(v.String())
+		return Quote(v.String())
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
 	case reflect.Int:
@@ -105,7 +109,7 @@ func scalar(v reflect.Value) string {
 	case reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
-	panic(fmt.Sprintf("recipe: field of kind %s", v.Kind()))
+	panic(fmt.Sprintf("config: field of kind %s", v.Kind()))
 }
 
 // plain is text that YAML reads as itself without quotes.
@@ -116,9 +120,9 @@ var reserved = map[string]bool{
 	"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true,
 }
 
-// quote writes text so that YAML reads the same text back: plain where that
+// Quote writes text so that YAML reads the same text back: plain where that
 // is safe, else in double quotes with the escapes that YAML and JSON share.
-func quote(s string) string {
+func Quote(s string) string {
 	if plain.MatchString(s) && !reserved[strings.ToLower(s)] {
 		return s
 	}

@@ -1,12 +1,13 @@
-package recipe
+package site
 
 import (
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 // managedFlags are the flags of sbatch that Lathe gives itself, by their long
@@ -64,90 +65,87 @@ func ManagedFlags() []string {
 }
 
 // Skips reports whether a managed flag, by its long name, is never given.
-func (s Site) Skips(flag string) bool { return slices.Contains(s.Skip, flag) }
+func (s Profile) Skips(flag string) bool { return slices.Contains(s.Skip, flag) }
 
 var (
-	siteChoices = map[string][]string{
-		"executor": {"local", "slurm", "steps"},
-		"gpu_flag": {"gres", "gpus", "gpus-per-node", "none"},
-	}
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	wordPattern     = regexp.MustCompile(`^[A-Za-z0-9_.,:|&*()\[\]+-]*$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// Validate checks every value of the profile, as [Recipe.Validate] does.
-func (s *Site) Validate() error { return s.validate("site " + s.Name) }
+// Validate checks every value of the profile. It returns one usage error with a line for
+// each problem, in the order of the fields.
+func (s *Profile) Validate() error { return s.validate("site " + s.Name) }
 
-func (s *Site) validate(what string) error {
-	c := &checker{}
+func (s *Profile) validate(what string) error {
+	c := config.NewChecker(s)
 	if !namePattern.MatchString(s.Name) {
-		c.add("name", s.Name, "must be 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit")
+		c.Add("name", s.Name, "must be 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit")
 	}
-	c.choiceOf("executor", s.Executor, siteChoices["executor"])
-	c.atLeast("processes", s.Processes, 0)
-	c.word("partition", s.Partition)
-	c.word("account", s.Account)
-	c.word("qos", s.QOS)
-	c.word("constraint", s.Constraint)
-	c.word("reservation", s.Reservation)
-	c.choiceOf("gpu_flag", s.GPUFlag, siteChoices["gpu_flag"])
-	c.word("gpu_type", s.GPUType)
+	c.Choice("executor", s.Executor)
+	c.AtLeast("processes", s.Processes, 0)
+	checkWord(c, "partition", s.Partition)
+	checkWord(c, "account", s.Account)
+	checkWord(c, "qos", s.QOS)
+	checkWord(c, "constraint", s.Constraint)
+	checkWord(c, "reservation", s.Reservation)
+	c.Choice("gpu_flag", s.GPUFlag)
+	checkWord(c, "gpu_type", s.GPUType)
 	if !strings.HasPrefix(s.Shell, "/") || strings.ContainsAny(s.Shell, " \t\n") {
-		c.add("shell", s.Shell, "must be an absolute path without spaces, such as /bin/bash")
+		c.Add("shell", s.Shell, "must be an absolute path without spaces, such as /bin/bash")
 	}
-	c.lines("setup", s.Setup)
+	checkLines(c, "setup", s.Setup)
 	s.checkExport(c)
-	c.atLeast("max_minutes", s.MaxMinutes, 0)
-	c.atLeast("max_array_size", s.MaxArraySize, 0)
-	c.atLeast("max_submit", s.MaxSubmit, 0)
-	c.atLeast("throttle", s.Throttle, 0)
-	c.between("signal_seconds", s.SignalSeconds, 0, 65535)
+	c.AtLeast("max_minutes", s.MaxMinutes, 0)
+	c.AtLeast("max_array_size", s.MaxArraySize, 0)
+	c.AtLeast("max_submit", s.MaxSubmit, 0)
+	c.AtLeast("throttle", s.Throttle, 0)
+	c.Between("signal_seconds", s.SignalSeconds, 0, 65535)
 	for i, flag := range s.Skip {
 		place := fmt.Sprintf("skip.%d", i)
 		if _, managed := managedFlags[flag]; !managed {
-			c.add(place, flag, "is not a flag that lathe gives; those are %s", strings.Join(ManagedFlags(), " "))
+			c.Add(place, flag, "is not a flag that lathe gives; those are %s", strings.Join(ManagedFlags(), " "))
 		} else if slices.Contains(neverSkipped, flag) {
-			c.add(place, flag, "cannot be skipped: a run does not work without it")
+			c.Add(place, flag, "cannot be skipped: a run does not work without it")
 		}
 	}
 	s.checkExtra(c, "extra", s.Extra)
-	stages := reflect.ValueOf(s.Stages)
-	for i := range stages.NumField() {
-		place := "stages." + yamlName(stages.Type().Field(i))
-		own := stages.Field(i).Interface().(SiteStage)
-		c.word(place+".partition", own.Partition)
-		c.word(place+".account", own.Account)
-		c.word(place+".qos", own.QOS)
-		c.word(place+".constraint", own.Constraint)
-		c.word(place+".reservation", own.Reservation)
-		c.word(place+".gpu_type", own.GPUType)
-		c.atLeast(place+".throttle", own.Throttle, 0)
-		c.lines(place+".setup", own.Setup)
+	for _, name := range config.Names(&s.Stages) {
+		place := "stages." + name
+		own, _ := config.Find[Stage](&s.Stages, name)
+		checkWord(c, place+".partition", own.Partition)
+		checkWord(c, place+".account", own.Account)
+		checkWord(c, place+".qos", own.QOS)
+		checkWord(c, place+".constraint", own.Constraint)
+		checkWord(c, place+".reservation", own.Reservation)
+		checkWord(c, place+".gpu_type", own.GPUType)
+		c.AtLeast(place+".throttle", own.Throttle, 0)
+		checkLines(c, place+".setup", own.Setup)
 		s.checkExtra(c, place+".extra", own.Extra)
 	}
-	return c.err(what)
+	return c.Err(what)
 }
 
-// word checks the value of a flag.
-func (c *checker) word(field, value string) {
+// checkWord checks the value of a flag.
+func checkWord(c *config.Checker, field, value string) {
 	if !wordPattern.MatchString(value) {
-		c.add(field, value, "must be one word of letters, digits and _.,:|&*()[]+-")
+		c.Add(field, value, "must be one word of letters, digits and _.,:|&*()[]+-")
 	}
 }
 
-func (c *checker) lines(field string, lines []string) {
+func checkLines(c *config.Checker, field string, lines []string) {
 	for i, line := range lines {
 		place := fmt.Sprintf("%s.%d", field, i)
 		switch {
 		case strings.Contains(line, "\n"):
-			c.add(place, line, "must be one line; give one entry for each line")
+			c.Add(place, line, "must be one line; give one entry for each line")
 		case strings.HasPrefix(strings.TrimSpace(line), "#SBATCH"):
-			c.add(place, line, "is a flag of sbatch; put it in extra")
+			c.Add(place, line, "is a flag of sbatch; put it in extra")
 		}
 	}
 }
 
-func (s *Site) checkExport(c *checker) {
+func (s *Profile) checkExport(c *config.Checker) {
 	names := make([]string, 0, len(s.Export))
 	for name := range s.Export {
 		names = append(names, name)
@@ -157,25 +155,25 @@ func (s *Site) checkExport(c *checker) {
 		place := "export." + name
 		switch {
 		case !variablePattern.MatchString(name):
-			c.add("export", name, "is not the name of an environment variable")
+			c.Add("export", name, "is not the name of an environment variable")
 		case strings.HasPrefix(name, "SLURM_"), strings.HasPrefix(name, "SBATCH_"):
-			c.add(place, s.Export[name], "is Slurm's own variable")
+			c.Add(place, s.Export[name], "is Slurm's own variable")
 		case strings.ContainsAny(s.Export[name], "\n\x00"):
-			c.add(place, s.Export[name], "must be one line")
+			c.Add(place, s.Export[name], "must be one line")
 		}
 	}
 }
 
-func (s *Site) checkExtra(c *checker, field string, extra []string) {
+func (s *Profile) checkExtra(c *config.Checker, field string, extra []string) {
 	for i, argument := range extra {
 		place := fmt.Sprintf("%s.%d", field, i)
 		if strings.Contains(argument, "\n") {
-			c.add(place, argument, "must be one line; give one entry for each flag")
+			c.Add(place, argument, "must be one line; give one entry for each flag")
 			continue
 		}
 		flag, _, _ := strings.Cut(argument, "=")
 		if !strings.HasPrefix(flag, "-") {
-			c.add(place, argument, "must be a flag with its value in one entry, such as --exclude=node7")
+			c.Add(place, argument, "must be a flag with its value in one entry, such as --exclude=node7")
 			continue
 		}
 		if !strings.HasPrefix(flag, "--") && len(flag) > 2 {
@@ -183,7 +181,7 @@ func (s *Site) checkExtra(c *checker, field string, extra []string) {
 		}
 		if strings.ContainsAny(flag, " \t\n") {
 			flag = strings.Fields(flag)[0] // "-p gpu"
-			c.add(place, argument, "must have no space after the flag; write %s=VALUE", flag)
+			c.Add(place, argument, "must have no space after the flag; write %s=VALUE", flag)
 			continue
 		}
 		if long, ok := shortFlags[flag]; ok {
@@ -199,7 +197,7 @@ func (s *Site) checkExtra(c *checker, field string, extra []string) {
 			}
 		}
 		if hint, managed := managedFlags[flag]; managed && !s.Skips(flag) {
-			c.add(place, argument, "collides with %s, which lathe gives itself: %s", flag, hint)
+			c.Add(place, argument, "collides with %s, which lathe gives itself: %s", flag, hint)
 		}
 	}
 }

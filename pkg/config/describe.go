@@ -1,25 +1,53 @@
-package recipe
+package config
 
 import (
-	_ "embed"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"reflect"
 	"strings"
+	"sync"
 )
 
-// The comments on the types are the reference: there is no second text to
-// keep in step.
-var (
-	//go:embed recipe.go
-	recipeSource string
-	//go:embed site.go
-	siteSource string
-)
+// docKey names a type, or a field of one, whose meaning is known.
+type docKey struct{ pkg, name string }
 
-// Field describes one field of a recipe or a site profile.
+// sources are the texts that [Docs] was given, read once they are asked for.
+var sources struct {
+	sync.Mutex
+	unread []unread
+	docs   map[docKey]string
+}
+
+type unread struct{ pkg, source string }
+
+// Docs hands over a source file with types of settings of the package of T, for
+// whose fields its comments are the reference: there is no second text to keep
+// in step. The result is true, for a package's variable.
+func Docs[T any](source string) bool {
+	sources.Lock()
+	defer sources.Unlock()
+	sources.unread = append(sources.unread, unread{reflect.TypeFor[T]().PkgPath(), source})
+	return true
+}
+
+func docOf(key docKey) string {
+	sources.Lock()
+	defer sources.Unlock()
+	if sources.docs == nil {
+		sources.docs = map[docKey]string{}
+	}
+	for _, u := range sources.unread {
+		for name, text := range comments(u.source) {
+			sources.docs[docKey{u.pkg, name}] = text
+		}
+	}
+	sources.unread = nil
+	return sources.docs[key]
+}
+
+// Field describes one field of settings.
 type Field struct {
 	Path    string // dotted
 	Type    string // what a value looks like: whole number, number, text, …
@@ -29,51 +57,45 @@ type Field struct {
 	Group   bool   // has fields of its own
 }
 
-// Describe lists every field of a recipe in the order of [Write], with its
-// default and its meaning.
-func Describe() []Field {
-	r := Defaults()
-	return describe(reflect.ValueOf(r), "", comments(recipeSource), Choices)
+// Describe lists every field of the struct that settings points to, in the
+// order of [Write], with its value there, which is its default, and its
+// meaning. Paths begin with prefix unless that is empty.
+func Describe(settings any, prefix string) []Field {
+	return describe(reflect.ValueOf(settings).Elem(), prefix)
 }
 
-// DescribeSite does the same for site profiles.
-func DescribeSite() []Field {
-	return describe(reflect.ValueOf(DefaultSite()), "", comments(siteSource), func(path string) []string { return siteChoices[path] })
-}
-
-func describe(v reflect.Value, prefix string, docs map[string]string, choices func(string) []string) []Field {
+func describe(v reflect.Value, prefix string) []Field {
 	var fields []Field
-	t := v.Type()
-	for i := range t.NumField() {
-		path := joinPath(prefix, yamlName(t.Field(i)))
-		value := v.Field(i)
-		f := Field{Path: path, Choices: choices(path), Doc: docs[t.Name()+"."+t.Field(i).Name]}
-		inner := value
-		switch {
-		case value.Kind() == reflect.Pointer:
+	for _, own := range fieldsOf(v) {
+		path := joinPath(prefix, own.name)
+		f := Field{Path: path, Choices: own.choices(), Doc: own.doc}
+		if f.Doc == "" {
+			f.Doc = docOf(own.docs)
+		}
+		inner := own.present()
+		switch kind := own.value.Kind(); {
+		case kind == reflect.Pointer:
 			f.Group, f.Default = true, "null"
-			inner = newWithDefaults(value.Type().Elem()).Elem()
-		case value.Kind() == reflect.Struct:
+		case kind == reflect.Struct:
 			f.Group = true
 		default:
 			var b strings.Builder
-			if value.Kind() == reflect.String {
-				b.WriteString(quote(value.String())) // on one line, unlike in a file
+			if kind == reflect.String {
+				b.WriteString(Quote(own.value.String())) // on one line, unlike in a file
 			} else {
-				writeValue(&b, value, "")
+				writeValue(&b, own.value, "")
 			}
-			f.Type, f.Default = describeType(value.Type()), strings.TrimSpace(b.String())
+			f.Type, f.Default = describeType(inner.Type()), strings.TrimSpace(b.String())
 		}
 		if f.Group && f.Doc == "" {
-			f.Doc = docs[inner.Type().Name()]
+			f.Doc = docOf(docKey{inner.Type().PkgPath(), inner.Type().Name()})
 		}
 		fields = append(fields, f)
 		switch {
 		case f.Group:
-			fields = append(fields, describe(inner, path, docs, choices)...)
-		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
-			entry := reflect.New(value.Type().Elem()).Elem()
-			fields = append(fields, describe(entry, path+".N", docs, choices)...)
+			fields = append(fields, describe(inner, path)...)
+		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct:
+			fields = append(fields, describe(reflect.New(inner.Type().Elem()).Elem(), path+".N")...)
 		}
 	}
 	return fields
@@ -97,14 +119,14 @@ func describeType(t reflect.Type) string {
 		}
 		return "list of " + strings.Replace(describeType(t.Elem()), "number", "numbers", 1)
 	}
-	panic(fmt.Sprintf("recipe: field of kind %s", t.Kind()))
+	panic(fmt.Sprintf("config: field of kind %s", t.Kind()))
 }
 
 // comments maps Type and Type.Field to the text of their comments.
 func comments(source string) map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
-		panic(fmt.Sprintf("recipe: reading our own source: %v", err)) // it compiled
+		panic(fmt.Sprintf("config: reading our own source: %v", err)) // it compiled
 	}
 	docs := map[string]string{}
 	for _, decl := range file.Decls {
@@ -135,44 +157,9 @@ func paragraph(group *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Reference is the page jobs/REFERENCE.md: every field of recipes and site
-// profiles, and every preset.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString(`# Recipes and site profiles
-
-Generated from the types in pkg/recipe; ` + "`go test ./pkg/recipe -run Reference -update`" + ` writes it anew.
-
-A recipe is one YAML file. Later wins: defaults, preset, the files named by ` + "`base:`" + `, the file, ` + "`--set FIELD=VALUE`" + `.
-
-## Recipe
-
-`)
-	referenceTable(&b, Describe())
-	b.WriteString("\n## Site profile\n\n")
-	referenceTable(&b, DescribeSite())
-	b.WriteString("\n## Presets\n\nWhat each preset puts in `advantage`, `filters` and `loss`.\n")
-	for _, name := range PresetNames() {
-		objective, err := Preset(name)
-		if err != nil {
-			panic(err) // PresetNames lists what Preset knows
-		}
-		fmt.Fprintf(&b, "\n### %s\n\n```yaml\n", name)
-		for _, part := range []struct {
-			name  string
-			value any
-		}{{"advantage", objective.Advantage}, {"filters", objective.Filters}, {"loss", objective.Loss}} {
-			b.WriteString(part.name + ":")
-			writeValue(&b, reflect.ValueOf(part.value), "")
-		}
-		b.WriteString("```\n")
-	}
-	return b.String()
-}
-
-// referenceTable writes one row for each field. A group whose fields are the
+// Table writes a table in Markdown with one row for each field. A group whose fields are the
 // same as an earlier group's, defaults included, is one row that says so.
-func referenceTable(b *strings.Builder, fields []Field) {
+func Table(b *strings.Builder, fields []Field) {
 	b.WriteString("| field | value | default | meaning |\n| --- | --- | --- | --- |\n")
 	escape := strings.NewReplacer("|", `\|`, "\n", " ")
 	groups := map[string]string{}
@@ -193,7 +180,7 @@ func referenceTable(b *strings.Builder, fields []Field) {
 			groups[signature] = f.Path
 		}
 		if shown != "" {
-			shown = "`" + escape.Replace(shorten(shown)) + "`"
+			shown = "`" + escape.Replace(Shorten(shown)) + "`"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, escape.Replace(value), shown, escape.Replace(doc))
 	}

@@ -1,10 +1,11 @@
-package recipe
+package config
 
 import (
 	"fmt"
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,22 @@ import (
 // error, drops the fraction of 1.5 on its way into an int, and reads 010 as
 // eight.
 
-// defaulter is a part of a recipe that is absent by default and that has
-// defaults of its own once it is present.
-type defaulter interface{ setDefaults() }
+// Defaulter is a part of a file that is absent by default, a pointer, and that
+// has defaults of its own once it is present.
+type Defaulter interface{ SetDefaults() }
+
+// Options say how a document fills a struct.
+type Options struct {
+	// Ignore lists keys at the top that the caller has read by itself.
+	Ignore []string
+	// Rebase rewrites the texts of fields with the tag path:"file", so that a
+	// path relative to one file's folder is true in another; nil for none.
+	Rebase func(path string) string
+	// Unknown is asked about a dotted path that names no field: the message
+	// replaces ours unless it is empty, and skip leaves the field out without
+	// a word. nil asks nobody.
+	Unknown func(path string) (message string, skip bool)
+}
 
 var (
 	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
@@ -29,7 +43,7 @@ var (
 // fill decodes node into v, which is settable. path is the dotted path of v,
 // empty at the top. What the node does not name keeps its value; lists are
 // replaced whole.
-func (d *document) fill(v reflect.Value, node ast.Node, path string) {
+func (d *Document) fill(v reflect.Value, node ast.Node, path string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if node.Type() == ast.NullType {
@@ -55,14 +69,14 @@ func (d *document) fill(v reflect.Value, node ast.Node, path string) {
 // own defaults.
 func newWithDefaults(t reflect.Type) reflect.Value {
 	p := reflect.New(t)
-	if with, ok := p.Interface().(defaulter); ok {
-		with.setDefaults()
+	if with, ok := p.Interface().(Defaulter); ok {
+		with.SetDefaults()
 	}
 	return p
 }
 
 // entries lists the pairs of a mapping, or reports that node is none.
-func (d *document) entries(node ast.Node, what string) []*ast.MappingValueNode {
+func (d *Document) entries(node ast.Node, what string) []*ast.MappingValueNode {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		return n.Values
@@ -78,7 +92,7 @@ func (d *document) entries(node ast.Node, what string) []*ast.MappingValueNode {
 // fields of one mapping that were seen already, with the line of each.
 type seenKeys map[string]int
 
-func (d *document) duplicate(seen seenKeys, key *token.Token) bool {
+func (d *Document) duplicate(seen seenKeys, key *token.Token) bool {
 	if line, twice := seen[key.Value]; twice {
 		d.add(key, "%q is set twice; the first is on line %d", key.Value, line)
 		return true
@@ -87,26 +101,53 @@ func (d *document) duplicate(seen seenKeys, key *token.Token) bool {
 	return false
 }
 
-func (d *document) fillStruct(v reflect.Value, node ast.Node, path string) {
+func (d *Document) fillStruct(v reflect.Value, node ast.Node, path string) {
 	seen := seenKeys{}
 	for _, entry := range d.entries(node, pathOr(path, "the file")) {
 		key := entry.Key.GetToken()
 		if d.duplicate(seen, key) {
 			continue
 		}
-		if path == "" && key.Value == "base" && v.Type() == reflect.TypeFor[Recipe]() {
-			continue // followed before, by readLayers
-		}
-		index, ok := fieldIndex(v.Type(), key.Value)
-		if !ok {
-			d.add(key, "%s", unknownField(d.root, v.Type(), key.Value, path))
+		if path == "" && slices.Contains(d.options.Ignore, key.Value) {
 			continue
 		}
-		d.fill(v.Field(index), entry.Value, joinPath(path, key.Value))
+		f, ok := fieldNamed(v, key.Value)
+		if !ok {
+			if message := d.unknown(v, key.Value, path); message != "" {
+				d.add(key, "%s", message)
+			}
+			continue
+		}
+		d.fill(f.value, entry.Value, joinPath(path, key.Value))
+		if f.tag.Get("path") == "file" && d.options.Rebase != nil {
+			rebase(f.value, d.options.Rebase)
+		}
 	}
 }
 
-func (d *document) fillSlice(v reflect.Value, node ast.Node, path string) {
+// unknown is the message for a key that names no field, or empty.
+func (d *Document) unknown(v reflect.Value, name, path string) string {
+	if d.options.Unknown != nil {
+		if message, skip := d.options.Unknown(joinPath(path, name)); skip || message != "" {
+			return message
+		}
+	}
+	return unknownField(d.root, v, name, path)
+}
+
+// rebase rewrites a text, or each of a list of texts.
+func rebase(v reflect.Value, by func(string) string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(by(v.String()))
+	case reflect.Slice:
+		for i := range v.Len() {
+			rebase(v.Index(i), by)
+		}
+	}
+}
+
+func (d *Document) fillSlice(v reflect.Value, node ast.Node, path string) {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.add(node.GetToken(), "want a list such as [a, b], got %s", describeNode(node))
@@ -123,7 +164,7 @@ func (d *document) fillSlice(v reflect.Value, node ast.Node, path string) {
 	v.Set(out)
 }
 
-func (d *document) fillMap(v reflect.Value, node ast.Node, path string) {
+func (d *Document) fillMap(v reflect.Value, node ast.Node, path string) {
 	seen := seenKeys{}
 	out := reflect.MakeMap(v.Type())
 	for _, entry := range d.entries(node, path) {
@@ -141,7 +182,7 @@ func (d *document) fillMap(v reflect.Value, node ast.Node, path string) {
 	}
 }
 
-func (d *document) fillScalar(v reflect.Value, node ast.Node) {
+func (d *Document) fillScalar(v reflect.Value, node ast.Node) {
 	text, quoted, ok := scalarText(node)
 	if !ok {
 		d.add(node.GetToken(), "want %s, got %s", typeName(v.Type()), describeNode(node))
@@ -206,7 +247,7 @@ func setScalar(v reflect.Value, text string) (message string) {
 		}
 		v.SetFloat(x + 0) // never minus zero, which would be written otherwise
 	default:
-		panic(fmt.Sprintf("recipe: field of kind %s", v.Kind()))
+		panic(fmt.Sprintf("config: field of kind %s", v.Kind()))
 	}
 	return ""
 }
@@ -236,14 +277,15 @@ func describeNode(node ast.Node) string {
 	case *ast.BoolNode:
 		return "the truth value " + n.Token.Value
 	case *ast.StringNode:
-		return fmt.Sprintf("the text %q", shorten(n.Value))
+		return fmt.Sprintf("the text %q", Shorten(n.Value))
 	case *ast.LiteralNode:
 		return "a block of text"
 	}
-	return "the number " + shorten(node.GetToken().Value)
+	return "the number " + Shorten(node.GetToken().Value)
 }
 
-func shorten(s string) string {
+// Shorten cuts a text that is shown in a message to forty characters.
+func Shorten(s string) string {
 	if runes := []rune(s); len(runes) > 40 {
 		return string(runes[:40]) + "…"
 	}

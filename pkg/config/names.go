@@ -1,4 +1,4 @@
-package recipe
+package config
 
 import (
 	"fmt"
@@ -10,15 +10,6 @@ import (
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name
-}
-
-func fieldIndex(t reflect.Type, name string) (int, bool) {
-	for i := range t.NumField() {
-		if yamlName(t.Field(i)) == name {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 func joinPath(path, name string) string {
@@ -38,16 +29,16 @@ func pathOr(path, otherwise string) string {
 // unknownField is the message for a key that a struct does not have. It
 // offers the struct's own field with the nearest name, else the place of a
 // field of that very name elsewhere below root, else all there are.
-func unknownField(root, t reflect.Type, name, path string) string {
+func unknownField(root, v reflect.Value, name, path string) string {
 	var own []string
-	for i := range t.NumField() {
-		own = append(own, yamlName(t.Field(i)))
+	for _, f := range fieldsOf(v) {
+		own = append(own, f.name)
 	}
-	message := fmt.Sprintf("unknown field %q", shorten(name))
+	message := fmt.Sprintf("unknown field %q", Shorten(name))
 	if path != "" {
 		message += " in " + path
 	}
-	if near, ok := nearest(name, own); ok {
+	if near, ok := Nearest(name, own); ok {
 		return message + fmt.Sprintf("; did you mean %q?", near)
 	}
 	for _, known := range fieldPaths(root, "") {
@@ -58,28 +49,24 @@ func unknownField(root, t reflect.Type, name, path string) string {
 	return message + "; it has " + strings.Join(own, ", ")
 }
 
-// fieldPaths lists the dotted paths of all fields under a struct type, parents
+// fieldPaths lists the dotted paths of all fields under a struct, parents
 // before children.
-func fieldPaths(t reflect.Type, prefix string) []string {
+func fieldPaths(v reflect.Value, prefix string) []string {
 	var paths []string
-	for i := range t.NumField() {
-		path := joinPath(prefix, yamlName(t.Field(i)))
+	for _, f := range fieldsOf(v) {
+		path := joinPath(prefix, f.name)
 		paths = append(paths, path)
-		inner := t.Field(i).Type
-		if inner.Kind() == reflect.Pointer {
-			inner = inner.Elem()
-		}
-		if inner.Kind() == reflect.Struct {
+		if inner := f.present(); inner.Kind() == reflect.Struct {
 			paths = append(paths, fieldPaths(inner, path)...)
 		}
 	}
 	return paths
 }
 
-// nearest finds the candidate with the smallest edit distance to a name, the
+// Nearest finds the candidate with the smallest edit distance to a name, the
 // first of equals, when it is near enough to be a slip: a third of the name's
 // length, and at least one.
-func nearest(name string, candidates []string) (string, bool) {
+func Nearest(name string, candidates []string) (string, bool) {
 	limit := max(1, len(name)/3)
 	best, found := "", false
 	for _, candidate := range candidates {

@@ -1,4 +1,4 @@
-package recipe
+package config
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Differences lists the fields in which two recipes differ that [Write] wrote,
+// Differences lists the fields in which two texts differ that [Write] wrote,
 // each with its whole path: "optimizer.learning_rate: was 0.005, now 0.01". A
 // field that only one of them has is one that the other's binaries do not
 // know, or stands below one that is null in the other.
@@ -33,14 +33,14 @@ func Differences(was, is []byte) ([]string, error) {
 		value, there := now[f.path]
 		switch {
 		case !there:
-			differences = append(differences, fmt.Sprintf("%s: was %s", f.path, shorten(f.value)))
+			differences = append(differences, fmt.Sprintf("%s: was %s", f.path, Shorten(f.value)))
 		case value != f.value:
-			differences = append(differences, fmt.Sprintf("%s: was %s, now %s", f.path, shorten(f.value), shorten(value)))
+			differences = append(differences, fmt.Sprintf("%s: was %s, now %s", f.path, Shorten(f.value), Shorten(value)))
 		}
 	}
 	for _, f := range after {
 		if !known[f.path] {
-			differences = append(differences, fmt.Sprintf("%s: now %s", f.path, shorten(f.value)))
+			differences = append(differences, fmt.Sprintf("%s: now %s", f.path, Shorten(f.value)))
 		}
 	}
 	return differences, nil
@@ -94,7 +94,7 @@ func showValue(value any) string {
 		if _, err := strconv.ParseFloat(v, 64); err == nil {
 			return v // the library takes 1e-05 for text
 		}
-		return quote(v)
+		return Quote(v)
 	}
 	return fmt.Sprint(value)
 }

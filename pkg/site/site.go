@@ -1,26 +1,41 @@
-package recipe
+// Package site is the typed form of the YAML file that says how runs are carried
+// out at one place: the executor, and what its flags and job scripts hold.
+package site
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// Site says how a run is carried out at one place: nothing in it changes a
+//go:embed site.go
+var source string
+
+var _ = config.Docs[Profile](source)
+
+// Describe lists every field of a profile in the order of the file, with its
+// default and its meaning.
+func Describe() []config.Field {
+	site := Default()
+	return config.Describe(&site, "")
+}
+
+// Profile says how a run is carried out at one place: nothing in it changes a
 // result. One file serves every recipe that is run there.
-type Site struct {
+type Profile struct {
 	Name        string `yaml:"name"`        // by default the file's name
 	Description string `yaml:"description"` // one line for people
 
-	Executor  string `yaml:"executor"`  // local: processes on this machine; slurm: arrays; steps: srun inside one allocation
-	Processes int    `yaml:"processes"` // local and steps: processes at once; 0: as many as the cores allow
+	Executor  string `yaml:"executor" choices:"local,slurm,steps"` // local: processes on this machine; slurm: arrays; steps: srun inside one allocation
+	Processes int    `yaml:"processes"`                            // local and steps: processes at once; 0: as many as the cores allow
 
 	Partition   string `yaml:"partition"`   // empty leaves it to the cluster, here and below
 	Account     string `yaml:"account"`     // what --account names
@@ -28,9 +43,9 @@ type Site struct {
 	Constraint  string `yaml:"constraint"`  // node features, for example "h100|a100"
 	Reservation string `yaml:"reservation"` // what --reservation names
 
-	GPUFlag    string `yaml:"gpu_flag"`    // how GPUs are asked for: gres, gpus, gpus-per-node or none
-	GPUType    string `yaml:"gpu_type"`    // as in --gres=gpu:TYPE:1; empty for any
-	MemoryFlag bool   `yaml:"memory_flag"` // give --mem; some sites reject it
+	GPUFlag    string `yaml:"gpu_flag" choices:"gres,gpus,gpus-per-node,none"` // how GPUs are asked for: gres, gpus, gpus-per-node or none
+	GPUType    string `yaml:"gpu_type"`                                        // as in --gres=gpu:TYPE:1; empty for any
+	MemoryFlag bool   `yaml:"memory_flag"`                                     // give --mem; some sites reject it
 
 	Shell  string            `yaml:"shell"`  // interpreter of the job scripts, absolute
 	Setup  []string          `yaml:"setup"`  // lines of the job script before the binary, for example "module load cuda"
@@ -50,25 +65,25 @@ type Site struct {
 	Skip  []string `yaml:"skip"`  // managed flags that are never given, for example --export
 	Extra []string `yaml:"extra"` // flags that are given as they stand; a managed flag only if it is in skip
 
-	Stages SiteStages `yaml:"stages"`
+	Stages Stages `yaml:"stages"`
 }
 
-// SiteStages holds what differs from the site for single stages, gate jobs
+// Stages holds what differs from the site for single stages, gate jobs
 // among them.
-type SiteStages struct {
-	Warm     SiteStage `yaml:"warm"`
-	Rollout  SiteStage `yaml:"rollout"`
-	Score    SiteStage `yaml:"score"`
-	Buffer   SiteStage `yaml:"buffer"`
-	Learn    SiteStage `yaml:"learn"`
-	Gradient SiteStage `yaml:"gradient"`
-	Evaluate SiteStage `yaml:"evaluate"`
-	Gate     SiteStage `yaml:"gate"`
+type Stages struct {
+	Warm     Stage `yaml:"warm"`
+	Rollout  Stage `yaml:"rollout"`
+	Score    Stage `yaml:"score"`
+	Buffer   Stage `yaml:"buffer"`
+	Learn    Stage `yaml:"learn"`
+	Gradient Stage `yaml:"gradient"`
+	Evaluate Stage `yaml:"evaluate"`
+	Gate     Stage `yaml:"gate"`
 }
 
-// SiteStage replaces the site's setting wherever it is not empty. Setup and
+// Stage replaces the site's setting wherever it is not empty. Setup and
 // extra are added to the site's.
-type SiteStage struct {
+type Stage struct {
 	Partition   string   `yaml:"partition"`   // replaces the site's
 	Account     string   `yaml:"account"`     // replaces the site's
 	QOS         string   `yaml:"qos"`         // replaces the site's
@@ -80,110 +95,97 @@ type SiteStage struct {
 	Extra       []string `yaml:"extra"`       // flags after the site's
 }
 
-// DefaultSite is this machine, with the values that a Slurm site starts from.
-func DefaultSite() Site {
-	return Site{
+// Default is this machine, with the values that a Slurm site starts from.
+func Default() Profile {
+	return Profile{
 		Name: "local", Executor: "local", GPUFlag: "gres", MemoryFlag: true,
 		Shell: "/bin/bash", SignalSeconds: 180, Requeue: true,
 	}
 }
 
-// builtinSite gives the profiles that need no file: local, and generic, a
+// builtin gives the profiles that need no file: local, and generic, a
 // Slurm cluster of which nothing is known.
-func builtinSite(name string) (site Site, ok bool) {
-	site = DefaultSite()
+func builtin(name string) (site Profile, ok bool) {
+	site = Default()
 	if name == "generic" {
 		site.Name, site.Executor = name, "slurm"
 	}
 	return site, name == site.Name
 }
 
-// ResolvedSite is a site profile with every default written out.
-type ResolvedSite struct {
-	Site   Site
+// Resolved is a site profile with every default written out.
+type Resolved struct {
+	Site   Profile
 	Path   string // of the file; empty for the built-in site
 	YAML   []byte
 	SHA256 string // of YAML, in hexadecimal
 }
 
-// SiteFolders lists the folders of site profiles, separated like those of
+// Folders lists the folders of site profiles, separated like those of
 // PATH, in the environment.
-const SiteFolders = "LATHE_SITES"
+const Folders = "LATHE_SITES"
 
-// LoadSite reads a site profile. What has a slash or ends in .yaml is a path;
+// Load reads a site profile. What has a slash or ends in .yaml is a path;
 // any other name is looked up as NAME.yaml in the folders of LATHE_SITES, then
 // in jobs/sites below the working folder. The profiles "local" and "generic"
-// are built in where there is no such file. Settings are as in [Load]; a
+// are built in where there is no such file. Settings are like a recipe's; a
 // profile has no base.
-func LoadSite(nameOrPath string, settings ...string) (*ResolvedSite, error) {
-	path, text, err := findSite(nameOrPath)
+func Load(nameOrPath string, settings ...string) (*Resolved, error) {
+	doc, err := find(nameOrPath)
 	if err != nil {
 		return nil, err
 	}
-	what := path
-	site := DefaultSite()
-	if path == "" {
-		what = "site " + nameOrPath
-		site, _ = builtinSite(nameOrPath)
-	} else {
-		doc, root, err := parseYAML(path, text)
-		if err != nil {
-			return nil, err
-		}
-		doc.root = reflect.TypeFor[Site]()
+	what, path := "site "+nameOrPath, ""
+	site, _ := builtin(nameOrPath)
+	if doc != nil {
+		what, path, site = doc.Name(), doc.Name(), Default()
 		site.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if root != nil {
-			doc.fill(reflect.ValueOf(&site).Elem(), root, "")
-		}
-		if err := doc.err(); err != nil {
+		if err := doc.Fill(&site, config.Options{}); err != nil {
 			return nil, err
 		}
 	}
-	if err := applySettings(&site, settings); err != nil {
+	if err := config.Apply(&site, settings, config.Options{}); err != nil {
 		return nil, err
 	}
 	if err := site.validate(what); err != nil {
 		return nil, err
 	}
-	var b strings.Builder
-	writeStruct(&b, reflect.ValueOf(site), "")
-	sum := sha256.Sum256([]byte(b.String()))
-	return &ResolvedSite{Site: site, Path: path, YAML: []byte(b.String()), SHA256: hex.EncodeToString(sum[:])}, nil
+	text := config.Write(&site)
+	sum := sha256.Sum256(text)
+	return &Resolved{Site: site, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// findSite reads the file of a profile. The path is empty for a built-in one.
-func findSite(nameOrPath string) (path string, text []byte, err error) {
+// find reads the file of a profile. It is nil for a built-in one.
+func find(nameOrPath string) (*config.Document, error) {
 	if strings.ContainsRune(nameOrPath, filepath.Separator) || filepath.Ext(nameOrPath) == ".yaml" {
-		text, err := readBounded(nameOrPath)
+		doc, err := config.Read(nameOrPath)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil, exitcode.Usagef("site profile %q does not exist", nameOrPath)
+			return nil, exitcode.Usagef("site profile %q does not exist", nameOrPath)
 		}
-		return nameOrPath, text, err
+		return doc, err
 	}
 	var tried []string
-	for _, folder := range append(filepath.SplitList(os.Getenv(SiteFolders)), filepath.Join("jobs", "sites")) {
+	for _, folder := range append(filepath.SplitList(os.Getenv(Folders)), filepath.Join("jobs", "sites")) {
 		path := filepath.Join(folder, nameOrPath+".yaml")
-		text, err := readBounded(path)
+		doc, err := config.Read(path)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return path, text, err
+			return doc, err
 		}
 		tried = append(tried, path)
 	}
-	if _, ok := builtinSite(nameOrPath); ok {
-		return "", nil, nil
+	if _, ok := builtin(nameOrPath); ok {
+		return nil, nil
 	}
-	return "", nil, exitcode.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
+	return nil, exitcode.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
 }
 
 // Stage is the site as one stage sees it, its own settings folded in. The
-// names are those of [SiteStages] in YAML; an unknown one is a bug.
-func (s Site) Stage(stage string) (Site, error) {
-	v := reflect.ValueOf(s.Stages)
-	index, ok := fieldIndex(v.Type(), stage)
+// names are those of [Stages] in YAML; an unknown one is a bug.
+func (s Profile) Stage(stage string) (Profile, error) {
+	own, ok := config.Find[Stage](&s.Stages, stage)
 	if !ok {
-		return Site{}, exitcode.Bugf("site %q: there is no stage %q", s.Name, stage)
+		return Profile{}, exitcode.Bugf("site %q: there is no stage %q", s.Name, stage)
 	}
-	own := v.Field(index).Interface().(SiteStage)
 	for _, field := range []struct {
 		to   *string
 		from string

@@ -1,11 +1,11 @@
-package recipe_test
+package config_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 func TestDifferences(t *testing.T) {
@@ -31,7 +31,7 @@ func TestDifferences(t *testing.T) {
 			"a: " + long + "1\n", "a: " + long + "2\n", []string{"a: was " + long[:40] + "…, now " + long[:40] + "…"},
 		},
 	} {
-		got, err := recipe.Differences([]byte(c.was), []byte(c.is))
+		got, err := config.Differences([]byte(c.was), []byte(c.is))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -39,7 +39,7 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if _, err := recipe.Differences([]byte("a: ["), nil); err == nil {
+	if _, err := config.Differences([]byte("a: ["), nil); err == nil {
 		t.Error("what is no YAML is compared")
 	}
 }

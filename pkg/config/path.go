@@ -1,0 +1,52 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// Expand replaces $NAME and ${NAME} by variables of the environment, and lists
+// the names that are not set.
+func Expand(text string) (expanded string, missing []string) {
+	expanded = os.Expand(text, func(name string) string {
+		value := os.Getenv(name)
+		if value == "" {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	return expanded, missing
+}
+
+// ResolvePath gives a path of a recipe as one that can be opened. $NAME and
+// ${NAME} are taken from the environment, and a relative path lies below
+// folder, the folder of the recipe. A recipe keeps its paths as they were
+// written, so that its digest is the same on every machine.
+func ResolvePath(path, folder string) (string, error) {
+	expanded, missing := Expand(path)
+	if len(missing) > 0 {
+		err := exitcode.Usagef("the recipe's path %q needs the environment variable %s, which is not set",
+			path, strings.Join(missing, " and "))
+		return "", exitcode.WithHint(err, "export %s=FOLDER, or set the path itself with --set", missing[0])
+	}
+	if !filepath.IsAbs(expanded) {
+		expanded = filepath.Join(folder, expanded)
+	}
+	return expanded, nil
+}
+
+// RebasePath rewrites a path that is relative to one folder so that it is true
+// relative to another. What is absolute, empty or begins with a variable of
+// the environment stays.
+func RebasePath(path, from, to string) string {
+	if from == to || path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "$") {
+		return path
+	}
+	if moved, err := filepath.Rel(to, filepath.Join(from, path)); err == nil {
+		return moved
+	}
+	return path
+}
