@@ -27,7 +27,7 @@ var floors = [][]string{
 	{"pkg/recipe", "pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/checkpoint", "pkg/scaffold", "pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/env/math", "pkg/env/tooluse", "pkg/curriculum/uniform", "pkg/chat"},
-	{"pkg/policy/backend", "pkg/env/choose", "pkg/curriculum/exit"},
+	{"pkg/credit", "pkg/policy/backend", "pkg/env/choose", "pkg/curriculum/exit"},
 	{"pkg/curriculum/choose", "pkg/policy/remote/remotetest", "pkg/stage"},
 	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/executor/..."},
 	{"pkg/stage/evaluate", "pkg/stage/internal/stagetest"},

@@ -24,6 +24,15 @@ type TokenInputs struct {
 	Advantage      []float64 // nil for nll
 	Mask           []bool    // tokens that are learned from
 	Weight         float64   // of the sequence, from Weights
+	Weights        []float64 // of each token, in the place of Weight; nil for Weight throughout
+}
+
+// weight is that of token t.
+func (in TokenInputs) weight(t int) float64 {
+	if in.Weights != nil {
+		return in.Weights[t]
+	}
+	return in.Weight
 }
 
 // TokenGradient is what the engine's backward pass takes for one sequence,
@@ -80,9 +89,9 @@ func Coefficients(spec recipe.Loss, in TokenInputs) (TokenGradient, error) {
 		if err != nil {
 			return TokenGradient{}, fmt.Errorf("computing the loss: %w", err)
 		}
-		gradient.LogProb[t] = in.Weight * slope
+		gradient.LogProb[t] = in.weight(t) * slope
 		if gradient.Entropy != nil {
-			gradient.Entropy[t] = -in.Weight * spec.EntropyCoef
+			gradient.Entropy[t] = -in.weight(t) * spec.EntropyCoef
 		}
 	}
 	return gradient, nil
@@ -117,13 +126,13 @@ func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64,
 	if !in.SamplerUnknown {
 		stats.recordGap(spec, x)
 	}
-	stats.PolicyLoss += in.Weight * correction * policy.value
-	stats.ReferenceLoss += in.Weight * spec.KL.Coef * toReference.value
-	stats.SamplerLoss += in.Weight * spec.SamplerKL * toSampler * toSampler
+	stats.PolicyLoss += in.weight(t) * correction * policy.value
+	stats.ReferenceLoss += in.weight(t) * spec.KL.Coef * toReference.value
+	stats.SamplerLoss += in.weight(t) * spec.SamplerKL * toSampler * toSampler
 	stats.ReferenceKLSum += toReference.value
 	if in.Entropy != nil {
 		stats.EntropySum += in.Entropy[t]
-		stats.EntropyLoss -= in.Weight * spec.EntropyCoef * in.Entropy[t]
+		stats.EntropyLoss -= in.weight(t) * spec.EntropyCoef * in.Entropy[t]
 	}
 	return slope, nil
 }
@@ -166,8 +175,13 @@ func checkInputs(spec recipe.Loss, in TokenInputs) error {
 			}
 		}
 	}
-	if !isFinite(in.Weight) || in.Weight < 0 {
-		return exitcode.Bugf("weight of the sequence is %v, want 0 or more", in.Weight)
+	if in.Weights != nil && len(in.Weights) != len(in.Mask) {
+		return exitcode.Bugf("%d weights for %d tokens", len(in.Weights), len(in.Mask))
+	}
+	for t := range in.Mask {
+		if w := in.weight(t); !isFinite(w) || w < 0 {
+			return exitcode.Bugf("weight of token %d is %v, want 0 or more", t, w)
+		}
 	}
 	return nil
 }

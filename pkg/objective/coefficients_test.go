@@ -281,7 +281,7 @@ func TestCoefficientErrors(t *testing.T) {
 		{"entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf"},
 		{"advantage", func(_ *recipe.Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN"},
 		{"k3 overflows", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
-		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of the sequence is NaN"},
+		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of token 0 is NaN"},
 		{"no reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference = nil }, exitcode.Bug, "reference log-probability: 0 values for 3 tokens"},
 		{"no old", func(_ *recipe.Loss, in *TokenInputs) { in.Old = nil }, exitcode.Bug, "old log-probability: 0 values for 3 tokens"},
 		{"short entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exitcode.Bug, "entropy: 2 values for 3 tokens"},

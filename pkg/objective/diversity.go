@@ -11,8 +11,7 @@ import (
 // smaller range is rounding.
 const minDistanceRange = 1e-6
 
-// Diversity returns the diversity scores of one group (paper 000, equation
-// 6): the distance of each embedding to the centroid of the group, divided by
+// Diversity returns the diversity scores of one group (ExIt, equation 6): the distance of each embedding to the centroid of the group, divided by
 // the range of the distances.
 //
 //	d_i = |e_i - c| / (max_j |e_j - c| - min_j |e_j - c|)
@@ -84,25 +83,4 @@ func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
 		sum[k] /= count
 	}
 	return sum, nil
-}
-
-// MultiplyDiversity returns the advantages of one group, each multiplied by
-// its diversity score (paper 000, section 4.2, multiplicative diversity
-// bonus). Responses that are not valid keep their advantage, which is 0.
-func MultiplyDiversity(advantages []float64, embeddings [][]float32, valid []bool) ([]float64, error) {
-	if len(advantages) != len(embeddings) {
-		return nil, exitcode.Bugf("multiplying by diversity: %d advantages, %d embeddings", len(advantages), len(embeddings))
-	}
-	scores, err := Diversity(embeddings, valid)
-	if err != nil {
-		return nil, err
-	}
-	product := make([]float64, len(advantages))
-	for i, a := range advantages {
-		product[i] = a
-		if valid[i] {
-			product[i] *= scores[i]
-		}
-	}
-	return product, nil
 }

@@ -1,5 +1,6 @@
-// Package objective turns rewards into gradients: group advantages, filters,
-// aggregation weights, token losses, penalties and schedules.
+// Package objective turns rewards into gradients: group advantages,
+// aggregation weights, token losses, penalties and schedules. What of them a
+// recipe composes is package credit's.
 //
 // Everything here is a small pure function in float64 that knows neither the
 // environment nor the engine. The learner asks the engine for the
@@ -13,6 +14,6 @@
 // micro-batches or gradient shards.
 //
 // The formulas follow the frameworks that the recipe's presets name; the
-// numbers in the tests are those of section 3 of the project's notes on RL
-// frameworks, taken from the frameworks' code as read in August 2026.
+// numbers in the tests are taken from the frameworks' code as read in August
+// 2026.
 package objective

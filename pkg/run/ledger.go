@@ -9,9 +9,10 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Ledger counts what became of every sampled response of a run.
+// Ledger counts what became of every sampled response of a run. One that is cut
+// into segments counts with each of them.
 type Ledger struct {
-	Planned  int            `json:"planned"`
+	Planned  int            `json:"planned"` // responses
 	Trained  int            `json:"trained"`
 	Dropped  map[string]int `json:"dropped"` // by reason
 	Pending  int            `json:"pending"` // planned, no fate yet
@@ -27,7 +28,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		instance string
 		sample   int32
 	}
-	fates := map[key]int{}
+	fates := map[key]int{} // of each planned trace: its segments that have one
 	last := r.Recipe.Schedule.Iterations
 	for k := 1; k <= last; k++ {
 		plan, _, err := shard.Read[shard.Instance](ctx, r.Dir.Plan(k), seal.Options{})
@@ -61,8 +62,8 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a fate and is in no plan", row.InstanceID, row.Sample))
 				continue
 			}
-			if count > 0 {
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate", row.InstanceID, row.Sample))
+			if int(row.Segment) != count { // segments come in order, each once
+				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate, or none, of segment %d", row.InstanceID, row.Sample, min(int(row.Segment), count)))
 			}
 			fates[id]++
 			if row.Fate == string(shard.FateTrained) {

@@ -22,12 +22,14 @@ import (
 var sampleBatch = []Sequence{
 	{
 		TokenIDs: []int32{1, 2, 300000}, LossMask: []bool{false, true, true}, Positions: []int32{0, 1, 2},
-		Advantages: []float32{0, 0.5, -0.5}, OldLogProbs: []float32{0, -1, float32(math.Inf(-1))}, Weight: 0.25,
+		Turns: []int32{0, 0, 1}, OldLogProbs: []float32{0, -1, float32(math.Inf(-1))},
+		TurnSegments: []int32{0, 2}, TurnAdvantages: []float32{0.5, -0.5}, TurnFactors: []float64{1, 0.5}, TurnRewards: []float64{0, 1}, TurnWeights: []float64{0.25, 0.125},
 		GroupID: "g1", InstanceID: "i1", Sample: 1, IterationSampled: 2, OptimizerStep: 3, Unit: 4,
 		LogProbSource: LogProbsServer, PolicyVersion: 5,
 	},
 	{},
-	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Advantages: []float32{1}, OldLogProbs: []float32{-2}, Weight: 1},
+	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2},
+		TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1}},
 }
 
 var sampleTensors = []Tensor{
@@ -61,7 +63,7 @@ func TestBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 1, Minor: 1}) || m.ContentSHA256 != m.SHA256 {
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 2}) || m.ContentSHA256 != m.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
 	sequences, meta, read, err := ReadBatch(t.Context(), path, seal.Options{})
@@ -78,15 +80,20 @@ func TestBatch(t *testing.T) {
 func TestBatchRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sequences := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Sequence {
-			n := rapid.IntRange(0, 20).Draw(t, "length")
+			n, turns := rapid.IntRange(0, 20).Draw(t, "length"), rapid.IntRange(1, 3).Draw(t, "turns")
 			s := Sequence{
 				TokenIDs:    rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "token_ids"),
 				LossMask:    rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "loss_mask"),
 				Positions:   rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "positions"),
-				Advantages:  rapid.SliceOfN(rapid.Float32(), n, n).Draw(t, "advantages"),
+				Turns:       rapid.SliceOfN(rapid.Int32Range(0, int32(turns)-1), n, n).Draw(t, "turns"),
 				OldLogProbs: rapid.SliceOfN(rapid.Float32(), n, n).Draw(t, "old_logprobs"),
-				Weight:      rapid.Float64().Draw(t, "weight"),
-				GroupID:     rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
+
+				TurnSegments:   rapid.SliceOfN(rapid.Int32(), turns, turns).Draw(t, "segments"),
+				TurnAdvantages: rapid.SliceOfN(rapid.Float32(), turns, turns).Draw(t, "advantages"),
+				TurnFactors:    rapid.SliceOfN(rapid.Float64(), turns, turns).Draw(t, "factors"),
+				TurnRewards:    rapid.SliceOfN(rapid.Float64(), turns, turns).Draw(t, "rewards"),
+				TurnWeights:    rapid.SliceOfN(rapid.Float64(), turns, turns).Draw(t, "weights"),
+				GroupID:        rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
 				Sample: rapid.Int32().Draw(t, "sample"), IterationSampled: rapid.Int32().Draw(t, "iteration"),
 				OptimizerStep: rapid.Int32().Draw(t, "step"), Unit: rapid.Int32().Draw(t, "unit"),
 				PolicyVersion: rapid.Int32().Draw(t, "version"), LogProbSource: LogProbSource(rapid.String().Draw(t, "source")),
@@ -155,8 +162,8 @@ func TestTensors(t *testing.T) {
 
 func TestPinnedArrowBytes(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
-		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "74711ec09e5df21b09ef2ebf39d470de53a7ac3ca11f840ef833a8801112a45d"},
-		{"no sequences", shaOf(batchBytes(t, nil, nil)), "50613032b39b6a3f015d0d251f97c6e3e1e65e9a83d1e3ac1f436799dd2aa7b3"},
+		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "701106fc640c845376e0739dadbd9989e6515b755672c9bdd574a1ff61e79b4a"},
+		{"no sequences", shaOf(batchBytes(t, nil, nil)), "630c92dac487916aa8f269819de91509ad11a531565a8b7bca0488476de46c38"},
 		{"tensors", shaOf(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
 	} {
 		if c.got != c.want {
@@ -172,7 +179,11 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.arrow")
 	for name, write := range map[string]func() error{
 		"mask": func() error {
-			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Advantages: []float32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
+			return err
+		},
+		"a turn that there is not": func() error {
+			_, err := WriteBatch(path, []Sequence{{TokenIDs: []int32{1}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
 			return err
 		},
 		"shape": func() error {
@@ -226,19 +237,19 @@ func TestArrowSchemaEvolution(t *testing.T) {
 		}
 		return buffer.Bytes()
 	}
-	narrowed := append([]arrow.Field{}, batchFields[:11]...)
-	narrowed[5] = arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32}
+	narrowed := append([]arrow.Field{}, batchFields[:15]...)
+	narrowed[12] = arrow.Field{Name: "sample", Type: arrow.PrimitiveTypes.Int16}
 	nullable := append([]arrow.Field{{Name: "added_later", Type: arrow.BinaryTypes.String, Nullable: true}}, batchFields...)
 	for _, c := range []struct {
 		name string
 		data []byte
 		want []string
 	}{
-		{"missing and narrowed", file("batch/v1.0", 0, narrowed...), []string{"column weight: expected float64, found float32", "column unit: missing (expected int32)"}},
-		{"twice", file("batch/v1.0", 0, append(narrowed, batchFields...)...), []string{"column sample: found 2 times"}},
-		{"newer", file("batch/v2.0", 0, batchFields...), []string{"batch/v2.0 and this binary reads up to batch/v1.1"}},
-		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v1.1"}},
-		{"null", file("batch/v1.0", 1, nullable...), []string{"column token_ids: holds NULL"}},
+		{"missing and narrowed", file("batch/v2.0", 0, narrowed...), []string{"column sample: expected int32, found int16", "column unit: missing (expected int32)"}},
+		{"twice", file("batch/v2.0", 0, append(narrowed, batchFields...)...), []string{"column sample: found 2 times"}},
+		{"newer", file("batch/v3.0", 0, batchFields...), []string{"batch/v3.0 and this binary reads up to batch/v2.0"}},
+		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v2.0"}},
+		{"null", file("batch/v2.0", 1, nullable...), []string{"column token_ids: holds NULL"}},
 		{"empty", nil, []string{"it is empty"}},
 		{"not Arrow", []byte("PAR1"), nil},
 	} {
@@ -257,7 +268,7 @@ func TestArrowSchemaEvolution(t *testing.T) {
 			}
 		}
 	}
-	more := file("batch/v1.3", 0, nullable...)
+	more := file("batch/v2.3", 0, nullable...)
 	if got, _, err := decodeBatch(more); err != nil || len(got) != 0 {
 		t.Errorf("a column more: %v, %v", got, err)
 	}
@@ -268,7 +279,9 @@ func TestArrowSchemaEvolution(t *testing.T) {
 
 // A body length that is larger than the file is an error, where Arrow by
 // itself would ask for a terabyte and end the process. The number is 1<<40
-// over any eight bytes; read as two 32-bit counts of the metadata it is small.
+// over any eight bytes of the record batches, between the schema, whose counts
+// nothing bounds, and the footer, which repeats it (Arrow columnar format, "IPC
+// file format").
 func TestArrowSizesAreBounded(t *testing.T) {
 	refused := 0
 	for name, c := range map[string]struct {
@@ -278,7 +291,9 @@ func TestArrowSizesAreBounded(t *testing.T) {
 		"batch":   {batchBytes(t, sampleBatch, nil), func(data []byte) error { _, _, err := decodeBatch(data); return err }},
 		"tensors": {tensorBytes(t, sampleTensors, nil), func(data []byte) error { _, _, err := decodeTensors(data, ignore); return err }},
 	} {
-		for at := 0; at+8 <= len(c.data); at += 8 {
+		first := 16 + int(binary.LittleEndian.Uint32(c.data[12:]))
+		last := len(c.data) - 10 - int(binary.LittleEndian.Uint32(c.data[len(c.data)-10:]))
+		for at := first; at+8 <= last; at += 8 {
 			data := bytes.Clone(c.data)
 			binary.LittleEndian.PutUint64(data[at:], 1<<40)
 			if err := c.decode(data); err != nil && strings.Contains(err.Error(), "more memory than its size allows") {

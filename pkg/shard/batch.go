@@ -14,7 +14,7 @@ import (
 )
 
 // batchSchema names the layout of batch.arrow.
-var batchSchema = seal.Schema{Name: "batch", Major: 1, Minor: 1}
+var batchSchema = seal.Schema{Name: "batch", Major: 2}
 
 // sequencesPerRecord is how many sequences a record batch of batch.arrow
 // holds. It decides the bytes: a change is a new minor version of the schema.
@@ -25,9 +25,13 @@ var batchFields = []arrow.Field{
 	{Name: "token_ids", Type: listOf(arrow.PrimitiveTypes.Int32)},
 	{Name: "loss_mask", Type: listOf(arrow.FixedWidthTypes.Boolean)},
 	{Name: "positions", Type: listOf(arrow.PrimitiveTypes.Int32)},
-	{Name: "advantages", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "turns", Type: listOf(arrow.PrimitiveTypes.Int32)},
 	{Name: "old_logprobs", Type: listOf(arrow.PrimitiveTypes.Float32)},
-	{Name: "weight", Type: arrow.PrimitiveTypes.Float64},
+	{Name: "turn_segments", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "turn_advantages", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "turn_factors", Type: listOf(arrow.PrimitiveTypes.Float64)},
+	{Name: "turn_rewards", Type: listOf(arrow.PrimitiveTypes.Float64)},
+	{Name: "turn_weights", Type: listOf(arrow.PrimitiveTypes.Float64)},
 	{Name: "group_id", Type: arrow.BinaryTypes.String},
 	{Name: "instance_id", Type: arrow.BinaryTypes.String},
 	{Name: "sample", Type: arrow.PrimitiveTypes.Int32},
@@ -41,20 +45,30 @@ var batchFields = []arrow.Field{
 // listOf is a list whose items are never null.
 func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t) }
 
-// check reports lists of different lengths.
+// check reports lists of different lengths, and turns that there are not.
 func (s *Sequence) check() error {
-	n := len(s.TokenIDs)
+	n, turns := len(s.TokenIDs), len(s.TurnWeights)
 	for _, list := range []struct {
-		name   string
-		length int
+		name         string
+		length, want int
 	}{
-		{"loss_mask", len(s.LossMask)},
-		{"positions", len(s.Positions)},
-		{"advantages", len(s.Advantages)},
-		{"old_logprobs", len(s.OldLogProbs)},
+		{"loss_mask", len(s.LossMask), n},
+		{"positions", len(s.Positions), n},
+		{"turns", len(s.Turns), n},
+		{"old_logprobs", len(s.OldLogProbs), n},
+		{"turn_segments", len(s.TurnSegments), turns},
+		{"turn_advantages", len(s.TurnAdvantages), turns},
+		{"turn_factors", len(s.TurnFactors), turns},
+		{"turn_rewards", len(s.TurnRewards), turns},
 	} {
-		if list.length != n {
-			return fmt.Errorf("sequence %q, sample %d: %d token_ids and %d %s", s.InstanceID, s.Sample, n, list.length, list.name)
+		if list.length != list.want {
+			return fmt.Errorf("sequence %q, sample %d: %d %s, want %d: it has %d token_ids and %d turn_weights",
+				s.InstanceID, s.Sample, list.length, list.name, list.want, n, turns)
+		}
+	}
+	for i, turn := range s.Turns {
+		if s.LossMask[i] && (turn < 0 || int(turn) >= turns) {
+			return fmt.Errorf("sequence %q, sample %d: token %d is of turn %d of %d", s.InstanceID, s.Sample, i, turn, turns)
 		}
 	}
 	return nil
@@ -102,15 +116,19 @@ func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
 		masks.Append(true)
 		masks.ValueBuilder().(*array.BooleanBuilder).AppendValues(s.LossMask, nil)
 		int32s(b.Field(2), s.Positions)
-		float32s(b.Field(3), s.Advantages)
+		int32s(b.Field(3), s.Turns)
 		float32s(b.Field(4), s.OldLogProbs)
-		b.Field(5).(*array.Float64Builder).Append(s.Weight)
-		b.Field(6).(*array.StringBuilder).Append(s.GroupID)
-		b.Field(7).(*array.StringBuilder).Append(s.InstanceID)
+		int32s(b.Field(5), s.TurnSegments)
+		float32s(b.Field(6), s.TurnAdvantages)
+		float64s(b.Field(7), s.TurnFactors)
+		float64s(b.Field(8), s.TurnRewards)
+		float64s(b.Field(9), s.TurnWeights)
+		b.Field(10).(*array.StringBuilder).Append(s.GroupID)
+		b.Field(11).(*array.StringBuilder).Append(s.InstanceID)
 		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit, s.PolicyVersion} {
-			b.Field(8 + j).(*array.Int32Builder).Append(v)
+			b.Field(12 + j).(*array.Int32Builder).Append(v)
 		}
-		b.Field(13).(*array.StringBuilder).Append(string(s.LogProbSource))
+		b.Field(17).(*array.StringBuilder).Append(string(s.LogProbSource))
 	}
 	return b.NewRecord()
 }
@@ -125,6 +143,12 @@ func float32s(b array.Builder, values []float32) {
 	list := b.(*array.ListBuilder)
 	list.Append(true)
 	list.ValueBuilder().(*array.Float32Builder).AppendValues(values, nil)
+}
+
+func float64s(b array.Builder, values []float64) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Float64Builder).AppendValues(values, nil)
 }
 
 // ReadBatch returns the sequences of a sealed batch and its metadata.
@@ -170,13 +194,27 @@ func sequencesOf(r arrow.Record) ([]Sequence, error) {
 		eachList(r, "positions", func(i int, v *array.Int32, lo, hi int) {
 			sequences[i].Positions = append([]int32{}, v.Int32Values()[lo:hi]...)
 		}),
-		eachList(r, "advantages", func(i int, v *array.Float32, lo, hi int) {
-			sequences[i].Advantages = append([]float32{}, v.Float32Values()[lo:hi]...)
+		eachList(r, "turns", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].Turns = append([]int32{}, v.Int32Values()[lo:hi]...)
 		}),
 		eachList(r, "old_logprobs", func(i int, v *array.Float32, lo, hi int) {
 			sequences[i].OldLogProbs = append([]float32{}, v.Float32Values()[lo:hi]...)
 		}),
-		each(r, "weight", func(i int, v *array.Float64) { sequences[i].Weight = v.Value(i) }),
+		eachList(r, "turn_segments", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].TurnSegments = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_advantages", func(i int, v *array.Float32, lo, hi int) {
+			sequences[i].TurnAdvantages = append([]float32{}, v.Float32Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_factors", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnFactors = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_rewards", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnRewards = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_weights", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnWeights = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
 		// The strings of an array share its buffer: clone, so that it can go.
 		each(r, "group_id", func(i int, v *array.String) { sequences[i].GroupID = clone(v.Value(i)) }),
 		each(r, "instance_id", func(i int, v *array.String) { sequences[i].InstanceID = clone(v.Value(i)) }),

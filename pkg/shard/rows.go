@@ -244,32 +244,42 @@ const (
 )
 
 // LedgerRow is a row of ledger.parquet: what the buffer stage did with one
-// sampled response. Over a whole run each planned response appears with
-// exactly one fate that is not pending.
+// segment of a sampled trace. Over a whole run each planned trace appears with
+// its segments, or as one where it was lost, each with exactly one fate that is
+// not pending.
 type LedgerRow struct {
 	InstanceID       string `parquet:"instance_id"`
 	GroupID          string `parquet:"group_id"`
 	Sample           int32  `parquet:"sample"`
+	Segment          int32  `parquet:"segment"`           // of the trace, from 0
 	IterationSampled int32  `parquet:"iteration_sampled"` // the iteration whose plan it belongs to
 	Iteration        int32  `parquet:"iteration"`         // the iteration that decided its fate
 	Fate             string `parquet:"fate,dict"`
 	Reason           string `parquet:"reason,dict"` // why it was dropped: constant_group, infra, overlong, empty, left_out …
 }
 
-// Sequence is one record of batch.arrow: one trajectory to learn from.
+// Sequence is one record of batch.arrow: one context to learn from.
 //
-// TokenIDs, LossMask, Positions, Advantages and OldLogProbs have one length.
-// The loss of the batch is the sum over sequences and masked-in tokens of
-// Weight times the token's loss, so Weight carries the aggregation.
+// TokenIDs, LossMask, Positions, Turns and OldLogProbs have one length, the
+// lists that begin with Turn another: the messages of the policy in the context
+// that are learned from. The loss of the batch is the sum over sequences and
+// masked-in tokens of the weight of the token's turn times the token's loss, so
+// the weights carry the aggregation.
 type Sequence struct {
-	TokenIDs         []int32
-	LossMask         []bool
-	Positions        []int32
-	Advantages       []float32 // per token; 0 where LossMask is false
-	OldLogProbs      []float32 // the sampler's, by LogProbSource; 0 where LossMask is false
-	LogProbSource    LogProbSource
-	PolicyVersion    int32 // that sampled it
-	Weight           float64
+	TokenIDs      []int32
+	LossMask      []bool
+	Positions     []int32
+	Turns         []int32   // index into the lists below; 0 where LossMask is false
+	OldLogProbs   []float32 // the sampler's, by LogProbSource; 0 where LossMask is false
+	LogProbSource LogProbSource
+	PolicyVersion int32 // that sampled it
+
+	TurnSegments   []int32   // segment of the trace, from 0, that the turn is of
+	TurnAdvantages []float32 // 0 where a critic makes them
+	TurnFactors    []float64 // on the advantages, once they are whitened
+	TurnRewards    []float64 // the segment's, on its last turn; 0 on others
+	TurnWeights    []float64
+
 	GroupID          string
 	InstanceID       string
 	Sample           int32

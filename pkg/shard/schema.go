@@ -27,7 +27,7 @@ func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major:
 func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2} }
 
 // Schema names the table of fates.
-func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 1} }
+func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2} }
 
 // Schema names the table of metrics.
 func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 1} }

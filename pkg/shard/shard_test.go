@@ -257,6 +257,7 @@ node STRING
 	checkRowType[LedgerRow](t, `instance_id STRING
 group_id STRING
 sample INT(32,true)
+segment INT(32,true)
 iteration_sampled INT(32,true)
 iteration INT(32,true)
 fate STRING

@@ -1,22 +1,32 @@
 package buffer
 
 import (
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// batch lays the responses to train on out into optimizer steps and gradient
-// units. The layout depends on the responses and the recipe alone. A mini-batch
-// is whole groups, in a random order: a response's advantage is beside those
-// that it was compared with, and their gradients cancel in what they share.
-func (f *fold) batch() ([]shard.Sequence, error) {
-	var sequences []shard.Sequence
+// learned is a sequence of the batch with where its turns are in its group.
+type learned struct {
+	shard.Sequence
+	group int
+	trace int
+	turns []int // of the trace, that the messages of the sequence are
+}
+
+// batch lays what is trained on out into optimizer steps and gradient units.
+// The layout depends on the traces and the recipe alone. A mini-batch is whole
+// groups, in a random order: a response's advantage is beside those that it was
+// compared with, and their gradients cancel in what they share.
+func (f *fold) batch(critic bool) ([]shard.Sequence, error) {
+	var sequences []learned
 	starts := []int{0} // of the groups that are trained on, and their end
-	for _, g := range f.groups {
-		for _, r := range g.responses {
-			if r.reason == "" {
-				sequences = append(sequences, sequence(g, r))
+	for g, group := range f.groups {
+		for i, t := range group.Traces {
+			for _, s := range sequencesOf(t, group.segmentsOf(i)) {
+				s.group, s.trace, s.IterationSampled = g, i, int32(group.iteration)
+				sequences = append(sequences, s)
 			}
 		}
 		if len(sequences) > starts[len(starts)-1] {
@@ -24,7 +34,7 @@ func (f *fold) batch() ([]shard.Sequence, error) {
 		}
 	}
 	groups := len(starts) - 1
-	if f.Recipe.Advantage.Whitening && f.Recipe.Advantage.Kind != "gae" { // the learner does, once it has values
+	if f.Recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
 		if err := f.whiten(sequences); err != nil {
 			return nil, err
 		}
@@ -37,7 +47,7 @@ func (f *fold) batch() ([]shard.Sequence, error) {
 	if miniBatches > 1 {
 		order = rng.New(f.Recipe.Seed, rng.PurposeShuffle, f.in.Iteration, "", 0).Permutation(0, groups)
 	}
-	laid := make([]shard.Sequence, 0, len(sequences))
+	laid := make([]learned, 0, len(sequences))
 	for step := range miniBatches {
 		first := len(laid)
 		for _, g := range order[groups*step/miniBatches : groups*(step+1)/miniBatches] {
@@ -47,53 +57,97 @@ func (f *fold) batch() ([]shard.Sequence, error) {
 			return nil, err
 		}
 	}
-	sequences = laid
 	var tokens, trained float64
-	for _, s := range sequences {
+	batch := make([]shard.Sequence, len(laid))
+	for i, s := range laid {
+		batch[i] = s.Sequence
 		tokens += float64(len(s.TokenIDs))
 		trained += float64(maskedIn(s.LossMask))
 	}
-	f.metrics["sequences"], f.metrics["tokens"], f.metrics["trained_tokens"] = float64(len(sequences)), tokens, trained
-	return sequences, nil
+	f.metrics["sequences"], f.metrics["tokens"], f.metrics["trained_tokens"] = float64(len(batch)), tokens, trained
+	return batch, nil
 }
 
-// sequence is one trajectory with its advantage at every token of the
-// policy's own.
-func sequence(g group, r response) shard.Sequence {
-	n := len(r.TokenIDs)
-	s := shard.Sequence{
-		TokenIDs: r.TokenIDs, LossMask: r.LossMask, OldLogProbs: r.LogProbs,
-		LogProbSource: shard.LogProbSource(r.LogProbSource), PolicyVersion: r.PolicyVersion,
-		Positions: make([]int32, n), Advantages: make([]float32, n),
-		GroupID: r.GroupID, InstanceID: r.InstanceID, Sample: r.Sample, IterationSampled: int32(g.iteration),
-	}
-	for t := range n {
-		s.Positions[t] = int32(t)
-		if r.LossMask[t] {
-			s.Advantages[t] = float32(r.advantage)
+// segmentsOf are the segments of one trace.
+func (g group) segmentsOf(trace int) []credit.Segment {
+	var own []credit.Segment
+	for _, s := range g.segments {
+		if s.Trace == trace {
+			own = append(own, s)
 		}
 	}
-	return s
+	return own
 }
 
-// layOut gives the sequences of one optimizer step their aggregation weights
-// and cuts them into units of about equal numbers of tokens.
-func (f *fold) layOut(sequences []shard.Sequence, step int) error {
-	lengths := make([]int, len(sequences))
-	total := 0
-	for i, s := range sequences {
-		lengths[i] = maskedIn(s.LossMask)
-		total += len(s.TokenIDs)
+// sequencesOf are the contexts of a trace of which something is learned: the
+// turns of segments that are neither dropped nor masked.
+func sequencesOf(t credit.Trace, segments []credit.Segment) []learned {
+	var sequences []learned
+	before := 0 // turns of earlier contexts
+	for _, row := range t.Rows {
+		s := learned{Sequence: shard.Sequence{
+			TokenIDs: row.TokenIDs, LossMask: make([]bool, len(row.TokenIDs)), OldLogProbs: row.LogProbs, Turns: make([]int32, len(row.TokenIDs)),
+			LogProbSource: shard.LogProbSource(row.LogProbSource), PolicyVersion: row.PolicyVersion,
+			Positions: make([]int32, len(row.TokenIDs)), GroupID: row.GroupID, InstanceID: row.InstanceID, Sample: row.Sample,
+		}}
+		number := map[int]int{} // turn of the context -> of the sequence
+		for i, turn := range credit.TokenTurns(row) {
+			s.Positions[i] = int32(i)
+			if turn < 0 {
+				continue
+			}
+			at, segment, found := find(segments, before+turn)
+			if !found || segment.Dropped != "" || segment.Masked {
+				continue
+			}
+			n, seen := number[turn]
+			if !seen {
+				n = len(s.turns)
+				number[turn] = n
+				s.turns = append(s.turns, before+turn)
+				s.TurnSegments = append(s.TurnSegments, int32(at))
+				s.TurnAdvantages = append(s.TurnAdvantages, float32(segment.Advantage))
+				s.TurnFactors = append(s.TurnFactors, segment.Factor)
+				reward := 0.0
+				if before+turn == segment.Last { // it comes with the segment's last token
+					reward = segment.Reward
+				}
+				s.TurnRewards = append(s.TurnRewards, reward)
+			}
+			s.LossMask[i], s.Turns[i] = true, int32(n)
+		}
+		if len(s.turns) > 0 {
+			s.TurnWeights = make([]float64, len(s.turns))
+			sequences = append(sequences, s)
+		}
+		before += int(row.Turns)
 	}
-	norm := objective.NormTokens(f.Recipe.Loss, lengths, f.Recipe.Rollout.MaxNewTokens)
-	weights, err := objective.Weights(f.Recipe.Loss.Aggregation, lengths, norm)
-	if err != nil || weights == nil {
-		return err // nil: nothing in the step can be learned from
+	return sequences
+}
+
+// find looks a turn's segment up.
+func find(segments []credit.Segment, turn int) (at int, segment credit.Segment, found bool) {
+	for i, s := range segments {
+		if s.First <= turn && turn <= s.Last {
+			return i, s, true
+		}
+	}
+	return 0, credit.Segment{}, false
+}
+
+// layOut gives the sequences of one optimizer step the weights of their turns
+// and cuts them into units of about equal numbers of tokens.
+func (f *fold) layOut(sequences []learned, step int) error {
+	if err := f.weigh(sequences); err != nil {
+		return err
+	}
+	total := 0
+	for _, s := range sequences {
+		total += len(s.TokenIDs)
 	}
 	units := f.Recipe.Schedule.GradientUnits
 	before := 0
 	for i := range sequences {
-		sequences[i].Weight = weights[i]
 		sequences[i].OptimizerStep = int32(step)
 		sequences[i].Unit = int32(before * units / max(1, total))
 		before += len(sequences[i].TokenIDs)
@@ -101,17 +155,69 @@ func (f *fold) layOut(sequences []shard.Sequence, step int) error {
 	return nil
 }
 
+// span is the segment of a trace, and the turns of it that are learned from.
+type span struct {
+	group, trace, segment int
+}
+
+// weigh asks the recipe's aggregation for the weights of the turns of a step.
+// Segments that are masked count with their tokens.
+func (f *fold) weigh(sequences []learned) error {
+	var order []span
+	at := map[span]int{}
+	known := map[[2]int]bool{}
+	for _, s := range sequences {
+		if trace := [2]int{s.group, s.trace}; !known[trace] {
+			known[trace] = true
+			for i, segment := range f.groups[s.group].segmentsOf(s.trace) {
+				if segment.Dropped == "" {
+					at[span{s.group, s.trace, i}] = len(order)
+					order = append(order, span{s.group, s.trace, i})
+				}
+			}
+		}
+	}
+	spans := make([][]int, len(order))
+	lengths := make([]int, len(order))
+	for i, o := range order {
+		g := f.groups[o.group]
+		tokens := g.Traces[o.trace].Tokens()
+		segment := g.segmentsOf(o.trace)[o.segment]
+		spans[i] = tokens[segment.First : segment.Last+1]
+		for _, n := range spans[i] {
+			lengths[i] += n
+		}
+	}
+	norm := objective.NormTokens(f.Recipe.Loss, lengths, f.Recipe.Rollout.MaxNewTokens)
+	aggregation, err := credit.WeightAxis.Make(f.Recipe.Loss.Aggregation, nil)
+	if err != nil {
+		return err
+	}
+	weights, err := aggregation.Weights(spans, norm)
+	if err != nil || weights == nil {
+		return err // nil: nothing in the step can be learned from
+	}
+	for _, s := range sequences {
+		for i, turn := range s.turns {
+			o := span{s.group, s.trace, int(s.TurnSegments[i])}
+			first := f.groups[o.group].segmentsOf(o.trace)[o.segment].First
+			s.TurnWeights[i] = weights[at[o]][turn-first]
+		}
+	}
+	return nil
+}
+
 // whiten centres and scales the advantages over all tokens of the batch.
-func (f *fold) whiten(sequences []shard.Sequence) error {
+func (f *fold) whiten(sequences []learned) error {
 	var advantages []float64
 	var tokens []int
 	for _, s := range sequences {
-		for t, a := range s.Advantages {
-			advantages = append(advantages, float64(a))
-			tokens = append(tokens, 0)
-			if s.LossMask[t] {
-				tokens[len(tokens)-1] = 1
+		for i, masked := range s.LossMask {
+			value, count := 0.0, 0
+			if masked {
+				value, count = float64(s.TurnAdvantages[s.Turns[i]]), 1
 			}
+			advantages, tokens = append(advantages, value), append(tokens, count)
 		}
 	}
 	whitened, err := objective.Whiten(advantages, tokens, f.Recipe.Advantage.WhiteningDDof)
@@ -119,10 +225,12 @@ func (f *fold) whiten(sequences []shard.Sequence) error {
 		return err
 	}
 	for _, s := range sequences {
-		for t := range s.Advantages {
-			s.Advantages[t] = float32(whitened[t])
+		for i, masked := range s.LossMask {
+			if masked { // the tokens of a turn have one advantage
+				s.TurnAdvantages[s.Turns[i]] = float32(whitened[i])
+			}
 		}
-		whitened = whitened[len(s.Advantages):]
+		whitened = whitened[len(s.LossMask):]
 	}
 	return nil
 }

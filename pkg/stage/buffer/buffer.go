@@ -7,14 +7,12 @@ package buffer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -26,6 +24,15 @@ type ShardRef struct {
 	FirstRow, LastRow int // of that plan, LastRow exclusive
 	Rollout           string
 	Score             string
+	Later             []WaveRef // of the waves after the first, in order
+}
+
+// WaveRef names what one wave of a shard holds.
+type WaveRef struct{ Rollout, Score string }
+
+// waves lists all waves of the shard.
+func (s ShardRef) waves() []WaveRef {
+	return append([]WaveRef{{s.Rollout, s.Score}}, s.Later...)
 }
 
 // PlanRef names a plan.
@@ -81,21 +88,11 @@ type fold struct {
 	ledger []shard.LedgerRow
 }
 
-// response is one response with its verdict.
-type response struct {
-	shard.Rollout
-	score     shard.Score
-	reward    float64 // of the iteration step, when the recipe rewards improvement
-	advantage float64
-	reason    string // why it is dropped; empty when it is trained on
-}
-
-// group is one instance of a plan with its responses.
+// group is one instance of a plan with its traces.
 type group struct {
-	instance  shard.Instance
-	iteration int // in whose plan it was
-	carried   bool
-	responses []response
+	credit.Group
+	iteration int              // in whose plan it was
+	segments  []credit.Segment // by trace and turn, once they have their credit
 }
 
 // read loads the previous state, the plans and the shards, and puts every
@@ -122,7 +119,7 @@ func (f *fold) read() error {
 		f.plans[plan.Iteration] = instances
 		for _, instance := range instances {
 			at[instance.GroupID] = len(all)
-			all = append(all, group{instance: instance, iteration: plan.Iteration, carried: plan.Iteration != f.in.Iteration})
+			all = append(all, group{Group: credit.Group{Instance: instance}, iteration: plan.Iteration})
 		}
 	}
 	for _, ref := range f.in.Shards {
@@ -131,47 +128,61 @@ func (f *fold) read() error {
 		}
 	}
 	for _, g := range all {
-		if len(g.responses) > 0 {
+		if len(g.Traces) > 0 {
 			f.groups = append(f.groups, g)
 		}
 	}
 	return nil
 }
 
+// readShard files the traces of a shard under their groups: those of its last
+// waves, which are whole.
 func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
-	rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](f.ctx, f.Job, ref.Rollout)
-	if err != nil {
-		return err
-	}
-	scores, citedScores, err := stage.ReadTable[shard.Score](f.ctx, f.Job, ref.Score)
-	if err != nil {
-		return err
-	}
-	if len(scores) != len(rollouts) {
-		return exitcode.Dataf("score %q has %d rows, its rollout %q has %d", ref.Score, len(scores), ref.Rollout, len(rollouts))
-	}
-	if err := f.judged(ref, citedRollouts); err != nil {
-		return err
-	}
-	f.cited = append(f.cited, citedRollouts, citedScores)
-	for i := range rollouts {
-		r, s := rollouts[i], scores[i]
-		if r.InstanceID != s.InstanceID || r.Sample != s.Sample {
-			return exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
-				ref.Score, i, s.InstanceID, s.Sample, ref.Rollout, r.InstanceID, r.Sample)
+	var order []shard.TraceName
+	final := map[shard.TraceName]credit.Trace{}
+	for _, wave := range ref.waves() {
+		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](f.ctx, f.Job, wave.Rollout)
+		if err != nil {
+			return err
 		}
-		index, ok := at[r.GroupID]
-		if !ok {
-			return exitcode.Dataf("rollout %q row %d: group %q is in no plan of this iteration", ref.Rollout, i, r.GroupID)
+		scores, citedScores, err := stage.ReadTable[shard.Score](f.ctx, f.Job, wave.Score)
+		if err != nil {
+			return err
 		}
-		all[index].responses = append(all[index].responses, response{Rollout: r, score: s})
+		if err := f.judged(wave, citedRollouts); err != nil {
+			return err
+		}
+		f.cited = append(f.cited, citedRollouts, citedScores)
+		traces := shard.Traces(rollouts)
+		if len(scores) != len(traces) {
+			return exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", wave.Score, len(scores), wave.Rollout, len(traces))
+		}
+		for i, rows := range traces {
+			name := rows[0].Name()
+			if name != scores[i].Name() {
+				return exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
+					wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
+			}
+			if _, known := at[rows[0].GroupID]; !known {
+				return exitcode.Dataf("rollout %q, trace %d: group %q is in no plan of this iteration", wave.Rollout, i, rows[0].GroupID)
+			}
+			if _, before := final[name]; !before {
+				order = append(order, name)
+			}
+			final[name] = credit.Trace{Rows: rows, Score: scores[i]}
+		}
+	}
+	for _, name := range order {
+		trace := final[name]
+		g := &all[at[trace.Rows[0].GroupID]]
+		g.Traces = append(g.Traces, trace)
 	}
 	return nil
 }
 
 // judged makes sure that a score shard judges the responses that are there now.
 // A rollout shard that was lost and sampled again by a server holds others.
-func (f *fold) judged(ref ShardRef, rollout seal.Input) error {
+func (f *fold) judged(ref WaveRef, rollout seal.Input) error {
 	m, err := seal.Read(f.ctx, ref.Score, f.Reading)
 	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
 		return nil
@@ -189,17 +200,25 @@ func (f *fold) judged(ref ShardRef, rollout seal.Input) error {
 	return nil
 }
 
-// learnable computes rewards and advantages, decides what is trained on, and
-// writes the batch and the ledger.
+// learnable gives every trace its credit, and writes the batch and the ledger.
 func (f *fold) learnable() error {
-	diversity := f.Recipe.Curriculum.Name == "exit" && f.Recipe.Curriculum.Exit.DiversityBonus
+	composition, err := credit.New(f.Recipe)
+	if err != nil {
+		return err
+	}
+	groups := make([]credit.Group, len(f.groups))
+	for i, g := range f.groups {
+		groups[i] = g.Group
+	}
+	segments, _, err := composition.Assign(nil, groups)
+	if err != nil {
+		return err
+	}
 	for i := range f.groups {
-		if err := f.advantages(&f.groups[i], diversity); err != nil {
-			return err
-		}
+		f.groups[i].segments = segments[i]
 	}
 	f.account()
-	batch, err := f.batch()
+	batch, err := f.batch(composition.Advantage.Critic())
 	if err != nil {
 		return err
 	}
@@ -213,97 +232,62 @@ func (f *fold) learnable() error {
 	return err
 }
 
-// advantages gives every response of a group its reward and advantage, and
-// the reason why it is dropped, if it is.
-func (f *fold) advantages(g *group, diversity bool) error {
-	n := len(g.responses)
-	rewards, valid, lengths := make([]float64, n), make([]bool, n), make([]int, n)
-	embeddings := make([][]float32, n)
-	for i := range g.responses {
-		r := &g.responses[i]
-		r.reward = f.reward(g.instance, r.score)
-		rewards[i] = r.reward
-		valid[i] = shard.Outcome(r.score.Outcome).Policys()
-		lengths[i] = int(r.ResponseTokens)
-		embeddings[i] = r.score.Embedding
-	}
-	advantages, err := objective.Advantages(f.Recipe.Advantage, rewards, valid, lengths)
-	if err != nil {
-		return fmt.Errorf("advantages of group %q: %w", g.instance.GroupID, err)
-	}
-	if diversity {
-		if advantages, err = objective.MultiplyDiversity(advantages, embeddings, valid); err != nil {
-			return fmt.Errorf("diversity of group %q: %w", g.instance.GroupID, err)
-		}
-	}
-	candidates := make([]objective.Candidate, n)
-	for i, r := range g.responses {
-		candidates[i] = objective.Candidate{
-			Outcome: shard.Outcome(r.score.Outcome), Reward: rewards[i], Advantage: advantages[i],
-			Tokens: lengths[i], Overlong: r.FinishReason == string(policy.FinishLength),
-		}
-	}
-	reasons := objective.Filter(f.Recipe.Filters, candidates)
-	for i := range g.responses {
-		r := &g.responses[i]
-		r.advantage, r.reason = advantages[i], reasons[i]
-	}
-	return nil
-}
-
-// reward is the environment's verdict, or, when the recipe rewards
-// improvement, max(0, Δ/Δmax) for iteration steps, where Δmax is what was
-// left to gain (paper 000, section 4). Nothing left to gain gives 0.
-func (f *fold) reward(instance shard.Instance, s shard.Score) float64 {
-	kind := shard.Kind(instance.Kind)
-	if !f.Recipe.Env.Answer.StepImprovement || (kind != shard.KindImprove && kind != shard.KindDiverge) {
-		return s.Reward
-	}
-	most := 1 - instance.BaseScore
-	if most <= 0 {
-		return 0
-	}
-	return max(0, (s.NormalizedScore-instance.BaseScore)/most)
-}
-
-// account adds a ledger row for each response at hand and counts.
+// account adds a ledger row for each segment at hand and counts.
 func (f *fold) account() {
-	var reward, quality, base float64
+	var reward, quality, depth float64
 	var responses int
 	for _, g := range f.groups {
-		for _, r := range g.responses {
-			row := shard.LedgerRow{
-				InstanceID: g.instance.InstanceID, GroupID: g.instance.GroupID, Sample: r.Sample,
-				IterationSampled: int32(g.iteration), Iteration: int32(f.in.Iteration),
-				Fate: string(shard.FateTrained), Reason: r.reason,
+		number := 0 // of the segment in its trace
+		for i, s := range g.segments {
+			if number++; i == 0 || g.segments[i-1].Trace != s.Trace {
+				number = 0
 			}
-			if r.reason != "" {
+			row := shard.LedgerRow{
+				InstanceID: g.Instance.InstanceID, GroupID: g.Instance.GroupID, Sample: g.Traces[s.Trace].Score.Sample, Segment: int32(number),
+				IterationSampled: int32(g.iteration), Iteration: int32(f.in.Iteration),
+				Fate: string(shard.FateTrained), Reason: s.Dropped,
+			}
+			if s.Dropped != "" {
 				row.Fate = string(shard.FateDropped)
-				f.metrics["dropped_"+r.reason]++
+				f.metrics["dropped_"+s.Dropped]++
 			} else {
 				f.metrics["trained"]++
 			}
 			f.ledger = append(f.ledger, row)
-			f.metrics["outcome_"+r.score.Outcome]++
-			if shard.Outcome(r.score.Outcome).Policys() {
+		}
+		for i, t := range g.Traces {
+			f.metrics["outcome_"+t.Score.Outcome]++
+			if t.Valid() {
 				responses++
-				reward += r.reward
-				quality += r.score.NormalizedScore
+				reward += g.reward(i)
+				quality += t.Score.NormalizedScore
 			}
 		}
-		f.metrics["kind_"+g.instance.Kind]++
-		f.metrics["origin_"+g.instance.Origin]++
-		base += float64(g.instance.Depth)
+		f.metrics["kind_"+g.Instance.Kind]++
+		f.metrics["origin_"+g.Instance.Origin]++
+		depth += float64(g.Instance.Depth)
 	}
 	if responses > 0 {
 		f.metrics["reward_mean"] = reward / float64(responses)
 		f.metrics["score_mean"] = quality / float64(responses)
 	}
 	if len(f.groups) > 0 {
-		f.metrics["depth_mean"] = base / float64(len(f.groups))
+		f.metrics["depth_mean"] = depth / float64(len(f.groups))
 	}
 	f.metrics["groups"] = float64(len(f.groups))
 	f.metrics["responses"] = float64(responses)
+}
+
+// reward is the mean over the segments of a trace.
+func (g group) reward(trace int) float64 {
+	var sum, n float64
+	for _, s := range g.segments {
+		if s.Trace == trace {
+			sum += s.Reward
+			n++
+		}
+	}
+	return sum / n
 }
 
 func (f *fold) manifest() seal.Manifest {

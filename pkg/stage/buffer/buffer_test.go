@@ -117,18 +117,20 @@ func (f *fold) reasons() []string {
 	return out
 }
 
-// advantages are those of each sequence; they are the same at all tokens of
-// the policy's own, and 0 elsewhere.
+// advantages are those of each sequence, which is one turn.
 func advantages(t *testing.T, batch []shard.Sequence) []float64 {
 	t.Helper()
 	var out []float64
 	for _, s := range batch {
-		for i, a := range s.Advantages {
-			if s.LossMask[i] && a != s.Advantages[len(s.Advantages)-1] || !s.LossMask[i] && a != 0 || s.Positions[i] != int32(i) {
-				t.Errorf("%s sample %d: advantages %v, mask %v, positions %v", s.InstanceID, s.Sample, s.Advantages, s.LossMask, s.Positions)
+		for i := range s.TokenIDs {
+			if s.Turns[i] != 0 || s.Positions[i] != int32(i) {
+				t.Errorf("%s sample %d: turns %v, mask %v, positions %v", s.InstanceID, s.Sample, s.Turns, s.LossMask, s.Positions)
 			}
 		}
-		out = append(out, float64(s.Advantages[len(s.Advantages)-1]))
+		if len(s.TurnAdvantages) != 1 || s.TurnFactors[0] != 1 || s.TurnSegments[0] != 0 {
+			t.Errorf("%s sample %d: advantages %v, factors %v, segments %v of one turn", s.InstanceID, s.Sample, s.TurnAdvantages, s.TurnFactors, s.TurnSegments)
+		}
+		out = append(out, float64(s.TurnAdvantages[0]))
 	}
 	return out
 }
@@ -225,10 +227,10 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 		{{score: 1, tokens: 2}, {tokens: 2}, {tokens: 6}, {tokens: 6}},
 	}
 	for aggregation, sum := range map[string]func(s shard.Sequence, tokens float64) float64{
-		"token_mean":              func(s shard.Sequence, tokens float64) float64 { return s.Weight * tokens },
-		"seq_mean_token_mean":     func(s shard.Sequence, tokens float64) float64 { return s.Weight * tokens },
-		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.Weight },
-		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.Weight * 6 }, // max_new_tokens
+		"token_mean":              func(s shard.Sequence, tokens float64) float64 { return s.TurnWeights[0] * tokens },
+		"seq_mean_token_mean":     func(s shard.Sequence, tokens float64) float64 { return s.TurnWeights[0] * tokens },
+		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] },
+		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] * 6 }, // max_new_tokens
 	} {
 		f := newFold(t, 3, append(centred, "loss.aggregation="+aggregation, "loss.mini_batches=2")...)
 		f.shard("a", f.plan, groups...)

@@ -3,6 +3,7 @@ package buffer
 import (
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -107,13 +108,28 @@ func (f *fold) plan(state curriculum.State, iteration int, taskIDs []string) ([]
 func (f *fold) curriculumGroups() []curriculum.Group {
 	groups := make([]curriculum.Group, len(f.groups))
 	for i, g := range f.groups {
-		groups[i] = curriculum.Group{Instance: g.instance, Responses: make([]curriculum.Response, len(g.responses))}
-		for j, r := range g.responses {
+		groups[i] = curriculum.Group{Instance: g.Instance, Responses: make([]curriculum.Response, len(g.Traces))}
+		for j, t := range g.Traces {
 			groups[i].Responses[j] = curriculum.Response{
-				Sample: int(r.Sample), Valid: shard.Outcome(r.score.Outcome).Policys(),
-				Quality: r.score.NormalizedScore, Conversation: r.Messages, Turns: int(r.Turns),
+				Sample: int(t.Score.Sample), Valid: t.Valid(), Quality: t.Score.NormalizedScore, Conversation: lastAttempt(t), Turns: t.Turns(),
 			}
 		}
 	}
 	return groups
+}
+
+// lastAttempt is the conversation of a trace's last attempt, contexts one after
+// the other.
+func lastAttempt(t credit.Trace) []shard.Message {
+	last := t.Rows[len(t.Rows)-1]
+	if first := len(t.Rows) - 1; first == 0 || t.Rows[first-1].Step != last.Step {
+		return last.Messages
+	}
+	var messages []shard.Message
+	for _, row := range t.Rows {
+		if row.Step == last.Step {
+			messages = append(messages, row.Messages...)
+		}
+	}
+	return messages
 }

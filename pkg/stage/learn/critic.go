@@ -8,15 +8,18 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// critique gives sequences, under advantage.kind gae, the values of the policy
-// that the iteration starts from, and what follows from them: advantages, in
-// the place of the reward that the batch has on every token, and returns. The
-// reward comes with the last token that the policy wrote. Whitening is over
+// estimateAdvantages gives sequences, under advantage.kind gae, the values of the
+// policy that the iteration starts from, and what follows from them: advantages
+// and returns. The reward of a segment comes with its last token. Whitening is over
 // all tokens of the batch and needs every sequence's; else only those wanted
 // are computed. It must come before the first optimizer step.
-func (l *learner) critique(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
+func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
 	spec := l.Recipe.Advantage
 	if spec.Kind != "gae" {
+		for i := range l.batch {
+			l.batch[i].spread()
+			l.batch[i].multiply()
+		}
 		return nil
 	}
 	engine := l.engine
@@ -50,20 +53,27 @@ func (l *learner) critique(ctx context.Context, wanted func(shard.Sequence) bool
 			return err
 		}
 		for i := range batch.sequences {
-			if err := chosen[0].judge(spec.Gamma, spec.Lambda, widen(batch.of(i, values))); err != nil {
+			if err := chosen[0].estimate(spec.Gamma, spec.Lambda, widen(batch.of(i, values))); err != nil {
 				return fmt.Errorf("instance %q sample %d: %w", chosen[0].InstanceID, chosen[0].Sample, err)
 			}
 			chosen = chosen[1:]
 		}
 	}
 	if spec.Whitening {
-		return l.whiten()
+		if err := l.whiten(); err != nil {
+			return err
+		}
+	}
+	for i := range l.batch {
+		if l.batch[i].values != nil {
+			l.batch[i].multiply()
+		}
 	}
 	return nil
 }
 
-// judge sets values, advantages and returns of the tokens that are learned.
-func (s *sequence) judge(gamma, lambda float64, values []float64) error {
+// estimate sets values, advantages and returns of the tokens that are learned.
+func (s *sequence) estimate(gamma, lambda float64, values []float64) error {
 	var at []int
 	for t, learned := range s.LossMask {
 		if learned {
@@ -74,17 +84,19 @@ func (s *sequence) judge(gamma, lambda float64, values []float64) error {
 	for i, t := range at {
 		own[i] = values[t]
 	}
-	if last := len(at) - 1; last >= 0 {
-		rewards[last] = float64(s.Advantages[at[last]])
+	for i, t := range at {
+		if i == len(at)-1 || s.Turns[at[i+1]] != s.Turns[t] { // the turn's last token
+			rewards[i] = s.TurnRewards[s.Turns[t]]
+		}
 	}
 	advantages, returns, err := objective.GAE(rewards, own, gamma, lambda)
 	if err != nil {
 		return err
 	}
 	s.values, s.returns = values, make([]float64, len(values))
-	s.Advantages = make([]float32, len(values))
+	s.advantages = make([]float32, len(values))
 	for i, t := range at {
-		s.Advantages[t], s.returns[t] = float32(advantages[i]), returns[i]
+		s.advantages[t], s.returns[t] = float32(advantages[i]), returns[i]
 	}
 	return nil
 }
@@ -113,7 +125,7 @@ func (l *learner) learned(f func(advantage *float32)) {
 	for i := range l.batch {
 		for t, learned := range l.batch[i].LossMask {
 			if learned {
-				f(&l.batch[i].Advantages[t])
+				f(&l.batch[i].advantages[t])
 			}
 		}
 	}
@@ -137,9 +149,10 @@ func (l *learner) valueCoefficients(batch packed, stats *stepStats) ([]float32, 
 				continue
 			}
 			value := float64(values[from+t])
+			weight := s.TurnWeights[s.Turns[t]]
 			loss, slope := objective.ValueLoss(spec, value, s.values[t], s.returns[t])
-			coefficients[from+t] = float32(s.Weight * spec.Coef * slope)
-			stats.Value.Record(value, s.returns[t], s.Weight*spec.Coef*loss, slope)
+			coefficients[from+t] = float32(weight * spec.Coef * slope)
+			stats.Value.Record(value, s.returns[t], weight*spec.Coef*loss, slope)
 		}
 	}
 	return coefficients, nil

@@ -44,11 +44,15 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 		clear(tokens.Targets[from:][:asked])
 		s := shard.Sequence{
 			TokenIDs: tokens.TokenIDs[from:to], LossMask: tokens.Targets[from:to], Positions: make([]int32, n),
-			Advantages: advantages[from:to], OldLogProbs: make([]float32, n), LogProbSource: shard.LogProbsEngine, Weight: 0.1,
+			Turns: make([]int32, n), OldLogProbs: make([]float32, n), LogProbSource: shard.LogProbsEngine,
+			// Each token is a turn of its own.
+			TurnSegments: make([]int32, n), TurnAdvantages: advantages[from:to], TurnFactors: make([]float64, n),
+			TurnRewards: make([]float64, n), TurnWeights: make([]float64, n),
 			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i / 2), IterationSampled: 1, Unit: int32(i / 2),
 		}
 		for position := range s.Positions {
-			s.Positions[position] = int32(position)
+			s.Positions[position], s.Turns[position] = int32(position), int32(position)
+			s.TurnFactors[position], s.TurnWeights[position] = 1, 0.1
 			if s.LossMask[position] {
 				s.OldLogProbs[position] = -5
 			}

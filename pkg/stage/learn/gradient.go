@@ -36,7 +36,7 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := l.recompute(ctx, mine); err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := l.critique(ctx, mine); err != nil {
+	if err := l.estimateAdvantages(ctx, mine); err != nil {
 		return seal.Manifest{}, fmt.Errorf("values: %w", err)
 	}
 	stats := &stepStats{}

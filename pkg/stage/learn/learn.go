@@ -63,7 +63,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 		if err := l.recompute(ctx, wanted); err != nil {
 			return seal.Manifest{}, err
 		}
-		if err := l.critique(ctx, wanted); err != nil {
+		if err := l.estimateAdvantages(ctx, wanted); err != nil {
 			return seal.Manifest{}, fmt.Errorf("values: %w", err)
 		}
 	}

@@ -18,6 +18,39 @@ type sequence struct {
 	// values are the critic's before the first optimizer step, and returns what
 	// it should have foretold, where the mask is true; nil without a critic.
 	values, returns []float64
+	// advantages are those of each token, whitened and with their factors; 0
+	// where the mask is false.
+	advantages []float32
+}
+
+// spread gives each token the advantage of its turn.
+func (s *sequence) spread() {
+	s.advantages = make([]float32, len(s.TokenIDs))
+	for t, learned := range s.LossMask {
+		if learned {
+			s.advantages[t] = s.TurnAdvantages[s.Turns[t]]
+		}
+	}
+}
+
+// multiply applies the factors that come after whitening.
+func (s *sequence) multiply() {
+	for t, learned := range s.LossMask {
+		if learned {
+			s.advantages[t] = float32(float64(s.advantages[t]) * s.TurnFactors[s.Turns[t]])
+		}
+	}
+}
+
+// weights are those of each token; 0 where the mask is false.
+func (s *sequence) weights() []float64 {
+	weights := make([]float64, len(s.TokenIDs))
+	for t, learned := range s.LossMask {
+		if learned {
+			weights[t] = s.TurnWeights[s.Turns[t]]
+		}
+	}
+	return weights
 }
 
 // recompute gives the sequences that are wanted the learner's own

@@ -64,8 +64,8 @@ func (l *learner) accumulate(micro []bundle, stats *stepStats) error {
 	}
 	for i, s := range batch.sequences {
 		tokens := objective.TokenInputs{
-			New: widen(batch.of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
-			Entropy: widen(batch.of(i, entropy)), Weight: s.Weight, SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
+			New: widen(batch.of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.advantages), Mask: s.LossMask,
+			Entropy: widen(batch.of(i, entropy)), Weights: s.weights(), SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
 		}
 		if s.sampler != nil {
 			tokens.Sampler = widen(s.sampler)

@@ -46,7 +46,7 @@ func hasReference(r recipe.Recipe) bool { return r.Loss.KL.Coef != 0 && r.Policy
 
 // beside is the number of policies that are open beside the one that is trained:
 // the reference, and one at a time of those whose log-probabilities (recompute)
-// or values (critique) are wanted before the first step.
+// or values (estimateAdvantages) are wanted before the first step.
 func beside(r recipe.Recipe) int {
 	n := 0
 	if hasReference(r) {

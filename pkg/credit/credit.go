@@ -1,0 +1,293 @@
+// Package credit decides what of the scored traces of an iteration is learned
+// from, and how much. Five axes act in turn, each a choice of its own:
+//
+//	segments   what gets one credit: runs of a trace's turns
+//	reward     what a segment is worth
+//	select     what is trained on
+//	advantage  against what a segment is compared, and what that is multiplied by
+//	weight     how much a token counts (see [Weights])
+//
+// Everything here is a pure function over groups of traces, in float64.
+package credit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Trace is one sample of an instance with its verdict.
+type Trace struct {
+	Rows  []shard.Rollout // its contexts, in order
+	Score shard.Score
+}
+
+// Valid reports whether the trace's outcome is the policy's own: others enter
+// no statistic.
+func (t Trace) Valid() bool { return shard.Outcome(t.Score.Outcome).Policys() }
+
+// Turns is the number of the policy's messages in the trace.
+func (t Trace) Turns() int {
+	n := 0
+	for _, row := range t.Rows {
+		n += int(row.Turns)
+	}
+	return n
+}
+
+// Turn is the verdict on a turn. A trace that was not judged turn by turn has
+// the verdict on all of it.
+func (t Trace) Turn(turn int) shard.TurnScore {
+	if turn < len(t.Score.Turns) {
+		return t.Score.Turns[turn]
+	}
+	s := t.Score
+	return shard.TurnScore{
+		Outcome: s.Outcome, RawScore: s.RawScore, NormalizedScore: s.NormalizedScore, Reward: s.Reward,
+		RewardParts: s.RewardParts, Milestones: s.Milestones, ExecuteSeconds: s.ExecuteSeconds, Feedback: s.Feedback, Extracted: s.Extracted,
+	}
+}
+
+// Tokens is the number of tokens of each turn that the policy wrote.
+func (t Trace) Tokens() []int {
+	tokens := make([]int, t.Turns())
+	before := 0
+	for _, row := range t.Rows {
+		for _, turn := range TokenTurns(row) {
+			if turn >= 0 {
+				tokens[before+turn]++
+			}
+		}
+		before += int(row.Turns)
+	}
+	return tokens
+}
+
+// TokenTurns says which of a context's messages of the policy, from 0, wrote
+// each token; -1 for those that the policy only read. Between two messages of
+// the policy there is always a token that it read.
+func TokenTurns(row shard.Rollout) []int {
+	turns := make([]int, len(row.LossMask))
+	turn := -1
+	for i, own := range row.LossMask {
+		if own && (i == 0 || !row.LossMask[i-1]) {
+			turn++
+		}
+		turns[i] = -1
+		if own {
+			turns[i] = min(turn, max(0, int(row.Turns)-1))
+		}
+	}
+	return turns
+}
+
+// Group is the traces of one instance, which are compared with each other.
+type Group struct {
+	Instance shard.Instance
+	Traces   []Trace
+}
+
+// Segment is a run of a trace's turns that gets one credit.
+type Segment struct {
+	Trace       int // index into the group's
+	First, Last int // turns of the trace, from 0, Last inclusive; Last < First where the policy has said nothing
+
+	Raw       float64 // what the environment says of it
+	Reward    float64 // what is learned from
+	Advantage float64 // before whitening; 0 where a critic makes it
+	Factor    float64 // on the advantage after whitening; 1 for none
+	// Dropped is the reason why the segment is not trained on; empty if it is.
+	Dropped string
+	// Masked has no gradient, and counts in the denominators of the loss.
+	Masked bool
+}
+
+// Stat is a number that an axis carries from one iteration to the next: a
+// posterior, a window of rewards.
+type Stat struct {
+	Scope, Key, Name string
+	Iteration        int
+	Value            float64
+}
+
+// Segments cuts a trace.
+type Segments interface {
+	// Cut lists the first and last turn of each segment, in order. A trace in
+	// which the policy has said nothing is one segment without turns.
+	Cut(t Trace) [][2]int
+}
+
+// Reward says what segments are worth.
+type Reward interface {
+	// Reward fills Raw and Reward of the segments of one iteration, those of
+	// invalid traces too, and returns the statistics that the next iteration
+	// starts from. segments[g] are those of groups[g], by trace and turn.
+	Reward(stats []Stat, groups []Group, segments [][]Segment) ([]Stat, error)
+}
+
+// When says at which point a choice of select acts.
+type When int
+
+const (
+	// Before takes segments out before the statistics of their group: as if
+	// they had not been sampled.
+	Before When = iota
+	// After takes them out once the advantages are known; they keep their part
+	// in the group's statistics.
+	After
+	// Mask leaves them in without a gradient: they count in the denominators of
+	// the loss.
+	Mask
+)
+
+// Select decides what is trained on.
+type Select interface {
+	When() When
+	// Drop gives the reason why a segment of a group is left out; empty keeps it.
+	Drop(g Group, segments []Segment, at int) string
+}
+
+// Advantage compares a segment with others.
+type Advantage interface {
+	// Advantage sets the advantages of a group's segments. Those that are
+	// dropped already, or of invalid traces, take no part and get 0.
+	Advantage(g Group, segments []Segment) error
+	// Critic reports whether the learner makes the advantages, token by token,
+	// from the rewards and the values of a critic.
+	Critic() bool
+}
+
+// Factor is what advantages are multiplied by.
+type Factor interface {
+	// Factor returns a factor for each segment: by group, and by segment of the
+	// group.
+	Factor(groups []Group, segments [][]Segment) ([][]float64, error)
+	// AfterWhitening reports whether it acts after advantages are whitened.
+	AfterWhitening() bool
+}
+
+// Composition is a choice on each axis but the weight's.
+type Composition struct {
+	Segments  Segments
+	Reward    Reward
+	Select    []Select // in order: of several reasons the first counts
+	Advantage Advantage
+	Factors   []Factor
+	Clip      float64 // bound on |advantage| after the factors; 0 for none
+}
+
+// The reasons of every composition, as they stand in the ledger.
+const (
+	ReasonInfra     = "infra"     // we failed
+	ReasonPreempted = "preempted" // the scheduler stopped it
+)
+
+// Assign gives every segment of an iteration its credit. The result is by group
+// and then by trace and turn.
+func (c Composition) Assign(stats []Stat, groups []Group) ([][]Segment, []Stat, error) {
+	segments := make([][]Segment, len(groups))
+	for g, group := range groups {
+		for i, trace := range group.Traces {
+			for _, turns := range c.Segments.Cut(trace) {
+				segments[g] = append(segments[g], Segment{Trace: i, First: turns[0], Last: turns[1], Factor: 1})
+			}
+		}
+	}
+	stats, err := c.Reward.Reward(stats, groups, segments)
+	if err != nil {
+		return nil, nil, fmt.Errorf("rewards: %w", err)
+	}
+	for g, group := range groups {
+		c.choose(group, segments[g], Before)
+		if err := c.Advantage.Advantage(group, segments[g]); err != nil {
+			return nil, nil, fmt.Errorf("advantages of group %q: %w", group.Instance.GroupID, err)
+		}
+	}
+	if err := c.multiply(groups, segments); err != nil {
+		return nil, nil, err
+	}
+	for g, group := range groups {
+		c.choose(group, segments[g], After)
+		c.choose(group, segments[g], Mask)
+	}
+	return segments, stats, nil
+}
+
+// multiply applies the factors, and then the bound.
+func (c Composition) multiply(groups []Group, segments [][]Segment) error {
+	for _, factor := range c.Factors {
+		factors, err := factor.Factor(groups, segments)
+		if err != nil {
+			return fmt.Errorf("factors: %w", err)
+		}
+		for g := range segments {
+			for i := range segments[g] {
+				if factor.AfterWhitening() {
+					segments[g][i].Factor *= factors[g][i]
+				} else {
+					segments[g][i].Advantage *= factors[g][i]
+				}
+			}
+		}
+	}
+	if c.Clip <= 0 {
+		return nil
+	}
+	for g := range segments {
+		for i := range segments[g] {
+			s := &segments[g][i]
+			s.Advantage = math.Max(-c.Clip, math.Min(c.Clip, s.Advantage))
+		}
+	}
+	return nil
+}
+
+// choose lets the choices of select that act at a point leave segments out.
+func (c Composition) choose(group Group, segments []Segment, when When) {
+	reasons := make([]string, len(segments)) // none sees what another drops here
+	for i := range segments {
+		reasons[i] = c.reason(group, segments, i, when)
+	}
+	for i, reason := range reasons {
+		switch {
+		case reason == "" || segments[i].Dropped != "":
+		case when == Mask:
+			segments[i].Masked = true
+		default:
+			segments[i].Dropped = reason
+		}
+	}
+}
+
+func (c Composition) reason(group Group, segments []Segment, at int, when When) string {
+	trace := group.Traces[segments[at].Trace]
+	if when != Mask {
+		switch outcome := shard.Outcome(trace.Score.Outcome); {
+		case outcome == shard.OutcomePreempted:
+			return ReasonPreempted
+		case !outcome.Policys():
+			return ReasonInfra
+		}
+	}
+	for _, choice := range c.Select {
+		if choice.When() != when {
+			continue
+		}
+		if reason := choice.Drop(group, segments, at); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// Tokens is the number of tokens of a segment that the policy wrote.
+func Tokens(t Trace, s Segment) int {
+	n := 0
+	for turn, tokens := range t.Tokens() {
+		if turn >= s.First && turn <= s.Last {
+			n += tokens
+		}
+	}
+	return n
+}

@@ -1,0 +1,281 @@
+package credit
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// said is a trace of one context: a prompt of one token, and turns of the given
+// numbers of tokens with a token of the environment's between them.
+func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
+	row := shard.Rollout{Turns: int32(len(turns)), LossMask: []bool{false}, FinishReason: "stop"}
+	score := shard.Score{Outcome: string(outcome), NormalizedScore: reward, Reward: reward}
+	for i, tokens := range turns {
+		if i > 0 {
+			row.LossMask = append(row.LossMask, false)
+		}
+		for range tokens {
+			row.LossMask = append(row.LossMask, true)
+		}
+		score.Turns = append(score.Turns, shard.TurnScore{Outcome: string(outcome), NormalizedScore: float64(i), Reward: float64(i) / 10})
+	}
+	row.TokenIDs = make([]int32, len(row.LossMask))
+	return Trace{Rows: []shard.Rollout{row}, Score: score}
+}
+
+// plain is a composition of the given recipe's advantage and filters.
+func plain(t testing.TB, change func(*recipe.Recipe)) Composition {
+	t.Helper()
+	r := recipe.Recipe{Advantage: recipe.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: recipe.Filters{MinGroup: 1}}
+	if change != nil {
+		change(&r)
+	}
+	c, err := New(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func assign(t testing.TB, c Composition, groups ...Group) [][]Segment {
+	t.Helper()
+	segments, _, err := c.Assign(nil, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return segments
+}
+
+// TestTokenTurns: two messages of 2 and 1 tokens.
+func TestTokenTurns(t *testing.T) {
+	t.Parallel()
+	trace := said(shard.OutcomeOK, 1, 2, 1)
+	if diff := cmp.Diff([]int{-1, 0, 0, -1, 1}, TokenTurns(trace.Rows[0])); diff != "" {
+		t.Errorf("turns of the tokens (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int{2, 1}, trace.Tokens()); diff != "" {
+		t.Errorf("tokens of the turns (-want +got):\n%s", diff)
+	}
+	two := Trace{Rows: append(trace.Rows, said(shard.OutcomeOK, 1, 4).Rows...)}
+	if diff := cmp.Diff([]int{2, 1, 4}, two.Tokens()); diff != "" {
+		t.Errorf("over two contexts (-want +got):\n%s", diff)
+	}
+}
+
+// TestReasons: what is not trained on, and which of several reasons counts.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	ok := func(reward float64) Trace { return said(shard.OutcomeOK, reward, 3) }
+	infra, preempted, unknown := said(shard.OutcomeInfra, 0, 3), said(shard.OutcomePreempted, 0), said("lost", 0, 3)
+	invalid, timeout, empty := said(shard.OutcomeInvalid, 0, 3), said(shard.OutcomeTimeout, 0, 3), said(shard.OutcomeWrong, 0)
+	long, cut := said(shard.OutcomeWrong, 0, 3), said(shard.OutcomeInvalid, 0, 3)
+	long.Rows[0].FinishReason, cut.Rows[0].FinishReason = "length", "length"
+	silent := said(shard.OutcomeInvalid, 0)
+	silent.Rows[0].FinishReason = "length"
+	everything := recipe.Filters{ConstantGroup: true, Overlong: true, MinGroup: 2, MinAdvantage: .01}
+	for _, c := range []struct {
+		what   string
+		filter recipe.Filters
+		group  []Trace
+		want   []string
+	}{
+		{"the policy's own outcomes stay", everything, []Trace{ok(1), invalid, timeout}, []string{"", "", ""}},
+		{"ours do not", recipe.Filters{}, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
+		{"constant group", everything, []Trace{ok(1), ok(1), ok(1)}, []string{"constant_group", "constant_group", "constant_group"}},
+		{"constant among the valid", everything, []Trace{ok(1), ok(1), infra}, []string{"constant_group", "constant_group", "infra"}},
+		{"constant group kept", recipe.Filters{}, []Trace{ok(1), ok(1)}, []string{"", ""}},
+		{"too few valid", everything, []Trace{ok(1), infra, infra}, []string{"min_group", "infra", "infra"}},
+		{"just enough valid", everything, []Trace{ok(1), ok(0), infra}, []string{"", "", "infra"}},
+		{"overlong", everything, []Trace{ok(1), long}, []string{"", "overlong"}},
+		{"overlong kept", recipe.Filters{}, []Trace{ok(1), long}, []string{"", ""}},
+		{"invalid", recipe.Filters{Invalid: true}, []Trace{ok(1), invalid, timeout, long}, []string{"", "invalid", "", ""}},
+		{"invalid and cut off", recipe.Filters{Invalid: true, Overlong: true}, []Trace{cut}, []string{"overlong"}},
+		{"nothing to learn from", recipe.Filters{}, []Trace{ok(1), empty}, []string{"", "empty"}},
+		{"nothing said, and cut off", recipe.Filters{Overlong: true}, []Trace{ok(1), silent}, []string{"", "empty"}},
+		// The mean is 0.5: advantages of 0.009, -0.009 and 0.
+		{"small advantages", recipe.Filters{MinGroup: 1, MinAdvantage: .005}, []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
+		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
+		{"no group", everything, nil, nil},
+	} {
+		segments := assign(t, plain(t, func(r *recipe.Recipe) { r.Filters = c.filter }), Group{Traces: c.group})
+		var got []string
+		for _, s := range segments[0] {
+			got = append(got, s.Dropped)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: reasons (-want +got):\n%s", c.what, diff)
+		}
+	}
+}
+
+// TestSegments: one credit for a whole trace is that of its last turn; with one
+// for each turn, rewards 0, 0.1 and 0.2 of three turns beside a trace of one turn
+// and reward 0 have the mean 0.075.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	group := Group{Traces: []Trace{said(shard.OutcomeOK, 1, 2, 1, 3), said(shard.OutcomeWrong, 0, 2)}}
+	ignore := cmpopts.IgnoreFields(Segment{}, "Factor")
+	near := cmpopts.EquateApprox(0, 1e-12)
+	whole := assign(t, plain(t, nil), group)
+	if diff := cmp.Diff([]Segment{{First: 0, Last: 2, Raw: 1, Reward: 1, Advantage: .5}, {Trace: 1, Raw: 0, Reward: 0, Advantage: -.5}}, whole[0], ignore); diff != "" {
+		t.Errorf("by trajectory (-want +got):\n%s", diff)
+	}
+	c := plain(t, nil)
+	var err error
+	if c.Segments, err = SegmentsAxis.Make("turn", nil); err != nil {
+		t.Fatal(err)
+	}
+	group.Traces[1].Score.Turns = nil // a verdict on the whole alone
+	turns := assign(t, c, group)
+	want := []Segment{
+		{First: 0, Last: 0, Raw: 0, Reward: 0, Advantage: -.275},
+		{First: 1, Last: 1, Raw: 1, Reward: .1, Advantage: -.175},
+		{First: 2, Last: 2, Raw: 1, Reward: 1, Advantage: .725}, // the last is the whole's
+		{Trace: 1, Raw: 0, Reward: 0, Advantage: -.275},
+	}
+	if diff := cmp.Diff(want, turns[0], ignore, near); diff != "" {
+		t.Errorf("by turn (-want +got):\n%s", diff)
+	}
+	if cuts := (turnByTurn{}).Cut(said(shard.OutcomeInvalid, 0)); len(cuts) != 1 || cuts[0] != [2]int{0, -1} {
+		t.Errorf("nothing said is cut into %v", cuts)
+	}
+}
+
+// TestImprovement, section 4 of ExIt: with a base of 0.6 there is 0.4 to gain.
+func TestImprovement(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind        shard.Kind
+		base, score float64
+		want        float64
+	}{
+		{shard.KindImprove, .6, .8, .5}, {shard.KindDiverge, .6, 1, 1}, {shard.KindImprove, .6, .4, 0}, {shard.KindImprove, 1, 1, 0}, {shard.KindInitial, .6, .8, .3},
+	} {
+		_, got := improvementReward(shard.Instance{Kind: string(c.kind), BaseScore: c.base}, shard.TurnScore{NormalizedScore: c.score, Reward: .3})
+		if math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s from %g to %g: %g, want %g", c.kind, c.base, c.score, got, c.want)
+		}
+	}
+}
+
+// phase is a choice of select for tests: it drops rewards below a half.
+type phase When
+
+func (p phase) When() When { return When(p) }
+
+func (p phase) Drop(_ Group, segments []Segment, at int) string {
+	if segments[at].Reward < .5 {
+		return "low"
+	}
+	return ""
+}
+
+// TestWhen: rewards 1, 0.6 and 0. Dropped before the statistics, the third does
+// not count: the mean is 0.8. Dropped after, or masked, it does: 0.5333.
+func TestWhen(t *testing.T) {
+	t.Parallel()
+	group := Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, .6, 1), said(shard.OutcomeWrong, 0, 1)}}
+	for when, c := range map[When]struct {
+		advantages []float64
+		dropped    string
+		masked     bool
+	}{
+		Before: {[]float64{.2, -.2, 0}, "low", false},
+		After:  {[]float64{1 - 1.6/3, .6 - 1.6/3, -1.6 / 3}, "low", false},
+		Mask:   {[]float64{1 - 1.6/3, .6 - 1.6/3, -1.6 / 3}, "", true},
+	} {
+		composition := plain(t, nil)
+		composition.Select = append(composition.Select, phase(when))
+		for i, s := range assign(t, composition, group)[0] {
+			third := i == 2
+			if math.Abs(s.Advantage-c.advantages[i]) > 1e-12 || (s.Dropped == "low") != (third && c.dropped != "") || s.Masked != (third && c.masked) {
+				t.Errorf("when %d, trace %d: %+v", when, i, s)
+			}
+		}
+	}
+}
+
+// twice is a factor for tests.
+type twice bool
+
+func (late twice) AfterWhitening() bool { return bool(late) }
+
+func (twice) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
+	factors := make([][]float64, len(segments))
+	for g := range segments {
+		factors[g] = make([]float64, len(segments[g]))
+		for i := range factors[g] {
+			factors[g][i] = 2
+		}
+	}
+	return factors, nil
+}
+
+// TestFactors: advantages ±0.5 are doubled and then bounded by 0.75; a factor
+// after whitening is handed on.
+func TestFactors(t *testing.T) {
+	t.Parallel()
+	c := plain(t, func(r *recipe.Recipe) { r.Advantage.Clip = .75 })
+	c.Factors = []Factor{twice(false), twice(true)}
+	got := assign(t, c, Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeWrong, 0, 1)}})[0]
+	if got[0].Advantage != .75 || got[1].Advantage != -.75 || got[0].Factor != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDiversity, equation 6 of ExIt, on a line: embeddings 0, 1 and 5 have the
+// centre 2, distances 2, 1 and 3, and a range of 2.
+func TestDiversity(t *testing.T) {
+	t.Parallel()
+	traces := []Trace{said(shard.OutcomeOK, .5, 1), said(shard.OutcomeOK, -1, 1), said(shard.OutcomeOK, 2, 1), said(shard.OutcomeInfra, 0, 1)}
+	for i, x := range []float32{0, 1, 5} {
+		traces[i].Score.Embedding = []float32{x}
+	}
+	c := plain(t, func(r *recipe.Recipe) { r.Advantage.Baseline = "none" })
+	factor, err := FactorAxis.Make("diversity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Factors = []Factor{factor}
+	for i, want := range []float64{.5, -.5, 3, 0} {
+		if got := assign(t, c, Group{Traces: traces})[0][i].Advantage; math.Abs(got-want) > 1e-12 {
+			t.Errorf("advantage %d is %g, want %g", i, got, want)
+		}
+	}
+}
+
+// TestGroupsDoNotMeet: what a group gets does not depend on the others, nor a
+// trace's on the order of the traces.
+func TestGroupsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.Custom(func(t *rapid.T) Trace {
+			outcome := rapid.SampledFrom([]shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeInvalid, shard.OutcomeInfra}).Draw(t, "outcome")
+			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
+		})
+		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
+		r := recipe.Recipe{Advantage: recipe.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: recipe.Filters{MinGroup: 2, ConstantGroup: true}}
+		c, err := New(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, _, err := c.Assign(nil, []Group{{Traces: a}, {Traces: b}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, _, err := c.Assign(nil, []Group{{Traces: b}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(alone[0], both[1]); diff != "" {
+			t.Fatalf("beside another group (-alone +both):\n%s", diff)
+		}
+	})
+}

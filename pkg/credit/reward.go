@@ -1,0 +1,60 @@
+package credit
+
+import (
+	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+func init() {
+	for _, r := range []struct {
+		name, summary string
+		of            rewardOf
+	}{
+		{"verdict", "what the environment's verdict on the segment's last turn says", verdictReward},
+		{"score", "the normalised score of the segment's last turn", scoreReward},
+		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere the verdict", improvementReward},
+	} {
+		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Make: func(any) (Reward, error) { return r.of, nil }})
+	}
+}
+
+// rewardOf is a reward that looks at one segment alone.
+type rewardOf func(instance shard.Instance, last shard.TurnScore) (raw, reward float64)
+
+// Reward gives each segment the reward of its last turn.
+func (of rewardOf) Reward(stats []Stat, groups []Group, segments [][]Segment) ([]Stat, error) {
+	for g, group := range groups {
+		for i := range segments[g] {
+			s := &segments[g][i]
+			trace := group.Traces[s.Trace]
+			last := trace.Turn(len(trace.Score.Turns)) // of the whole
+			if s.Last >= 0 && s.Last < trace.Turns()-1 {
+				last = trace.Turn(s.Last)
+			}
+			s.Raw, s.Reward = of(group.Instance, last)
+		}
+	}
+	return stats, nil
+}
+
+func verdictReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
+	return last.NormalizedScore, last.Reward
+}
+
+func scoreReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
+	return last.NormalizedScore, last.NormalizedScore
+}
+
+// improvementReward is max(0, Δ/Δmax), where Δ is what a step has gained over
+// the response that it iterates on and Δmax what was left to gain (ExIt,
+// section 4). Nothing left to gain gives 0.
+func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
+	if kind := shard.Kind(instance.Kind); kind != shard.KindImprove && kind != shard.KindDiverge {
+		return verdictReward(instance, last)
+	}
+	most := 1 - instance.BaseScore
+	if most <= 0 {
+		return last.NormalizedScore, 0
+	}
+	return last.NormalizedScore, max(0, (last.NormalizedScore-instance.BaseScore)/most)
+}
