@@ -28,8 +28,10 @@ var sampleBatch = []Sequence{
 		LogProbSource: LogProbsServer, PolicyVersion: 5,
 	},
 	{},
-	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2},
-		TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1}},
+	{
+		TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2},
+		TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1},
+	},
 }
 
 var sampleTensors = []Tensor{
