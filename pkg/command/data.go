@@ -8,7 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/math"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -20,7 +21,7 @@ func dataCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "generate", Usage: "write seeded arithmetic problems as JSONL: {id, kind, level, question, answer}",
 			Flags: []cli.Flag{
-				&cli.StringSliceFlag{Name: "kind", Usage: fmt.Sprintf("`KIND` of problem, one of %v; may be repeated", math.Kinds()), Value: cli.NewStringSlice("add")},
+				&cli.StringSliceFlag{Name: "kind", Usage: fmt.Sprintf("`KIND` of problem, one of %v; may be repeated", generate.Kinds()), Value: cli.NewStringSlice("add")},
 				&cli.IntSliceFlag{Name: "level", Usage: "`LEVEL` of difficulty; may be repeated", Value: cli.NewIntSlice(1)},
 				&cli.IntFlag{Name: "count", Usage: "number of problems", Value: 1000},
 				&cli.Float64Flag{Name: "test-share", Usage: "share of the problem space that is held out", Value: 0.2},
@@ -41,20 +42,20 @@ func generateData(c *cli.Context) error {
 	if split != env.Train && split != env.Test {
 		return exitcode.Usagef("--split %q is not train or test", split)
 	}
-	tasks, err := math.Generate(recipe.Generate{
+	tasks, err := generate.Tasks(recipe.Generate{
 		Kinds: c.StringSlice("kind"), Levels: c.IntSlice("level"), Count: c.Int("count"), TestShare: c.Float64("test-share"),
 	}, split, c.Uint64("seed"))
 	if err != nil {
 		return err
 	}
 	if c.String("out") == "" {
-		return math.WriteTasks(stdout, tasks)
+		return dataset.Write(stdout, tasks)
 	}
 	if err := checkOut(seal.KindFile, c.String("out")); err != nil {
 		return err
 	}
 	var content bytes.Buffer
-	if err := math.WriteTasks(&content, tasks); err != nil {
+	if err := dataset.Write(&content, tasks); err != nil {
 		return err
 	}
 	m, err := seal.WriteBytes(c.String("out"), content.Bytes(), ownAttempt(), seal.Manifest{

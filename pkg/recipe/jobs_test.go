@@ -15,7 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/env/math"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -155,7 +155,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 
 // The kinds that a recipe may name are the ones that the environment makes.
 func TestGeneratorKinds(t *testing.T) {
-	want := slices.Clone(math.Kinds())
+	want := slices.Clone(generate.Kinds())
 	if got := config.Choices(new(recipe.Recipe), "data.train.generate.kinds"); !slices.Equal(got, want) {
 		t.Errorf("recipes may name %q, the environment makes %q", got, want)
 	}

@@ -2,6 +2,7 @@ package math
 
 import (
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -9,7 +10,7 @@ import (
 // namedVerifier is a verifier that a run's own is compared with.
 type namedVerifier struct {
 	name     string
-	verifier Verifier
+	verifier answer.Verifier
 }
 
 // otherVerifiers are the exact one, Math-Verify's rules as published and, for
@@ -18,11 +19,11 @@ func otherVerifiers(settings recipe.Answer) ([]namedVerifier, error) {
 	plain := recipe.Answer{Extract: settings.Extract, Marker: settings.Marker}
 	var others []namedVerifier
 	for _, other := range []struct{ name, verifier, preset string }{
-		{"exact", VerifierExact, ""}, {"lathe", VerifierMath, "lathe"}, {"math-verify-0.8", VerifierMath, "math-verify-0.8"},
+		{"exact", answer.VerifierExact, ""}, {"lathe", answer.VerifierMath, "lathe"}, {"math-verify-0.8", answer.VerifierMath, "math-verify-0.8"},
 	} {
 		changed := plain
 		changed.Verifier, changed.Preset = other.verifier, other.preset
-		verifier, err := NewVerifier(changed)
+		verifier, err := answer.New(changed)
 		if err != nil {
 			return nil, err
 		}
@@ -34,11 +35,11 @@ func otherVerifiers(settings recipe.Answer) ([]namedVerifier, error) {
 // audit is the form of the reference, and what other verifiers say. Problems
 // with options or a form of their own have no other verdict.
 func (e *Env) audit(task env.Task, response string) (form string, others []env.Other) {
-	if task.Form != "" && task.Form != FormInteger {
+	if task.Form != "" && task.Form != answer.FormInteger {
 		return task.Form, nil
 	}
 	for _, other := range e.others {
-		if other.verifier != e.verifier {
+		if other.verifier != e.grader.Verifier {
 			others = append(others, env.Other{Name: other.name, Right: other.verifier.Verify(task.Answer, response).Equal})
 		}
 	}

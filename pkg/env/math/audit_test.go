@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -14,8 +15,8 @@ import (
 
 // The reason, the reference's form, and what the other verifiers say.
 func TestAudit(t *testing.T) {
-	settings := recipe.Answer{Verifier: VerifierMath, Extract: ExtractLast, Preset: "lathe"}
-	verifier, err := NewVerifier(settings)
+	settings := recipe.Answer{Verifier: answer.VerifierMath, Extract: answer.ExtractLast, Preset: "lathe"}
+	grader, err := answer.NewGrader(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{verifier: verifier, others: others, settings: recipe.Env{Answer: settings}}
+	e := &Env{grader: grader, others: others, settings: recipe.Env{Answer: settings}}
 	for _, test := range []struct {
 		task     env.Task
 		response string
@@ -35,7 +36,7 @@ func TestAudit(t *testing.T) {
 		{env.Task{Answer: "1+2i"}, `\boxed{2 i + 1}`, env.Verdict{Reason: "equal", Form: "constant", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "5"}, "none", env.Verdict{Reason: "no answer", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "5"}, `\boxed{9^{9^{9}}}`, env.Verdict{Reason: "budget", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
-		{env.Task{Answer: "A", Form: FormOption, Choices: []string{"1", "2"}}, "(A)", env.Verdict{Reason: "equal", Form: "option"}},
+		{env.Task{Answer: "A", Form: answer.FormOption, Choices: []string{"1", "2"}}, "(A)", env.Verdict{Reason: "equal", Form: "option"}},
 	} {
 		got, err := e.Score(t.Context(), env.Attempt{Task: test.task, Messages: []shard.Message{{Role: roleAssistant, Content: test.response}}, Own: env.Said([]shard.Message{{Role: roleAssistant, Content: test.response}}, 0), Finish: "stop"})
 		if err != nil {

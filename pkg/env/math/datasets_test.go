@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// dataset loads an overlay of jobs/datasets beneath a recipe that generates
+// loadOverlay loads an overlay of jobs/datasets beneath a recipe that generates
 // its training problems where the overlay has none.
-func dataset(t *testing.T, name string) *Env {
+func loadOverlay(t *testing.T, name string) *Env {
 	t.Helper()
 	overlay, err := filepath.Abs(filepath.Join("..", "..", "..", "jobs", "datasets", name+".yaml"))
 	if err != nil {
@@ -66,7 +67,7 @@ func TestDatasets(t *testing.T) {
 		{"deepmind-mathematics", 20160, 1420},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := dataset(t, test.name)
+			e := loadOverlay(t, test.name)
 			if train, tests := len(e.Tasks(env.Train)), len(e.Tasks(env.Test)); train != test.train || tests != test.test {
 				t.Errorf("%d and %d problems, want %d and %d", train, tests, test.train, test.test)
 			}
@@ -86,26 +87,26 @@ func checkReference(t *testing.T, e *Env, task env.Task, more bool) {
 	wrong := "1+(" + task.Answer + ")"
 	switch {
 	case len(task.Choices) > 0:
-		wrong = letter((int(task.Answer[0]-'A') + 1) % len(task.Choices))
-		if v := e.verify(task, "So I choose\n("+task.Answer+")"); !v.Equal {
+		wrong = answer.Letter((int(task.Answer[0]-'A') + 1) % len(task.Choices))
+		if v := e.grader.Grade(task, "So I choose\n("+task.Answer+")"); !v.Equal {
 			t.Errorf("%s: (%s) is not right: %s", task.ID, task.Answer, v.Why)
 		}
-	case task.Form == FormBool:
+	case task.Form == answer.FormBool:
 		wrong = map[string]string{"True": "no", "False": "yes"}[task.Answer]
-	case task.Form == FormFloat:
+	case task.Form == answer.FormFloat:
 		wrong = "2*(" + task.Answer + ")+0.37"
-	case task.Form == FormOption, task.Form == FormList:
+	case task.Form == answer.FormOption, task.Form == answer.FormList:
 		wrong = `\text{none}`
 	}
 	for _, text := range []string{`\boxed{` + task.Answer + "}", "The final answer is $" + task.Answer + "$."} {
-		if v := e.verify(task, text); !v.Equal {
+		if v := e.grader.Grade(task, text); !v.Equal {
 			t.Errorf("%s: the reference %q is not right in %q: %s", task.ID, task.Answer, text, v.Why)
 		}
 		if !more || strings.Contains(task.Answer, "$") {
 			return
 		}
 	}
-	if v := e.verify(task, `\boxed{`+wrong+"}"); v.Equal {
+	if v := e.grader.Grade(task, `\boxed{`+wrong+"}"); v.Equal {
 		t.Errorf("%s: %q is right, the reference is %q", task.ID, wrong, task.Answer)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,7 +34,7 @@ const (
 func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool, error) {
 	steps := e.steps(task)
 	right := steps + e.format(task.Answer)
-	if !e.verifier.Verify(task.Answer, right).Equal {
+	if !e.grader.Verify(task.Answer, right).Equal {
 		return nil, false, nil
 	}
 	var messages []shard.Message
@@ -62,41 +63,41 @@ func (e *Env) steps(task env.Task) string {
 	if !env.Matches(task.Kind, e.settings.Answer.Worked) {
 		return ""
 	}
-	steps, answer, ok := deepmind.Work(task.Question)
-	if !ok || steps == "" || answer != task.Answer {
+	steps, worked, ok := deepmind.Work(task.Question)
+	if !ok || steps == "" || worked != task.Answer {
 		return ""
 	}
 	return steps
 }
 
 // format writes an answer as a response.
-func (e *Env) format(answer string) string {
+func (e *Env) format(text string) string {
 	switch e.settings.Answer.Extract {
-	case ExtractMarked:
-		return e.settings.Answer.Marker + " " + answer
-	case ExtractBoxed:
-		return `\boxed{` + answer + "}"
-	case ExtractLast:
+	case answer.ExtractMarked:
+		return e.settings.Answer.Marker + " " + text
+	case answer.ExtractBoxed:
+		return `\boxed{` + text + "}"
+	case answer.ExtractLast:
 		// A list or an expression is found as a formula only.
-		if e.settings.Answer.Verifier == VerifierMath && !e.verifier.Verify(answer, answer).Equal {
-			return "$" + answer + "$"
+		if e.settings.Answer.Verifier == answer.VerifierMath && !e.grader.Verify(text, text).Equal {
+			return "$" + text + "$"
 		}
 	}
-	return answer
+	return text
 }
 
 // wrong makes an answer that is plausible and not right. If no attempt yields
 // one, the answer itself comes back.
-func (e *Env) wrong(answer string, stream rng.Stream) string {
+func (e *Env) wrong(reference string, stream rng.Stream) string {
 	const attempts, perAttempt = 16, 3
 	for i := range attempts {
-		candidate := perturb(answer, stream, uint64(drawWrong+i*perAttempt))
-		found := e.verifier.Verify(answer, e.format(candidate))
+		candidate := perturb(reference, stream, uint64(drawWrong+i*perAttempt))
+		found := e.grader.Verify(reference, e.format(candidate))
 		if found.Readable && !found.Equal {
 			return candidate
 		}
 	}
-	return answer
+	return reference
 }
 
 // opposites are the answers in words that have one plausible alternative.
@@ -108,28 +109,28 @@ var opposites = map[string]string{
 // perturb changes an answer with three draws from position on: a whole number
 // by ±1, ±2 or ±10 half of the time, the opposite of a word, else one digit,
 // else one letter.
-func perturb(answer string, stream rng.Stream, position uint64) string {
-	if opposite, ok := opposites[answer]; ok {
+func perturb(text string, stream rng.Stream, position uint64) string {
+	if opposite, ok := opposites[text]; ok {
 		return opposite
 	}
-	if n, err := parseNumber(answer); err == nil && n.value.IsInt() && !n.decimal && stream.Bool(position, 0.5) {
+	if n, ok := answer.Integer(text); ok && stream.Bool(position, 0.5) {
 		steps := []int64{-1, 1, -1, 1, -2, 2, -10, 10}
 		step := steps[stream.IntN(position+1, len(steps))]
-		return new(big.Int).Add(n.value.Num(), big.NewInt(step)).String()
+		return new(big.Int).Add(n, big.NewInt(step)).String()
 	}
-	return changeOne(answer, stream, position+1)
+	return changeOne(text, stream, position+1)
 }
 
 // changeOne replaces one digit by another or, where there is none, one lower
 // case letter by another.
-func changeOne(answer string, stream rng.Stream, position uint64) string {
+func changeOne(text string, stream rng.Stream, position uint64) string {
 	for _, set := range []struct {
 		alphabet string
 		offsets  int // another option is near: a, b, c, d
 	}{{"0123456789", 9}, {"abcdefghijklmnopqrstuvwxyz", 3}} {
 		var at []int
-		for i := 0; i < len(answer); i++ {
-			if strings.IndexByte(set.alphabet, answer[i]) >= 0 {
+		for i := 0; i < len(text); i++ {
+			if strings.IndexByte(set.alphabet, text[i]) >= 0 {
 				at = append(at, i)
 			}
 		}
@@ -137,9 +138,9 @@ func changeOne(answer string, stream rng.Stream, position uint64) string {
 			continue
 		}
 		place := at[stream.IntN(position, len(at))]
-		old := strings.IndexByte(set.alphabet, answer[place])
+		old := strings.IndexByte(set.alphabet, text[place])
 		next := (old + 1 + stream.IntN(position+1, set.offsets)) % len(set.alphabet)
-		return answer[:place] + set.alphabet[next:next+1] + answer[place+1:]
+		return text[:place] + set.alphabet[next:next+1] + text[place+1:]
 	}
-	return answer
+	return text
 }

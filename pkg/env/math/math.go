@@ -9,6 +9,9 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -23,10 +26,10 @@ const Name = "math"
 // made, and safe for concurrent use.
 type Env struct {
 	settings recipe.Env
-	verifier Verifier
+	grader   answer.Grader
 	splits   map[env.Split][]env.Task
 	byID     map[string]env.Task
-	inputs   []Input
+	inputs   []env.Input
 	leftOut  int
 	others   []namedVerifier
 
@@ -91,7 +94,7 @@ func FromRows(settings recipe.Env, rows []shard.TaskRow) (*Env, error) {
 
 // empty is an environment without problems.
 func empty(settings recipe.Env) (*Env, error) {
-	verifier, err := NewVerifier(settings.Answer)
+	grader, err := answer.NewGrader(settings.Answer)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func empty(settings recipe.Env) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{others: others, settings: settings, verifier: verifier, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}, nil
+	return &Env{others: others, settings: settings, grader: grader, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}, nil
 }
 
 // read adds the problems of a split's files.
@@ -113,7 +116,7 @@ func (e *Env) read(split env.Split, source recipe.Source, folder string) error {
 		return fmt.Errorf("%s.files: %w", where, err)
 	}
 	for _, path := range paths {
-		read, input, err := readFile(path, where, source)
+		read, input, err := dataset.Read(path, where, source)
 		if err != nil {
 			return err
 		}
@@ -130,7 +133,7 @@ func (e *Env) generate(split env.Split, source recipe.Source, seed uint64, asked
 	if source.Generate == nil {
 		return nil
 	}
-	generated, err := Generate(*source.Generate, split, seed)
+	generated, err := generate.Tasks(*source.Generate, split, seed)
 	if err != nil {
 		return err
 	}
@@ -242,4 +245,4 @@ func (e *Env) Task(id string) (env.Task, bool) {
 func (e *Env) LeftOut() int { return e.leftOut }
 
 // Inputs lists the data files that were read, with their digests.
-func (e *Env) Inputs() []Input { return e.inputs }
+func (e *Env) Inputs() []env.Input { return e.inputs }

@@ -6,11 +6,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -28,7 +33,7 @@ func short() recipe.Env {
 			Improve: "improve [{instruction}] from [{previous_response}]",
 			Diverge: "differ [{instruction}] from [{previous_response}]",
 		},
-		Answer: recipe.Answer{Verifier: VerifierExact, Extract: ExtractWhole},
+		Answer: recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractWhole},
 	}
 }
 
@@ -82,7 +87,7 @@ func TestNewErrors(t *testing.T) {
 	}
 	write("sub/a.jsonl", `{"question": "3+1", "answer": "4"}`)
 	files := func(names ...string) recipe.Source {
-		source := plain()
+		source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
 		source.Files = names
 		return source
 	}
@@ -123,19 +128,19 @@ func TestNewErrors(t *testing.T) {
 func TestFilesAndGenerate(t *testing.T) {
 	folder := t.TempDir()
 	every := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
-	generated, err := Generate(every, env.Train, 1)
+	generated, err := generate.Tasks(every, env.Train, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(name string, tasks ...env.Task) recipe.Source {
 		var text bytes.Buffer
-		if err := WriteTasks(&text, tasks); err != nil {
+		if err := dataset.Write(&text, tasks); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		source := plain()
+		source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
 		source.Files = []string{name}
 		return source
 	}
@@ -170,13 +175,13 @@ func TestFilesAndLimit(t *testing.T) {
 	folder := t.TempDir()
 	var text strings.Builder
 	for i := range 100 {
-		text.WriteString(`{"question": "` + strings.Repeat("1+", i) + `1", "answer": "` + whole(int64(i+1)) + `"}` + "\n")
+		text.WriteString(`{"question": "` + strings.Repeat("1+", i) + `1", "answer": "` + strconv.Itoa(i+1) + `"}` + "\n")
 	}
 	if err := os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("LATHE_TEST_FOLDER", folder)
-	source := plain()
+	source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
 	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
 	choice := func(seed uint64) []string {
 		e, err := New(short(), recipe.Data{Train: source}, seed, "elsewhere")
@@ -298,7 +303,7 @@ func TestTurns(t *testing.T) {
 	}
 	var requests []string
 	for turn := 1; turn < 10; turn++ {
-		conversation = append(conversation, assistant(whole(int64(turn))))
+		conversation = append(conversation, assistant(strconv.Itoa(turn)))
 		next, err := e.nextTurn(task, conversation)
 		if err != nil {
 			t.Fatal(err)
@@ -376,11 +381,11 @@ func TestScore(t *testing.T) {
 // the earlier responses are right, and the others are read as wrong.
 func TestDemonstration(t *testing.T) {
 	var modes []recipe.Answer
-	for _, verifier := range []string{VerifierExact, VerifierMath} {
-		modes = append(modes, recipe.Answer{Verifier: verifier, Extract: ExtractWhole}, recipe.Answer{Verifier: verifier, Extract: ExtractLast},
-			recipe.Answer{Verifier: verifier, Extract: ExtractMarked, Marker: "####"}, recipe.Answer{Verifier: verifier, Extract: ExtractBoxed})
+	for _, verifier := range []string{answer.VerifierExact, answer.VerifierMath} {
+		modes = append(modes, recipe.Answer{Verifier: verifier, Extract: answer.ExtractWhole}, recipe.Answer{Verifier: verifier, Extract: answer.ExtractLast},
+			recipe.Answer{Verifier: verifier, Extract: answer.ExtractMarked, Marker: "####"}, recipe.Answer{Verifier: verifier, Extract: answer.ExtractBoxed})
 	}
-	last := map[string]string{ExtractWhole: "2", ExtractLast: "2", ExtractMarked: "#### 2", ExtractBoxed: `\boxed{2}`}
+	last := map[string]string{answer.ExtractWhole: "2", answer.ExtractLast: "2", answer.ExtractMarked: "#### 2", answer.ExtractBoxed: `\boxed{2}`}
 	for _, mode := range modes {
 		settings := short()
 		settings.Answer = mode
@@ -403,7 +408,7 @@ func TestDemonstration(t *testing.T) {
 					t.Fatalf("%s: no demonstration for %q", mode.Extract, answer)
 				}
 				_, rest, _ := strings.Cut(messages[0].Content, "] from [")
-				v := e.verifier.Verify(answer, strings.TrimSuffix(rest, "]"))
+				v := e.grader.Verify(answer, strings.TrimSuffix(rest, "]"))
 				if !v.Readable {
 					t.Fatalf("%s: %q is an unreadable earlier response for %q", mode.Extract, rest, answer)
 				}
@@ -424,7 +429,7 @@ func TestDemonstration(t *testing.T) {
 // response too.
 func TestDemonstrationWorked(t *testing.T) {
 	settings := short()
-	settings.Answer = recipe.Answer{Verifier: VerifierExact, Extract: ExtractMarked, Marker: "#", Worked: []string{"arithmetic__*"}}
+	settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractMarked, Marker: "#", Worked: []string{"arithmetic__*"}}
 	e := newEnv(t, settings)
 	tests := []struct{ kind, question, answer, want string }{
 		{"arithmetic__add_sub_multiple", "What is 1 + (2 - 5)?", "-2", "1 +2=3 -5=-2# -2"},

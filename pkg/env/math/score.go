@@ -43,7 +43,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 
 // grade judges one response.
 func (e *Env) grade(task env.Task, response, finish string) (verdict env.TurnVerdict, reason string) {
-	found := e.verify(task, response)
+	found := e.grader.Grade(task, response)
 	verdict = env.TurnVerdict{Outcome: shard.OutcomeInvalid, Extracted: found.Extracted, Feedback: found.Why}
 	correct, format := 0.0, 0.0
 	switch {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -38,7 +40,7 @@ func TestGSM8K(t *testing.T) {
 		}
 	}
 	settings := short()
-	settings.Answer = recipe.Answer{Verifier: VerifierExact, Extract: ExtractLast}
+	settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractLast}
 	e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +54,7 @@ func TestGSM8K(t *testing.T) {
 			if !integer.MatchString(task.Answer) {
 				t.Errorf("%s: the answer %q is no whole number", task.ID, task.Answer)
 			}
-			v := e.verifier.Verify(task.Answer, "First 12 + 3, then $"+task.Answer+" in all.")
+			v := e.grader.Verify(task.Answer, "First 12 + 3, then $"+task.Answer+" in all.")
 			if !v.Equal {
 				t.Errorf("%s: %q does not verify: %s", task.ID, task.Answer, v.Why)
 			}
@@ -74,9 +76,9 @@ func TestDeepMind(t *testing.T) {
 			Filter: []recipe.Filter{{Field: "module", In: []string{"arithmetic__*", "comparison__*"}}},
 		}
 	}
-	for _, mode := range []string{ExtractWhole, ExtractLast, ExtractMarked, ExtractBoxed} {
+	for _, mode := range []string{answer.ExtractWhole, answer.ExtractLast, answer.ExtractMarked, answer.ExtractBoxed} {
 		settings := short()
-		settings.Answer = recipe.Answer{Verifier: VerifierExact, Extract: mode, Marker: "####"}
+		settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: mode, Marker: "####"}
 		e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 		if err != nil {
 			t.Fatal(err)
@@ -87,12 +89,12 @@ func TestDeepMind(t *testing.T) {
 		}
 		for _, split := range []env.Split{env.Train, env.Test} {
 			for _, task := range e.Tasks(split) {
-				if v := e.verifier.Verify(task.Answer, e.format(task.Answer)); !v.Equal {
+				if v := e.grader.Verify(task.Answer, e.format(task.Answer)); !v.Equal {
 					t.Errorf("%s: %s: %q does not verify: %s", mode, task.ID, task.Answer, v.Why)
 				}
 				for sample := range 4 {
 					wrong := e.wrong(task.Answer, rng.New(1, rng.PurposeTest, 0, task.ID, sample))
-					if v := e.verifier.Verify(task.Answer, e.format(wrong)); v.Equal || !v.Readable || wrong == task.Answer {
+					if v := e.grader.Verify(task.Answer, e.format(wrong)); v.Equal || !v.Readable || wrong == task.Answer {
 						t.Errorf("%s: %s: %q instead of %q is judged %+v", mode, task.ID, wrong, task.Answer, v)
 					}
 				}
@@ -117,9 +119,12 @@ func TestOtherSets(t *testing.T) {
 		{"olymmath/OlymMATH-EN-EASY.jsonl", recipe.Fields{ID: "unique_id", Question: "problem", Answer: "answer", Kind: "subject"}, 100},
 		{"tal_scq5k_en/test_2K.jsonl", recipe.Fields{ID: "queId", Question: "problem", Answer: "answer_value", Level: "difficulty"}, 2000},
 	}
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	verifier, err := answer.NewExact(recipe.Answer{Extract: answer.ExtractWhole})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range tests {
-		tasks, _, err := readFile(filepath.Join(folder, test.file), "data.train", recipe.Source{Fields: test.fields})
+		tasks, _, err := dataset.Read(filepath.Join(folder, test.file), "data.train", recipe.Source{Fields: test.fields})
 		if err != nil || len(tasks) != test.want {
 			t.Errorf("%s: %d problems, want %d: %v", test.file, len(tasks), test.want, err)
 			continue

@@ -1,36 +1,12 @@
-package math
+package answer
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
-
-// Verifier judges a response against a reference answer. It is total: no
-// response makes it fail, hang or use memory beyond a small multiple of the
-// response; and it is a function of its arguments alone.
-type Verifier interface {
-	Verify(gold, response string) Verification
-}
-
-// Verification is what a verifier found.
-type Verification struct {
-	Extracted string // the answer's text, at most maxExtracted bytes of it, valid UTF-8; empty when there is none
-	Readable  bool   // the text is an answer of the reference's form, right or wrong
-	Equal     bool   // it is the reference answer; never true without Readable
-	Reason    string // of the verdict, for audits: one of mathverify's reasons
-	Why       string // one sentence; it never tells the reference answer
-}
-
-// maxExtracted bounds, in bytes, the answer's text in a verification, and a
-// readable answer in words.
-const maxExtracted = mathverify.MaxExtracted
-
-// maxAnswer bounds the bytes of a reference answer.
-const maxAnswer = 2048
 
 // Exact is the verifier of integers, rationals and decimals, lists of them,
 // and words.
@@ -53,45 +29,12 @@ type Exact struct {
 	places int
 }
 
-// NewVerifier makes the verifier that a recipe names.
-func NewVerifier(settings recipe.Answer) (Verifier, error) {
-	switch settings.Verifier {
-	case VerifierExact:
-		return NewExact(settings)
-	case VerifierMath:
-		return NewSymbolic(settings)
-	}
-	return nil, exitcode.Usagef("env.answer.verifier is %q: it must be %s or %s", settings.Verifier, VerifierMath, VerifierExact)
-}
-
-// The names of the verifiers (recipe, env.answer.verifier).
-const (
-	VerifierMath  = "math"
-	VerifierExact = "exact"
-)
-
 // NewExact checks the settings and returns the verifier.
 func NewExact(settings recipe.Answer) (Exact, error) {
 	if err := checkAnswer(settings); err != nil {
 		return Exact{}, err
 	}
 	return Exact{mode: settings.Extract, marker: settings.Marker, places: settings.DecimalPlaces}, nil
-}
-
-func checkAnswer(settings recipe.Answer) error {
-	switch settings.Extract {
-	case ExtractWhole, ExtractLast, ExtractBoxed:
-	case ExtractMarked:
-		if settings.Marker == "" || strings.Contains(settings.Marker, "\n") {
-			return exitcode.Usagef("env.answer.marker is %q: extract: marked needs a marker of one line, for example \"####\"", settings.Marker)
-		}
-	default:
-		return exitcode.Usagef("env.answer.extract is %q: it must be whole, last, marked or boxed", settings.Extract)
-	}
-	if settings.DecimalPlaces < 0 || settings.DecimalPlaces > maxDigits {
-		return exitcode.Usagef("env.answer.decimal_places is %d: it must be in [0, %d]", settings.DecimalPlaces, maxDigits)
-	}
-	return nil
 }
 
 // Verify judges a response.
@@ -119,8 +62,8 @@ func (e Exact) Verify(gold, response string) Verification {
 		}
 		v.Equal = equalNumbers(want.number, got, e.places)
 	default:
-		if len(text) > maxAnswer {
-			v.Why = fmt.Sprintf("the answer cannot be read: it is longer than %d bytes", maxAnswer)
+		if len(text) > MaxBytes {
+			v.Why = fmt.Sprintf("the answer cannot be read: it is longer than %d bytes", MaxBytes)
 			return v
 		}
 		v.Equal = e.equalItems(want, parseAnswer(text))
@@ -133,7 +76,7 @@ func (e Exact) Verify(gold, response string) Verification {
 	return v
 }
 
-func (e Exact) equalItems(want, got answer) bool {
+func (e Exact) equalItems(want, got parsed) bool {
 	if len(want.items) != len(got.items) {
 		return false
 	}
@@ -158,22 +101,22 @@ const (
 	formWords
 )
 
-// answer is a reference answer, read.
-type answer struct {
+// parsed is a reference answer, read.
+type parsed struct {
 	form   form
 	number number   // of formNumber
 	items  []string // trimmed; one for formNumber and formWords
 }
 
-func parseAnswer(s string) answer {
+func parseAnswer(s string) parsed {
 	if n, err := parseNumber(s); err == nil {
-		return answer{form: formNumber, number: n, items: []string{strings.TrimSpace(s)}}
+		return parsed{form: formNumber, number: n, items: []string{strings.TrimSpace(s)}}
 	}
 	items := splitTop(s)
 	if len(items) > 1 {
-		return answer{form: formList, items: items}
+		return parsed{form: formList, items: items}
 	}
-	return answer{form: formWords, items: items}
+	return parsed{form: formWords, items: items}
 }
 
 // splitTop cuts at the commas that stand in no brackets.

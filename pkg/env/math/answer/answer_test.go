@@ -1,4 +1,4 @@
-package math
+package answer
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"pgregory.net/rapid"
 )
 
 func exact(t testing.TB, settings recipe.Answer) Exact {
@@ -46,7 +47,7 @@ func judgement(v Verification) string {
 }
 
 func TestVerifyWhole(t *testing.T) {
-	long := strings.Repeat("9", maxDigits)
+	long := strings.Repeat("9", MaxDigits)
 	tests := []struct {
 		gold, response, want string
 	}{
@@ -127,7 +128,7 @@ func TestVerifyWhole(t *testing.T) {
 		// Bounds.
 		{long, long, equal},
 		{long, long + "9", unreadable},
-		{"1", strings.Repeat("0", maxDigits) + "1", unreadable},
+		{"1", strings.Repeat("0", MaxDigits) + "1", unreadable},
 		{"1", "1/" + strings.Repeat("7", 1<<20), unreadable},
 		{"1", strings.Repeat("9", 1<<20), unreadable},
 		{"1", "1" + strings.Repeat(",000", 1<<18), unreadable},
@@ -150,7 +151,7 @@ func TestVerifyWhole(t *testing.T) {
 		{"4 + 20*sqrt(3)", "20*sqrt(3) + 4", wrong}, // sums need the full verifier
 		{"a b", "ab", wrong},
 		{"a b", "a \n b", equal},
-		{"yes", strings.Repeat("yes", maxAnswer), unreadable},
+		{"yes", strings.Repeat("yes", MaxBytes), unreadable},
 		// Lists keep their order.
 		{"-3, 4", "-3, 4", equal},
 		{"-3, 4", "-3,4", equal},
@@ -362,7 +363,7 @@ func FuzzVerify(f *testing.F) {
 			if got.Readable && got.Extracted == "" {
 				t.Errorf("%s: readable, and nothing extracted", mode)
 			}
-			if got.Why == "" || len(got.Extracted) > 3*maxExtracted || !utf8.ValidString(got.Extracted) {
+			if got.Why == "" || len(got.Extracted) > 3*mathverify.MaxExtracted || !utf8.ValidString(got.Extracted) {
 				t.Errorf("%s: bad verification %+v", mode, got)
 			}
 			if again := verifier.Verify(gold, response); again != got {
@@ -370,7 +371,7 @@ func FuzzVerify(f *testing.F) {
 			}
 		}
 		whole := exact(t, recipe.Answer{Extract: ExtractWhole})
-		if v := whole.Verify(gold, gold); strings.TrimSpace(gold) != "" && len(gold) <= maxAnswer && !v.Equal {
+		if v := whole.Verify(gold, gold); strings.TrimSpace(gold) != "" && len(gold) <= MaxBytes && !v.Equal {
 			t.Errorf("%q is not equal to itself: %s", gold, v.Why)
 		}
 	})

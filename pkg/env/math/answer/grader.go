@@ -1,4 +1,4 @@
-package math
+package answer
 
 import (
 	"regexp"
@@ -6,55 +6,84 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// verify judges a response by the form of its task's answer. Who repeats a
+// The forms of reference answers (recipe, data.train.fields.form).
+const (
+	FormInteger = "integer"
+	FormFloat   = "float"
+	FormBool    = "bool"
+	FormList    = "list"
+	FormOption  = "option"
+)
+
+// MaxChoices is the most options that a problem has: the number of letters.
+const MaxChoices = 26
+
+// Letter is that of the option at a position in [0, MaxChoices).
+func Letter(at int) string { return string(rune('A' + at)) }
+
+// Grader verifies responses to problems by the form of their answers: options,
+// true or false, and numbers within a tolerance, each in its own way.
+type Grader struct {
+	Verifier
+	settings recipe.Answer
+}
+
+// NewGrader makes the grader around the verifier that a recipe names.
+func NewGrader(settings recipe.Answer) (Grader, error) {
+	verifier, err := New(settings)
+	return Grader{verifier, settings}, err
+}
+
+// Grade judges a response by the form of its task's answer. Who repeats a
 // reference of words and formulas word for word is right, however much of it
 // the verifier can read.
-func (e *Env) verify(task env.Task, response string) Verification {
-	found := e.verifyForm(task, response)
-	if !found.Equal && found.Extracted != "" && len(task.Answer) <= maxExtracted && normalizeWords(found.Extracted) == normalizeWords(task.Answer) {
+func (g Grader) Grade(task env.Task, response string) Verification {
+	found := g.byForm(task, response)
+	if !found.Equal && found.Extracted != "" && len(task.Answer) <= mathverify.MaxExtracted && normalizeWords(found.Extracted) == normalizeWords(task.Answer) {
 		found.Equal, found.Readable = true, true
 		found.Reason, found.Why = string(mathverify.ReasonSameText), "the answer's text is that of the reference"
 	}
 	return found
 }
 
-func (e *Env) verifyForm(task env.Task, response string) Verification {
-	symbolic, tolerant := e.verifier.(Symbolic)
+func (g Grader) byForm(task env.Task, response string) Verification {
+	symbolic, tolerant := g.Verifier.(Symbolic)
 	switch {
 	case len(task.Choices) > 0:
-		return e.verifyChoice(task, response)
+		return g.choice(task, response)
 	case task.Form == FormBool:
-		return e.verifyBool(task, response)
+		return g.truth(task, response)
 	case tolerant && (task.Form == FormFloat || task.Form == FormList):
-		return symbolic.within(e.settings.Answer.Tolerance).Verify(task.Answer, response)
+		return symbolic.within(g.settings.Tolerance).Verify(task.Answer, response)
 	}
-	return e.verifier.Verify(task.Answer, response)
+	return g.Verifier.Verify(task.Answer, response)
 }
 
-// verifyBool takes yes and no for true and false.
-func (e *Env) verifyBool(task env.Task, response string) Verification {
-	found := e.verifier.Verify(task.Answer, response)
+// truth takes yes and no for true and false.
+func (g Grader) truth(task env.Task, response string) Verification {
+	found := g.Verifier.Verify(task.Answer, response)
 	other, ok := map[string]string{"true": "yes", "false": "no"}[strings.ToLower(task.Answer)]
 	if found.Equal || !ok {
 		return found
 	}
-	if second := e.verifier.Verify(other, response); second.Equal {
+	if second := g.Verifier.Verify(other, response); second.Equal {
 		return second
 	}
 	return found
 }
 
-// verifyChoice judges a response to a multiple-choice problem. A letter
+// choice grades a response to a multiple-choice problem. A letter
 // decides: alone, in brackets or \text{}, or with its option behind, where the
 // verifier's way of extraction looks, or announced. Else the response may give
 // the text of the right option, if it is equal to no other option.
-func (e *Env) verifyChoice(task env.Task, response string) Verification {
-	last := e.settings.Answer.Extract == ExtractLast
+func (g Grader) choice(task env.Task, response string) Verification {
+	last := g.settings.Extract == ExtractLast
 	text := strings.TrimSpace(response)
 	if !last {
-		found, err := extract(response, e.settings.Answer.Extract, e.settings.Answer.Marker, answer{form: formWords, items: []string{"A"}})
+		found, err := extract(response, g.settings.Extract, g.settings.Marker, parsed{form: formWords, items: []string{"A"}})
 		if err != nil {
 			return Verification{Why: err.Error(), Reason: string(mathverify.ReasonNoAnswer)}
 		}
@@ -72,12 +101,12 @@ func (e *Env) verifyChoice(task env.Task, response string) Verification {
 		return v
 	}
 	right := int(task.Answer[0] - 'A')
-	found := e.verifyOption(task.Choices[right], text, last)
+	found := g.option(task.Choices[right], text, last)
 	if !found.Equal {
 		return found
 	}
 	for i, choice := range task.Choices {
-		if i != right && e.verifyOption(choice, text, last).Equal {
+		if i != right && g.option(choice, text, last).Equal {
 			found.Equal, found.Why, found.Reason = false, "the answer is the text of several options", string(mathverify.ReasonUnequal)
 			break
 		}
@@ -85,17 +114,17 @@ func (e *Env) verifyChoice(task env.Task, response string) Verification {
 	return found
 }
 
-// verifyOption compares with the text of an option: in a response with the
+// option compares with the text of an option: in a response with the
 // verifier, else as a whole answer.
-func (e *Env) verifyOption(choice, text string, last bool) Verification {
+func (g Grader) option(choice, text string, last bool) Verification {
 	if last {
-		return e.verifier.Verify(choice, text)
+		return g.Verifier.Verify(choice, text)
 	}
-	if symbolic, ok := e.verifier.(Symbolic); ok {
+	if symbolic, ok := g.Verifier.(Symbolic); ok {
 		symbolic.mode = ExtractWhole
 		return symbolic.Verify(choice, text)
 	}
-	exact, _ := e.verifier.(Exact)
+	exact, _ := g.Verifier.(Exact)
 	exact.mode = ExtractWhole
 	return exact.Verify(choice, text)
 }
@@ -131,7 +160,7 @@ func optionLetter(text string, count int) (string, bool) {
 	closed := strings.HasPrefix(rest, ")")
 	switch {
 	case bracket && closed, !bracket && (rest == "" || closed || strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ": ") || rest == "." || rest == ":"):
-		return letter(at), true
+		return Letter(at), true
 	}
 	return "", false
 }
@@ -143,7 +172,7 @@ var answerWord = regexp.MustCompile("(?i)answer")
 // announcedLetter finds the letter in a response: in its last box; else after
 // the last "answer" on its line; else on the last line.
 func announcedLetter(response string, count int) (string, bool) {
-	if boxed, err := lastBoxed(response); err == nil {
+	if boxed, err := LastBoxed(response); err == nil {
 		return optionLetter(boxed, count)
 	}
 	if found := answerWord.FindAllStringIndex(response, -1); len(found) > 0 {

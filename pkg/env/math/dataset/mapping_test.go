@@ -1,4 +1,4 @@
-package math
+package dataset
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -29,22 +30,22 @@ func TestMapping(t *testing.T) {
 		{
 			name: "options", file: "a.jsonl", content: `{"q": "2+2?", "options": ["A)3", "B) 4"], "correct": "B"}`,
 			fields: recipe.Fields{Question: "{q}\n{choices}", Choices: "options", Answer: "correct", AnswerFrom: fromLetter},
-			want:   env.Task{ID: "a/1", Kind: "a", Question: "2+2?\n(A) 3\n(B) 4", Answer: "B", Form: FormOption, Choices: []string{"3", "4"}},
+			want:   env.Task{ID: "a/1", Kind: "a", Question: "2+2?\n(A) 3\n(B) 4", Answer: "B", Form: answer.FormOption, Choices: []string{"3", "4"}},
 		},
 		{
 			name: "nested options, position", file: "a.jsonl", content: `{"q": "2+2?", "o": [[{"t": "3"}], [{"t": "4"}]], "k": {"n": [1]}}`,
 			fields: recipe.Fields{Question: "{q} {choices}", Choices: "o", ChoiceText: "0.t", Answer: "k.n.0", AnswerFrom: fromPosition},
-			want:   env.Task{ID: "a/1", Kind: "a", Question: "2+2? (A) 3\n(B) 4", Answer: "B", Form: FormOption, Choices: []string{"3", "4"}},
+			want:   env.Task{ID: "a/1", Kind: "a", Question: "2+2? (A) 3\n(B) 4", Answer: "B", Form: answer.FormOption, Choices: []string{"3", "4"}},
 		},
 		{
 			name: "option by its number", file: "a.jsonl", content: `{"q": "?", "o": ["x", "y"], "k": 1}`,
 			fields: recipe.Fields{Question: "{q} {choices}", Choices: "o", Answer: "k", AnswerFrom: fromNumber},
-			want:   env.Task{ID: "a/1", Kind: "a", Question: "? (A) x\n(B) y", Answer: "A", Form: FormOption, Choices: []string{"x", "y"}},
+			want:   env.Task{ID: "a/1", Kind: "a", Question: "? (A) x\n(B) y", Answer: "A", Form: answer.FormOption, Choices: []string{"x", "y"}},
 		},
 		{
 			name: "option by its text", file: "a.jsonl", content: `{"q": "?", "o": ["x", "y"], "k": "y"}`,
 			fields: recipe.Fields{Question: "{q} {choices}", Choices: "o", Answer: "k", AnswerFrom: fromOptionText},
-			want:   env.Task{ID: "a/1", Kind: "a", Question: "? (A) x\n(B) y", Answer: "B", Form: FormOption, Choices: []string{"x", "y"}},
+			want:   env.Task{ID: "a/1", Kind: "a", Question: "? (A) x\n(B) y", Answer: "B", Form: answer.FormOption, Choices: []string{"x", "y"}},
 		},
 		{
 			name: "last box of a solution", file: "a.jsonl", content: `{"problem": "?", "solution": "First \\boxed{1}, so \\boxed{\\frac{1}{2}}."}`,
@@ -54,12 +55,12 @@ func TestMapping(t *testing.T) {
 		{
 			name: "list with a form", file: "a.jsonl", content: `{"question": "?", "answer": [0, 1.5, -2], "type": "list of float"}`,
 			fields: recipe.Fields{Question: "question", Answer: "answer", Form: "type"},
-			want:   env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "0, 1.5, -2", Form: FormList},
+			want:   env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "0, 1.5, -2", Form: answer.FormList},
 		},
 		{
 			name: "CSV", file: "a.csv", content: "\uFEFFid,q,a\n7,\"what, \"\"now\"\"\nhere\",5\n",
 			fields: recipe.Fields{ID: "id", Question: "q", Answer: "a", Form: "=integer"},
-			want:   env.Task{ID: "a/7", Kind: "a", Question: "what, \"now\"\nhere", Answer: "5", Form: FormInteger},
+			want:   env.Task{ID: "a/7", Kind: "a", Question: "what, \"now\"\nhere", Answer: "5", Form: answer.FormInteger},
 		},
 		{
 			name: "CSV with a mark and a quoted name", file: "a.csv", content: "\uFEFF\"id\",\"q\",\"a\"\r\n7,?,5",
@@ -130,7 +131,7 @@ func TestMapping(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tasks, _, err := readFile(path, "data.train", recipe.Source{Fields: test.fields})
+			tasks, _, err := Read(path, "data.train", recipe.Source{Fields: test.fields})
 			if test.fault != "" {
 				want := strings.ReplaceAll(test.fault, "FILE", path)
 				if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Data {
@@ -155,89 +156,11 @@ func TestMaxBad(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := plain()
-	if _, _, err := readFile(path, "data.train", source); exitcode.Code(err) != exitcode.Data {
+	if _, _, err := Read(path, "data.train", source); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a bad line: %v", err)
 	}
 	source.MaxBad = 1
-	if tasks, input, err := readFile(path, "data.train", source); err != nil || len(tasks) != 1 || input.Lines != 2 {
+	if tasks, input, err := Read(path, "data.train", source); err != nil || len(tasks) != 1 || input.Lines != 2 {
 		t.Errorf("%d problems of %d lines: %v", len(tasks), input.Lines, err)
-	}
-}
-
-// What is an answer to a multiple-choice problem, and to true or false.
-func TestForms(t *testing.T) {
-	choice := env.Task{ID: "c", Answer: "B", Form: FormOption, Choices: []string{"32400", "6000", "600", "None of these"}}
-	twice := env.Task{ID: "t", Answer: "A", Form: FormOption, Choices: []string{"1/2", "0.5", "3"}}
-	truth := env.Task{ID: "b", Answer: "True", Form: FormBool}
-	float := env.Task{ID: "f", Answer: "2.5", Form: FormFloat}
-	whole := env.Task{ID: "i", Answer: "100", Form: FormInteger}
-	list := env.Task{ID: "l", Answer: "10, 20", Form: FormList}
-	for _, test := range []struct {
-		mode     string
-		task     env.Task
-		response string
-		equal    bool
-	}{
-		{ExtractLast, choice, "B", true},
-		{ExtractLast, choice, "b", true},
-		{ExtractLast, choice, "(B)", true},
-		{ExtractLast, choice, "(C)", false},
-		{ExtractLast, choice, `\boxed{B}`, true},
-		{ExtractLast, choice, `\boxed{\text{B}}`, true},
-		{ExtractLast, choice, `$\boxed{\text{(B)}}$`, true},
-		{ExtractLast, choice, `\boxed{\textbf{(B)} 6000}`, true},
-		{ExtractLast, choice, `\boxed{\textbf{(B) }6000}`, true},
-		{ExtractLast, choice, `\boxed{\text{\textbf{C}) 600}}`, false},
-		{ExtractLast, choice, `\boxed{\textbf{B} \text{or} C}`, false},
-		{ExtractLast, choice, `\boxed{B) 6000}`, true},
-		{ExtractLast, choice, `\boxed{E}`, false},
-		{ExtractLast, choice, "The answer is B.", true},
-		{ExtractLast, choice, "The correct answer is option (B).", true},
-		{ExtractLast, choice, "**Answer: B**", true},
-		{ExtractLast, choice, "Not A. Not C.\nB) 6000", true},
-		{ExtractLast, choice, "The answer is C.", false},
-		{ExtractLast, choice, "A bird flies, so the speed is 6000", true},
-		{ExtractLast, choice, `\boxed{6000}`, true},
-		{ExtractLast, choice, "The answer is 6,000.", true},
-		{ExtractLast, choice, `\boxed{600}`, false},
-		{ExtractLast, choice, "A B C D", false},
-		{ExtractLast, choice, `The answer is B. \boxed{C}`, false},
-		{ExtractLast, choice, "", false},
-		{ExtractLast, twice, "A", true},
-		{ExtractLast, twice, `\boxed{\frac12}`, false}, // the text of two options
-		{ExtractWhole, choice, " (B) ", true},
-		{ExtractWhole, choice, "6000", true},
-		{ExtractWhole, choice, "I think B", false},
-		{ExtractMarked, choice, "#### B", true},
-		{ExtractMarked, choice, "B", false},
-		{ExtractBoxed, choice, `C, but \boxed{B}`, true},
-		{ExtractBoxed, choice, "B", false},
-		{ExtractLast, truth, "The answer is True.", true},
-		{ExtractLast, truth, `\boxed{\text{yes}}`, true},
-		{ExtractLast, truth, "The answer is no.", false},
-		{ExtractLast, float, "2.45", true},
-		{ExtractLast, float, "2.2", false},
-		{ExtractLast, whole, "99", false},
-		{ExtractLast, list, `\boxed{20.1, 9.9}`, true},
-		{ExtractLast, list, `\boxed{20.1}`, false},
-	} {
-		verifier, err := NewVerifier(recipe.Answer{Verifier: VerifierMath, Extract: test.mode, Marker: "####"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &Env{verifier: verifier, settings: recipe.Env{Answer: recipe.Answer{Extract: test.mode, Marker: "####", Tolerance: 0.04}}}
-		if v := e.verify(test.task, test.response); v.Equal != test.equal {
-			t.Errorf("%s, %s: %q is %v: %+v", test.mode, test.task.ID, test.response, v.Equal, v)
-		}
-	}
-}
-
-// Letters with another number of bytes in lower case, and bytes that are no
-// letters, do not move the answer that is announced behind them.
-func TestAnnouncedLetterBehindOddText(t *testing.T) {
-	for _, before := range []string{"", "300 \u212a. ", "\u0130\u0130\u0130\u0130\u0130\u0130\u0130\u0130 ", "\xff\xff\xff "} {
-		if got, ok := announcedLetter(before+"The ANSWER is B\nNext", 3); got != "B" || !ok {
-			t.Errorf("behind %q: got %q, %v", before, got, ok)
-		}
 	}
 }

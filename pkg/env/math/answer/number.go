@@ -1,4 +1,4 @@
-package math
+package answer
 
 import (
 	"errors"
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxDigits bounds the digits of one number, so that judging a response costs
+// MaxDigits bounds the digits of one number that is read, so that judging a response costs
 // little whatever a policy writes.
-const maxDigits = 1000
+const MaxDigits = 1000
 
 var (
 	errNotANumber   = errors.New("not a number")
-	errTooLong      = fmt.Errorf("a number of more than %d digits", maxDigits)
+	errTooLong      = fmt.Errorf("a number of more than %d digits", MaxDigits)
 	errZeroDivision = errors.New("a fraction with denominator 0")
 )
 
@@ -128,11 +128,11 @@ func scanFrac(s string, lit *literal) int {
 
 // read turns the literal into its exact value.
 func (l literal) read() (number, error) {
-	if len(l.whole)+len(l.fraction)+len(l.numerator)+len(l.denominator) > maxDigits*4/3 {
+	if len(l.whole)+len(l.fraction)+len(l.numerator)+len(l.denominator) > MaxDigits*4/3 {
 		return number{}, errTooLong
 	}
 	whole, numerator := strings.ReplaceAll(l.whole, ",", ""), strings.ReplaceAll(l.numerator, ",", "")
-	if len(whole)+len(l.fraction)+len(numerator)+len(l.denominator) > maxDigits {
+	if len(whole)+len(l.fraction)+len(numerator)+len(l.denominator) > MaxDigits {
 		return number{}, errTooLong
 	}
 	value := new(big.Rat)
@@ -171,6 +171,24 @@ func parseNumber(s string) (number, error) {
 		return number{}, errNotANumber
 	}
 	return lit.read()
+}
+
+// Integer reads a text that is one whole number and is written without a point.
+func Integer(text string) (value *big.Int, ok bool) {
+	n, err := parseNumber(text)
+	if err != nil || n.decimal || !n.value.IsInt() {
+		return nil, false
+	}
+	return n.value.Num(), true
+}
+
+// WithoutGrouping is the text without the commas between its thousands, if it
+// is a single number, and else as it is.
+func WithoutGrouping(text string) string {
+	if lit, n := scanLiteral(text); n == len(text) && strings.Contains(lit.whole, ",") {
+		return strings.ReplaceAll(text, ",", "")
+	}
+	return text
 }
 
 // equalNumbers compares two numbers: exactly, unless places is positive and

@@ -1,4 +1,4 @@
-package math
+package dataset
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -89,7 +90,7 @@ func TestBadFiles(t *testing.T) {
 	for _, test := range tests {
 		used[test.file] = true
 		path := filepath.Join("testdata", "bad", test.file)
-		_, _, err := readFile(path, "data.train", test.source)
+		_, _, err := Read(path, "data.train", test.source)
 		want := strings.ReplaceAll(test.want, "FILE", path)
 		if err == nil {
 			t.Errorf("%s: no error, want %s", test.file, want)
@@ -139,7 +140,7 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := readFile(path, "data.train", plain()); exitcode.Code(err) != exitcode.IO {
+	if _, _, err := Read(path, "data.train", plain()); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("error %v has code %d, want %d", err, exitcode.Code(err), exitcode.IO)
 	}
 }
@@ -149,7 +150,7 @@ func TestUnreadableFile(t *testing.T) {
 func TestGoodFile(t *testing.T) {
 	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	path := filepath.Join("testdata", "good", "good.jsonl")
-	tasks, input, err := readFile(path, "data.train", source)
+	tasks, input, err := Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,14 +169,14 @@ func TestGoodFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantInput := Input{Path: path, SHA256: "3934e9b63e006f562fbdae9d7f18a7039b2ebad501efc2978fdb74bce6f733b1", Bytes: info.Size(), Lines: 6, Kept: 6}
+	wantInput := env.Input{Path: path, SHA256: "3934e9b63e006f562fbdae9d7f18a7039b2ebad501efc2978fdb74bce6f733b1", Bytes: info.Size(), Lines: 6, Kept: 6}
 	if diff := cmp.Diff(wantInput, input); diff != "" {
 		t.Errorf("input (-want +got):\n%s", diff)
 	}
 
 	source.Fields.AnswerMarker = "####"
 	source.Filter = []recipe.Filter{{Field: "kind", In: []string{"nothing", "add"}}, {Field: "level", In: []string{"2", "3"}}}
-	tasks, input, err = readFile(path, "data.train", source)
+	tasks, input, err = Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestGoodFile(t *testing.T) {
 	}
 
 	// Without names, ids are line numbers and the kind is the file's.
-	tasks, _, err = readFile(path, "data.train", plain())
+	tasks, _, err = Read(path, "data.train", plain())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package math
+package generate
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 )
 
 // span is a range of whole numbers, both ends included.

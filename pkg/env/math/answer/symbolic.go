@@ -1,4 +1,4 @@
-package math
+package answer
 
 import (
 	"strings"
@@ -75,7 +75,7 @@ func (s Symbolic) Verify(gold, response string) Verification {
 	}
 	text := strings.TrimSpace(response)
 	if s.mode != ExtractWhole {
-		found, err := extract(response, s.mode, s.marker, answer{})
+		found, err := extract(response, s.mode, s.marker, parsed{})
 		if err != nil {
 			return Verification{Why: err.Error(), Reason: string(mathverify.ReasonNoAnswer)}
 		}

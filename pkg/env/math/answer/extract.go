@@ -1,4 +1,4 @@
-package math
+package answer
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ var (
 
 // extract finds the text of the answer. What it finds for [ExtractLast]
 // depends on the form of the reference answer alone, never on its value.
-func extract(response, mode, marker string, gold answer) (string, error) {
+func extract(response, mode, marker string, gold parsed) (string, error) {
 	response = strings.TrimSpace(response)
 	if response == "" {
 		return "", errEmpty
@@ -43,7 +43,7 @@ func extract(response, mode, marker string, gold answer) (string, error) {
 		}
 		return rest, nil
 	case ExtractBoxed:
-		return lastBoxed(response)
+		return LastBoxed(response)
 	case ExtractLast:
 		if gold.form == formNumber {
 			return lastNumber(response)
@@ -57,8 +57,9 @@ func extract(response, mode, marker string, gold answer) (string, error) {
 	return response, nil
 }
 
-// lastBoxed returns what is in the last \boxed{}, braces balanced.
-func lastBoxed(s string) (string, error) {
+// LastBoxed returns what is in the last \boxed{}, braces balanced. It is an
+// error when there is none, or nothing in it.
+func LastBoxed(s string) (string, error) {
 	const open = `\boxed{`
 	at := strings.LastIndex(s, open)
 	if at < 0 {
@@ -171,7 +172,7 @@ func wordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.I
 // lastItems returns, from the last line of a response, as many comma-separated
 // items as the reference answer has; the first of them is as many words as the
 // reference's first item.
-func lastItems(response string, gold answer) string {
+func lastItems(response string, gold parsed) string {
 	if at := strings.LastIndexByte(response, '\n'); at >= 0 {
 		response = response[at+1:]
 	}

@@ -1,13 +1,13 @@
-package math
+// Package generate makes problems from a seed: counted families of arithmetic
+// by levels, and the modules of DeepMind's Mathematics Dataset (package
+// deepmind).
+package generate
 
 import (
-	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -39,12 +39,12 @@ type cell struct {
 	tasks []env.Task
 }
 
-// Generate makes problems for a split: g.Count of them, spread evenly over
+// Tasks makes problems for a split: g.Count of them, spread evenly over
 // kinds and levels, in turn, no two equal. They are a function of the
 // arguments. A question belongs to the test split when a hash of its text
 // falls below g.TestShare, so the splits are disjoint whatever counts, kinds,
 // levels and seeds they are made with.
-func Generate(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, error) {
+func Tasks(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, error) {
 	where := "data." + string(split) + ".generate"
 	cells, err := cellsOf(g, split, where)
 	if err != nil {
@@ -271,28 +271,4 @@ func splitOf(question string, testShare float64) env.Split {
 		return env.Test
 	}
 	return env.Train
-}
-
-// WriteTasks writes problems as JSONL with the fields id, kind, level,
-// question and answer, in bytes that depend on the problems alone.
-func WriteTasks(w io.Writer, tasks []env.Task) error {
-	buffered := bufio.NewWriter(w)
-	encoder := json.NewEncoder(buffered)
-	encoder.SetEscapeHTML(false)
-	for _, task := range tasks {
-		row := struct {
-			ID       string `json:"id"`
-			Kind     string `json:"kind"`
-			Level    int    `json:"level"`
-			Question string `json:"question"`
-			Answer   string `json:"answer"`
-		}{task.ID, task.Kind, task.Level, task.Question, task.Answer}
-		if err := encoder.Encode(row); err != nil {
-			return fmt.Errorf("writing problem %q: %w", task.ID, err)
-		}
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("writing problems: %w", err)
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ func realProblems(t *testing.T) []real {
 	t.Helper()
 	shared := os.Getenv("LATHE_SHARED")
 	if shared == "" {
-		shared = filepath.Join("..", "..", "..", "..", "..", "shared")
+		shared = filepath.Join("..", "..", "..", "..", "..", "..", "shared")
 	}
 	var all []real
 	for _, name := range []string{"train.jsonl", "test.jsonl"} {

@@ -1,4 +1,4 @@
-package math
+package generate
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func BenchmarkGenerateInWords(b *testing.B) {
 		Levels: []int{3, 4, 5, 6, 7, 8}, Count: 64000,
 	}
 	for b.Loop() {
-		tasks, err := Generate(g, env.Train, 1)
+		tasks, err := Tasks(g, env.Train, 1)
 		if err != nil || len(tasks) != g.Count {
 			b.Fatal(len(tasks), err)
 		}

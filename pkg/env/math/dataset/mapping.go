@@ -1,7 +1,6 @@
-package math
+package dataset
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -10,47 +9,9 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
-
-// lookup follows a path: the name of a field, or names and positions in lists
-// with dots between.
-func lookup(fields map[string]json.RawMessage, path string) (json.RawMessage, bool) {
-	if raw, ok := fields[path]; ok {
-		return raw, true
-	}
-	name, rest, nested := strings.Cut(path, ".")
-	raw, ok := fields[name]
-	if !ok || !nested {
-		return nil, false
-	}
-	return inside(raw, rest)
-}
-
-// inside follows a path in a value.
-func inside(raw json.RawMessage, path string) (json.RawMessage, bool) {
-	raw = bytes.TrimSpace(raw)
-	switch jsonType(raw) {
-	case "an object":
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(raw, &fields) != nil {
-			return nil, false
-		}
-		return lookup(fields, path)
-	case "a list":
-		step, rest, nested := strings.Cut(path, ".")
-		var items []json.RawMessage
-		at, err := strconv.Atoi(step)
-		if err != nil || json.Unmarshal(raw, &items) != nil || at < 0 || at >= len(items) {
-			return nil, false
-		}
-		if !nested {
-			return items[at], true
-		}
-		return inside(items[at], rest)
-	}
-	return nil, false
-}
 
 // task reads the fields of a problem.
 func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.Task, fault string) {
@@ -67,7 +28,7 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.T
 	if task.Form, fault = r.form(fields); fault != "" {
 		return task, fault
 	}
-	if task.Answer, fault = r.answer(fields, task); fault != "" {
+	if task.Answer, fault = r.reference(fields, task); fault != "" {
 		return task, fault
 	}
 	if names.ID != "" {
@@ -114,12 +75,6 @@ func (r *reader) constant(fields map[string]json.RawMessage, name, use string) (
 	}
 	raw, fault = r.need(fields, name, use)
 	return raw, false, fault
-}
-
-// quoted is a text as JSON.
-func quoted(text string) json.RawMessage {
-	raw, _ := json.Marshal(text) // a string always can be
-	return raw
 }
 
 // need finds a field, or says how to name the right one.
@@ -187,16 +142,10 @@ func (r *reader) question(fields map[string]json.RawMessage, choices []string) (
 func lettered(choices []string) string {
 	lines := make([]string, len(choices))
 	for i, text := range choices {
-		lines[i] = "(" + letter(i) + ") " + text
+		lines[i] = "(" + answer.Letter(i) + ") " + text
 	}
 	return strings.Join(lines, "\n")
 }
-
-// maxChoices is the number of letters.
-const maxChoices = 26
-
-// letter is that of the option at a position.
-func letter(at int) string { return string(rune('A' + at)) }
 
 // choices reads the options of a problem, without letters of their own.
 func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
@@ -206,21 +155,21 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 		return nil, fault
 	}
 	var items []json.RawMessage
-	if json.Unmarshal(raw, &items) != nil || len(items) < 2 || len(items) > maxChoices {
-		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d", names.Choices, jsonType(raw), len(items), maxChoices)
+	if json.Unmarshal(raw, &items) != nil || len(items) < 2 || len(items) > answer.MaxChoices {
+		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d", names.Choices, jsonType(raw), len(items), answer.MaxChoices)
 	}
 	choices := make([]string, len(items))
 	for i, item := range items {
 		if names.ChoiceText != "" {
 			found, ok := inside(item, names.ChoiceText)
 			if !ok {
-				return nil, fmt.Sprintf("option %s of field %q has no %q: set %s.fields.choice_text", letter(i), names.Choices, names.ChoiceText, r.where)
+				return nil, fmt.Sprintf("option %s of field %q has no %q: set %s.fields.choice_text", answer.Letter(i), names.Choices, names.ChoiceText, r.where)
 			}
 			item = found
 		}
 		text, ok := scalarText(item)
 		if text = withoutLetter(strings.TrimSpace(text), i); !ok || text == "" {
-			return nil, fmt.Sprintf("option %s of field %q is %s: an option must be a string that is not empty, or a number", letter(i), names.Choices, jsonType(item))
+			return nil, fmt.Sprintf("option %s of field %q is %s: an option must be a string that is not empty, or a number", answer.Letter(i), names.Choices, jsonType(item))
 		}
 		choices[i] = text
 	}
@@ -230,7 +179,7 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 // withoutLetter drops "A)", "(A)", "A." or "A:" in front of the first option,
 // and so on.
 func withoutLetter(text string, at int) string {
-	for _, mark := range []string{"(" + letter(at) + ")", letter(at) + ")", letter(at) + ".", letter(at) + ":"} {
+	for _, mark := range []string{"(" + answer.Letter(at) + ")", answer.Letter(at) + ")", answer.Letter(at) + ".", answer.Letter(at) + ":"} {
 		if rest, ok := strings.CutPrefix(text, mark); ok && strings.TrimSpace(rest) != "" {
 			return strings.TrimSpace(rest)
 		}
@@ -238,26 +187,17 @@ func withoutLetter(text string, at int) string {
 	return text
 }
 
-// The forms of answers (recipe, data.train.fields.form).
-const (
-	FormInteger = "integer"
-	FormFloat   = "float"
-	FormBool    = "bool"
-	FormList    = "list"
-	FormOption  = "option"
-)
-
 // forms maps what data call the form of an answer.
 var forms = map[string]string{
-	"": "", "any": "", "integer": FormInteger, "int": FormInteger, "float": FormFloat, "bool": FormBool, "boolean": FormBool, "option": FormOption,
-	"list": FormList, "list of integer": FormList, "list of float": FormList,
+	"": "", "any": "", "integer": answer.FormInteger, "int": answer.FormInteger, "float": answer.FormFloat, "bool": answer.FormBool, "boolean": answer.FormBool, "option": answer.FormOption,
+	"list": answer.FormList, "list of integer": answer.FormList, "list of float": answer.FormList,
 }
 
 // form reads the form of the answer.
 func (r *reader) form(fields map[string]json.RawMessage) (string, string) {
 	names := r.source.Fields
 	if names.Choices != "" {
-		return FormOption, ""
+		return answer.FormOption, ""
 	}
 	if names.Form == "" {
 		return "", ""
@@ -284,16 +224,16 @@ const (
 	fromOptionText = "option_text"
 )
 
-// answer reads the reference answer: of options the letter of the right one,
+// reference reads the reference answer: of options the letter of the right one,
 // of a solution what is in its last box, else what follows the marker, if
 // there is one. A single number loses the commas between its thousands.
-func (r *reader) answer(fields map[string]json.RawMessage, task env.Task) (answer, fault string) {
+func (r *reader) reference(fields map[string]json.RawMessage, task env.Task) (reference, fault string) {
 	names := r.source.Fields
 	raw, fault := r.need(fields, names.Answer, "answer")
 	if fault != "" {
 		return "", fault
 	}
-	text, fault := r.answerText(raw)
+	text, fault := r.referenceText(raw)
 	if fault != "" {
 		return "", fault
 	}
@@ -302,7 +242,7 @@ func (r *reader) answer(fields map[string]json.RawMessage, task env.Task) (answe
 		if at < 0 {
 			return "", fmt.Sprintf("field %q is %q: it must be the %s of one of %d options (%s.fields.answer_from)", names.Answer, mathverify.Clip(text), strings.ReplaceAll(names.AnswerFrom, "_", " "), len(task.Choices), r.where)
 		}
-		return letter(at), ""
+		return answer.Letter(at), ""
 	}
 	after := ""
 	if marker := names.AnswerMarker; marker != "" {
@@ -313,7 +253,7 @@ func (r *reader) answer(fields map[string]json.RawMessage, task env.Task) (answe
 		text, after = text[at+len(marker):], fmt.Sprintf(" after the last %q", marker)
 	}
 	if names.AnswerFrom == fromBoxed {
-		found, err := lastBoxed(text)
+		found, err := answer.LastBoxed(text)
 		if err != nil {
 			return "", fmt.Sprintf("field %q has no answer: %v (%s.fields.answer_from)", names.Answer, err, r.where)
 		}
@@ -323,18 +263,15 @@ func (r *reader) answer(fields map[string]json.RawMessage, task env.Task) (answe
 	switch {
 	case text == "":
 		return "", fmt.Sprintf("field %q is empty%s: a problem needs an answer", names.Answer, after)
-	case len(text) > maxAnswer:
-		return "", fmt.Sprintf("field %q has %d bytes%s: an answer has at most %d; a worked solution needs %s.fields.answer_marker", names.Answer, len(text), after, maxAnswer, r.where)
+	case len(text) > answer.MaxBytes:
+		return "", fmt.Sprintf("field %q has %d bytes%s: an answer has at most %d; a worked solution needs %s.fields.answer_marker", names.Answer, len(text), after, answer.MaxBytes, r.where)
 	}
-	if lit, n := scanLiteral(text); n == len(text) && strings.Contains(lit.whole, ",") {
-		text = strings.ReplaceAll(text, ",", "")
-	}
-	return text, ""
+	return answer.WithoutGrouping(text), ""
 }
 
-// answerText is the text of the answer's field; the values of a list of a
+// referenceText is the text of the answer's field; the values of a list of a
 // given form are joined with commas.
-func (r *reader) answerText(raw json.RawMessage) (text, fault string) {
+func (r *reader) referenceText(raw json.RawMessage) (text, fault string) {
 	name := r.source.Fields.Answer
 	if jsonType(raw) == "a list" && r.source.Fields.Form != "" {
 		var items []json.RawMessage

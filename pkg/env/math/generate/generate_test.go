@@ -1,4 +1,4 @@
-package math
+package generate
 
 import (
 	"bytes"
@@ -12,18 +12,31 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/math/deepmind"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"pgregory.net/rapid"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func generate(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []env.Task {
+// verifier reads a response as a whole, and numbers exactly.
+func verifier(t testing.TB) answer.Exact {
 	t.Helper()
-	tasks, err := Generate(g, split, seed)
+	v, err := answer.NewExact(recipe.Answer{Extract: answer.ExtractWhole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func tasks(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []env.Task {
+	t.Helper()
+	tasks, err := Tasks(g, split, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +49,7 @@ func TestGenerateGolden(t *testing.T) {
 	var got bytes.Buffer
 	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
-		if err := WriteTasks(&got, generate(t, g, split, 7)); err != nil {
+		if err := dataset.Write(&got, tasks(t, g, split, 7)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,15 +70,19 @@ func TestGenerateGolden(t *testing.T) {
 
 // Written problems are read back as they were, but for the file's name in
 // front of the ids.
-func TestWriteTasksRoundTrip(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 3}, Count: 100, TestShare: 0.1}
-	want := generate(t, g, env.Train, 1)
+	want := tasks(t, g, env.Train, 1)
+	path := filepath.Join(t.TempDir(), "made.jsonl")
 	var written bytes.Buffer
-	if err := WriteTasks(&written, want); err != nil {
+	if err := dataset.Write(&written, want); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, written.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
-	got, _, err := readProblems(&written, "made.jsonl", "data.train", source)
+	got, _, err := dataset.Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +101,15 @@ func counted() []string { return Kinds()[:len(kinds)] }
 // Every answer is what an independent reading of the question gives, and
 // verifies; every question has the digits that its level promises.
 func TestGenerateAnswers(t *testing.T) {
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	whole := verifier(t)
 	easy := recipe.Generate{Kinds: counted(), Levels: []int{1}, Count: 500, TestShare: 0.2}
 	rest := recipe.Generate{Kinds: counted(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
-	for _, task := range append(generate(t, easy, env.Train, 3), generate(t, rest, env.Train, 3)...) {
+	for _, task := range append(tasks(t, easy, env.Train, 3), tasks(t, rest, env.Train, 3)...) {
 		want := evaluate(t, task.Question)
 		if task.Answer != want {
 			t.Errorf("%s: answer %q, want %q", task.ID, task.Answer, want)
 		}
-		if v := verifier.Verify(task.Answer, want); !v.Equal {
+		if v := whole.Verify(task.Answer, want); !v.Equal {
 			t.Errorf("%s: %q does not verify", task.ID, want)
 		}
 	}
@@ -191,8 +208,8 @@ func TestGenerateDisjoint(t *testing.T) {
 			names := rapid.SliceOfNDistinct(rapid.SampledFrom(Kinds()), 1, 3, rapid.ID[string]).Draw(t, name+" kinds")
 			return recipe.Generate{Kinds: names, Levels: levels, Count: rapid.IntRange(1, 60).Draw(t, name+" count"), TestShare: 0.5}
 		}
-		train, errTrain := Generate(draw("train"), env.Train, rapid.Uint64().Draw(t, "train seed"))
-		test, errTest := Generate(draw("test"), env.Test, rapid.Uint64().Draw(t, "test seed"))
+		train, errTrain := Tasks(draw("train"), env.Train, rapid.Uint64().Draw(t, "train seed"))
+		test, errTest := Tasks(draw("test"), env.Test, rapid.Uint64().Draw(t, "test seed"))
 		if errTrain != nil && exitcode.Code(errTrain) != exitcode.Usage || errTest != nil && exitcode.Code(errTest) != exitcode.Usage {
 			t.Fatal(errTrain, errTest)
 		}
@@ -213,7 +230,7 @@ func TestGenerateOverlap(t *testing.T) {
 	g := recipe.Generate{Kinds: []string{"arithmetic__add_or_sub", "add"}, Levels: []int{1}, Count: 17, TestShare: 0.5}
 	for seed := range uint64(0x130) {
 		seen := map[string]bool{}
-		for _, task := range generate(t, g, env.Test, seed) {
+		for _, task := range tasks(t, g, env.Test, seed) {
 			if seen[task.Question] {
 				t.Fatalf("seed %d asks %q twice", seed, task.Question)
 			}
@@ -226,7 +243,7 @@ func TestGenerateOverlap(t *testing.T) {
 func TestGenerateSpread(t *testing.T) {
 	g := recipe.Generate{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}
 	var got []string
-	for _, task := range generate(t, g, env.Test, 1) {
+	for _, task := range tasks(t, g, env.Test, 1) {
 		got = append(got, fmt.Sprint(task.Kind, task.Level))
 	}
 	want := strings.Fields("add2 add3 mul2 mul3 add2 add3 mul2 mul3 add2 add3")
@@ -241,7 +258,7 @@ func TestGenerateWholeSpace(t *testing.T) {
 	questions := map[string]bool{}
 	for _, split := range []env.Split{env.Train, env.Test} {
 		g.Count = 101
-		_, err := Generate(g, split, 1)
+		_, err := Tasks(g, split, 1)
 		if err == nil {
 			t.Fatalf("%s: 101 problems of 100", split)
 		}
@@ -251,11 +268,11 @@ func TestGenerateWholeSpace(t *testing.T) {
 			t.Fatal(scanErr, err)
 		}
 		g.Count = exist
-		for _, task := range generate(t, g, split, 1) {
+		for _, task := range tasks(t, g, split, 1) {
 			questions[task.Question] = true
 		}
 		g.Count = exist + 1
-		if _, err := Generate(g, split, 1); err == nil {
+		if _, err := Tasks(g, split, 1); err == nil {
 			t.Errorf("%s: %d problems of %d", split, exist+1, exist)
 		}
 	}
@@ -268,14 +285,14 @@ func TestGenerateWholeSpace(t *testing.T) {
 // (no two names, few digits) the message says how many were found.
 func TestGeneratePhrased(t *testing.T) {
 	g := recipe.Generate{Kinds: []string{"comparison__pair"}, Levels: []int{3, 8}, Count: 3000, TestShare: 0.2}
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	whole := verifier(t)
 	seen := map[string]bool{}
-	for _, task := range generate(t, g, env.Train, 2) {
+	for _, task := range tasks(t, g, env.Train, 2) {
 		if seen[task.Question] || splitOf(task.Question, g.TestShare) != env.Train {
 			t.Errorf("%s comes twice or belongs to the test split", task.ID)
 		}
 		seen[task.Question] = true
-		if v := verifier.Verify(task.Answer, task.Answer); !v.Equal {
+		if v := whole.Verify(task.Answer, task.Answer); !v.Equal {
 			t.Errorf("%s: %q does not verify", task.ID, task.Answer)
 		}
 	}
@@ -283,7 +300,7 @@ func TestGeneratePhrased(t *testing.T) {
 		t.Errorf("%d problems, want %d", len(seen), g.Count)
 	}
 	g.Kinds, g.Levels, g.Count = []string{"arithmetic__nearest_integer_root"}, []int{1}, 3000
-	if _, err := Generate(g, env.Train, 2); err == nil || !strings.Contains(err.Error(), "arithmetic__nearest_integer_root level 1 has ") {
+	if _, err := Tasks(g, env.Train, 2); err == nil || !strings.Contains(err.Error(), "arithmetic__nearest_integer_root level 1 has ") {
 		t.Errorf("3000 roots of numbers below 100: %v", err)
 	}
 }
@@ -336,9 +353,9 @@ func TestGenerateSettings(t *testing.T) {
 	for _, test := range tests {
 		g := good
 		test.change(&g)
-		_, err := Generate(g, test.split, 1)
+		_, err := Tasks(g, test.split, 1)
 		if err == nil || err.Error() != test.want || exitcode.Code(err) != exitcode.Usage {
-			t.Errorf("Generate(%+v) is %v (code %d), want %s", g, err, exitcode.Code(err), test.want)
+			t.Errorf("Tasks(%+v) is %v (code %d), want %s", g, err, exitcode.Code(err), test.want)
 		}
 	}
 }
@@ -348,7 +365,7 @@ func TestGenerateSettings(t *testing.T) {
 func TestGenerateLevelsOverlap(t *testing.T) {
 	for seed := range uint64(20) {
 		g := recipe.Generate{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
-		tasks, err := Generate(g, env.Train, seed)
+		tasks, err := Tasks(g, env.Train, seed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,191 @@
+// Package dataset reads problems from files, JSONL, JSON or CSV, whose fields a
+// recipe maps to questions, reference answers, options, kinds and levels, and
+// writes problems as JSONL.
+package dataset
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+const (
+	maxLineBytes = 1 << 20 // of one line of a data file
+	faultsShown  = 5       // bad lines that an error shows in full
+)
+
+// reader reads the problems of one file.
+type reader struct {
+	where  string // the recipe's name of the source, for example "data.train"
+	path   string
+	stem   string // the file's name without its extension: the start of every id
+	source recipe.Source
+
+	tasks    []env.Task
+	lineOf   map[string]int // of an id
+	faults   []string       // the first few
+	bad      int
+	lines    int
+	filtered map[string]bool // fields of the filter that some line has
+}
+
+// Read reads the problems of a file that pass the source's filter. where is
+// the recipe's name of the source, for example "data.train". Every line is
+// read, and all bad ones are counted, before it fails.
+func Read(path, where string, source recipe.Source) ([]env.Task, env.Input, error) {
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, env.Input{}, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
+	case err != nil:
+		return nil, env.Input{}, fmt.Errorf("opening problems: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, env.Input{}, fmt.Errorf("reading problems: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, env.Input{}, exitcode.Dataf("%s.files: %q is not a regular file: name the JSONL files themselves", where, path)
+	}
+
+	digest := sha256.New()
+	counter := &byteCounter{}
+	tasks, lines, err := readProblems(io.TeeReader(f, io.MultiWriter(digest, counter)), path, where, source)
+	if err != nil {
+		return nil, env.Input{}, err
+	}
+	return tasks, env.Input{
+		Path:   path,
+		SHA256: hex.EncodeToString(digest.Sum(nil)),
+		Bytes:  counter.bytes,
+		Lines:  lines,
+		Kept:   len(tasks),
+	}, nil
+}
+
+type byteCounter struct{ bytes int64 }
+
+func (c *byteCounter) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
+	return len(p), nil
+}
+
+// readProblems reads the problems of one stream to its end.
+func readProblems(stream io.Reader, path, where string, source recipe.Source) ([]env.Task, int, error) {
+	base := filepath.Base(path)
+	r := &reader{
+		where:    where,
+		path:     path,
+		stem:     strings.TrimSuffix(base, filepath.Ext(base)),
+		source:   source,
+		lineOf:   map[string]int{},
+		filtered: map[string]bool{},
+	}
+	var err error
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv":
+		err = r.readCSV(stream)
+	case ".json":
+		err = r.readList(stream)
+	default:
+		err = r.readLines(bufio.NewReaderSize(stream, 64<<10))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.tasks, r.lines, r.finish()
+}
+
+func (r *reader) fault(line int, text string) {
+	r.bad++
+	if len(r.faults) < faultsShown {
+		r.faults = append(r.faults, fmt.Sprintf("%s:%d: %s", r.path, line, text))
+	}
+}
+
+// finish is the error of the whole file.
+func (r *reader) finish() error {
+	switch {
+	case r.bad > max(1, r.source.MaxBad):
+		text := strings.Join(r.faults, "\n  ")
+		if rest := r.bad - len(r.faults); rest > 0 {
+			text += fmt.Sprintf("\n  and %d more", rest)
+		}
+		return exitcode.Dataf("%s: %d of %d lines are bad:\n  %s", r.path, r.bad, r.lines, text)
+	case r.bad > r.source.MaxBad:
+		return exitcode.Dataf("%s", r.faults[0])
+	case r.lines == 0:
+		return exitcode.Dataf("%s: the file has no problems: it needs one JSON object a line", r.path)
+	case len(r.tasks) == 0:
+		for i, f := range r.source.Filter {
+			if !r.filtered[f.Field] {
+				return exitcode.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
+			}
+		}
+		return exitcode.Dataf("%s: none of its %d lines passes %s.filter", r.path, r.lines, r.where)
+	}
+	return nil
+}
+
+// line reads one problem, or says what is wrong with it.
+func (r *reader) line(number int, line []byte) string {
+	if !utf8.Valid(line) {
+		return fmt.Sprintf("byte %d is not UTF-8: convert the file with iconv -t UTF-8", firstInvalid(line)+1)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return notAnObject(line, err)
+	}
+	if fields == nil {
+		return "the line is null: it must be a JSON object"
+	}
+	return r.problem(number, fields)
+}
+
+// problem makes a task of the fields of one line, or says what is wrong.
+func (r *reader) problem(number int, fields map[string]json.RawMessage) string {
+	if !r.passes(fields) {
+		return ""
+	}
+	task, fault := r.task(number, fields)
+	if fault != "" {
+		return fault
+	}
+	if earlier, ok := r.lineOf[task.ID]; ok {
+		return fmt.Sprintf("the id %q is that of line %d too: ids must be unique, or leave %s.fields.id empty to use line numbers", task.ID, earlier, r.where)
+	}
+	r.lineOf[task.ID] = number
+	r.tasks = append(r.tasks, task)
+	return ""
+}
+
+// passes applies the filter.
+func (r *reader) passes(fields map[string]json.RawMessage) bool {
+	all := true
+	for _, f := range r.source.Filter {
+		raw, ok := lookup(fields, f.Field)
+		if !ok {
+			all = false
+			continue
+		}
+		r.filtered[f.Field] = true
+		text, ok := scalarText(raw)
+		if jsonType(raw) == "null" {
+			text, ok = "null", true
+		}
+		all = all && ok && env.Matches(text, f.In)
+	}
+	return all
+}
