@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -98,7 +99,7 @@ func recipeCommand() *cli.Command {
 				Name: "preset", Usage: "print an objective preset whole, or list the presets", ArgsUsage: "[NAME]",
 				Action: func(c *cli.Context) error {
 					if c.NArg() == 0 {
-						for _, name := range recipe.PresetNames() {
+						for _, name := range preset.Names() {
 							fmt.Fprintln(stdout, name)
 						}
 						return nil
@@ -107,11 +108,11 @@ func recipeCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					preset, err := recipe.Preset(args[0])
+					objective, err := preset.Lookup(args[0])
 					if err != nil {
 						return err
 					}
-					return writeJSON(stdout, preset)
+					return writeJSON(stdout, objective)
 				},
 			},
 		},

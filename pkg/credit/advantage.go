@@ -2,23 +2,22 @@ package credit
 
 import (
 	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "group", Summary: "(reward - baseline) / scale over the valid segments of the group",
-		Settings: func() any { return &recipe.Advantage{} },
+		Settings: func() any { return &objective.Advantage{} },
 		Make: func(settings any) (Advantage, error) {
-			spec := *settings.(*recipe.Advantage)
+			spec := *settings.(*objective.Advantage)
 			spec.Clip = 0 // after the factors
 			return groupStatistic{spec}, nil
 		},
 	})
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "gae", Summary: "generalised advantages of each token, by a critic (Schulman et al., ICLR 2016)",
-		Settings: func() any { return &recipe.Advantage{} },
+		Settings: func() any { return &objective.Advantage{} },
 		Make:     func(any) (Advantage, error) { return byCritic{}, nil },
 	})
 	AdvantageAxis.Register(registry.Choice[Advantage]{
@@ -32,7 +31,7 @@ func init() {
 }
 
 // groupStatistic compares the segments of a group with each other.
-type groupStatistic struct{ spec recipe.Advantage }
+type groupStatistic struct{ spec objective.Advantage }
 
 func (groupStatistic) Critic() bool { return false }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,7 +34,7 @@ func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
 // plain is a composition of the given recipe's advantage and filters.
 func plain(t testing.TB, change func(*recipe.Recipe)) Composition {
 	t.Helper()
-	r := recipe.Recipe{Advantage: recipe.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: recipe.Filters{MinGroup: 1}}
+	r := recipe.Recipe{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 1}}
 	if change != nil {
 		change(&r)
 	}
@@ -79,28 +80,28 @@ func TestReasons(t *testing.T) {
 	long.Rows[0].FinishReason, cut.Rows[0].FinishReason = "length", "length"
 	silent := said(shard.OutcomeInvalid, 0)
 	silent.Rows[0].FinishReason = "length"
-	everything := recipe.Filters{ConstantGroup: true, Overlong: true, MinGroup: 2, MinAdvantage: .01}
+	everything := objective.Filters{ConstantGroup: true, Overlong: true, MinGroup: 2, MinAdvantage: .01}
 	for _, c := range []struct {
 		what   string
-		filter recipe.Filters
+		filter objective.Filters
 		group  []Trace
 		want   []string
 	}{
 		{"the policy's own outcomes stay", everything, []Trace{ok(1), invalid, timeout}, []string{"", "", ""}},
-		{"ours do not", recipe.Filters{}, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
+		{"ours do not", objective.Filters{}, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
 		{"constant group", everything, []Trace{ok(1), ok(1), ok(1)}, []string{"constant_group", "constant_group", "constant_group"}},
 		{"constant among the valid", everything, []Trace{ok(1), ok(1), infra}, []string{"constant_group", "constant_group", "infra"}},
-		{"constant group kept", recipe.Filters{}, []Trace{ok(1), ok(1)}, []string{"", ""}},
+		{"constant group kept", objective.Filters{}, []Trace{ok(1), ok(1)}, []string{"", ""}},
 		{"too few valid", everything, []Trace{ok(1), infra, infra}, []string{"min_group", "infra", "infra"}},
 		{"just enough valid", everything, []Trace{ok(1), ok(0), infra}, []string{"", "", "infra"}},
 		{"overlong", everything, []Trace{ok(1), long}, []string{"", "overlong"}},
-		{"overlong kept", recipe.Filters{}, []Trace{ok(1), long}, []string{"", ""}},
-		{"invalid", recipe.Filters{Invalid: true}, []Trace{ok(1), invalid, timeout, long}, []string{"", "invalid", "", ""}},
-		{"invalid and cut off", recipe.Filters{Invalid: true, Overlong: true}, []Trace{cut}, []string{"overlong"}},
-		{"nothing to learn from", recipe.Filters{}, []Trace{ok(1), empty}, []string{"", "empty"}},
-		{"nothing said, and cut off", recipe.Filters{Overlong: true}, []Trace{ok(1), silent}, []string{"", "empty"}},
+		{"overlong kept", objective.Filters{}, []Trace{ok(1), long}, []string{"", ""}},
+		{"invalid", objective.Filters{Invalid: true}, []Trace{ok(1), invalid, timeout, long}, []string{"", "invalid", "", ""}},
+		{"invalid and cut off", objective.Filters{Invalid: true, Overlong: true}, []Trace{cut}, []string{"overlong"}},
+		{"nothing to learn from", objective.Filters{}, []Trace{ok(1), empty}, []string{"", "empty"}},
+		{"nothing said, and cut off", objective.Filters{Overlong: true}, []Trace{ok(1), silent}, []string{"", "empty"}},
 		// The mean is 0.5: advantages of 0.009, -0.009 and 0.
-		{"small advantages", recipe.Filters{MinGroup: 1, MinAdvantage: .005}, []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
+		{"small advantages", objective.Filters{MinGroup: 1, MinAdvantage: .005}, []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
 		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
 		{"no group", everything, nil, nil},
 	} {
@@ -261,7 +262,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
 		})
 		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
-		r := recipe.Recipe{Advantage: recipe.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: recipe.Filters{MinGroup: 2, ConstantGroup: true}}
+		r := recipe.Recipe{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 2, ConstantGroup: true}}
 		c, err := New(r)
 		if err != nil {
 			t.Fatal(err)

@@ -22,10 +22,12 @@ const module = "github.com/lathe-rl/lathe/"
 // below it; the first match counts.
 var floors = [][]string{
 	{"pkg/internal/asm", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja"},
-	{"pkg/registry", "pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/policy/kvcache"},
-	{"pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/plainfile"},
-	{"pkg/recipe", "pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
+	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/policy/kvcache"},
+	{"pkg/registry", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/plainfile"},
+	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective"},
+	{"pkg/preset"},
+	{"pkg/recipe"},
 	{"pkg/checkpoint", "pkg/scaffold", "pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/env/math/answer", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/curriculum/uniform", "pkg/chat"},
 	{"pkg/credit", "pkg/policy/backend", "pkg/env/math/dataset", "pkg/curriculum/exit"},
 	{"pkg/env/math"},

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
 
@@ -34,17 +33,17 @@ func nearAll(t *testing.T, what string, got, want []float64) {
 // The group statistics of the frameworks, as their code has them (August
 // 2026).
 var (
-	verlAdvantage     = recipe.Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "reward"}
-	trlAdvantage      = recipe.Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-4, ZeroScale: "divide", GroupOfOne: "zero"}
-	arealAdvantage    = recipe.Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-5, ZeroScale: "divide", GroupOfOne: "zero"}
-	openRLHFAdvantage = recipe.Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-9, ZeroScale: "divide", GroupOfOne: "zero"}
-	openInstructStd   = recipe.Advantage{Baseline: "mean", Scale: "std", DDof: 0, Epsilon: 1e-8, ZeroScale: "divide", GroupOfOne: "zero"}
-	centredAdvantage  = recipe.Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "zero"}
-	rlooAdvantage     = recipe.Advantage{Baseline: "leave_one_out", Scale: "none", GroupOfOne: "zero"}
-	maxRLPrime        = recipe.Advantage{Baseline: "mean", Scale: "mean", ZeroScale: "keep", GroupOfOne: "zero"}
-	maxRLSkyRL        = recipe.Advantage{Baseline: "mean", Scale: "mean", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}
-	nemoAdvantage     = recipe.Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, Epsilon: 1e-6, ZeroScale: "keep", GroupOfOne: "zero"}
-	opoAdvantage      = recipe.Advantage{Baseline: "length_weighted", Scale: "none", GroupOfOne: "zero"}
+	verlAdvantage     = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "reward"}
+	trlAdvantage      = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-4, ZeroScale: "divide", GroupOfOne: "zero"}
+	arealAdvantage    = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-5, ZeroScale: "divide", GroupOfOne: "zero"}
+	openRLHFAdvantage = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-9, ZeroScale: "divide", GroupOfOne: "zero"}
+	openInstructStd   = Advantage{Baseline: "mean", Scale: "std", DDof: 0, Epsilon: 1e-8, ZeroScale: "divide", GroupOfOne: "zero"}
+	centredAdvantage  = Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "zero"}
+	rlooAdvantage     = Advantage{Baseline: "leave_one_out", Scale: "none", GroupOfOne: "zero"}
+	maxRLPrime        = Advantage{Baseline: "mean", Scale: "mean", ZeroScale: "keep", GroupOfOne: "zero"}
+	maxRLSkyRL        = Advantage{Baseline: "mean", Scale: "mean", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}
+	nemoAdvantage     = Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, Epsilon: 1e-6, ZeroScale: "keep", GroupOfOne: "zero"}
+	opoAdvantage      = Advantage{Baseline: "length_weighted", Scale: "none", GroupOfOne: "zero"}
 )
 
 func allValid(n int) []bool {
@@ -62,7 +61,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 	graded := []float64{.2, .5, .9, .4}
 	for _, test := range []struct {
 		name    string
-		spec    recipe.Advantage
+		spec    Advantage
 		rewards []float64
 		lengths []int
 		want    []float64
@@ -101,7 +100,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 	}
 }
 
-var everyAdvantage = []recipe.Advantage{
+var everyAdvantage = []Advantage{
 	verlAdvantage, trlAdvantage, arealAdvantage, openRLHFAdvantage, openInstructStd, centredAdvantage,
 	rlooAdvantage, maxRLPrime, maxRLSkyRL, nemoAdvantage, opoAdvantage,
 	{Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"},
@@ -136,17 +135,17 @@ func TestConstantGroupIsExactlyZero(t *testing.T) {
 // it with (section 3.1, column "group of 1").
 func TestGroupOfOne(t *testing.T) {
 	for _, test := range []struct {
-		spec recipe.Advantage
+		spec Advantage
 		want float64
 	}{
 		{verlAdvantage, .4999995000005}, // 0.5 / 1.000001
 		{trlAdvantage, 0},
 		{nemoAdvantage, 0},
-		{recipe.Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
+		{Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
 		// Without a baseline there is nothing to compare it with anyway.
-		{recipe.Advantage{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
-		{recipe.Advantage{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
-		{recipe.Advantage{Baseline: "none", Scale: "leave_one_out_std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
+		{Advantage{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
+		{Advantage{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
+		{Advantage{Baseline: "none", Scale: "leave_one_out_std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
 	} {
 		got, err := Advantages(test.spec, []float64{9, .5, -3}, []bool{false, true, false}, nil)
 		if err != nil {
@@ -173,7 +172,7 @@ func TestInvalidResponsesDoNotCount(t *testing.T) {
 }
 
 func TestBaselineNoneKeepsRewards(t *testing.T) {
-	spec := recipe.Advantage{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
+	spec := Advantage{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
 	got, err := Advantages(spec, []float64{1, 1, 1}, allValid(3), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -192,10 +191,10 @@ func TestAdvantageClip(t *testing.T) {
 }
 
 func TestAdvantageErrors(t *testing.T) {
-	zeroDivisor := recipe.Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
+	zeroDivisor := Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
 	for _, test := range []struct {
 		name    string
-		spec    recipe.Advantage
+		spec    Advantage
 		rewards []float64
 		valid   []bool
 		lengths []int
@@ -207,10 +206,10 @@ func TestAdvantageErrors(t *testing.T) {
 		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exitcode.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
 		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exitcode.Bug, "2 rewards, 3 valid marks"},
 		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exitcode.Bug, "2 rewards, 0 lengths"},
-		{"baseline", recipe.Advantage{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.baseline: unknown value "median"`},
-		{"scale", recipe.Advantage{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.scale: unknown value "range"`},
-		{"zero_scale", recipe.Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.zero_scale: unknown value ""`},
-		{"group_of_one", recipe.Advantage{Baseline: "mean"}, []float64{1}, allValid(1), nil, exitcode.Usage, `advantage.group_of_one: unknown value ""`},
+		{"baseline", Advantage{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.baseline: unknown value "median"`},
+		{"scale", Advantage{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.scale: unknown value "range"`},
+		{"zero_scale", Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.zero_scale: unknown value ""`},
+		{"group_of_one", Advantage{Baseline: "mean"}, []float64{1}, allValid(1), nil, exitcode.Usage, `advantage.group_of_one: unknown value ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Advantages(test.spec, test.rewards, test.valid, test.lengths)

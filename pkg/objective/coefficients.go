@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // TokenInputs is one sequence as the loss sees it. All slices have one
@@ -65,14 +64,14 @@ func (e *InputError) Error() string {
 //	w·policy + kl.coef·K + sampler_kl·(logp - logp of the sampler)² - entropy_coef·H
 //
 // times the weight of the sequence, where policy is the term of loss.kind (see
-// [recipe.Loss]), w = min(exp(old - sampler), truncated_is) without gradient,
-// and K the penalty of [recipe.KL]. Where new and old log-probability are equal
+// [Loss]), w = min(exp(old - sampler), truncated_is) without gradient,
+// and K the penalty of [KL]. Where new and old log-probability are equal
 // the ratio is exactly 1. The slope of a gspo token is that of its own term,
 // with the rest of the sequence's ratio held (verl's detached form).
 //
 // A number that is not finite, given or made, is an *InputError; a
 // coefficient never is NaN or infinite.
-func Coefficients(spec recipe.Loss, in TokenInputs) (TokenGradient, error) {
+func Coefficients(spec Loss, in TokenInputs) (TokenGradient, error) {
 	if err := checkInputs(spec, in); err != nil {
 		return TokenGradient{}, fmt.Errorf("computing the loss: %w", err)
 	}
@@ -99,7 +98,7 @@ func Coefficients(spec recipe.Loss, in TokenInputs) (TokenGradient, error) {
 
 // addToken adds a token to the statistics and returns the slope of its loss
 // by its log-probability, before the weight of the sequence.
-func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64, stats *Stats) (float64, error) {
+func addToken(spec Loss, in TokenInputs, t int, sequenceLogRatio float64, stats *Stats) (float64, error) {
 	x := newToken(spec, in, t, sequenceLogRatio)
 	if math.IsInf(x.ratio, 1) {
 		return 0, &InputError{Input: "importance ratio", Token: t, Value: x.ratio, Hint: "set loss.ratio_clamp"}
@@ -139,7 +138,7 @@ func addToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64,
 
 // checkInputs makes sure that the slices fit each other and the recipe, and
 // that every number that will be looked at is finite.
-func checkInputs(spec recipe.Loss, in TokenInputs) error {
+func checkInputs(spec Loss, in TokenInputs) error {
 	withoutRatio := spec.Kind == "nll" || spec.Kind == "reinforce"
 	switch spec.Kind {
 	case "clip", "cispo", "gspo", "dppo", "reinforce", "nll":
@@ -188,7 +187,7 @@ func checkInputs(spec recipe.Loss, in TokenInputs) error {
 
 // sequenceLogRatio is the mean over masked-in tokens of new - old, the
 // logarithm of the ratio of GSPO; 0 for the other kinds.
-func sequenceLogRatio(spec recipe.Loss, in TokenInputs) float64 {
+func sequenceLogRatio(spec Loss, in TokenInputs) float64 {
 	if spec.Kind != "gspo" {
 		return 0
 	}

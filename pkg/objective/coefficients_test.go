@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // one is a sequence of one token with the given ratio to the old policy.
@@ -18,7 +17,7 @@ func one(newLogProb, ratio, advantage float64) TokenInputs {
 	}
 }
 
-func mustCoefficients(t *testing.T, spec recipe.Loss, in TokenInputs) TokenGradient {
+func mustCoefficients(t *testing.T, spec Loss, in TokenInputs) TokenGradient {
 	t.Helper()
 	gradient, err := Coefficients(spec, in)
 	if err != nil {
@@ -29,12 +28,12 @@ func mustCoefficients(t *testing.T, spec recipe.Loss, in TokenInputs) TokenGradi
 
 // Vectors of rl-frameworks, section 3.3: clip-higher and dual clip.
 func TestClipVectors(t *testing.T) {
-	verl := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
-	plain := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28}
-	delta := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 4} // TRL's delta of 4
+	verl := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	plain := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28}
+	delta := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 4} // TRL's delta of 4
 	for _, test := range []struct {
 		name      string
-		spec      recipe.Loss
+		spec      Loss
 		advantage float64
 		ratio     float64
 		loss      float64
@@ -69,11 +68,11 @@ func TestClipVectors(t *testing.T) {
 // it the overflow is an error and not an infinite coefficient.
 func TestRatioClamp(t *testing.T) {
 	far := TokenInputs{New: []float64{0}, Old: []float64{-800}, Advantage: []float64{-1}, Mask: []bool{true}, Weight: 1}
-	gradient := mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, RatioClamp: 20}, far)
+	gradient := mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, RatioClamp: 20}, far)
 	near(t, "loss / exp(20)", gradient.Stats.Loss()/math.Exp(20), 1)
 	near(t, "slope", gradient.LogProb[0], 0)
 
-	_, err := Coefficients(recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, far)
+	_, err := Coefficients(Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, far)
 	var input *InputError
 	if !errors.As(err, &input) || input.Input != "importance ratio" || input.Token != 0 || !strings.Contains(err.Error(), "set loss.ratio_clamp") {
 		t.Errorf("overflow: error %v, want an InputError about the importance ratio", err)
@@ -85,16 +84,16 @@ func TestRatioClamp(t *testing.T) {
 func TestCISPOVectors(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		spec  recipe.Loss
+		spec  Loss
 		ratio float64
 		loss  float64
 	}{
-		{"verl, slime, NeMo", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, 1.5, 1.28},
-		{"verl below", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, .5, .8},
-		{"no lower bound", recipe.Loss{Kind: "cispo", ClipLow: 1, ClipHigh: .28}, .5, .5},
-		{"TRL, epsilon_high 5", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, 1.5, 1.5},
-		{"TRL, epsilon_high 0.28 means 0.28", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28, ClipAbsolute: true}, 1.5, .28},
-		{"TRL has no lower bound", recipe.Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, .5, .5},
+		{"verl, slime, NeMo", Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, 1.5, 1.28},
+		{"verl below", Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28}, .5, .8},
+		{"no lower bound", Loss{Kind: "cispo", ClipLow: 1, ClipHigh: .28}, .5, .5},
+		{"TRL, epsilon_high 5", Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, 1.5, 1.5},
+		{"TRL, epsilon_high 0.28 means 0.28", Loss{Kind: "cispo", ClipLow: .2, ClipHigh: .28, ClipAbsolute: true}, 1.5, .28},
+		{"TRL has no lower bound", Loss{Kind: "cispo", ClipLow: .2, ClipHigh: 5, ClipAbsolute: true}, .5, .5},
 	} {
 		gradient := mustCoefficients(t, test.spec, one(-1, test.ratio, 1))
 		near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
@@ -108,7 +107,7 @@ func TestGSPOVector(t *testing.T) {
 		New: []float64{-.9, -1.2, -.6, 7}, Old: []float64{-1, -1, -1, -9},
 		Advantage: []float64{1, 1, 1, 1}, Mask: []bool{true, true, true, false}, Weight: 1. / 3,
 	}
-	spec := recipe.Loss{Kind: "gspo", ClipLow: .2, ClipHigh: .28}
+	spec := Loss{Kind: "gspo", ClipLow: .2, ClipHigh: .28}
 	gradient := mustCoefficients(t, spec, in)
 	near(t, "loss", gradient.Stats.Loss(), -1.105170918076)
 	nearAll(t, "slope", gradient.LogProb, []float64{-1.105170918076 / 3, -1.105170918076 / 3, -1.105170918076 / 3, 0})
@@ -123,7 +122,7 @@ func TestGSPOVector(t *testing.T) {
 // Section 3.5, prime-rl: the change of probability decides. exp(-.5) - exp(-1)
 // = .238651 is above .2, exp(-1) - exp(-1.5) = .144749 is not.
 func TestDPPOVectors(t *testing.T) {
-	spec := recipe.Loss{Kind: "dppo", ClipLow: .2, ClipHigh: .2}
+	spec := Loss{Kind: "dppo", ClipLow: .2, ClipHigh: .2}
 	for _, test := range []struct {
 		newLogProb, oldLogProb, advantage float64
 		loss, slope                       float64
@@ -149,12 +148,12 @@ func TestDPPOVectors(t *testing.T) {
 }
 
 func TestReinforceAndNLL(t *testing.T) {
-	gradient := mustCoefficients(t, recipe.Loss{Kind: "reinforce"}, one(-1.5, 2, -.5))
+	gradient := mustCoefficients(t, Loss{Kind: "reinforce"}, one(-1.5, 2, -.5))
 	near(t, "reinforce loss", gradient.Stats.Loss(), -.75) // -A·lp = .5 · -1.5
 	near(t, "reinforce slope", gradient.LogProb[0], .5)
 
 	in := TokenInputs{New: []float64{-9, -1.5, -.5}, Mask: []bool{false, true, true}, Weight: .5}
-	gradient = mustCoefficients(t, recipe.Loss{Kind: "nll"}, in)
+	gradient = mustCoefficients(t, Loss{Kind: "nll"}, in)
 	near(t, "nll loss", gradient.Stats.Loss(), 1)
 	nearAll(t, "nll slope", gradient.LogProb, []float64{0, -.5, -.5})
 }
@@ -172,44 +171,44 @@ func TestPenaltyVectors(t *testing.T) {
 		{-.1, -30, values{29.9, 447.005, 28.9, 1}},
 	} {
 		d := test.logProb - test.reference
-		k1 := penalty(recipe.KL{Estimator: "k1"}, test.logProb, test.reference)
+		k1 := penalty(KL{Estimator: "k1"}, test.logProb, test.reference)
 		near(t, "k1", k1.value, test.want.k1)
 		near(t, "k1 slope", k1.slope, 1)
-		k2 := penalty(recipe.KL{Estimator: "k2"}, test.logProb, test.reference)
+		k2 := penalty(KL{Estimator: "k2"}, test.logProb, test.reference)
 		near(t, "k2", k2.value, test.want.k2)
 		near(t, "k2 slope", k2.slope, d)
-		k3 := penalty(recipe.KL{Estimator: "k3"}, test.logProb, test.reference)
+		k3 := penalty(KL{Estimator: "k3"}, test.logProb, test.reference)
 		near(t, "k3", k3.value, test.want.k3)
 		near(t, "k3 slope", k3.slope, test.want.k3Slope)
-		absolute := penalty(recipe.KL{Estimator: "abs"}, test.logProb, test.reference)
+		absolute := penalty(KL{Estimator: "abs"}, test.logProb, test.reference)
 		near(t, "abs", absolute.value, math.Abs(test.want.k1))
 		near(t, "abs slope", absolute.slope, math.Copysign(1, d))
 		// NeMo-RL and verl's k3+: the value of k3, the gradient of k2.
-		through := penalty(recipe.KL{Estimator: "k3", Gradient: "k2"}, test.logProb, test.reference)
+		through := penalty(KL{Estimator: "k3", Gradient: "k2"}, test.logProb, test.reference)
 		near(t, "k3 with gradient k2", through.value, test.want.k3)
 		near(t, "k3 with gradient k2, slope", through.slope, d)
 	}
 
-	raw := penalty(recipe.KL{Estimator: "k3"}, -30, -.1)
+	raw := penalty(KL{Estimator: "k3"}, -30, -.1)
 	if math.Abs(raw.value-9.67e12) > .005e12 {
 		t.Errorf("k3 of -30, -.1 = %g, want 9.67e12", raw.value)
 	}
-	clamped := recipe.KL{Estimator: "k3", InputClamp: 20, OutputClamp: 10} // verl, NeMo-RL
+	clamped := KL{Estimator: "k3", InputClamp: 20, OutputClamp: 10} // verl, NeMo-RL
 	for _, pair := range [][2]float64{{-.1, -30}, {-30, -.1}} {
 		got := penalty(clamped, pair[0], pair[1])
 		near(t, "clamped k3", got.value, 10)
 		near(t, "clamped k3 slope", got.slope, 0)
 	}
 	// Each clamp by itself: d = -3 and its k3 = exp(3) - 4 = 16.085536923188.
-	inner := penalty(recipe.KL{Estimator: "k3", InputClamp: 2}, -4, -1)
+	inner := penalty(KL{Estimator: "k3", InputClamp: 2}, -4, -1)
 	near(t, "k3 of d clamped to -2", inner.value, 4.389056098931) // exp(2) - 3
 	near(t, "k3 of d clamped to -2, slope", inner.slope, 0)
-	outer := penalty(recipe.KL{Estimator: "k3", OutputClamp: 16}, -4, -1)
+	outer := penalty(KL{Estimator: "k3", OutputClamp: 16}, -4, -1)
 	near(t, "k3 clamped to 16", outer.value, 16)
 	near(t, "k3 clamped to 16, slope", outer.slope, 0)
-	through := penalty(recipe.KL{Estimator: "k3", OutputClamp: 16, Gradient: "k2"}, -4, -1)
+	through := penalty(KL{Estimator: "k3", OutputClamp: 16, Gradient: "k2"}, -4, -1)
 	near(t, "k3 clamped to 16 with gradient k2, slope", through.slope, -3)
-	if got := penalty(recipe.KL{Estimator: "abs"}, -1, -1); got != (term{}) {
+	if got := penalty(KL{Estimator: "abs"}, -1, -1); got != (term{}) {
 		t.Errorf("abs at 0 = %+v, want value and slope 0", got)
 	}
 }
@@ -219,7 +218,7 @@ func TestPenaltyVectors(t *testing.T) {
 func TestPenaltyImportance(t *testing.T) {
 	in := one(-1, 2, 0)
 	in.Reference = []float64{-1.2}
-	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, KL: recipe.KL{Coef: 1, Estimator: "k2", Gradient: "estimator", Importance: true}}
+	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, KL: KL{Coef: 1, Estimator: "k2", Gradient: "estimator", Importance: true}}
 	gradient := mustCoefficients(t, spec, in)
 	near(t, "loss", gradient.Stats.Loss(), .04)
 	near(t, "slope", gradient.LogProb[0], .44)
@@ -232,9 +231,9 @@ func TestTruncatedImportanceVector(t *testing.T) {
 		New: []float64{-1, -1, -1}, Old: []float64{-1, -1, -1}, Sampler: []float64{-1.5, -.7, -2.2},
 		Advantage: []float64{1, 1, 1}, Mask: []bool{true, true, true}, Weight: 1,
 	}
-	gradient := mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, TruncatedIS: 2}, in)
+	gradient := mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, TruncatedIS: 2}, in)
 	nearAll(t, "slope", gradient.LogProb, []float64{-1.648721270700, -.740818220682, -2})
-	gradient = mustCoefficients(t, recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, in)
+	gradient = mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, in)
 	nearAll(t, "slope without correction", gradient.LogProb, []float64{-1, -1, -1})
 }
 
@@ -248,7 +247,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 			in.Mask[i] = true
 			in.New, in.Old, in.Advantage = append(in.New, logProb), append(in.Old, logProb), append(in.Advantage, 1)
 		}
-		s := mustCoefficients(t, recipe.Loss{Kind: kind, ClipLow: .2, ClipHigh: .2, RatioClamp: 20, TruncatedIS: 2}, in).Stats
+		s := mustCoefficients(t, Loss{Kind: kind, ClipLow: .2, ClipHigh: .2, RatioClamp: 20, TruncatedIS: 2}, in).Stats
 		if s.MaxRatioDeviation != 0 || s.RatioSum != 1000 || s.CorrectionSum != 1000 || s.OldK3Sum != 0 {
 			t.Errorf("%s: ratio deviates by %g, sums to %v; corrections sum to %v, k3 to %v", kind, s.MaxRatioDeviation, s.RatioSum, s.CorrectionSum, s.OldK3Sum)
 		}
@@ -256,9 +255,9 @@ func TestRatioIsExactlyOne(t *testing.T) {
 }
 
 func TestCoefficientErrors(t *testing.T) {
-	spec := recipe.Loss{
+	spec := Loss{
 		Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01, TruncatedIS: 2,
-		KL: recipe.KL{Coef: .1, Estimator: "k3", Gradient: "estimator"},
+		KL: KL{Coef: .1, Estimator: "k3", Gradient: "estimator"},
 	}
 	good := func() TokenInputs {
 		three := func() []float64 { return []float64{-1, -1, -1} }
@@ -270,24 +269,24 @@ func TestCoefficientErrors(t *testing.T) {
 	mustCoefficients(t, spec, good())
 	for _, test := range []struct {
 		name   string
-		change func(*recipe.Loss, *TokenInputs)
+		change func(*Loss, *TokenInputs)
 		code   int
 		want   string
 	}{
-		{"new", func(_ *recipe.Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exitcode.Failed, "new log-probability of token 2 is NaN"},
-		{"old", func(_ *recipe.Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exitcode.Failed, "old log-probability of token 1 is -Inf"},
-		{"reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exitcode.Failed, "reference log-probability of token 1 is NaN"},
-		{"sampler, trl#6166", func(_ *recipe.Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exitcode.Failed, "sampler log-probability of token 1 is NaN"},
-		{"entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf"},
-		{"advantage", func(_ *recipe.Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN"},
-		{"k3 overflows", func(_ *recipe.Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
-		{"weight", func(_ *recipe.Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of token 0 is NaN"},
-		{"no reference", func(_ *recipe.Loss, in *TokenInputs) { in.Reference = nil }, exitcode.Bug, "reference log-probability: 0 values for 3 tokens"},
-		{"no old", func(_ *recipe.Loss, in *TokenInputs) { in.Old = nil }, exitcode.Bug, "old log-probability: 0 values for 3 tokens"},
-		{"short entropy", func(_ *recipe.Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exitcode.Bug, "entropy: 2 values for 3 tokens"},
-		{"kind", func(spec *recipe.Loss, _ *TokenInputs) { spec.Kind = "ppo" }, exitcode.Usage, `loss.kind: unknown value "ppo"`},
-		{"estimator", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Estimator = "k4" }, exitcode.Usage, `loss.kl.estimator: unknown value "k4"`},
-		{"gradient", func(spec *recipe.Loss, _ *TokenInputs) { spec.KL.Gradient = "k9" }, exitcode.Usage, `loss.kl.gradient: unknown value "k9"`},
+		{"new", func(_ *Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exitcode.Failed, "new log-probability of token 2 is NaN"},
+		{"old", func(_ *Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exitcode.Failed, "old log-probability of token 1 is -Inf"},
+		{"reference", func(_ *Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exitcode.Failed, "reference log-probability of token 1 is NaN"},
+		{"sampler, trl#6166", func(_ *Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exitcode.Failed, "sampler log-probability of token 1 is NaN"},
+		{"entropy", func(_ *Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf"},
+		{"advantage", func(_ *Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN"},
+		{"k3 overflows", func(_ *Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
+		{"weight", func(_ *Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of token 0 is NaN"},
+		{"no reference", func(_ *Loss, in *TokenInputs) { in.Reference = nil }, exitcode.Bug, "reference log-probability: 0 values for 3 tokens"},
+		{"no old", func(_ *Loss, in *TokenInputs) { in.Old = nil }, exitcode.Bug, "old log-probability: 0 values for 3 tokens"},
+		{"short entropy", func(_ *Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exitcode.Bug, "entropy: 2 values for 3 tokens"},
+		{"kind", func(spec *Loss, _ *TokenInputs) { spec.Kind = "ppo" }, exitcode.Usage, `loss.kind: unknown value "ppo"`},
+		{"estimator", func(spec *Loss, _ *TokenInputs) { spec.KL.Estimator = "k4" }, exitcode.Usage, `loss.kl.estimator: unknown value "k4"`},
+		{"gradient", func(spec *Loss, _ *TokenInputs) { spec.KL.Gradient = "k9" }, exitcode.Usage, `loss.kl.gradient: unknown value "k9"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec, in := spec, good()

@@ -2,7 +2,6 @@ package objective
 
 import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // GAE computes generalised advantages (Schulman et al., High-Dimensional
@@ -35,10 +34,10 @@ func GAE(rewards, values []float64, gamma, lambda float64) (advantages, returns 
 //
 //	½·max((v - R)², (clip(v, old - c, old + c) - R)²)
 //
-// with c of [recipe.Value] and old the value before the first optimizer step.
+// with c of [Value] and old the value before the first optimizer step.
 // Where the clipped term is the larger and the value is beyond the bound, the
 // slope is 0. Without a clip it is ½·(v - R)².
-func ValueLoss(spec recipe.Value, value, old, target float64) (loss, slope float64) {
+func ValueLoss(spec Value, value, old, target float64) (loss, slope float64) {
 	off := value - target
 	if spec.Clip == 0 {
 		return off * off / 2, off

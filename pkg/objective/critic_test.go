@@ -7,8 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
-
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 var close9 = cmpopts.EquateApprox(0, 1e-9)
@@ -77,7 +75,7 @@ func TestValueLoss(t *testing.T) {
 		"below the bound, further off":   {.2, 0, .5, .8, .32, -.8},
 		"below the bound, return beyond": {.2, -.4, .5, -.5, .32, 0}, // ½·.1² against ½·(.3 + .5)²
 	} {
-		loss, slope := ValueLoss(recipe.Value{Clip: test.clip}, test.value, test.old, test.target)
+		loss, slope := ValueLoss(Value{Clip: test.clip}, test.value, test.old, test.target)
 		if math.Abs(loss-test.loss) > 1e-12 || math.Abs(slope-test.slope) > 1e-12 {
 			t.Errorf("%s: loss %g slope %g, want %g and %g", name, loss, slope, test.loss, test.slope)
 		}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
 
@@ -44,7 +43,7 @@ func TestCoefficientsAreTheGradient(t *testing.T) {
 }
 
 // lossAlong is the loss as a function of what is added to one value.
-func lossAlong(t *rapid.T, spec recipe.Loss, in TokenInputs, column []float64, i int) func(float64) float64 {
+func lossAlong(t *rapid.T, spec Loss, in TokenInputs, column []float64, i int) func(float64) float64 {
 	frozen := append([]float64(nil), in.New...)
 	return func(h float64) float64 {
 		kept := column[i]
@@ -63,7 +62,7 @@ func lossAlong(t *rapid.T, spec recipe.Loss, in TokenInputs, column []float64, i
 
 // cispoFrozen is the loss of cispo with the ratio of its policy term held at
 // the given log-probabilities, since the ratio passes no gradient.
-func cispoFrozen(t *rapid.T, spec recipe.Loss, in TokenInputs, frozen []float64) float64 {
+func cispoFrozen(t *rapid.T, spec Loss, in TokenInputs, frozen []float64) float64 {
 	gradient, err := Coefficients(spec, in)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +91,7 @@ func checkSlope(t *rapid.T, by string, got float64, loss func(float64) float64) 
 
 // nearKink reports whether moving token i by the step may cross a point
 // where its loss has no derivative.
-func nearKink(spec recipe.Loss, in TokenInputs, i int) bool {
+func nearKink(spec Loss, in TokenInputs, i int) bool {
 	logRatio := in.New[i] - in.Old[i]
 	if spec.Kind == "gspo" {
 		logRatio = sequenceLogRatio(spec, in)

@@ -1,18 +1,19 @@
-package objective
+package objective_test
 
 import (
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/preset"
 )
 
-func preset(t *testing.T, name string) recipe.Objective {
+func lookup(t *testing.T, name string) preset.Objective {
 	t.Helper()
-	objective, err := recipe.Preset(name)
+	found, err := preset.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return objective
+	return found
 }
 
 // Each preset gives the vectors of the source that it is named after: the
@@ -44,18 +45,18 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 		{"nll", 1, 0, 3.5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o := preset(t, test.name)
-			advantages, err := Advantages(o.Advantage, []float64{1, 0, 0, 0}, allValid(4), []int{1, 2, 3, 4})
+			o := lookup(t, test.name)
+			advantages, err := objective.Advantages(o.Advantage, []float64{1, 0, 0, 0}, objective.AllValid(4), []int{1, 2, 3, 4})
 			if err != nil {
 				t.Fatal(err)
 			}
-			nearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
+			objective.NearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
 			lengths := []int{2, 4}
-			weights, err := Weights(o.Loss.Aggregation, lengths, NormTokens(o.Loss, lengths, 8))
+			weights, err := objective.Weights(o.Loss.Aggregation, lengths, objective.NormTokens(o.Loss, lengths, 8))
 			if err != nil {
 				t.Fatal(err)
 			}
-			near(t, "aggregate", weightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
+			objective.Near(t, "aggregate", objective.WeightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
 		})
 	}
 }
@@ -86,39 +87,39 @@ func TestPresetsClip(t *testing.T) {
 		{"rloo", 1, 1.35, 1, -1},
 		{"nll", 0, 1.35, 1, -1},
 	} {
-		spec := preset(t, test.name).Loss
-		in := one(-1, test.ratio, test.advantage)
+		spec := lookup(t, test.name).Loss
+		in := objective.One(-1, test.ratio, test.advantage)
 		in.Reference = in.New // no divergence from the reference
-		gradient := mustCoefficients(t, spec, in)
-		near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
-		near(t, test.name+" slope", gradient.LogProb[0], test.slope)
+		gradient := objective.MustCoefficients(t, spec, in)
+		objective.Near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
+		objective.Near(t, test.name+" slope", gradient.LogProb[0], test.slope)
 	}
 }
 
 // NeMo-RL's k3 has the gradient of k2: lp - ref (section 3.4).
 func TestNeMoPenaltyGradient(t *testing.T) {
-	kl := preset(t, "nemo-grpo").Loss.KL
-	near(t, "slope", penalty(kl, -1, -1.2).slope, .2)
-	near(t, "slope", penalty(kl, -1, -.5).slope, -.5)
+	kl := lookup(t, "nemo-grpo").Loss.KL
+	objective.Near(t, "slope", objective.Penalty(kl, -1, -1.2).Slope(), .2)
+	objective.Near(t, "slope", objective.Penalty(kl, -1, -.5).Slope(), -.5)
 }
 
 // The complete step of section 3.7 by the preset verl-grpo, whose upper bound
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
-	stats, _ := runStep(t, preset(t, "verl-grpo").Loss, completeStep(t))
-	near(t, "loss", stats.Loss(), .143048048625)
+	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, objective.CompleteStep(t))
+	objective.Near(t, "loss", stats.Loss(), .143048048625)
 }
 
 // Every preset is complete: a step with every input it may need has no
 // error.
 func TestEveryPresetRuns(t *testing.T) {
-	for _, name := range recipe.PresetNames() {
+	for _, name := range preset.Names() {
 		t.Run(name, func(t *testing.T) {
-			o := preset(t, name)
-			if _, err := Advantages(o.Advantage, []float64{1}, allValid(1), []int{3}); err != nil {
+			o := lookup(t, name)
+			if _, err := objective.Advantages(o.Advantage, []float64{1}, objective.AllValid(1), []int{3}); err != nil {
 				t.Error(err)
 			}
-			runStep(t, o.Loss, completeStep(t))
+			objective.RunStep(t, o.Loss, objective.CompleteStep(t))
 		})
 	}
 }

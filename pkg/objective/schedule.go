@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // LearningRate returns the learning rate of an optimizer step, counted from
@@ -17,7 +16,7 @@ import (
 //
 // with x the share of the steps after the warmup that are done. constant does
 // not decay. Steps after total keep the last rate.
-func LearningRate(spec recipe.Optimizer, step, total int) (float64, error) {
+func LearningRate(spec Optimizer, step, total int) (float64, error) {
 	if step < 1 {
 		return 0, exitcode.Bugf("learning rate: step %d, want 1 or more", step)
 	}

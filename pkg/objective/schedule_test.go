@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Worked by hand: 2 steps of warmup, 10 in all, so 8 steps of decay, from 1
@@ -30,7 +29,7 @@ func TestLearningRate(t *testing.T) {
 		{"cosine", 6, .6},
 		{"cosine", 10, .2},
 	} {
-		spec := recipe.Optimizer{LearningRate: 1, WarmupSteps: 2, Decay: test.decay, MinRatio: .2}
+		spec := Optimizer{LearningRate: 1, WarmupSteps: 2, Decay: test.decay, MinRatio: .2}
 		got, err := LearningRate(spec, test.step, 10)
 		if err != nil {
 			t.Fatal(err)
@@ -38,14 +37,14 @@ func TestLearningRate(t *testing.T) {
 		near(t, test.decay, got, test.want)
 	}
 
-	got, err := LearningRate(recipe.Optimizer{LearningRate: 3e-4, Decay: "constant"}, 1, 1)
+	got, err := LearningRate(Optimizer{LearningRate: 3e-4, Decay: "constant"}, 1, 1)
 	if err != nil || got != 3e-4 {
 		t.Errorf("without warmup the first rate is %v (%v), want 3e-4", got, err)
 	}
-	if _, err := LearningRate(recipe.Optimizer{Decay: "step"}, 1, 10); exitcode.Code(err) != exitcode.Usage {
+	if _, err := LearningRate(Optimizer{Decay: "step"}, 1, 10); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("unknown decay: error %v, want a usage error", err)
 	}
-	if _, err := LearningRate(recipe.Optimizer{Decay: "constant"}, 0, 10); exitcode.Code(err) != exitcode.Bug {
+	if _, err := LearningRate(Optimizer{Decay: "constant"}, 0, 10); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("step 0: error %v, want a bug", err)
 	}
 }

@@ -2,8 +2,6 @@ package objective
 
 import (
 	"math"
-
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Stats describes the tokens that a loss was computed on. Values of several
@@ -93,7 +91,7 @@ func (s *Stats) record(x token, m mark, correction float64) {
 
 // recordGap adds what one token says about the sampler, whose log-probability
 // is known.
-func (s *Stats) recordGap(spec recipe.Loss, x token) {
+func (s *Stats) recordGap(spec Loss, x token) {
 	s.SamplerTokens++
 	k1, k3 := divergence(x.sampler, x.old)
 	s.SamplerK1Sum += k1

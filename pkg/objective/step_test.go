@@ -2,8 +2,6 @@ package objective
 
 import (
 	"testing"
-
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // The complete step of rl-frameworks, section 3.7 (verl vanilla).
@@ -27,7 +25,7 @@ func completeStep(t *testing.T) []TokenInputs {
 }
 
 // runStep computes the loss of the step, and its gradient by each token.
-func runStep(t *testing.T, spec recipe.Loss, sequences []TokenInputs) (Stats, []float64) {
+func runStep(t *testing.T, spec Loss, sequences []TokenInputs) (Stats, []float64) {
 	t.Helper()
 	weights, err := Weights(spec.Aggregation, []int{2, 3}, NormTokens(spec, []int{2, 3}, 8))
 	if err != nil {
@@ -56,7 +54,7 @@ func metric(t *testing.T, stats Stats, name string) float64 {
 }
 
 func TestCompleteStep(t *testing.T) {
-	vanilla := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	vanilla := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	for aggregation, want := range map[string]float64{
 		"token_mean":              .143032568578,
 		"seq_mean_token_mean":     .000753097590,
@@ -92,7 +90,7 @@ func TestCompleteStep(t *testing.T) {
 // A sequence whose sampler is unknown counts in the loss, and not in the gap:
 // what is left is the second sequence, old -.7, -1.5, -.3 and sampler -.7, -2.4, -.25.
 func TestUnknownSamplerIsNoGap(t *testing.T) {
-	spec := recipe.Loss{Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2.5}
+	spec := Loss{Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2.5}
 	batch := completeStep(t)
 	batch[0].Sampler, batch[0].SamplerUnknown = nil, true
 	stats, _ := runStep(t, spec, batch)
@@ -111,7 +109,7 @@ func TestUnknownSamplerIsNoGap(t *testing.T) {
 
 // The loss of each token, taken one by one with weight 1.
 func TestCompleteStepTokens(t *testing.T) {
-	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
+	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	want := [][]float64{{-.781472745372, -.639815769328}, {.863660951454, .565684624950, .707105781188}}
 	for i, s := range completeStep(t) {
 		s.Weight = 1
@@ -125,9 +123,9 @@ func TestCompleteStepTokens(t *testing.T) {
 }
 
 func TestCompleteStepWithPenalty(t *testing.T) {
-	spec := recipe.Loss{
+	spec := Loss{
 		Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
-		KL: recipe.KL{Coef: .001, Estimator: "k3", Gradient: "estimator", InputClamp: 20, OutputClamp: 10},
+		KL: KL{Coef: .001, Estimator: "k3", Gradient: "estimator", InputClamp: 20, OutputClamp: 10},
 	}
 	stats, _ := runStep(t, spec, completeStep(t))
 	near(t, "reference_kl", metric(t, stats, "reference_kl"), .015480046606)
@@ -137,7 +135,7 @@ func TestCompleteStepWithPenalty(t *testing.T) {
 
 func TestCompleteStepWithTruncatedImportance(t *testing.T) {
 	for aggregation, want := range map[string]float64{"token_mean": .241258909502, "seq_mean_token_mean": .079269467990} {
-		spec := recipe.Loss{Kind: "clip", Aggregation: aggregation, ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2}
+		spec := Loss{Kind: "clip", Aggregation: aggregation, ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2}
 		stats, _ := runStep(t, spec, completeStep(t))
 		near(t, aggregation, stats.Loss(), want)
 		near(t, "correction", metric(t, stats, "correction"), (1.051271096376+1+1+2+.951229424501)/5)
@@ -148,7 +146,7 @@ func TestCompleteStepWithTruncatedImportance(t *testing.T) {
 // under a token mean, beside a policy term of 0.
 func TestEntropyTerm(t *testing.T) {
 	const entropy = .832395581840
-	spec := recipe.Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01}
+	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01}
 	in := TokenInputs{
 		New: []float64{-1, -1, 0}, Old: []float64{-1, -1, 0}, Entropy: []float64{entropy, entropy, 99},
 		Advantage: []float64{0, 0, 0}, Mask: []bool{true, true, false}, Weight: .5,

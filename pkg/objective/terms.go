@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // token is what the loss of one token depends on.
@@ -17,7 +16,7 @@ type token struct {
 
 // newToken collects what the loss of token t depends on. sequenceLogRatio is
 // the logarithm of the ratio of gspo.
-func newToken(spec recipe.Loss, in TokenInputs, t int, sequenceLogRatio float64) token {
+func newToken(spec Loss, in TokenInputs, t int, sequenceLogRatio float64) token {
 	x := token{new: in.New[t], old: in.New[t]}
 	if in.Old != nil {
 		x.old = in.Old[t]
@@ -64,8 +63,8 @@ const (
 	markedDual
 )
 
-// policyTerm is the policy loss of one token, by kind (see recipe.Loss).
-func policyTerm(spec recipe.Loss, x token) (term, mark) {
+// policyTerm is the policy loss of one token, by kind (see Loss).
+func policyTerm(spec Loss, x token) (term, mark) {
 	a := x.advantage
 	switch spec.Kind {
 	case "clip", "gspo":
@@ -101,7 +100,7 @@ func policyTerm(spec recipe.Loss, x token) (term, mark) {
 
 // clipTerm is the clipped surrogate of PPO with separate bounds (paper 000,
 // equation 4; DAPO's clip-higher) and the dual clip of negative advantages.
-func clipTerm(spec recipe.Loss, x token) (term, mark) {
+func clipTerm(spec Loss, x token) (term, mark) {
 	a := x.advantage
 	plain := -a * x.ratio
 	clipped := -a * max(1-spec.ClipLow, min(1+spec.ClipHigh, x.ratio))
@@ -119,7 +118,7 @@ func clipTerm(spec recipe.Loss, x token) (term, mark) {
 // correct is the truncated importance weight min(exp(old - sampler), C) of a
 // sampler that is not the old policy (truncated importance sampling); 1 without
 // truncated_is.
-func correct(spec recipe.Loss, x token) float64 {
+func correct(spec Loss, x token) float64 {
 	if spec.TruncatedIS <= 0 {
 		return 1
 	}
@@ -135,7 +134,7 @@ func correct(spec recipe.Loss, x token) float64 {
 // d is clamped to ±input_clamp first and the estimate to ±output_clamp last,
 // and where a clamp holds the slope is 0. With gradient k2 the slope is d
 // itself, whatever the estimate and the clamps.
-func penalty(spec recipe.KL, logProb, reference float64) term {
+func penalty(spec KL, logProb, reference float64) term {
 	difference := logProb - reference
 	d := bound(difference, spec.InputClamp)
 	var p term
@@ -164,7 +163,7 @@ func penalty(spec recipe.KL, logProb, reference float64) term {
 	return p
 }
 
-func checkPenalty(spec recipe.KL) error {
+func checkPenalty(spec KL) error {
 	switch spec.Estimator {
 	case "k1", "k2", "k3", "abs":
 	default:

@@ -2,7 +2,6 @@ package objective
 
 import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Weights returns the weight of each sequence of one optimizer step, so that
@@ -61,7 +60,7 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 // NormTokens returns the divisor of seq_mean_token_sum_norm for an optimizer
 // step: with loss.norm_padded the longest response of the step, else
 // loss.norm_tokens, else the limit on new tokens.
-func NormTokens(spec recipe.Loss, lengths []int, maxNewTokens int) int {
+func NormTokens(spec Loss, lengths []int, maxNewTokens int) int {
 	switch {
 	case spec.NormPadded:
 		longest := 0

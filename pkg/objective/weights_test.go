@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"pgregory.net/rapid"
 )
 
@@ -48,12 +47,12 @@ func TestNormTokens(t *testing.T) {
 	lengths := []int{2, 4}
 	for _, test := range []struct {
 		name string
-		spec recipe.Loss
+		spec Loss
 		want int
 	}{
-		{"limit on new tokens", recipe.Loss{}, 16},
-		{"given", recipe.Loss{NormTokens: 8}, 8},
-		{"longest response", recipe.Loss{NormTokens: 8, NormPadded: true}, 4},
+		{"limit on new tokens", Loss{}, 16},
+		{"given", Loss{NormTokens: 8}, 8},
+		{"longest response", Loss{NormTokens: 8, NormPadded: true}, 4},
 	} {
 		if got := NormTokens(test.spec, lengths, 16); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
@@ -83,7 +82,7 @@ func TestFullyMaskedSequencesAreNotCounted(t *testing.T) {
 func TestWeightsOfNothing(t *testing.T) {
 	for _, aggregation := range aggregations {
 		for _, lengths := range [][]int{nil, {}, {0}, {0, 0, 0}} {
-			weights, err := Weights(aggregation, lengths, NormTokens(recipe.Loss{NormPadded: true}, lengths, 8))
+			weights, err := Weights(aggregation, lengths, NormTokens(Loss{NormPadded: true}, lengths, 8))
 			if weights != nil || err != nil {
 				t.Errorf("%s of lengths %v: %v, %v; want nil, nil", aggregation, lengths, weights, err)
 			}
@@ -141,7 +140,7 @@ func close64(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(a)+ma
 
 // stepLoss is the loss of one optimizer step, added up over micro-batches of
 // at most the given number of sequences.
-func stepLoss(t *rapid.T, spec recipe.Loss, aggregation string, sequences []TokenInputs, micro int) float64 {
+func stepLoss(t *rapid.T, spec Loss, aggregation string, sequences []TokenInputs, micro int) float64 {
 	lengths := make([]int, len(sequences))
 	for i, s := range sequences {
 		for _, learned := range s.Mask {
@@ -175,16 +174,16 @@ func stepLoss(t *rapid.T, spec recipe.Loss, aggregation string, sequences []Toke
 }
 
 // lossWithEverything has every term of the loss switched on.
-func lossWithEverything() recipe.Loss {
-	return recipe.Loss{
+func lossWithEverything() Loss {
+	return Loss{
 		Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
-		KL:        recipe.KL{Coef: .1, Estimator: "k3", Gradient: "estimator", Importance: true},
+		KL:        KL{Coef: .1, Estimator: "k3", Gradient: "estimator", Importance: true},
 		SamplerKL: .05, EntropyCoef: .01, TruncatedIS: 2,
 	}
 }
 
 // drawLoss draws settings of any kind with every penalty on.
-func drawLoss(t *rapid.T) recipe.Loss {
+func drawLoss(t *rapid.T) Loss {
 	spec := lossWithEverything()
 	spec.Kind = rapid.SampledFrom([]string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"}).Draw(t, "kind")
 	spec.DualClip = rapid.SampledFrom([]float64{0, 1.5, 3}).Draw(t, "dual clip")

@@ -1,20 +1,25 @@
 package recipe
 
+import (
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/preset"
+)
+
 // Defaults is the recipe before any file or setting: a run of GRPO with the
 // settings of paper 000 (Table 4) where it gives them, without a policy and
 // without data, which every recipe has to name.
 func Defaults() Recipe {
-	preset, err := Preset(DefaultPreset)
+	filled, err := preset.Lookup(preset.Default)
 	if err != nil {
-		panic(err) // the table holds its own default
+		panic(err) // the package holds its own default
 	}
-	warm := defaultOptimizer()
+	warm := objective.DefaultOptimizer()
 	warm.LearningRate = 1e-3 // of random weights; the other is of a policy that can already answer
 	warm.WarmupSteps = 20
 	warm.Decay = "cosine"
 	return Recipe{
 		Seed:   1,
-		Preset: DefaultPreset,
+		Preset: preset.Default,
 		Policy: Policy{
 			Backend: "auto",
 			DType:   "auto",
@@ -58,10 +63,10 @@ func Defaults() Recipe {
 			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
 		},
 		Score:     Score{Embedding: "none"},
-		Advantage: preset.Advantage,
-		Filters:   preset.Filters,
-		Loss:      preset.Loss,
-		Optimizer: defaultOptimizer(),
+		Advantage: filled.Advantage,
+		Filters:   filled.Filters,
+		Loss:      filled.Loss,
+		Optimizer: objective.DefaultOptimizer(),
 		Schedule: Schedule{
 			Iterations: 100, Oversample: 1, Quorum: 1, GradientUnits: 8, GradientShards: 1,
 			MaxAttempts: 3,
@@ -70,13 +75,6 @@ func Defaults() Recipe {
 			Problems: 100, Samples: 8, Temperature: 1, Steps: 4, Greedy: true, Shards: 1,
 		},
 		Resources: defaultResources(),
-	}
-}
-
-func defaultOptimizer() Optimizer {
-	return Optimizer{
-		LearningRate: 1e-6, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8,
-		MaxGradNorm: 1, Decay: "constant", State: "float32",
 	}
 }
 

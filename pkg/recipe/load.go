@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/preset"
 )
 
 // maxBaseFiles bounds a chain of base files.
@@ -90,12 +91,12 @@ func parseWhole(text []byte) (*Recipe, error) {
 // fold sets r to the defaults, the preset, the layers and the settings.
 func (r *Recipe) fold(layers []*layer, settings []string) error {
 	*r = Defaults()
-	preset := lookup(layers, settings, "preset")
-	if preset.found {
-		r.Preset = preset.text
+	named := lookup(layers, settings, "preset")
+	if named.found {
+		r.Preset = named.text
 	}
 	if err := r.applyPreset(); err != nil {
-		return preset.report(err)
+		return named.report(err)
 	}
 	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
 	for _, l := range layers {
@@ -109,6 +110,18 @@ func (r *Recipe) fold(layers []*layer, settings []string) error {
 		}
 	}
 	return config.Apply(r, settings, config.Options{})
+}
+
+// applyPreset fills the part of a recipe that presets own, and gives the policy
+// the head that a critic takes.
+func (r *Recipe) applyPreset() error {
+	filled, err := preset.Lookup(r.Preset)
+	if err != nil {
+		return err
+	}
+	r.Advantage, r.Filters, r.Loss = filled.Advantage, filled.Filters, filled.Loss
+	r.Policy.ValueHead = filled.Advantage.Critic()
+	return nil
 }
 
 // named is a text that other fields depend on, and where it stands.

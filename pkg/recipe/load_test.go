@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -26,7 +27,7 @@ func load(t *testing.T, path string, settings ...string) recipe.Recipe {
 // Defaults, then the preset, then base, file and settings: the preset lies
 // beneath what any of them says, wherever it is named.
 func TestLayers(t *testing.T) {
-	dapo, err := recipe.Preset("dapo")
+	dapo, err := preset.Lookup("dapo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestLayers(t *testing.T) {
 	r := load(t, "testdata/good/preset.yaml")
 	want := dapo
 	want.Loss.KL.Coef = 0.01
-	if diff := cmp.Diff(want, recipe.Objective{Advantage: r.Advantage, Filters: r.Filters, Loss: r.Loss}); diff != "" {
+	if diff := cmp.Diff(want, preset.Objective{Advantage: r.Advantage, Filters: r.Filters, Loss: r.Loss}); diff != "" {
 		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
 	}
 	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")
@@ -210,56 +211,11 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every preset makes a recipe that validates, and every field of an objective
-// that names one of several things does so.
+// Every preset makes a recipe that validates.
 func TestPresetsValidate(t *testing.T) {
-	for _, name := range recipe.PresetNames() {
+	for _, name := range preset.Names() {
 		if _, err := recipe.Load(minimal, []string{"preset=" + name}); err != nil {
 			t.Error(err)
-		}
-	}
-	if recipe.PresetNames()[0] != recipe.DefaultPreset {
-		t.Errorf("the default preset %q is not listed first", recipe.DefaultPreset)
-	}
-}
-
-// The settings that tell the frameworks' GRPO apart (rl-frameworks, sections
-// 3.1 to 3.4): each row is one line of those tables.
-func TestPresetTable(t *testing.T) {
-	type row struct {
-		baseline, scale string
-		ddof            int
-		epsilon         float64
-		aggregation     string
-		low, high, dual float64
-		estimator       string
-		coef            float64
-		inClamp, outK   float64
-		dropsConstant   bool
-	}
-	for name, want := range map[string]row{
-		"verl-grpo":          {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0.001, 20, 10, false},
-		"trl-grpo":           {"mean", "std", 1, 1e-4, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
-		"open-instruct-grpo": {"mean", "none", 1, 0, "token_mean", 0.2, 0.272, 0, "k3", 0.05, 40, 0, true},
-		"slime-grpo":         {"mean", "std", 1, 1e-6, "seq_mean_token_mean", 0.2, 0.2, 0, "k1", 0, 0, 0, false},
-		"nemo-grpo":          {"leave_one_out", "leave_one_out_std", 1, 1e-6, "token_mean", 0.2, 0.2, 0, "k3", 0.01, 20, 10, false},
-		"prime-rl":           {"mean", "none", 1, 0, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, true},
-		"drgrpo":             {"mean", "none", 1, 0, "seq_mean_token_sum_norm", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
-		"dapo":               {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.28, 0, "k3", 0, 0, 0, true},
-		"exit":               {"mean", "std", 0, 1e-8, "seq_mean_token_mean", 0.2, 0.2, 0, "k3", 0.001, 40, 0, true},
-		"lathe":              {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0, 20, 10, true},
-	} {
-		o, err := recipe.Preset(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, l := o.Advantage, o.Loss
-		got := row{
-			a.Baseline, a.Scale, a.DDof, a.Epsilon, l.Aggregation, l.ClipLow, l.ClipHigh, l.DualClip,
-			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, o.Filters.ConstantGroup,
-		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }

@@ -4,33 +4,38 @@
 // out, and the result is stored in the run as recipe.yaml.
 package recipe
 
+import (
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/preset"
+)
+
 // Recipe is everything that decides the bytes of a run, and the resources it
 // asks for.
 type Recipe struct {
-	Name        string     `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
-	Description string     `yaml:"description"` // one line for people
-	Seed        uint64     `yaml:"seed"`        // of every random stream of the run
-	Preset      string     `yaml:"preset"`      // fills advantage, filters and loss; see Presets
-	Policy      Policy     `yaml:"policy"`
-	WarmStart   WarmStart  `yaml:"warm_start"`
-	Env         Env        `yaml:"env"`
-	Data        Data       `yaml:"data"`
-	Curriculum  Curriculum `yaml:"curriculum"`
-	Rollout     Rollout    `yaml:"rollout"`
-	Score       Score      `yaml:"score"`
-	Advantage   Advantage  `yaml:"advantage"`
-	Filters     Filters    `yaml:"filters"`
-	Loss        Loss       `yaml:"loss"`
-	Optimizer   Optimizer  `yaml:"optimizer"`
-	Schedule    Schedule   `yaml:"schedule"`
-	Evaluation  Evaluation `yaml:"evaluation"`
-	Resources   Resources  `yaml:"resources"`
+	Name        string              `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
+	Description string              `yaml:"description"` // one line for people
+	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
+	Preset      string              `yaml:"preset"`      // fills advantage, filters and loss; see Presets
+	Policy      Policy              `yaml:"policy"`
+	WarmStart   WarmStart           `yaml:"warm_start"`
+	Env         Env                 `yaml:"env"`
+	Data        Data                `yaml:"data"`
+	Curriculum  Curriculum          `yaml:"curriculum"`
+	Rollout     Rollout             `yaml:"rollout"`
+	Score       Score               `yaml:"score"`
+	Advantage   objective.Advantage `yaml:"advantage"`
+	Filters     objective.Filters   `yaml:"filters"`
+	Loss        objective.Loss      `yaml:"loss"`
+	Optimizer   objective.Optimizer `yaml:"optimizer"`
+	Schedule    Schedule            `yaml:"schedule"`
+	Evaluation  Evaluation          `yaml:"evaluation"`
+	Resources   Resources           `yaml:"resources"`
 }
 
 // Choices lists the presets.
 func (Recipe) Choices(field string) []string {
 	if field == "preset" {
-		return PresetNames()
+		return preset.Names()
 	}
 	return nil
 }
@@ -93,14 +98,14 @@ type Chat struct {
 // WarmStart is supervised learning on correct demonstrations before the first
 // iteration. Zero steps means none.
 type WarmStart struct {
-	Steps     int       `yaml:"steps"`     // optimizer steps
-	Chunk     int       `yaml:"chunk"`     // optimizer steps between two sealed checkpoints; changes no result
-	StopLoss  float64   `yaml:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
-	Batch     int       `yaml:"batch"`     // demonstrations per step
-	Kinds     []string  `yaml:"kinds"`     // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
-	Improve   float64   `yaml:"improve"`   // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64   `yaml:"diverge"`   // share that answer a self-diverge prompt
-	Optimizer Optimizer `yaml:"optimizer"`
+	Steps     int                 `yaml:"steps"`     // optimizer steps
+	Chunk     int                 `yaml:"chunk"`     // optimizer steps between two sealed checkpoints; changes no result
+	StopLoss  float64             `yaml:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
+	Batch     int                 `yaml:"batch"`     // demonstrations per step
+	Kinds     []string            `yaml:"kinds"`     // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
+	Improve   float64             `yaml:"improve"`   // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64             `yaml:"diverge"`   // share that answer a self-diverge prompt
+	Optimizer objective.Optimizer `yaml:"optimizer"`
 }
 
 // Env names the environment and its prompts.
@@ -299,107 +304,6 @@ type Remote struct {
 // of the same number.
 type Score struct {
 	Embedding string `yaml:"embedding" choices:"none,ngrams"` // none, or ngrams: hashed character n-grams of the response (tool use: of all that the policy said in the episode), for ExIt's diversity bonus
-}
-
-// Advantage is the group statistic (rl-frameworks, section 3.1).
-//
-//	A_i = (r_i - b_i) / (s_i + epsilon)
-//
-// computed in float64 over the valid responses of a group. A group whose
-// rewards are all equal has A = 0 exactly, whatever the settings, unless the
-// baseline is none.
-type Advantage struct {
-	Kind          string  `yaml:"kind" json:"kind" choices:"group,gae"`                                       // group, as above; or gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
-	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
-	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
-	Baseline      string  `yaml:"baseline" json:"baseline" choices:"mean,leave_one_out,length_weighted,none"` // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
-	Scale         string  `yaml:"scale" json:"scale" choices:"std,leave_one_out_std,mean,none"`               // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
-	DDof          int     `yaml:"ddof" json:"ddof"`                                                           // delta degrees of freedom of std: 0 or 1
-	Epsilon       float64 `yaml:"epsilon" json:"epsilon"`                                                     // added to the divisor
-	ZeroScale     string  `yaml:"zero_scale" json:"zero_scale" choices:"divide,keep"`                         // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
-	GroupOfOne    string  `yaml:"group_of_one" json:"group_of_one" choices:"zero,reward"`                     // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
-	Clip          float64 `yaml:"clip" json:"clip"`                                                           // bound on |A|; 0 for none
-	Whitening     bool    `yaml:"whitening" json:"whitening"`                                                 // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
-	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"`                                       // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
-}
-
-// Filters say what does not enter a batch. What they drop is counted in the
-// ledger with its reason.
-type Filters struct {
-	ConstantGroup bool    `yaml:"constant_group" json:"constant_group"` // drop groups whose rewards are all equal
-	Overlong      bool    `yaml:"overlong" json:"overlong"`             // drop responses cut off by the length limit (DAPO, section 3.4)
-	Invalid       bool    `yaml:"invalid" json:"invalid"`               // drop responses in which nothing can be judged: for tool use those that end neither with calls nor with <TASK_FINISHED> or <TASK_ERROR> (ExIt, appendix A.3)
-	MinGroup      int     `yaml:"min_group" json:"min_group"`           // drop groups with fewer valid responses
-	MinAdvantage  float64 `yaml:"min_advantage" json:"min_advantage"`   // drop responses with |A| below
-}
-
-// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
-//
-// With r = exp(logp - logp of the sampler) and advantage A, the loss of a token is
-//
-//	clip       max(-A·r, -A·clip(r, 1-clip_low, 1+clip_high)), and for A < 0 at most -A·dual_clip
-//	cispo      -stop(clip(r, 1-clip_low, 1+clip_high))·A·logp, where stop passes no gradient
-//	gspo       clip, with r the geometric mean of the ratios of the whole response; its gradient reaches each token's logp
-//	dppo       -A·r, or 0 where p - p of the sampler is above clip_high and A > 0, or below -clip_low and A < 0
-//	reinforce  -A·logp
-//	nll        -logp, whatever the advantage
-type Loss struct {
-	Kind         string  `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,dppo,reinforce,nll"`                                                                // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
-	Aggregation  string  `yaml:"aggregation" json:"aggregation" choices:"token_mean,seq_mean_token_mean,seq_mean_token_sum,seq_mean_token_sum_norm,token_sum"` // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
-	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`                                                                                               // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`                                                                                               // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
-	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`                                                                                                     // ε_low; 1 for no lower bound
-	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`                                                                                                   // ε_high
-	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"`                                                                                           // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
-	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`                                                                                                   // c > 1; 0 for none. TRL's delta is the same bound
-	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`                                                                                               // bound on |log ratio| before exp; 0 for none
-	KL           KL      `yaml:"kl" json:"kl"`                                                                                                                 //
-	Value        Value   `yaml:"value" json:"value"`                                                                                                           //
-	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`                                                                                                 // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
-	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`                                                                                             // the loss has - coef · aggregate(H)
-	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`                                                                                             // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Epochs       int     `yaml:"epochs" json:"epochs"`                                                                                                         // passes over the batch
-	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`                                                                                             // optimizer steps per pass, each on whole groups
-}
-
-// Value is the loss of the critic of advantage.kind gae, added to the policy's
-// with the same weights of tokens:
-//
-//	coef · ½·max((v - R)², (clip(v, old - clip, old + clip) - R)²)
-//
-// with the return R and the value before the first optimizer step, old.
-type Value struct {
-	Coef float64 `yaml:"coef" json:"coef"` // c_1 of PPO
-	Clip float64 `yaml:"clip" json:"clip"` // bound on v - old; 0 for none
-}
-
-// KL is the penalty towards the reference policy.
-//
-// With d = logp - logp of the
-// reference, k1 = d, k2 = d²/2, k3 = exp(-d) - 1 + d and abs = |d|.
-type KL struct {
-	Coef        float64 `yaml:"coef" json:"coef"`                                  // β; 0 for none, and no reference is computed
-	Estimator   string  `yaml:"estimator" json:"estimator" choices:"k1,k2,k3,abs"` // k1, k2, k3 or abs
-	Gradient    string  `yaml:"gradient" json:"gradient" choices:"estimator,k2"`   // estimator: of the estimate itself; k2: d, whatever the estimate (verl's k3+, NeMo-RL)
-	Importance  bool    `yaml:"importance" json:"importance"`                      // multiply the estimate by the importance ratio, gradient included (slime, TRL: optional)
-	InputClamp  float64 `yaml:"input_clamp" json:"input_clamp"`                    // bound on |d| before the estimator; 0 for none
-	OutputClamp float64 `yaml:"output_clamp" json:"output_clamp"`                  // bound on the estimate; 0 for none
-	RefEvery    int     `yaml:"ref_every" json:"ref_every"`                        // M: refresh the reference every M iterations; 0 never
-	RefAlpha    float64 `yaml:"ref_alpha" json:"ref_alpha"`                        // α: reference ← α·policy + (1-α)·reference
-}
-
-// Optimizer is AdamW with a learning-rate schedule.
-type Optimizer struct {
-	LearningRate float64 `yaml:"learning_rate"`                          // the highest of the schedule
-	Beta1        float64 `yaml:"beta1"`                                  // decay of the first moment
-	Beta2        float64 `yaml:"beta2"`                                  // decay of the second moment
-	Epsilon      float64 `yaml:"epsilon"`                                // added to the root of the second moment
-	WeightDecay  float64 `yaml:"weight_decay"`                           // decoupled; of matrices, not of norms and biases
-	MaxGradNorm  float64 `yaml:"max_grad_norm"`                          // global L2 norm to clip to; 0 for none
-	WarmupSteps  int     `yaml:"warmup_steps"`                           // linear from 0
-	Decay        string  `yaml:"decay" choices:"constant,linear,cosine"` // constant, linear or cosine, to MinRatio at the last step
-	MinRatio     float64 `yaml:"min_ratio"`                              // of the last step to the highest learning rate
-	State        string  `yaml:"state" choices:"float32,bfloat16"`       // float32; or bfloat16: moments take half the memory, and bfloat16 weights have no float32 masters but are rounded randomly
 }
 
 // Schedule says how many iterations run and how they overlap.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
@@ -38,12 +39,12 @@ A recipe is one YAML file. Later wins: defaults, preset, the files named by ` + 
 	b.WriteString("\n## Site profile\n\n")
 	config.Table(&b, site.Describe())
 	b.WriteString("\n## Presets\n\nWhat each preset puts in `advantage`, `filters` and `loss`.\n")
-	for _, name := range PresetNames() {
-		objective, err := Preset(name)
+	for _, p := range preset.All() {
+		objective, err := p.Make(nil)
 		if err != nil {
-			panic(err) // PresetNames lists what Preset knows
+			panic(err) // a preset is complete
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n```yaml\n%s```\n", name, config.Write(&objective))
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n```yaml\n%s```\n", p.Name, p.Summary, config.Write(&objective))
 	}
 	return b.String()
 }

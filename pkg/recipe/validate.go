@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/objective"
 )
 
 // Validate checks every value and what values have to do with each other. It
@@ -32,10 +33,10 @@ func (r *Recipe) validate(what string) error {
 	r.checkCurriculum(c)
 	r.checkRollout(c)
 	r.checkScore(c)
-	r.checkAdvantage(c)
-	r.checkFilters(c)
-	r.checkLoss(c)
-	checkOptimizer(c, "optimizer", r.Optimizer)
+	objective.Validate(c, r.Advantage, r.Filters, r.Loss, objective.Around{
+		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, ValueHead: r.Policy.ValueHead, Adapter: r.Policy.LoRA != nil,
+	})
+	r.Optimizer.Validate(c, "optimizer")
 	r.checkSchedule(c)
 	r.checkEvaluation(c)
 	r.checkResources(c)
@@ -120,7 +121,7 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 	if c.Share("warm_start.diverge", w.Diverge) && improve && w.Improve+w.Diverge > 1 {
 		c.Add("warm_start.diverge", w.Diverge, "and warm_start.improve %v are more than 1 together", w.Improve)
 	}
-	checkOptimizer(c, "warm_start.optimizer", w.Optimizer)
+	w.Optimizer.Validate(c, "warm_start.optimizer")
 }
 
 var braced = regexp.MustCompile(`\{([a-z_]+)\}`)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
+	"github.com/lathe-rl/lathe/pkg/preset"
 )
 
 // A recipe that was written reads back as itself, and writes the same bytes.
@@ -16,7 +17,7 @@ func TestWriteParseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Recipe
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
-		r.Preset = rapid.SampledFrom(PresetNames()).Draw(t, "preset")
+		r.Preset = rapid.SampledFrom(preset.Names()).Draw(t, "preset")
 		text := Write(&r)
 		back, err := parseWhole(text)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -17,6 +18,9 @@ type Choice[T any] struct {
 	// Settings makes the choice's settings with their defaults, a pointer to a
 	// struct; nil for a choice without any.
 	Settings func() any
+	// Validate checks the settings; nil for nothing to check. The checker knows
+	// the whole recipe ([config.Find]); fields have whole paths.
+	Validate func(c *config.Checker, settings any)
 	// Make makes the thing from settings that Settings has made and a recipe has
 	// filled.
 	Make func(settings any) (T, error)
@@ -64,13 +68,40 @@ func (r *Registry[T]) All() []Choice[T] {
 	return all
 }
 
-// Lookup finds a choice. An unknown name is a usage error that lists the names.
+// Lookup finds a choice. An unknown name is a usage error that offers the
+// nearest one, or lists them all.
 func (r *Registry[T]) Lookup(name string) (Choice[T], error) {
 	c, ok := r.choices[name]
 	if !ok {
-		return c, exitcode.Usagef("%s %q is not known; there are %s", r.axis, name, strings.Join(r.Names(), ", "))
+		if near, ok := config.Nearest(name, r.Names()); ok {
+			return c, exitcode.Usagef("unknown %s %q; did you mean %q?", r.axis, name, near)
+		}
+		return c, exitcode.Usagef("unknown %s %q; there are %s", r.axis, name, strings.Join(r.Names(), ", "))
 	}
 	return c, nil
+}
+
+// Variants are the settings of all choices that have any, with their defaults:
+// the fields of an open section, each under its choice's name.
+func (r *Registry[T]) Variants() config.Variants {
+	var variants config.Variants
+	for _, c := range r.All() {
+		if c.Settings != nil {
+			variants = append(variants, config.Variant{Name: c.Name, Settings: c.Settings(), Doc: c.Summary})
+		}
+	}
+	return variants
+}
+
+// Validate checks the name that stands at a field, and its settings among the
+// variants of an open section.
+func (r *Registry[T]) Validate(c *config.Checker, field, name string, variants config.Variants) {
+	if !c.OneOf(field, name, r.Names()) {
+		return
+	}
+	if choice := r.choices[name]; choice.Validate != nil {
+		choice.Validate(c, variants.Of(name))
+	}
 }
 
 // Make makes the choice of a name. settings may be nil for its defaults.

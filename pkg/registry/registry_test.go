@@ -26,9 +26,13 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", c.name, got, err, c.want)
 		}
 	}
-	_, err := r.Make("tow", nil)
-	if exitcode.Code(err) != exitcode.Usage || err.Error() != `number "tow" is not known; there are n, two` {
-		t.Errorf("an unknown name: %v", err)
+	for name, want := range map[string]string{
+		"tow":     `unknown number "tow"; did you mean "two"?`,
+		"hundred": `unknown number "hundred"; there are n, two`,
+	} {
+		if _, err := r.Make(name, nil); exitcode.Code(err) != exitcode.Usage || err.Error() != want {
+			t.Errorf("an unknown name: %v, want %s", err, want)
+		}
 	}
 	for _, bad := range []Choice[int]{{Name: "two", Make: r.choices["two"].Make}, {Make: r.choices["two"].Make}, {Name: "nothing"}} {
 		func() {

@@ -188,7 +188,7 @@ func (l *learner) longest() int {
 }
 
 // engineOptions are those of a recipe for an engine with one of its optimizers.
-func engineOptions(job stage.Job, o recipe.Optimizer, train bool, workload policy.Workload) backend.Options {
+func engineOptions(job stage.Job, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
 		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
 		ValueHead: job.Recipe.Policy.ValueHead, Workload: workload, Log: job.Log,
@@ -237,7 +237,7 @@ func (l *learner) apply(step int, stats *stepStats) error {
 
 // takeStep applies the engine's gradients as optimizer step number step,
 // counted from 1, of total. The stream rounds what is rounded randomly.
-func takeStep(engine policy.Engine, o recipe.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+func takeStep(engine policy.Engine, o objective.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
 	rate, err := objective.LearningRate(o, step, total)
 	if err != nil {
 		return policy.StepStats{}, err

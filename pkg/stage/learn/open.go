@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -20,7 +21,7 @@ import (
 // openTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty.
-func openTrained(job stage.Job, o recipe.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+func openTrained(job stage.Job, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
 	options := engineOptions(job, o, true, workload)
 	wanted := job.Recipe.Policy.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)

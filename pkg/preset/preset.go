@@ -1,78 +1,70 @@
-package recipe
+// Package preset holds the named objectives: what stands between rewards and
+// gradient, as the papers and frameworks have it.
+package preset
 
 import (
-	"strings"
-
-	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
-	Advantage Advantage `yaml:"advantage"`
-	Filters   Filters   `yaml:"filters"`
-	Loss      Loss      `yaml:"loss"`
+	Advantage objective.Advantage `yaml:"advantage" json:"advantage"`
+	Filters   objective.Filters   `yaml:"filters" json:"filters"`
+	Loss      objective.Loss      `yaml:"loss" json:"loss"`
 }
 
-// DefaultPreset is the preset of a recipe that names none.
-const DefaultPreset = "lathe"
+// Default is the preset of a recipe that names none.
+const Default = "lathe"
 
-// presets is the table of named objectives, in the order in which they are
-// shown. Each states the semantics of its source as its code or paper has
-// them (rl-frameworks, sections 0 to 3 and 6), with three deviations that
-// hold for all: statistics are float64, a group of equal rewards has A = 0
-// exactly, and responses that we failed to judge enter no statistic. The
-// sources' corrections for a sampler that disagrees with the learner are left
-// out but where noted: here both are one code, and the weight would be 1.
-var presets = []struct {
-	name string
-	make func() Objective
-}{
-	{"lathe", lathePreset},
-	{"exit", exitPreset},
-	{"verl-grpo", verlGRPO},
-	{"ppo", ppo},
-	{"verl-ppo", verlPPO},
-	{"trl-grpo", trlGRPO},
-	{"open-instruct-grpo", openInstructGRPO},
-	{"slime-grpo", slimeGRPO},
-	{"prime-rl", primeRL},
-	{"nemo-grpo", nemoGRPO},
-	{"drgrpo", drGRPO},
-	{"dapo", dapo},
-	{"cispo", cispo},
-	{"gspo", gspo},
-	{"rloo", rloo},
-	{"reinforce", reinforce},
-	{"nll", nll},
+var presets = registry.New[Objective]("preset")
+
+// Register adds a named objective. A name that is taken panics.
+func Register(name, summary string, fill func() Objective) {
+	presets.Register(registry.Choice[Objective]{
+		Name: name, Summary: summary, Make: func(any) (Objective, error) { return fill(), nil },
+	})
 }
 
-// PresetNames lists the presets, the default first.
-func PresetNames() []string {
-	names := make([]string, len(presets))
-	for i, p := range presets {
-		names[i] = p.name
-	}
-	return names
-}
+// Names lists the presets, sorted.
+func Names() []string { return presets.Names() }
 
-// Preset is the objective of a name. An unknown name is a usage error that
+// All lists the presets with their summaries, sorted by name.
+func All() []registry.Choice[Objective] { return presets.All() }
+
+// Lookup is the objective of a name. An unknown name is a usage error that
 // offers the nearest one.
-func Preset(name string) (Objective, error) {
-	for _, p := range presets {
-		if p.name == name {
-			return p.make(), nil
-		}
-	}
-	if near, ok := config.Nearest(name, PresetNames()); ok {
-		return Objective{}, exitcode.Usagef("unknown preset %q; did you mean %q?", name, near)
-	}
-	return Objective{}, exitcode.Usagef("unknown preset %q; there are %s", name, strings.Join(PresetNames(), ", "))
+func Lookup(name string) (Objective, error) { return presets.Make(name, nil) }
+
+// Each states the semantics of its source as its code or paper has them, with
+// three deviations that hold for all: statistics are float64, a group of equal
+// rewards has A = 0 exactly, and responses that we failed to judge enter no
+// statistic. The sources' corrections for a sampler that disagrees with the
+// learner are left out but where noted: here both are one code, and the weight
+// would be 1.
+func init() {
+	Register(Default, "our own: GRPO as verl has it, the mean over tokens, and no group that teaches nothing", lathePreset)
+	Register("exit", "ExIt (Jiang, Lupu, Bachrach): standardised, mean over responses of the mean over tokens", exitPreset)
+	Register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
+	Register("ppo", "PPO (Schulman et al.) with a critic", ppo)
+	Register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
+	Register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
+	Register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
+	Register("slime-grpo", "GRPO as slime sets it up", slimeGRPO)
+	Register("prime-rl", "prime-rl: centred, masked where the probability moved too far (DPPO)", primeRL)
+	Register("nemo-grpo", "GRPO as NeMo-RL sets it up: mean and deviation of the others", nemoGRPO)
+	Register("drgrpo", "Dr. GRPO (Liu et al.): centred, sums divided by one constant", drGRPO)
+	Register("dapo", "DAPO (Yu et al.): clip-higher, constant groups and cut-off responses dropped", dapo)
+	Register("cispo", "CISPO (MiniMax-M1): a clipped weight that passes no gradient", cispo)
+	Register("gspo", "GSPO (Zheng et al.): one ratio for a response", gspo)
+	Register("rloo", "RLOO (Ahmadian et al.): less the mean of the others", rloo)
+	Register("reinforce", "REINFORCE (Williams) without a baseline", reinforce)
+	Register("nll", "supervised learning on the responses that earned at least half the reward", nll)
 }
 
 // groupStandardised is (r - mean) / (std + epsilon).
-func groupStandardised(ddof int, epsilon float64) Advantage {
-	return Advantage{
+func groupStandardised(ddof int, epsilon float64) objective.Advantage {
+	return objective.Advantage{
 		Kind: "group", Gamma: 1, Lambda: 0.95,
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -80,8 +72,8 @@ func groupStandardised(ddof int, epsilon float64) Advantage {
 }
 
 // groupCentred is r - mean.
-func groupCentred() Advantage {
-	return Advantage{
+func groupCentred() objective.Advantage {
+	return objective.Advantage{
 		Kind: "group", Gamma: 1, Lambda: 0.95,
 		Baseline: "mean", Scale: "none", DDof: 1,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -89,23 +81,23 @@ func groupCentred() Advantage {
 }
 
 // rewards is r itself.
-func rewards() Advantage {
+func rewards() objective.Advantage {
 	a := groupCentred()
 	a.Baseline = "none"
 	return a
 }
 
 // clipped is the loss of PPO with one step per batch and no penalty.
-func clipped(aggregation string, low, high float64) Loss {
-	return Loss{
+func clipped(aggregation string, low, high float64) objective.Loss {
+	return objective.Loss{
 		Kind: "clip", Aggregation: aggregation, ClipLow: low, ClipHigh: high,
-		KL:     KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
-		Value:  Value{Coef: 0.1, Clip: 0.2},
+		KL:     objective.KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
+		Value:  objective.Value{Coef: 0.1, Clip: 0.2},
 		Epochs: 1, MiniBatches: 1,
 	}
 }
 
-// lathePreset is our own default (rl-frameworks, section 6): the mean over
+// lathePreset is our own default: the mean over
 // the tokens of the whole step, dual clip 3, k3 with clamps 20 and 10 (its
 // weight is 0 until a recipe sets it), and sampler correction truncated at 2,
 // which is 1 everywhere unless the sampler is another program. The other
@@ -117,10 +109,10 @@ func lathePreset() Objective {
 	loss.RatioClamp = 20
 	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
 	loss.TruncatedIS = 2
-	return Objective{groupStandardised(1, 1e-6), Filters{ConstantGroup: true, MinGroup: 2}, loss}
+	return Objective{groupStandardised(1, 1e-6), objective.Filters{ConstantGroup: true, MinGroup: 2}, loss}
 }
 
-// exitPreset is paper 000: equation 3 divides by the standard deviation and
+// exitPreset is ExIt (Bootstrapping Task Spaces for Self-Improvement): equation 3 divides by the standard deviation and
 // equation 4 is the mean over responses of the mean over tokens; ε = 0.2
 // (appendix A.5), β = 0.001, M = 100 and α = 1 (Table 4). What the paper does
 // not say is taken from the code that it forks, open-instruct: its
@@ -129,8 +121,8 @@ func lathePreset() Objective {
 // clamped at 40; and its filter of constant groups, on by default.
 func exitPreset() Objective {
 	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
-	loss.KL = KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
-	return Objective{groupStandardised(0, 1e-8), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+	loss.KL = objective.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
+	return Objective{groupStandardised(0, 1e-8), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
 }
 
 // verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the
@@ -141,11 +133,11 @@ func verlGRPO() Objective {
 	advantage.GroupOfOne = "reward"
 	loss := verlLoss()
 	loss.KL.Coef = 0.001
-	return Objective{advantage, Filters{MinGroup: 1}, loss}
+	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
 }
 
 // verlLoss is verl's "vanilla" policy loss with its defaults.
-func verlLoss() Loss {
+func verlLoss() objective.Loss {
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.DualClip = 3
 	loss.RatioClamp = 20
@@ -163,7 +155,7 @@ func ppo() Objective {
 	advantage.Whitening = true
 	loss := verlLoss()
 	loss.Value.Clip = 0.5
-	return Objective{advantage, Filters{MinGroup: 1}, loss}
+	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
 }
 
 // verlPPO is verl's PPO without a critic: with γ = λ = 1 and values of 0,
@@ -172,14 +164,14 @@ func ppo() Objective {
 func verlPPO() Objective {
 	advantage := rewards()
 	advantage.Whitening = true
-	return Objective{advantage, Filters{MinGroup: 1}, verlLoss()}
+	return Objective{advantage, objective.Filters{MinGroup: 1}, verlLoss()}
 }
 
 // trlGRPO is TRL's GRPOTrainer with its defaults: ddof 1, +1e-4, loss type
 // "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
 // and k3 without clamps.
 func trlGRPO() Objective {
-	return Objective{groupStandardised(1, 1e-4), Filters{MinGroup: 1}, clipped("token_mean", 0.2, 0.2)}
+	return Objective{groupStandardised(1, 1e-4), objective.Filters{MinGroup: 1}, clipped("token_mean", 0.2, 0.2)}
 }
 
 // openInstructGRPO is open-instruct with its defaults: centred advantages,
@@ -189,7 +181,7 @@ func openInstructGRPO() Objective {
 	loss := clipped("token_mean", 0.2, 0.272)
 	loss.KL.Coef, loss.KL.InputClamp = 0.05, 40
 	loss.TruncatedIS = 2
-	return Objective{groupCentred(), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+	return Objective{groupCentred(), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
 }
 
 // slimeGRPO is slime with its defaults: ddof 1, +1e-6, the mean over
@@ -197,7 +189,7 @@ func openInstructGRPO() Objective {
 func slimeGRPO() Objective {
 	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
 	loss.KL.Estimator = "k1"
-	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
 }
 
 // primeRL is prime-rl with its defaults: centred advantages, responses of
@@ -207,7 +199,7 @@ func primeRL() Objective {
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.Kind = "dppo"
 	loss.SamplerKL = 0.001
-	return Objective{groupCentred(), Filters{ConstantGroup: true, MinGroup: 1}, loss}
+	return Objective{groupCentred(), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
 }
 
 // nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the
@@ -218,15 +210,15 @@ func nemoGRPO() Objective {
 	advantage.Baseline, advantage.Scale = "leave_one_out", "leave_one_out_std"
 	advantage.ZeroScale = "keep"
 	loss := clipped("token_mean", 0.2, 0.2)
-	loss.KL = KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
-	return Objective{advantage, Filters{MinGroup: 1}, loss}
+	loss.KL = objective.KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
+	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
 }
 
 // drGRPO is Dr. GRPO (Liu et al., Understanding R1-Zero-Like Training, 2025):
 // centred advantages, and token losses summed over a response and divided by
 // the one constant of the longest allowed response, without KL.
 func drGRPO() Objective {
-	return Objective{groupCentred(), Filters{MinGroup: 1}, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
+	return Objective{groupCentred(), objective.Filters{MinGroup: 1}, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
 }
 
 // dapo is DAPO (Yu et al., arXiv 2503.14476): clip-higher 0.2 and 0.28
@@ -236,7 +228,7 @@ func drGRPO() Objective {
 func dapo() Objective {
 	return Objective{
 		groupStandardised(1, 1e-6),
-		Filters{ConstantGroup: true, Overlong: true, MinGroup: 1},
+		objective.Filters{ConstantGroup: true, Overlong: true, MinGroup: 1},
 		clipped("token_mean", 0.2, 0.28),
 	}
 }
@@ -249,7 +241,7 @@ func cispo() Objective {
 	loss := clipped("token_mean", 1, 0.28)
 	loss.Kind = "cispo"
 	loss.RatioClamp = 20
-	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
 }
 
 // gspo is GSPO (Zheng et al., arXiv 2507.18071): one ratio per response, with
@@ -257,7 +249,7 @@ func cispo() Objective {
 func gspo() Objective {
 	loss := clipped("seq_mean_token_mean", 3e-4, 4e-4)
 	loss.Kind = "gspo"
-	return Objective{groupStandardised(1, 1e-6), Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
 }
 
 // rloo is RLOO (Ahmadian et al., Back to Basics, 2024): the reward less the
@@ -267,14 +259,14 @@ func rloo() Objective {
 	advantage.Baseline = "leave_one_out"
 	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{advantage, Filters{MinGroup: 2}, loss}
+	return Objective{advantage, objective.Filters{MinGroup: 2}, loss}
 }
 
 // reinforce is REINFORCE (Williams, 1992) without a baseline.
 func reinforce() Objective {
 	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{rewards(), Filters{MinGroup: 1}, loss}
+	return Objective{rewards(), objective.Filters{MinGroup: 1}, loss}
 }
 
 // nll is supervised learning on the responses that earned at least half the
@@ -282,17 +274,5 @@ func reinforce() Objective {
 func nll() Objective {
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.Kind = "nll"
-	return Objective{rewards(), Filters{MinGroup: 1, MinAdvantage: 0.5}, loss}
-}
-
-// applyPreset fills the part of a recipe that presets own, and gives the policy
-// the head that a critic takes.
-func (r *Recipe) applyPreset() error {
-	objective, err := Preset(r.Preset)
-	if err != nil {
-		return err
-	}
-	r.Advantage, r.Filters, r.Loss = objective.Advantage, objective.Filters, objective.Loss
-	r.Policy.ValueHead = objective.Advantage.Kind == "gae"
-	return nil
+	return Objective{rewards(), objective.Filters{MinGroup: 1, MinAdvantage: 0.5}, loss}
 }

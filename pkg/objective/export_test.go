@@ -1,0 +1,18 @@
+package objective
+
+// What the tests of presets, which stand above this package, share with its
+// own.
+var (
+	Near             = near
+	NearAll          = nearAll
+	AllValid         = allValid
+	WeightedSum      = weightedSum
+	One              = one
+	MustCoefficients = mustCoefficients
+	Penalty          = penalty
+	RunStep          = runStep
+	CompleteStep     = completeStep
+)
+
+// Slope is the derivative of a term.
+func (t term) Slope() float64 { return t.slope }

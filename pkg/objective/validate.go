@@ -1,0 +1,162 @@
+package objective
+
+import (
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+)
+
+// Around is what an objective's settings are checked against.
+type Around struct {
+	Group     int  // responses of an instance
+	Prompts   int  // instances of an iteration
+	ValueHead bool // the policy has a critic
+	Adapter   bool // a low-rank adapter of the policy is trained
+}
+
+// Critic reports whether advantages are made by a critic, in the learner.
+func (a Advantage) Critic() bool { return a.Kind == "gae" }
+
+// Validate checks the sections advantage, filters and loss.
+func Validate(c *config.Checker, a Advantage, f Filters, l Loss, around Around) {
+	checkAdvantage(c, a)
+	checkCritic(c, a, f, around.ValueHead)
+	checkFilters(c, f, around.Group)
+	checkLoss(c, l, around)
+	checkGroup(c, a, f, around.Group)
+}
+
+func checkAdvantage(c *config.Checker, a Advantage) {
+	c.Choice("advantage.kind", a.Kind)
+	c.Share("advantage.gamma", a.Gamma)
+	c.Share("advantage.lambda", a.Lambda)
+	c.Choice("advantage.baseline", a.Baseline)
+	scale := c.Choice("advantage.scale", a.Scale)
+	c.Between("advantage.ddof", a.DDof, 0, 1)
+	c.NotNegative("advantage.epsilon", a.Epsilon)
+	zero := c.Choice("advantage.zero_scale", a.ZeroScale)
+	if scale && zero && a.ZeroScale == "divide" {
+		switch deviation := a.Scale == "std" || a.Scale == "leave_one_out_std"; {
+		case a.Epsilon == 0 && a.Scale == "leave_one_out_std":
+			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")
+		case deviation && a.Baseline == "none" && a.Kind == "group":
+			c.Add("advantage.zero_scale", a.ZeroScale, "divides rewards that are not 0 by next to nothing when those of a group agree, which advantage.baseline none leaves as they are; set keep")
+		case a.Scale == "mean" && a.Baseline == "none" && a.Epsilon == 0:
+			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when all rewards of a group are 0; set advantage.epsilon, or keep")
+		}
+	}
+	c.Choice("advantage.group_of_one", a.GroupOfOne)
+	c.NotNegative("advantage.clip", a.Clip)
+	c.Between("advantage.whitening_ddof", a.WhiteningDDof, 0, 1)
+}
+
+// checkCritic checks what goes with a critic, whose advantages are made of
+// rewards as they are.
+func checkCritic(c *config.Checker, a Advantage, f Filters, valueHead bool) {
+	if !a.Critic() {
+		if valueHead {
+			c.Add("policy.value_head", true, "needs advantage.kind gae, or nothing trains it")
+		}
+		return
+	}
+	if !valueHead {
+		c.Add("advantage.kind", a.Kind, "needs policy.value_head")
+	}
+	if a.Baseline != "none" {
+		c.Add("advantage.baseline", a.Baseline, "must be none for advantage.kind gae: the critic is the baseline")
+	}
+	if a.Scale != "none" {
+		c.Add("advantage.scale", a.Scale, "must be none for advantage.kind gae")
+	}
+	if a.Clip != 0 {
+		c.Add("advantage.clip", a.Clip, "must be 0 for advantage.kind gae")
+	}
+	if f.MinAdvantage != 0 {
+		c.Add("filters.min_advantage", f.MinAdvantage, "must be 0 for advantage.kind gae, whose advantages are not known before the learner's")
+	}
+}
+
+// checkGroup checks that a group is large enough for its statistics.
+func checkGroup(c *config.Checker, a Advantage, f Filters, group int) {
+	switch {
+	case group == 1 && a.Baseline != "none" && a.GroupOfOne != "reward":
+		c.Add("rollout.group", group, "must be 2 or more for advantage.baseline %s: one response has nothing to be compared with", a.Baseline)
+	case group == 2 && a.Scale == "leave_one_out_std" && a.DDof == 1:
+		c.Add("rollout.group", group, "must be 3 or more for advantage.scale leave_one_out_std: one other response has no deviation")
+	case group == 1 && f.ConstantGroup:
+		c.Add("rollout.group", group, "must be 2 or more for filters.constant_group: one reward is always constant, so every response would be dropped")
+	}
+}
+
+func checkFilters(c *config.Checker, f Filters, group int) {
+	if c.AtLeast("filters.min_group", f.MinGroup, 1) && group >= 1 && f.MinGroup > group {
+		c.Add("filters.min_group", f.MinGroup, "must not be above rollout.group %d, or every group is dropped", group)
+	}
+	c.NotNegative("filters.min_advantage", f.MinAdvantage)
+}
+
+func checkLoss(c *config.Checker, l Loss, around Around) {
+	kind := c.Choice("loss.kind", l.Kind)
+	c.Choice("loss.aggregation", l.Aggregation)
+	c.AtLeast("loss.norm_tokens", l.NormTokens, 0)
+	if l.NormPadded && l.NormTokens > 0 {
+		c.Add("loss.norm_padded", true, "must be false when loss.norm_tokens is given")
+	}
+	c.Share("loss.clip_low", l.ClipLow)
+	c.NotNegative("loss.clip_high", l.ClipHigh)
+	if kind && l.ClipHigh == 0 && slices.Contains([]string{"clip", "cispo", "gspo", "dppo"}, l.Kind) {
+		c.Add("loss.clip_high", l.ClipHigh, "must be above 0 for loss.kind %s", l.Kind)
+	}
+	if kind && l.ClipAbsolute && l.Kind != "cispo" {
+		c.Add("loss.clip_absolute", true, "is for loss.kind cispo only, not %s", l.Kind)
+	}
+	if l.DualClip != 0 && !(l.DualClip > 1) {
+		c.Add("loss.dual_clip", l.DualClip, "must be above 1, or 0 for none")
+	}
+	c.NotNegative("loss.ratio_clamp", l.RatioClamp)
+	checkKL(c, l.KL, around.Adapter)
+	c.NotNegative("loss.value.coef", l.Value.Coef)
+	c.NotNegative("loss.value.clip", l.Value.Clip)
+	c.NotNegative("loss.sampler_kl", l.SamplerKL)
+	c.NotNegative("loss.entropy_coef", l.EntropyCoef)
+	c.NotNegative("loss.truncated_is", l.TruncatedIS)
+	c.AtLeast("loss.epochs", l.Epochs, 1)
+	if c.AtLeast("loss.mini_batches", l.MiniBatches, 1) && around.Prompts >= 1 && l.MiniBatches > around.Prompts {
+		c.Add("loss.mini_batches", l.MiniBatches, "must not be above rollout.prompts %d", around.Prompts)
+	}
+}
+
+func checkKL(c *config.Checker, kl KL, adapter bool) {
+	c.NotNegative("loss.kl.coef", kl.Coef)
+	c.Choice("loss.kl.estimator", kl.Estimator)
+	c.Choice("loss.kl.gradient", kl.Gradient)
+	c.NotNegative("loss.kl.input_clamp", kl.InputClamp)
+	c.NotNegative("loss.kl.output_clamp", kl.OutputClamp)
+	c.AtLeast("loss.kl.ref_every", kl.RefEvery, 0)
+	if c.Share("loss.kl.ref_alpha", kl.RefAlpha) && kl.RefAlpha == 0 && kl.RefEvery > 0 {
+		c.Add("loss.kl.ref_alpha", kl.RefAlpha, "must be above 0 when loss.kl.ref_every is %d, or the refresh changes nothing", kl.RefEvery)
+	}
+	if kl.Coef > 0 && kl.RefEvery > 0 && adapter {
+		c.Add("loss.kl.ref_every", kl.RefEvery, "must be 0 with policy.lora: the reference is the policy without the adapter, which is never refreshed")
+	}
+}
+
+// Validate checks the optimizer that stands at a field: a recipe has several.
+func (o Optimizer) Validate(c *config.Checker, field string) {
+	c.NotNegative(field+".learning_rate", o.LearningRate)
+	for _, beta := range []struct {
+		name  string
+		value float64
+	}{{".beta1", o.Beta1}, {".beta2", o.Beta2}} {
+		if !(beta.value >= 0 && beta.value < 1) {
+			c.Add(field+beta.name, beta.value, "must be at least 0 and below 1")
+		}
+	}
+	c.Positive(field+".epsilon", o.Epsilon)
+	c.NotNegative(field+".weight_decay", o.WeightDecay)
+	c.NotNegative(field+".max_grad_norm", o.MaxGradNorm)
+	c.AtLeast(field+".warmup_steps", o.WarmupSteps, 0)
+	c.Choice(field+".decay", o.Decay)
+	c.Share(field+".min_ratio", o.MinRatio)
+	c.Choice(field+".state", o.State)
+}

@@ -1,0 +1,58 @@
+package preset_test
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/preset"
+)
+
+func TestLookup(t *testing.T) {
+	if _, err := preset.Lookup(preset.Default); err != nil {
+		t.Error(err)
+	}
+	_, err := preset.Lookup("dappo")
+	if want := `unknown preset "dappo"; did you mean "dapo"?`; err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
+		t.Errorf("an unknown preset: %v, want %s", err, want)
+	}
+}
+
+// The settings that tell the frameworks' GRPO apart : one row for each.
+func TestPresetTable(t *testing.T) {
+	type row struct {
+		baseline, scale string
+		ddof            int
+		epsilon         float64
+		aggregation     string
+		low, high, dual float64
+		estimator       string
+		coef            float64
+		inClamp, outK   float64
+		dropsConstant   bool
+	}
+	for name, want := range map[string]row{
+		"verl-grpo":          {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0.001, 20, 10, false},
+		"trl-grpo":           {"mean", "std", 1, 1e-4, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
+		"open-instruct-grpo": {"mean", "none", 1, 0, "token_mean", 0.2, 0.272, 0, "k3", 0.05, 40, 0, true},
+		"slime-grpo":         {"mean", "std", 1, 1e-6, "seq_mean_token_mean", 0.2, 0.2, 0, "k1", 0, 0, 0, false},
+		"nemo-grpo":          {"leave_one_out", "leave_one_out_std", 1, 1e-6, "token_mean", 0.2, 0.2, 0, "k3", 0.01, 20, 10, false},
+		"prime-rl":           {"mean", "none", 1, 0, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, true},
+		"drgrpo":             {"mean", "none", 1, 0, "seq_mean_token_sum_norm", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
+		"dapo":               {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.28, 0, "k3", 0, 0, 0, true},
+		"exit":               {"mean", "std", 0, 1e-8, "seq_mean_token_mean", 0.2, 0.2, 0, "k3", 0.001, 40, 0, true},
+		"lathe":              {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0, 20, 10, true},
+	} {
+		o, err := preset.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, l := o.Advantage, o.Loss
+		got := row{
+			a.Baseline, a.Scale, a.DDof, a.Epsilon, l.Aggregation, l.ClipLow, l.ClipHigh, l.DualClip,
+			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, o.Filters.ConstantGroup,
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
