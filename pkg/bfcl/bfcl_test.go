@@ -93,7 +93,7 @@ func plain(v python.Value) python.Value {
 	return v
 }
 
-func (w *World) describe() *python.Dict {
+func (w *Simulator) describe() *python.Dict {
 	all := &python.Dict{}
 	for _, member := range w.members {
 		all.Set(member.class.name, plain(member.object.attributes()))
@@ -118,7 +118,7 @@ func TestReferenceTraces(t *testing.T) {
 		t.Fatalf("%d traces, want 100", len(traces))
 	}
 	for _, trace := range traces {
-		world, err := byID[trace.ID].World()
+		simulator, err := byID[trace.ID].Simulator()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestReferenceTraces(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := world.Execute(call); got.Text != turn.Results[j] || got.Failed {
+				if got := simulator.Execute(call); got.Text != turn.Results[j] || got.Failed {
 					t.Errorf("%s turn %d: %s\n got %s\nwant %s", trace.ID, i+1, text, got.Text, turn.Results[j])
 				}
 			}
@@ -136,7 +136,7 @@ func TestReferenceTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := world.describe(); !python.Equal(got, want) {
+			if got := simulator.describe(); !python.Equal(got, want) {
 				t.Errorf("%s: state after turn %d\n got %s\nwant %s", trace.ID, i+1, python.Repr(got), python.Repr(want))
 			}
 		}
@@ -176,14 +176,14 @@ func TestGroundTruths(t *testing.T) {
 	tasks := allTasks(t)
 	calls := 0
 	for _, task := range tasks {
-		world, err := task.World()
+		simulator, err := task.Simulator()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, turn := range task.Truth {
 			for _, call := range turn {
 				calls++
-				if got := world.Execute(call); got.Failed {
+				if got := simulator.Execute(call); got.Failed {
 					t.Errorf("%s: %s: %s", task.ID, call.Name, got.Text)
 				}
 			}
@@ -259,19 +259,19 @@ func TestSignaturesAreAsDocumented(t *testing.T) {
 }
 
 // BenchmarkGroundTruths runs the reference calls of all tasks; an operation is
-// one call, the making of its world shared among the calls of its task.
+// one call, the making of its simulator shared among the calls of its task.
 func BenchmarkGroundTruths(b *testing.B) {
 	tasks := allTasks(b)
 	done := 0
 	for b.Loop() {
 		for _, task := range tasks {
-			world, err := task.World()
+			simulator, err := task.Simulator()
 			if err != nil {
 				b.Fatal(err)
 			}
 			for _, turn := range task.Truth {
 				for _, call := range turn {
-					world.Execute(call)
+					simulator.Execute(call)
 					done++
 				}
 			}

@@ -13,7 +13,7 @@ const (
 	ResponseMismatch = "multi_turn:execution_response_mismatch"
 )
 
-// Verdict is the judgement on the calls of a conversation.
+// Verdict is the grade of the calls of a conversation.
 type Verdict struct {
 	// Official is true when, after every turn that has reference calls, the
 	// state is that of the reference and the results of its calls of this turn
@@ -30,17 +30,17 @@ type Verdict struct {
 	Reward float64
 }
 
-// Check judges the calls of each turn. Turns that are missing at the end are
+// Check grades the calls of each turn. Turns that are missing at the end are
 // turns without a call; it is an error if there are more than the task has.
 func Check(task Task, turns [][]Call) (Verdict, error) {
 	if len(turns) > len(task.Truth) {
 		return Verdict{}, fmt.Errorf("the calls have %d turns, the task %s has %d", len(turns), task.ID, len(task.Truth))
 	}
-	world, err := task.World()
+	simulator, err := task.Simulator()
 	if err != nil {
 		return Verdict{}, err
 	}
-	twin, err := task.World()
+	reference, err := task.Simulator()
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -52,7 +52,7 @@ func Check(task Task, turns [][]Call) (Verdict, error) {
 			calls = turns[i]
 		}
 		for _, call := range calls {
-			result := world.Execute(call)
+			result := simulator.Execute(call)
 			seen[result.Text]++
 			if !result.Failed {
 				successes = append(successes, call)
@@ -60,16 +60,16 @@ func Check(task Task, turns [][]Call) (Verdict, error) {
 		}
 		expected := map[string]int{}
 		for _, call := range truth {
-			expected[twin.Execute(call).Text]++
+			expected[reference.Execute(call).Text]++
 		}
-		verdict.CallsSubset = verdict.CallsSubset && among(truth, successes, world)
+		verdict.CallsSubset = verdict.CallsSubset && among(truth, successes, simulator)
 		if len(truth) == 0 || !verdict.Official {
 			continue
 		}
-		verdict.ErrorType = officialReason(len(calls), world, twin, expected, seen)
+		verdict.ErrorType = officialReason(len(calls), simulator, reference, expected, seen)
 		verdict.Official = verdict.ErrorType == ""
 	}
-	verdict.StateEqual = world.equal(twin)
+	verdict.StateEqual = simulator.equal(reference)
 	if verdict.StateEqual && verdict.CallsSubset {
 		verdict.Reward = 1
 	}
@@ -77,11 +77,11 @@ func Check(task Task, turns [][]Call) (Verdict, error) {
 }
 
 // officialReason says why the official checker refuses a turn, if it does.
-func officialReason(calls int, world, twin *World, expected, seen map[string]int) string {
+func officialReason(calls int, simulator, reference *Simulator, expected, seen map[string]int) string {
 	if calls == 0 {
 		return EmptyTurn
 	}
-	if !world.equal(twin) {
+	if !simulator.equal(reference) {
 		return StateMismatch
 	}
 	for text, count := range expected {
@@ -92,13 +92,13 @@ func officialReason(calls int, world, twin *World, expected, seen map[string]int
 	return ""
 }
 
-// among tells whether every call wanted has a call made of its own.
-func among(wanted, made []Call, world *World) bool {
-	used := make([]bool, len(made))
+// among tells whether every call wanted has a call of its own.
+func among(wanted, calls []Call, simulator *Simulator) bool {
+	used := make([]bool, len(calls))
 	for _, want := range wanted {
 		found := false
-		for i, call := range made {
-			if !used[i] && same(want, call, world) {
+		for i, call := range calls {
+			if !used[i] && same(want, call, simulator) {
 				used[i], found = true, true
 				break
 			}
@@ -112,11 +112,11 @@ func among(wanted, made []Call, world *World) bool {
 
 // same tells whether two calls are equal by value. Defaults are not filled in:
 // an argument written out differs from one left out.
-func same(a, b Call, world *World) bool {
+func same(a, b Call, simulator *Simulator) bool {
 	if a.Name != b.Name {
 		return false
 	}
-	a, errA := world.named(a)
-	b, errB := world.named(b)
+	a, errA := simulator.named(a)
+	b, errB := simulator.named(b)
 	return errA == nil && errB == nil && python.EqualArguments(a.Named, b.Named)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // exception is what a method raises: the text of the Python exception. Methods
-// panic with it and [World.Execute] recovers it, as the reference does.
+// panic with it and [Simulator.Execute] recovers it, as the reference does.
 type exception string
 
 func raise(format string, a ...any) {

@@ -7,32 +7,32 @@ import (
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 )
 
-// newWorld makes the objects of some classes from a configuration in JSON.
-func newWorld(t testing.TB, config string, names ...string) *World {
+// newSimulator makes the objects of some classes from a configuration in JSON.
+func newSimulator(t testing.TB, config string, names ...string) *Simulator {
 	t.Helper()
 	value, err := python.FromJSON([]byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := NewWorld(names, value.(*python.Dict))
+	simulator, err := NewSimulator(names, value.(*python.Dict))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world
+	return simulator
 }
 
 // transcript is calls with what they must give. "error" is any failure, and
 // "" a result that does not matter.
 type transcript [][2]string
 
-func (calls transcript) run(t *testing.T, world *World) {
+func (calls transcript) run(t *testing.T, simulator *Simulator) {
 	t.Helper()
 	for _, c := range calls {
 		call, err := ParseCall(c[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := world.Execute(call)
+		got := simulator.Execute(call)
 		switch {
 		case got.Failed != (c[1] == "error"):
 			t.Errorf("%s: failed is %v: %s", c[0], got.Failed, got.Text)
@@ -43,7 +43,7 @@ func (calls transcript) run(t *testing.T, world *World) {
 }
 
 func TestFileSystem(t *testing.T) {
-	world := newWorld(t, `{"GorillaFileSystem": {"root": {"home": {"type": "directory", "contents": {
+	simulator := newSimulator(t, `{"GorillaFileSystem": {"root": {"home": {"type": "directory", "contents": {
 		"a.txt": {"type": "file", "content": "one\ntwo\r\nthree é\n"}, ".hidden": {"type": "file", "content": ""},
 		"sub": {"type": "directory", "contents": {"a.txt": {"type": "file", "content": "b"}}}}}}}}`, "GorillaFileSystem")
 	transcript{
@@ -104,12 +104,12 @@ func TestFileSystem(t *testing.T) {
 		{"cat()", "error"},
 		{"cat(1)", "error"},
 		{"format('c:')", "error"},
-	}.run(t, world)
+	}.run(t, simulator)
 }
 
 // A folder copied into itself doubles; the tree stays bounded.
 func TestCopiesAreBounded(t *testing.T) {
-	world := newWorld(t, `{"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {"d": {"type": "directory", "contents": {}}}}}}}`, "GorillaFileSystem")
+	simulator := newSimulator(t, `{"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {"d": {"type": "directory", "contents": {}}}}}}}`, "GorillaFileSystem")
 	refused := false
 	for i := range 60 {
 		for _, call := range []Call{
@@ -119,10 +119,10 @@ func TestCopiesAreBounded(t *testing.T) {
 			{Name: "mkdir", Positional: []python.Value{"d"}, Named: &python.Dict{}},
 			{Name: "mv", Positional: []python.Value{"e", "d"}, Named: &python.Dict{}},
 		} {
-			got := world.Execute(call)
+			got := simulator.Execute(call)
 			refused = refused || strings.Contains(got.Text, "No space left")
 		}
-		if entries, _ := world.members[0].object.(*fileSystem).root.size(); entries > maxEntries+200 {
+		if entries, _ := simulator.members[0].object.(*fileSystem).root.size(); entries > maxEntries+200 {
 			t.Fatalf("after %d rounds there are %d entries", i, entries)
 		}
 	}
@@ -170,7 +170,7 @@ func TestArithmetic(t *testing.T) {
 		{"imperial_si_conversion(50, 'fahrenheit', 'celsius')", `{"result": 10.0}`},
 		{"imperial_si_conversion(1, 'm', 'm')", `{"result": 1}`},
 		{"imperial_si_conversion(1, 'm', 'lb')", "error"},
-	}.run(t, newWorld(t, `{}`, "MathAPI"))
+	}.run(t, newSimulator(t, `{}`, "MathAPI"))
 }
 
 func TestMessages(t *testing.T) {
@@ -192,7 +192,7 @@ func TestMessages(t *testing.T) {
 		{"delete_message('USR005')", ""},
 		{"delete_message('USR005')", "error"},
 		{"send_message(['USR005'], 'x')", "error"},
-	}.run(t, newWorld(t, `{}`, "MessageAPI"))
+	}.run(t, newSimulator(t, `{}`, "MessageAPI"))
 }
 
 func TestTickets(t *testing.T) {
@@ -218,7 +218,7 @@ func TestTickets(t *testing.T) {
 		{"get_user_tickets('Open')", "[]"},
 		{"get_user_tickets('Closed')", `[{'id': 1, 'title': 'b', 'description': '', 'status': 'Closed', 'priority': 2, 'created_by': 'ann', 'resolution': 'done'}]`},
 		{"logout()", `{"success": true}`},
-	}.run(t, newWorld(t, `{}`, "TicketAPI"))
+	}.run(t, newSimulator(t, `{}`, "TicketAPI"))
 }
 
 func TestTweets(t *testing.T) {
@@ -250,7 +250,7 @@ func TestTweets(t *testing.T) {
 		{"search_tweets('#')", "[]"}, // a part of a tag,
 		{"get_user_tweets('eve')", "[]"},
 		{"get_user_stats('john')", `{"tweet_count": 1, "following_count": 2, "retweet_count": 1}`},
-	}.run(t, newWorld(t, `{}`, "TwitterAPI"))
+	}.run(t, newSimulator(t, `{}`, "TwitterAPI"))
 }
 
 func TestTrading(t *testing.T) {
@@ -282,10 +282,10 @@ func TestTrading(t *testing.T) {
 		{"remove_stock_from_watchlist('AAPL')", "error"},
 		{"get_available_stocks('Farming')", `{"stock_list": []}`},
 		{"fund_account('all')", "error"},
-	}.run(t, newWorld(t, `{}`, "TradingBot"))
+	}.run(t, newSimulator(t, `{}`, "TradingBot"))
 	transcript{
 		{"withdraw_funds(100)", `{"status": "Withdrawal successful", "new_balance": 900}`}, {"withdraw_funds(1000)", "error"}, {"withdraw_funds(0)", "error"},
-	}.run(t, newWorld(t, `{"TradingBot": {"authenticated": true, "market_status": "Open", "account_info": {"balance": 1000}}}`, "TradingBot"))
+	}.run(t, newSimulator(t, `{"TradingBot": {"authenticated": true, "market_status": "Open", "account_info": {"balance": 1000}}}`, "TradingBot"))
 }
 
 func TestTravel(t *testing.T) {
@@ -318,12 +318,12 @@ func TestTravel(t *testing.T) {
 		{"get_budget_fiscal_year()", `{"budget_fiscal_year": "2018"}`},
 		{"verify_traveler_information('Ann', 'Lee', '2010-01-01', 'US1')", ""},
 		{"verify_traveler_information('Ann', 'Lee', '2000-01-01', 'US1')", `{"verification_status": true}`},
-	}.run(t, newWorld(t, `{"TravelAPI": {"access_token": "tok", "token_expires_in": 9, "budget_limit": 2500.0, "user_first_name": "Ann", "user_last_name": "Lee",
+	}.run(t, newSimulator(t, `{"TravelAPI": {"access_token": "tok", "token_expires_in": 9, "budget_limit": 2500.0, "user_first_name": "Ann", "user_last_name": "Lee",
 		"credit_card_list": {"c1": {"balance": 3000}, "c2": {}}}}`, "TravelAPI"))
 	transcript{
 		{"travel_get_login_status()", `{"status": false}`},
 		{"authenticate_travel('i', 's', 'r', 'read', 'A', 'B')", `{"expires_in": 2, "access_token": "251675", "token_type": "Bearer", "scope": "read"}`},
-	}.run(t, newWorld(t, `{}`, "TravelAPI"))
+	}.run(t, newSimulator(t, `{}`, "TravelAPI"))
 }
 
 func TestVehicle(t *testing.T) {
@@ -362,7 +362,7 @@ func TestVehicle(t *testing.T) {
 		{"estimate_distance('83214', '94016')", `{"distance": 980.0}`},
 		{"estimate_distance('94016', '94016')", "error"},
 		{"display_log(['a'])", `{"log": ["a"]}`},
-	}.run(t, newWorld(t, `{"VehicleControlAPI": {"doorStatus": {"driver": "locked", "passenger": "unlocked", "rear_left": "unlocked", "rear_right": "unlocked"}}}`, "VehicleControlAPI"))
+	}.run(t, newSimulator(t, `{"VehicleControlAPI": {"doorStatus": {"driver": "locked", "passenger": "unlocked", "rear_left": "unlocked", "rear_right": "unlocked"}}}`, "VehicleControlAPI"))
 }
 
 func TestWrongConfigurations(t *testing.T) {
@@ -379,7 +379,7 @@ func TestWrongConfigurations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewWorld([]string{c.class}, value.(*python.Dict)); err == nil {
+		if _, err := NewSimulator([]string{c.class}, value.(*python.Dict)); err == nil {
 			t.Errorf("%s from %s: no error", c.class, c.config)
 		}
 	}

@@ -60,11 +60,11 @@ func fuzzClass(f *testing.F, name string) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		task := Task{ID: "fuzzed", Classes: []string{name}, config: &python.Dict{}}
 		task.Truth = [][]Call{calls(c, program)}
-		first, err := task.World()
+		first, err := task.Simulator()
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := task.World()
+		second, err := task.Simulator()
 		if err != nil {
 			t.Fatal(err)
 		}

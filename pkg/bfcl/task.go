@@ -42,8 +42,8 @@ func (t Task) FirstTurns(n int) Task {
 	return t
 }
 
-// World makes the objects of the task as they are at its beginning.
-func (t Task) World() (*World, error) { return NewWorld(t.Classes, t.config) }
+// Simulator makes the objects of the task as they are at its beginning.
+func (t Task) Simulator() (*Simulator, error) { return NewSimulator(t.Classes, t.config) }
 
 // The file of the tasks and, in AnswersFolder, that of their answers, as BFCL
 // names them.
@@ -170,14 +170,14 @@ func readTask(line []byte) (Task, error) {
 
 // named names the positional arguments of the reference calls.
 func (t Task) named(turns [][]Call) ([][]Call, error) {
-	world, err := t.World()
+	simulator, err := t.Simulator()
 	if err != nil {
 		return nil, err
 	}
 	all := make([][]Call, len(turns))
 	for i, calls := range turns {
 		for _, call := range calls {
-			call, err := world.named(call)
+			call, err := simulator.named(call)
 			if err != nil {
 				return nil, fmt.Errorf("turn %d: %w", i+1, err)
 			}

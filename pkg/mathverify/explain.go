@@ -21,14 +21,14 @@ func (r *Reference) Explain(response string, options Options) Explanation {
 	r.tell(t)
 	candidates := r.candidates(response, options)
 	t.found(candidates)
-	return Explanation{Result: r.judge(candidates, options, t), Steps: t.steps}
+	return Explanation{Result: r.verify(candidates, options, t), Steps: t.steps}
 }
 
 // ExplainAnswer is Explain for a text that is the answer itself.
 func (r *Reference) ExplainAnswer(answer string, options Options) Explanation {
 	t := &trace{}
 	r.tell(t)
-	return Explanation{Result: r.judge(whole(answer), options, t), Steps: t.steps}
+	return Explanation{Result: r.verify(whole(answer), options, t), Steps: t.steps}
 }
 
 // tell says how the reference was read.

@@ -99,7 +99,7 @@ func Verify(gold, response string, options Options) Result {
 // Verify judges a response. It is a function of its arguments alone, starts
 // no goroutine, and does a bounded amount of work whatever the response is.
 func (r *Reference) Verify(response string, options Options) Result {
-	return r.judge(r.candidates(response, options), options, nil)
+	return r.verify(r.candidates(response, options), options, nil)
 }
 
 // candidates lists what may be the answer, best first.
@@ -117,7 +117,7 @@ func (r *Reference) candidates(response string, options Options) []candidate {
 // VerifyAnswer judges a text that is the answer itself, without a search for
 // it.
 func (r *Reference) VerifyAnswer(answer string, options Options) Result {
-	return r.judge(whole(answer), options, nil)
+	return r.verify(whole(answer), options, nil)
 }
 
 // whole makes a candidate of a text that is the answer itself.
@@ -128,9 +128,9 @@ func whole(answer string) []candidate {
 	return []candidate{{text: answer, end: len(answer), priority: priorityWhole}}
 }
 
-// judge compares the first candidate that can be read; with [MatchAny], each
+// verify compares the first candidate that can be read; with [MatchAny], each
 // until one is equal. It tells its steps to the trace, if there is one.
-func (r *Reference) judge(candidates []candidate, options Options, t *trace) Result {
+func (r *Reference) verify(candidates []candidate, options Options, t *trace) Result {
 	result := Result{Reason: ReasonNoAnswer, Kind: r.Kind()}
 	if !r.set {
 		result.Reason = ReasonNoReference

@@ -78,18 +78,18 @@ func (p *problem) fill(task bfcl.Task) error {
 		}
 		p.truth = append(p.truth, calls)
 	}
-	if _, err := task.World(); err != nil {
+	if _, err := task.Simulator(); err != nil {
 		return err
 	}
 	p.bfcl = &task.Source
-	p.open = func(turns int) World { return &bfclWorld{task: task.FirstTurns(turns)} }
+	p.open = func(turns int) Backend { return &bfclBackend{task: task.FirstTurns(turns)} }
 	return nil
 }
 
-// bfclWorld is the API classes of a task.
-type bfclWorld struct {
-	task  bfcl.Task
-	world *bfcl.World // made by the first call
+// bfclBackend simulates the API classes of a task.
+type bfclBackend struct {
+	task      bfcl.Task
+	simulator *bfcl.Simulator // made by the first call
 }
 
 // decode reads a call as BFCL's classes take it.
@@ -105,10 +105,10 @@ func (c Call) decode() (bfcl.Call, error) {
 
 // Call runs a method. Values that are nested too deeply, and numbers that are
 // too long, fail the call.
-func (w *bfclWorld) Call(_ context.Context, c Call) (Result, error) {
-	if w.world == nil {
+func (b *bfclBackend) Call(_ context.Context, c Call) (Result, error) {
+	if b.simulator == nil {
 		var err error
-		if w.world, err = w.task.World(); err != nil {
+		if b.simulator, err = b.task.Simulator(); err != nil {
 			return Result{}, err
 		}
 	}
@@ -116,7 +116,7 @@ func (w *bfclWorld) Call(_ context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{Text: "Error during execution: the arguments cannot be read", Failed: true}, nil
 	}
-	result := w.world.Execute(call)
+	result := b.simulator.Execute(call)
 	return Result{Text: result.Text, Failed: result.Failed}, nil
 }
 
@@ -128,27 +128,27 @@ const (
 	milestoneOfficial = "official_valid" // BFCL's own checker agrees
 )
 
-// Judge gives ExIt's reward.
-func (w *bfclWorld) Judge(_ context.Context, made [][]Made) (Judgement, error) {
-	played := make([][]bfcl.Call, len(made))
-	for i, turn := range made {
+// Grade gives ExIt's reward.
+func (b *bfclBackend) Grade(_ context.Context, executed [][]Executed) (Grade, error) {
+	calls := make([][]bfcl.Call, len(executed))
+	for i, turn := range executed {
 		for _, m := range turn {
 			if call, err := m.decode(); err == nil { // else it was never run
-				played[i] = append(played[i], call)
+				calls[i] = append(calls[i], call)
 			}
 		}
 	}
-	verdict, err := bfcl.Check(w.task, played)
+	verdict, err := bfcl.Check(b.task, calls)
 	if err != nil {
-		return Judgement{}, err
+		return Grade{}, err
 	}
 	first := verdict
-	if len(w.task.Truth) > 1 {
-		if first, err = bfcl.Check(w.task.FirstTurns(1), played[:1]); err != nil {
-			return Judgement{}, err
+	if len(b.task.Truth) > 1 {
+		if first, err = bfcl.Check(b.task.FirstTurns(1), calls[:1]); err != nil {
+			return Grade{}, err
 		}
 	}
-	judgement := Judgement{Score: verdict.Reward}
+	grade := Grade{Score: verdict.Reward}
 	var missed []string
 	for _, m := range []struct {
 		name   string
@@ -162,19 +162,19 @@ func (w *bfclWorld) Judge(_ context.Context, made [][]Made) (Judgement, error) {
 	} {
 		switch {
 		case m.is:
-			judgement.Milestones = append(judgement.Milestones, m.name)
+			grade.Milestones = append(grade.Milestones, m.name)
 		case m.missed != "":
 			missed = append(missed, m.missed)
 		}
 	}
-	if judgement.Why = "state and calls are right"; len(missed) > 0 {
-		judgement.Why = strings.Join(missed, "; ")
+	if grade.Why = "state and calls are right"; len(missed) > 0 {
+		grade.Why = strings.Join(missed, "; ")
 	}
-	return judgement, nil
+	return grade, nil
 }
 
-// gradedAtAnyTime: the checker plays the calls on a world of its own.
-func (w *bfclWorld) gradedAtAnyTime() {}
+// gradedAtAnyTime: the checker plays the calls in a simulator of its own.
+func (b *bfclBackend) gradedAtAnyTime() {}
 
 // Close does nothing.
-func (w *bfclWorld) Close() error { return nil }
+func (b *bfclBackend) Close() error { return nil }

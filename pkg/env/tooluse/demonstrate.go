@@ -100,7 +100,7 @@ func (e *Env) play(t *task, prompt []shard.Message, said []string) (conversation
 		}
 		conversation = append(conversation, answer...)
 	}
-	for _, turn := range played.made {
+	for _, turn := range played.executed {
 		for _, call := range turn {
 			if call.Failed {
 				return nil, false, nil

@@ -13,18 +13,18 @@ import (
 // episode is one conversation under way. Everything in it follows from the
 // task and what the policy has said.
 type episode struct {
-	task  *task
-	tools *recipe.ToolUse
-	world World
+	task    *task
+	tools   *recipe.ToolUse
+	backend Backend
 
-	made  [][]Made // by the user's turn, the last one being the present one
-	steps int      // messages of the policy
-	over  bool
-	last  ending // of the policy's last message
+	executed [][]Executed // by the user's turn, the last one being the present one
+	steps    int          // messages of the policy
+	over     bool
+	last     ending // of the policy's last message
 }
 
 func (e *Env) newEpisode(t *task) *episode {
-	return &episode{task: t, tools: e.settings.ToolUse, world: t.open(len(t.turns)), made: [][]Made{nil}}
+	return &episode{task: t, tools: e.settings.ToolUse, backend: t.open(len(t.turns)), executed: [][]Executed{nil}}
 }
 
 // Next answers the policy's message at the end of the conversation: with the
@@ -40,8 +40,8 @@ func (e *episode) Next(ctx context.Context, conversation []shard.Message, _ *env
 	return env.Step{Messages: messages}, err
 }
 
-// Close ends the world.
-func (e *episode) Close() error { return e.world.Close() }
+// Close ends the backend.
+func (e *episode) Close() error { return e.backend.Close() }
 
 // step takes one message of the policy. What comes back is nil when the
 // episode is over.
@@ -54,12 +54,12 @@ func (e *episode) step(ctx context.Context, said string) ([]shard.Message, error
 	case endsOpen, endsGivenUp:
 		e.over = true
 	case endsFinished:
-		if len(e.made) == len(e.task.turns) {
+		if len(e.executed) == len(e.task.turns) {
 			e.over = true
 			break
 		}
-		e.made = append(e.made, nil)
-		answer = e.task.request(len(e.made) - 1)
+		e.executed = append(e.executed, nil)
+		answer = e.task.request(len(e.executed) - 1)
 	case endsCalls:
 		results, err := e.run(ctx, calls)
 		if err != nil {
@@ -85,7 +85,7 @@ func (e *episode) run(ctx context.Context, text string) (results []string, err e
 	if why != "" {
 		return []string{why}, nil
 	}
-	turn := len(e.made) - 1
+	turn := len(e.executed) - 1
 	for i, entry := range entries {
 		if i == e.tools.MaxCalls {
 			return append(results, leftOut(len(entries)-i, fmt.Sprintf("for there may be %d in one message", e.tools.MaxCalls))...), nil
@@ -93,10 +93,10 @@ func (e *episode) run(ctx context.Context, text string) (results []string, err e
 		call, ok := parseCall(entry)
 		result := Result{Text: notACall, Failed: true}
 		if ok {
-			if result, err = e.world.Call(ctx, call); err != nil {
+			if result, err = e.backend.Call(ctx, call); err != nil {
 				return nil, err
 			}
-			e.made[turn] = append(e.made[turn], Made{call, result.Failed})
+			e.executed[turn] = append(e.executed[turn], Executed{call, result.Failed})
 		}
 		results = append(results, clip(result.Text, e.tools.MaxResultBytes))
 		if result.Failed {

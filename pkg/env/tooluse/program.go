@@ -30,8 +30,8 @@ type program struct {
 	most    int // processes at a time, those at work not counted
 
 	mutex sync.Mutex
-	alive map[*programWorld]bool // those that have a process
-	clock int64                  // counts uses
+	alive map[*programBackend]bool // those that have a process
+	clock int64                    // counts uses
 }
 
 // commandHint says what env.tooluse.command is.
@@ -49,7 +49,7 @@ func newProgram(tools *recipe.ToolUse, folder string) (*program, error) {
 	}
 	return &program{
 		command: tools.Command, folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
-		retries: tools.Retries, most: tools.Processes, alive: map[*programWorld]bool{},
+		retries: tools.Retries, most: tools.Processes, alive: map[*programBackend]bool{},
 	}, nil
 }
 
@@ -60,9 +60,9 @@ type start struct {
 	Turns int             `json:"turns"`           // of the user that are played
 }
 
-// programWorld is what the program holds for one episode. Its process can be
+// programBackend is what the program holds for one episode. Its process can be
 // lost at any time: the calls that were made bring another one to where it was.
-type programWorld struct {
+type programBackend struct {
 	program   *program
 	start     start
 	functions map[string]bool
@@ -82,121 +82,121 @@ type exchange struct {
 	result Result
 }
 
-func (p *program) world(begin start, functions map[string]bool, truth [][]Call) *programWorld {
-	return &programWorld{program: p, start: begin, functions: functions, truth: truth}
+func (p *program) backend(begin start, functions map[string]bool, truth [][]Call) *programBackend {
+	return &programBackend{program: p, start: begin, functions: functions, truth: truth}
 }
 
 // Call asks the program, but for a function that there is not.
-func (w *programWorld) Call(ctx context.Context, call Call) (Result, error) {
-	if !w.functions[call.Name] {
+func (b *programBackend) Call(ctx context.Context, call Call) (Result, error) {
+	if !b.functions[call.Name] {
 		return Result{Text: fmt.Sprintf("Error: there is no function %q.", call.Name), Failed: true}, nil
 	}
 	var result Result
-	err := w.use(ctx, func(p *process) (err error) {
+	err := b.use(ctx, func(p *process) (err error) {
 		result, err = p.call(ctx, call)
 		return err
 	})
 	if err != nil {
 		return Result{}, err
 	}
-	w.history = append(w.history, exchange{call, result})
+	b.history = append(b.history, exchange{call, result})
 	return result, nil
 }
 
-// Judge asks the program for a score.
-func (w *programWorld) Judge(ctx context.Context, made [][]Made) (Judgement, error) {
-	calls := succeeded(made)
-	for len(calls) < w.start.Turns {
+// Grade asks the program for a score.
+func (b *programBackend) Grade(ctx context.Context, executed [][]Executed) (Grade, error) {
+	calls := succeeded(executed)
+	for len(calls) < b.start.Turns {
 		calls = append(calls, []Call{})
 	}
-	var judgement Judgement
-	err := w.use(ctx, func(p *process) (err error) {
-		judgement, err = p.score(ctx, w.start.Task, w.truth[:min(len(w.truth), w.start.Turns)], calls)
+	var grade Grade
+	err := b.use(ctx, func(p *process) (err error) {
+		grade, err = p.score(ctx, b.start.Task, b.truth[:min(len(b.truth), b.start.Turns)], calls)
 		return err
 	})
-	return judgement, err
+	return grade, err
 }
 
-// use does something with the world's process. A process that fails is
+// use does something with the backend's process. A process that fails is
 // replaced, a bounded number of times in an episode.
-func (w *programWorld) use(ctx context.Context, do func(*process) error) error {
-	w.acquire()
-	defer w.release()
+func (b *programBackend) use(ctx context.Context, do func(*process) error) error {
+	b.acquire()
+	defer b.release()
 	for {
-		err := w.ready(ctx)
+		err := b.ready(ctx)
 		if err == nil {
-			err = do(w.process)
+			err = do(b.process)
 		}
 		if err == nil {
 			return nil
 		}
-		w.stop()
-		if exitcode.Code(err) != exitcode.Failed || w.restarts >= w.program.retries {
+		b.stop()
+		if exitcode.Code(err) != exitcode.Failed || b.restarts >= b.program.retries {
 			return err
 		}
-		w.restarts++
+		b.restarts++
 	}
 }
 
-// ready makes sure that there is a process in the world's state.
-func (w *programWorld) ready(ctx context.Context) error {
-	if w.process != nil {
+// ready makes sure that there is a process in the backend's state.
+func (b *programBackend) ready(ctx context.Context) error {
+	if b.process != nil {
 		return nil
 	}
-	started, err := w.program.launch()
+	started, err := b.program.launch()
 	if err != nil {
 		return err
 	}
-	w.process = started
-	w.program.mutex.Lock()
-	w.program.alive[w] = true
-	w.program.mutex.Unlock()
-	if err := w.process.reset(ctx, w.start); err != nil {
+	b.process = started
+	b.program.mutex.Lock()
+	b.program.alive[b] = true
+	b.program.mutex.Unlock()
+	if err := b.process.reset(ctx, b.start); err != nil {
 		return err
 	}
-	for i, before := range w.history {
-		result, err := w.process.call(ctx, before.call)
+	for i, before := range b.history {
+		result, err := b.process.call(ctx, before.call)
 		if err != nil {
 			return err
 		}
 		if result != before.result {
 			return exitcode.WithHint(exitcode.Dataf("task %q: call %d, of %s, gave %q, and gives %q when the same calls are made again",
-				w.start.Task, i+1, before.call.Name, clip(before.result.Text, 200), clip(result.Text, 200)),
+				b.start.Task, i+1, before.call.Name, clip(before.result.Text, 200), clip(result.Text, 200)),
 				"env.tooluse.command must do the same whenever the same calls are made in the same order")
 		}
 	}
 	return nil
 }
 
-// stop kills the world's process. The world is busy, or nobody's any more.
-func (w *programWorld) stop() {
-	w.program.mutex.Lock()
-	lost := w.process
-	w.process = nil
-	delete(w.program.alive, w)
-	w.program.mutex.Unlock()
+// stop kills the backend's process. The backend is busy, or nobody's any more.
+func (b *programBackend) stop() {
+	b.program.mutex.Lock()
+	lost := b.process
+	b.process = nil
+	delete(b.program.alive, b)
+	b.program.mutex.Unlock()
 	if lost != nil {
 		lost.kill()
 	}
 }
 
-// Close kills the world's process.
-func (w *programWorld) Close() error {
-	w.acquire()
-	defer w.release()
-	w.stop()
+// Close kills the backend's process.
+func (b *programBackend) Close() error {
+	b.acquire()
+	defer b.release()
+	b.stop()
 	return nil
 }
 
-// acquire takes the world for the caller, and makes room for a process if it
+// acquire takes the backend for the caller, and makes room for a process if it
 // has none.
-func (w *programWorld) acquire() {
-	p := w.program
+func (b *programBackend) acquire() {
+	p := b.program
 	var evicted []*process
 	p.mutex.Lock()
-	w.busy = true
-	for w.process == nil && len(p.alive) >= p.most {
-		var oldest *programWorld
+	b.busy = true
+	for b.process == nil && len(p.alive) >= p.most {
+		var oldest *programBackend
 		for other := range p.alive {
 			if !other.busy && (oldest == nil || other.used < oldest.used) {
 				oldest = other
@@ -215,11 +215,11 @@ func (w *programWorld) acquire() {
 	}
 }
 
-func (w *programWorld) release() {
-	w.program.mutex.Lock()
-	w.program.clock++
-	w.used, w.busy = w.program.clock, false
-	w.program.mutex.Unlock()
+func (b *programBackend) release() {
+	b.program.mutex.Lock()
+	b.program.clock++
+	b.used, b.busy = b.program.clock, false
+	b.program.mutex.Unlock()
 }
 
 // request is one line for the program: a call, or one of the other two.
@@ -278,13 +278,13 @@ func (p *process) reset(ctx context.Context, begin start) error {
 	return err
 }
 
-func (p *process) score(ctx context.Context, task string, truth, calls [][]Call) (Judgement, error) {
+func (p *process) score(ctx context.Context, task string, truth, calls [][]Call) (Grade, error) {
 	a, err := p.ask(ctx, request{Score: &scoring{Task: task, Truth: truth, Calls: calls}})
 	if err != nil {
-		return Judgement{}, err
+		return Grade{}, err
 	}
 	if a.Error != nil {
-		return Judgement{}, fmt.Errorf("env.tooluse.command cannot score task %q: %s", task, *a.Error)
+		return Grade{}, fmt.Errorf("env.tooluse.command cannot score task %q: %s", task, *a.Error)
 	}
 	var verdict struct {
 		Score      *float64 `json:"score"`
@@ -292,7 +292,7 @@ func (p *process) score(ctx context.Context, task string, truth, calls [][]Call)
 		Milestones []string `json:"milestones"`
 	}
 	if err := json.Unmarshal(a.Result, &verdict); err != nil || verdict.Score == nil || !(*verdict.Score >= 0 && *verdict.Score <= 1) {
-		return Judgement{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
+		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
 	}
-	return Judgement{Score: *verdict.Score, Why: verdict.Why, Milestones: verdict.Milestones}, nil
+	return Grade{Score: *verdict.Score, Why: verdict.Why, Milestones: verdict.Milestones}, nil
 }

@@ -130,7 +130,7 @@ func (t *task) before(history []shard.Message) (past, error) {
 	return p, nil
 }
 
-// Begin starts an episode, and brings the world to where the history of the
+// Begin starts an episode, and brings the backend to where the history of the
 // prompt has left it.
 func (e *Env) Begin(ctx context.Context, of env.Task, prompt []shard.Message) (env.Episode, error) {
 	t, known := e.tasks[of.ID]

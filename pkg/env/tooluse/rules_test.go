@@ -195,7 +195,7 @@ func TestCut(t *testing.T) {
 }
 
 // TestIterate: every prefix of an episode that ends with a message of the
-// policy can be iterated on; the world is brought back to where the prefix
+// policy can be iterated on; the backend is brought back to where the prefix
 // leaves it, and the prompts of earlier iterations leave no trace.
 func TestIterate(t *testing.T) {
 	e := everything(t, env.Test, nil)

@@ -12,14 +12,14 @@ import (
 // longestExtracted bounds the calls that a verdict shows, in bytes.
 const longestExtracted = 16 << 10
 
-// Score plays an attempt again and judges its calls. Its reward is the world's
+// Score plays an attempt again and grades its calls. Its reward is the backend's
 // score, for BFCL 1 when the state and the calls are right and else 0 (ExIt,
 // appendix A.3), whether the policy has said that it is finished, has given up
 // or has run out of steps: what counts is what it has done. Only an attempt
 // whose last message has no valid ending is invalid, without a reward.
 //
 // The verdict on an earlier message is what the attempt would have come to had
-// it ended there, where the world can tell; a program of the user's own is
+// it ended there, where the backend can tell; a program of the user's own is
 // asked at the end alone.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (verdict env.Verdict, err error) {
 	t, known := e.tasks[a.Task.ID]
@@ -51,18 +51,18 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (verdict env.Verdict, er
 	return verdict, nil
 }
 
-// gradeSoFar judges an attempt that goes on.
+// gradeSoFar grades an attempt that goes on.
 func (e *episode) gradeSoFar(ctx context.Context) (env.TurnVerdict, error) {
-	if _, ok := e.world.(gradedAtAnyTime); !ok {
+	if _, ok := e.backend.(gradedAtAnyTime); !ok {
 		return env.TurnVerdict{Outcome: shard.OutcomeWrong, Feedback: "judged at the end"}, nil
 	}
 	verdict, _, err := e.grade(ctx, "")
 	return verdict, err
 }
 
-// grade judges an attempt that ends here.
+// grade grades an attempt that ends here.
 func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVerdict, reason string, err error) {
-	calls, err := encode(succeeded(e.made))
+	calls, err := encode(succeeded(e.executed))
 	if err != nil {
 		return verdict, "", err
 	}
@@ -77,18 +77,18 @@ func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVer
 		}
 		return verdict, reason, nil
 	}
-	judgement, err := e.world.Judge(ctx, e.made)
+	grade, err := e.backend.Grade(ctx, e.executed)
 	if err != nil {
 		return verdict, "", err
 	}
 	verdict.Outcome = shard.OutcomeWrong
-	if judgement.Score >= 1 {
+	if grade.Score >= 1 {
 		verdict.Outcome = shard.OutcomeOK
 	}
-	verdict.RawScore, verdict.NormalizedScore, verdict.Reward = judgement.Score, judgement.Score, judgement.Score
-	verdict.Parts[0].Value = judgement.Score
-	verdict.Milestones = judgement.Milestones
-	if e.last == endsFinished && len(e.made) == len(e.task.turns) {
+	verdict.RawScore, verdict.NormalizedScore, verdict.Reward = grade.Score, grade.Score, grade.Score
+	verdict.Parts[0].Value = grade.Score
+	verdict.Milestones = grade.Milestones
+	if e.last == endsFinished && len(e.executed) == len(e.task.turns) {
 		verdict.Milestones = append(verdict.Milestones, "finished")
 	}
 	how := ""
@@ -100,7 +100,7 @@ func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVer
 	case finish == finishLength:
 		how = "out of room"
 	}
-	verdict.Feedback, reason = joined(judgement.Why, "; ", how), joined(string(verdict.Outcome), ", ", how)
+	verdict.Feedback, reason = joined(grade.Why, "; ", how), joined(string(verdict.Outcome), ", ", how)
 	return verdict, reason, nil
 }
 

@@ -68,7 +68,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 	if bfclFolder != "" {
 		parts, err = e.bfclParts(bfclFolder, halves, seed)
 	} else {
-		parts, err = e.ownParts(functions, data, folder)
+		parts, err = e.customParts(functions, data, folder)
 	}
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func unlessNothing(t toolTask) float64 {
 // playedBackwards is what package bfcl gives for the reference calls in the
 // opposite order, up to the first that fails.
 func playedBackwards(t toolTask) float64 {
-	world, err := t.bfcl.World()
+	world, err := t.bfcl.Simulator()
 	if err != nil {
 		panic(err)
 	}

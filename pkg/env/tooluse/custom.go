@@ -18,8 +18,8 @@ import (
 // maxLineBytes bounds a line of a file of tasks.
 const maxLineBytes = 16 << 20
 
-// ownParts reads the user's own functions and the tasks of both splits.
-func (e *Env) ownParts(path string, data recipe.Data, folder string) (map[env.Split][]problem, error) {
+// customParts reads the user's own functions and the tasks of both splits.
+func (e *Env) customParts(path string, data recipe.Data, folder string) (map[env.Split][]problem, error) {
 	functions, err := readFunctions(path)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (e *Env) ownParts(path string, data recipe.Data, folder string) (map[env.Sp
 			return nil, fmt.Errorf("data.%s.files: %w", part.split, err)
 		}
 		for _, path := range paths {
-			problems, err := readOwn(path, functions, program)
+			problems, err := readCustom(path, functions, program)
 			if err != nil {
 				return nil, err
 			}
@@ -132,8 +132,8 @@ func readFunctions(path string) ([]Function, error) {
 	return functions, nil
 }
 
-// ownTask is a line of a file of tasks.
-type ownTask struct {
+// customTask is a line of a file of tasks.
+type customTask struct {
 	ID        string          `json:"id"`
 	Kind      string          `json:"kind"`      // for breakdowns in reports
 	Turns     []string        `json:"turns"`     // what the user asks for, turn by turn
@@ -142,8 +142,8 @@ type ownTask struct {
 	Functions []string        `json:"functions"` // the names of those that there are; left out for all
 }
 
-// readOwn reads a file of tasks, one JSON object a line.
-func readOwn(path string, functions []Function, program *program) ([]problem, error) {
+// readCustom reads a file of tasks, one JSON object a line.
+func readCustom(path string, functions []Function, program *program) ([]problem, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, exitcode.Dataf("opening the tasks: %w", err)
@@ -161,7 +161,7 @@ func readOwn(path string, functions []Function, program *program) ([]problem, er
 		if len(line) == 0 {
 			continue
 		}
-		p, err := parseOwn(line, functions, program)
+		p, err := parseCustom(line, functions, program)
 		if err != nil {
 			return nil, exitcode.Dataf("%s, line %d: %w", filepath.Clean(path), number, err)
 		}
@@ -173,8 +173,8 @@ func readOwn(path string, functions []Function, program *program) ([]problem, er
 	return problems, nil
 }
 
-func parseOwn(line []byte, functions []Function, program *program) (problem, error) {
-	var t ownTask
+func parseCustom(line []byte, functions []Function, program *program) (problem, error) {
+	var t customTask
 	if err := json.Unmarshal(line, &t); err != nil {
 		return problem{}, err
 	}
@@ -222,9 +222,9 @@ func (p *problem) play(program *program) {
 		names[f.Name] = true
 	}
 	begin, truth := start{Task: p.id, State: p.state}, p.truth
-	p.open = func(turns int) World {
+	p.open = func(turns int) Backend {
 		begin := begin
 		begin.Turns = turns
-		return program.world(begin, names, truth)
+		return program.backend(begin, names, truth)
 	}
 }

@@ -31,40 +31,41 @@ type Result struct {
 	Failed bool
 }
 
-// Judgement is what the functions' side thinks of an episode.
-type Judgement struct {
+// Grade is the score of an episode by the side that carries its calls out.
+type Grade struct {
 	Score      float64 // in [0, 1]; 1 when all is as it should be
 	Milestones []string
 	Why        string
 }
 
-// World is the state that the calls of one episode act on. It does the same
+// Backend carries out the calls of one episode, and holds the state that they
+// act on. It does the same
 // whenever the same calls are made in the same order: that is how it is brought
 // back to where a history has left it.
 //
 // Errors are failures of ours; what a policy does wrong is a result.
-type World interface {
+type Backend interface {
 	Call(ctx context.Context, call Call) (Result, error)
-	// Judge judges the calls that were carried out in each of the user's turns.
-	// made holds those that failed too.
-	Judge(ctx context.Context, made [][]Made) (Judgement, error)
+	// Grade scores the calls that were carried out in each of the user's turns.
+	// executed holds those that failed too.
+	Grade(ctx context.Context, executed [][]Executed) (Grade, error)
 	Close() error
 }
 
-// gradedAtAnyTime is a World whose Judge changes nothing, so that it may be asked
+// gradedAtAnyTime is a Backend whose Grade changes nothing, so that it may be asked
 // after each message.
 type gradedAtAnyTime interface{ gradedAtAnyTime() }
 
-// Made is a call that was carried out.
-type Made struct {
+// Executed is a call that was carried out.
+type Executed struct {
 	Call
 	Failed bool
 }
 
 // succeeded leaves out the calls that failed.
-func succeeded(made [][]Made) [][]Call {
-	turns := make([][]Call, len(made))
-	for i, turn := range made {
+func succeeded(executed [][]Executed) [][]Call {
+	turns := make([][]Call, len(executed))
+	for i, turn := range executed {
 		turns[i] = []Call{}
 		for _, m := range turn {
 			if !m.Failed {
@@ -84,9 +85,9 @@ type problem struct {
 	truth     [][]Call        // reference calls of each turn; nil where the source has none
 	state     json.RawMessage // what a program of the user's own starts from
 	bfcl      *bfcl.Source    // of a task of BFCL's
-	// open makes the world of an episode in which the user has the given number
+	// open makes the backend of an episode in which the user has the given number
 	// of turns.
-	open func(turns int) World
+	open func(turns int) Backend
 }
 
 // encode is JSON on one line, with <, > and & as they are.

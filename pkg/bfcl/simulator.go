@@ -23,9 +23,9 @@ var classes = func() map[string]*class {
 	return byName
 }()
 
-// World is the objects of one task, which calls act on. It is a pure function
+// Simulator is the objects of one task, which calls act on. It is a pure function
 // of the task and the calls so far.
-type World struct{ members []instance }
+type Simulator struct{ members []instance }
 
 // instance is an object with its class.
 type instance struct {
@@ -33,15 +33,15 @@ type instance struct {
 	object object
 }
 
-// NewWorld makes an object of every class named, from the configuration of
+// NewSimulator makes an object of every class named, from the configuration of
 // that class where config has one.
-func NewWorld(names []string, config *python.Dict) (w *World, err error) {
+func NewSimulator(names []string, config *python.Dict) (s *Simulator, err error) {
 	defer func() {
 		if raised, ok := recover().(exception); ok {
-			w, err = nil, fmt.Errorf("setting the tools up: %s", string(raised))
+			s, err = nil, fmt.Errorf("setting the tools up: %s", string(raised))
 		}
 	}()
-	w = &World{}
+	s = &Simulator{}
 	for _, name := range names {
 		c, known := classes[name]
 		if !known {
@@ -55,15 +55,15 @@ func NewWorld(names []string, config *python.Dict) (w *World, err error) {
 				return nil, fmt.Errorf("the configuration of %s is no object", name)
 			}
 		}
-		w.members = append(w.members, instance{c, c.build(own)})
+		s.members = append(s.members, instance{c, c.build(own)})
 	}
-	return w, nil
+	return s, nil
 }
 
 // tool finds a function by its name, and the object that it acts on. No two
 // classes have a function of one name.
-func (w *World) tool(name string) (*function, object) {
-	for _, member := range w.members {
+func (s *Simulator) tool(name string) (*function, object) {
+	for _, member := range s.members {
 		if f, has := member.class.functions[name]; has {
 			return f, member.object
 		}
@@ -81,7 +81,7 @@ type Result struct {
 
 // Execute runs one call. It never fails itself: what a policy did wrong is a
 // result.
-func (w *World) Execute(call Call) (result Result) {
+func (s *Simulator) Execute(call Call) (result Result) {
 	defer func() {
 		switch raised := recover().(type) {
 		case nil:
@@ -91,7 +91,7 @@ func (w *World) Execute(call Call) (result Result) {
 			panic(raised)
 		}
 	}()
-	f, object := w.tool(call.Name)
+	f, object := s.tool(call.Name)
 	if f == nil {
 		return wrong(fmt.Sprintf("name '%s' is not defined", call.Name))
 	}
@@ -114,9 +114,9 @@ func (w *World) Execute(call Call) (result Result) {
 
 func wrong(why string) Result { return Result{Text: "Error during execution: " + why, Failed: true} }
 
-// equal tells, of two worlds of one task, whether all public attributes of all objects are equal.
-func (w *World) equal(other *World) bool {
-	for i, member := range w.members {
+// equal tells, of two simulators of one task, whether all public attributes of all objects are equal.
+func (s *Simulator) equal(other *Simulator) bool {
+	for i, member := range s.members {
 		if !python.Equal(member.object.attributes(), other.members[i].object.attributes()) {
 			return false
 		}
@@ -126,11 +126,11 @@ func (w *World) equal(other *World) bool {
 
 // named gives the positional arguments of a call the names of the parameters
 // that they stand for.
-func (w *World) named(call Call) (Call, error) {
+func (s *Simulator) named(call Call) (Call, error) {
 	if len(call.Positional) == 0 {
 		return call, nil
 	}
-	f, _ := w.tool(call.Name)
+	f, _ := s.tool(call.Name)
 	if f == nil {
 		return Call{}, fmt.Errorf("there is no tool %s", call.Name)
 	}

@@ -227,7 +227,7 @@ func TestProgramIsLost(t *testing.T) {
 			conversations[i] = append(conversations[i], answer.Messages...)
 		}
 	}
-	alive := episodes[0].(*episode).world.(*programWorld).program.alive
+	alive := episodes[0].(*episode).backend.(*programBackend).program.alive
 	if len(alive) != 2 {
 		t.Errorf("%d programs are alive, want 2", len(alive))
 	}
@@ -376,7 +376,7 @@ func TestTasksOfOtherEditors(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	problems, err := readOwn(path, nil, nil)
+	problems, err := readCustom(path, nil, nil)
 	if err != nil || len(problems) != 2 || problems[0].id != "a" {
 		t.Fatalf("got %d tasks, %v", len(problems), err)
 	}
