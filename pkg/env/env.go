@@ -1,5 +1,5 @@
-// Package env is the interface between Lathe and the worlds that policies act
-// in: prompts, transitions and verification.
+// Package env is the interface between Lathe and what policies act in: prompts,
+// transitions and verification.
 //
 // An environment never knows the curriculum; a curriculum never knows the
 // environment; neither knows Slurm.

@@ -1,7 +1,9 @@
 // Package math is the environment of short-answer mathematics: problems read
 // from JSONL or generated, prompts from the recipe's templates, and verified
-// answers (ExIt, paper 000, section 5 and appendix A.2; FlipTS, paper 002,
-// section 3.1, for refinement turns).
+// answers: those of ExIt (Jiang, Lupu, Bachrach, "Bootstrapping Task Spaces for
+// Self-Improvement"), section 5 and appendix A.2, and for refinement turns of
+// "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware
+// Sampling in End-to-End Online RL", section 3.1.
 package math
 
 import (

@@ -51,7 +51,7 @@ func checkPrompts(settings recipe.Env) error {
 // the responses from history, so it does not matter which request led to
 // them: after a self-improve step the earlier turns show the latest iterate
 // beneath the original request, which is the history that ExIt conditions on
-// (paper 000, section 2.1: y_t^k and the last iterates y_{<t}^K).
+// (section 2.1: y_t^k and the last iterates y_{<t}^K).
 //
 // For improve and diverge the request of turn t is replaced by the template
 // filled with the task's initial prompt and y_t, and the turns before stay in

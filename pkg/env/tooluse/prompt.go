@@ -45,8 +45,8 @@ func (t *task) opening() []shard.Message {
 // A conversation of this environment is a function of the task and of the
 // policy's messages y_1 … y_t, so it does not matter which prompts led to
 // them: after a self-improve step the earlier steps show the latest iterate
-// beneath the original request, with the results that it gave (ExIt, paper
-// 000, section 2.1).
+// beneath the original request, with the results that it gave (ExIt,
+// section 2.1).
 //
 // For improve and diverge the history ends with the message y_t that is
 // iterated on. All before stays, and the template asks for another y_t, filled

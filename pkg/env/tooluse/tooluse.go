@@ -1,7 +1,8 @@
 // Package tooluse is the environment of requests that are carried out by
-// calling functions (ExIt, paper 000, section 5 and appendix A.3): those of
-// BFCL's multi-turn tasks, which package bfcl plays, or those of a program of
-// the user's own.
+// calling functions: those of BFCL's multi-turn tasks, which package bfcl
+// simulates, or those of a program of the user's own. Prompts, rewards and the
+// split of the tasks are those of ExIt (Jiang, Lupu, Bachrach, "Bootstrapping
+// Task Spaces for Self-Improvement"), section 5 and appendix A.3.
 //
 // A message of the policy may reason, and ends in one of three ways: with
 //
