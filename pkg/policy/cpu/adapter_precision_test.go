@@ -16,7 +16,7 @@ import (
 func TestAdapterOnHalfPrecision(t *testing.T) {
 	for name, c := range map[string]policy.Config{"tiny": tinyConfig(), "normed": normedConfig()} {
 		for _, dtype := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
-			adapter := loudAdapter(t, c, everywhere())
+			adapter := policytest.LoudAdapter(t, c, policytest.Everywhere())
 			rounded := policytest.LoudWeights(t, c)
 			for _, w := range rounded {
 				dtype.Round(w.Data)
@@ -33,7 +33,7 @@ func TestAdapterOnHalfPrecision(t *testing.T) {
 			s := policy.Sampling{Temperature: 0.8}
 			want, _ := forward(t, full, batch, s)
 			got, _ := forward(t, half, batch, s)
-			if !sameBits(got, want) {
+			if !policytest.SameBits(got, want) {
 				t.Fatalf("%s, %s: log-probabilities differ", name, dtype)
 			}
 			trainSteps(t, full, batch, 3)
@@ -46,16 +46,16 @@ func TestAdapterOnHalfPrecision(t *testing.T) {
 					t.Errorf("%s, %s: %s is held in %s", name, dtype, w.Name, w.DType)
 				}
 			}
-			requests := randomRequests(c, 2, 6, s)
+			requests := policytest.Requests(c, 2, 6, 80, s)
 			completions := generate(t, half, requests)
 			if diff := cmp.Diff(generate(t, full, requests), completions); diff != "" {
 				t.Errorf("%s, %s: responses differ: %s", name, dtype, diff)
 			}
-			learned, _ := forward(t, half, asBatch(requests, completions), s)
+			learned, _ := forward(t, half, policytest.AsBatch(requests, completions), s)
 			at := 0
 			for i, r := range requests {
 				at += len(r.Prompt)
-				if n := len(completions[i].LogProbs); !sameBits(completions[i].LogProbs, learned[at:at+n]) {
+				if n := len(completions[i].LogProbs); !policytest.SameBits(completions[i].LogProbs, learned[at:at+n]) {
 					t.Errorf("%s, %s: response %d has other log-probabilities when sampled than when learned", name, dtype, i)
 				}
 				at += len(completions[i].LogProbs)
@@ -70,7 +70,7 @@ func TestAdapterLearnsWithHalfMoments(t *testing.T) {
 	var last []float64
 	for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 		e, err := New(policy.InMemory(c, policytest.LoudWeights(t, c)), Options{
-			Threads: 2, Train: true, Adapter: loudAdapter(t, c, everywhere()), DType: safetensors.BF16, State: state,
+			Threads: 2, Train: true, Adapter: policytest.LoudAdapter(t, c, policytest.Everywhere()), DType: safetensors.BF16, State: state,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -203,13 +203,13 @@ func TestNewWeightsForgetTheCache(t *testing.T) {
 func TestTheBaseHasAnotherCache(t *testing.T) {
 	c := longConfig()
 	r := policy.Request{Prompt: make([]int32, 200), MaxNewTokens: 9, Sampling: policy.Sampling{Temperature: 1}, Keep: true}
-	e := adaptedEngine(t, c, loudAdapter(t, c, everywhere()), 1)
+	e := adaptedEngine(t, c, policytest.LoudAdapter(t, c, policytest.Everywhere()), 1)
 	var got [3]policy.Completion
 	for i, on := range []bool{true, false, true} {
 		e.SetAdapter(on)
 		got[i] = generate(t, e, []policy.Request{r})[0]
 	}
-	fresh := adaptedEngine(t, c, loudAdapter(t, c, everywhere()), 1)
+	fresh := adaptedEngine(t, c, policytest.LoudAdapter(t, c, policytest.Everywhere()), 1)
 	fresh.SetAdapter(false)
 	if diff := cmp.Diff(generate(t, fresh, []policy.Request{r})[0], got[1]); diff != "" {
 		t.Errorf("(-fresh base +base after adapter):\n%s", diff)
@@ -234,9 +234,9 @@ func TestLongPrompt(t *testing.T) {
 		requests[i] = policy.Request{Prompt: prompt, MaxNewTokens: 4, Stream: rng.New(1, rng.PurposeSample, 0, "", i), Sampling: policy.Sampling{Temperature: 1}}
 	}
 	completions := generate(t, e, requests)
-	batch := asBatch(requests[:1], completions[:1])
+	batch := policytest.AsBatch(requests[:1], completions[:1])
 	logProbs, _ := forward(t, e, batch, requests[0].Sampling)
-	if !sameBits(logProbs[len(prompt):], completions[0].LogProbs) {
+	if !policytest.SameBits(logProbs[len(prompt):], completions[0].LogProbs) {
 		t.Errorf("sampled with log-probabilities %v, scored with %v", completions[0].LogProbs, logProbs[len(prompt):])
 	}
 	checkNoUsers(t, e)
@@ -247,7 +247,7 @@ func TestGenerateCanBeStopped(t *testing.T) {
 	c := tinyConfig()
 	for _, threads := range []int{1, 3} {
 		e := newEngine(t, c, policytest.LoudWeights(t, c), threads)
-		requests := randomRequests(c, 8, 100, policy.Sampling{Temperature: 1})
+		requests := policytest.Requests(c, 8, 100, 80, policy.Sampling{Temperature: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var tokens atomic.Int64

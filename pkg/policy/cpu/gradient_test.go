@@ -11,13 +11,7 @@ import (
 )
 
 // tinyConfig is a model of odd sizes: widths that fill no vector.
-func tinyConfig() policy.Config {
-	return policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
-		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
-		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
-	}
-}
+func tinyConfig() policy.Config { return policytest.Tiny() }
 
 // normedConfig is a model with norms of queries and keys, with heads wider
 // than the hidden size has room for, and with scaled rotary embedding.
@@ -176,54 +170,6 @@ func compareWithFiniteDifferences(t *testing.T, c policy.Config) {
 			m.v[i] = old
 			if numeric := (up - down) / (2 * step); math.Abs(numeric-analytic[i]) > 1e-6*(1+math.Abs(numeric)) {
 				t.Errorf("%s[%d]: gradient %.9g, finite difference %.9g", w.Name, i, analytic[i], numeric)
-			}
-		}
-	}
-}
-
-// Two backward passes add up, and a batch in two halves gives the gradient of
-// the whole up to rounding.
-func TestGradientsAccumulate(t *testing.T) {
-	c := tinyConfig()
-	weights := policytest.LoudWeights(t, c)
-	s := policy.Sampling{Temperature: 1}
-	whole := policytest.Batch(c, 3, 9, 12)
-	first := policy.Batch{TokenIDs: whole.TokenIDs[:9], Targets: whole.Targets[:9], Offsets: []int32{0, 9}}
-	second := policy.Batch{TokenIDs: whole.TokenIDs[9:], Targets: whole.Targets[9:], Offsets: []int32{0, 12}}
-	coef := policytest.Coefficients(whole, 1)
-	gradients := func(parts ...func(e *Engine)) []policy.Tensor {
-		e := newEngine(t, c, weights, 1)
-		for _, part := range parts {
-			part(e)
-		}
-		return e.Gradients()
-	}
-	pass := func(batch policy.Batch, coef []float32) func(e *Engine) {
-		return func(e *Engine) {
-			forward(t, e, batch, s)
-			if err := e.Backward(policy.Coefficients{LogProb: coef}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	want := gradients(pass(whole, coef))
-	got := gradients(pass(first, coef[:9]), pass(second, coef[9:]))
-	for i, g := range got {
-		reference := make([]float64, len(g.Data))
-		for j, x := range want[i].Data {
-			reference[j] = float64(x)
-		}
-		if d := difference(g.Data, reference); d > 1e-5 {
-			t.Errorf("%s differs by %.2g", g.Name, d)
-		}
-	}
-	e := newEngine(t, c, weights, 1)
-	pass(whole, coef)(e)
-	e.ZeroGradients()
-	for _, g := range e.Gradients() {
-		for _, x := range g.Data {
-			if x != 0 {
-				t.Fatalf("%s is not zero after ZeroGradients", g.Name)
 			}
 		}
 	}

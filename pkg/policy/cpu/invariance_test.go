@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,19 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
-
-// sameBits compares float32 values by their bits.
-func sameBits(a, b []float32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
-			return false
-		}
-	}
-	return true
-}
 
 func digest(tensors []policy.Tensor) string {
 	h := sha256.New()
@@ -56,26 +42,11 @@ func TestForwardIgnoresCompany(t *testing.T) {
 				from, to := batch.Offsets[which], batch.Offsets[which+1]
 				alone := policy.Batch{TokenIDs: batch.TokenIDs[from:to], Targets: batch.Targets[from:to], Offsets: []int32{0, to - from}}
 				wantLogProbs, wantEntropy := forward(t, engines[0], alone, s)
-				if !sameBits(logProbs[from:to], wantLogProbs) || !sameBits(entropy[from:to], wantEntropy) {
+				if !policytest.SameBits(logProbs[from:to], wantLogProbs) || !policytest.SameBits(entropy[from:to], wantEntropy) {
 					rt.Fatalf("sequence %d of %v differs from itself alone", which, lengths)
 				}
 			})
 		})
-	}
-}
-
-// A token's log-probability does not depend on what follows it.
-func TestForwardIsCausal(t *testing.T) {
-	c := tinyConfig()
-	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
-	batch := policytest.Batch(c, 4, 140)
-	want, _ := forward(t, e, batch, policy.Sampling{Temperature: 1})
-	for _, n := range []int{1, 2, 63, 64, 65, 128, 139} {
-		prefix := policy.Batch{TokenIDs: batch.TokenIDs[:n], Targets: batch.Targets[:n], Offsets: []int32{0, int32(n)}}
-		got, _ := forward(t, e, prefix, policy.Sampling{Temperature: 1})
-		if !sameBits(got, want[:n]) {
-			t.Errorf("the first %d tokens differ", n)
-		}
 	}
 }
 
@@ -133,7 +104,7 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 		got := trainDigest(t, c, 1, nil)
 		for _, config := range []policy.Config{c, even} {
 			e := newEngine(t, config, policytest.LoudWeights(t, config), 1)
-			got += fmt.Sprint(generate(t, e, randomRequests(config, 2, 6, policy.Sampling{Temperature: 1})))
+			got += fmt.Sprint(generate(t, e, policytest.Requests(config, 2, 6, 80, policy.Sampling{Temperature: 1})))
 		}
 		digests[isa] = got
 	}
@@ -161,7 +132,7 @@ func TestChunks(t *testing.T) {
 	s := policy.Sampling{Temperature: 1}
 	wantLogProbs, wantEntropy := forward(t, whole, batch, s)
 	logProbs, entropy := forward(t, chunked, batch, s)
-	if !sameBits(logProbs, wantLogProbs) || !sameBits(entropy, wantEntropy) {
+	if !policytest.SameBits(logProbs, wantLogProbs) || !policytest.SameBits(entropy, wantEntropy) {
 		t.Error("log-probabilities or entropies differ")
 	}
 	for _, e := range []*Engine{whole, chunked} {
@@ -170,7 +141,7 @@ func TestChunks(t *testing.T) {
 		}
 	}
 	for i, g := range chunked.Gradients() {
-		if !sameBits(g.Data, whole.Gradients()[i].Data) {
+		if !policytest.SameBits(g.Data, whole.Gradients()[i].Data) {
 			t.Errorf("gradient of %s differs", g.Name)
 		}
 	}

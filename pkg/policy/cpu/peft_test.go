@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -86,7 +87,7 @@ func writeGoldenAdapter(t *testing.T, committed string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adapter := loudAdapter(t, config, everywhere())
+	adapter := policytest.LoudAdapter(t, config, policytest.Everywhere())
 	adapter.Base = "../../golden/qwen2-tied"
 	folder := t.TempDir()
 	if *update {

@@ -72,7 +72,7 @@ func TestRoundedWeights(t *testing.T) {
 			}
 			full := newEngine(t, c, weights, 1)
 			for i, w := range half.Weights() {
-				if w.DType != dtype || !sameBits(w.Data, full.Weights()[i].Data) {
+				if w.DType != dtype || !policytest.SameBits(w.Data, full.Weights()[i].Data) {
 					t.Fatalf("%s: %s is not rounded", dtype, w.Name)
 				}
 			}
@@ -80,7 +80,7 @@ func TestRoundedWeights(t *testing.T) {
 			s := policy.Sampling{Temperature: 0.8}
 			want, _ := forward(t, full, batch, s)
 			got, _ := forward(t, half, batch, s)
-			if !sameBits(got, want) {
+			if !policytest.SameBits(got, want) {
 				t.Fatalf("%s: log-probabilities differ from those of rounded weights", dtype)
 			}
 			for _, e := range []*Engine{half, full} {
@@ -89,7 +89,7 @@ func TestRoundedWeights(t *testing.T) {
 				}
 			}
 			for i, g := range half.Gradients() {
-				if !sameBits(g.Data, full.Gradients()[i].Data) {
+				if !policytest.SameBits(g.Data, full.Gradients()[i].Data) {
 					t.Fatalf("%s: the gradient of %s differs from that of rounded weights", dtype, g.Name)
 				}
 			}
@@ -109,14 +109,14 @@ func TestSamplerAndLearnerAgreeInAnyPrecision(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := policy.Sampling{Temperature: 0.8, TopP: 0.95}
-			requests := randomRequests(c, 5, 40, s)
+			requests := policytest.Requests(c, 5, 40, 80, s)
 			completions := generate(t, sampler, requests)
-			batch := asBatch(requests, completions)
+			batch := policytest.AsBatch(requests, completions)
 			for _, e := range []*Engine{learner, sampler} {
 				logProbs, _ := forward(t, e, batch, s)
 				for i, r := range requests {
 					from := int(batch.Offsets[i]) + len(r.Prompt)
-					if !sameBits(completions[i].LogProbs, logProbs[from:from+len(completions[i].LogProbs)]) {
+					if !policytest.SameBits(completions[i].LogProbs, logProbs[from:from+len(completions[i].LogProbs)]) {
 						t.Fatalf("response %d has other log-probabilities when sampled than when learned", i)
 					}
 				}
@@ -134,7 +134,7 @@ func preciseDigest(t *testing.T, c policy.Config, precision string, threads int)
 	e := precise(t, c, precision, threads, true)
 	trainSteps(t, e, policytest.Batch(c, 2, 20, 3, 65, 24), 3)
 	tensors, _ := e.OptimizerState()
-	return digest(e.Weights()) + digest(tensors) + fmt.Sprint(generate(t, e, randomRequests(c, 2, 6, policy.Sampling{Temperature: 1})))
+	return digest(e.Weights()) + digest(tensors) + fmt.Sprint(generate(t, e, policytest.Requests(c, 2, 6, 80, policy.Sampling{Temperature: 1})))
 }
 
 func TestPrecisionIgnoresThreadsAndInstructionSet(t *testing.T) {
@@ -322,7 +322,7 @@ func TestGradientsIgnoreDivision(t *testing.T) {
 					per := rapid.IntRange(1, len(lengths)).Draw(rt, "sequences a pass")
 					gradients(t, divided, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, per)
 					for i, g := range divided.Gradients() {
-						if !sameBits(g.Data, whole.Gradients()[i].Data) {
+						if !policytest.SameBits(g.Data, whole.Gradients()[i].Data) {
 							rt.Fatalf("the gradient of %s differs", g.Name)
 						}
 					}

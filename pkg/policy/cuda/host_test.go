@@ -11,7 +11,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
-	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
@@ -23,34 +22,11 @@ func core(name string) bool {
 
 // small is a model of odd sizes: widths that fill no vector and no tile.
 func small(change func(c *policy.Config)) policy.Config {
-	c := policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
-		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
-		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
-	}
+	c := policytest.Tiny()
 	if change != nil {
 		change(&c)
 	}
 	return c
-}
-
-// families are the shapes that are compared: all architectures, tied and not,
-// heads shared by several queries, by all and by none, odd sizes and even ones.
-func families() map[string]policy.Config {
-	return map[string]policy.Config{
-		"qwen2 tied":                    small(nil),
-		"llama untied":                  small(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
-		"llama tied, one key head":      small(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
-		"qwen2 untied, a key head each": small(func(c *policy.Config) { c.TieWordEmbeddings, c.NumKeyValueHeads = false, 4 }),
-		"qwen3 tied, scaled": small(func(c *policy.Config) {
-			c.Architecture, c.HeadDim = policy.Qwen3, 10
-			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 32}
-		}),
-		"qwen3 untied": small(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Qwen3, false }),
-		"qwen2 even": small(func(c *policy.Config) {
-			c.VocabSize, c.HiddenSize, c.IntermediateSize, c.HeadDim, c.NumHiddenLayers = 128, 64, 96, 32, 1
-		}),
-	}
 }
 
 // tuned are weights for bfloat16: rounded, and not so loud that rounding is all
@@ -156,61 +132,13 @@ func closeTensors(t *testing.T, what string, got, want []policy.Tensor, toleranc
 	}
 }
 
-// sameBits compares float32 values by their bits.
-func sameBits(a, b []float32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 func sameTensors(t *testing.T, what string, got, want []policy.Tensor) {
 	t.Helper()
 	for i, g := range got {
-		if g.Name != want[i].Name || !sameBits(g.Data, want[i].Data) {
+		if g.Name != want[i].Name || !policytest.SameBits(g.Data, want[i].Data) {
 			t.Errorf("%s: the bits of %s differ", what, g.Name)
 		}
 	}
-}
-
-// requestsOf asks for continuations of a few prompts, several of each, long
-// enough to fill more than one page.
-func requestsOf(c policy.Config, seed uint64, n, tokens int, s policy.Sampling) []policy.Request {
-	stream := rng.New(seed, rng.PurposeTest, 0, "requests", 0)
-	requests := make([]policy.Request, n)
-	for i := range requests {
-		which := stream.IntN(uint64(4*i), 1+n/3)
-		prompt := make([]int32, 1+stream.IntN(uint64(1e6+which), 90))
-		for j := range prompt {
-			prompt[j] = int32(stream.IntN(uint64(2e6+1000*which+j), c.VocabSize))
-		}
-		requests[i] = policy.Request{
-			Prompt: prompt, MaxNewTokens: 1 + stream.IntN(uint64(4*i+1), tokens), StopTokens: []int32{3},
-			Stream: rng.New(seed, rng.PurposeSample, 1, "x", i), Sampling: s,
-		}
-	}
-	return requests
-}
-
-// asBatch packs prompts and responses, with the responses' tokens as targets.
-func asBatch(requests []policy.Request, completions []policy.Completion) policy.Batch {
-	batch := policy.Batch{Offsets: []int32{0}}
-	for i, r := range requests {
-		batch.TokenIDs = append(append(batch.TokenIDs, r.Prompt...), completions[i].TokenIDs...)
-		for range r.Prompt {
-			batch.Targets = append(batch.Targets, false)
-		}
-		for range completions[i].TokenIDs {
-			batch.Targets = append(batch.Targets, true)
-		}
-		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
-	}
-	return batch
 }
 
 func TestLibraryVariable(t *testing.T) {

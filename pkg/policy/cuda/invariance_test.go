@@ -3,7 +3,6 @@
 package cuda_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sort"
@@ -25,41 +24,22 @@ func types(t testing.TB, c policy.Config) map[safetensors.DType][]policy.Tensor 
 	return map[safetensors.DType][]policy.Tensor{safetensors.F32: policytest.LoudWeights(t, c), safetensors.BF16: tuned(t, c)}
 }
 
-// The contract of one log-probability: the sampler's are the learner's, bit for
-// bit, so that the importance ratio is exactly 1; and a completion is that of
-// its request alone, whatever the company, the slots and the sizes of passes.
-func TestSamplerAndLearnerAgree(t *testing.T) {
-	for _, s := range []policy.Sampling{{Temperature: 1}, {}, {Temperature: 0.7, TopK: 9}, {Temperature: 1.2, TopP: 0.7}, {Temperature: 1, TopK: 20, TopP: 0.9}} {
-		for name, c := range families() {
-			if s != (policy.Sampling{Temperature: 1}) && name != "qwen2 tied" && name != "qwen3 untied" {
-				continue
-			}
-			for dtype, weights := range types(t, c) {
-				if policytest.Emulated() && (s.Temperature != 1 || s.TopK > 0) && (name == "qwen2 tied") == (dtype == safetensors.F32) {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s %s %+v", name, dtype, s), func(t *testing.T) { samplerAndLearnerAgree(t, c, weights, dtype, s) })
-			}
-		}
-	}
-}
-
 func samplerAndLearnerAgree(t *testing.T, c policy.Config, weights []policy.Tensor, dtype safetensors.DType, s policy.Sampling) {
 	t.Helper()
 	e := open(t, c, weights, cuda.Options{DType: dtype}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 2000, 40 }))
-	requests := requestsOf(c, 5, 5, 70, s)
+	requests := policytest.Requests(c, 5, 5, 70, s)
 	for i := range requests {
 		if i%2 == 0 {
 			requests[i].StopTokens = nil
 		}
 	}
 	completions := generate(t, e, requests)
-	batch := asBatch(requests, completions)
+	batch := policytest.AsBatch(requests, completions)
 	logProbs, _ := forward(t, e, batch, s)
 	compared := 0
 	for i, r := range requests {
 		from := int(batch.Offsets[i]) + len(r.Prompt)
-		if !sameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
+		if !policytest.SameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
 			t.Errorf("response %d: log-probabilities %v when sampled and %v when learned", i, completions[i].LogProbs, logProbs[from:batch.Offsets[i+1]])
 		}
 		compared += len(completions[i].LogProbs)
@@ -143,11 +123,11 @@ func TestLongContexts(t *testing.T) {
 			}
 			e := open(t, c, weights, options, budgets(rows))
 			completions := generate(t, e, requests)
-			batch := asBatch(requests, completions)
+			batch := policytest.AsBatch(requests, completions)
 			logProbs, _ := forward(t, e, batch, s)
 			for i, r := range requests {
 				from := int(batch.Offsets[i]) + len(r.Prompt)
-				if len(completions[i].LogProbs) != 6 || !sameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
+				if len(completions[i].LogProbs) != 6 || !policytest.SameBits(completions[i].LogProbs, logProbs[from:int(batch.Offsets[i+1])]) {
 					t.Errorf("response %d: log-probabilities %v when sampled and %v when learned", i, completions[i].LogProbs, logProbs[from:batch.Offsets[i+1]])
 				}
 			}
@@ -159,140 +139,6 @@ func TestLongContexts(t *testing.T) {
 				t.Errorf("alone, its prompt in pieces: %s", diff)
 			}
 		})
-	}
-}
-
-// trained is what is left of two steps on a batch that is divided in a way.
-func trained(t *testing.T, c policy.Config, weights []policy.Tensor, options cuda.Options, b cuda.Budgets, parts [][]int) []policy.Tensor {
-	t.Helper()
-	options.Train = true
-	e := open(t, c, weights, options, b)
-	lengths := []int{20, 3, 65, 17, 1}
-	for step := range 2 {
-		whole := policytest.Batch(c, uint64(step), lengths...)
-		ofLogProb, ofEntropy := policytest.Coefficients(whole, 1), policytest.Coefficients(whole, 2)
-		e.ZeroGradients()
-		for _, part := range parts {
-			from, to := whole.Offsets[part[0]], whole.Offsets[part[1]]
-			batch := policy.Batch{TokenIDs: whole.TokenIDs[from:to], Targets: whole.Targets[from:to]}
-			for _, offset := range whole.Offsets[part[0] : part[1]+1] {
-				batch.Offsets = append(batch.Offsets, offset-from)
-			}
-			forward(t, e, batch, policy.Sampling{Temperature: 1, TopP: 0.95})
-			backward(t, e, policy.Coefficients{LogProb: ofLogProb[from:to], Entropy: ofEntropy[from:to]})
-		}
-		given := adamW
-		given.Rounding = rng.New(7, rng.PurposeRounding, step, "", 0)
-		if stats, err := e.Step(given); err != nil || stats.Skipped {
-			t.Fatalf("step %d: %+v, %v", step, stats, err)
-		}
-	}
-	state, _ := e.OptimizerState()
-	return append(e.Weights(), state...)
-}
-
-// The bits of training do not depend on the run, on the micro-batches, on the
-// size of a pass or of a chunk of the head, on what is computed again, or on
-// whether the gradients went through the host.
-func TestTrainingIgnoresDivision(t *testing.T) {
-	whole := [][]int{{0, 5}}
-	for name, c := range families() {
-		if !core(name) {
-			continue
-		}
-		for dtype, weights := range types(t, c) {
-			for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
-				if policytest.Emulated() && state == safetensors.BF16 && (name == "qwen2 tied" || dtype == safetensors.F32) {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s %s state %s", name, dtype, state), func(t *testing.T) {
-					options := cuda.Options{DType: dtype, State: state}
-					want := trained(t, c, weights, options, budgets(nil), whole)
-					for what, got := range map[string][]policy.Tensor{
-						"the same again": trained(t, c, weights, options, budgets(nil), whole),
-						"micro-batches":  trained(t, c, weights, options, budgets(nil), [][]int{{0, 1}, {1, 3}, {3, 5}}),
-						"small passes":   trained(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 80, 2 }), whole),
-						"small chunks":   trained(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.HeadTokens = cuda.RowAlign }), whole),
-						"norms again":    trained(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeMLP }), whole),
-						"blocks again":   trained(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeBlock }), whole),
-					} {
-						sameTensors(t, what, got, want)
-					}
-				})
-			}
-		}
-	}
-}
-
-// Steps, and steps that are saved and loaded between them, give the same bits,
-// also where the gradients are read by the host.
-func TestOptimizerStateGoesOn(t *testing.T) {
-	c := small(nil)
-	for dtype, weights := range types(t, c) {
-		t.Run(string(dtype), func(t *testing.T) {
-			batch := policytest.Batch(c, 2, 20, 24)
-			take := func(e *cuda.Engine, n int, touch bool) {
-				for range n {
-					forward(t, e, batch, policy.Sampling{Temperature: 1})
-					e.ZeroGradients()
-					backward(t, e, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)})
-					if touch {
-						e.Gradients()
-					}
-					if _, err := e.Step(adamW); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			options := cuda.Options{Train: true, DType: dtype}
-			straight := open(t, c, weights, options, budgets(nil))
-			take(straight, 4, false)
-			first := open(t, c, weights, options, budgets(nil))
-			take(first, 2, true)
-			tensors, steps := first.OptimizerState()
-			second := open(t, c, first.Weights(), options, budgets(nil))
-			if err := second.LoadOptimizerState(tensors, steps); err != nil {
-				t.Fatal(err)
-			}
-			take(second, 2, true)
-			sameTensors(t, "four steps", second.Weights(), straight.Weights())
-			if err := second.LoadOptimizerState(tensors[1:], steps); exitcode.Code(err) != exitcode.Data {
-				t.Errorf("a missing tensor: %v", err)
-			}
-			if dtype == safetensors.BF16 {
-				if err := straight.LoadOptimizerState(tensors, steps); exitcode.Code(err) != exitcode.Data {
-					t.Errorf("masters of other weights: %v", err)
-				}
-			}
-		})
-	}
-}
-
-// A gradient that the caller writes is the one that the step takes.
-func TestGradientsMayBeWritten(t *testing.T) {
-	c := small(nil)
-	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{Train: true}, budgets(nil))
-	before := e.Weights()
-	for i, g := range e.Trained() {
-		ones := make([]float32, g.Elements())
-		for j := range ones {
-			ones[j] = 1
-		}
-		half := len(ones) / 2
-		if err := errors.Join(e.WriteGradient(i, half, ones[half:]), e.WriteGradient(i, 0, ones[:half])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stats, err := e.Step(policy.AdamW{LearningRate: 0.5, Beta1: 0, Beta2: 0, Epsilon: 0})
-	if err != nil || stats.Skipped {
-		t.Fatalf("%+v, %v", stats, err)
-	}
-	for i, w := range e.Weights() {
-		for j, x := range w.Data {
-			if d := float64(x - (before[i].Data[j] - 0.5)); d > 1e-6 || d < -1e-6 {
-				t.Fatalf("%s[%d] went from %g to %g, want half less", w.Name, j, before[i].Data[j], x)
-			}
-		}
 	}
 }
 
@@ -336,7 +182,7 @@ func TestPlanIsWhatEnginesTake(t *testing.T) {
 		}
 		return &a
 	}
-	for name, c := range families() {
+	for name, c := range policytest.Families() {
 		if !core(name) {
 			continue
 		}

@@ -27,7 +27,7 @@ var adamW = policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1
 // One forward and backward pass, and one and ten optimizer steps, against the
 // CPU engine in float32.
 func TestAgainstCPU(t *testing.T) {
-	for name, c := range families() {
+	for name, c := range policytest.Families() {
 		t.Run(name, func(t *testing.T) {
 			weights := policytest.LoudWeights(t, c)
 			gpu := open(t, c, weights, cuda.Options{Train: true}, budgets(nil))
@@ -130,7 +130,7 @@ func TestSamplingsAgainstCPU(t *testing.T) {
 // operation, in the CPU engine weights alone are: a log-probability then is
 // within a few of these roundings of the largest, a gradient within a few more.
 func TestBFloat16AgainstCPU(t *testing.T) {
-	for name, c := range families() {
+	for name, c := range policytest.Families() {
 		t.Run(name, func(t *testing.T) {
 			weights := tuned(t, c)
 			gpu := open(t, c, weights, cuda.Options{Train: true, DType: safetensors.BF16}, budgets(nil))
@@ -172,7 +172,7 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 // A low-rank adapter with the value head is trained and the base is not; off,
 // the engine is the base's.
 func TestAdapterAgainstCPU(t *testing.T) {
-	for name, c := range families() {
+	for name, c := range policytest.Families() {
 		t.Run(name, func(t *testing.T) {
 			weights := policytest.LoudWeights(t, c)
 			adapter, err := policy.InitAdapter(c, policy.LoRA{Rank: 3, Alpha: 5, Targets: policy.LoRATargets()}, 2)
@@ -233,12 +233,12 @@ func TestAdapterAgainstCPU(t *testing.T) {
 
 // Greedy responses are the CPU engine's, token by token, in float32.
 func TestGreedyAgainstCPU(t *testing.T) {
-	for name, c := range families() {
+	for name, c := range policytest.Families() {
 		t.Run(name, func(t *testing.T) {
 			weights := policytest.LoudWeights(t, c)
 			gpu := open(t, c, weights, cuda.Options{}, budgets(nil))
 			reference := openCPU(t, c, weights, cpu.Options{Threads: 1})
-			requests := requestsOf(c, 5, 6, 30, policy.Sampling{})
+			requests := policytest.Requests(c, 5, 6, 30, policy.Sampling{})
 			got, want := generate(t, gpu, requests), generate(t, reference, requests)
 			for i := range requests {
 				if fmt.Sprint(got[i].TokenIDs, got[i].FinishReason) != fmt.Sprint(want[i].TokenIDs, want[i].FinishReason) {

@@ -1,0 +1,28 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
+)
+
+func TestConformance(t *testing.T) {
+	policytest.Conform(t, policytest.Backend{
+		Ways: []string{"one thread", "three threads", "chunks"},
+		Open: func(_ testing.TB, way string, source policy.Source, o policytest.Options) (policy.Engine, error) {
+			options := Options{Threads: 1, Train: o.Train, DType: o.DType, State: o.State, Adapter: o.Adapter, ValueHead: o.ValueHead}
+			if way != "one thread" {
+				options.Threads = 3
+			}
+			e, err := New(source, options)
+			if err != nil {
+				return nil, err
+			}
+			if way == "chunks" {
+				e.limits.chunkTokens, e.limits.sparseTokens, e.limits.logits, e.limits.keptLogits = 50, 0, 1, 1
+			}
+			return e, nil
+		},
+	})
+}

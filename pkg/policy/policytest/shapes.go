@@ -1,0 +1,85 @@
+package policytest
+
+import (
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Tiny is a model of odd sizes: widths that fill no vector and no tile.
+func Tiny() policy.Config {
+	return policy.Config{
+		Architecture: policy.Qwen2, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
+		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
+		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
+	}
+}
+
+// Families are the shapes that are compared: all architectures, tied and not,
+// heads shared by several queries, by all and by none, odd sizes and even ones.
+func Families() map[string]policy.Config {
+	change := func(change func(c *policy.Config)) policy.Config {
+		c := Tiny()
+		change(&c)
+		return c
+	}
+	return map[string]policy.Config{
+		"qwen2 tied":                    Tiny(),
+		"llama untied":                  change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
+		"llama tied, one key head":      change(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
+		"qwen2 untied, a key head each": change(func(c *policy.Config) { c.TieWordEmbeddings, c.NumKeyValueHeads = false, 4 }),
+		"qwen3 tied, scaled": change(func(c *policy.Config) {
+			c.Architecture, c.HeadDim = policy.Qwen3, 10
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 32}
+		}),
+		"qwen3 untied": change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Qwen3, false }),
+		"qwen2 even": change(func(c *policy.Config) {
+			c.VocabSize, c.HiddenSize, c.IntermediateSize, c.HeadDim, c.NumHiddenLayers = 128, 64, 96, 32, 1
+		}),
+	}
+}
+
+// Requests ask for continuations of a few prompts, several of each, of at most
+// so many tokens each; prompt and response may fill more than one page of a
+// cache.
+func Requests(c policy.Config, seed uint64, n, tokens int, s policy.Sampling) []policy.Request {
+	stream := rng.New(seed, rng.PurposeTest, 0, "requests", 0)
+	requests := make([]policy.Request, n)
+	for i := range requests {
+		which := stream.IntN(uint64(4*i), 1+n/3)
+		prompt := make([]int32, 1+stream.IntN(uint64(1e6+which), 90))
+		for j := range prompt {
+			prompt[j] = int32(stream.IntN(uint64(2e6+1000*which+j), c.VocabSize))
+		}
+		requests[i] = policy.Request{
+			Prompt: prompt, MaxNewTokens: 1 + stream.IntN(uint64(4*i+1), tokens), StopTokens: []int32{3},
+			Stream: rng.New(seed, rng.PurposeSample, 1, "x", i), Sampling: s,
+		}
+	}
+	return requests
+}
+
+// AsBatch packs prompts and responses, with the responses' tokens as targets.
+func AsBatch(requests []policy.Request, completions []policy.Completion) policy.Batch {
+	batch := policy.Batch{Offsets: []int32{0}}
+	for i, r := range requests {
+		batch.TokenIDs = append(append(batch.TokenIDs, r.Prompt...), completions[i].TokenIDs...)
+		for range r.Prompt {
+			batch.Targets = append(batch.Targets, false)
+		}
+		for range completions[i].TokenIDs {
+			batch.Targets = append(batch.Targets, true)
+		}
+		batch.Offsets = append(batch.Offsets, int32(len(batch.TokenIDs)))
+	}
+	return batch
+}
+
+// Part is the sequences from..to-1 of a batch without trunks.
+func Part(batch policy.Batch, from, to int) policy.Batch {
+	first, end := batch.Offsets[from], batch.Offsets[to]
+	part := policy.Batch{TokenIDs: batch.TokenIDs[first:end], Targets: batch.Targets[first:end]}
+	for _, offset := range batch.Offsets[from : to+1] {
+		part.Offsets = append(part.Offsets, offset-first)
+	}
+	return part
+}
