@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // gpuPlans are the plans of a policy's work on a GPU.
@@ -118,7 +119,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		all = append(all, work{name, one})
 	}
 	if r.WarmStart.Steps > 0 {
-		add("warm", &r.WarmStart.Optimizer, learn.WarmWorkload(r, longest))
+		add("warm", &r.WarmStart.Optimizer, warm.Workload(r, longest))
 	}
 	if r.Schedule.GradientShards > 1 {
 		add("gradient", &r.Optimizer, learn.GradientWorkload(r, longest))

@@ -18,7 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // dtypes are the types of weights by their names in recipes and in PyTorch.
@@ -101,7 +101,7 @@ func initFromRecipe(c *cli.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	return learn.InitPolicy(resolved.Recipe, world, folder)
+	return warm.InitPolicy(resolved.Recipe, world, folder)
 }
 
 // initSettings are the recipe settings of lathe policy init, with those that

@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/score"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // Worker carries out tasks of a run in this process.
@@ -120,7 +121,7 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk i
 	if size <= 0 {
 		size = steps
 	}
-	inputs := learn.WarmInputs{
+	inputs := warm.Inputs{
 		Chunk: chunk, Source: w.Run.Identity.PolicySource,
 		FirstStep: min(steps, (chunk-1)*size), LastStep: min(steps, chunk*size),
 		PolicyOutput: out.Warm(chunk), PolicyVersion: -1, OptimizerOutput: out.WarmOptimizer(chunk),
@@ -134,7 +135,7 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk i
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
 	}
-	_, err := learn.RunWarm(ctx, job, world, inputs)
+	_, err := warm.Run(ctx, job, world, inputs)
 	return err
 }
 

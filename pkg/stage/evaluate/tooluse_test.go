@@ -12,7 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // hasty is a server whose policy gives up at once, and makes the next of the
@@ -83,7 +83,7 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 	r.Job.Plain = true // the policy has no seal
 	folder, tasks = r.Path("policy"), r.World.Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(learn.InitPolicy(r.Job.Recipe, r.World, folder))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
 	_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
 	r.Check(err)
 	rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // estimateAdvantages gives sequences, under advantage.kind gae, the values of the
@@ -17,8 +18,8 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 	spec := l.Recipe.Advantage
 	if spec.Kind != "gae" {
 		for i := range l.batch {
-			l.batch[i].spread()
-			l.batch[i].multiply()
+			l.batch[i].SpreadAdvantages()
+			l.batch[i].ApplyFactors()
 		}
 		return nil
 	}
@@ -29,13 +30,13 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 		}
 		defer engine.Close()
 	}
-	var chosen []*sequence
+	var chosen []*trainer.Sequence
 	for i := range l.batch {
 		if spec.Whitening || wanted(l.batch[i].Sequence) {
 			chosen = append(chosen, &l.batch[i])
 		}
 	}
-	plain := make([]sequence, len(chosen))
+	plain := make([]trainer.Sequence, len(chosen))
 	for i, s := range chosen {
 		plain[i] = *s
 	}
@@ -43,7 +44,7 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch := pack(micro)
+		batch := trainer.Pack(micro)
 		n := len(batch.TokenIDs)
 		values := make([]float32, n)
 		if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
@@ -52,8 +53,8 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 		if err := engine.Values(values); err != nil {
 			return err
 		}
-		for i := range batch.sequences {
-			if err := chosen[0].estimate(spec.Gamma, spec.Lambda, widen(batch.of(i, values))); err != nil {
+		for i := range batch.Sequences {
+			if err := estimate(chosen[0], spec.Gamma, spec.Lambda, widen(batch.Of(i, values))); err != nil {
 				return fmt.Errorf("instance %q sample %d: %w", chosen[0].InstanceID, chosen[0].Sample, err)
 			}
 			chosen = chosen[1:]
@@ -65,15 +66,15 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 		}
 	}
 	for i := range l.batch {
-		if l.batch[i].values != nil {
-			l.batch[i].multiply()
+		if l.batch[i].Values != nil {
+			l.batch[i].ApplyFactors()
 		}
 	}
 	return nil
 }
 
 // estimate sets values, advantages and returns of the tokens that are learned.
-func (s *sequence) estimate(gamma, lambda float64, values []float64) error {
+func estimate(s *trainer.Sequence, gamma, lambda float64, values []float64) error {
 	var at []int
 	for t, learned := range s.LossMask {
 		if learned {
@@ -93,10 +94,10 @@ func (s *sequence) estimate(gamma, lambda float64, values []float64) error {
 	if err != nil {
 		return err
 	}
-	s.values, s.returns = values, make([]float64, len(values))
-	s.advantages = make([]float32, len(values))
+	s.Values, s.Returns = values, make([]float64, len(values))
+	s.Advantages = make([]float32, len(values))
 	for i, t := range at {
-		s.advantages[t], s.returns[t] = float32(advantages[i]), returns[i]
+		s.Advantages[t], s.Returns[t] = float32(advantages[i]), returns[i]
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (l *learner) learned(f func(advantage *float32)) {
 	for i := range l.batch {
 		for t, learned := range l.batch[i].LossMask {
 			if learned {
-				f(&l.batch[i].advantages[t])
+				f(&l.batch[i].Advantages[t])
 			}
 		}
 	}
@@ -133,7 +134,7 @@ func (l *learner) learned(f func(advantage *float32)) {
 
 // valueCoefficients computes the value loss of the batch of the last forward
 // pass and its derivatives; nil without a critic.
-func (l *learner) valueCoefficients(batch packed, stats *stepStats) ([]float32, error) {
+func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]float32, error) {
 	if l.Recipe.Advantage.Kind != "gae" {
 		return nil, nil
 	}
@@ -142,17 +143,17 @@ func (l *learner) valueCoefficients(batch packed, stats *stepStats) ([]float32, 
 		return nil, err
 	}
 	spec := l.Recipe.Loss.Value
-	for i, s := range batch.sequences {
-		from := batch.places[i].from - batch.places[i].shared
+	for i, s := range batch.Sequences {
+		from := batch.Places[i].From - batch.Places[i].Shared
 		for t, learned := range s.LossMask {
 			if !learned {
 				continue
 			}
 			value := float64(values[from+t])
 			weight := s.TurnWeights[s.Turns[t]]
-			loss, slope := objective.ValueLoss(spec, value, s.values[t], s.returns[t])
+			loss, slope := objective.ValueLoss(spec, value, s.Values[t], s.Returns[t])
 			coefficients[from+t] = float32(weight * spec.Coef * slope)
-			stats.Value.Record(value, s.returns[t], weight*spec.Coef*loss, slope)
+			stats.Value.Record(value, s.Returns[t], weight*spec.Coef*loss, slope)
 		}
 	}
 	return coefficients, nil

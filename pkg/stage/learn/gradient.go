@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // statsKey is the metadata key of a gradient shard under which it keeps what
@@ -52,7 +53,7 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	}
 	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
 	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens)}
-	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
+	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {
@@ -80,7 +81,7 @@ func writeBlocks(engine policy.Engine, blocks []block, output string, meta map[s
 		numbers := room[:trained[index].Elements()]
 		return numbers, engine.ReadSum(blocks[i/len(trained)].sum, index, 0, numbers)
 	}
-	next, stop := ahead(len(tensors), largest, read)
+	next, stop := prefetch(len(tensors), largest, read)
 	defer stop()
 	return shard.WriteTensorsFrom(output, tensors, meta, next, attempt, m)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // Inputs are the files that a learner task reads and those it makes.
@@ -82,7 +83,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
 	m.Metrics["seconds"] = time.Since(started).Seconds()
-	if err := deviceMetrics(l.engine, m.Metrics); err != nil {
+	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := notePreset(&m, job.Recipe); err != nil {
@@ -91,7 +92,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if err := stage.NoteEngine(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := l.saveOptimizer(m); err != nil {
+	if err := trainer.SaveOptimizer(l.engine, in.OptimizerOutput, job.Attempt, m); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := l.saveReference(m); err != nil {
@@ -99,7 +100,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	}
 	job.Log("learn %d: %d tokens, loss %.5f, gradient norm %.4f, %.1f s",
 		in.Iteration, totals.all.Tokens, m.Metrics["loss"], m.Metrics["grad_norm"], m.Metrics["seconds"])
-	return SavePolicy(l.engine, in.Policy, in.PolicyOutput, l.base, job.Attempt, m)
+	return trainer.SavePolicy(l.engine, in.Policy, in.PolicyOutput, l.base, job.Attempt, m)
 }
 
 // learner is one loaded policy with what it learns from.
@@ -109,7 +110,7 @@ type learner struct {
 	engine    policy.Engine
 	base      string        // that the new adapter will name
 	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
-	batch     []sequence
+	batch     []trainer.Sequence
 	cited     []seal.Input
 }
 
@@ -122,13 +123,13 @@ func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.
 		return nil, err
 	}
 	for _, s := range batch {
-		l.batch = append(l.batch, sequence{Sequence: s})
+		l.batch = append(l.batch, trainer.Sequence{Sequence: s})
 	}
 	l.cited = append(l.cited, job.Input(in.Batch, batchManifest))
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return nil, err
 	}
-	if l.engine, l.base, err = openTrained(job, job.Recipe.Optimizer, in.Policy, workload(job.Recipe, l.longest())); err != nil {
+	if l.engine, l.base, err = trainer.OpenTrained(job, job.Recipe.Optimizer, in.Policy, workload(job.Recipe, l.longest())); err != nil {
 		return nil, err
 	}
 	if in.Base != "" {
@@ -140,7 +141,7 @@ func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.
 			return nil, err
 		}
 		l.cited = append(l.cited, cited)
-		if err := loadOptimizer(l.engine, in.Optimizer); err != nil {
+		if err := trainer.LoadOptimizer(l.engine, in.Optimizer); err != nil {
 			return nil, err
 		}
 	}
@@ -155,15 +156,6 @@ func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.
 	return l, nil
 }
 
-// loadOptimizer gives an engine the moments that were sealed in a folder.
-func loadOptimizer(engine policy.Engine, folder string) error {
-	tensors, steps, err := checkpoint.LoadOptimizer(folder)
-	if err != nil {
-		return err
-	}
-	return engine.LoadOptimizerState(tensors, steps)
-}
-
 func (l *learner) citePolicy(ctx context.Context, folder string) error {
 	cited, err := l.VerifyPolicy(ctx, folder)
 	l.cited = append(l.cited, cited...)
@@ -175,7 +167,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine,
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, engineOptions(l.Job, l.Recipe.Optimizer, false, besideWorkload(l.Recipe, l.longest())))
+	return backend.Open(folder, trainer.EngineOptions(l.Job, l.Recipe.Optimizer, false, trainer.Workload(l.Recipe, l.longest())))
 }
 
 // longest is the number of tokens of the batch's longest sequence.
@@ -185,14 +177,6 @@ func (l *learner) longest() int {
 		longest = max(longest, len(s.TokenIDs))
 	}
 	return longest
-}
-
-// engineOptions are those of a recipe for an engine with one of its optimizers.
-func engineOptions(job stage.Job, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
-	return backend.Options{
-		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
-		ValueHead: job.Recipe.Policy.ValueHead, Workload: workload, Log: job.Log,
-	}
 }
 
 func (l *learner) close() {
@@ -230,38 +214,8 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return nil
 	}
 	number := l.in.StepsSoFar + step + 1
-	done, err := takeStep(l.engine, l.Recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.Recipe.Seed, rng.PurposeRounding, number, "learn", 0))
+	done, err := trainer.TakeStep(l.engine, l.Recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.Recipe.Seed, rng.PurposeRounding, number, "learn", 0))
 	stats.GradNorm, stats.Skipped = done.GradNorm, done.Skipped
-	return err
-}
-
-// takeStep applies the engine's gradients as optimizer step number step,
-// counted from 1, of total. The stream rounds what is rounded randomly.
-func takeStep(engine policy.Engine, o objective.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
-	rate, err := objective.LearningRate(o, step, total)
-	if err != nil {
-		return policy.StepStats{}, err
-	}
-	return engine.Step(policy.AdamW{
-		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
-		Rounding: rounding,
-	})
-}
-
-func (l *learner) saveOptimizer(m seal.Manifest) error {
-	folder, err := seal.CreateFolder(l.in.OptimizerOutput, l.Attempt)
-	if err != nil {
-		return err
-	}
-	defer folder.Abort()
-	tensors, steps := l.engine.OptimizerState()
-	if err := l.engine.Err(); err != nil {
-		return fmt.Errorf("reading the optimizer's state: %w", err)
-	}
-	if err := checkpoint.SaveOptimizer(folder.Path(), tensors, steps); err != nil {
-		return err
-	}
-	_, err = folder.Commit(m)
 	return err
 }
 
@@ -287,6 +241,6 @@ func (l *learner) saveReference(m seal.Manifest) error {
 			return err
 		}
 	}
-	_, err = saveWhole(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	_, err = trainer.SaveWhole(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
 	return err
 }

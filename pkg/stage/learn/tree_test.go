@@ -5,11 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // scalar is an engine with one gradient. Sums that were never held, or are held
@@ -169,44 +167,6 @@ func TestBlockName(t *testing.T) {
 	for _, bad := range []string{"", "6", "6/1", "x/1/w", "6/x/w", "6/-1/w", "6/31/w"} {
 		if _, _, _, ok := blockName(bad); ok {
 			t.Errorf("%q is taken for a block", bad)
-		}
-	}
-}
-
-// TestMicroBatches: in order, up to the limit and as the engine has room, never
-// empty; a sequence that is longer than the limit is alone.
-func TestMicroBatches(t *testing.T) {
-	for _, c := range []struct {
-		lengths []int
-		limit   int
-		room    int // sequences
-		want    [][]int
-	}{
-		{nil, 10, 9, nil},
-		{[]int{3, 4, 5}, 100, 9, [][]int{{3, 4, 5}}},
-		{[]int{3, 4, 5}, 0, 9, [][]int{{3, 4, 5}}},
-		{[]int{3, 4, 5}, 7, 9, [][]int{{3, 4}, {5}}},
-		{[]int{3, 4, 5}, 6, 9, [][]int{{3}, {4}, {5}}},
-		{[]int{20, 1, 1, 20, 1}, 6, 9, [][]int{{20}, {1, 1}, {20}, {1}}},
-		{[]int{6, 6}, 6, 9, [][]int{{6}, {6}}},
-		{[]int{3, 4, 5, 6, 7}, 0, 2, [][]int{{3, 4}, {5, 6}, {7}}},
-		{[]int{3, 4, 5, 6, 7}, 12, 2, [][]int{{3, 4}, {5, 6}, {7}}},
-		{[]int{3, 4, 5, 6, 7}, 7, 2, [][]int{{3, 4}, {5}, {6}, {7}}},
-	} {
-		var sequences []sequence
-		for _, n := range c.lengths {
-			sequences = append(sequences, sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
-		}
-		var got [][]int
-		for _, run := range microBatches(bundles(sequences, 0), c.limit, func(families [][]int) int { return min(len(families), c.room) }) {
-			var lengths []int
-			for _, b := range run {
-				lengths = append(lengths, b.tokens())
-			}
-			got = append(got, lengths)
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%v at %d tokens (-want +got):\n%s", c.lengths, c.limit, diff)
 		}
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // units adds the gradients of a tree's units of one optimizer step to it.
 func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
-	byUnit := make([][]sequence, l.Recipe.Schedule.GradientUnits)
+	byUnit := make([][]trainer.Sequence, l.Recipe.Schedule.GradientUnits)
 	miniBatch := int32(step % l.Recipe.Loss.MiniBatches)
 	for _, s := range l.batch {
 		if s.OptimizerStep == miniBatch {
@@ -35,13 +36,13 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 }
 
 // microBatches cuts sequences for an engine's passes under the recipe.
-func (l *learner) microBatches(engine policy.Engine, sequences []sequence) [][]bundle {
-	return microBatches(bundles(sequences, l.Recipe.Schedule.SharedPromptTokens), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
+func (l *learner) microBatches(engine policy.Engine, sequences []trainer.Sequence) [][]trainer.Bundle {
+	return trainer.MicroBatches(trainer.Bundles(sequences, l.Recipe.Schedule.SharedPromptTokens), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
 }
 
 // accumulate runs one micro-batch forward and backward.
-func (l *learner) accumulate(micro []bundle, stats *stepStats) error {
-	batch := pack(micro)
+func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
+	batch := trainer.Pack(micro)
 	n := len(batch.TokenIDs)
 	logProbs, entropy := make([]float32, n), make([]float32, n)
 	sampling := l.sampling()
@@ -62,24 +63,24 @@ func (l *learner) accumulate(micro []bundle, stats *stepStats) error {
 	if l.Recipe.Loss.EntropyCoef != 0 {
 		entropyCoefficients = make([]float32, n)
 	}
-	for i, s := range batch.sequences {
+	for i, s := range batch.Sequences {
 		tokens := objective.TokenInputs{
-			New: widen(batch.of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.advantages), Mask: s.LossMask,
-			Entropy: widen(batch.of(i, entropy)), Weights: s.weights(), SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
+			New: widen(batch.Of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
+			Entropy: widen(batch.Of(i, entropy)), Weights: s.Weights(), SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
 		}
-		if s.sampler != nil {
-			tokens.Sampler = widen(s.sampler)
+		if s.Sampler != nil {
+			tokens.Sampler = widen(s.Sampler)
 		}
 		if reference != nil {
-			tokens.Reference = widen(batch.of(i, reference))
+			tokens.Reference = widen(batch.Of(i, reference))
 		}
 		gradient, err := objective.Coefficients(l.Recipe.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}
-		batch.set(i, coefficients, gradient.LogProb)
+		batch.Set(i, coefficients, gradient.LogProb)
 		if entropyCoefficients != nil {
-			batch.set(i, entropyCoefficients, gradient.Entropy)
+			batch.Set(i, entropyCoefficients, gradient.Entropy)
 		}
 		stats.merge(stepStats{
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),

@@ -3,13 +3,14 @@ package learn
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // Workload is what a learn task asks of the engine that it trains, with
 // sequences of at most longest tokens; 0 for as many as the policy takes. The
 // plan that a GPU's engine makes of it (package cuda) changes no result.
 func Workload(r recipe.Recipe, longest int) policy.Workload {
-	w := besideWorkload(r, longest)
+	w := trainer.Workload(r, longest)
 	w.Sums = sumsOfStep(r.Schedule.GradientUnits)
 	w.Beside = beside(r)
 	return w
@@ -22,22 +23,10 @@ func GradientWorkload(r recipe.Recipe, longest int) policy.Workload {
 	return w
 }
 
-// WarmWorkload is that of a warm start.
-func WarmWorkload(r recipe.Recipe, longest int) policy.Workload {
-	w := besideWorkload(r, longest)
-	w.Shared = 0 // each demonstration is learned by itself
-	return w
-}
-
 // ReferenceWorkload is that of the reference policy; there is none where ok is
 // false.
 func ReferenceWorkload(r recipe.Recipe, longest int) (w policy.Workload, ok bool) {
-	return besideWorkload(r, longest), hasReference(r)
-}
-
-// besideWorkload is that of a policy which is not trained.
-func besideWorkload(r recipe.Recipe, longest int) policy.Workload {
-	return policy.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
+	return trainer.Workload(r, longest), hasReference(r)
 }
 
 // hasReference says whether a second policy is open. Under policy.lora the

@@ -13,8 +13,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // broken is an environment that cannot begin the episodes of some tasks.
@@ -39,7 +39,7 @@ func TestEnvironmentFails(t *testing.T) {
 	r.Job.Plain = true // the policy has no seal
 	folder := r.Path("policy")
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(learn.InitPolicy(r.Job.Recipe, r.World, folder))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
 	plan, instances := r.Plan(12)
 	play := func(name string, world env.Env) (seal.Manifest, error) {
 		return rollout.Run(r.Context(), r.Job, world, rollout.Inputs{

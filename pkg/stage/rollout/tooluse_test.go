@@ -17,9 +17,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/score"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // scripted is a server whose policy follows a script: what it says depends on
@@ -223,7 +223,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	r.Job.Plain = true // the policy has no seal
 	server.folder = r.Path("policy")
 	r.Check(os.Mkdir(server.folder, 0o755))
-	r.Check(learn.InitPolicy(r.Job.Recipe, r.World, server.folder))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, server.folder))
 	format, err := chat.Load(server.folder, time.Time{})
 	r.Check(err)
 	plan, instances := r.Plan(tasks)

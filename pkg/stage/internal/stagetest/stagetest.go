@@ -17,7 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // Rig is what a stage needs besides its files.
@@ -64,8 +64,8 @@ func (r *Rig) Check(err error) {
 	}
 }
 
-// warm holds the policies that were made, by the name of the recipe.
-var warm struct {
+// made holds the policies that were made, by the name of the recipe.
+var made struct {
 	sync.Mutex
 	folders map[string]string
 }
@@ -78,24 +78,24 @@ func (r *Rig) Policy() string {
 	if r.short != "" {
 		return r.short
 	}
-	warm.Lock()
-	defer warm.Unlock()
+	made.Lock()
+	defer made.Unlock()
 	name := r.Job.Recipe.Name
-	if folder, made := warm.folders[name]; made {
+	if folder, is := made.folders[name]; is {
 		return folder
 	}
 	base, err := os.MkdirTemp("", "lathe-stagetest-")
 	r.Check(err)
 	plain := NewOf(r, name)
 	folder := filepath.Join(base, "policy")
-	_, err = learn.RunWarm(r.Context(), plain.Job, plain.World, learn.WarmInputs{
+	_, err = warm.Run(r.Context(), plain.Job, plain.World, warm.Inputs{
 		Chunk: 1, LastStep: plain.Job.Recipe.WarmStart.Steps, PolicyOutput: folder,
 	})
 	r.Check(err)
-	if warm.folders == nil {
-		warm.folders = map[string]string{}
+	if made.folders == nil {
+		made.folders = map[string]string{}
 	}
-	warm.folders[name] = folder
+	made.folders[name] = folder
 	return folder
 }
 

@@ -1,4 +1,4 @@
-package learn
+package trainer
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
-// openTrained opens a policy for training. Under policy.lora it is an adapter,
+// OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty.
-func openTrained(job stage.Job, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
-	options := engineOptions(job, o, true, workload)
+func OpenTrained(job stage.Job, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+	options := EngineOptions(job, o, true, workload)
 	wanted := job.Recipe.Policy.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
@@ -41,7 +41,7 @@ func openTrained(job stage.Job, o objective.Optimizer, folder string, workload p
 		if err != nil {
 			return nil, "", err
 		}
-		adapter, err := policy.InitAdapter(config, loraOf(*wanted), job.Recipe.Seed)
+		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), job.Recipe.Seed)
 		if err != nil {
 			return nil, "", err
 		}
@@ -53,20 +53,21 @@ func openTrained(job stage.Job, o objective.Optimizer, folder string, workload p
 	if planned, ok := engine.(policy.Planned); ok {
 		job.Log("on the GPU: %s", planned.Plan())
 	}
-	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), loraOf(*wanted)) {
+	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), LoRAOf(*wanted)) {
 		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
 			folder, *engine.Adapter(), *wanted), engine.Close())
 	}
 	return engine, base, nil
 }
 
-func loraOf(l recipe.LoRA) policy.LoRA {
+// LoRAOf is the adapter that a recipe asks for.
+func LoRAOf(l recipe.LoRA) policy.LoRA {
 	return policy.LoRA{Rank: l.Rank, Alpha: l.Alpha, Targets: policy.SortTargets(l.Targets), RankStabilized: l.RankStabilized}
 }
 
-// sealBase seals a copy of the policy that the run's adapters adapt. The
+// SealBase seals a copy of the policy that the run's adapters adapt. The
 // weights take no room where the file system has links.
-func sealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func SealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(to, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
@@ -120,7 +121,8 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 	})
 }
 
-func saveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+// SaveWhole seals weights as a policy folder like the one that they came from.
+func SaveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	return sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveLike(folder, from, weights) })
 }
 

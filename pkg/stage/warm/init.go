@@ -1,4 +1,4 @@
-package learn
+package warm
 
 import (
 	"regexp"
@@ -18,10 +18,10 @@ var specialToken = regexp.MustCompile(`<\|[^|>]+\|>`)
 
 // InitPolicy writes a policy with random weights, as the recipe describes it,
 // into a folder. A byte-pair tokenizer is trained on the training problems.
-func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
+func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	n := r.Policy.New
 	format := tokenizer.ChatFormat(r.Policy.Chat)
-	tok, err := newTokenizer(r, world, format)
+	tok, err := newTokenizer(r, environment, format)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func InitPolicy(r recipe.Recipe, world env.Env, folder string) error {
 
 // newTokenizer makes the tokenizer with the special tokens that the chat
 // format names.
-func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
+func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
 	var specials []string
 	seen := map[string]bool{}
 	for _, text := range []string{f.SystemPrefix, f.SystemSuffix, f.UserPrefix, f.UserSuffix, f.AssistantPrefix, f.AssistantSuffix} {
@@ -80,14 +80,14 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 	case "bytes":
 		return tokenizer.NewBytes(specials, roles)
 	case "bpe":
-		return tokenizer.Train(trainingTexts(world), r.Policy.New.VocabSize, specials, roles)
+		return tokenizer.Train(trainingTexts(environment), r.Policy.New.VocabSize, specials, roles)
 	case "numbers":
-		return tokenizer.TrainNumbers(trainingTexts(world), r.Policy.New.VocabSize, specials, roles)
+		return tokenizer.TrainNumbers(trainingTexts(environment), r.Policy.New.VocabSize, specials, roles)
 	case "words":
 		// What was never seen beside a digit is never merged with one.
 		var texts []string
 		digit := func(r rune) bool { return r >= '0' && r <= '9' }
-		for _, task := range world.Tasks(env.Train) {
+		for _, task := range environment.Tasks(env.Train) {
 			texts = append(texts, strings.FieldsFunc(task.Question+"\n"+task.Answer, digit)...)
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
@@ -95,8 +95,8 @@ func newTokenizer(r recipe.Recipe, world env.Env, f tokenizer.ChatFormat) (*toke
 	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
 }
 
-func trainingTexts(world env.Env) (texts []string) {
-	for _, task := range world.Tasks(env.Train) {
+func trainingTexts(environment env.Env) (texts []string) {
+	for _, task := range environment.Tasks(env.Train) {
 		texts = append(texts, task.Question, task.Answer)
 	}
 	return texts

@@ -1,4 +1,4 @@
-package learn
+package warm
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (r recentLoss) mean() float64 {
 func (r recentLoss) below(stop float64) bool { return stop > 0 && r.mean() < stop }
 
 // recentBefore returns the recent losses at the checkpoint before this one.
-func recentBefore(ctx context.Context, job stage.Job, in WarmInputs) (recentLoss, error) {
+func recentBefore(ctx context.Context, job stage.Job, in Inputs) (recentLoss, error) {
 	if in.Policy == "" {
 		return recentLoss{}, nil
 	}

@@ -1,4 +1,4 @@
-package learn_test
+package warm_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -31,7 +31,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 				"data.train.generate.kinds=[comparison__closest]", "data.train.generate.levels=[5]", "data.train.generate.count=500")
 			folder := r.Path("policy")
 			r.Check(os.Mkdir(folder, 0o755))
-			r.Check(learn.InitPolicy(r.Job.Recipe, r.World, folder))
+			r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
 			config, err := checkpoint.LoadConfig(folder)
 			r.Check(err)
 			if got := fmt.Sprint(config.InitializerRange); got != test.initializerRange {

@@ -1,10 +1,10 @@
-package learn
+package trainer
 
 import "github.com/lathe-rl/lathe/pkg/policy"
 
-// deviceMetrics adds what an engine on a device of its own did so far: the
+// DeviceMetrics adds what an engine on a device of its own did so far: the
 // seconds that the device was busy, and the bytes that were copied each way.
-func deviceMetrics(engine policy.Engine, metrics map[string]float64) error {
+func DeviceMetrics(engine policy.Engine, metrics map[string]float64) error {
 	meter, ok := engine.(policy.DeviceMeter)
 	if !ok {
 		return nil

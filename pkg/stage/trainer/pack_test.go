@@ -1,4 +1,4 @@
-package learn
+package trainer
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 )
 
 // response is a sequence of a group: a prompt, and a response that is learned.
-func response(group string, prompt, answer []int32) sequence {
-	s := sequence{Sequence: shard.Sequence{GroupID: group, TokenIDs: append(append([]int32(nil), prompt...), answer...)}}
+func response(group string, prompt, answer []int32) Sequence {
+	s := Sequence{Sequence: shard.Sequence{GroupID: group, TokenIDs: append(append([]int32(nil), prompt...), answer...)}}
 	s.LossMask = make([]bool, len(s.TokenIDs))
 	for i := range answer {
 		s.LossMask[len(prompt)+i] = true
@@ -20,7 +20,7 @@ func response(group string, prompt, answer []int32) sequence {
 
 func TestBundles(t *testing.T) {
 	prompt, other := []int32{1, 2, 3, 4}, []int32{5, 6, 7}
-	sequences := []sequence{
+	sequences := []Sequence{
 		response("a", prompt, []int32{9, 9}),
 		response("a", prompt, []int32{9}), // begins as the one before; what is learned is never shared
 		response("a", prompt, []int32{8, 8, 8}),
@@ -43,8 +43,8 @@ func TestBundles(t *testing.T) {
 		{47, []piece{{1, 0, 6}, {1, 0, 5}, {1, 0, 7}, {1, 0, 5}, {1, 0, 4}, {1, 0, 2}, {1, 0, 2}, {1, 0, 4}, {1, 0, 4}}},
 	} {
 		var got []piece
-		for _, b := range bundles(sequences, test.limit) {
-			got = append(got, piece{len(b.sequences), b.shared, b.tokens()})
+		for _, b := range Bundles(sequences, test.limit) {
+			got = append(got, piece{len(b.Sequences), b.shared, b.tokens()})
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("limit %d (-want +got):\n%s", test.limit, diff)
@@ -54,7 +54,7 @@ func TestBundles(t *testing.T) {
 
 func TestPack(t *testing.T) {
 	prompt := []int32{1, 2, 3}
-	p := pack(bundles([]sequence{
+	p := Pack(Bundles([]Sequence{
 		response("a", prompt, []int32{10, 11}), response("a", prompt, []int32{20}), response("b", []int32{4, 5}, []int32{30}),
 	}, 100))
 	if diff := cmp.Diff([]int32{1, 2, 3, 10, 11, 3, 20, 4, 5, 30}, p.TokenIDs); diff != "" {
@@ -71,16 +71,54 @@ func TestPack(t *testing.T) {
 	}
 	computed := []float32{100, 101, 102, 103, 104, 105, 106, 107, 108, 109}
 	for i, want := range [][]float32{{0, 0, 102, 103, 104}, {0, 0, 105, 106}, {107, 108, 109}} {
-		if diff := cmp.Diff(want, p.of(i, computed)); diff != "" {
+		if diff := cmp.Diff(want, p.Of(i, computed)); diff != "" {
 			t.Errorf("sequence %d (-want +got):\n%s", i, diff)
 		}
 	}
 	batch := make([]float32, 10)
-	p.set(1, batch, []float64{1, 2, 3, 4})
+	p.Set(1, batch, []float64{1, 2, 3, 4})
 	if diff := cmp.Diff([]float32{0, 0, 0, 0, 0, 3, 4, 0, 0, 0}, batch); diff != "" {
 		t.Errorf("set (-want +got):\n%s", diff)
 	}
-	if plain := pack(bundles(p.sequences, 0)); plain.Trunks != nil {
+	if plain := Pack(Bundles(p.Sequences, 0)); plain.Trunks != nil {
 		t.Errorf("nothing is shared, and the trunks are %v", plain.Trunks)
+	}
+}
+
+// TestMicroBatches: in order, up to the limit and as the engine has room, never
+// empty; a sequence that is longer than the limit is alone.
+func TestMicroBatches(t *testing.T) {
+	for _, c := range []struct {
+		lengths []int
+		limit   int
+		room    int // sequences
+		want    [][]int
+	}{
+		{nil, 10, 9, nil},
+		{[]int{3, 4, 5}, 100, 9, [][]int{{3, 4, 5}}},
+		{[]int{3, 4, 5}, 0, 9, [][]int{{3, 4, 5}}},
+		{[]int{3, 4, 5}, 7, 9, [][]int{{3, 4}, {5}}},
+		{[]int{3, 4, 5}, 6, 9, [][]int{{3}, {4}, {5}}},
+		{[]int{20, 1, 1, 20, 1}, 6, 9, [][]int{{20}, {1, 1}, {20}, {1}}},
+		{[]int{6, 6}, 6, 9, [][]int{{6}, {6}}},
+		{[]int{3, 4, 5, 6, 7}, 0, 2, [][]int{{3, 4}, {5, 6}, {7}}},
+		{[]int{3, 4, 5, 6, 7}, 12, 2, [][]int{{3, 4}, {5, 6}, {7}}},
+		{[]int{3, 4, 5, 6, 7}, 7, 2, [][]int{{3, 4}, {5}, {6}, {7}}},
+	} {
+		var sequences []Sequence
+		for _, n := range c.lengths {
+			sequences = append(sequences, Sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
+		}
+		var got [][]int
+		for _, run := range MicroBatches(Bundles(sequences, 0), c.limit, func(families [][]int) int { return min(len(families), c.room) }) {
+			var lengths []int
+			for _, b := range run {
+				lengths = append(lengths, b.tokens())
+			}
+			got = append(got, lengths)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%v at %d tokens (-want +got):\n%s", c.lengths, c.limit, diff)
+		}
 	}
 }

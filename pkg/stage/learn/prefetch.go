@@ -2,11 +2,11 @@ package learn
 
 import "sync"
 
-// ahead reads items 0..n-1, each into room for at most so many numbers, one
+// prefetch reads items 0..n-1, each into room for at most so many numbers, one
 // item ahead of who takes them: next(i) waits for item i, which is there until
 // the next call. Whoever calls next leaves what read uses alone until stop has
 // returned.
-func ahead(n, room int, read func(room []float32, i int) ([]float32, error)) (next func(i int) ([]float32, error), stop func()) {
+func prefetch(n, room int, read func(room []float32, i int) ([]float32, error)) (next func(i int) ([]float32, error), stop func()) {
 	type item struct {
 		numbers []float32
 		err     error

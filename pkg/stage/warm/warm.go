@@ -1,4 +1,6 @@
-package learn
+// Package warm makes the policy that a run starts from: a new one or a copy,
+// after supervised learning on correct demonstrations.
+package warm
 
 import (
 	"context"
@@ -14,10 +16,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
-// WarmInputs are the files of one checkpoint of the warm start.
-type WarmInputs struct {
+// Inputs are the files of one checkpoint of the warm start.
+type Inputs struct {
 	Chunk     int    // from 1
 	Source    string // policy folder to start from when the recipe names one
 	Policy    string // checkpoint before this one; empty for the first
@@ -32,12 +35,12 @@ type WarmInputs struct {
 	Base string
 }
 
-// RunWarm makes or copies the first policy and takes the supervised steps of
+// Run makes or copies the first policy and takes the supervised steps of
 // one checkpoint: plain negative log-likelihood of correct demonstrations,
 // averaged over the tokens of a step.
-func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	folder, cited, cleanup, err := warmSource(ctx, job, world, in)
+	folder, cited, cleanup, err := warmSource(ctx, job, environment, in)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -47,17 +50,17 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	// The demonstrations come first: what the engine plans for is their length.
-	var lessons []lesson
+	var batches []batch
 	if in.LastStep > in.FirstStep && !recent.below(job.Recipe.WarmStart.StopLoss) {
-		teacher, err := newTeacher(job.Recipe, world, folder)
+		demonstrator, err := newDemonstrator(job.Recipe, environment, folder)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		if lessons, err = teacher.lessons(ctx, in.FirstStep, in.LastStep); err != nil {
+		if batches, err = demonstrator.batches(ctx, in.FirstStep, in.LastStep); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
-	engine, base, err := openTrained(job, job.Recipe.WarmStart.Optimizer, folder, WarmWorkload(job.Recipe, longestOf(lessons)))
+	engine, base, err := trainer.OpenTrained(job, job.Recipe.WarmStart.Optimizer, folder, Workload(job.Recipe, longestOf(batches)))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -68,14 +71,14 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 			return seal.Manifest{}, err
 		}
 		cited = append(cited, optimizer)
-		if err := loadOptimizer(engine, in.Optimizer); err != nil {
+		if err := trainer.LoadOptimizer(engine, in.Optimizer); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
 	m := job.Manifest("warm", in.Chunk, 0, 1, started, cited...)
 	if in.Base != "" {
 		if in.Chunk == 1 {
-			if _, err := sealBase(base, in.Base, job.Attempt, m); err != nil {
+			if _, err := trainer.SealBase(base, in.Base, job.Attempt, m); err != nil {
 				return seal.Manifest{}, err
 			}
 		}
@@ -84,7 +87,7 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 	m.PolicyVersion = in.PolicyVersion
 	var loss, learned float64
 	steps := 0
-	for i, lesson := range lessons {
+	for i, batch := range batches {
 		if recent.below(job.Recipe.WarmStart.StopLoss) {
 			break
 		}
@@ -92,12 +95,12 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 			return seal.Manifest{}, err
 		}
 		step := in.FirstStep + i
-		if loss, err = lesson.learn(engine, job.Recipe, step); err != nil {
+		if loss, err = batch.learn(engine, job.Recipe, step); err != nil {
 			return seal.Manifest{}, fmt.Errorf("warm-start step %d: %w", step, err)
 		}
 		recent.add(loss)
 		steps++
-		learned += float64(lesson.tokens)
+		learned += float64(batch.tokens)
 		if (step+1)%100 == 0 || step+1 == in.LastStep || recent.below(job.Recipe.WarmStart.StopLoss) {
 			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, job.Recipe.WarmStart.Steps, loss, recent.mean())
 		}
@@ -110,17 +113,16 @@ func RunWarm(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (
 		return seal.Manifest{}, err
 	}
 	if in.OptimizerOutput != "" {
-		l := &learner{Job: job, in: Inputs{OptimizerOutput: in.OptimizerOutput}, engine: engine}
-		if err := l.saveOptimizer(m); err != nil {
+		if err := trainer.SaveOptimizer(engine, in.OptimizerOutput, job.Attempt, m); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
-	return SavePolicy(engine, folder, in.PolicyOutput, base, job.Attempt, m)
+	return trainer.SavePolicy(engine, folder, in.PolicyOutput, base, job.Attempt, m)
 }
 
 // warmSource is the folder to start from: the checkpoint before, the folder
 // that the recipe names, or a new policy in a temporary folder.
-func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs) (folder string, cited []seal.Input, cleanup func(), err error) {
+func warmSource(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (folder string, cited []seal.Input, cleanup func(), err error) {
 	nothing := func() {}
 	switch {
 	case in.Policy != "":
@@ -136,92 +138,100 @@ func warmSource(ctx context.Context, job stage.Job, world env.Env, in WarmInputs
 		return "", nil, nothing, err
 	}
 	cleanup = func() { _ = scratch.Abort() }
-	if err := InitPolicy(job.Recipe, world, scratch.Path()); err != nil {
+	if err := InitPolicy(job.Recipe, environment, scratch.Path()); err != nil {
 		cleanup()
 		return "", nil, nothing, err
 	}
 	return scratch.Path(), nil, cleanup, nil
 }
 
-// teacher makes the demonstrations of each step.
-type teacher struct {
-	recipe recipe.Recipe
-	world  env.Env
-	tasks  []env.Task
-	chat   chat.Chat
+// Workload is what a warm start asks of its engine, with sequences of at most
+// longest tokens; 0 for as many as the policy takes.
+func Workload(r recipe.Recipe, longest int) policy.Workload {
+	w := trainer.Workload(r, longest)
+	w.Shared = 0 // each demonstration is learned by itself
+	return w
 }
 
-// lesson is the batch of one optimizer step.
-type lesson struct {
-	sequences       []sequence
+// demonstrator makes the demonstrations of each step.
+type demonstrator struct {
+	recipe      recipe.Recipe
+	environment env.Env
+	tasks       []env.Task
+	chat        chat.Chat
+}
+
+// batch is what one optimizer step learns from: demonstrations.
+type batch struct {
+	sequences       []trainer.Sequence
 	tokens, targets int
 }
 
-// longestOf is the number of tokens of the longest sequence of lessons.
-func longestOf(lessons []lesson) int {
+// longestOf is the number of tokens of the longest sequence of batches.
+func longestOf(batches []batch) int {
 	longest := 1
-	for _, l := range lessons {
-		for _, s := range l.sequences {
+	for _, b := range batches {
+		for _, s := range b.sequences {
 			longest = max(longest, len(s.TokenIDs))
 		}
 	}
 	return longest
 }
 
-func newTeacher(r recipe.Recipe, world env.Env, folder string) (*teacher, error) {
-	tasks, err := env.TrainingTasks(world, "warm_start.kinds", r.WarmStart.Kinds)
+func newDemonstrator(r recipe.Recipe, environment env.Env, folder string) (*demonstrator, error) {
+	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", r.WarmStart.Kinds)
 	if err != nil {
 		return nil, err
 	}
-	t := &teacher{recipe: r, world: world, tasks: tasks}
-	t.chat, err = chat.Load(folder, time.Time{})
-	return t, err
+	d := &demonstrator{recipe: r, environment: environment, tasks: tasks}
+	d.chat, err = chat.Load(folder, time.Time{})
+	return d, err
 }
 
-// lessons makes those of steps [first, last).
-func (t *teacher) lessons(ctx context.Context, first, last int) ([]lesson, error) {
-	lessons := make([]lesson, last-first)
-	for i := range lessons {
+// batches makes those of steps [first, last).
+func (d *demonstrator) batches(ctx context.Context, first, last int) ([]batch, error) {
+	batches := make([]batch, last-first)
+	for i := range batches {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var err error
-		if lessons[i], err = t.lesson(first + i); err != nil {
+		if batches[i], err = d.batch(first + i); err != nil {
 			return nil, fmt.Errorf("warm-start step %d: %w", first+i, err)
 		}
 	}
-	return lessons, nil
+	return batches, nil
 }
 
-// lesson draws the demonstrations of a step.
-func (t *teacher) lesson(step int) (lesson, error) {
-	var l lesson
-	for i := range t.recipe.WarmStart.Batch {
-		conversation, err := t.demonstration(step, i)
+// batch draws the demonstrations of a step.
+func (d *demonstrator) batch(step int) (batch, error) {
+	var b batch
+	for i := range d.recipe.WarmStart.Batch {
+		conversation, err := d.demonstration(step, i)
 		if err != nil {
-			return l, err
+			return b, err
 		}
-		ids, mask, err := t.chat.Demonstrate(conversation)
+		ids, mask, err := d.chat.Demonstrate(conversation)
 		if err != nil {
-			return l, err
+			return b, err
 		}
 		for _, masked := range mask {
 			if masked {
-				l.targets++
+				b.targets++
 			}
 		}
-		l.tokens += len(ids)
-		l.sequences = append(l.sequences, sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
+		b.tokens += len(ids)
+		b.sequences = append(b.sequences, trainer.Sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
 	}
-	return l, nil
+	return b, nil
 }
 
-// learn takes an optimizer step on a lesson and returns its loss in nats per
+// learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (l lesson) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
+func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
 	engine.ZeroGradients()
-	for _, micro := range microBatches(bundles(l.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
-		batch := pack(micro).Batch
+	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
+		batch := trainer.Pack(micro).Batch
 		n := len(batch.TokenIDs)
 		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
 		if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy); err != nil {
@@ -229,35 +239,35 @@ func (l lesson) learn(engine policy.Engine, r recipe.Recipe, step int) (loss flo
 		}
 		for i, wanted := range batch.Targets {
 			if wanted {
-				loss -= float64(logProbs[i]) / float64(l.targets)
-				coefficients[i] = -1 / float32(l.targets)
+				loss -= float64(logProbs[i]) / float64(b.targets)
+				coefficients[i] = -1 / float32(b.targets)
 			}
 		}
 		if err := engine.Backward(policy.Coefficients{LogProb: coefficients}); err != nil {
 			return 0, err
 		}
 	}
-	_, err = takeStep(engine, r.WarmStart.Optimizer, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return loss, err
 }
 
 // demonstration draws a task and the kind of prompt to answer.
-func (t *teacher) demonstration(step, index int) ([]shard.Message, error) {
-	stream := rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, "", index)
-	task := t.tasks[stream.IntN(0, len(t.tasks))]
+func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
+	stream := rng.New(d.recipe.Seed, rng.PurposeWarmStart, step, "", index)
+	task := d.tasks[stream.IntN(0, len(d.tasks))]
 	kind, u := shard.KindInitial, stream.Float64(1)
-	switch w := t.recipe.WarmStart; {
+	switch w := d.recipe.WarmStart; {
 	case u < w.Improve:
 		kind = shard.KindImprove
 	case u < w.Improve+w.Diverge:
 		kind = shard.KindDiverge
 	}
-	conversation, ok, err := t.world.Demonstration(task, kind, rng.New(t.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
+	conversation, ok, err := d.environment.Demonstration(task, kind, rng.New(d.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
 	if err != nil {
 		return nil, fmt.Errorf("demonstrating task %q: %w", task.ID, err)
 	}
 	if !ok {
-		return nil, exitcode.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, t.world.Name(), kind)
+		return nil, exitcode.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, d.environment.Name(), kind)
 	}
 	return conversation, nil
 }

@@ -7,51 +7,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
-
-// sequence is a record of the batch as it is learned from.
-type sequence struct {
-	shard.Sequence
-	// sampler is what a server said of its own log-probabilities, once
-	// OldLogProbs are the learner's; nil where the two are one.
-	sampler []float32
-	// values are the critic's before the first optimizer step, and returns what
-	// it should have foretold, where the mask is true; nil without a critic.
-	values, returns []float64
-	// advantages are those of each token, whitened and with their factors; 0
-	// where the mask is false.
-	advantages []float32
-}
-
-// spread gives each token the advantage of its turn.
-func (s *sequence) spread() {
-	s.advantages = make([]float32, len(s.TokenIDs))
-	for t, learned := range s.LossMask {
-		if learned {
-			s.advantages[t] = s.TurnAdvantages[s.Turns[t]]
-		}
-	}
-}
-
-// multiply applies the factors that come after whitening.
-func (s *sequence) multiply() {
-	for t, learned := range s.LossMask {
-		if learned {
-			s.advantages[t] = float32(float64(s.advantages[t]) * s.TurnFactors[s.Turns[t]])
-		}
-	}
-}
-
-// weights are those of each token; 0 where the mask is false.
-func (s *sequence) weights() []float64 {
-	weights := make([]float64, len(s.TokenIDs))
-	for t, learned := range s.LossMask {
-		if learned {
-			weights[t] = s.TurnWeights[s.Turns[t]]
-		}
-	}
-	return weights
-}
 
 // recompute gives the sequences that are wanted the learner's own
 // log-probabilities under the policy version that sampled them, unless our
@@ -98,7 +55,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, indices []int
 		}
 		defer engine.Close()
 	}
-	chosen := make([]sequence, len(indices))
+	chosen := make([]trainer.Sequence, len(indices))
 	for i, at := range indices {
 		chosen[i] = l.batch[at]
 	}
@@ -107,24 +64,15 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, indices []int
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch := pack(micro)
+		batch := trainer.Pack(micro)
 		logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
 		if err := engine.Forward(batch.Batch, l.sampling(), logProbs, entropy); err != nil {
 			return err
 		}
-		for i := range batch.sequences {
-			l.batch[indices[at]].takeOld(batch.of(i, logProbs))
+		for i := range batch.Sequences {
+			l.batch[indices[at]].ReplaceOld(batch.Of(i, logProbs))
 			at++
 		}
 	}
 	return nil
-}
-
-// takeOld puts the learner's log-probabilities in the place of the sampler's,
-// which are kept where they are known.
-func (s *sequence) takeOld(logProbs []float32) {
-	if s.LogProbSource == shard.LogProbsServer {
-		s.sampler = s.OldLogProbs
-	}
-	s.OldLogProbs = logProbs
 }

@@ -1,0 +1,37 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
+)
+
+// What computed an output's numbers is in its manifest, whichever stage wrote it.
+func TestManifestsNameTheEngine(t *testing.T) {
+	r := stagetest.New(t)
+	data := batch(r)
+	update(r, inputs(r, data, "learned"))
+	_, err := warm.Run(r.Context(), r.Job, r.World, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
+	r.Check(err)
+	_, err = evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
+	r.Check(err)
+	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "e.parquet"} {
+		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {
+			t.Errorf("%s: the engine is %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// engineOf is what an output's manifest says of the engine.
+func engineOf(r *stagetest.Rig, name string) (a policy.Arithmetic) {
+	r.Helper()
+	m, err := seal.Read(r.Context(), r.Path(name), seal.Options{})
+	r.Check(err)
+	r.Check(json.Unmarshal(m.Notes["engine"], &a))
+	return a
+}

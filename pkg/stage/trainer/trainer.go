@@ -1,0 +1,118 @@
+// Package trainer is what the stages that update a policy have in common: a
+// policy opened for training, sequences packed for its passes, an optimizer
+// step, and the sealed folders that come of it.
+package trainer
+
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// Sequence is a record of the batch as it is learned from. Its lists have an
+// entry for each token.
+type Sequence struct {
+	shard.Sequence
+	// Sampler is what a server said of its own log-probabilities, once
+	// OldLogProbs are the learner's; nil where the two are one.
+	Sampler []float32
+	// Values are the critic's before the first optimizer step, and Returns what
+	// it should have foretold, where the mask is true; nil without a critic.
+	Values, Returns []float64
+	// Advantages are whitened and have their factors; 0 where the mask is false.
+	Advantages []float32
+}
+
+// SpreadAdvantages gives each token the advantage of its turn.
+func (s *Sequence) SpreadAdvantages() {
+	s.Advantages = make([]float32, len(s.TokenIDs))
+	for t, learned := range s.LossMask {
+		if learned {
+			s.Advantages[t] = s.TurnAdvantages[s.Turns[t]]
+		}
+	}
+}
+
+// ApplyFactors multiplies the advantages by the factors that come after
+// whitening.
+func (s *Sequence) ApplyFactors() {
+	for t, learned := range s.LossMask {
+		if learned {
+			s.Advantages[t] = float32(float64(s.Advantages[t]) * s.TurnFactors[s.Turns[t]])
+		}
+	}
+}
+
+// Weights are those of each token's turn; 0 where the mask is false.
+func (s *Sequence) Weights() []float64 {
+	weights := make([]float64, len(s.TokenIDs))
+	for t, learned := range s.LossMask {
+		if learned {
+			weights[t] = s.TurnWeights[s.Turns[t]]
+		}
+	}
+	return weights
+}
+
+// ReplaceOld puts the learner's log-probabilities in the place of the
+// sampler's, which are kept where they are known.
+func (s *Sequence) ReplaceOld(logProbs []float32) {
+	if s.LogProbSource == shard.LogProbsServer {
+		s.Sampler = s.OldLogProbs
+	}
+	s.OldLogProbs = logProbs
+}
+
+// EngineOptions are those of a recipe for an engine with one of its optimizers.
+func EngineOptions(job stage.Job, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
+	return backend.Options{
+		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
+		ValueHead: job.Recipe.Policy.ValueHead, Workload: workload, Log: job.Log,
+	}
+}
+
+// Workload is that of a policy which is not trained, with sequences of at most
+// longest tokens; 0 for as many as the policy takes.
+func Workload(r recipe.Recipe, longest int) policy.Workload {
+	return policy.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
+}
+
+// LoadOptimizer gives an engine the moments that were sealed in a folder.
+func LoadOptimizer(engine policy.Engine, folder string) error {
+	tensors, steps, err := checkpoint.LoadOptimizer(folder)
+	if err != nil {
+		return err
+	}
+	return engine.LoadOptimizerState(tensors, steps)
+}
+
+// SaveOptimizer seals an engine's moments.
+func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal.Manifest) error {
+	tensors, steps := engine.OptimizerState()
+	if err := engine.Err(); err != nil {
+		return fmt.Errorf("reading the optimizer's state: %w", err)
+	}
+	_, err := sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveOptimizer(folder, tensors, steps) })
+	return err
+}
+
+// TakeStep applies the engine's gradients as optimizer step number step,
+// counted from 1, of total. The stream rounds what is rounded randomly.
+func TakeStep(engine policy.Engine, o objective.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+	rate, err := objective.LearningRate(o, step, total)
+	if err != nil {
+		return policy.StepStats{}, err
+	}
+	return engine.Step(policy.AdamW{
+		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
+		Rounding: rounding,
+	})
+}
