@@ -16,7 +16,10 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -156,30 +159,23 @@ func byHand(t *testing.T, dir string, settings []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := run.Create(t.Context(), run.Dir(dir), resolved, seal.AttemptFromEnv(), "test")
+	opened, err := rundir.Create(t.Context(), graph.Dir(dir), resolved, seal.AttemptFromEnv(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	order := rand.New(rand.NewPCG(1, uint64(os.Getpid())))
-	planner := run.NewPlanner(opened.Graph)
+	surveyor := survey.New(opened.Graph)
 	for {
-		survey, err := planner.Survey(t.Context())
+		surveyor.Refresh()
+		found, err := drive.CloseAll(t.Context(), opened, surveyor, seal.AttemptFromEnv(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if survey.Done {
+		if found.Done {
 			return
 		}
-		for _, closing := range survey.Closable {
-			if err := run.SealClosing(opened, closing, seal.AttemptFromEnv(), "test"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(survey.Ready) == 0 {
-			continue
-		}
-		task := survey.Ready[order.IntN(len(survey.Ready))]
-		words := append(run.TaskCommand("", opened.Dir, task.Node), "--shard", strconv.Itoa(task.Shard))
+		task := found.Ready[order.IntN(len(found.Ready))]
+		words := append(opened.Graph.Command("", task.Node), "--shard", strconv.Itoa(task.Shard))
 		if e := execute(t, nil, words[0], words[1:]...); e.code != exitcode.OK {
 			t.Fatalf("%v: exit code %d\n%s", words, e.code, e.stderr)
 		}

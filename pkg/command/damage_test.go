@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -84,7 +85,7 @@ func sealedFiles(t *testing.T, dir string) []string {
 
 // sealedName is the file or folder whose data or manifest a file is, as
 // verify reports it.
-func sealedName(r *run.Run, file string) string {
+func sealedName(r *rundir.Run, file string) string {
 	if base, ok := strings.CutSuffix(file, ".json"); ok {
 		if _, err := os.Stat(r.Dir.Join(filepath.FromSlash(base))); err == nil {
 			return base
@@ -161,14 +162,14 @@ func follow(t *testing.T, dir, name string) {
 
 // before copies a run and takes away a node and everything that was made
 // after it, so that the node is what comes next.
-func before(t *testing.T, reference string, n run.Node) *run.Run {
+func before(t *testing.T, reference string, n graph.Node) *rundir.Run {
 	t.Helper()
 	r := open(t, copyRun(t, reference))
 	nodes := r.Graph.Nodes()
 	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
-		nodes = append(nodes, run.Node{Stage: run.StageClose, Iteration: k})
+		nodes = append(nodes, graph.Node{Stage: graph.StageClose, Iteration: k})
 	}
-	gone := map[run.Node]bool{n: true}
+	gone := map[graph.Node]bool{n: true}
 	for changed := true; changed; {
 		changed = false
 		for _, node := range nodes {
@@ -181,7 +182,7 @@ func before(t *testing.T, reference string, n run.Node) *run.Run {
 	}
 	for node := range gone {
 		for shard := range r.Graph.Shards(node) {
-			for _, path := range r.Graph.Outputs(run.Task{Node: node, Shard: shard}) {
+			for _, path := range r.Graph.Outputs(graph.Task{Node: node, Shard: shard}) {
 				if err := seal.Remove(path); err != nil {
 					t.Fatal(err)
 				}
@@ -200,10 +201,10 @@ func before(t *testing.T, reference string, n run.Node) *run.Run {
 }
 
 // inputs lists what shard 0 of a node reads, relative to the run.
-func inputs(t *testing.T, reference string, n run.Node) []string {
+func inputs(t *testing.T, reference string, n graph.Node) []string {
 	t.Helper()
 	r := open(t, reference)
-	m, err := seal.Read(t.Context(), r.Graph.Outputs(run.Task{Node: n})[0], seal.Options{})
+	m, err := seal.Read(t.Context(), r.Graph.Outputs(graph.Task{Node: n})[0], seal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func inputs(t *testing.T, reference string, n run.Node) []string {
 	for _, input := range m.Inputs {
 		paths = append(paths, input.Path)
 	}
-	if n.Stage == run.StageBuffer {
+	if n.Stage == graph.StageBuffer {
 		paths = append(paths, r.Dir.Rel(r.Dir.Close(n.Iteration)))
 	}
 	slices.Sort(paths)
@@ -228,15 +229,15 @@ func TestDamagedInput(t *testing.T) {
 	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	want := essence(t, reference)
 	cases := 0
-	for _, n := range []run.Node{
-		{Stage: run.StageWarm, Iteration: 2},
-		{Stage: run.StageRollout, Iteration: 2},
-		{Stage: run.StageScore, Iteration: 1},
-		{Stage: run.StageBuffer, Iteration: 1},
-		{Stage: run.StageGradient, Iteration: 2},
-		{Stage: run.StageLearn, Iteration: 2, Step: 1},
-		{Stage: run.StageLearn, Iteration: 2, Step: 3},
-		{Stage: run.StageEvaluate, Iteration: 1},
+	for _, n := range []graph.Node{
+		{Stage: graph.StageWarm, Iteration: 2},
+		{Stage: graph.StageRollout, Iteration: 2},
+		{Stage: graph.StageScore, Iteration: 1},
+		{Stage: graph.StageBuffer, Iteration: 1},
+		{Stage: graph.StageGradient, Iteration: 2},
+		{Stage: graph.StageLearn, Iteration: 2, Step: 1},
+		{Stage: graph.StageLearn, Iteration: 2, Step: 3},
+		{Stage: graph.StageEvaluate, Iteration: 1},
 	} {
 		paths := inputs(t, reference, n)
 		if len(paths) == 0 {
@@ -267,7 +268,7 @@ func TestDamagedInput(t *testing.T) {
 						t.Fatal(err)
 					}
 					if d.name == "bit-flipped" {
-						words := append(run.TaskCommand("", r.Dir, n), "--shard", strconv.Itoa(0))
+						words := append(r.Graph.Command("", n), "--shard", strconv.Itoa(0))
 						e := execute(t, nil, words[0], words[1:]...)
 						if e.code != exitcode.Data || !strings.Contains(e.stderr, path) || !strings.Contains(e.stderr, "hint: remove") {
 							t.Errorf("%v: exit code %d, want 65 naming %s and a mend\n%s", words, e.code, path, e.stderr)

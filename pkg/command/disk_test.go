@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
 )
 
 // small are settings that make the smoke recipe shorter, and still learn.
@@ -118,7 +118,7 @@ func halfSealed(t *testing.T, dir string) {
 	if e.code == exitcode.Data && strings.Contains(e.stderr, "is not a run") {
 		return // it ended before there was one
 	}
-	var v run.Verification
+	var v verify.Verification
 	if err := json.Unmarshal([]byte(e.stdout), &v); err != nil {
 		t.Fatalf("lathe verify: %v\n%s%s", err, e.stdout, e.stderr)
 	}

@@ -19,7 +19,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -61,11 +66,11 @@ func runCommand() *cli.Command {
 			}
 			switch name := c.String("executor"); name {
 			case "":
-				return drive(c, opened, "local")
+				return driveForeground(c, opened, "local")
 			case "slurm":
 				return driveSlurm(c, opened)
 			default:
-				return drive(c, opened, name)
+				return driveForeground(c, opened, name)
 			}
 		},
 	}
@@ -111,7 +116,7 @@ func checkPlace(c *cli.Context) error {
 
 // openOrCreate finds the run that the command line means. It returns nil
 // after a dry run.
-func openOrCreate(c *cli.Context) (*run.Run, error) {
+func openOrCreate(c *cli.Context) (*rundir.Run, error) {
 	if err := checkPlace(c); err != nil {
 		return nil, err
 	}
@@ -141,7 +146,7 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 		if len(c.StringSlice("set")) > 0 {
 			return nil, exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 		}
-		opened, err := run.Open(c.Context, run.Dir(absolute))
+		opened, err := rundir.Open(c.Context, graph.Dir(absolute))
 		if err == nil && c.Bool("dry-run") {
 			return nil, dryRun(c, opened.Graph)
 		}
@@ -152,16 +157,16 @@ func openOrCreate(c *cli.Context) (*run.Run, error) {
 		return nil, err
 	}
 	if c.Bool("dry-run") {
-		if err := run.Rehearse(c.Context, run.Dir(absolute), resolved); err != nil {
+		if err := rundir.Rehearse(c.Context, graph.Dir(absolute), resolved); err != nil {
 			return nil, err
 		}
-		return nil, dryRun(c, run.Graph{Dir: run.Dir(absolute), Recipe: resolved.Recipe})
+		return nil, dryRun(c, graph.Graph{Dir: graph.Dir(absolute), Recipe: resolved.Recipe})
 	}
-	return run.Create(c.Context, run.Dir(absolute), resolved, seal.AttemptFromEnv(), Version)
+	return rundir.Create(c.Context, graph.Dir(absolute), resolved, seal.AttemptFromEnv(), Version)
 }
 
-// drive runs in the foreground on this machine or inside an allocation.
-func drive(c *cli.Context, opened *run.Run, name string) error {
+// driveForeground runs on this machine or inside an allocation.
+func driveForeground(c *cli.Context, opened *rundir.Run, name string) error {
 	launcher, err := launcherOf(c, opened, name)
 	if err != nil {
 		return err
@@ -172,13 +177,13 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 		return err
 	}
 	watcher := newWatcher(os.Stderr, opened)
-	driver := &run.Driver{
+	driver := &drive.Driver{
 		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Watch: watcher.watch, Version: Version,
 	}
-	if evidence, there := run.OtherDriver(opened.Dir); there {
+	if evidence, there := status.OtherDriver(opened.Dir); there {
 		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)
 	}
-	heartbeat, err := run.StartHeartbeat(opened.Dir, name)
+	heartbeat, err := status.StartHeartbeat(opened.Dir, name)
 	if err != nil {
 		return err
 	}
@@ -200,7 +205,7 @@ func drive(c *cli.Context, opened *run.Run, name string) error {
 	return err
 }
 
-func launcherOf(c *cli.Context, opened *run.Run, name string) (run.Launcher, error) {
+func launcherOf(c *cli.Context, opened *rundir.Run, name string) (drive.Launcher, error) {
 	if name == "steps" {
 		site, err := site.Load(siteName(c))
 		if err != nil {
@@ -244,15 +249,15 @@ func isExecutable(path string) bool {
 }
 
 // dryRun shows what a run would start.
-func dryRun(c *cli.Context, g run.Graph) error {
+func dryRun(c *cli.Context, g graph.Graph) error {
 	table := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
-	total := map[run.Stage]int{}
+	total := map[graph.Stage]int{}
 	for _, n := range g.Nodes() {
 		tasks := g.Shards(n)
 		total[n.Stage] += tasks
 		q := g.Request(n.Stage)
-		command := run.TaskCommand("", g.Dir, n)
+		command := g.Command("", n)
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
 	}
 	if err := table.Flush(); err != nil {
@@ -260,7 +265,7 @@ func dryRun(c *cli.Context, g run.Graph) error {
 	}
 	sum := 0
 	fmt.Fprint(stdout, "total:")
-	for _, s := range run.Stages() {
+	for _, s := range graph.Stages() {
 		if total[s] > 0 {
 			fmt.Fprintf(stdout, " %d %s,", total[s], s)
 			sum += total[s]
@@ -283,20 +288,20 @@ func statusCommand() *cli.Command {
 				return err
 			}
 			seen, seenErr := seeJobs(c.Context, opened)
-			status, err := run.ReadStatus(c.Context, opened, seen, seenErr)
+			s, err := status.Read(c.Context, opened, seen, seenErr)
 			if err != nil {
 				return err
 			}
 			if c.Bool("json") {
-				return writeJSON(stdout, status)
+				return writeJSON(stdout, s)
 			}
-			return status.Print(stdout)
+			return s.Print(stdout)
 		},
 	}
 }
 
 // openRun opens the run that the one argument, or --run, names.
-func openRun(c *cli.Context) (*run.Run, error) {
+func openRun(c *cli.Context) (*rundir.Run, error) {
 	args, err := arguments(c, "RUN")
 	if err != nil {
 		return nil, err
@@ -305,7 +310,7 @@ func openRun(c *cli.Context) (*run.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run.Open(c.Context, run.Dir(absolute))
+	return rundir.Open(c.Context, graph.Dir(absolute))
 }
 
 func verifyCommand() *cli.Command {
@@ -320,7 +325,7 @@ func verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			result, err := run.Verify(c.Context, opened)
+			result, err := verify.Verify(c.Context, opened)
 			if err != nil {
 				return err
 			}
@@ -335,7 +340,7 @@ func verifyCommand() *cli.Command {
 				return nil
 			}
 			if c.Bool("repair") {
-				removed, err := run.Repair(opened, result, seal.AttemptFromEnv())
+				removed, err := verify.Repair(opened, result, seal.AttemptFromEnv())
 				for _, path := range removed {
 					fmt.Fprintf(os.Stderr, "lathe: removed %s\n", path)
 				}
@@ -351,7 +356,7 @@ func verifyCommand() *cli.Command {
 	}
 }
 
-func printVerification(v run.Verification) {
+func printVerification(v verify.Verification) {
 	fmt.Fprintf(stdout, "%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
 	for _, f := range v.Faults {
 		fmt.Fprintf(stdout, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
@@ -392,15 +397,15 @@ func replay(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	stage, err := run.ParseStage(c.String("stage"))
+	stage, err := graph.ParseStage(c.String("stage"))
 	if err != nil {
 		return err
 	}
-	node := run.Node{Stage: stage, Iteration: c.Int("iter"), Step: c.Int("step")}
+	node := graph.Node{Stage: stage, Iteration: c.Int("iter"), Step: c.Int("step")}
 	if !slices.Contains(opened.Graph.Nodes(), node) {
 		return exitcode.Usagef("the run has no %s", node)
 	}
-	var tasks []run.Task
+	var tasks []graph.Task
 	if text := c.String("shard"); text != "" {
 		shard, err := strconv.Atoi(text)
 		if err != nil {
@@ -409,18 +414,18 @@ func replay(c *cli.Context) error {
 		if shards := opened.Graph.Shards(node); shard < 0 || shard >= shards {
 			return exitcode.Usagef("shard %d of %s: it has shards 0 to %d", shard, node, shards-1)
 		}
-		tasks = []run.Task{{Node: node, Shard: shard}}
+		tasks = []graph.Task{{Node: node, Shard: shard}}
 	} else {
 		for shard := range opened.Graph.Shards(node) {
-			tasks = append(tasks, run.Task{Node: node, Shard: shard})
+			tasks = append(tasks, graph.Task{Node: node, Shard: shard})
 		}
 	}
 	if err := atLeast(c, 0, "threads"); err != nil {
 		return err
 	}
-	worker := run.NewWorker(opened, seal.AttemptFromEnv(), Version, talk("lathe"))
-	worker.Threads = c.Int("threads")
-	results, err := run.Replay(c.Context, worker, tasks)
+	w := worker.New(opened, seal.AttemptFromEnv(), Version, talk("lathe"))
+	w.Threads = c.Int("threads")
+	results, err := worker.Replay(c.Context, w, tasks)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -83,9 +85,9 @@ func runArgs(dir, recipe string, settings ...string) []string {
 }
 
 // open opens a run in this process.
-func open(t *testing.T, dir string) *run.Run {
+func open(t *testing.T, dir string) *rundir.Run {
 	t.Helper()
-	opened, err := run.Open(t.Context(), run.Dir(dir))
+	opened, err := rundir.Open(t.Context(), graph.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func essence(t *testing.T, dir string) map[string]string {
 	}
 	for _, version := range r.Graph.EvaluatedVersions() {
 		h := sha256.New()
-		for n := range r.Graph.Shards(run.Node{Stage: run.StageEvaluate, Iteration: version}) {
+		for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version}) {
 			rows, _, err := shard.Read[shard.EvaluationRow](t.Context(), r.Dir.Evaluation(version, n), seal.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +136,7 @@ func essence(t *testing.T, dir string) map[string]string {
 // has its fate, and that no unfinished work lies about.
 func clean(t *testing.T, dir string) {
 	t.Helper()
-	var v run.Verification
+	var v verify.Verification
 	e := execute(t, nil, "lathe", "verify", "--json", dir)
 	if err := json.Unmarshal([]byte(e.stdout), &v); err != nil {
 		t.Fatalf("lathe verify: %v\n%s%s", err, e.stdout, e.stderr)

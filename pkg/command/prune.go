@@ -9,7 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/prune"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -26,11 +28,11 @@ func pruneCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION`, such as 3 or v000003, again when it goes on, and keep it; may be repeated"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: prune,
+		Action: pruneRun,
 	}
 }
 
-func prune(c *cli.Context) error {
+func pruneRun(c *cli.Context) error {
 	opened, err := openRun(c)
 	if err != nil {
 		return err
@@ -41,12 +43,12 @@ func prune(c *cli.Context) error {
 	case c.IsSet("restore"):
 		return restore(c, opened)
 	}
-	planner := run.NewPlanner(opened.Graph)
-	survey, err := planner.Survey(c.Context)
+	surveyor := survey.New(opened.Graph)
+	found, err := surveyor.Survey(c.Context)
 	if err != nil {
 		return err
 	}
-	pruned, err := planner.Prune(c.Context, survey, c.Int("keep-every"), c.Bool("dry-run"))
+	pruned, err := prune.Prune(c.Context, surveyor.Inventory, found, c.Int("keep-every"), c.Bool("dry-run"))
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func prune(c *cli.Context) error {
 	return nil
 }
 
-func restore(c *cli.Context, opened *run.Run) error {
+func restore(c *cli.Context, opened *rundir.Run) error {
 	var versions []int
 	for _, text := range c.StringSlice("restore") {
 		version, err := parseVersion(text)
@@ -73,7 +75,7 @@ func restore(c *cli.Context, opened *run.Run) error {
 		}
 		versions = append(versions, version)
 	}
-	restored, err := run.Restore(opened, versions, seal.AttemptFromEnv())
+	restored, err := prune.Restore(opened, versions, seal.AttemptFromEnv())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -151,7 +151,7 @@ func checkRemote(t *testing.T, dir string) {
 			}
 		}
 	}
-	var replayed []run.Replayed
+	var replayed []worker.Replayed
 	if err := json.Unmarshal([]byte(lathe(t, exitcode.OK, "replay", dir, "--iter", "1", "--stage", "rollout", "--json").stdout), &replayed); err != nil {
 		t.Fatal(err)
 	}

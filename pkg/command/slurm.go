@@ -13,16 +13,21 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/report"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // advancerOf sets up what moves a run on a Slurm cluster. name is a site
 // profile's name or file; when it is empty, the run's last one is used.
-func advancerOf(opened *run.Run, name string) (*run.Advancer, error) {
+func advancerOf(opened *rundir.Run, name string) (*advance.Advancer, error) {
 	if name == "" {
-		if path, ok := run.SitePath(opened.Dir); ok {
+		if path, ok := advance.SitePath(opened.Dir); ok {
 			name = path
 		} else {
 			name = "generic"
@@ -42,20 +47,20 @@ func advancerOf(opened *run.Run, name string) (*run.Advancer, error) {
 			return nil, err
 		}
 	}
-	return &run.Advancer{
+	return &advance.Advancer{
 		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: Version, Log: talk("lathe"),
 	}, nil
 }
 
 // advanceSlurm submits what is ready and leaves. When the run is done it
 // writes the report.
-func advanceSlurm(c *cli.Context, opened *run.Run) error {
+func advanceSlurm(c *cli.Context, opened *rundir.Run) error {
 	advancer, err := advancerOf(opened, c.String("site"))
 	if err != nil {
 		return err
 	}
 	if c.Bool("retry") {
-		if err := run.Forgive(opened.Dir, advancer.Attempt); err != nil {
+		if err := advance.Forgive(opened.Dir, advancer.Attempt); err != nil {
 			return err
 		}
 	}
@@ -80,7 +85,7 @@ func advanceSlurm(c *cli.Context, opened *run.Run) error {
 	return nil
 }
 
-func finishSlurm(ctx context.Context, opened *run.Run) error {
+func finishSlurm(ctx context.Context, opened *rundir.Run) error {
 	summary, err := report.Write(ctx, opened)
 	if err != nil {
 		return err
@@ -89,7 +94,7 @@ func finishSlurm(ctx context.Context, opened *run.Run) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
-	return run.LeftOut(ctx, opened)
+	return closing.LeftOut(ctx, opened)
 }
 
 // How often a foreground run on Slurm looks at its files, and how often, at
@@ -104,13 +109,14 @@ const queueFullEvery = 30 * time.Second
 
 // driveSlurm stays with a run that its gates carry, and takes over where
 // they are lost.
-func driveSlurm(c *cli.Context, opened *run.Run) error {
+func driveSlurm(c *cli.Context, opened *rundir.Run) error {
 	advancer, err := advancerOf(opened, c.String("site"))
 	if err != nil {
 		return err
 	}
 	watcher := newWatcher(os.Stderr, opened)
 	defer watcher.close()
+	surveyor := survey.New(opened.Graph)
 	var asked time.Time
 	for {
 		if time.Since(asked) >= askEvery {
@@ -124,12 +130,13 @@ func driveSlurm(c *cli.Context, opened *run.Run) error {
 			asked = time.Now()
 			watcher.queue(result.Live)
 		}
-		survey, err := run.NewPlanner(opened.Graph).Survey(c.Context)
+		surveyor.Refresh()
+		found, err := surveyor.Survey(c.Context)
 		if err != nil {
 			return err
 		}
-		watcher.look(survey)
-		if survey.Done {
+		watcher.look(found)
+		if found.Done {
 			return finishSlurm(c.Context, opened)
 		}
 		select {
@@ -160,7 +167,7 @@ func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
 
 // dryRunSlurm shows the job scripts that the first arrays would be submitted
 // with.
-func dryRunSlurm(c *cli.Context, g run.Graph) error {
+func dryRunSlurm(c *cli.Context, g graph.Graph) error {
 	name := c.String("site")
 	if name == "" {
 		name = "generic"
@@ -174,14 +181,14 @@ func dryRunSlurm(c *cli.Context, g run.Graph) error {
 	if err != nil {
 		return err
 	}
-	planned := &run.Run{Dir: g.Dir, Identity: run.Identity{RunID: "RUN"}, Recipe: g.Recipe, Graph: g}
-	shown := map[run.Stage]bool{}
+	planned := &rundir.Run{Dir: g.Dir, Identity: rundir.Identity{RunID: "RUN"}, Recipe: g.Recipe, Graph: g}
+	shown := map[graph.Stage]bool{}
 	for _, n := range g.Nodes() {
 		shards := make([]int, g.Shards(n))
 		for i := range shards {
 			shards[i] = i
 		}
-		array := run.ArrayOf(planned, n, shards, 0, binaries)
+		array := drive.ArrayOf(planned, n, shards, 0, binaries)
 		chunks, err := slurm.Plan(array, limits, profile.Site.Throttle)
 		if err != nil {
 			return err
@@ -200,15 +207,15 @@ func dryRunSlurm(c *cli.Context, g run.Graph) error {
 }
 
 // seeJobs asks Slurm about a run that was handed to it.
-func seeJobs(ctx context.Context, opened *run.Run) (*run.Seen, error) {
-	if !run.HasSubmissions(opened.Dir) {
+func seeJobs(ctx context.Context, opened *rundir.Run) (*advance.Seen, error) {
+	if !advance.HasSubmissions(opened.Dir) {
 		return nil, nil
 	}
 	advancer, err := advancerOf(opened, "")
 	if err != nil {
 		return nil, err
 	}
-	seen, err := run.SeeJobs(ctx, advancer)
+	seen, err := advance.SeeJobs(ctx, advancer)
 	if err != nil {
 		return nil, err
 	}

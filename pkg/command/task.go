@@ -10,7 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -25,7 +27,7 @@ func taskFlags(extra ...cli.Flag) []cli.Flag {
 }
 
 // doTask carries out one task of the run that --run names.
-func doTask(c *cli.Context, task run.Task) error {
+func doTask(c *cli.Context, task graph.Task) error {
 	if _, err := arguments(c); err != nil {
 		return err
 	}
@@ -35,19 +37,19 @@ func doTask(c *cli.Context, task run.Task) error {
 	if err := atLeast(c, 0, "threads"); err != nil {
 		return err
 	}
-	dir := run.Dir(c.String("run"))
-	opened, err := run.Open(c.Context, dir)
+	dir := graph.Dir(c.String("run"))
+	opened, err := rundir.Open(c.Context, dir)
 	if err != nil {
 		return err
 	}
-	if task.Stage == run.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
+	if task.Stage == graph.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
 		return exitcode.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	attempt := seal.AttemptFromEnv()
-	worker := run.NewWorker(opened, attempt, Version, talk(c.App.Name))
-	worker.Threads = c.Int("threads")
-	err = worker.Do(c.Context, task)
+	w := worker.New(opened, attempt, Version, talk(c.App.Name))
+	w.Threads = c.Int("threads")
+	err = w.Do(c.Context, task)
 	if err != nil {
 		recordExit(dir, task, attempt, err)
 	}
@@ -66,8 +68,8 @@ func iteration(c *cli.Context) (int, error) {
 // finds it, since a batch system without accounting keeps no exit codes. A
 // record that cannot be written is no second failure: the missing output
 // speaks for itself.
-func recordExit(dir run.Dir, task run.Task, attempt seal.Attempt, cause error) {
-	record := run.ExitRecord{
+func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause error) {
+	record := rundir.ExitRecord{
 		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
 	}
 	if hints := exitcode.Hints(cause); len(hints) > 0 {
@@ -97,13 +99,13 @@ func Rollout() *cli.App {
 			return err
 		}
 		if c.IsSet("evaluate") {
-			return doTask(c, run.Task{Node: run.Node{Stage: run.StageEvaluate, Iteration: c.Int("evaluate")}, Shard: c.Int("shard")})
+			return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: c.Int("evaluate")}, Shard: c.Int("shard")})
 		}
 		k, err := iteration(c)
 		if err != nil {
 			return err
 		}
-		return doTask(c, run.Task{Node: run.Node{Stage: run.StageRollout, Iteration: k}, Shard: c.Int("shard")})
+		return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: k}, Shard: c.Int("shard")})
 	}
 	return app
 }
@@ -124,7 +126,7 @@ func Score() *cli.App {
 		if err != nil {
 			return err
 		}
-		return doTask(c, run.Task{Node: run.Node{Stage: run.StageScore, Iteration: k}, Shard: c.Int("shard")})
+		return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: k}, Shard: c.Int("shard")})
 	}
 	return app
 }
@@ -144,7 +146,7 @@ func Buffer() *cli.App {
 		if err != nil {
 			return err
 		}
-		return doTask(c, run.Task{Node: run.Node{Stage: run.StageBuffer, Iteration: k}})
+		return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageBuffer, Iteration: k}})
 	}
 	return app
 }
@@ -168,16 +170,16 @@ func Learn() *cli.App {
 			return err
 		}
 		if c.IsSet("warm") {
-			return doTask(c, run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: c.Int("warm")}})
+			return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: c.Int("warm")}})
 		}
 		k, err := iteration(c)
 		if err != nil {
 			return err
 		}
 		if c.Bool("gradient") {
-			return doTask(c, run.Task{Node: run.Node{Stage: run.StageGradient, Iteration: k, Step: c.Int("step")}, Shard: c.Int("shard")})
+			return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageGradient, Iteration: k, Step: c.Int("step")}, Shard: c.Int("shard")})
 		}
-		return doTask(c, run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: k, Step: c.Int("step")}})
+		return doTask(c, graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: k, Step: c.Int("step")}})
 	}
 	return app
 }

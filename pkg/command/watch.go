@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -21,7 +24,7 @@ type watcher struct {
 	mu       sync.Mutex
 	out      io.Writer
 	terminal bool
-	run      *run.Run
+	run      *rundir.Run
 	started  time.Time
 	began    time.Time // with an iteration: a warm start says nothing of their rate
 	said     time.Time
@@ -35,11 +38,11 @@ type watcher struct {
 	dirty    bool // the terminal's line is not empty
 }
 
-func newWatcher(out *os.File, r *run.Run) *watcher {
+func newWatcher(out *os.File, r *rundir.Run) *watcher {
 	return &watcher{out: out, terminal: isTerminal(out), run: r, started: time.Now(), resumed: -1}
 }
 
-func (w *watcher) watch(p run.Progress) {
+func (w *watcher) watch(p drive.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running = p.Running
@@ -75,7 +78,7 @@ func (w *watcher) queue(live int) {
 }
 
 // look shows a run that other processes advance.
-func (w *watcher) look(s run.Survey) {
+func (w *watcher) look(s survey.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.resumed < 0 {
@@ -95,23 +98,23 @@ func (w *watcher) look(s run.Survey) {
 }
 
 // begin notes when the first work of an iteration begins.
-func (w *watcher) begin(n run.Node) {
-	if w.began.IsZero() && n.Stage != run.StageWarm && n.Iteration > 0 {
+func (w *watcher) begin(n graph.Node) {
+	if w.began.IsZero() && n.Stage != graph.StageWarm && n.Iteration > 0 {
 		w.began = time.Now()
 	}
 }
 
 // note reads what a finished task has to say.
-func (w *watcher) note(t run.Task) {
+func (w *watcher) note(t graph.Task) {
 	switch t.Stage {
-	case run.StageBuffer:
+	case graph.StageBuffer:
 		if t.Iteration == 0 {
 			return
 		}
 		if m, err := seal.Read(context.Background(), w.run.Dir.Batch(t.Iteration), seal.Options{}); err == nil {
 			w.reward, w.rewarded = m.Metrics["reward_mean"], true
 		}
-	case run.StageLearn:
+	case graph.StageLearn:
 		w.done = max(w.done, t.Iteration)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	scoring "github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
@@ -58,7 +58,7 @@ func audit(tasks []finishedTask) *RewardAudit {
 	a := &RewardAudit{Reasons: map[string]int{}, Forms: []FormAudit{}, Disagreements: []VerifierAudit{}, Warnings: []string{}}
 	for _, t := range tasks {
 		low, known := t.metrics[scoring.MetricRewardMin]
-		if t.Stage != run.StageScore || !known {
+		if t.Stage != graph.StageScore || !known {
 			continue
 		}
 		a.Shards++

@@ -5,13 +5,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
 // Two shards, one of them all zero, counted by hand.
 func TestAudit(t *testing.T) {
 	shard := func(metrics map[string]float64) finishedTask {
-		return finishedTask{Task: run.Task{Node: run.Node{Stage: run.StageScore, Iteration: 1}}, metrics: metrics}
+		return finishedTask{Task: graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}}, metrics: metrics}
 	}
 	got := audit([]finishedTask{
 		shard(map[string]float64{

@@ -7,14 +7,17 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Collect sums up a run from its sealed files. A damaged file is an error; a
 // missing one leaves what depends on it null.
-func Collect(ctx context.Context, r *run.Run) (Summary, error) {
+func Collect(ctx context.Context, r *rundir.Run) (Summary, error) {
 	f, err := collect(ctx, r)
 	if err != nil {
 		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
@@ -25,7 +28,7 @@ func Collect(ctx context.Context, r *run.Run) (Summary, error) {
 // findings is a summary with what it was made from.
 type findings struct {
 	Summary
-	run        *run.Run
+	run        *rundir.Run
 	tasks      []finishedTask         // of all iterations and evaluations
 	iterations map[int][]finishedTask // without evaluations
 	before     []shard.EvaluationRow  // of policy v000000; nil unless all of it is sealed
@@ -33,7 +36,7 @@ type findings struct {
 	last       *seal.Manifest         // of the newest sealed policy
 }
 
-func collect(ctx context.Context, r *run.Run) (*findings, error) {
+func collect(ctx context.Context, r *rundir.Run) (*findings, error) {
 	f := &findings{run: r, iterations: map[int][]finishedTask{}}
 	f.identify()
 	for k := 0; k <= f.Iterations; k++ {
@@ -71,14 +74,14 @@ func (f *findings) identify() {
 
 // progress says how far the run is and which policy came out.
 func (f *findings) progress(ctx context.Context) error {
-	state, err := run.ReadState(ctx, f.run)
+	state, err := status.ReadState(ctx, f.run)
 	if err != nil {
 		return err
 	}
 	switch {
-	case state == run.StateDone:
-	case run.HasSubmissions(f.run.Dir), state == run.StatePending && len(f.tasks) > 0:
-		state = run.StateUnknown // Slurm was not asked, nor whoever went on with it
+	case state == status.StateDone:
+	case advance.HasSubmissions(f.run.Dir), state == status.StatePending && len(f.tasks) > 0:
+		state = status.StateUnknown // Slurm was not asked, nor whoever went on with it
 	}
 	f.State = string(state)
 	for version := 0; version <= f.Iterations; version++ {
@@ -237,7 +240,7 @@ func (f *findings) explain() {
 
 // evaluation reads the rows of one version, or says why not all are there.
 func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.EvaluationRow, reason string, err error) {
-	shards := f.run.Graph.Shards(run.Node{Stage: run.StageEvaluate, Iteration: version})
+	shards := f.run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})
 	sealed := 0
 	for n := range shards {
 		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), seal.Options{})
@@ -258,7 +261,7 @@ func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.Ev
 
 // account counts tokens, outcomes and fates.
 func (f *findings) account(ctx context.Context) error {
-	ledger, err := run.ReadLedger(ctx, f.run)
+	ledger, err := rundir.ReadLedger(ctx, f.run)
 	if err != nil {
 		return err
 	}
@@ -266,15 +269,15 @@ func (f *findings) account(ctx context.Context) error {
 	for _, count := range []struct {
 		to     **int64
 		key    string
-		stage  run.Stage
+		stage  graph.Stage
 		metric string
 	}{
-		{&f.Tokens.Prompt, "prompt", run.StageRollout, "prompt_tokens"},
-		{&f.Tokens.Response, "response", run.StageRollout, "response_tokens"},
-		{&f.Tokens.Trained, "trained", run.StageLearn, "trained_tokens"},
-		{&f.Tokens.Learned, "learned", run.StageLearn, "tokens"},
-		{&f.Tokens.WarmStart, "warm_start", run.StageWarm, "tokens"},
-		{&f.Tokens.Evaluation, "evaluation", run.StageEvaluate, "response_tokens"},
+		{&f.Tokens.Prompt, "prompt", graph.StageRollout, "prompt_tokens"},
+		{&f.Tokens.Response, "response", graph.StageRollout, "response_tokens"},
+		{&f.Tokens.Trained, "trained", graph.StageLearn, "trained_tokens"},
+		{&f.Tokens.Learned, "learned", graph.StageLearn, "tokens"},
+		{&f.Tokens.WarmStart, "warm_start", graph.StageWarm, "tokens"},
+		{&f.Tokens.Evaluation, "evaluation", graph.StageEvaluate, "response_tokens"},
 	} {
 		for _, t := range f.tasks {
 			if value, ok := t.metrics[count.metric]; ok && t.Stage == count.stage {
@@ -289,7 +292,7 @@ func (f *findings) account(ctx context.Context) error {
 		}
 	}
 	for _, t := range f.tasks {
-		if t.Stage != run.StageScore {
+		if t.Stage != graph.StageScore {
 			continue
 		}
 		if f.Outcomes == nil {

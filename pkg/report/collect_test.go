@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -133,7 +135,7 @@ func TestCountsAndSeries(t *testing.T) {
 	if diff := cmp.Diff(outcomes, s.Outcomes); diff != "" {
 		t.Error("outcomes:", diff)
 	}
-	ledger := run.Ledger{Planned: 8, Trained: 5, Dropped: map[string]int{"constant_group": 2, "infra": 1}, Problems: []string{}}
+	ledger := rundir.Ledger{Planned: 8, Trained: 5, Dropped: map[string]int{"constant_group": 2, "infra": 1}, Problems: []string{}}
 	if diff := cmp.Diff(ledger, s.Ledger); diff != "" {
 		t.Error("ledger:", diff)
 	}
@@ -172,8 +174,8 @@ func TestShardedLearner(t *testing.T) {
 			"ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5,
 		},
 	} {
-		a, manifest := job("a", float64(step), float64(step+1), run.StageLearn, 1, 0, 1, m)
-		for _, path := range f.run.Graph.Outputs(run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: 1, Step: step}}) {
+		a, manifest := job("a", float64(step), float64(step+1), graph.StageLearn, 1, 0, 1, m)
+		for _, path := range f.run.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1, Step: step}}) {
 			f.folder(path, "weights", a, manifest)
 		}
 	}
@@ -274,7 +276,7 @@ func TestLeftOutShards(t *testing.T) {
 	f := newFixture(t, "schedule.quorum=0.5")
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
-	f.closing(run.Closing{Iteration: 1, Shards: 2, Included: []int{0}, LeftOut: []int{1}})
+	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, LeftOut: []int{1}})
 	f.fold(1, 22, 23, map[string]float64{"reward_mean": 0.5}, fates(1, "", "", "left_out", "left_out"))
 	f.learn(1, 23, 33)
 	s := f.collect()
@@ -293,7 +295,7 @@ func TestLeftOutShards(t *testing.T) {
 // An empty batch changes nothing, so the learner's means are no numbers.
 func TestSkippedLearner(t *testing.T) {
 	f := newFixture(t)
-	a, m := job("a", 0, 1, run.StageLearn, 1, 0, 1, map[string]float64{"tokens": 0, "entropy": 0, "loss": 0, "skipped_steps": 1, "optimizer_steps": 1})
+	a, m := job("a", 0, 1, graph.StageLearn, 1, 0, 1, map[string]float64{"tokens": 0, "entropy": 0, "loss": 0, "skipped_steps": 1, "optimizer_steps": 1})
 	f.folder(f.run.Dir.Policy(1), "weights", a, m)
 	f.folder(f.run.Dir.Optimizer(1), "moments", a, m)
 	if it := f.collect().Series[0]; it.Entropy != nil || it.Loss != nil {

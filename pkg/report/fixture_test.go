@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -39,7 +41,7 @@ evaluation: {problems: 2, samples: 2, steps: 1, shards: 1}
 // fixture is a run whose files are made one by one.
 type fixture struct {
 	t   *testing.T
-	run *run.Run
+	run *rundir.Run
 }
 
 func newFixture(t *testing.T, settings ...string) *fixture {
@@ -53,7 +55,7 @@ func newFixture(t *testing.T, settings ...string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Create(context.Background(), run.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test")
+	r, err := rundir.Create(context.Background(), graph.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func second(n float64) time.Time {
 }
 
 // job is who wrote a file, when and with what to tell.
-func job(host string, from, to float64, stage run.Stage, k, n, of int, metrics map[string]float64) (seal.Attempt, seal.Manifest) {
+func job(host string, from, to float64, stage graph.Stage, k, n, of int, metrics map[string]float64) (seal.Attempt, seal.Manifest) {
 	return seal.Attempt{Host: host, Clock: func() time.Time { return second(to) }},
 		seal.Manifest{Stage: string(stage), Iteration: k, Shard: n, Of: of, PolicyVersion: -1, Started: second(from), Metrics: metrics}
 }
@@ -107,9 +109,9 @@ func (f *fixture) plan(k int, a seal.Attempt, m seal.Manifest) {
 func (f *fixture) begin() {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job("a", 0, 10, run.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
+	a, m := job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
 	f.folder(d.Policy(0), "weights 0", a, m)
-	a, m = job("a", 10, 11, run.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
+	a, m = job("a", 10, 11, graph.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
 	f.check(shard.Write(d.State(0), []shard.Instance(nil), nil, a, m))
 	f.plan(1, a, m)
 }
@@ -118,11 +120,11 @@ func (f *fixture) begin() {
 func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job(host, rollout[0], rollout[1], run.StageRollout, k, n, 2, map[string]float64{
+	a, m := job(host, rollout[0], rollout[1], graph.StageRollout, k, n, 2, map[string]float64{
 		"prompt_tokens": 10, "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
 	})
 	f.check(shard.Write(d.Rollout(k, n), []shard.Rollout(nil), nil, a, m))
-	a, m = job(host, score[0], score[1], run.StageScore, k, n, 2, map[string]float64{
+	a, m = job(host, score[0], score[1], graph.StageScore, k, n, 2, map[string]float64{
 		"outcome_ok": 1, "outcome_wrong": 1, "responses": 2,
 		"reward_min": 0, "reward_max": 1, "reason/equal": 1, "reason/not equal": 1, "form/integer": 2, "form_right/integer": 1,
 		"compared/exact": 2, "refuses/exact": 1,
@@ -131,10 +133,10 @@ func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 }
 
 // closing seals how iteration k was closed.
-func (f *fixture) closing(c run.Closing) {
+func (f *fixture) closing(c closing.Closing) {
 	f.t.Helper()
-	a, _ := job("a", 0, 0, run.StageClose, c.Iteration, 0, 2, nil)
-	if err := run.SealClosing(f.run, c, a, "test"); err != nil {
+	a, _ := job("a", 0, 0, graph.StageClose, c.Iteration, 0, 2, nil)
+	if err := closing.Seal(f.run, c, a, "test"); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -143,7 +145,7 @@ func (f *fixture) closing(c run.Closing) {
 func (f *fixture) fold(k int, from, to float64, metrics map[string]float64, ledger []shard.LedgerRow) {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job("a", from, to, run.StageBuffer, k, 0, 1, metrics)
+	a, m := job("a", from, to, graph.StageBuffer, k, 0, 1, metrics)
 	f.check(seal.WriteBytes(d.Batch(k), []byte("a batch"), a, m))
 	m.Metrics = nil
 	f.check(shard.Write(d.Ledger(k), ledger, nil, a, m))
@@ -174,7 +176,7 @@ func fates(k int, reasons ...string) []shard.LedgerRow {
 // learn seals the policy that iteration k makes.
 func (f *fixture) learn(k int, from, to float64) {
 	f.t.Helper()
-	a, m := job("a", from, to, run.StageLearn, k, 0, 1, map[string]float64{
+	a, m := job("a", from, to, graph.StageLearn, k, 0, 1, map[string]float64{
 		"tokens": 100, "trained_tokens": 60, "optimizer_steps": 1, "loss": 0.25, "entropy": 1 / float64(k), "grad_norm": 0.5, "old_kl_k3": 0,
 		"ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0, "clip_share": 0, "reference_kl": 0,
 	})
@@ -187,14 +189,14 @@ func (f *fixture) iterations() {
 	f.t.Helper()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.sample(1, 1, "b", [2]float64{12, 20}, [2]float64{20, 21})
-	f.closing(run.Closing{Iteration: 1, Shards: 2, Included: []int{0, 1}})
+	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0, 1}})
 	f.fold(1, 22, 23, map[string]float64{
 		"reward_mean": 0.25, "score_mean": 0.25, "depth_mean": 0, "kind_initial": 2, "origin_base": 2,
 	}, fates(1, "", "", "constant_group", "constant_group"))
 	f.learn(1, 23, 33)
 	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
 	f.sample(2, 1, "b", [2]float64{34, 37}, [2]float64{37, 38})
-	f.closing(run.Closing{Iteration: 2, Shards: 2, Included: []int{0, 1}})
+	f.closing(closing.Closing{Iteration: 2, Shards: 2, Included: []int{0, 1}})
 	f.fold(2, 38, 39, map[string]float64{
 		"reward_mean": 0.75, "score_mean": 0.5, "depth_mean": 0.5, "kind_initial": 1, "kind_improve": 1, "origin_base": 1, "origin_buffer": 1,
 	}, fates(2, "", "", "", "infra"))
@@ -238,7 +240,7 @@ func evaluationRows(version int, problems []verdicts) []shard.EvaluationRow {
 
 func (f *fixture) evaluate(version int, from, to float64, rows []shard.EvaluationRow) {
 	f.t.Helper()
-	a, m := job("a", from, to, run.StageEvaluate, version, 0, 1, map[string]float64{"response_tokens": 30, "responses": float64(len(rows))})
+	a, m := job("a", from, to, graph.StageEvaluate, version, 0, 1, map[string]float64{"response_tokens": 30, "responses": float64(len(rows))})
 	f.check(shard.Write(f.run.Dir.Evaluation(version, 0), rows, nil, a, m))
 }
 

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -30,7 +32,7 @@ import (
 // and learn begin with their optimizer step, as in "step-003/grad_norm".
 // Unlike the data files of a run, times make this table differ between two
 // runs of one recipe.
-func Metrics(ctx context.Context, r *run.Run, k int) ([]shard.Metric, error) {
+func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) {
 	rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), seal.Options{})
 	if err == nil {
 		return rows, nil
@@ -55,7 +57,7 @@ func Metrics(ctx context.Context, r *run.Run, k int) ([]shard.Metric, error) {
 
 // ReadMetrics returns what the tasks of all iterations measured, sealed or
 // not, from iteration 0 on. It writes nothing.
-func ReadMetrics(ctx context.Context, r *run.Run) ([]shard.Metric, error) {
+func ReadMetrics(ctx context.Context, r *rundir.Run) ([]shard.Metric, error) {
 	var all []shard.Metric
 	for k := 0; k <= r.Recipe.Schedule.Iterations; k++ {
 		rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), seal.Options{})
@@ -73,7 +75,7 @@ func ReadMetrics(ctx context.Context, r *run.Run) ([]shard.Metric, error) {
 }
 
 type gathering struct {
-	run       *run.Run
+	run       *rundir.Run
 	iteration int
 	rows      []shard.Metric
 	inputs    []seal.Input
@@ -81,16 +83,16 @@ type gathering struct {
 }
 
 func (g *gathering) gather(ctx context.Context) error {
-	graph, k := g.run.Graph, g.iteration
-	list := nodes(graph, k)
-	closing, err := run.ReadClosing(ctx, g.run.Dir, k)
+	of, k := g.run.Graph, g.iteration
+	list := nodes(of, k)
+	closing, err := closing.Read(ctx, g.run.Dir, k, seal.Options{})
 	closed := err == nil
 	if err != nil && !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
 	g.complete = closed || k == 0
 	for _, node := range list {
-		tasks, err := finishedTasks(ctx, graph, []run.Node{node})
+		tasks, err := finishedTasks(ctx, of, []graph.Node{node})
 		if err != nil {
 			return err
 		}
@@ -101,18 +103,18 @@ func (g *gathering) gather(ctx context.Context) error {
 			}
 			// A shard that was late may turn up before or after this look:
 			// it is with the iteration that carries it.
-			if sampling(node) && closed && !slices.Contains(closing.Included, t.Shard) {
+			if sampling(node) && closed && !closing.Includes(t.Shard) {
 				continue
 			}
 			g.take(t)
 		}
-		if !sampling(node) && whole < graph.Shards(node) {
+		if !sampling(node) && whole < of.Shards(node) {
 			g.complete = false
 		}
 	}
 	for _, ref := range closing.Carried {
-		for _, stage := range []run.Stage{run.StageRollout, run.StageScore} {
-			t, err := finish(ctx, graph, run.Task{Node: run.Node{Stage: stage, Iteration: ref.Iteration}, Shard: ref.Shard})
+		for _, stage := range []graph.Stage{graph.StageRollout, graph.StageScore} {
+			t, err := finish(ctx, of, graph.Task{Node: graph.Node{Stage: stage, Iteration: ref.Iteration}, Shard: ref.Shard})
 			if err != nil {
 				return err
 			}
@@ -120,7 +122,7 @@ func (g *gathering) gather(ctx context.Context) error {
 		}
 	}
 	rank := map[string]int{}
-	for i, stage := range run.Stages() {
+	for i, stage := range graph.Stages() {
 		rank[string(stage)] = i
 	}
 	slices.SortFunc(g.rows, func(a, b shard.Metric) int {
@@ -132,7 +134,7 @@ func (g *gathering) gather(ctx context.Context) error {
 
 // sampling reports whether an iteration may be closed without all shards of
 // a node.
-func sampling(n run.Node) bool { return n.Stage == run.StageRollout || n.Stage == run.StageScore }
+func sampling(n graph.Node) bool { return n.Stage == graph.StageRollout || n.Stage == graph.StageScore }
 
 // take adds the metrics of one task.
 func (g *gathering) take(t finishedTask) {
@@ -140,11 +142,11 @@ func (g *gathering) take(t finishedTask) {
 		return
 	}
 	iteration, number, prefix := t.Iteration, t.Shard, ""
-	if t.Stage == run.StageWarm {
+	if t.Stage == graph.StageWarm {
 		iteration, number = 0, t.Iteration
 	}
 	sharded := g.run.Recipe.Schedule.GradientShards > 1
-	if sharded && (t.Stage == run.StageGradient || t.Stage == run.StageLearn) {
+	if sharded && (t.Stage == graph.StageGradient || t.Stage == graph.StageLearn) {
 		prefix = fmt.Sprintf("step-%03d/", t.Step)
 	}
 	add := func(name string, value float64) {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-func metricsOf(t *testing.T, r *run.Run, k int) []shard.Metric {
+func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 	t.Helper()
 	rows, err := Metrics(context.Background(), r, k)
 	if err != nil {
@@ -113,7 +114,7 @@ func TestReadMetrics(t *testing.T) {
 // the name.
 func TestMetricsOfShardedLearner(t *testing.T) {
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
-	a, m := job("a", 0, 1, run.StageGradient, 1, 1, 2, map[string]float64{"tokens": 7})
+	a, m := job("a", 0, 1, graph.StageGradient, 1, 1, 2, map[string]float64{"tokens": 7})
 	f.check(seal.WriteBytes(f.run.Dir.Gradient(1, 1, 1), []byte("a gradient"), a, m))
 	rows := metricsOf(t, f.run, 1)
 	want := shard.Metric{Iteration: 1, Stage: "gradient", Shard: 1, Name: "step-001/tokens", Value: 7}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -230,11 +230,11 @@ func TestLateAndCarriedShards(t *testing.T) {
 	f := newFixture(t, "schedule.oversample=2")
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
-	f.closing(run.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{1}})
+	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{1}})
 	f.fold(1, 22, 23, nil, fates(1, "", ""))
 	f.learn(1, 23, 33)
 	f.sample(1, 1, "b", [2]float64{12, 30}, [2]float64{30, 31}) // after the iteration was closed
-	f.closing(run.Closing{Iteration: 2, Shards: 2, Included: []int{0}, Carried: []run.CarriedRef{{Iteration: 1, Shard: 1}}})
+	f.closing(closing.Closing{Iteration: 2, Shards: 2, Included: []int{0}, Carried: []closing.Ref{{Iteration: 1, Shard: 1}}})
 	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
 	f.fold(2, 38, 39, nil, nil)
 	f.learn(2, 40, 50)

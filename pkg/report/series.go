@@ -5,7 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -21,9 +22,9 @@ func (f *findings) trace(ctx context.Context) error {
 		it.sampled(tasks)
 		for _, t := range tasks {
 			switch {
-			case t.Stage == run.StageBuffer:
+			case t.Stage == graph.StageBuffer:
 				it.folded(t.metrics)
-			case t.Stage == run.StageLearn && t.whole && isLast(f.run.Graph, t):
+			case t.Stage == graph.StageLearn && t.whole && isLast(f.run.Graph, t):
 				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
 			}
 		}
@@ -42,7 +43,7 @@ func (f *findings) trace(ctx context.Context) error {
 func (it *Iteration) sampled(tasks []finishedTask) {
 	var responses, tokens, cut float64
 	for _, t := range tasks {
-		if t.Stage == run.StageRollout {
+		if t.Stage == graph.StageRollout {
 			responses += t.metrics["responses"]
 			tokens += t.metrics["response_tokens"]
 			cut += t.metrics["cut_off"]
@@ -82,7 +83,7 @@ func (it *Iteration) learned(m map[string]float64, reference bool) {
 
 // isLast reports whether a learn task makes the policy version of its
 // iteration.
-func isLast(g run.Graph, t finishedTask) bool {
+func isLast(g graph.Graph, t finishedTask) bool {
 	return g.Recipe.Schedule.GradientShards <= 1 || t.Step == g.OptimizerSteps()-1
 }
 
@@ -94,7 +95,7 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 	joined := map[string]float64{}
 	var tokens, steps float64
 	for _, t := range tasks {
-		if t.Stage != run.StageLearn {
+		if t.Stage != graph.StageLearn {
 			continue
 		}
 		n, s := t.metrics["trained_tokens"], t.metrics["optimizer_steps"]
@@ -131,7 +132,7 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 
 // decided takes the fates of the iteration's responses and how its shards
 // were closed.
-func (it *Iteration) decided(ctx context.Context, d run.Dir) error {
+func (it *Iteration) decided(ctx context.Context, d graph.Dir) error {
 	rows, _, err := shard.Read[shard.LedgerRow](ctx, d.Ledger(it.Iteration), seal.Options{})
 	if err == nil {
 		trained := 0
@@ -147,7 +148,7 @@ func (it *Iteration) decided(ctx context.Context, d run.Dir) error {
 	} else if !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
-	closing, err := run.ReadClosing(ctx, d, it.Iteration)
+	closing, err := closing.Read(ctx, d, it.Iteration, seal.Options{})
 	if err == nil {
 		late, carried, leftOut := len(closing.Late), len(closing.Carried), len(closing.LeftOut)
 		it.LateShards, it.CarriedShards, it.LeftOutShards = &late, &carried, &leftOut

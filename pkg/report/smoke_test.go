@@ -6,13 +6,17 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // smokeRun carries out jobs/smoke.yaml in this process, with a warm start
 // that is long enough for some answers to be right.
-func smokeRun(t *testing.T) *run.Run {
+func smokeRun(t *testing.T) *rundir.Run {
 	t.Helper()
 	ctx := context.Background()
 	resolved, err := recipe.Load(filepath.Join("..", "..", "jobs", "smoke.yaml"), []string{"warm_start.steps=300"})
@@ -20,31 +24,27 @@ func smokeRun(t *testing.T) *run.Run {
 		t.Fatal(err)
 	}
 	attempt := seal.AttemptFromEnv()
-	r, err := run.Create(ctx, run.Dir(filepath.Join(t.TempDir(), "run")), resolved, attempt, "test")
+	r, err := rundir.Create(ctx, graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, attempt, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker := run.NewWorker(r, attempt, "test", t.Logf)
-	planner := run.NewPlanner(r.Graph)
+	w := worker.New(r, attempt, "test", t.Logf)
+	surveyor := survey.New(r.Graph)
 	for {
-		survey, err := planner.Survey(ctx)
+		surveyor.Refresh()
+		found, err := drive.CloseAll(ctx, r, surveyor, attempt, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if survey.Done {
+		if found.Done {
 			return r
 		}
-		for _, closing := range survey.Closable {
-			if err := run.SealClosing(r, closing, attempt, "test"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, task := range survey.Ready {
-			if err := worker.Do(ctx, task); err != nil {
+		for _, task := range found.Ready {
+			if err := w.Do(ctx, task); err != nil {
 				t.Fatalf("%s: %v", task, err)
 			}
 		}
-		if len(survey.Closable)+len(survey.Ready) == 0 {
+		if len(found.Ready) == 0 {
 			t.Fatal("the run is stuck")
 		}
 	}

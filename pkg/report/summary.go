@@ -3,7 +3,7 @@ package report
 import (
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
 // summaryFormat names the layout of summary.json. Keys are added, never
@@ -81,7 +81,7 @@ type Summary struct {
 
 	Tokens   Tokens         `json:"tokens"`
 	Outcomes map[string]int `json:"outcomes"` // of sampled training responses
-	Ledger   run.Ledger     `json:"ledger"`
+	Ledger   rundir.Ledger  `json:"ledger"`
 
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // finishedTask is a task of a run with the manifests of its outputs.
 type finishedTask struct {
-	run.Task
+	graph.Task
 	outputs []output
 	whole   bool // every output is sealed
 	metrics map[string]float64
@@ -25,45 +25,45 @@ type output struct {
 
 // nodes lists the arrays of tasks of one iteration, in the order in which it
 // goes through them. Iteration 0 is the warm start and the first plan.
-func nodes(g run.Graph, k int) []run.Node {
+func nodes(g graph.Graph, k int) []graph.Node {
 	if k == 0 {
-		var list []run.Node
+		var list []graph.Node
 		for chunk := 1; chunk <= g.WarmChunks(); chunk++ {
-			list = append(list, run.Node{Stage: run.StageWarm, Iteration: chunk})
+			list = append(list, graph.Node{Stage: graph.StageWarm, Iteration: chunk})
 		}
-		return append(list, run.Node{Stage: run.StageBuffer})
+		return append(list, graph.Node{Stage: graph.StageBuffer})
 	}
-	list := []run.Node{
-		{Stage: run.StageRollout, Iteration: k}, {Stage: run.StageScore, Iteration: k}, {Stage: run.StageBuffer, Iteration: k},
+	list := []graph.Node{
+		{Stage: graph.StageRollout, Iteration: k}, {Stage: graph.StageScore, Iteration: k}, {Stage: graph.StageBuffer, Iteration: k},
 	}
 	if g.Recipe.Schedule.GradientShards <= 1 {
-		return append(list, run.Node{Stage: run.StageLearn, Iteration: k})
+		return append(list, graph.Node{Stage: graph.StageLearn, Iteration: k})
 	}
 	for step := range g.OptimizerSteps() {
-		list = append(list, run.Node{Stage: run.StageGradient, Iteration: k, Step: step}, run.Node{Stage: run.StageLearn, Iteration: k, Step: step})
+		list = append(list, graph.Node{Stage: graph.StageGradient, Iteration: k, Step: step}, graph.Node{Stage: graph.StageLearn, Iteration: k, Step: step})
 	}
 	return list
 }
 
 // evaluations lists the arrays that measure policies.
-func evaluations(g run.Graph) []run.Node {
-	var list []run.Node
+func evaluations(g graph.Graph) []graph.Node {
+	var list []graph.Node
 	for _, version := range g.EvaluatedVersions() {
-		list = append(list, run.Node{Stage: run.StageEvaluate, Iteration: version})
+		list = append(list, graph.Node{Stage: graph.StageEvaluate, Iteration: version})
 	}
 	return list
 }
 
 // finishedTasks returns the tasks of nodes that have sealed something. A damaged
 // file is an error, not something missing.
-func finishedTasks(ctx context.Context, g run.Graph, list []run.Node) ([]finishedTask, error) {
+func finishedTasks(ctx context.Context, g graph.Graph, list []graph.Node) ([]finishedTask, error) {
 	var tasks []finishedTask
 	for _, node := range list {
 		for shard := range g.Shards(node) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			t, err := finish(ctx, g, run.Task{Node: node, Shard: shard})
+			t, err := finish(ctx, g, graph.Task{Node: node, Shard: shard})
 			if err != nil {
 				return nil, err
 			}
@@ -75,7 +75,7 @@ func finishedTasks(ctx context.Context, g run.Graph, list []run.Node) ([]finishe
 	return tasks, nil
 }
 
-func finish(ctx context.Context, g run.Graph, task run.Task) (finishedTask, error) {
+func finish(ctx context.Context, g graph.Graph, task graph.Task) (finishedTask, error) {
 	t := finishedTask{Task: task, whole: true, metrics: map[string]float64{}}
 	for _, path := range g.Outputs(task) {
 		m, err := seal.Record(ctx, path)

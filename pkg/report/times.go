@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
 // merged returns the union of spans as disjoint spans in order.
@@ -72,12 +72,12 @@ func spansOf(tasks []finishedTask) []span {
 // stageTimes sums up each stage that has finished a task, in the order of an
 // iteration.
 func stageTimes(tasks []finishedTask) []StageTime {
-	byStage := map[run.Stage][]finishedTask{}
+	byStage := map[graph.Stage][]finishedTask{}
 	for _, t := range tasks {
 		byStage[t.Stage] = append(byStage[t.Stage], t)
 	}
 	var times []StageTime
-	for _, stage := range run.Stages() {
+	for _, stage := range graph.Stages() {
 		list := byStage[stage]
 		if len(list) == 0 {
 			continue
@@ -102,9 +102,9 @@ func stageTimes(tasks []finishedTask) []StageTime {
 }
 
 // tokenMetric is the metric that counts the tokens that a stage works on.
-var tokenMetric = map[run.Stage]string{
-	run.StageWarm: "tokens", run.StageRollout: "response_tokens", run.StageEvaluate: "response_tokens",
-	run.StageGradient: "tokens", run.StageLearn: "tokens",
+var tokenMetric = map[graph.Stage]string{
+	graph.StageWarm: "tokens", graph.StageRollout: "response_tokens", graph.StageEvaluate: "response_tokens",
+	graph.StageGradient: "tokens", graph.StageLearn: "tokens",
 }
 
 // orchestration is the time of each iteration in which none of all tasks ran.

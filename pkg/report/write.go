@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -20,7 +20,7 @@ import (
 // seals the metrics of complete iterations, and returns the summary. Each
 // file replaces its predecessor whole, summary.json last, so the report of a
 // run that is under way may be made at any time.
-func Write(ctx context.Context, r *run.Run) (Summary, error) {
+func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	f, err := collect(ctx, r)
 	if err != nil {
 		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)

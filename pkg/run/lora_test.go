@@ -14,14 +14,18 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // adapted are settings that train an adapter of a policy that can already
 // answer, towards which a penalty pulls.
-func adapted(base run.Dir) []string {
+func adapted(base graph.Dir) []string {
 	return []string{
 		"policy.new=null", "policy.path=" + base.Policy(0), "policy.lora={rank: 4, alpha: 8, targets: [v_proj, q_proj, down_proj]}",
 		"warm_start.steps=0", "loss.mini_batches=2", "loss.kl.coef=0.05", "loss.kl.ref_every=0", "optimizer.learning_rate=1e-2", "evaluation.every=1",
@@ -30,15 +34,15 @@ func adapted(base run.Dir) []string {
 
 // sealed maps what every task of a run but the gradient shards made to its
 // content's digest.
-func sealed(t *testing.T, r *run.Run) map[string]string {
+func sealed(t *testing.T, r *rundir.Run) map[string]string {
 	t.Helper()
 	digests := map[string]string{}
 	for _, n := range r.Graph.Nodes() {
-		if n.Stage == run.StageGradient || n.Stage == run.StageLearn && n.Step < r.Graph.OptimizerSteps()-1 && n.Step > 0 {
+		if n.Stage == graph.StageGradient || n.Stage == graph.StageLearn && n.Step < r.Graph.OptimizerSteps()-1 && n.Step > 0 {
 			continue
 		}
 		for shard := range r.Graph.Shards(n) {
-			for _, path := range r.Graph.Outputs(run.Task{Node: n, Shard: shard}) {
+			for _, path := range r.Graph.Outputs(graph.Task{Node: n, Shard: shard}) {
 				if strings.Contains(path, string(filepath.Separator)+"step"+string(filepath.Separator)) {
 					continue
 				}
@@ -53,9 +57,9 @@ func sealed(t *testing.T, r *run.Run) map[string]string {
 	return digests
 }
 
-func verified(t *testing.T, r *run.Run) {
+func verified(t *testing.T, r *rundir.Run) {
 	t.Helper()
-	result, err := run.Verify(t.Context(), r)
+	result, err := verify.Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,15 +169,15 @@ func TestLoRARun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := run.Dir(filepath.Join(t.TempDir(), "run"))
+		dir := graph.Dir(filepath.Join(t.TempDir(), "run"))
 		for tasks := 1; ; tasks++ {
-			opened, err := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
+			opened, err := rundir.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
 			if err != nil {
 				t.Fatal(err)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			launcher := &stopping{inProcess{t, opened}, tasks, stop}
-			err = (&run.Driver{Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test"}).Drive(ctx)
+			err = (&drive.Driver{Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test"}).Drive(ctx)
 			stop()
 			if err == nil {
 				verified(t, opened)
@@ -185,23 +189,23 @@ func TestLoRARun(t *testing.T) {
 		}
 	})
 	t.Run("moved, replayed and repaired", func(t *testing.T) {
-		moved := run.Dir(filepath.Join(t.TempDir(), "elsewhere", "run"))
+		moved := graph.Dir(filepath.Join(t.TempDir(), "elsewhere", "run"))
 		if err := os.MkdirAll(filepath.Dir(string(moved)), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Rename(string(whole.Dir), string(moved)); err != nil {
 			t.Fatal(err)
 		}
-		opened, err := run.Open(t.Context(), moved)
+		opened, err := rundir.Open(t.Context(), moved)
 		if err != nil {
 			t.Fatal(err)
 		}
-		worker := run.NewWorker(opened, seal.AttemptFromEnv(), "test", t.Logf)
-		replayed, err := run.Replay(t.Context(), worker, []run.Task{
-			{Node: run.Node{Stage: run.StageWarm, Iteration: 1}},
-			{Node: run.Node{Stage: run.StageRollout, Iteration: 2}},
-			{Node: run.Node{Stage: run.StageLearn, Iteration: 2}},
-			{Node: run.Node{Stage: run.StageEvaluate, Iteration: 2}},
+		w := worker.New(opened, seal.AttemptFromEnv(), "test", t.Logf)
+		replayed, err := worker.Replay(t.Context(), w, []graph.Task{
+			{Node: graph.Node{Stage: graph.StageWarm, Iteration: 1}},
+			{Node: graph.Node{Stage: graph.StageRollout, Iteration: 2}},
+			{Node: graph.Node{Stage: graph.StageLearn, Iteration: 2}},
+			{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: 2}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -215,14 +219,14 @@ func TestLoRARun(t *testing.T) {
 		if err := os.Remove(filepath.Join(opened.Dir.Base(), checkpoint.WeightsFile)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := run.Verify(t.Context(), opened)
+		found, err := verify.Verify(t.Context(), opened)
 		if err != nil || len(found.Faults) == 0 {
 			t.Fatalf("the lost base is not found: %v", err)
 		}
-		if _, err := run.Repair(opened, found, seal.AttemptFromEnv()); err != nil {
+		if _, err := verify.Repair(opened, found, seal.AttemptFromEnv()); err != nil {
 			t.Fatal(err)
 		}
-		driver := &run.Driver{Run: opened, Launcher: inProcess{t, opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+		driver := &drive.Driver{Run: opened, Launcher: inProcess{t, opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 		if err := driver.Drive(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -12,12 +12,20 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/report"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
+	"github.com/lathe-rl/lathe/pkg/run/prune"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // versions lists the policy versions of which the bytes are there.
-func versions(t *testing.T, r *run.Run) (list []int) {
+func versions(t *testing.T, r *rundir.Run) (list []int) {
 	t.Helper()
 	for v := range r.Recipe.Schedule.Iterations + 1 {
 		_, err := os.Lstat(r.Dir.Policy(v))
@@ -34,7 +42,7 @@ func versions(t *testing.T, r *run.Run) (list []int) {
 }
 
 // below counts the files below folders of a run that are not manifests.
-func below(t *testing.T, r *run.Run, pattern string) (count int) {
+func below(t *testing.T, r *rundir.Run, pattern string) (count int) {
 	t.Helper()
 	paths, err := filepath.Glob(r.Dir.Join(pattern))
 	if err != nil {
@@ -48,9 +56,9 @@ func below(t *testing.T, r *run.Run, pattern string) (count int) {
 	return count
 }
 
-func goOn(t *testing.T, r *run.Run) {
+func goOn(t *testing.T, r *rundir.Run) {
 	t.Helper()
-	driver := &run.Driver{Run: r, Launcher: inProcess{t, r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	driver := &drive.Driver{Run: r, Launcher: inProcess{t, r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 	if err := driver.Drive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +92,7 @@ func TestPruning(t *testing.T) {
 		}
 	}
 	exact(t, pruned)
-	names := func(r *run.Run) (list []string) {
+	names := func(r *rundir.Run) (list []string) {
 		rows, err := report.ReadMetrics(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
@@ -97,9 +105,9 @@ func TestPruning(t *testing.T) {
 	if difference := cmp.Diff(names(whole), names(pruned)); difference != "" {
 		t.Errorf("metrics are lost: %s", difference)
 	}
-	status, err := run.ReadStatus(t.Context(), pruned, nil, nil)
-	if err != nil || status.Learned != 6 {
-		t.Errorf("status counts %d iterations: %v", status.Learned, err)
+	s, err := status.Read(t.Context(), pruned, nil, nil)
+	if err != nil || s.Learned != 6 {
+		t.Errorf("status counts %d iterations: %v", s.Learned, err)
 	}
 
 	// A damaged evaluation needs a version that is gone.
@@ -107,11 +115,11 @@ func TestPruning(t *testing.T) {
 	if err := os.Truncate(pruned.Dir.Evaluation(4, 0), 10); err != nil {
 		t.Fatal(err)
 	}
-	v, err := run.Verify(t.Context(), pruned)
+	v, err := verify.Verify(t.Context(), pruned)
 	if err != nil || len(v.Faults) != 1 {
 		t.Fatalf("%d faults: %v", len(v.Faults), err)
 	}
-	if _, err := run.Repair(pruned, v, seal.AttemptFromEnv()); err != nil {
+	if _, err := verify.Repair(pruned, v, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	goOn(t, pruned)
@@ -124,7 +132,7 @@ func TestPruning(t *testing.T) {
 	exact(t, pruned)
 
 	// What is restored stays, and is what it was.
-	if _, err := run.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
+	if _, err := prune.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	goOn(t, pruned)
@@ -136,7 +144,7 @@ func TestPruning(t *testing.T) {
 		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
 	}
 	exact(t, pruned)
-	if _, err := run.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
+	if _, err := prune.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("restoring a version that the run has not: %v", err)
 	}
 
@@ -155,8 +163,8 @@ func TestPruning(t *testing.T) {
 	if _, err := folder.Commit(seal.Manifest{Stage: "learn"}); err != nil {
 		t.Fatal(err)
 	}
-	v, err = run.Verify(t.Context(), pruned)
-	if err != nil || !slices.ContainsFunc(v.Faults, func(f run.Fault) bool { return strings.Contains(f.Problem, "made again, to other bytes") }) {
+	v, err = verify.Verify(t.Context(), pruned)
+	if err != nil || !slices.ContainsFunc(v.Faults, func(f verify.Fault) bool { return strings.Contains(f.Problem, "made again, to other bytes") }) {
 		t.Errorf("faults %v: %v", v.Faults, err)
 	}
 }
@@ -165,14 +173,14 @@ func TestPruning(t *testing.T) {
 // and the next one ends it.
 func TestPruningIsKilled(t *testing.T) {
 	opened := finish(t, smoke, "schedule.iterations=3")
-	prune := func(dry bool) run.Pruned {
+	prune := func(dry bool) prune.Pruned {
 		t.Helper()
-		planner := run.NewPlanner(opened.Graph)
-		survey, err := planner.Survey(t.Context())
+		surveyor := survey.New(opened.Graph)
+		found, err := surveyor.Survey(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := planner.Prune(t.Context(), survey, 3, dry)
+		result, err := prune.Prune(t.Context(), surveyor.Inventory, found, 3, dry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,9 +209,9 @@ func TestPruningIsKilled(t *testing.T) {
 		t.Errorf("pruning again removes %v", again.Paths)
 	}
 	exact(t, opened)
-	worker := run.NewWorker(opened, seal.AttemptFromEnv(), "test", t.Logf)
-	replay := func(iteration int) ([]run.Replayed, error) {
-		return run.Replay(t.Context(), worker, []run.Task{{Node: run.Node{Stage: run.StageLearn, Iteration: iteration}}})
+	w := worker.New(opened, seal.AttemptFromEnv(), "test", t.Logf)
+	replay := func(iteration int) ([]worker.Replayed, error) {
+		return worker.Replay(t.Context(), w, []graph.Task{{Node: graph.Node{Stage: graph.StageLearn, Iteration: iteration}}})
 	}
 	results, err := replay(1)
 	if err != nil || len(results) != 2 || !results[0].Same || !results[1].Same {
@@ -230,30 +238,30 @@ func TestPruningWithACritic(t *testing.T) {
 // The learner computes what a server has not told, under each policy that has
 // sampled: those stay.
 func TestPruningWithAServer(t *testing.T) {
-	b := newBoard(t, "schedule.iterations=5", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3",
+	b := runtest.NewBoard(t, "schedule.iterations=5", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3",
 		`rollout.remote.serve=[x, "{policy}", "{port}"]`)
-	b.seal(node(run.StageBuffer, 0))
-	b.seal(node(run.StageWarm, 1))
+	b.Seal(node(graph.StageBuffer, 0))
+	b.Seal(node(graph.StageWarm, 1))
 	for k := 1; k <= 4; k++ {
 		late := 1 // of iteration 3, sampled by version 1
 		for shard := range 3 {
 			if k != 3 || shard != late {
-				b.seal(node(run.StageRollout, k), shard)
-				b.seal(node(run.StageScore, k), shard)
+				b.Seal(node(graph.StageRollout, k), shard)
+				b.Seal(node(graph.StageScore, k), shard)
 			}
 		}
 		if k == 4 {
-			b.seal(node(run.StageRollout, 3), late)
-			b.seal(node(run.StageScore, 3), late)
+			b.Seal(node(graph.StageRollout, 3), late)
+			b.Seal(node(graph.StageScore, 3), late)
 		}
-		b.close()
-		b.seal(node(run.StageBuffer, k))
+		b.Close()
+		b.Seal(node(graph.StageBuffer, k))
 		if k < 4 {
-			b.seal(node(run.StageLearn, k))
+			b.Seal(node(graph.StageLearn, k))
 		}
 	}
-	b.ready("learn-000004-00000", "rollout-000005-00000", "rollout-000005-00001", "rollout-000005-00002")
-	pruned, err := b.planner.Prune(t.Context(), b.survey(), 5, false)
+	b.Ready("learn-000004-00000", "rollout-000005-00000", "rollout-000005-00001", "rollout-000005-00002")
+	pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), 5, false)
 	if err != nil || len(pruned.Paths) > 0 {
 		t.Errorf("learning iteration 4 takes versions 1, 2 and 3, and removed are %v: %v", pruned.Paths, err)
 	}
@@ -262,16 +270,16 @@ func TestPruningWithAServer(t *testing.T) {
 // The policy that adapters are of is never pruned: the warm start that made it
 // counts as made all the same.
 func TestPrunedWarmStartOfAnAdapter(t *testing.T) {
-	b := newBoard(t, "schedule.iterations=2", "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "warm_start.chunk=100")
+	b := runtest.NewBoard(t, "schedule.iterations=2", "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "warm_start.chunk=100")
 	for k := 1; k <= 3; k++ {
-		b.seal(node(run.StageWarm, k))
+		b.Seal(node(graph.StageWarm, k))
 	}
-	b.seal(node(run.StageBuffer, 0))
-	if pruned, err := b.planner.Prune(t.Context(), b.survey(), 1, false); err != nil || len(pruned.Paths) != 4 {
+	b.Seal(node(graph.StageBuffer, 0))
+	if pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), 1, false); err != nil || len(pruned.Paths) != 4 {
 		t.Errorf("removed are %v: %v", pruned.Paths, err)
 	}
 	for k := 1; k <= 3; k++ {
-		if made, err := b.planner.Made(t.Context(), run.Task{Node: node(run.StageWarm, k)}); !made || err != nil {
+		if made, err := b.Surveyor.Made(t.Context(), graph.Task{Node: node(graph.StageWarm, k)}); !made || err != nil {
 			t.Errorf("checkpoint %d was made: %v, %v", k, made, err)
 		}
 	}

@@ -14,21 +14,25 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // repair verifies, repairs and goes on.
-func repair(t *testing.T, r *run.Run, m *stageManager) {
+func repair(t *testing.T, r *rundir.Run, m *stageManager) {
 	t.Helper()
-	v, err := run.Verify(t.Context(), r)
+	v, err := verify.Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(v.Faults) == 0 {
 		t.Error("no fault is found")
 	}
-	if _, err := run.Repair(r, v, seal.AttemptFromEnv()); err != nil {
+	if _, err := verify.Repair(r, v, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.drive(nil); err != nil && exitcode.Code(err) != exitcode.LeftOut {
@@ -43,19 +47,19 @@ func repair(t *testing.T, r *run.Run, m *stageManager) {
 func TestLostClosingIsRemembered(t *testing.T) {
 	opened, m := stage(t, "schedule.oversample=2", "schedule.quorum=0.5", "rollout.prompts=4", "rollout.shards=4", "schedule.iterations=3", "seed=2")
 	m.cores = 8
-	late := run.Task{Node: node(run.StageRollout, 1), Shard: 1}
+	late := graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}
 	release := make(chan struct{})
-	m.fail = func(task run.Task, _ int) executor.Cause {
-		if task == (run.Task{Node: node(run.StageRollout, 1), Shard: 0}) {
+	m.fail = func(task graph.Task, _ int) executor.Cause {
+		if task == (graph.Task{Node: node(graph.StageRollout, 1), Shard: 0}) {
 			return executor.CauseTimeout
 		}
 		return ""
 	}
-	m.hold = func(task run.Task) <-chan struct{} {
+	m.hold = func(task graph.Task) <-chan struct{} {
 		switch {
 		case task == late:
 			return release
-		case task.Stage == run.StageScore && task.Iteration == 1 && task.Shard > 1:
+		case task.Stage == graph.StageScore && task.Iteration == 1 && task.Shard > 1:
 			gaveUp := make(chan struct{})
 			time.AfterFunc(300*time.Millisecond, func() { close(gaveUp) }) // shard 0 fails at once
 			return gaveUp
@@ -63,8 +67,8 @@ func TestLostClosingIsRemembered(t *testing.T) {
 		return nil
 	}
 	launched := false
-	err := m.drive(func(p run.Progress) {
-		if p.Event == "launched" && p.Task.Node == node(run.StageRollout, 2) && !launched {
+	err := m.drive(func(p drive.Progress) {
+		if p.Event == "launched" && p.Task.Node == node(graph.StageRollout, 2) && !launched {
 			launched = true
 			close(release)
 		}
@@ -72,13 +76,13 @@ func TestLostClosingIsRemembered(t *testing.T) {
 	if exitcode.Code(err) != exitcode.LeftOut {
 		t.Fatalf("exit code %d: %v", exitcode.Code(err), err)
 	}
-	var was []run.Closing
+	var was []closing.Closing
 	for k := 1; k <= 3; k++ {
-		closing, err := run.ReadClosing(t.Context(), opened.Dir, k)
+		closed, err := closing.Read(t.Context(), opened.Dir, k, seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		was = append(was, closing)
+		was = append(was, closed)
 	}
 	if !cmp.Equal(was[0].Late, []int{1}) || !cmp.Equal(was[0].LeftOut, []int{0}) || !cmp.Equal(was[0].Included, []int{2, 3}) {
 		t.Fatalf("iteration 1 was closed with %+v", was[0])
@@ -95,7 +99,7 @@ func TestLostClosingIsRemembered(t *testing.T) {
 	}
 	repair(t, opened, m)
 	for k, want := range was {
-		got, err := run.ReadClosing(t.Context(), opened.Dir, k+1)
+		got, err := closing.Read(t.Context(), opened.Dir, k+1, seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,15 +190,15 @@ func TestHalfMadeRun(t *testing.T) {
 		if err := seal.Remove(opened.Dir.Join(lost)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := run.Open(t.Context(), opened.Dir)
+		_, err := rundir.Open(t.Context(), opened.Dir)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(exitcode.Message("lathe", err), "lathe run RECIPE --run") {
 			t.Errorf("without %s: exit code %d: %v", lost, exitcode.Code(err), err)
 		}
-		_, err = run.Create(t.Context(), opened.Dir, load("seed=3"), seal.AttemptFromEnv(), "test")
+		_, err = rundir.Create(t.Context(), opened.Dir, load("seed=3"), seal.AttemptFromEnv(), "test")
 		if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "another recipe") {
 			t.Errorf("another recipe without %s: exit code %d: %v", lost, exitcode.Code(err), err)
 		}
-		again, err := run.Create(t.Context(), opened.Dir, load(), seal.AttemptFromEnv(), "test")
+		again, err := rundir.Create(t.Context(), opened.Dir, load(), seal.AttemptFromEnv(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,13 +214,13 @@ func TestHalfMadeRun(t *testing.T) {
 	if _, err := seal.WriteBytes(opened.Dir.Recipe(), load("seed=3").YAML, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Open(t.Context(), opened.Dir); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the recipe") {
+	if _, err := rundir.Open(t.Context(), opened.Dir); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the recipe") {
 		t.Errorf("a foreign recipe: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
 
 // contents reads the files of a folder, by name.
-func contents(t *testing.T, dir run.Dir) map[string]string {
+func contents(t *testing.T, dir graph.Dir) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(string(dir))
 	if err != nil {
@@ -234,7 +238,7 @@ func contents(t *testing.T, dir run.Dir) map[string]string {
 }
 
 // copyFiles copies files between the folders of runs.
-func copyFiles(t *testing.T, from, to run.Dir, names ...string) {
+func copyFiles(t *testing.T, from, to graph.Dir, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		text, err := os.ReadFile(from.Join(name))
@@ -257,16 +261,16 @@ func TestKilledWhileMade(t *testing.T) {
 	}
 	names := []string{"recipe.yaml", "recipe.yaml.json", "tasks.parquet", "tasks.parquet.json", "run.json", "run.json.json"}
 	for n := range len(names) + 1 {
-		dir := run.Dir(t.TempDir())
+		dir := graph.Dir(t.TempDir())
 		copyFiles(t, opened.Dir, dir, names[:n]...)
 		left := contents(t, dir)
-		if err := run.Rehearse(t.Context(), dir, resolved); err != nil {
+		if err := rundir.Rehearse(t.Context(), dir, resolved); err != nil {
 			t.Errorf("rehearsed after %q: %v", names[:n], err)
 		}
 		if diff := cmp.Diff(left, contents(t, dir)); diff != "" {
 			t.Errorf("a rehearsal after %q changes files:\n%s", names[:n], diff)
 		}
-		made, err := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "later")
+		made, err := rundir.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "later")
 		if err != nil {
 			t.Errorf("after %q: %v", names[:n], err)
 			continue
@@ -305,14 +309,14 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 		{"a document of another recipe", "run.json", `{"run_id": "x", "recipe_sha256": "00"}`, []string{"recipe.yaml", "recipe.yaml.json"}},
 		{"no document", "run.json", "", nil},
 	} {
-		dir := run.Dir(t.TempDir())
+		dir := graph.Dir(t.TempDir())
 		copyFiles(t, opened.Dir, dir, c.beside...)
 		if err := os.WriteFile(dir.Join(c.foreign), []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		before := contents(t, dir)
-		_, created := run.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
-		for what, err := range map[string]error{"Create": created, "Rehearse": run.Rehearse(t.Context(), dir, resolved)} {
+		_, created := rundir.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
+		for what, err := range map[string]error{"Create": created, "Rehearse": rundir.Rehearse(t.Context(), dir, resolved)} {
 			if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Join(c.foreign)) || len(exitcode.Hints(err)) == 0 {
 				t.Errorf("%s: %s: exit code %d: %v", c.name, what, exitcode.Code(err), err)
 			}
@@ -321,11 +325,11 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 			t.Errorf("%s: files were touched:\n%s", c.name, diff)
 		}
 	}
-	dir := run.Dir(t.TempDir())
+	dir := graph.Dir(t.TempDir())
 	if err := os.Mkdir(dir.Recipe(), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.Rehearse(t.Context(), dir, resolved); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
+	if err := rundir.Rehearse(t.Context(), dir, resolved); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
 		t.Errorf("a folder: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
@@ -352,7 +356,7 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 	if !strings.Contains(v.Faults[0].Mend, "sample it again") || !strings.Contains(v.Faults[1].Mend, "from a copy") {
 		t.Errorf("mends: %q, %q", v.Faults[0].Mend, v.Faults[1].Mend)
 	}
-	removed, err := run.Repair(&remote, v, seal.AttemptFromEnv())
+	removed, err := verify.Repair(&remote, v, seal.AttemptFromEnv())
 	if exitcode.Code(err) != exitcode.Data || !slices.Equal(removed, []string{evaluated}) {
 		t.Errorf("removed %q; exit code %d: %v", removed, exitcode.Code(err), err)
 	}
@@ -370,8 +374,8 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 	}
 	want := digest(t, opened.Dir.Policy(1))
 	for _, path := range slices.Concat(
-		opened.Graph.Outputs(run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: 1}}),
-		opened.Graph.Outputs(run.Task{Node: run.Node{Stage: run.StageBuffer, Iteration: 1}}),
+		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}),
+		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageBuffer, Iteration: 1}}),
 		[]string{opened.Dir.Evaluation(1, 0), opened.Dir.Metrics(1), opened.Dir.Rollout(1, 0)},
 	) {
 		if err := seal.Remove(path); err != nil {
@@ -384,7 +388,7 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 	if want := []string{remote.Dir.Rel(remote.Dir.Rollout(1, 0)), remote.Dir.Rel(remote.Dir.Score(1, 0))}; !slices.Equal(paths, want) {
 		t.Fatalf("faults %+v", v.Faults)
 	}
-	if _, err := run.Repair(&remote, v, seal.AttemptFromEnv()); err != nil {
+	if _, err := verify.Repair(&remote, v, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.drive(nil); err != nil {

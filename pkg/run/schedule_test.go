@@ -14,7 +14,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -25,18 +29,18 @@ type stageManager struct {
 	cores int
 	// fail returns how an attempt at a task ends without being made; the zero
 	// cause lets it run.
-	fail func(task run.Task, attempt int) executor.Cause
+	fail func(task graph.Task, attempt int) executor.Cause
 	// hold returns a channel to wait for before a task runs; nil for none.
-	hold func(task run.Task) <-chan struct{}
+	hold func(task graph.Task) <-chan struct{}
 
 	mu       sync.Mutex
-	attempts map[run.Task]int
+	attempts map[graph.Task]int
 }
 
 func (m *stageManager) Cores() int { return m.cores }
 
 func (m *stageManager) Launch(ctx context.Context, a executor.Array, done func(executor.Result)) error {
-	task := run.Task{Node: run.Node{Stage: run.Stage(a.Stage), Iteration: a.Iteration, Step: a.Step}, Shard: a.Shards[0]}
+	task := graph.Task{Node: graph.Node{Stage: graph.Stage(a.Stage), Iteration: a.Iteration, Step: a.Step}, Shard: a.Shards[0]}
 	m.mu.Lock()
 	attempt := m.attempts[task]
 	m.attempts[task]++
@@ -70,29 +74,29 @@ func (m *stageManager) Launch(ctx context.Context, a executor.Array, done func(e
 }
 
 // stage makes a run and the launcher that drives it.
-func stage(t *testing.T, settings ...string) (*run.Run, *stageManager) {
+func stage(t *testing.T, settings ...string) (*rundir.Run, *stageManager) {
 	t.Helper()
 	resolved, err := recipe.Load(smoke, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := run.Create(t.Context(), run.Dir(filepath.Join(t.TempDir(), "run")), resolved, seal.AttemptFromEnv(), "test")
+	opened, err := rundir.Create(t.Context(), graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, seal.AttemptFromEnv(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened, &stageManager{inProcess: inProcess{t, opened}, cores: 2, attempts: map[run.Task]int{}}
+	return opened, &stageManager{inProcess: inProcess{t, opened}, cores: 2, attempts: map[graph.Task]int{}}
 }
 
-func (m *stageManager) drive(watch func(run.Progress)) error {
-	driver := &run.Driver{Run: m.run, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: watch}
+func (m *stageManager) drive(watch func(drive.Progress)) error {
+	driver := &drive.Driver{Run: m.run, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: watch}
 	return driver.Drive(m.t.Context())
 }
 
 // exact checks that a finished run has no fault and one fate for every
 // planned response.
-func exact(t *testing.T, r *run.Run) run.Ledger {
+func exact(t *testing.T, r *rundir.Run) rundir.Ledger {
 	t.Helper()
-	v, err := run.Verify(t.Context(), r)
+	v, err := verify.Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,38 +166,38 @@ func TestOversampleCarries(t *testing.T) {
 	for range 2 {
 		opened, m := stage(t, "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3", "schedule.iterations=3")
 		m.cores = 8
-		held := run.Task{Node: node(run.StageRollout, 1), Shard: 1}
+		held := graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}
 		release, after := make(chan struct{}), make(chan struct{})
-		m.hold = func(task run.Task) <-chan struct{} {
+		m.hold = func(task graph.Task) <-chan struct{} {
 			switch {
 			case task == held:
 				return release
-			case task.Iteration == 2 && task.Stage == run.StageScore:
+			case task.Iteration == 2 && task.Stage == graph.StageScore:
 				return after // so that the carried shard is done before iteration 2 closes
-			case task == run.Task{Node: node(run.StageRollout, 2)}, task == run.Task{Node: node(run.StageRollout, 3), Shard: 2}:
+			case task == graph.Task{Node: node(graph.StageRollout, 2)}, task == graph.Task{Node: node(graph.StageRollout, 3), Shard: 2}:
 				return make(chan struct{}) // late for good
 			}
 			return nil
 		}
 		var once, twice sync.Once
-		err := m.drive(func(p run.Progress) {
-			if p.Event == "launched" && p.Task.Node == node(run.StageRollout, 2) {
+		err := m.drive(func(p drive.Progress) {
+			if p.Event == "launched" && p.Task.Node == node(graph.StageRollout, 2) {
 				once.Do(func() { close(release) })
 			}
-			if p.Event == "done" && p.Task == (run.Task{Node: node(run.StageScore, 1), Shard: 1}) {
+			if p.Event == "done" && p.Task == (graph.Task{Node: node(graph.StageScore, 1), Shard: 1}) {
 				twice.Do(func() { close(after) })
 			}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		closing, err := run.ReadClosing(t.Context(), opened.Dir, 1)
-		if err != nil || !cmp.Equal(closing.Late, []int{1}) || !cmp.Equal(closing.Included, []int{0, 2}) {
-			t.Errorf("iteration 1 was closed with %+v (%v)", closing, err)
+		closed, err := closing.Read(t.Context(), opened.Dir, 1, seal.Options{})
+		if err != nil || !cmp.Equal(closed.Late, []int{1}) || !cmp.Equal(closed.Included, []int{0, 2}) {
+			t.Errorf("iteration 1 was closed with %+v (%v)", closed, err)
 		}
-		closing, err = run.ReadClosing(t.Context(), opened.Dir, 2)
-		if err != nil || !cmp.Equal(closing.Carried, []run.CarriedRef{{Iteration: 1, Shard: 1}}) {
-			t.Errorf("iteration 2 was closed with %+v (%v)", closing, err)
+		closed, err = closing.Read(t.Context(), opened.Dir, 2, seal.Options{})
+		if err != nil || !cmp.Equal(closed.Carried, []closing.Ref{{Iteration: 1, Shard: 1}}) {
+			t.Errorf("iteration 2 was closed with %+v (%v)", closed, err)
 		}
 		ledger := exact(t, opened)
 		if ledger.Dropped["run_ended"] == 0 {
@@ -237,17 +241,17 @@ func TestOversampleCarries(t *testing.T) {
 
 func TestTaskThatFailsOnceIsTriedAgain(t *testing.T) {
 	opened, m := stage(t, "schedule.iterations=1")
-	m.fail = func(task run.Task, attempt int) executor.Cause {
+	m.fail = func(task graph.Task, attempt int) executor.Cause {
 		switch {
-		case task.Stage == run.StageRollout && task.Shard == 1 && attempt < 2:
+		case task.Stage == graph.StageRollout && task.Shard == 1 && attempt < 2:
 			return executor.CauseFailed
-		case task.Stage == run.StageLearn && attempt < 20:
+		case task.Stage == graph.StageLearn && attempt < 20:
 			return executor.CausePreempted // never counts
 		}
 		return ""
 	}
 	events := map[string]int{}
-	if err := m.drive(func(p run.Progress) { events[p.Event]++ }); err != nil {
+	if err := m.drive(func(p drive.Progress) { events[p.Event]++ }); err != nil {
 		t.Fatal(err)
 	}
 	if events["retry"] != 22 || events["failed"] != 0 {
@@ -259,8 +263,8 @@ func TestTaskThatFailsOnceIsTriedAgain(t *testing.T) {
 func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 	_, m := stage(t, "schedule.iterations=1")
 	tries := 0
-	m.fail = func(task run.Task, _ int) executor.Cause {
-		if task.Stage == run.StageScore && task.Shard == 0 {
+	m.fail = func(task graph.Task, _ int) executor.Cause {
+		if task.Stage == graph.StageScore && task.Shard == 0 {
 			tries++
 			return executor.CauseFailed
 		}
@@ -288,8 +292,8 @@ func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 func TestHopelessTaskIsNotRepeated(t *testing.T) {
 	opened, m := stage(t, "schedule.iterations=1")
 	tries := 0
-	m.fail = func(task run.Task, attempt int) executor.Cause {
-		if task.Stage != run.StageBuffer || task.Iteration == 0 {
+	m.fail = func(task graph.Task, attempt int) executor.Cause {
+		if task.Stage != graph.StageBuffer || task.Iteration == 0 {
 			return ""
 		}
 		tries++
@@ -311,8 +315,8 @@ func TestHopelessTaskIsNotRepeated(t *testing.T) {
 
 func TestQuorumLeavesOut(t *testing.T) {
 	opened, m := stage(t, "schedule.iterations=1", "rollout.shards=4", "schedule.quorum=0.5")
-	m.fail = func(task run.Task, _ int) executor.Cause {
-		if task.Stage == run.StageRollout && task.Shard == 2 {
+	m.fail = func(task graph.Task, _ int) executor.Cause {
+		if task.Stage == graph.StageRollout && task.Shard == 2 {
 			return executor.CauseTimeout
 		}
 		return ""
@@ -338,9 +342,9 @@ func TestDriveStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened, m := stage(t)
-	for _, event := range []run.Node{node(run.StageWarm, 2), node(run.StageScore, 1), node(run.StageLearn, 1)} {
+	for _, event := range []graph.Node{node(graph.StageWarm, 2), node(graph.StageScore, 1), node(graph.StageLearn, 1)} {
 		ctx, cancel := context.WithCancel(t.Context())
-		driver := &run.Driver{Run: opened, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: func(p run.Progress) {
+		driver := &drive.Driver{Run: opened, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: func(p drive.Progress) {
 			if p.Task.Node == event && p.Event == "launched" {
 				cancel()
 			}
@@ -363,7 +367,7 @@ func TestOneCorePerTask(t *testing.T) {
 	_, m := stage(t, "schedule.iterations=1", "rollout.shards=8", "warm_start.steps=10")
 	m.cores = 3
 	most := 0
-	if err := m.drive(func(p run.Progress) { most = max(most, p.Running) }); err != nil {
+	if err := m.drive(func(p drive.Progress) { most = max(most, p.Running) }); err != nil {
 		t.Fatal(err)
 	}
 	if most != 3 {

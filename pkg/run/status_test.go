@@ -10,12 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // beat leaves the heartbeat of a foreground driver in a run.
-func beat(t *testing.T, r *run.Run, host string, pid int, age time.Duration, more string) {
+func beat(t *testing.T, r *rundir.Run, host string, pid int, age time.Duration, more string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"executor": "local", "host": %q, "pid": %d, "beat": %q%s}`, host, pid, time.Now().Add(-age).UTC().Format(time.RFC3339Nano), more)
 	if err := errors.Join(os.MkdirAll(r.Dir.Jobs(), 0o777), os.WriteFile(filepath.Join(r.Dir.Jobs(), "driver.json"), []byte(text), 0o666)); err != nil {
@@ -34,61 +39,61 @@ func TestStateOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := ended.Process.Pid
-	task := run.Task{Node: node(run.StageRollout, 1), Shard: 1}
+	task := graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}
 	for _, c := range []struct {
 		name     string
-		beat     func(t *testing.T, r *run.Run)
-		seen     *run.Seen
+		beat     func(t *testing.T, r *rundir.Run)
+		seen     *advance.Seen
 		err      error
-		state    run.State
+		state    status.State
 		evidence string
 	}{
-		{"nothing was started", nil, nil, nil, run.StatePending, "nothing runs; go on with: lathe run --run"},
-		{"a driver lives here", func(t *testing.T, r *run.Run) { beat(t, r, host, os.Getpid(), time.Hour, "") }, nil, nil, run.StateRunning, "alive on this host"},
-		{"a driver was killed here", func(t *testing.T, r *run.Run) { beat(t, r, host, gone, time.Second, "") }, nil, nil, run.StatePending, "nothing runs"},
-		{"a driver lives elsewhere", func(t *testing.T, r *run.Run) { beat(t, r, "elsewhere", 1, 2*time.Second, "") }, nil, nil, run.StateRunning, "elsewhere showed life 2s ago"},
-		{"a driver elsewhere went silent", func(t *testing.T, r *run.Run) { beat(t, r, "elsewhere", 1, time.Hour, "") }, nil, nil, run.StateUnknown, "elsewhere was last seen"},
-		{"a driver failed", func(t *testing.T, r *run.Run) {
+		{"nothing was started", nil, nil, nil, status.StatePending, "nothing runs; go on with: lathe run --run"},
+		{"a driver lives here", func(t *testing.T, r *rundir.Run) { beat(t, r, host, os.Getpid(), time.Hour, "") }, nil, nil, status.StateRunning, "alive on this host"},
+		{"a driver was killed here", func(t *testing.T, r *rundir.Run) { beat(t, r, host, gone, time.Second, "") }, nil, nil, status.StatePending, "nothing runs"},
+		{"a driver lives elsewhere", func(t *testing.T, r *rundir.Run) { beat(t, r, "elsewhere", 1, 2*time.Second, "") }, nil, nil, status.StateRunning, "elsewhere showed life 2s ago"},
+		{"a driver elsewhere went silent", func(t *testing.T, r *rundir.Run) { beat(t, r, "elsewhere", 1, time.Hour, "") }, nil, nil, status.StateUnknown, "elsewhere was last seen"},
+		{"a driver failed", func(t *testing.T, r *rundir.Run) {
 			beat(t, r, host, gone, time.Hour, `, "ended": true, "failure": "score-000001-00000 failed"`)
-		}, nil, nil, run.StateFailed, "score-000001-00000 failed"},
-		{"a driver failed at what Slurm had begun", func(t *testing.T, r *run.Run) {
+		}, nil, nil, status.StateFailed, "score-000001-00000 failed"},
+		{"a driver failed at what Slurm had begun", func(t *testing.T, r *rundir.Run) {
 			beat(t, r, host, gone, time.Hour, `, "ended": true, "failure": "score-000001-00000 failed"`)
 			record := r.Dir.Join("jobs", "submitted", "rollout-000001.0.json")
 			if err := errors.Join(os.MkdirAll(filepath.Dir(record), 0o777), os.WriteFile(record, []byte("{}"), 0o666)); err != nil {
 				t.Fatal(err)
 			}
-		}, nil, nil, run.StateFailed, "score-000001-00000 failed"},
-		{"a driver was stopped", func(t *testing.T, r *run.Run) { beat(t, r, host, gone, time.Hour, `, "ended": true`) }, nil, nil, run.StatePending, "nothing runs"},
-		{"tasks run on Slurm", nil, &run.Seen{Running: map[run.Task]string{task: "job 7_1: RUNNING"}}, nil, run.StateRunning, "1 tasks run, 0 wait"},
-		{"tasks wait on Slurm", nil, &run.Seen{Pending: map[run.Task]string{task: "job 7_1: PENDING"}}, nil, run.StatePending, "1 tasks and 0 gates wait"},
-		{"only a gate waits", nil, &run.Seen{Gates: 1}, nil, run.StatePending, "0 tasks and 1 gates wait"},
-		{"a task used up its attempts", nil, &run.Seen{Failed: map[run.Task]string{task: "attempt 2, job 9_1: exit code 1"}}, nil, run.StateFailed, "rollout-000001-00001: attempt 2"},
-		{"a job is nowhere to be seen", nil, &run.Seen{Unknown: map[run.Task]string{task: "job 7_1: not in the queue"}}, nil, run.StateUnknown, "job 7_1: not in the queue"},
-		{"Slurm does not answer", nil, nil, errors.New("slurm_load_jobs error"), run.StateUnknown, "did not answer: slurm_load_jobs error"},
+		}, nil, nil, status.StateFailed, "score-000001-00000 failed"},
+		{"a driver was stopped", func(t *testing.T, r *rundir.Run) { beat(t, r, host, gone, time.Hour, `, "ended": true`) }, nil, nil, status.StatePending, "nothing runs"},
+		{"tasks run on Slurm", nil, &advance.Seen{Running: map[graph.Task]string{task: "job 7_1: RUNNING"}}, nil, status.StateRunning, "1 tasks run, 0 wait"},
+		{"tasks wait on Slurm", nil, &advance.Seen{Pending: map[graph.Task]string{task: "job 7_1: PENDING"}}, nil, status.StatePending, "1 tasks and 0 gates wait"},
+		{"only a gate waits", nil, &advance.Seen{Gates: 1}, nil, status.StatePending, "0 tasks and 1 gates wait"},
+		{"a task used up its attempts", nil, &advance.Seen{Failed: map[graph.Task]string{task: "attempt 2, job 9_1: exit code 1"}}, nil, status.StateFailed, "rollout-000001-00001: attempt 2"},
+		{"a job is nowhere to be seen", nil, &advance.Seen{Unknown: map[graph.Task]string{task: "job 7_1: not in the queue"}}, nil, status.StateUnknown, "job 7_1: not in the queue"},
+		{"Slurm does not answer", nil, nil, errors.New("slurm_load_jobs error"), status.StateUnknown, "did not answer: slurm_load_jobs error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opened, _ := stage(t)
 			if c.beat != nil {
 				c.beat(t, opened)
 			}
-			status, err := run.ReadStatus(t.Context(), opened, c.seen, c.err)
+			s, err := status.Read(t.Context(), opened, c.seen, c.err)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status.State != c.state || !strings.Contains(status.Evidence, c.evidence) {
-				t.Errorf("state %s, evidence %q; want %s with %q", status.State, status.Evidence, c.state, c.evidence)
+			if s.State != c.state || !strings.Contains(s.Evidence, c.evidence) {
+				t.Errorf("state %s, evidence %q; want %s with %q", s.State, s.Evidence, c.state, c.evidence)
 			}
 			if c.seen == nil {
 				return
 			}
-			for _, st := range status.Stages {
-				if st.Stage != run.StageRollout {
+			for _, st := range s.Stages {
+				if st.Stage != graph.StageRollout {
 					continue
 				}
 				if st.Total != 4 || st.Running != len(c.seen.Running) || st.Failed != len(c.seen.Failed) || st.Unknown != len(c.seen.Unknown) || st.Done != 0 {
 					t.Errorf("rollout counts %+v for %+v", st, *c.seen)
 				}
-				if c.state != run.StatePending && (st.State != c.state || !strings.Contains(c.evidence+st.Evidence, "job ")) {
+				if c.state != status.StatePending && (st.State != c.state || !strings.Contains(c.evidence+st.Evidence, "job ")) {
 					t.Errorf("rollout is %s with evidence %q, want %s", st.State, st.Evidence, c.state)
 				}
 			}
@@ -99,30 +104,30 @@ func TestStateOfARun(t *testing.T) {
 // TestHeartbeatOfThisProcess: it says that it lives, and how it ended.
 func TestHeartbeatOfThisProcess(t *testing.T) {
 	opened, m := stage(t)
-	heartbeat, err := run.StartHeartbeat(opened.Dir, "local")
+	heartbeat, err := status.StartHeartbeat(opened.Dir, "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func() run.Status {
-		status, err := run.ReadStatus(t.Context(), opened, nil, nil)
+	state := func() status.Status {
+		s, err := status.Read(t.Context(), opened, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return status
+		return s
 	}
-	if s := state(); s.State != run.StateRunning || s.Executor != "local" {
+	if s := state(); s.State != status.StateRunning || s.Executor != "local" {
 		t.Errorf("while it beats: %s by %q", s.State, s.Executor)
 	}
 	heartbeat.Failed(errors.New("the disk burnt"))
 	heartbeat.Stop()
-	if s := state(); s.State != run.StateFailed || s.Evidence != "the disk burnt" {
+	if s := state(); s.State != status.StateFailed || s.Evidence != "the disk burnt" {
 		t.Errorf("after a failure: %s, %q", s.State, s.Evidence)
 	}
 	if err := m.drive(nil); err != nil {
 		t.Fatal(err)
 	}
 	s := state()
-	if s.State != run.StateDone || s.Learned != 2 {
+	if s.State != status.StateDone || s.Learned != 2 {
 		t.Errorf("after the end: %s, %d learned, %q", s.State, s.Learned, s.Evidence)
 	}
 	var text strings.Builder
@@ -140,14 +145,14 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 // first does not say that the other has ended.
 func TestTwoDrivers(t *testing.T) {
 	opened, _ := stage(t)
-	if evidence, there := run.OtherDriver(opened.Dir); there {
+	if evidence, there := status.OtherDriver(opened.Dir); there {
 		t.Errorf("before any began: %s", evidence)
 	}
-	heartbeat, err := run.StartHeartbeat(opened.Dir, "local")
+	heartbeat, err := status.StartHeartbeat(opened.Dir, "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if evidence, there := run.OtherDriver(opened.Dir); there {
+	if evidence, there := status.OtherDriver(opened.Dir); there {
 		t.Errorf("this process takes itself for another: %s", evidence)
 	}
 	host, err := os.Hostname()
@@ -155,13 +160,13 @@ func TestTwoDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	beat(t, opened, host, os.Getppid(), 0, "")
-	if evidence, there := run.OtherDriver(opened.Dir); !there || !strings.Contains(evidence, fmt.Sprint("process ", os.Getppid())) {
+	if evidence, there := status.OtherDriver(opened.Dir); !there || !strings.Contains(evidence, fmt.Sprint("process ", os.Getppid())) {
 		t.Errorf("the other: %v, %q", there, evidence)
 	}
 	heartbeat.Stop()
-	status, err := run.ReadStatus(t.Context(), opened, nil, nil)
-	if err != nil || status.State != run.StateRunning {
-		t.Errorf("when one has ended the run is %s: %v", status.State, err)
+	s, err := status.Read(t.Context(), opened, nil, nil)
+	if err != nil || s.State != status.StateRunning {
+		t.Errorf("when one has ended the run is %s: %v", s.State, err)
 	}
 }
 
@@ -169,18 +174,18 @@ func TestTwoDrivers(t *testing.T) {
 // pending for ever.
 func TestLeftOutShardsCountAsDone(t *testing.T) {
 	opened, _ := stage(t)
-	closing := run.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{}, LeftOut: []int{1}, Carried: []run.CarriedRef{}}
-	b := &board{t, opened.Graph, run.NewPlanner(opened.Graph)}
-	b.seal(node(run.StageRollout, 1), 0)
-	if err := run.SealClosing(opened, closing, seal.AttemptFromEnv(), "test"); err != nil {
+	closed := closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{}, LeftOut: []int{1}, Carried: []closing.Ref{}}
+	b := runtest.BoardOf(t, opened.Graph)
+	b.Seal(node(graph.StageRollout, 1), 0)
+	if err := closing.Seal(opened, closed, seal.AttemptFromEnv(), "test"); err != nil {
 		t.Fatal(err)
 	}
-	status, err := run.ReadStatus(t.Context(), opened, nil, nil)
+	s, err := status.Read(t.Context(), opened, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, st := range status.Stages {
-		if st.Stage == run.StageRollout && (st.Done != 2 || st.Pending != 2 || st.State != run.StatePending) {
+	for _, st := range s.Stages {
+		if st.Stage == graph.StageRollout && (st.Done != 2 || st.Pending != 2 || st.State != status.StatePending) {
 			t.Errorf("one sealed, one left out, two of iteration 2 to come: %+v", st)
 		}
 	}

@@ -10,14 +10,17 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // onFiles is a run of one iteration on problems from files, and the file to
 // train on.
-func onFiles(t *testing.T) (*run.Run, *stageManager, string) {
+func onFiles(t *testing.T) (*rundir.Run, *stageManager, string) {
 	t.Helper()
 	data, other := filepath.Join(t.TempDir(), "train.jsonl"), filepath.Join(t.TempDir(), "test.jsonl")
 	for path, question := range map[string]string{data: "1+%d", other: "2+%d"} {
@@ -35,9 +38,9 @@ func onFiles(t *testing.T) (*run.Run, *stageManager, string) {
 }
 
 // faultsOf verifies a run.
-func faultsOf(t *testing.T, r *run.Run) (run.Verification, []string) {
+func faultsOf(t *testing.T, r *rundir.Run) (verify.Verification, []string) {
 	t.Helper()
-	v, err := run.Verify(t.Context(), r)
+	v, err := verify.Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,33 +61,33 @@ func TestDataFilesMayGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	exact(t, opened)
-	for _, stage := range []run.Stage{run.StageRollout, run.StageScore, run.StageBuffer, run.StageLearn, run.StageEvaluate} {
+	for _, stage := range []graph.Stage{graph.StageRollout, graph.StageScore, graph.StageBuffer, graph.StageLearn, graph.StageEvaluate} {
 		cited := false
-		made, err := seal.Read(t.Context(), opened.Graph.Outputs(run.Task{Node: run.Node{Stage: stage, Iteration: 1}})[0], seal.Options{})
+		made, err := seal.Read(t.Context(), opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: stage, Iteration: 1}})[0], seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, input := range made.Inputs {
 			cited = cited || input.Path == "tasks.parquet" && input.ContentSHA256 == opened.Identity.TasksSHA256
 		}
-		if want := stage != run.StageLearn; cited != want {
+		if want := stage != graph.StageLearn; cited != want {
 			t.Errorf("%s cites the tasks: %v, want %v", stage, cited, want)
 		}
 	}
-	there := run.Dir(filepath.Join(t.TempDir(), "elsewhere"))
+	there := graph.Dir(filepath.Join(t.TempDir(), "elsewhere"))
 	if err := os.Rename(string(opened.Dir), string(there)); err != nil {
 		t.Fatal(err)
 	}
-	moved, err := run.Open(t.Context(), there)
+	moved, err := rundir.Open(t.Context(), there)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exact(t, moved)
-	var tasks []run.Task
+	var tasks []graph.Task
 	for _, n := range moved.Graph.Nodes() {
-		tasks = append(tasks, run.Task{Node: n})
+		tasks = append(tasks, graph.Task{Node: n})
 	}
-	results, err := run.Replay(t.Context(), run.NewWorker(moved, seal.AttemptFromEnv(), "test", t.Logf), tasks)
+	results, err := worker.Replay(t.Context(), worker.New(moved, seal.AttemptFromEnv(), "test", t.Logf), tasks)
 	if err != nil || len(results) < len(tasks) {
 		t.Fatalf("%d results of %d tasks: %v", len(results), len(tasks), err)
 	}
@@ -118,7 +121,7 @@ func TestLostTasks(t *testing.T) {
 		if _, _, err := opened.World(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s lost: exit code %d: %v", name, exitcode.Code(err), err)
 		}
-		if _, err := run.Repair(opened, v, seal.AttemptFromEnv()); err != nil {
+		if _, err := verify.Repair(opened, v, seal.AttemptFromEnv()); err != nil {
 			t.Errorf("%s lost: %v", name, err)
 		}
 		if err := m.drive(nil); err != nil {
@@ -138,7 +141,7 @@ func TestLostTasks(t *testing.T) {
 	if strings.Join(paths, " ") != data+" tasks.parquet" || !strings.Contains(v.Faults[0].Mend, "put the file back") {
 		t.Errorf("tasks lost and data changed: faults %+v", v.Faults)
 	}
-	removed, err := run.Repair(opened, v, seal.AttemptFromEnv())
+	removed, err := verify.Repair(opened, v, seal.AttemptFromEnv())
 	if exitcode.Code(err) != exitcode.Data || len(removed) != 0 {
 		t.Errorf("repair removed %q; exit code %d: %v", removed, exitcode.Code(err), err)
 	}
@@ -194,7 +197,7 @@ func TestTasksOfAKilledCommand(t *testing.T) {
 	if err := seal.Remove(opened.Dir.Identity()); err != nil {
 		t.Fatal(err)
 	}
-	again, err := run.Create(t.Context(), opened.Dir, resolved, seal.AttemptFromEnv(), "test")
+	again, err := rundir.Create(t.Context(), opened.Dir, resolved, seal.AttemptFromEnv(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +223,7 @@ func TestRunWithoutTasks(t *testing.T) {
 	if _, err := seal.WriteJSON(opened.Dir.Identity(), old, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	reopened, err := run.Open(t.Context(), opened.Dir)
+	reopened, err := rundir.Open(t.Context(), opened.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,29 @@ func Read(ctx context.Context, path string, o Options) (Manifest, error) {
 	return m, err
 }
 
+// Check is [Read] for whoever only asks whether a file or folder is sealed. It
+// tries once and lists no folder, so what is not there costs one failed open.
+// What is damaged is not sealed. An error is that of a file system that does not
+// answer.
+func Check(ctx context.Context, path string) (m Manifest, sealed bool, err error) {
+	path = filepath.Clean(path)
+	for range staleTries {
+		if m, _, err = readManifest(path); err == nil {
+			err = compareSizes(path, m)
+		}
+		if !errors.Is(err, syscall.ESTALE) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return m, true, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrDamaged):
+		return Manifest{}, false, ctx.Err()
+	}
+	return Manifest{}, false, fmt.Errorf("reading %q: %w", path, err)
+}
+
 // Verify digests a sealed file or folder and compares it with its manifest.
 func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
 	path = filepath.Clean(path)
@@ -148,6 +171,7 @@ const (
 	firstPause     = 20 * time.Millisecond
 	longestPause   = time.Second
 	damagePatience = 2 * time.Second
+	staleTries     = 3 // of a file that the server replaced while we had it open
 )
 
 // patiently calls try until it succeeds, fails for good, or patience ends.
@@ -162,8 +186,7 @@ func patiently(ctx context.Context, path string, o Options, try func() error) er
 		waited := time.Since(start)
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
-		case errors.Is(err, syscall.ESTALE) && stale < 3:
-			// The server replaced a file that we had open: open it again.
+		case errors.Is(err, syscall.ESTALE) && stale < staleTries:
 			stale++
 		case (missing || errors.Is(err, syscall.ESTALE)) && waited < o.Visibility:
 		case errors.Is(err, ErrDamaged) && waited < min(o.Visibility, damagePatience):

@@ -1,9 +1,12 @@
-package run
+// Package graph is what a run is made of: its stages, their tasks, what each
+// reads and makes, and where that lies in the folder of the run. All of it is a
+// pure function of the recipe and the folder's name; no file is looked at.
+package graph
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -118,15 +121,15 @@ func ShardRange(total, shard, shards int) (first, last int) {
 	return total * shard / shards, total * (shard + 1) / shards
 }
 
-// sharded reports whether gradients are computed by an array of tasks.
-func (g Graph) sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
+// Sharded reports whether gradients are computed by an array of tasks.
+func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
 
-// lastLearn is the node that makes policy version k.
-func (g Graph) lastLearn(k int) Node {
+// LastLearn is the node that makes policy version k.
+func (g Graph) LastLearn(k int) Node {
 	if k == 0 {
 		return Node{Stage: StageWarm, Iteration: g.WarmChunks()}
 	}
-	if g.sharded() {
+	if g.Sharded() {
 		return Node{Stage: StageLearn, Iteration: k, Step: g.OptimizerSteps() - 1}
 	}
 	return Node{Stage: StageLearn, Iteration: k}
@@ -141,24 +144,24 @@ func (g Graph) Needs(n Node) []Node {
 			return []Node{{Stage: StageWarm, Iteration: k - 1}}
 		}
 	case StageRollout:
-		return []Node{g.planner(k), g.lastLearn(g.RolloutVersion(k))}
+		return []Node{g.PlanMaker(k), g.LastLearn(g.RolloutVersion(k))}
 	case StageScore:
-		return []Node{{Stage: StageRollout, Iteration: k}, g.planner(k)}
+		return []Node{{Stage: StageRollout, Iteration: k}, g.PlanMaker(k)}
 	case StageClose:
 		return []Node{{Stage: StageScore, Iteration: k}}
 	case StageBuffer:
 		if k > 0 {
-			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.planner(k)}
+			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.PlanMaker(k)}
 		}
 	case StageGradient:
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageLearn:
-		if g.sharded() {
+		if g.Sharded() {
 			return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step}, Node{Stage: StageBuffer, Iteration: k})
 		}
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageEvaluate:
-		return []Node{g.lastLearn(k)}
+		return []Node{g.LastLearn(k)}
 	}
 	return nil
 }
@@ -167,25 +170,25 @@ func (g Graph) Needs(n Node) []Node {
 // the reference policy, and those whose values or log-probabilities it compares
 // with and computes itself.
 func (g Graph) learnNeeds(n Node) []Node {
-	previous := g.lastLearn(n.Iteration - 1)
+	previous := g.LastLearn(n.Iteration - 1)
 	if n.Step > 0 {
 		previous = Node{Stage: StageLearn, Iteration: n.Iteration, Step: n.Step - 1}
 	}
 	needs := []Node{previous}
 	if n.Step > 0 && g.Recipe.Advantage.Kind == "gae" {
-		needs = append(needs, g.lastLearn(n.Iteration-1))
+		needs = append(needs, g.LastLearn(n.Iteration-1))
 	}
 	if g.Recipe.Rollout.Remote != nil {
-		needs = append(needs, g.lastLearn(g.RolloutVersion(n.Iteration)))
+		needs = append(needs, g.LastLearn(g.RolloutVersion(n.Iteration)))
 	}
 	if g.Recipe.Loss.KL.Coef != 0 {
-		needs = append(needs, g.lastLearn(g.ReferenceVersion(n.Iteration)))
+		needs = append(needs, g.LastLearn(g.ReferenceVersion(n.Iteration)))
 	}
 	return needs
 }
 
-// planner is the buffer node that writes the plan of iteration k.
-func (g Graph) planner(k int) Node {
+// PlanMaker is the buffer node that writes the plan of iteration k.
+func (g Graph) PlanMaker(k int) Node {
 	return Node{Stage: StageBuffer, Iteration: max(0, k-1-g.Recipe.Schedule.Staleness)}
 }
 
@@ -236,7 +239,7 @@ func (g Graph) Outputs(t Task) []string {
 	case StageGradient:
 		return []string{d.Gradient(k, t.Step, t.Shard)}
 	case StageLearn:
-		if g.sharded() && t.Step < g.OptimizerSteps()-1 {
+		if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
 			return []string{d.StepPolicy(k, t.Step), d.StepOptimizer(k, t.Step)}
 		}
 		outputs := []string{d.Policy(k), d.Optimizer(k)}
@@ -274,7 +277,7 @@ func (g Graph) EvaluatedVersions() []int {
 // training.
 func (g Graph) Goals() []Node {
 	last := g.Recipe.Schedule.Iterations
-	goals := []Node{g.lastLearn(last)}
+	goals := []Node{g.LastLearn(last)}
 	if last > 0 {
 		goals = append(goals, Node{Stage: StageBuffer, Iteration: last})
 	}
@@ -308,7 +311,7 @@ func (g Graph) Nodes() []Node {
 }
 
 func (g Graph) learnNodes(k int) []Node {
-	if !g.sharded() {
+	if !g.Sharded() {
 		return []Node{{Stage: StageLearn, Iteration: k}}
 	}
 	var nodes []Node
@@ -318,21 +321,36 @@ func (g Graph) learnNodes(k int) []Node {
 	return nodes
 }
 
-// Request is what a task of a stage asks for.
-func (g Graph) Request(s Stage) recipe.Request {
-	q := g.Recipe.Resources.Stages
-	return map[Stage]recipe.Request{
-		StageWarm: q.Warm, StageRollout: q.Rollout, StageScore: q.Score, StageBuffer: q.Buffer,
-		StageGradient: q.Gradient, StageLearn: q.Learn, StageEvaluate: q.Evaluate,
-	}[s]
-}
-
-// ParseStage finds a stage that runs as tasks by its name.
-func ParseStage(name string) (Stage, error) {
-	for _, s := range Stages() {
-		if string(s) == name {
-			return s, nil
+// Makers maps every file and folder that the tasks of a run make, relative to
+// the run, to the task that makes it. A closing has a task of stage close.
+func (g Graph) Makers() map[string]Task {
+	makers := map[string]Task{}
+	note := func(t Task) {
+		for _, path := range g.Outputs(t) {
+			makers[g.Dir.Rel(path)] = t
 		}
 	}
-	return "", exitcode.Usagef("stage %q is not one of %v", name, Stages())
+	for _, n := range g.Nodes() {
+		for shard := range g.Shards(n) {
+			note(Task{n, shard})
+		}
+	}
+	for k := 1; k <= g.Recipe.Schedule.Iterations; k++ {
+		note(Task{Node: Node{Stage: StageClose, Iteration: k}})
+	}
+	return makers
+}
+
+// Prunable reports whether pruning may ever remove the outputs of a node.
+func (n Node) Prunable() bool {
+	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageLearn
+}
+
+// Prunable lists the outputs of a task that pruning may remove: not what every
+// adapter is of.
+func (g Graph) Prunable(t Task) []string {
+	if !t.Node.Prunable() {
+		return nil
+	}
+	return slices.DeleteFunc(g.Outputs(t), func(path string) bool { return path == g.Dir.Base() })
 }

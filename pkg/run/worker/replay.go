@@ -1,4 +1,4 @@
-package run
+package worker
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -24,32 +26,32 @@ type Replayed struct {
 // Replay carries out tasks again, from the sealed files that they read, into
 // a temporary folder, and compares the content of every output with what is
 // sealed, or was until it was pruned.
-func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
+func Replay(ctx context.Context, w *Worker, tasks []graph.Task) ([]Replayed, error) {
 	scratch, err := os.MkdirTemp("", "lathe-replay-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(scratch)
 	again := *w
-	again.Output = Dir(scratch)
+	again.Output = graph.Dir(scratch)
 	var results []Replayed
 	for _, t := range tasks {
 		was := w.Run.Graph.Outputs(t)
-		now := Graph{Dir: again.Output, Recipe: w.Run.Recipe}.Outputs(t)
+		now := graph.Graph{Dir: again.Output, Recipe: w.Run.Recipe}.Outputs(t)
 		sealed := make([]seal.Manifest, len(was))
 		for i, path := range was {
 			if sealed[i], err = once(ctx, t, path); err != nil {
 				return nil, err
 			}
 		}
-		if w.Run.Recipe.Rollout.Remote != nil && (t.Stage == StageRollout || t.Stage == StageEvaluate) {
+		if w.Run.Recipe.Rollout.Remote != nil && (t.Stage == graph.StageRollout || t.Stage == graph.StageEvaluate) {
 			for i, path := range was {
 				results = append(results, Replayed{Path: w.Run.Dir.Rel(path), Sealed: sealed[i].ContentSHA256, Remote: true})
 			}
 			continue
 		}
 		if err := again.Do(ctx, t); err != nil {
-			return nil, fmt.Errorf("replaying %s: %w", t, w.Run.restorable(t, err))
+			return nil, fmt.Errorf("replaying %s: %w", t, restorable(w.Run, t, err))
 		}
 		for i, path := range now {
 			m, err := seal.Verify(ctx, path, seal.Options{})
@@ -67,7 +69,7 @@ func Replay(ctx context.Context, w *Worker, tasks []Task) ([]Replayed, error) {
 
 // once is the manifest of what a task sealed. What has been pruned since can
 // still be compared with.
-func once(ctx context.Context, t Task, path string) (seal.Manifest, error) {
+func once(ctx context.Context, t graph.Task, path string) (seal.Manifest, error) {
 	m, err := seal.Verify(ctx, path, seal.Options{})
 	if errors.Is(err, seal.ErrNotSealed) {
 		m, err = seal.Record(ctx, path)
@@ -80,16 +82,16 @@ func once(ctx context.Context, t Task, path string) (seal.Manifest, error) {
 
 // restorable says what to do about a task that fails since what it reads was
 // pruned.
-func (r *Run) restorable(t Task, err error) error {
+func restorable(r *rundir.Run, t graph.Task, err error) error {
 	if !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
 	for _, n := range r.Graph.Needs(t.Node) {
 		for shard := range r.Graph.Shards(n) {
-			for _, path := range r.Graph.Outputs(Task{n, shard}) {
+			for _, path := range r.Graph.Outputs(graph.Task{Node: n, Shard: shard}) {
 				switch {
-				case there(seal.ManifestPath(path)) || !hasRecord(path):
-				case n == r.Graph.lastLearn(n.Iteration):
+				case there(seal.ManifestPath(path)) || !there(seal.PrunedPath(path)):
+				case n == r.Graph.LastLearn(n.Iteration):
 					return exitcode.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
 				default:
 					return exitcode.WithHint(err, "it was pruned, and only whole policy versions can be restored")
@@ -98,4 +100,9 @@ func (r *Run) restorable(t Task, err error) error {
 		}
 	}
 	return err
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

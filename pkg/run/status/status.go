@@ -1,14 +1,19 @@
-package run
+// Package status says what is known about a run: done, running, failed or
+// unknown, with the evidence.
+package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 )
 
 // State is what is known about a run or a stage of it. It is never guessed.
@@ -38,114 +43,66 @@ type Status struct {
 
 // StageStatus counts the tasks of a stage over the whole run.
 type StageStatus struct {
-	Stage    Stage  `json:"stage"`
-	State    State  `json:"state"`
-	Evidence string `json:"evidence"`
-	Total    int    `json:"total"`
-	Done     int    `json:"done"`
-	Running  int    `json:"running"`
-	Pending  int    `json:"pending"`
-	Failed   int    `json:"failed"`
-	Unknown  int    `json:"unknown"`
+	Stage    graph.Stage `json:"stage"`
+	State    State       `json:"state"`
+	Evidence string      `json:"evidence"`
+	Total    int         `json:"total"`
+	Done     int         `json:"done"`
+	Running  int         `json:"running"`
+	Pending  int         `json:"pending"`
+	Failed   int         `json:"failed"`
+	Unknown  int         `json:"unknown"`
 }
 
-// Seen is what a batch system says about the submitted tasks of a run.
-type Seen struct {
-	Running, Pending, Failed, Unknown map[Task]string // evidence by task
-	Gates                             int             // that wait or run
-}
-
-// SeeJobs asks Slurm about the submitted tasks of a run.
-func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
-	seen := Seen{Running: map[Task]string{}, Pending: map[Task]string{}, Failed: map[Task]string{}, Unknown: map[Task]string{}}
-	limits, err := a.Cluster.Limits(ctx)
-	if err != nil {
-		return seen, err
-	}
-	planner := NewPlanner(a.Run.Graph)
-	view, err := a.look(ctx, planner, limits)
-	if err != nil {
-		return seen, err
-	}
-	seen.Gates = view.gates
-	for _, s := range view.submissions {
-		for _, job := range s.Jobs {
-			for i, id := range job.Tasks() {
-				t := Task{s.Node(), job.Shards[i]}
-				state := view.states.Of(id)
-				text := fmt.Sprintf("job %s: %s", id, state.Evidence)
-				switch string(state.Phase) {
-				case "running":
-					seen.Running[t] = text
-				case "pending":
-					seen.Pending[t] = text
-				case "unknown":
-					seen.Unknown[t] = text
-				}
-				if view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts {
-					seen.Failed[t] = view.evidence[t]
-				}
-			}
-		}
-	}
-	return seen, nil
-}
-
-// HasSubmissions reports whether a run was ever handed to Slurm.
-func HasSubmissions(d Dir) bool {
-	all, err := readSubmissions(d)
-	return err == nil && len(all) > 0
-}
-
-// ReadStatus looks at the files of a run, at the driver's heartbeat, and at
+// Read looks at the files of a run, at the driver's heartbeat, and at
 // what seen says about its jobs (nil when Slurm was not asked; seenErr when it
 // did not answer).
-func ReadStatus(ctx context.Context, r *Run, seen *Seen, seenErr error) (Status, error) {
+func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error) (Status, error) {
 	s := Status{
 		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
 	}
 	if seen == nil {
-		seen = &Seen{}
+		seen = &advance.Seen{}
 	}
-	planner := NewPlanner(r.Graph)
-	survey, err := s.survey(ctx, r, planner, seen, seenErr)
+	surveyor := survey.New(r.Graph)
+	found, err := s.survey(ctx, r, surveyor, seen, seenErr)
 	if err != nil {
 		return Status{}, err
 	}
 	if s.State == StateFailed && seen.Failed == nil {
-		seen = &Seen{Failed: failuresHere(r)}
+		seen = &advance.Seen{Failed: failuresHere(r)}
 	}
 	for k := 1; k <= s.Iterations; k++ {
-		if done, _ := planner.Made(ctx, Task{Node: r.Graph.lastLearn(k)}); done {
+		if done, _ := surveyor.Made(ctx, graph.Task{Node: r.Graph.LastLearn(k)}); done {
 			s.Learned = k
 		}
 	}
-	for _, stage := range Stages() {
-		if st, ok := stageStatus(ctx, r, planner, survey, stage, seen); ok {
+	for _, stage := range graph.Stages() {
+		if st, ok := stageStatus(ctx, r, surveyor.Inventory, found, stage, seen); ok {
 			s.Stages = append(s.Stages, st)
 		}
 	}
 	return s, nil
 }
 
-// ReadState is what [ReadStatus] says of the run as a whole when Slurm is not
+// ReadState is what [Read] says of the run as a whole when Slurm is not
 // asked, without a look at every task.
-func ReadState(ctx context.Context, r *Run) (State, error) {
+func ReadState(ctx context.Context, r *rundir.Run) (State, error) {
 	var s Status
-	_, err := s.survey(ctx, r, NewPlanner(r.Graph), &Seen{}, nil)
+	_, err := s.survey(ctx, r, survey.New(r.Graph), &advance.Seen{}, nil)
 	return s.State, err
 }
 
-// survey looks at the files of the run and judges its state.
-func (s *Status) survey(ctx context.Context, r *Run, planner *Planner, seen *Seen, seenErr error) (Survey, error) {
-	survey, err := planner.Survey(ctx)
+// survey looks at the files of the run and concludes its state.
+func (s *Status) survey(ctx context.Context, r *rundir.Run, surveyor *survey.Surveyor, seen *advance.Seen, seenErr error) (survey.Result, error) {
+	found, err := surveyor.Survey(ctx)
 	if err == nil {
-		s.judge(r, survey, seen, seenErr)
+		s.conclude(r, found, seen, seenErr)
 	}
-	return survey, err
+	return found, err
 }
 
-func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, stage Stage, seen *Seen) (StageStatus, bool) {
+func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found survey.Result, stage graph.Stage, seen *advance.Seen) (StageStatus, bool) {
 	st := StageStatus{Stage: stage}
 	lost := 0 // outputs that nothing still to be done needs
 	for _, n := range r.Graph.Nodes() {
@@ -153,18 +110,18 @@ func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, s
 			continue
 		}
 		for shard := range r.Graph.Shards(n) {
-			t := Task{n, shard}
+			t := graph.Task{Node: n, Shard: shard}
 			st.Total++
-			done, err := planner.Made(ctx, t)
+			done, err := v.Made(ctx, t)
 			switch {
 			case err != nil:
 				st.Unknown++
 				st.Evidence = err.Error()
-			case done || leftBehind(ctx, r, t):
+			case done || leftOut(ctx, v, t):
 				st.Done++
-			case survey.Done && (t.Stage == StageRollout || t.Stage == StageScore):
+			case found.Done && (t.Stage == graph.StageRollout || t.Stage == graph.StageScore):
 				st.Done++ // late for good
-			case survey.Done:
+			case found.Done:
 				lost++
 			case seen.Failed[t] != "":
 				st.Failed++
@@ -202,37 +159,29 @@ func stageStatus(ctx context.Context, r *Run, planner *Planner, survey Survey, s
 	return st, true
 }
 
-// leftBehind reports whether a rollout or score shard that is not sealed
-// belongs to an iteration that was closed without it.
-func leftBehind(ctx context.Context, r *Run, t Task) bool {
-	if t.Stage != StageRollout && t.Stage != StageScore {
+// leftOut reports whether a rollout or score shard that is not sealed belongs to
+// an iteration that was closed without it.
+func leftOut(ctx context.Context, v *survey.Inventory, t graph.Task) bool {
+	if t.Stage != graph.StageRollout && t.Stage != graph.StageScore {
 		return false
 	}
-	closing, err := ReadClosing(ctx, r.Dir, t.Iteration)
-	if err != nil {
-		return false
-	}
-	for _, shard := range closing.LeftOut {
-		if shard == t.Shard {
-			return true
-		}
-	}
-	return false
+	closing, known, err := v.Closing(ctx, t.Iteration)
+	return err == nil && known && closing.Lost(t.Shard)
 }
 
-// judge concludes the state of the run from the evidence at hand.
-func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
+// conclude derives the state of the run from the evidence at hand.
+func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen, seenErr error) {
 	heartbeat, has := readHeartbeat(r.Dir)
 	running, known, evidence := false, true, ""
 	if has {
 		s.Executor = heartbeat.Executor
 		running, known, evidence = heartbeat.alive(time.Now())
 	}
-	if HasSubmissions(r.Dir) && !running {
+	if advance.HasSubmissions(r.Dir) && !running {
 		s.Executor = "slurm"
 	}
 	switch {
-	case survey.Done:
+	case found.Done:
 		s.State, s.Evidence = StateDone, "every goal is sealed"
 	case running:
 		s.State, s.Evidence = StateRunning, evidence
@@ -261,28 +210,28 @@ func (s *Status) judge(r *Run, survey Survey, seen *Seen, seenErr error) {
 
 // failuresHere are the last words of the tasks that failed under the last
 // foreground driver.
-func failuresHere(r *Run) map[Task]string {
+func failuresHere(r *rundir.Run) map[graph.Task]string {
 	h, _ := readHeartbeat(r.Dir)
-	failed := map[Task]string{}
+	said := map[string]string{} // by the task's name
+	for _, record := range rundir.ReadExitRecords(r.Dir) {
+		if record.Code != exitcode.Stopped && !record.Time.Before(h.Started) {
+			said[record.Task] = record.Message
+		}
+	}
+	failed := map[graph.Task]string{}
 	for _, n := range r.Graph.Nodes() {
-		for shard := range r.Graph.Shards(n) {
-			t := Task{n, shard}
-			for attempt := 0; ; attempt++ {
-				record, ok := readExitRecord(r.Dir, t, attempt, 0)
-				if !ok {
-					break
-				}
-				if record.Code != exitcode.Stopped && !record.Time.Before(h.Started) {
-					failed[t] = record.Message
-				}
+		for shard := 0; len(said) > 0 && shard < r.Graph.Shards(n); shard++ {
+			t := graph.Task{Node: n, Shard: shard}
+			if message, is := said[t.String()]; is {
+				failed[t] = message
 			}
 		}
 	}
 	return failed
 }
 
-func anyOf(m map[Task]string) string {
-	var best Task
+func anyOf(m map[graph.Task]string) string {
+	var best graph.Task
 	found := false
 	for t := range m {
 		if !found || t.String() < best.String() {
@@ -302,11 +251,4 @@ func (s Status) Print(w io.Writer) error {
 			st.Stage, st.State, st.Done, st.Total, st.Running, st.Pending, st.Failed, st.Unknown, st.Evidence)
 	}
 	return table.Flush()
-}
-
-// Failed notes how a driver's run ended, for lathe status.
-func (h *Heartbeat) Failed(err error) {
-	if err != nil && exitcode.Code(err) != exitcode.Stopped && !errors.Is(err, context.Canceled) {
-		h.Failure = err.Error()
-	}
 }

@@ -1,4 +1,4 @@
-package run
+package advance
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -17,7 +19,7 @@ import (
 // Of two processes that saw the same of a run, one submits an array, also when
 // the other claims it after the first has recorded its submission.
 func TestClaim(t *testing.T) {
-	d, n, attempt := Dir(t.TempDir()), Node{Stage: StageRollout, Iteration: 1}, seal.AttemptFromEnv()
+	d, n, attempt := graph.Dir(t.TempDir()), graph.Node{Stage: graph.StageRollout, Iteration: 1}, seal.AttemptFromEnv()
 	number, won, err := claim(d, n, nil, attempt)
 	if number != 0 || !won || err != nil {
 		t.Fatalf("the first claims attempt %d: %v, %v", number, won, err)
@@ -39,16 +41,16 @@ func TestClaim(t *testing.T) {
 // What Slurm did to a task is counted as that, whatever the task said when it
 // was told to stop.
 func TestCauseOfAnEnd(t *testing.T) {
-	r := &Run{Dir: Dir(t.TempDir())}
+	r := &rundir.Run{Dir: graph.Dir(t.TempDir())}
 	r.Recipe.Resources.Stages.Rollout.Minutes = 60
-	r.Graph = Graph{Dir: r.Dir, Recipe: r.Recipe}
+	r.Graph = graph.Graph{Dir: r.Dir, Recipe: r.Recipe}
 	a := &Advancer{Run: r}
 	a.Site.Site = site.Profile{SignalSeconds: 180}
-	task := Task{Node: Node{Stage: StageRollout, Iteration: 1}}
+	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}}
 	leave := func(submission, restarts, code int, message string) {
 		t.Helper()
 		path := r.Dir.ExitRecord(task, submission, restarts)
-		content, err := json.Marshal(ExitRecord{Code: code, Message: message})
+		content, err := json.Marshal(rundir.ExitRecord{Code: code, Message: message})
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(path), 0o777)
 		}

@@ -1,4 +1,4 @@
-package run
+package advance
 
 import (
 	"encoding/json"
@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // Submission is the record of one array that was handed to Slurm. It says
 // where to look for its tasks; what is done is decided by seals.
 type Submission struct {
-	Stage     Stage       `json:"stage"`
+	Stage     graph.Stage `json:"stage"`
 	Iteration int         `json:"iteration"`
 	Step      int         `json:"step"`
 	Attempt   int         `json:"attempt"`
@@ -29,19 +30,21 @@ type Submission struct {
 	Submitted time.Time   `json:"submitted"`
 }
 
-// Node is the node whose tasks were submitted.
-func (s Submission) Node() Node { return Node{s.Stage, s.Iteration, s.Step} }
+// graph.Node is the node whose tasks were submitted.
+func (s Submission) Node() graph.Node {
+	return graph.Node{Stage: s.Stage, Iteration: s.Iteration, Step: s.Step}
+}
 
-func (d Dir) submissions() string { return filepath.Join(d.Jobs(), "submitted") }
-func (d Dir) claims() string      { return filepath.Join(d.Jobs(), "claims") }
+func submissionsFolder(d graph.Dir) string { return filepath.Join(d.Jobs(), "submitted") }
+func claimsFolder(d graph.Dir) string      { return filepath.Join(d.Jobs(), "claims") }
 
 // claim reserves the next attempt at a node. Of two processes that advance a
 // run at once, one gets it; the other leaves the node alone. known are the
 // attempts that this process knew of when it asked Slurm: one that was
 // submitted since is another's answer to the same question.
-func claim(d Dir, n Node, known []int, attempt seal.Attempt) (number int, won bool, err error) {
+func claim(d graph.Dir, n graph.Node, known []int, attempt seal.Attempt) (number int, won bool, err error) {
 	for {
-		path := filepath.Join(d.claims(), fmt.Sprintf("%s.%d", n, number))
+		path := filepath.Join(claimsFolder(d), fmt.Sprintf("%s.%d", n, number))
 		won, _, err = seal.Claim(path, []byte(attempt.Host+"\n"), attempt)
 		if err != nil || won {
 			return number, won, err
@@ -62,17 +65,17 @@ func fresh(path string) bool {
 	return err == nil && time.Since(info.ModTime()) < claimAge
 }
 
-func submissionPath(d Dir, n Node, attempt int) string {
-	return filepath.Join(d.submissions(), fmt.Sprintf("%s.%d.json", n, attempt))
+func submissionPath(d graph.Dir, n graph.Node, attempt int) string {
+	return filepath.Join(submissionsFolder(d), fmt.Sprintf("%s.%d.json", n, attempt))
 }
 
-func readSubmission(d Dir, n Node, attempt int) (Submission, bool) {
+func readSubmission(d graph.Dir, n graph.Node, attempt int) (Submission, bool) {
 	var s Submission
 	content, err := os.ReadFile(submissionPath(d, n, attempt))
 	return s, err == nil && json.Unmarshal(content, &s) == nil
 }
 
-func writeSubmission(d Dir, s Submission, attempt seal.Attempt) error {
+func writeSubmission(d graph.Dir, s Submission, attempt seal.Attempt) error {
 	content, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -82,8 +85,8 @@ func writeSubmission(d Dir, s Submission, attempt seal.Attempt) error {
 
 // readSubmissions lists the submissions of a run, oldest first. A record that
 // cannot be read is as good as none: its shards are submitted again.
-func readSubmissions(d Dir) ([]Submission, error) {
-	entries, err := os.ReadDir(d.submissions())
+func readSubmissions(d graph.Dir) ([]Submission, error) {
+	entries, err := os.ReadDir(submissionsFolder(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -96,7 +99,7 @@ func readSubmissions(d Dir) ([]Submission, error) {
 			continue
 		}
 		var s Submission
-		content, err := os.ReadFile(filepath.Join(d.submissions(), entry.Name()))
+		content, err := os.ReadFile(filepath.Join(submissionsFolder(d), entry.Name()))
 		if err != nil || json.Unmarshal(content, &s) != nil {
 			continue
 		}
@@ -106,16 +109,16 @@ func readSubmissions(d Dir) ([]Submission, error) {
 	return all, nil
 }
 
-func forgivenPath(d Dir) string { return filepath.Join(d.Jobs(), "forgiven") }
+func forgivenPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "forgiven") }
 
 // Forgive forgets the failures of everything submitted so far, so that it is
 // tried again.
-func Forgive(d Dir, attempt seal.Attempt) error {
+func Forgive(d graph.Dir, attempt seal.Attempt) error {
 	return seal.Replace(forgivenPath(d), []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), attempt)
 }
 
 // forgivenUntil is when failures were last forgiven; the zero time for never.
-func forgivenUntil(d Dir) time.Time {
+func forgivenUntil(d graph.Dir) time.Time {
 	content, err := os.ReadFile(forgivenPath(d))
 	if err != nil {
 		return time.Time{}
@@ -125,4 +128,10 @@ func forgivenUntil(d Dir) time.Time {
 		return time.Time{}
 	}
 	return at
+}
+
+// HasSubmissions reports whether a run was ever handed to Slurm.
+func HasSubmissions(d graph.Dir) bool {
+	all, err := readSubmissions(d)
+	return err == nil && len(all) > 0
 }

@@ -1,4 +1,4 @@
-package run
+package rundir
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -30,14 +31,14 @@ func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input,
 	case err != nil:
 		return nil, nil, err
 	case m.ContentSHA256 != r.Identity.TasksSHA256:
-		return nil, nil, exitcode.WithHint(exitcode.Dataf("%q: %s", path, r.otherTasks(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
+		return nil, nil, exitcode.WithHint(exitcode.Dataf("%q: %s", path, r.TasksDiffer(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
 	}
 	world, err := choose.FromRows(&r.Recipe, r.Identity.RecipeFolder, rows)
 	return world, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
 }
 
-// otherTasks says that sealed tasks are not those of the run.
-func (r *Run) otherTasks(content string) string {
+// TasksDiffer says that sealed tasks are not those of the run.
+func (r *Run) TasksDiffer(content string) string {
 	return fmt.Sprintf("these are not the tasks that the run was made with: content sha256 %s, in run.json it is %s", content, r.Identity.TasksSHA256)
 }
 
@@ -64,7 +65,7 @@ func (r *Run) sources() (env.Env, error) {
 
 // sealTasks seals the tasks of a run that is being made, and returns their
 // digest.
-func sealTasks(ctx context.Context, dir Dir, world env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
+func sealTasks(ctx context.Context, dir graph.Dir, world env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
 	for _, input := range world.Inputs() {
 		m.Inputs = append(m.Inputs, seal.Input{Path: input.Path, ContentSHA256: input.SHA256})
 	}
@@ -82,13 +83,13 @@ func sealTasks(ctx context.Context, dir Dir, world env.Env, rows []shard.TaskRow
 	return m.ContentSHA256, err
 }
 
-// restoreTasks makes the tasks again, from the data files, when they are lost
+// RestoreTasks makes the tasks again, from the data files, when they are lost
 // or damaged so that it can be seen from outside.
-func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version string) error {
+func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version string) error {
 	if r.Identity.TasksSHA256 == "" {
 		return nil
 	}
-	_, err := seal.Read(ctx, r.Dir.Tasks(), seal.Options{Visibility: visibility()})
+	_, err := seal.Read(ctx, r.Dir.Tasks(), seal.Options{Visibility: Visibility()})
 	if !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
 		return err
 	}
@@ -100,7 +101,7 @@ func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	if err != nil {
 		return err
 	}
-	digest, err := sealTasks(ctx, r.Dir, world, rows, attempt, creation(r.Identity.RecipeSHA256, r.Identity.Seed, version))
+	digest, err := sealTasks(ctx, r.Dir, world, rows, attempt, createManifest(r.Identity.RecipeSHA256, r.Identity.Seed, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
 		err = exitcode.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
 		err = exitcode.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)
@@ -108,7 +109,7 @@ func (r *Run) restoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	return err
 }
 
-// creation starts the manifest of what is sealed when a run is made.
-func creation(recipeSHA256 string, seed uint64, version string) seal.Manifest {
+// createManifest starts the manifest of what is sealed when a run is made.
+func createManifest(recipeSHA256 string, seed uint64, version string) seal.Manifest {
 	return seal.Manifest{Stage: "create", PolicyVersion: -1, RecipeSHA256: recipeSHA256, Seed: seed, BinaryVersion: version}
 }

@@ -1,4 +1,6 @@
-package run
+// Package verify digests every sealed file of a run, says what is wrong with it
+// and how that is mended, and mends what can be made again.
+package verify
 
 import (
 	"context"
@@ -15,6 +17,9 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -38,18 +43,22 @@ const (
 
 // Verification is what a look at every byte of a run found.
 type Verification struct {
-	Files  int     `json:"files"` // sealed files and folders that match their manifests
-	Bytes  int64   `json:"bytes"`
-	Faults []Fault `json:"faults"`
-	Ledger Ledger  `json:"ledger"`
+	Files  int           `json:"files"` // sealed files and folders that match their manifests
+	Bytes  int64         `json:"bytes"`
+	Faults []Fault       `json:"faults"`
+	Ledger rundir.Ledger `json:"ledger"`
 }
 
 // Verify digests every sealed file of a run, follows every manifest's inputs,
 // and checks that each planned response has exactly one fate.
-func Verify(ctx context.Context, r *Run) (Verification, error) {
+func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v := &verifier{
-		run: r, ctx: ctx, made: r.Graph.producers(), content: map[string]string{}, closings: map[int]map[int]bool{},
+		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{},
 		result: Verification{Faults: []Fault{}},
+	}
+	var err error
+	if v.history, err = closing.ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations); err != nil {
+		return v.result, err
 	}
 	if err := v.walk(); err != nil {
 		return v.result, err
@@ -58,7 +67,7 @@ func Verify(ctx context.Context, r *Run) (Verification, error) {
 	v.inputs()
 	v.expected()
 	v.sampled()
-	ledger, err := ReadLedger(ctx, r)
+	ledger, err := rundir.ReadLedger(ctx, r)
 	switch {
 	case errors.Is(err, seal.ErrDamaged): // found by walk
 	case err != nil:
@@ -77,11 +86,11 @@ func Verify(ctx context.Context, r *Run) (Verification, error) {
 }
 
 type verifier struct {
-	run       *Run
+	run       *rundir.Run
 	ctx       context.Context
-	made      map[string]Task      // files and folders of tasks, relative to the run
-	content   map[string]string    // sealed path relative to the run -> content digest
-	closings  map[int]map[int]bool // shards that an iteration was closed with; nil when that is not known
+	made      map[string]graph.Task // files and folders of tasks, relative to the run
+	content   map[string]string     // sealed path relative to the run -> content digest
+	history   closing.History
 	manifests []seal.Manifest
 	paths     []string // of manifests
 	result    Verification
@@ -98,12 +107,12 @@ func (v *verifier) again() string {
 	return fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir)
 }
 
-// ours reports whether a path relative to the run is one that a run makes.
-func (v *verifier) ours(rel string) bool {
+// known reports whether a path relative to the run is one that a run makes.
+func (v *verifier) known(rel string) bool {
 	if _, ok := v.made[rel]; ok {
 		return true
 	}
-	return rel == "run.json" || rel == "recipe.yaml" || rel == tasksName || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
+	return rel == "run.json" || rel == "recipe.yaml" || rel == graph.TasksName || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
 }
 
 // walk digests everything that has a manifest or ought to have one. What
@@ -125,7 +134,7 @@ func (v *verifier) walk() error {
 			return fs.SkipDir // a folder that is being written
 		case strings.HasPrefix(name, "."):
 			return nil // a file that is being written
-		case v.ours(rel) || there(seal.ManifestPath(path)):
+		case v.known(rel) || there(seal.ManifestPath(path)):
 			if err := v.check(path, rel); err != nil {
 				return err
 			}
@@ -141,7 +150,7 @@ func (v *verifier) walk() error {
 
 // alone notes a manifest whose file is gone.
 func (v *verifier) alone(rel string) {
-	if v.ours(rel) && !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
+	if v.known(rel) && !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
 		v.fault(Fault{Path: rel, Problem: fmt.Sprintf("%q is sealed by its manifest, and is not there", rel), Mend: v.mend(), cure: remove})
 	}
 }
@@ -179,14 +188,14 @@ func (v *verifier) check(path, rel string) error {
 // tasks checks that the tasks are those that the run was made with, or can be
 // made again.
 func (v *verifier) tasks() {
-	switch now, pinned := v.content[tasksName], v.run.Identity.TasksSHA256; {
+	switch now, pinned := v.content[graph.TasksName], v.run.Identity.TasksSHA256; {
 	case pinned == "": // made by binaries that did not keep the tasks
 	case now == pinned:
 		return // the data files are not needed any more
 	case now != "":
-		v.fault(Fault{Path: tasksName, Problem: v.run.otherTasks(now), Mend: v.mend(), cure: remove})
+		v.fault(Fault{Path: graph.TasksName, Problem: v.run.TasksDiffer(now), Mend: v.mend(), cure: remove})
 	case !there(v.run.Dir.Tasks()) && !there(seal.ManifestPath(v.run.Dir.Tasks())):
-		v.fault(Fault{Path: tasksName, Problem: fmt.Sprintf("%q is missing", tasksName), Mend: v.again(), cure: rebuild})
+		v.fault(Fault{Path: graph.TasksName, Problem: fmt.Sprintf("%q is missing", graph.TasksName), Mend: v.again(), cure: rebuild})
 	}
 	for _, pinned := range v.run.Identity.Data {
 		now, err := digestOf(pinned.Path)
@@ -237,15 +246,15 @@ func (v *verifier) expected() {
 	for _, f := range v.result.Faults {
 		reported[f.Path] = true
 	}
-	seen := map[Node]bool{}
-	var visit func(n Node)
-	visit = func(n Node) {
+	seen := map[graph.Node]bool{}
+	var visit func(n graph.Node)
+	visit = func(n graph.Node) {
 		if seen[n] {
 			return
 		}
 		seen[n] = true
 		for shard := range g.Shards(n) {
-			for _, path := range g.Outputs(Task{n, shard}) {
+			for _, path := range g.Outputs(graph.Task{Node: n, Shard: shard}) {
 				rel := v.run.Dir.Rel(path)
 				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) && !v.pruned(rel) {
 					v.fault(Fault{
@@ -277,12 +286,12 @@ func (v *verifier) sampled() {
 	learned := map[string]bool{} // rollouts that a batch was made from
 	for _, m := range v.manifests {
 		for _, input := range m.Inputs {
-			learned[input.Path] = learned[input.Path] || m.Stage == string(StageBuffer)
+			learned[input.Path] = learned[input.Path] || m.Stage == string(graph.StageBuffer)
 		}
 	}
 	for i, f := range v.result.Faults {
-		t, ours := v.made[f.Path]
-		if !ours || f.cure == byHand || t.Stage != StageRollout && t.Stage != StageEvaluate {
+		t, made := v.made[f.Path]
+		if !made || f.cure == byHand || t.Stage != graph.StageRollout && t.Stage != graph.StageEvaluate {
 			continue
 		}
 		if learned[f.Path] {
@@ -291,7 +300,7 @@ func (v *verifier) sampled() {
 			continue
 		}
 		v.result.Faults[i].Mend = fmt.Sprintf("lathe verify --repair %s; then the command that made the run has the server sample it again, which may come to other bytes", v.run.Dir)
-		if score := v.run.Dir.Rel(v.run.Dir.Score(t.Iteration, t.Shard)); t.Stage == StageRollout && v.content[score] != "" {
+		if score := v.run.Dir.Rel(v.run.Dir.Score(t.Iteration, t.Shard)); t.Stage == graph.StageRollout && v.content[score] != "" {
 			v.fault(Fault{Path: score, Problem: fmt.Sprintf("the responses that it judges, %q, are lost", f.Path), Mend: v.mend(), cure: remove})
 		}
 	}
@@ -299,29 +308,15 @@ func (v *verifier) sampled() {
 
 // excused reports whether a shard need not be there: its iteration was
 // closed without it, or not yet.
-func (v *verifier) excused(n Node, shard int) bool {
-	if n.Stage != StageRollout && n.Stage != StageScore {
-		return false
-	}
-	k := n.Iteration
-	included, known := v.closings[k]
-	if !known {
-		if closing, err := ReadClosing(v.ctx, v.run.Dir, k); err == nil {
-			included = map[int]bool{}
-			for _, s := range closing.Included {
-				included[s] = true
-			}
-		}
-		v.closings[k] = included
-	}
-	return !included[shard]
+func (v *verifier) excused(n graph.Node, shard int) bool {
+	return (n.Stage == graph.StageRollout || n.Stage == graph.StageScore) && !v.history[n.Iteration].Includes(shard)
 }
 
 // Repair removes what a verification found damaged, with its manifests, and
 // notes what is missing, so that going on with the run makes all of it again.
 // What only a person can mend is left; an error names the first of it.
-func Repair(r *Run, v Verification, attempt seal.Attempt) (removed []string, err error) {
-	var wanted []string
+func Repair(r *rundir.Run, v Verification, attempt seal.Attempt) (removed []string, err error) {
+	var lost []string
 	var left *Fault
 	for i, f := range v.Faults {
 		switch f.cure {
@@ -332,17 +327,17 @@ func Repair(r *Run, v Verification, attempt seal.Attempt) (removed []string, err
 				return removed, err
 			}
 			removed = append(removed, f.Path)
-			wanted = append(wanted, f.Path)
+			lost = append(lost, f.Path)
 		case rebuild:
-			wanted = append(wanted, f.Path)
+			lost = append(lost, f.Path)
 		default:
 			if left == nil {
 				left = &v.Faults[i]
 			}
 		}
 	}
-	if len(wanted) > 0 {
-		if err := want(r.Dir, wanted, attempt); err != nil {
+	if len(lost) > 0 {
+		if err := rundir.QueueRepairs(r.Dir, lost, attempt); err != nil {
 			return removed, err
 		}
 	}
@@ -350,4 +345,22 @@ func Repair(r *Run, v Verification, attempt seal.Attempt) (removed []string, err
 		return removed, exitcode.WithHint(exitcode.Dataf("%s cannot be made again: %s", left.Path, left.Problem), "%s", left.Mend)
 	}
 	return removed, nil
+}
+
+// pruned reports whether a path relative to the run was pruned.
+func (v *verifier) pruned(rel string) bool {
+	_, err := seal.ReadPruned(v.run.Dir.Join(filepath.FromSlash(rel)))
+	return err == nil
+}
+
+// remade checks that what was pruned and made again is the same.
+func (v *verifier) remade(rel string, m seal.Manifest) {
+	was, err := seal.ReadPruned(v.run.Dir.Join(filepath.FromSlash(rel)))
+	if err == nil && was.ContentSHA256 != m.ContentSHA256 {
+		v.fault(Fault{
+			Path:    rel,
+			Problem: fmt.Sprintf("it was pruned and made again, to other bytes: content sha256 %s, was %s", m.ContentSHA256, was.ContentSHA256),
+			Mend:    "make it again with the binaries of version " + was.BinaryVersion + ", on the backend that made it",
+		})
+	}
 }

@@ -1,14 +1,17 @@
-package run
+// Package worker carries out tasks of a run: it tells each stage which files to
+// read and where its output goes.
+package worker
 
 import (
 	"context"
-	"os"
 	"runtime"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
@@ -21,18 +24,18 @@ import (
 
 // Worker carries out tasks of a run in this process.
 type Worker struct {
-	Run     *Run
+	Run     *rundir.Run
 	Attempt seal.Attempt
 	Threads int // 0: as the recipe says, else as many as there are cores
 	Version string
 	Log     func(format string, args ...any)
 	// Output is where outputs go: the run itself, or another folder of the
 	// same layout for a replay.
-	Output Dir
+	Output graph.Dir
 }
 
-// NewWorker returns a worker that writes into the run.
-func NewWorker(r *Run, attempt seal.Attempt, version string, log func(string, ...any)) *Worker {
+// New returns a worker that writes into the run.
+func New(r *rundir.Run, attempt seal.Attempt, version string, log func(string, ...any)) *Worker {
 	return &Worker{Run: r, Attempt: attempt, Version: version, Log: log, Output: r.Dir}
 }
 
@@ -50,49 +53,33 @@ func (w *Worker) job() stage.Job {
 	return stage.Job{
 		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, Threads: w.threads(),
 		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log, LogDir: w.Run.Dir.Logs(),
-		Reading: seal.Options{Visibility: visibility()},
+		Reading: seal.Options{Visibility: rundir.Visibility()},
 	}
 }
 
-// check refuses a task that the run does not have. Any version may be
-// evaluated, also those that the recipe does not ask for.
-func (g Graph) check(t Task) error {
-	first, last := 1, g.Recipe.Schedule.Iterations
-	switch t.Stage {
-	case StageWarm:
-		last = g.WarmChunks()
-	case StageBuffer, StageEvaluate:
-		first = 0
+// done reports whether every output of a task is sealed.
+func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
+	for _, path := range (graph.Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Outputs(t) {
+		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
+			return false, err
+		}
 	}
-	if t.Iteration < first || t.Iteration > last {
-		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
-	}
-	steps := 1
-	if g.sharded() && (t.Stage == StageGradient || t.Stage == StageLearn) {
-		steps = g.OptimizerSteps()
-	}
-	if t.Step < 0 || t.Step >= steps {
-		return exitcode.Usagef("step %d of %s %d: it has steps 0 to %d", t.Step, t.Stage, t.Iteration, steps-1)
-	}
-	if shards := g.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
-		return exitcode.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
-	}
-	return nil
+	return true, nil
 }
 
 // Do carries out one task. A task whose outputs are sealed already is done.
-func (w *Worker) Do(ctx context.Context, t Task) error {
-	if err := w.Run.Graph.check(t); err != nil {
+func (w *Worker) Do(ctx context.Context, t graph.Task) error {
+	if err := w.Run.Graph.Check(t); err != nil {
 		return err
 	}
-	if done, err := NewPlanner(Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Sealed(ctx, t); err != nil || done {
+	if done, err := w.done(ctx, t); err != nil || done {
 		return err
 	}
 	job := w.job()
 	switch t.Stage {
-	case StageGradient:
+	case graph.StageGradient:
 		return w.gradient(ctx, job, t)
-	case StageLearn:
+	case graph.StageLearn:
 		return w.learn(ctx, job, t)
 	}
 	world, cited, err := w.Run.World(ctx, job.Reading)
@@ -101,15 +88,15 @@ func (w *Worker) Do(ctx context.Context, t Task) error {
 	}
 	job.World = cited
 	switch t.Stage {
-	case StageWarm:
+	case graph.StageWarm:
 		return w.warm(ctx, job, world, t.Iteration)
-	case StageRollout:
+	case graph.StageRollout:
 		return w.rollout(ctx, job, world, t.Iteration, t.Shard)
-	case StageScore:
+	case graph.StageScore:
 		return w.score(ctx, job, world, t.Iteration, t.Shard)
-	case StageBuffer:
+	case graph.StageBuffer:
 		return w.buffer(ctx, job, world, t.Iteration)
-	case StageEvaluate:
+	case graph.StageEvaluate:
 		return w.evaluate(ctx, job, world, t.Iteration, t.Shard)
 	}
 	return exitcode.Usagef("stage %q is not one that runs as a task", t.Stage)
@@ -141,8 +128,8 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk i
 
 func (w *Worker) rollout(ctx context.Context, job stage.Job, world env.Env, k, n int) error {
 	g := w.Run.Graph
-	shards := g.Shards(Node{Stage: StageRollout, Iteration: k})
-	first, last := ShardRange(g.PlanRows(), n, shards)
+	shards := g.Shards(graph.Node{Stage: graph.StageRollout, Iteration: k})
+	first, last := graph.ShardRange(g.PlanRows(), n, shards)
 	version := g.RolloutVersion(k)
 	_, err := rollout.Run(ctx, job, world, rollout.Inputs{
 		Plan: w.Run.Dir.Plan(k), FirstRow: first, LastRow: last,
@@ -155,7 +142,7 @@ func (w *Worker) rollout(ctx context.Context, job stage.Job, world env.Env, k, n
 func (w *Worker) score(ctx context.Context, job stage.Job, world env.Env, k, n int) error {
 	_, err := score.Run(ctx, job, world, score.Inputs{
 		Plan: w.Run.Dir.Plan(k), Rollout: w.Run.Dir.Rollout(k, n), Iteration: k, Shard: n,
-		Of: w.Run.Graph.Shards(Node{Stage: StageScore, Iteration: k}), Output: w.Output.Score(k, n),
+		Of: w.Run.Graph.Shards(graph.Node{Stage: graph.StageScore, Iteration: k}), Output: w.Output.Score(k, n),
 	})
 	return err
 }
@@ -171,14 +158,14 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
 	if k > 0 {
-		closing, err := readClosing(ctx, in, k, job.Reading)
+		closed, err := closing.Read(ctx, in, k, job.Reading)
 		if err != nil {
 			return err
 		}
 		inputs.State, inputs.BatchOutput, inputs.LedgerOutput = in.State(k-1), out.Batch(k), out.Ledger(k)
 		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
-		inputs.Shards = w.shardRefs(k, closing.Included)
-		inputs.LeftOut = w.shardRefs(k, closing.LeftOut)
+		inputs.Shards = w.shardRefs(k, closed.Included)
+		inputs.LeftOut = w.shardRefs(k, closed.LeftOut)
 		planned := map[int]bool{k: true}
 		cite := func(iteration int) {
 			if !planned[iteration] {
@@ -186,12 +173,12 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 				inputs.Plans = append(inputs.Plans, buffer.PlanRef{Iteration: iteration, Path: in.Plan(iteration)})
 			}
 		}
-		for _, ref := range closing.Carried {
+		for _, ref := range closed.Carried {
 			cite(ref.Iteration)
 			inputs.Shards = append(inputs.Shards, w.shardRefs(ref.Iteration, []int{ref.Shard})...)
 		}
 		if k == w.Run.Recipe.Schedule.Iterations && w.Run.Recipe.Schedule.Oversample > 1 {
-			late, err := lateForGood(ctx, in, k, closing, job.Reading)
+			late, err := w.lateForGood(ctx, closed, job.Reading)
 			if err != nil {
 				return err
 			}
@@ -205,42 +192,24 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.
-func lateForGood(ctx context.Context, d Dir, last int, closing Closing, o seal.Options) ([]CarriedRef, error) {
-	late := map[CarriedRef]bool{}
-	var order []CarriedRef
-	note := func(c Closing) {
-		for _, shard := range c.Late {
-			ref := CarriedRef{c.Iteration, shard}
-			late[ref] = true
-			order = append(order, ref)
-		}
-		for _, ref := range c.Carried {
-			late[ref] = false
-		}
-	}
-	for k := 1; k < last; k++ {
-		earlier, err := readClosing(ctx, d, k, o)
+func (w *Worker) lateForGood(ctx context.Context, last closing.Closing, o seal.Options) ([]closing.Ref, error) {
+	history := closing.History{last.Iteration: last}
+	for k := 1; k < last.Iteration; k++ {
+		earlier, err := closing.Read(ctx, w.Run.Dir, k, o)
 		if err != nil {
 			return nil, err
 		}
-		note(earlier)
+		history[k] = earlier
 	}
-	note(closing)
-	var out []CarriedRef
-	for _, ref := range order {
-		if late[ref] {
-			out = append(out, ref)
-		}
-	}
-	return out, nil
+	return history.Outstanding(last.Iteration + 1), nil
 }
 
 func (w *Worker) shardRefs(k int, shards []int) []buffer.ShardRef {
 	g, d := w.Run.Graph, w.Run.Dir
-	total := g.Shards(Node{Stage: StageRollout, Iteration: k})
+	total := g.Shards(graph.Node{Stage: graph.StageRollout, Iteration: k})
 	var refs []buffer.ShardRef
 	for _, n := range shards {
-		first, last := ShardRange(g.PlanRows(), n, total)
+		first, last := graph.ShardRange(g.PlanRows(), n, total)
 		refs = append(refs, buffer.ShardRef{
 			Iteration: k, FirstRow: first, LastRow: last, Rollout: d.Rollout(k, n), Score: d.Score(k, n),
 		})
@@ -249,7 +218,7 @@ func (w *Worker) shardRefs(k int, shards []int) []buffer.ShardRef {
 }
 
 // learnInputs says what an optimizer step of iteration k starts from.
-func (w *Worker) learnInputs(t Task) learn.Inputs {
+func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 	g, in, k := w.Run.Graph, w.Run.Dir, t.Iteration
 	steps := g.OptimizerSteps()
 	inputs := learn.Inputs{
@@ -272,23 +241,23 @@ func (w *Worker) learnInputs(t Task) learn.Inputs {
 	return inputs
 }
 
-func (w *Worker) gradient(ctx context.Context, job stage.Job, t Task) error {
+func (w *Worker) gradient(ctx context.Context, job stage.Job, t graph.Task) error {
 	_, err := learn.RunGradient(ctx, job, w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
 		w.Output.Gradient(t.Iteration, t.Step, t.Shard))
 	return err
 }
 
-func (w *Worker) learn(ctx context.Context, job stage.Job, t Task) error {
+func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 	g, k := w.Run.Graph, t.Iteration
 	inputs := w.learnInputs(t)
 	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
-	if g.sharded() {
+	if g.Sharded() {
 		inputs.FirstStep, inputs.LastStep = t.Step, t.Step+1
 		if t.Step < g.OptimizerSteps()-1 {
 			inputs.PolicyOutput, inputs.OptimizerOutput = w.Output.StepPolicy(k, t.Step), w.Output.StepOptimizer(k, t.Step)
 			inputs.PolicyVersion = -1
 		}
-		for n := range g.Shards(Node{Stage: StageGradient, Iteration: k, Step: t.Step}) {
+		for n := range g.Shards(graph.Node{Stage: graph.StageGradient, Iteration: k, Step: t.Step}) {
 			inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(k, t.Step, n))
 		}
 	}
@@ -300,25 +269,11 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t Task) error {
 }
 
 func (w *Worker) evaluate(ctx context.Context, job stage.Job, world env.Env, version, n int) error {
-	shards := w.Run.Graph.Shards(Node{Stage: StageEvaluate, Iteration: version})
-	first, last := ShardRange(w.Run.Recipe.Evaluation.Problems, n, shards)
+	shards := w.Run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})
+	first, last := graph.ShardRange(w.Run.Recipe.Evaluation.Problems, n, shards)
 	_, err := evaluate.RunWhole(ctx, job, world, evaluate.WholeInputs{
 		PolicyFolder: w.Run.Dir.Policy(version), PolicyVersion: version, FirstProblem: first, LastProblem: last,
 		Shard: n, Of: shards, Output: w.Output.Evaluation(version, n),
 	})
 	return err
-}
-
-// visibilityTimeout is how long an input that another node has sealed may
-// stay invisible before it counts as missing: NFS keeps failed lookups for up
-// to a minute.
-const visibilityTimeout = 90 * time.Second
-
-// visibility is how long a task waits for an input. Outside a Slurm job, what
-// is not there now was not sealed by this host and will not appear.
-func visibility() time.Duration {
-	if os.Getenv("SLURM_JOB_ID") != "" {
-		return visibilityTimeout
-	}
-	return 0
 }

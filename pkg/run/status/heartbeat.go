@@ -1,12 +1,16 @@
-package run
+package status
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -24,15 +28,15 @@ type Heartbeat struct {
 	Ended    bool      `json:"ended"` // left in good order
 	Failure  string    `json:"failure,omitempty"`
 
-	dir  Dir
+	dir  graph.Dir
 	stop chan struct{}
 	done chan struct{}
 }
 
-func heartbeatPath(d Dir) string { return filepath.Join(d.Jobs(), "driver.json") }
+func heartbeatPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "driver.json") }
 
 // StartHeartbeat begins to write the heartbeat of this process.
-func StartHeartbeat(d Dir, executor string) (*Heartbeat, error) {
+func StartHeartbeat(d graph.Dir, executor string) (*Heartbeat, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -75,9 +79,16 @@ func (h *Heartbeat) Stop() {
 	_ = h.write()
 }
 
+// Failed notes how a driver's run ended, for lathe status.
+func (h *Heartbeat) Failed(err error) {
+	if err != nil && exitcode.Code(err) != exitcode.Stopped && !errors.Is(err, context.Canceled) {
+		h.Failure = err.Error()
+	}
+}
+
 // OtherDriver tells of a process that goes on with a run in the foreground, if
 // it is not this one.
-func OtherDriver(d Dir) (evidence string, there bool) {
+func OtherDriver(d graph.Dir) (evidence string, there bool) {
 	h, ok := readHeartbeat(d)
 	if host, err := os.Hostname(); !ok || err != nil || h.PID == os.Getpid() && h.Host == host {
 		return "", false
@@ -96,7 +107,7 @@ func (h *Heartbeat) write() error {
 }
 
 // readHeartbeat returns the last heartbeat of a run, if there was any.
-func readHeartbeat(d Dir) (Heartbeat, bool) {
+func readHeartbeat(d graph.Dir) (Heartbeat, bool) {
 	var h Heartbeat
 	content, err := os.ReadFile(heartbeatPath(d))
 	if err != nil || json.Unmarshal(content, &h) != nil {

@@ -1,4 +1,4 @@
-package run_test
+package graph_test
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
-const smoke = "../../jobs/smoke.yaml"
+const smoke = "../../../jobs/smoke.yaml"
 
 func load(t *testing.T, settings ...string) *recipe.Resolved {
 	t.Helper()
@@ -24,12 +24,12 @@ func load(t *testing.T, settings ...string) *recipe.Resolved {
 	return resolved
 }
 
-func graph(t *testing.T, settings ...string) run.Graph {
+func planned(t *testing.T, settings ...string) graph.Graph {
 	t.Helper()
-	return run.Graph{Dir: "/run", Recipe: load(t, settings...).Recipe}
+	return graph.Graph{Dir: "/run", Recipe: load(t, settings...).Recipe}
 }
 
-func names(nodes []run.Node) string {
+func names(nodes []graph.Node) string {
 	words := make([]string, len(nodes))
 	for i, n := range nodes {
 		words[i] = n.String()
@@ -56,12 +56,12 @@ func TestStalenessIsAnOffset(t *testing.T) {
 			"buffer-000000 warm-000002", "buffer-000000 warm-000002", "buffer-000000 warm-000002", "buffer-000001 learn-000001",
 		}},
 	} {
-		g := graph(t, "schedule.iterations=4", "schedule.staleness="+c.staleness)
+		g := planned(t, "schedule.iterations=4", "schedule.staleness="+c.staleness)
 		for k := 1; k <= 4; k++ {
 			if got := g.RolloutVersion(k); got != c.versions[k-1] {
 				t.Errorf("staleness %s: iteration %d is sampled by version %d, want %d", c.staleness, k, got, c.versions[k-1])
 			}
-			if got := names(g.Needs(run.Node{Stage: run.StageRollout, Iteration: k})); got != c.needs[k-1] {
+			if got := names(g.Needs(graph.Node{Stage: graph.StageRollout, Iteration: k})); got != c.needs[k-1] {
 				t.Errorf("staleness %s: rollout %d needs %s, want %s", c.staleness, k, got, c.needs[k-1])
 			}
 		}
@@ -74,10 +74,10 @@ func TestStalenessIsAnOffset(t *testing.T) {
 }
 
 func TestGradientShardsAreNodes(t *testing.T) {
-	g := graph(t, "schedule.gradient_shards=3", "loss.mini_batches=2", "schedule.iterations=1", "loss.kl.coef=0.1")
-	var learning []run.Node
+	g := planned(t, "schedule.gradient_shards=3", "loss.mini_batches=2", "schedule.iterations=1", "loss.kl.coef=0.1")
+	var learning []graph.Node
 	for _, n := range g.Nodes() {
-		if n.Stage == run.StageGradient || n.Stage == run.StageLearn {
+		if n.Stage == graph.StageGradient || n.Stage == graph.StageLearn {
 			learning = append(learning, n)
 		}
 	}
@@ -85,34 +85,34 @@ func TestGradientShardsAreNodes(t *testing.T) {
 	if got := names(learning); got != want {
 		t.Errorf("nodes %s, want %s", got, want)
 	}
-	last := run.Node{Stage: run.StageGradient, Iteration: 1, Step: 1}
+	last := graph.Node{Stage: graph.StageGradient, Iteration: 1, Step: 1}
 	if got := g.Shards(last); got != 3 {
 		t.Errorf("%d gradient shards, want 3", got)
 	}
 	if got := names(g.Needs(last)); !strings.HasPrefix(got, "learn-000001 warm-000002") || !strings.Contains(got, "buffer-000001") {
 		t.Errorf("the second step needs %s: the policy after the first, the reference, and the batch are wanted", got)
 	}
-	first := g.Outputs(run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: 1}})
+	first := g.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}})
 	if diff := cmp.Diff([]string{"/run/iter/000001/step/000", "/run/iter/000001/step/000.optim"}, first); diff != "" {
 		t.Errorf("a step that is not the last makes (-want +got):\n%s", diff)
 	}
-	if got := g.Outputs(run.Task{Node: run.Node{Stage: run.StageLearn, Iteration: 1, Step: 1}})[0]; got != "/run/policy/v000001" {
+	if got := g.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1, Step: 1}})[0]; got != "/run/policy/v000001" {
 		t.Errorf("the last step makes %s", got)
 	}
 }
 
 func TestWarmChunks(t *testing.T) {
 	for _, c := range []struct{ steps, chunk, want int }{{0, 100, 1}, {1, 100, 1}, {100, 100, 1}, {101, 100, 2}, {300, 100, 3}} {
-		g := graph(t, fmt.Sprintf("warm_start.steps=%d", c.steps), fmt.Sprintf("warm_start.chunk=%d", c.chunk))
+		g := planned(t, fmt.Sprintf("warm_start.steps=%d", c.steps), fmt.Sprintf("warm_start.chunk=%d", c.chunk))
 		if got := g.WarmChunks(); got != c.want {
 			t.Errorf("%d steps in chunks of %d: %d chunks, want %d", c.steps, c.chunk, got, c.want)
 		}
 	}
-	g := graph(t, "warm_start.steps=300", "warm_start.chunk=150")
-	if got := g.Outputs(run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: 1}}); !slices.Equal(got, []string{"/run/warm/000001", "/run/warm/000001.optim"}) {
+	g := planned(t, "warm_start.steps=300", "warm_start.chunk=150")
+	if got := g.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 1}}); !slices.Equal(got, []string{"/run/warm/000001", "/run/warm/000001.optim"}) {
 		t.Errorf("the first checkpoint makes %v", got)
 	}
-	if got := g.Outputs(run.Task{Node: run.Node{Stage: run.StageWarm, Iteration: 2}}); !slices.Equal(got, []string{"/run/policy/v000000"}) {
+	if got := g.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 2}}); !slices.Equal(got, []string{"/run/policy/v000000"}) {
 		t.Errorf("the last checkpoint makes %v", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestWarmChunks(t *testing.T) {
 // TestReferenceVersion: iteration k learns with the last multiple of M below
 // k; iterations that are multiples of M leave a new reference behind.
 func TestReferenceVersion(t *testing.T) {
-	g := graph(t, "loss.kl.coef=0.1", "loss.kl.ref_every=3", "schedule.iterations=8")
+	g := planned(t, "loss.kl.coef=0.1", "loss.kl.ref_every=3", "schedule.iterations=8")
 	for k, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 3, 5: 3, 6: 3, 7: 6, 8: 6} {
 		if got := g.ReferenceVersion(k); got != want {
 			t.Errorf("iteration %d: reference version %d, want %d", k, got, want)
@@ -135,11 +135,11 @@ func TestReferenceVersion(t *testing.T) {
 	if got := g.ReferencePath(4); got != "/run/policy/v000003.ref" {
 		t.Errorf("the second reference is %s", got)
 	}
-	never := graph(t, "loss.kl.coef=0.1", "loss.kl.ref_every=0")
+	never := planned(t, "loss.kl.coef=0.1", "loss.kl.ref_every=0")
 	if never.ReferenceVersion(50) != 0 || never.RefreshesReference(50) {
 		t.Error("without ref_every the reference is the first policy for good")
 	}
-	if none := graph(t, "loss.kl.coef=0", "loss.kl.ref_every=3"); none.RefreshesReference(3) {
+	if none := planned(t, "loss.kl.coef=0", "loss.kl.ref_every=3"); none.RefreshesReference(3) {
 		t.Error("without a KL term there is no reference to refresh")
 	}
 }
@@ -153,7 +153,7 @@ func TestEvaluatedVersions(t *testing.T) {
 		{[]string{"schedule.iterations=6", "evaluation.every=3"}, []int{0, 3, 6}},
 		{[]string{"schedule.iterations=6"}, []int{0, 6}},
 	} {
-		if diff := cmp.Diff(c.want, graph(t, c.settings...).EvaluatedVersions()); diff != "" {
+		if diff := cmp.Diff(c.want, planned(t, c.settings...).EvaluatedVersions()); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", c.settings, diff)
 		}
 	}
@@ -166,7 +166,7 @@ func TestShardRangesCoverEveryRowOnce(t *testing.T) {
 		total, shards := rapid.IntRange(0, 1000).Draw(t, "total"), rapid.IntRange(1, 64).Draw(t, "shards")
 		next := 0
 		for n := range shards {
-			first, last := run.ShardRange(total, n, shards)
+			first, last := graph.ShardRange(total, n, shards)
 			if first != next || last < first || last-first > total/shards+1 {
 				t.Fatalf("shard %d of %d over %d rows is [%d, %d), the one before ended at %d", n, shards, total, first, last, next)
 			}
@@ -191,12 +191,12 @@ func TestGraphHasNoCycleAndNoGap(t *testing.T) {
 		r.Loss.MiniBatches = rapid.IntRange(1, 3).Draw(rt, "mini batches")
 		r.Loss.KL.RefEvery = rapid.IntRange(0, 3).Draw(rt, "reference every")
 		r.Evaluation.Every = rapid.IntRange(0, 3).Draw(rt, "evaluate every")
-		g := run.Graph{Dir: "/run", Recipe: r}
-		position, outputs := map[run.Node]int{}, map[string]run.Task{}
+		g := graph.Graph{Dir: "/run", Recipe: r}
+		position, outputs := map[graph.Node]int{}, map[string]graph.Task{}
 		for i, n := range g.Nodes() {
 			position[n] = i
 			for shard := range g.Shards(n) {
-				task := run.Task{Node: n, Shard: shard}
+				task := graph.Task{Node: n, Shard: shard}
 				for _, path := range g.Outputs(task) {
 					if other, taken := outputs[path]; taken {
 						rt.Fatalf("%s and %s both make %s", other, task, path)
@@ -207,7 +207,7 @@ func TestGraphHasNoCycleAndNoGap(t *testing.T) {
 		}
 		for n, at := range position {
 			for _, need := range g.Needs(n) {
-				if need.Stage == run.StageClose {
+				if need.Stage == graph.StageClose {
 					need = g.Needs(need)[0]
 				}
 				if before, known := position[need]; !known || before >= at {

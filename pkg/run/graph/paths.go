@@ -1,18 +1,12 @@
-// Package run is the run directory: its layout, the graph of its stages, what
-// of it is missing, and what to do next.
-//
-// Everything is decided from sealed files. A process that looks at a run
-// directory and knows the recipe knows all there is to know: nothing is kept
-// in memory that a second process could not read again.
-package run
+package graph
 
 import (
 	"fmt"
 	"path/filepath"
 )
 
-// Dir is the folder of a run. Its layout is a contract (architecture,
-// section 2).
+// Dir is the folder of a run. Where each file lies in it is a contract: files of
+// a run are found by their names alone, by any version that reads its format.
 type Dir string
 
 // Join returns a path below the run's folder.
@@ -37,9 +31,10 @@ func (d Dir) Identity() string { return d.Join("run.json") }
 func (d Dir) Recipe() string { return d.Join("recipe.yaml") }
 
 // Tasks is the task set that the run was made with.
-func (d Dir) Tasks() string { return d.Join(tasksName) }
+func (d Dir) Tasks() string { return d.Join(TasksName) }
 
-const tasksName = "tasks.parquet"
+// TasksName is the name of the task set in the folder of a run.
+const TasksName = "tasks.parquet"
 
 // Policy is the folder of a policy version, in Hugging Face layout.
 func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v%06d", version)) }
@@ -115,9 +110,23 @@ func (d Dir) Evaluation(version, shard int) string {
 // Logs holds one log per attempt of each task.
 func (d Dir) Logs() string { return d.Join("logs") }
 
+// Log is the path of the log of an attempt.
+func (d Dir) Log(t Task, attempt int) string {
+	return filepath.Join(d.Logs(), fmt.Sprintf("%s.%d.log", t, attempt))
+}
+
 // Jobs holds what was submitted and how tasks exited. None of it decides what
 // is done.
 func (d Dir) Jobs() string { return d.Join("jobs") }
+
+// ExitRecords is the folder of the records of failed tasks.
+func (d Dir) ExitRecords() string { return filepath.Join(d.Jobs(), "exit") }
+
+// ExitRecord is the path of the record that a task leaves when it fails: of a
+// submission, from 0, and how often Slurm had requeued that.
+func (d Dir) ExitRecord(t Task, submission, restarts int) string {
+	return filepath.Join(d.ExitRecords(), fmt.Sprintf("%s.%d.%d.json", t, submission, restarts))
+}
 
 // Report is the folder of the report.
 func (d Dir) Report() string { return d.Join("report") }

@@ -1,4 +1,7 @@
-package run
+// Package advance moves a run on through Slurm: it looks at the files of the run
+// and at its jobs, submits what is ready, and leaves. Gates, small jobs that
+// follow each array, do the same until the run is done.
+package advance
 
 import (
 	"context"
@@ -8,12 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"strconv"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/prune"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -25,7 +32,7 @@ const maxAttemptsAtAll = 100
 // Advancer looks at the files of a run and at its jobs, submits what is
 // ready, and leaves. It runs in gate jobs: each array is followed by one.
 type Advancer struct {
-	Run      *Run
+	Run      *rundir.Run
 	Cluster  *slurm.Cluster
 	Site     site.Resolved
 	Attempt  seal.Attempt
@@ -45,15 +52,15 @@ type Advanced struct {
 type jobsView struct {
 	submissions []Submission
 	states      slurm.States
-	live        map[Task]bool
-	failures    map[Task]int // failures that count
-	broken      map[Task]bool
-	attempts    map[Task]int
-	evidence    map[Task]string // of the last failure
-	gates       int             // gates that wait to start
-	known       map[Node][]int  // attempts that were submitted before Slurm was asked
-	patience    time.Time       // until when to wait for outputs that other nodes have sealed
-	forgiven    time.Time       // failures of submissions up to here do not count
+	live        map[graph.Task]bool
+	failures    map[graph.Task]int // failures that count
+	broken      map[graph.Task]bool
+	attempts    map[graph.Task]int
+	evidence    map[graph.Task]string // of the last failure
+	gates       int                   // gates that wait to start
+	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
+	patience    time.Time             // until when to wait for outputs that other nodes have sealed
+	forgiven    time.Time             // failures of submissions up to here do not count
 }
 
 // Advance moves the run on by whatever is ready now.
@@ -62,35 +69,35 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return Advanced{}, err
 	}
-	if err := a.Run.restoreTasks(ctx, a.Attempt, a.Version); err != nil {
+	if err := a.Run.RestoreTasks(ctx, a.Attempt, a.Version); err != nil {
 		return Advanced{}, err
 	}
-	planner := NewPlanner(a.Run.Graph)
-	view, err := a.look(ctx, planner, limits)
+	surveyor := survey.New(a.Run.Graph)
+	view, err := a.look(ctx, surveyor, limits)
 	if err != nil {
 		return Advanced{}, err
 	}
-	planner.GaveUp = func(t Task) bool {
+	surveyor.GaveUp = func(t graph.Task) bool {
 		return view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts || view.attempts[t] >= maxAttemptsAtAll
 	}
-	planner.Broken = func(t Task) bool { return view.broken[t] }
-	survey, err := closeAll(ctx, a.Run, planner, a.Attempt, a.Version)
+	surveyor.Broken = func(t graph.Task) bool { return view.broken[t] }
+	found, err := drive.CloseAll(ctx, a.Run, surveyor, a.Attempt, a.Version)
 	if err != nil {
 		return Advanced{}, err
 	}
-	if err := prune(ctx, planner, survey); err != nil {
+	if err := prune.AsScheduled(ctx, surveyor.Inventory, found); err != nil {
 		return Advanced{}, err
 	}
-	result := Advanced{Done: survey.Done, Live: len(view.live)}
-	if survey.Done {
-		_, err := Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: sweepAge})
+	result := Advanced{Done: found.Done, Live: len(view.live)}
+	if found.Done {
+		_, err := rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: drive.SweepAge})
 		return result, err
 	}
 	if err := a.saveSite(); err != nil {
 		return result, err
 	}
 	full := false // the queue
-	for _, group := range byNode(survey.Ready, view.live) {
+	for _, group := range byNode(found.Ready, view.live) {
 		s, submitted, err := a.submit(ctx, group, view.known[group[0].Node], limits)
 		if full = errors.Is(err, slurm.ErrQueueFull); err != nil && !full {
 			return result, err
@@ -107,8 +114,8 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		}
 	}
 	switch {
-	case result.Live == 0 && len(survey.Ready) == 0:
-		return result, a.stuck(survey, view)
+	case result.Live == 0 && len(found.Ready) == 0:
+		return result, a.stuck(found, view)
 	case view.gates == 0:
 		// Whatever should have advanced the run is gone: put a gate behind
 		// everything that lives.
@@ -117,30 +124,16 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	return result, err
 }
 
-// closeAll surveys and closes until there is nothing left to close.
-func closeAll(ctx context.Context, r *Run, p *Planner, attempt seal.Attempt, version string) (Survey, error) {
-	for {
-		survey, err := p.Survey(ctx)
-		if err != nil || len(survey.Closable) == 0 {
-			return survey, err
-		}
-		for _, closing := range survey.Closable {
-			if err := SealClosing(r, closing, attempt, version); err != nil {
-				return survey, err
-			}
-		}
-	}
-}
-
-// look asks Slurm once about every submission that has something missing.
-func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limits) (*jobsView, error) {
+// look asks Slurm once about every submission that has something missing, and
+// files each of its tasks under live, done or failed.
+func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Limits) (*jobsView, error) {
 	all, err := readSubmissions(a.Run.Dir)
 	if err != nil {
 		return nil, err
 	}
 	view := &jobsView{
-		live: map[Task]bool{}, failures: map[Task]int{}, broken: map[Task]bool{}, attempts: map[Task]int{}, evidence: map[Task]string{},
-		known: map[Node][]int{}, patience: time.Now().Add(visibilityTimeout), forgiven: forgivenUntil(a.Run.Dir),
+		live: map[graph.Task]bool{}, failures: map[graph.Task]int{}, broken: map[graph.Task]bool{}, attempts: map[graph.Task]int{}, evidence: map[graph.Task]string{},
+		known: map[graph.Node][]int{}, forgiven: forgivenUntil(a.Run.Dir),
 	}
 	var jobs, gates []slurm.Job
 	if gate, ok := readLastGate(a.Run.Dir); ok {
@@ -148,17 +141,16 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 	}
 	for _, s := range all {
 		view.known[s.Node()] = append(view.known[s.Node()], s.Attempt)
-		missing := false
 		for _, shard := range s.Shards {
-			done, err := planner.settled(ctx, Task{s.Node(), shard}, s.Submitted)
+			done, err := v.Settled(ctx, graph.Task{Node: s.Node(), Shard: shard}, s.Submitted)
 			if err != nil {
 				return nil, err
 			}
-			missing = missing || !done
-		}
-		if missing {
-			view.submissions = append(view.submissions, s)
-			jobs = append(jobs, s.Jobs...)
+			if !done {
+				view.submissions = append(view.submissions, s)
+				jobs = append(jobs, s.Jobs...)
+				break
+			}
 		}
 		if s.Gate != nil {
 			gates = append(gates, *s.Gate)
@@ -177,29 +169,29 @@ func (a *Advancer) look(ctx context.Context, planner *Planner, limits slurm.Limi
 			view.gates++
 		}
 	}
+	if err := view.await(ctx, v.Inventory); err != nil {
+		return nil, err
+	}
 	for _, s := range view.submissions {
-		if err := a.judge(ctx, planner, view, s); err != nil {
+		if err := a.file(ctx, v.Inventory, view, s); err != nil {
 			return nil, err
 		}
 	}
 	return view, nil
 }
 
-// judge files each task of a submission under live, done or failed.
-func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, s Submission) error {
+// file files each task of a submission under live, done or failed.
+func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView, s Submission) error {
 	for _, job := range s.Jobs {
 		for i, id := range job.Tasks() {
-			t := Task{s.Node(), job.Shards[i]}
+			t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
 			state := view.states.Of(id)
 			view.attempts[t]++
 			if state.Phase == slurm.PhasePending || state.Phase == slurm.PhaseRunning {
 				view.live[t] = true
 				continue
 			}
-			if err := view.await(ctx, planner.Outputs(t), state); err != nil {
-				return err
-			}
-			done, err := planner.Sealed(ctx, t)
+			done, err := v.Sealed(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -211,10 +203,10 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 				continue
 			}
 			view.evidence[t] = fmt.Sprintf("attempt %d, job %s: %s", s.Attempt, id, evidence)
-			switch Judge(cause) {
-			case Counted:
+			switch drive.Classify(cause) {
+			case drive.Counted:
 				view.failures[t]++
-			case Never:
+			case drive.Never:
 				view.failures[t], view.broken[t] = a.Run.Recipe.Schedule.MaxAttempts, true
 			}
 		}
@@ -222,34 +214,38 @@ func (a *Advancer) judge(ctx context.Context, planner *Planner, view *jobsView, 
 	return nil
 }
 
-// await waits until the outputs of a task that has just ended well on another
-// node show here. What ended long ago has nothing more to show.
-func (v *jobsView) await(ctx context.Context, outputs []string, state slurm.State) error {
-	if state.Cause != executor.CauseOK {
-		return nil
-	}
-	until := v.patience
-	if shows := state.End.Add(visibilityTimeout); !state.End.IsZero() && shows.Before(until) {
-		until = shows
-	}
-	for _, output := range outputs {
-		_, err := seal.Read(ctx, output, seal.Options{Visibility: max(0, time.Until(until))})
-		if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
-			return err
+// await waits until the outputs of tasks that have just ended well on other
+// nodes show here. What ended long ago has nothing more to show.
+func (view *jobsView) await(ctx context.Context, v *survey.Inventory) error {
+	patience := time.Now().Add(rundir.VisibilityTimeout)
+	until := map[graph.Task]time.Time{}
+	for _, s := range view.submissions {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				state := view.states.Of(id)
+				if state.Cause != executor.CauseOK {
+					continue
+				}
+				last := patience
+				if shown := state.End.Add(rundir.VisibilityTimeout); !state.End.IsZero() && shown.Before(last) {
+					last = shown
+				}
+				until[graph.Task{Node: s.Node(), Shard: job.Shards[i]}] = last
+			}
 		}
 	}
-	return nil
+	return v.Await(ctx, until)
 }
 
 // causeOf says why an attempt at a task that Slurm saw end has not done its
 // work. What Slurm did to it, Slurm knows best; else the task has left a record
 // of its own.
-func (a *Advancer) causeOf(t Task, attempt int, state slurm.State) (cause executor.Cause, evidence string) {
+func (a *Advancer) causeOf(t graph.Task, attempt int, state slurm.State) (cause executor.Cause, evidence string) {
 	switch state.Cause {
 	case executor.CauseTimeout, executor.CauseOutOfMemory, executor.CauseNodeFail, executor.CausePreempted, executor.CauseLaunchFailed:
 		return state.Cause, state.Evidence
 	}
-	record, ok := readExitRecord(a.Run.Dir, t, attempt, state.Restarts)
+	record, ok := rundir.ReadExitRecord(a.Run.Dir, t, attempt, state.Restarts)
 	if !ok {
 		return state.Cause, state.Evidence
 	}
@@ -263,9 +259,9 @@ func (a *Advancer) causeOf(t Task, attempt int, state slurm.State) (cause execut
 }
 
 // byNode groups ready tasks that are not under way into arrays.
-func byNode(ready []Task, live map[Task]bool) [][]Task {
-	var order []Node
-	groups := map[Node][]Task{}
+func byNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
+	var order []graph.Node
+	groups := map[graph.Node][]graph.Task{}
 	for _, t := range ready {
 		if live[t] {
 			continue
@@ -275,7 +271,7 @@ func byNode(ready []Task, live map[Task]bool) [][]Task {
 		}
 		groups[t.Node] = append(groups[t.Node], t)
 	}
-	out := make([][]Task, len(order))
+	out := make([][]graph.Task, len(order))
 	for i, n := range order {
 		out[i] = groups[n]
 	}
@@ -285,7 +281,7 @@ func byNode(ready []Task, live map[Task]bool) [][]Task {
 // submit hands one array to Slurm, and a gate that follows it. It does
 // nothing when another process is at the same array. With [slurm.ErrQueueFull]
 // a part of the array may have been submitted, or all of it without a gate.
-func (a *Advancer) submit(ctx context.Context, tasks []Task, known []int, limits slurm.Limits) (Submission, bool, error) {
+func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, limits slurm.Limits) (Submission, bool, error) {
 	n := tasks[0].Node
 	number, won, err := claim(a.Run.Dir, n, known, a.Attempt)
 	if err != nil || !won {
@@ -297,7 +293,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []Task, known []int, limits
 	}
 	sort.Ints(s.Shards)
 	var submitErr error
-	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, ArrayOf(a.Run, n, s.Shards, number, a.Binaries), limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries), limits, a.Run.Dir.Jobs(), slurm.Dependency{})
 	if submitErr != nil && !errors.Is(submitErr, slurm.ErrQueueFull) {
 		submitErr = fmt.Errorf("submitting %s: %w", n, submitErr)
 	}
@@ -315,17 +311,6 @@ func (a *Advancer) submit(ctx context.Context, tasks []Task, known []int, limits
 		return s, true, err
 	}
 	return s, len(s.Jobs) > 0, submitErr
-}
-
-// ArrayOf is an array of a run as Slurm takes it.
-func ArrayOf(r *Run, n Node, shards []int, attempt int, binaries string) executor.Array {
-	q := r.Graph.Request(n.Stage)
-	cpus := max(1, q.CPUs)
-	return executor.Array{
-		Run: r.Identity.RunID, Stage: string(n.Stage), Iteration: n.Iteration, Step: n.Step, Attempt: attempt, Shards: shards,
-		Command: TaskCommand(binaries, r.Dir, n), CPUs: cpus, MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes,
-		LogDir: r.Dir.Logs(), Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))},
-	}
 }
 
 // gate submits the job that advances the run when the given ones have ended.
@@ -360,15 +345,15 @@ func (a *Advancer) lastGate(ctx context.Context, after []slurm.Job, limits slurm
 	return seal.Replace(lastGatePath(a.Run.Dir), append(content, '\n'), a.Attempt)
 }
 
-func lastGatePath(d Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
+func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
 
-func readLastGate(d Dir) (gate slurm.Job, ok bool) {
+func readLastGate(d graph.Dir) (gate slurm.Job, ok bool) {
 	content, err := os.ReadFile(lastGatePath(d))
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 
 // GateArray is a gate job of a run.
-func GateArray(r *Run, binaries string, number int) executor.Array {
+func GateArray(r *rundir.Run, binaries string, number int) executor.Array {
 	q := r.Recipe.Resources.Stages.Gate
 	return executor.Array{
 		Run: r.Identity.RunID, Stage: slurm.GateStage, Attempt: number, Shards: []int{0}, NoShard: true,
@@ -415,7 +400,7 @@ func (v *jobsView) liveIDs() map[string]bool {
 
 // sitePath is the site profile that the gates of a run use: the one that was
 // last given, with every default written out.
-func sitePath(d Dir) string { return filepath.Join(d.Jobs(), "site.yaml") }
+func sitePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "site.yaml") }
 
 func (a *Advancer) saveSite() error {
 	if a.Site.Path == sitePath(a.Run.Dir) {
@@ -426,20 +411,20 @@ func (a *Advancer) saveSite() error {
 
 // SitePath returns the site profile that a run was last advanced with, if it
 // was.
-func SitePath(d Dir) (string, bool) {
+func SitePath(d graph.Dir) (string, bool) {
 	_, err := os.Stat(sitePath(d))
 	return sitePath(d), err == nil
 }
 
 // stuck explains why a run that is not done has nothing to submit and
 // nothing under way.
-func (a *Advancer) stuck(survey Survey, view *jobsView) error {
-	if len(survey.Stuck) == 0 {
+func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
+	if len(found.Stuck) == 0 {
 		return exitcode.Bugf("run %q is not done and nothing in it is ready", a.Run.Dir)
 	}
-	s := survey.Stuck[0]
+	s := found.Stuck[0]
 	err := fmt.Errorf("run %q failed: %s, shard %d: %s", a.Run.Dir, s.Node, s.Shards[0], s.Reason)
-	for _, t := range []Task{{s.Node, s.Shards[0]}, {Node{Stage: StageRollout, Iteration: s.Node.Iteration}, s.Shards[0]}} {
+	for _, t := range []graph.Task{{Node: s.Node, Shard: s.Shards[0]}, {Node: graph.Node{Stage: graph.StageRollout, Iteration: s.Node.Iteration}, Shard: s.Shards[0]}} {
 		if evidence := view.evidence[t]; evidence != "" {
 			err = fmt.Errorf("%w; %s", err, evidence)
 			break

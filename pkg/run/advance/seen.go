@@ -1,0 +1,50 @@
+package advance
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+)
+
+// Seen is what a batch system says about the submitted tasks of a run.
+type Seen struct {
+	Running, Pending, Failed, Unknown map[graph.Task]string // evidence by task
+	Gates                             int                   // that wait or run
+}
+
+// SeeJobs asks Slurm about the submitted tasks of a run.
+func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
+	seen := Seen{Running: map[graph.Task]string{}, Pending: map[graph.Task]string{}, Failed: map[graph.Task]string{}, Unknown: map[graph.Task]string{}}
+	limits, err := a.Cluster.Limits(ctx)
+	if err != nil {
+		return seen, err
+	}
+	view, err := a.look(ctx, survey.New(a.Run.Graph), limits)
+	if err != nil {
+		return seen, err
+	}
+	seen.Gates = view.gates
+	for _, s := range view.submissions {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
+				state := view.states.Of(id)
+				text := fmt.Sprintf("job %s: %s", id, state.Evidence)
+				switch string(state.Phase) {
+				case "running":
+					seen.Running[t] = text
+				case "pending":
+					seen.Pending[t] = text
+				case "unknown":
+					seen.Unknown[t] = text
+				}
+				if view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts {
+					seen.Failed[t] = view.evidence[t]
+				}
+			}
+		}
+	}
+	return seen, nil
+}

@@ -1,0 +1,332 @@
+// Package drive moves a run on in the foreground: it starts what is ready, on this
+// machine or as steps of an allocation, and judges what has ended.
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/prune"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Launcher starts tasks as processes: on this machine, or as steps of an
+// allocation.
+type Launcher interface {
+	// Cores is how many cores the tasks may use together.
+	Cores() int
+	// Launch starts an array of one shard and reports its end once, from a
+	// goroutine of its own.
+	Launch(ctx context.Context, array executor.Array, done func(executor.Result)) error
+	// Close waits until every launched task has ended.
+	Close() error
+}
+
+// Progress is what the driver tells whoever watches.
+type Progress struct {
+	Event   string // launched, done, failed, retry, finished
+	Task    graph.Task
+	Result  executor.Result
+	Survey  survey.Result
+	Running int // tasks
+}
+
+// Driver advances a run in the foreground until it is done, fails or is
+// stopped. Everything it decides it reads from the files; killing it loses
+// the work in flight and nothing else.
+type Driver struct {
+	Run      *rundir.Run
+	Launcher Launcher
+	Attempt  seal.Attempt
+	Binaries string         // folder of the binaries; empty finds them on PATH
+	Watch    func(Progress) // may be nil
+	Version  string
+
+	surveyor *survey.Surveyor
+	running  map[graph.Task]launched
+	failures map[graph.Task]int // failures of a task's own, in this process
+	broken   map[graph.Task]bool
+	cores    int // in use
+	last     map[graph.Task]ended
+}
+
+// launched is a task that runs.
+type launched struct {
+	array executor.Array
+	since time.Time
+}
+
+// ended is how a task last ended.
+type ended struct {
+	attempt int
+	result  executor.Result
+}
+
+// Drive runs until the goals are sealed. Shards that gave up within the
+// quorum end it with exitcode.LeftOut.
+//
+// What the end of a task makes possible follows from what is known, so the
+// folders are looked at again only when a node is done or nothing is left to
+// start: another process may go on with the same run.
+func (d *Driver) Drive(ctx context.Context) error {
+	d.surveyor = survey.New(d.Run.Graph)
+	d.running, d.failures, d.broken, d.last = map[graph.Task]launched{}, map[graph.Task]int{}, map[graph.Task]bool{}, map[graph.Task]ended{}
+	d.surveyor.GaveUp = func(t graph.Task) bool { return d.failures[t] >= d.Run.Recipe.Schedule.MaxAttempts }
+	d.surveyor.Broken = func(t graph.Task) bool { return d.broken[t] }
+	if err := d.sweep(ctx); err != nil {
+		return err
+	}
+	if err := d.Run.RestoreTasks(ctx, d.Attempt, d.Version); err != nil {
+		return err
+	}
+	results := make(chan finished)
+	inFlight, cancel := context.WithCancel(ctx)
+	defer func() { // leave no task behind
+		cancel()
+		for range d.running {
+			<-results
+		}
+	}()
+	for fresh := true; ; {
+		found, err := CloseAll(ctx, d.Run, d.surveyor, d.Attempt, d.Version)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			if err := prune.AsScheduled(ctx, d.surveyor.Inventory, found); err != nil {
+				return err
+			}
+		}
+		if found.Done {
+			if err := d.sweep(ctx); err != nil {
+				return err
+			}
+			d.tell(Progress{Event: "finished", Survey: found})
+			return closing.LeftOut(ctx, d.Run)
+		}
+		if err := d.launch(inFlight, found, results); err != nil {
+			return err
+		}
+		if len(d.running) == 0 {
+			if fresh {
+				return d.stuck(found)
+			}
+			d.surveyor.Refresh()
+			fresh = true
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case f := <-results:
+			if fresh, err = d.settle(ctx, f); err != nil {
+				return err
+			}
+			if fresh {
+				d.surveyor.Refresh()
+			}
+		}
+	}
+}
+
+// CloseAll surveys and closes until there is nothing left to close.
+func CloseAll(ctx context.Context, r *rundir.Run, s *survey.Surveyor, attempt seal.Attempt, version string) (survey.Result, error) {
+	for {
+		found, err := s.Survey(ctx)
+		if err != nil || len(found.Closable) == 0 {
+			return found, err
+		}
+		for _, c := range found.Closable {
+			if err := closing.Seal(r, c, attempt, version); err != nil {
+				return found, err
+			}
+			if _, err := s.Recheck(ctx, graph.Task{Node: graph.Node{Stage: graph.StageClose, Iteration: c.Iteration}}); err != nil {
+				return found, err
+			}
+		}
+	}
+}
+
+// SweepAge is how old a temporary file must be when its writer, on another
+// host, may be alive. Clocks differ.
+const SweepAge = time.Hour
+
+// sweep removes what killed tasks of earlier attempts and drivers left.
+func (d *Driver) sweep(ctx context.Context) error {
+	_, err := rundir.Sweep(ctx, d.Run.Dir, seal.SweepOptions{MinAge: SweepAge})
+	return err
+}
+
+type finished struct {
+	task   graph.Task
+	result executor.Result
+}
+
+// launch starts ready tasks as long as there are cores.
+func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<- finished) error {
+	for _, t := range found.Ready {
+		if _, already := d.running[t]; already {
+			continue
+		}
+		if d.cores > 0 && d.cores+d.cpus(t) > d.Launcher.Cores() {
+			return nil // keep the order of urgency: nothing jumps the queue
+		}
+		array := d.array(t)
+		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
+			return fmt.Errorf("starting %s: %w", t, err)
+		}
+		d.running[t] = launched{array, time.Now()}
+		d.cores += array.CPUs
+		d.tell(Progress{Event: "launched", Task: t, Survey: found, Running: len(d.running)})
+	}
+	return nil
+}
+
+// settle judges a task that has ended: by its outputs, not by its exit code. It
+// reports whether the task was the last of its node.
+func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err error) {
+	t, r := f.task, f.result
+	array := d.running[t].array
+	delete(d.running, t)
+	d.cores -= array.CPUs
+	d.last[t] = ended{array.Attempt, r}
+	done, err := d.sealed(ctx, t, r)
+	if err != nil {
+		return false, err
+	}
+	if done {
+		d.tell(Progress{Event: "done", Task: t, Result: r, Running: len(d.running)})
+		return d.surveyor.Done(t.Node), nil
+	}
+	verdict := Classify(r.Cause)
+	if verdict == Again {
+		d.tell(Progress{Event: "retry", Task: t, Result: r, Running: len(d.running)})
+		return false, nil
+	}
+	d.failures[t]++
+	if verdict == Never {
+		d.failures[t], d.broken[t] = d.Run.Recipe.Schedule.MaxAttempts, true
+	}
+	event := "retry"
+	if d.surveyor.GaveUp(t) {
+		event = "failed"
+	}
+	d.tell(Progress{Event: event, Task: t, Result: r, Running: len(d.running)})
+	return false, nil
+}
+
+// sealed reports whether the outputs of a task that has ended are sealed. What
+// ended well on another node may take its time to show here.
+func (d *Driver) sealed(ctx context.Context, t graph.Task, r executor.Result) (bool, error) {
+	if patience := rundir.Visibility(); r.Cause == executor.CauseOK && patience > 0 {
+		until := time.Now().Add(patience)
+		for _, path := range d.Run.Graph.Outputs(t) {
+			_, err := seal.Read(ctx, path, seal.Options{Visibility: max(0, time.Until(until))})
+			if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
+				return false, err
+			}
+		}
+	}
+	return d.surveyor.Recheck(ctx, t)
+}
+
+// stuck explains why nothing can be started although the run is not done.
+func (d *Driver) stuck(found survey.Result) error {
+	for _, s := range found.Stuck {
+		task := graph.Task{Node: s.Node, Shard: s.Shards[0]}
+		for _, t := range []graph.Task{task, {Node: graph.Node{Stage: graph.StageRollout, Iteration: s.Node.Iteration}, Shard: task.Shard}} {
+			last, seen := d.last[t]
+			if !seen {
+				continue
+			}
+			r, log := last.result, d.Run.Dir.Rel(last.result.Log)
+			if record, ok := rundir.ReadExitRecord(d.Run.Dir, t, last.attempt, 0); ok {
+				err := error(&exitcode.Error{Code: record.Code, Err: fmt.Errorf("%s failed: %s", t, record.Message)})
+				if record.Hint != "" {
+					err = exitcode.WithHint(err, "%s", record.Hint)
+				}
+				return exitcode.WithHint(err, "its log is %s", log)
+			}
+			err := error(&exitcode.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)})
+			if r.Cause == executor.CauseIO {
+				// A full disk takes neither a record nor a log.
+				err = fmt.Errorf("%w; %s", err, room(d.Run.Dir))
+			}
+			return exitcode.WithHint(err, "its log is %s", log)
+		}
+		return exitcode.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
+	}
+	return exitcode.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
+}
+
+// room says how much may still be written into a run.
+func room(d graph.Dir) string {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(string(d), &stat); err != nil {
+		return fmt.Sprintf("%q cannot be looked at: %v", d, err)
+	}
+	return fmt.Sprintf("the file system of %q has %d bytes and %d names free", d, stat.Bavail*uint64(stat.Bsize), stat.Ffree)
+}
+
+func (d *Driver) tell(p Progress) {
+	if d.Watch != nil {
+		d.Watch(p)
+	}
+}
+
+// cpus is how many cores a task is given. A machine with fewer than it asks for
+// gives it all it has.
+func (d *Driver) cpus(t graph.Task) int {
+	return min(max(1, d.Run.Graph.Request(t.Stage).CPUs), d.Launcher.Cores())
+}
+
+// array is the next attempt at a task, as the launcher takes it.
+func (d *Driver) array(t graph.Task) executor.Array {
+	array := ArrayOf(d.Run, t.Node, []int{t.Shard}, nextAttempt(d.Run.Dir, t), d.Binaries)
+	array.CPUs = d.cpus(t)
+	array.Env["LATHE_THREADS"] = strconv.Itoa(threadsOf(d.Run.Recipe, array.CPUs))
+	return array
+}
+
+// ArrayOf is an array of a run as Slurm takes it.
+func ArrayOf(r *rundir.Run, n graph.Node, shards []int, attempt int, binaries string) executor.Array {
+	q := r.Graph.Request(n.Stage)
+	cpus := max(1, q.CPUs)
+	return executor.Array{
+		Run: r.Identity.RunID, Stage: string(n.Stage), Iteration: n.Iteration, Step: n.Step, Attempt: attempt, Shards: shards,
+		Command: r.Graph.Command(binaries, n), CPUs: cpus, MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes,
+		LogDir: r.Dir.Logs(), Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))},
+	}
+}
+
+// threadsOf is how many threads the engine of a task uses.
+func threadsOf(r recipe.Recipe, cpus int) int {
+	if r.Resources.Threads > 0 {
+		return r.Resources.Threads
+	}
+	return cpus
+}
+
+// nextAttempt is one more than the attempts that have left a log.
+func nextAttempt(d graph.Dir, t graph.Task) int {
+	attempt := 0
+	for {
+		if _, err := os.Lstat(d.Log(t, attempt)); errors.Is(err, os.ErrNotExist) {
+			return attempt
+		}
+		attempt++
+	}
+}

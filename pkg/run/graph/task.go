@@ -1,0 +1,79 @@
+package graph
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Check refuses a task that the run does not have. Any version may be
+// evaluated, also those that the recipe does not ask for.
+func (g Graph) Check(t Task) error {
+	first, last := 1, g.Recipe.Schedule.Iterations
+	switch t.Stage {
+	case StageWarm:
+		last = g.WarmChunks()
+	case StageBuffer, StageEvaluate:
+		first = 0
+	}
+	if t.Iteration < first || t.Iteration > last {
+		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
+	}
+	steps := 1
+	if g.Sharded() && (t.Stage == StageGradient || t.Stage == StageLearn) {
+		steps = g.OptimizerSteps()
+	}
+	if t.Step < 0 || t.Step >= steps {
+		return exitcode.Usagef("step %d of %s %d: it has steps 0 to %d", t.Step, t.Stage, t.Iteration, steps-1)
+	}
+	if shards := g.Shards(t.Node); t.Shard < 0 || t.Shard >= shards {
+		return exitcode.Usagef("shard %d of %s: it has shards 0 to %d", t.Shard, t.Node, shards-1)
+	}
+	return nil
+}
+
+// Request is what a task of a stage asks for.
+func (g Graph) Request(s Stage) recipe.Request {
+	q := g.Recipe.Resources.Stages
+	return map[Stage]recipe.Request{
+		StageWarm: q.Warm, StageRollout: q.Rollout, StageScore: q.Score, StageBuffer: q.Buffer,
+		StageGradient: q.Gradient, StageLearn: q.Learn, StageEvaluate: q.Evaluate,
+	}[s]
+}
+
+// Command is the command line of the tasks of a node, without the shard.
+// binaries is the folder of the binaries; empty finds them on PATH.
+func (g Graph) Command(binaries string, n Node) []string {
+	binary := map[Stage]string{
+		StageWarm: "lathe-learn", StageRollout: "lathe-rollout", StageScore: "lathe-score", StageBuffer: "lathe-buffer",
+		StageGradient: "lathe-learn", StageLearn: "lathe-learn", StageEvaluate: "lathe-rollout",
+	}[n.Stage]
+	if binaries != "" {
+		binary = filepath.Join(binaries, binary)
+	}
+	command := []string{binary, "--run", string(g.Dir)}
+	number := strconv.Itoa(n.Iteration)
+	switch n.Stage {
+	case StageWarm:
+		return append(command, "--warm", number)
+	case StageEvaluate:
+		return append(command, "--evaluate", number)
+	case StageGradient:
+		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--gradient")
+	case StageLearn:
+		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step))
+	}
+	return append(command, "--iteration", number)
+}
+
+// ParseStage finds a stage that runs as tasks by its name.
+func ParseStage(name string) (Stage, error) {
+	for _, s := range Stages() {
+		if string(s) == name {
+			return s, nil
+		}
+	}
+	return "", exitcode.Usagef("stage %q is not one of %v", name, Stages())
+}

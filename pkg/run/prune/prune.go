@@ -1,0 +1,160 @@
+// Package prune removes from a run the bytes that nothing still to be done
+// reads.
+//
+// A policy with its optimizer state is most of what an iteration writes, and
+// gradient shards are more still. A survey works backwards from the goals, so
+// what it does not look at is read by nothing that is still to be done. Pruning
+// removes that, but for the versions that are kept. Whatever is wanted later all
+// the same, for an evaluation that was damaged or for a replay, is made again as
+// anything that is missing: from the kept version before it and the batches, to
+// the same bytes.
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Pruned is what a pruning removed, or would.
+type Pruned struct {
+	Paths []string `json:"paths"` // relative to the run
+	Bytes int64    `json:"bytes"`
+}
+
+// Prune removes from a run that a survey found in its state what no task will
+// read: every policy version with its optimizer state and reference, but for
+// the kept ones; the checkpoints of a warm start that has ended; gradients and
+// the policies between the optimizer steps of an iteration. Version 0, every
+// version divisible by keepEvery, and the last are kept, and what they need to
+// be gone on from. Plans, rollouts, scores, batches and evaluations are never
+// removed. A dry run only says what would go.
+func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, keepEvery int, dry bool) (Pruned, error) {
+	result := Pruned{Paths: []string{}}
+	if keepEvery < 1 {
+		return result, exitcode.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", keepEvery)
+	}
+	kept := kept(v.Graph, keepEvery)
+	for _, n := range v.Nodes() {
+		if !n.Prunable() {
+			continue
+		}
+		count, needed := found.Counts[n]
+		if needed && n.Stage == graph.StageLearn && count.Sealed < count.Total {
+			break // each needs the one before it: no later one is made either
+		}
+		if needed || kept[n] {
+			continue
+		}
+		if pruned, err := v.Pruned(n); err != nil {
+			return result, err
+		} else if pruned {
+			continue
+		}
+		if err := pruneNode(ctx, v, n, dry, &result); err != nil {
+			return result, fmt.Errorf("pruning %s: %w", n, err)
+		}
+	}
+	return result, nil
+}
+
+// AsScheduled does what the recipe says about pruning.
+func AsScheduled(ctx context.Context, v *survey.Inventory, found survey.Result) error {
+	if v.Recipe.Schedule.KeepEvery == 0 {
+		return nil
+	}
+	_, err := Prune(ctx, v, found, v.Recipe.Schedule.KeepEvery, false)
+	return err
+}
+
+// kept are the nodes that make the versions which stay.
+func kept(g graph.Graph, every int) map[graph.Node]bool {
+	kept := map[graph.Node]bool{g.LastLearn(0): true}
+	last := g.Recipe.Schedule.Iterations
+	for k := 0; k <= last; k++ {
+		if k%every == 0 || k == last {
+			kept[g.LastLearn(k)] = true
+			// To go on from a version takes its reference policy.
+			kept[g.LastLearn(g.ReferenceVersion(k+1))] = true
+		}
+	}
+	return kept
+}
+
+// pruneNode removes the outputs of a node, if they were made: of what is under
+// way nothing is removed.
+func pruneNode(ctx context.Context, v *survey.Inventory, n graph.Node, dry bool, result *Pruned) error {
+	var paths []string
+	var sizes []int64
+	for shard := range v.Shards(n) {
+		for _, path := range v.Prunable(graph.Task{Node: n, Shard: shard}) {
+			bytes, there, err := left(ctx, path)
+			if err != nil {
+				return err
+			}
+			if there {
+				paths, sizes = append(paths, path), append(sizes, bytes)
+				continue
+			}
+			if _, err := os.Lstat(seal.PrunedPath(path)); err != nil {
+				return nil
+			}
+		}
+	}
+	for i, path := range paths {
+		result.Paths = append(result.Paths, v.Dir.Rel(path))
+		result.Bytes += sizes[i]
+		if dry {
+			continue
+		}
+		if _, err := seal.Prune(ctx, path); err != nil {
+			return err
+		}
+	}
+	if !dry {
+		v.Forget(n)
+	}
+	return nil
+}
+
+// left says how many bytes of an output there are to remove. What a pruning
+// left when it was killed half way counts; what is being made does not.
+func left(ctx context.Context, path string) (bytes int64, there bool, err error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	m, err := seal.Record(ctx, path)
+	if errors.Is(err, seal.ErrNotSealed) {
+		return 0, false, nil
+	}
+	return m.Bytes, err == nil, err
+}
+
+// Restored is what going on with a run makes again.
+type Restored struct {
+	Versions []int    `json:"versions"`
+	Paths    []string `json:"paths"` // relative to the run
+}
+
+// Restore queues versions that were pruned for repair, so that going on with the
+// run makes them again and keeps them.
+func Restore(r *rundir.Run, versions []int, attempt seal.Attempt) (Restored, error) {
+	result := Restored{Versions: versions, Paths: []string{}}
+	for _, version := range versions {
+		if version < 0 || version > r.Recipe.Schedule.Iterations {
+			return result, exitcode.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
+		}
+		for _, path := range r.Graph.Outputs(graph.Task{Node: r.Graph.LastLearn(version)}) {
+			result.Paths = append(result.Paths, r.Dir.Rel(path))
+		}
+	}
+	return result, rundir.QueueRepairs(r.Dir, result.Paths, attempt)
+}

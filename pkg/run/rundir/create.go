@@ -1,0 +1,260 @@
+package rundir
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/choose"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Create makes the folder of a run, or opens it when it is there with the
+// same recipe. A run with another recipe is refused: its name is taken. So is
+// a folder that holds files of others where a run has its own.
+func Create(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved, attempt seal.Attempt, version string) (*Run, error) {
+	d, err := prepare(ctx, dir, resolved)
+	if err != nil {
+		return nil, err
+	}
+	if d.existing != nil {
+		return d.existing, nil
+	}
+	if err := d.write(ctx, attempt, version); err != nil {
+		return nil, err
+	}
+	return Open(ctx, dir)
+}
+
+// Rehearse refuses what Create refuses, and writes nothing.
+func Rehearse(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) error {
+	_, err := prepare(ctx, dir, resolved)
+	return err
+}
+
+// draft is a run that is about to be made: what is known of it before its
+// first byte is written.
+type draft struct {
+	dir        graph.Dir
+	resolved   *recipe.Resolved
+	existing   *Run // the run is there
+	recipeLost bool // it is there, without its recipe
+	identity   Identity
+	world      env.Env
+	tasks      []shard.TaskRow
+}
+
+// prepare finds out all that can speak against making a run, or going on with
+// the one that is there.
+func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*draft, error) {
+	d := &draft{dir: dir, resolved: resolved}
+	existing, err := Open(ctx, dir)
+	switch {
+	case err == nil:
+		d.existing = existing
+		return d, existing.sameRecipe(resolved)
+	case !errors.Is(err, seal.ErrNotSealed):
+		return nil, err
+	}
+	d.recipeLost, err = halfMade(ctx, dir, resolved)
+	if err == nil {
+		err = refuseUntracked(ctx, dir.Recipe(), func() ([]byte, error) { return resolved.YAML, nil })
+	}
+	if err != nil || d.recipeLost {
+		return d, err
+	}
+	if err := d.identify(); err != nil {
+		return nil, err
+	}
+	if err := d.readTasks(); err != nil {
+		return nil, err
+	}
+	if err := refuseUntracked(ctx, dir.Tasks(), func() ([]byte, error) { return shard.Encode(d.tasks, nil) }); err != nil {
+		return nil, err
+	}
+	return d, d.resume(ctx)
+}
+
+// identify says who the run is, and where its policy comes from.
+func (d *draft) identify() error {
+	r := d.resolved.Recipe
+	id := make([]byte, 4)
+	if _, err := rand.Read(id); err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(filepath.Dir(d.resolved.Path))
+	if err != nil {
+		return err
+	}
+	d.identity = Identity{
+		FormatVersion: FormatVersion, RunID: jobName(r.Name) + "-" + hex.EncodeToString(id), Name: r.Name,
+		Seed: r.Seed, RecipeSHA256: d.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
+	}
+	if r.Policy.Path == "" {
+		return nil
+	}
+	if d.identity.PolicySource, err = r.Policy.Resolve(folder); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(d.identity.PolicySource, "config.json")); err != nil {
+		return exitcode.WithHint(exitcode.Usagef("policy.path: %q is not a policy folder: %w", d.identity.PolicySource, err),
+			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+	}
+	return nil
+}
+
+// readTasks reads and draws the tasks of the run.
+func (d *draft) readTasks() error {
+	r := &d.resolved.Recipe
+	world, err := choose.New(r, d.identity.RecipeFolder)
+	if err != nil {
+		return err
+	}
+	for _, input := range world.Inputs() {
+		d.identity.Data = append(d.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
+	}
+	d.identity.DataLeftOut = world.LeftOut()
+	if n := len(world.Tasks(env.Test)); n < r.Evaluation.Problems {
+		return exitcode.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
+	}
+	if _, err := env.TrainingTasks(world, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
+		return err
+	}
+	if r.WarmStart.Steps > 0 {
+		if _, err := env.TrainingTasks(world, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
+			return err
+		}
+	}
+	d.world = world
+	d.tasks, err = world.Rows()
+	return err
+}
+
+// refuseUntracked refuses a file without a manifest in the place of one of a run's: it is
+// somebody else's, and would be lost. What a killed command left between a
+// file and its manifest is the very bytes that are to be written.
+func refuseUntracked(ctx context.Context, path string, content func() ([]byte, error)) error {
+	_, err := seal.Read(ctx, path, seal.Options{})
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return untracked(path)
+	}
+	defer f.Close()
+	want, err := content()
+	if err != nil {
+		return err
+	}
+	// One byte more shows a file that is longer.
+	left, err := io.ReadAll(io.LimitReader(f, int64(len(want))+1))
+	if err != nil || !bytes.Equal(left, want) {
+		return untracked(path)
+	}
+	return nil
+}
+
+// untracked is the refusal to replace a file that is not of a run.
+func untracked(path string) error {
+	return exitcode.WithHint(exitcode.Usagef("%q is there without a manifest: it is not of a run, which would take its place", path),
+		"choose another --run folder, or move the file away")
+}
+
+// resume looks for the run.json that a command left which was killed before it
+// sealed it. No two have the same bytes, so the recipe's digest says whose it
+// is. The run is then the one that it names.
+func (d *draft) resume(ctx context.Context) error {
+	path := d.dir.Identity()
+	_, err := seal.Read(ctx, path, seal.Options{})
+	if !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var left Identity
+	if err != nil || json.Unmarshal(text, &left) != nil || left.RunID == "" || left.RecipeSHA256 != d.resolved.SHA256 {
+		return untracked(path)
+	}
+	d.identity.RunID, d.identity.Created, d.identity.Host, d.identity.BinaryVersion = left.RunID, left.Created, left.Host, left.BinaryVersion
+	return nil
+}
+
+// write seals the files of the run.
+func (d *draft) write(ctx context.Context, attempt seal.Attempt, version string) error {
+	if err := writeRecipe(d.dir, d.resolved, attempt); err != nil || d.recipeLost {
+		return err
+	}
+	manifest := createManifest(d.resolved.SHA256, d.identity.Seed, version)
+	var err error
+	if d.identity.TasksSHA256, err = sealTasks(ctx, d.dir, d.world, d.tasks, attempt, manifest); err != nil {
+		return err
+	}
+	if d.identity.BinaryVersion == "" {
+		d.identity.BinaryVersion, d.identity.Host = version, attempt.Host
+	}
+	// run.json comes last: with it the run exists.
+	_, err = seal.WriteJSON(d.dir.Identity(), d.identity, attempt, manifest)
+	return err
+}
+
+func writeRecipe(dir graph.Dir, resolved *recipe.Resolved, attempt seal.Attempt) error {
+	_, err := seal.WriteBytes(dir.Recipe(), resolved.YAML, attempt, seal.Manifest{Stage: "create", PolicyVersion: -1})
+	return err
+}
+
+// halfMade looks at a folder that has run.json or recipe.yaml and not both: a
+// run whose making was killed, or that lost a file. Neither half may become
+// part of a run of another recipe. It reports whether only the recipe has to
+// be put back.
+func halfMade(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (recipeLost bool, err error) {
+	var identity Identity
+	_, err = seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
+	switch {
+	case err == nil && identity.RecipeSHA256 != resolved.SHA256:
+		return false, exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
+			"choose another --run folder, or name the recipe and the settings that it was made with")
+	case err == nil:
+		return true, nil
+	case !errors.Is(err, seal.ErrNotSealed):
+		return false, wayBack(dir, dir.Identity(), err)
+	}
+	content, _, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	switch {
+	case errors.Is(err, seal.ErrNotSealed):
+		return false, nil
+	case err != nil:
+		return false, wayBack(dir, dir.Recipe(), err)
+	}
+	was := &Run{Dir: dir, RecipeBytes: content}
+	return false, was.sameRecipe(resolved)
+}
+
+// jobName keeps what a job name may hold.
+func jobName(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			return c
+		}
+		return '-'
+	}, name)
+}

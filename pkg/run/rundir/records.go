@@ -1,0 +1,78 @@
+package rundir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// ExitRecord is what a task that failed leaves behind: a hint for whoever
+// retries it. It never decides what is done.
+type ExitRecord struct {
+	Task    string    `json:"task"`
+	Attempt int       `json:"attempt"`
+	Code    int       `json:"code"` // of pkg/exitcode
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"`
+	Host    string    `json:"host"`
+	Time    time.Time `json:"time"`
+}
+
+// ReadExitRecord returns the record of a submission, if its last start left
+// one. restarts is how often it was requeued, as far as that is known: the queue
+// knows, what the accounting remembers has 0.
+func ReadExitRecord(d graph.Dir, t graph.Task, submission, restarts int) (ExitRecord, bool) {
+	for last := restarts; ; last++ {
+		if _, err := os.Lstat(d.ExitRecord(t, submission, last+1)); err != nil {
+			var record ExitRecord
+			content, err := os.ReadFile(d.ExitRecord(t, submission, last))
+			return record, err == nil && json.Unmarshal(content, &record) == nil
+		}
+	}
+}
+
+// ReadExitRecords returns every record that can be read, the oldest first.
+func ReadExitRecords(d graph.Dir) []ExitRecord {
+	entries, _ := os.ReadDir(d.ExitRecords())
+	var records []ExitRecord
+	for _, entry := range entries {
+		var record ExitRecord
+		if content, err := os.ReadFile(filepath.Join(d.ExitRecords(), entry.Name())); err == nil && json.Unmarshal(content, &record) == nil {
+			records = append(records, record)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b ExitRecord) int { return a.Time.Compare(b.Time) })
+	return records
+}
+
+// Sweep removes the temporary files that killed writers left anywhere in a
+// run and returns how many there were.
+func Sweep(ctx context.Context, d graph.Dir, o seal.SweepOptions) (int, error) {
+	swept := 0
+	err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // swept by another process, or sealed meanwhile
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !entry.IsDir():
+			return nil
+		case entry.Name()[0] == '.' && path != string(d):
+			return fs.SkipDir
+		}
+		names, err := seal.Sweep(path, o)
+		swept += len(names)
+		return err
+	})
+	return swept, err
+}

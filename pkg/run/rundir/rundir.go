@@ -1,0 +1,135 @@
+// Package rundir is the folder of a run: who the run is, how it is made and
+// opened, the tasks that it keeps, and the small records beside its sealed
+// files. Nothing is kept in memory that a second process could not read again.
+package rundir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// FormatVersion is the version of the run directory's layout.
+const FormatVersion = 1
+
+// Identity is run.json: who a run is, and what outside its folder it was made
+// from.
+type Identity struct {
+	FormatVersion int        `json:"format_version"`
+	RunID         string     `json:"run_id"`
+	Name          string     `json:"name"`
+	Seed          uint64     `json:"seed"`
+	RecipeSHA256  string     `json:"recipe_sha256"`
+	RecipeFolder  string     `json:"recipe_folder"` // relative data paths of the recipe start here
+	Data          []DataFile `json:"data"`          // files that the tasks were read from
+	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet; empty in runs made before there was one
+	DataLeftOut   int        `json:"data_left_out"` // tasks that were generated and left out because a file has the same
+	PolicySource  string     `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
+	BinaryVersion string     `json:"binary_version"`
+	Created       time.Time  `json:"created"`
+	Host          string     `json:"host"`
+}
+
+// DataFile is an input outside the run, pinned by its digest.
+type DataFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Run is an opened run.
+type Run struct {
+	Dir      graph.Dir
+	Identity Identity
+	Recipe   recipe.Recipe
+	Graph    graph.Graph
+	// RecipeBytes is recipe.yaml as stored.
+	RecipeBytes []byte
+}
+
+// wayBack gives an error of reading run.json or recipe.yaml the hint that
+// helps: the run is not read without them, so no other command makes them
+// again.
+func wayBack(d graph.Dir, path string, err error) error {
+	again := fmt.Sprintf("with the recipe and the settings that the run was made with: lathe run RECIPE --run %s", d)
+	if path == d.Identity() {
+		again += "; without its run.json the run gets a new id"
+	}
+	switch {
+	case errors.Is(err, seal.ErrDamaged):
+		return exitcode.OnlyHint(err, "remove %s and its manifest %s, and have them made again %s", path, seal.ManifestPath(path), again)
+	case errors.Is(err, seal.ErrNotSealed):
+		return exitcode.OnlyHint(err, "have it made again %s", again)
+	}
+	return err
+}
+
+// Open reads the identity and the recipe of a run.
+func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
+	var identity Identity
+	if _, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity); err != nil {
+		if errors.Is(err, seal.ErrNotSealed) {
+			return nil, exitcode.WithHint(exitcode.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
+		}
+		return nil, wayBack(dir, dir.Identity(), err)
+	}
+	if identity.FormatVersion > FormatVersion {
+		return nil, exitcode.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
+	}
+	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	if err != nil {
+		return nil, wayBack(dir, dir.Recipe(), err)
+	}
+	if m.SHA256 != identity.RecipeSHA256 {
+		return nil, exitcode.WithHint(exitcode.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
+			dir.Recipe(), m.SHA256, identity.RecipeSHA256), "remove it and its manifest, and put the right one back: lathe run RECIPE --run %s", dir)
+	}
+	r, err := recipe.Parse(content)
+	if err != nil {
+		return nil, exitcode.Dataf("recipe of run %q: %w", dir, err)
+	}
+	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: graph.Graph{Dir: dir, Recipe: *r}, RecipeBytes: content}, nil
+}
+
+// sameRecipe refuses to go on with a recipe that differs from the run's own.
+func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
+	if bytes.Equal(r.RecipeBytes, resolved.YAML) {
+		return nil
+	}
+	differences, err := config.Differences(r.RecipeBytes, resolved.YAML)
+	if err != nil {
+		return fmt.Errorf("comparing the recipe of run %q: %w", r.Dir, err)
+	}
+	if len(differences) > mostDifferences {
+		differences = append(differences[:mostDifferences], fmt.Sprintf("… and %d more", len(differences)-mostDifferences))
+	}
+	return exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
+		"choose another --run folder, or leave the recipe out to go on with this run")
+}
+
+// mostDifferences bounds what a message says about two recipes.
+const mostDifferences = 20
+
+// VisibilityTimeout is how long a file that another node has sealed may stay
+// invisible before it counts as missing: NFS keeps failed lookups for up to a
+// minute.
+const VisibilityTimeout = 90 * time.Second
+
+// Visibility is how long a process waits for a file that ought to be there.
+// Outside a Slurm job, what is not there now was not sealed by this host and
+// will not appear.
+func Visibility() time.Duration {
+	if os.Getenv("SLURM_JOB_ID") != "" {
+		return VisibilityTimeout
+	}
+	return 0
+}

@@ -1,0 +1,288 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// Inventory knows what of a run is sealed. It lists each folder once and reads
+// each manifest once: what is sealed stays so, and what is missing is looked for
+// again only after [Inventory.Refresh]. A folder that its parent does not list is
+// not looked into, so iterations that have not begun cost nothing.
+type Inventory struct {
+	graph.Graph
+	arrays   map[graph.Node]*array
+	folders  map[string]map[string]bool // names by folder; nil for a folder that is not there
+	closings closing.History
+}
+
+// array is what is sealed of a node's tasks.
+type array struct {
+	total  int
+	count  int    // of sealed
+	sealed []bool // by shard; nil as long as none is
+	looked bool   // since the last refresh
+}
+
+func (a *array) done() bool { return a.count == a.total }
+
+func (a *array) is(shard int) bool { return a.sealed != nil && a.sealed[shard] }
+
+func (a *array) mark(shard int) {
+	if a.sealed == nil {
+		a.sealed = make([]bool, a.total)
+	}
+	if !a.sealed[shard] {
+		a.sealed[shard] = true
+		a.count++
+	}
+}
+
+// NewInventory returns an inventory that has not looked at anything yet.
+func NewInventory(g graph.Graph) *Inventory {
+	return &Inventory{Graph: g, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}}
+}
+
+// Refresh forgets what was missing, so that it is looked for again.
+func (v *Inventory) Refresh() {
+	clear(v.folders)
+	for n, a := range v.arrays {
+		if a.looked = false; a.count == 0 {
+			delete(v.arrays, n)
+		}
+	}
+}
+
+// Forget forgets that the outputs of a node were sealed: they were removed.
+func (v *Inventory) Forget(n graph.Node) {
+	delete(v.arrays, n)
+	clear(v.folders)
+}
+
+// Sealed reports whether every output of a task is sealed.
+func (v *Inventory) Sealed(ctx context.Context, t graph.Task) (bool, error) {
+	a, err := v.array(ctx, t.Node)
+	return err == nil && a.is(t.Shard), err
+}
+
+// Done reports whether every task of a node is known to be sealed.
+func (v *Inventory) Done(n graph.Node) bool { return v.arrays[n] != nil && v.arrays[n].done() }
+
+// Recheck is [Inventory.Sealed] for a task that has just ended on this host: it
+// opens its manifests whatever was known of them.
+func (v *Inventory) Recheck(ctx context.Context, t graph.Task) (bool, error) {
+	a, err := v.array(ctx, t.Node)
+	if err != nil || a.is(t.Shard) {
+		return err == nil, err
+	}
+	for _, path := range v.Outputs(t) {
+		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
+			return false, err
+		}
+	}
+	a.mark(t.Shard)
+	return true, nil
+}
+
+// Await waits until the outputs of tasks that ended well on other nodes show
+// here, for each until its time has come. It lists each folder once between two
+// pauses.
+func (v *Inventory) Await(ctx context.Context, until map[graph.Task]time.Time) error {
+	const firstPause, longestPause = 20 * time.Millisecond, time.Second
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		now := time.Now()
+		for t, last := range until {
+			sealed, err := v.Sealed(ctx, t)
+			if err != nil {
+				return err
+			}
+			if sealed || now.After(last) {
+				delete(until, t)
+			}
+		}
+		if len(until) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		v.Refresh()
+	}
+}
+
+// Made reports whether every output of a task is sealed, or was until it was
+// pruned.
+func (v *Inventory) Made(ctx context.Context, t graph.Task) (bool, error) {
+	return v.sealedOr(ctx, t, func(string) bool { return true })
+}
+
+// Settled reports whether a submission's task has done its work: its outputs
+// are sealed, or were after it was submitted, and have been pruned since. A
+// task that makes a pruned output again was submitted later.
+func (v *Inventory) Settled(ctx context.Context, t graph.Task, submitted time.Time) (bool, error) {
+	return v.sealedOr(ctx, t, func(path string) bool {
+		was, err := seal.ReadPruned(path)
+		return err == nil && !was.Ended.Before(submitted)
+	})
+}
+
+// sealedOr reports whether a task's outputs are sealed, or all that pruning may
+// remove of them has been pruned, and counts.
+func (v *Inventory) sealedOr(ctx context.Context, t graph.Task, counts func(path string) bool) (bool, error) {
+	paths := v.Prunable(t)
+	for _, path := range paths {
+		if pruned, err := v.listed(seal.PrunedPath(path)); err != nil {
+			return false, err
+		} else if !pruned || !counts(path) {
+			return v.Sealed(ctx, t)
+		}
+	}
+	if len(paths) == 0 {
+		return v.Sealed(ctx, t)
+	}
+	return true, nil
+}
+
+// Closing returns the closing of iteration k, if it is sealed.
+func (v *Inventory) Closing(ctx context.Context, k int) (c closing.Closing, known bool, err error) {
+	if c, known = v.closings[k]; known {
+		return c, true, nil
+	}
+	sealed, err := v.Sealed(ctx, graph.Task{Node: graph.Node{Stage: graph.StageClose, Iteration: k}})
+	if err != nil || !sealed {
+		return c, false, err
+	}
+	c, err = closing.Read(ctx, v.Dir, k, seal.Options{})
+	switch {
+	case errors.Is(err, seal.ErrNotSealed):
+		return c, false, nil // removed since it was seen
+	case err != nil:
+		return c, false, err
+	}
+	v.closings[k] = c
+	return c, true, nil
+}
+
+// Closed is the number of iterations before k that are closed, counted from the
+// first to the one before the first that is not.
+func (v *Inventory) Closed(ctx context.Context, k int) (int, error) {
+	for i := 1; i < k; i++ {
+		if _, known, err := v.Closing(ctx, i); err != nil || !known {
+			return i - 1, err
+		}
+	}
+	return max(0, k-1), nil
+}
+
+// array looks at the outputs of a node.
+func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
+	a := v.arrays[n]
+	if a == nil {
+		a = &array{total: v.Shards(n)}
+		v.arrays[n] = a
+	}
+	if a.looked || a.done() {
+		return a, nil
+	}
+	// The shards of a node lie in one folder.
+	folder, err := v.list(filepath.Dir(v.Outputs(graph.Task{Node: n})[0]))
+	if err != nil {
+		return a, err
+	}
+	for shard := 0; folder != nil && shard < a.total; shard++ {
+		if a.is(shard) {
+			continue
+		}
+		sealed, err := v.look(ctx, graph.Task{Node: n, Shard: shard})
+		if err != nil {
+			return a, err
+		}
+		if sealed {
+			a.mark(shard)
+		}
+	}
+	a.looked = true
+	return a, nil
+}
+
+// look reads the manifests of a task's outputs, if all of them are listed.
+func (v *Inventory) look(ctx context.Context, t graph.Task) (bool, error) {
+	paths := v.Outputs(t)
+	for _, path := range paths {
+		if there, err := v.listed(seal.ManifestPath(path)); err != nil || !there {
+			return false, err
+		}
+	}
+	for _, path := range paths {
+		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// listed reports whether a path is in its folder's listing.
+func (v *Inventory) listed(path string) (bool, error) {
+	names, err := v.list(filepath.Dir(path))
+	return names[filepath.Base(path)], err
+}
+
+// list returns the names in a folder below the run; nil when it is not there.
+func (v *Inventory) list(folder string) (map[string]bool, error) {
+	if names, known := v.folders[folder]; known {
+		return names, nil
+	}
+	if folder != filepath.Clean(string(v.Dir)) {
+		if inside, err := v.listed(folder); err != nil || !inside {
+			v.folders[folder] = nil
+			return nil, err
+		}
+	}
+	names, err := readNames(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	v.folders[folder] = names
+	return names, err
+}
+
+// readNames lists a folder. Unlike [os.ReadDir] it asks for nothing but names.
+func readNames(folder string) (map[string]bool, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.Readdirnames(-1)
+	names := make(map[string]bool, len(list))
+	for _, name := range list {
+		names[name] = true
+	}
+	return names, err
+}
+
+// Pruned reports whether everything that pruning may remove of a node has been
+// removed by it.
+func (v *Inventory) Pruned(n graph.Node) (bool, error) {
+	for shard := range v.Shards(n) {
+		for _, path := range v.Prunable(graph.Task{Node: n, Shard: shard}) {
+			if there, err := v.listed(path); err != nil || there {
+				return false, err
+			}
+			if pruned, err := v.listed(seal.PrunedPath(path)); err != nil || !pruned {
+				return false, err
+			}
+		}
+	}
+	return n.Prunable(), nil
+}
