@@ -166,7 +166,7 @@ func TestGenerateFaults(t *testing.T) {
 	}{
 		"empty prompt":         {policy.Request{MaxNewTokens: 1}, exitcode.Data},
 		"long prompt":          {policy.Request{Prompt: make([]int32, 601), MaxNewTokens: 1}, exitcode.Data},
-		"foreign token":        {policy.Request{Prompt: []int32{97}, MaxNewTokens: 1}, exitcode.Data},
+		"unknown token":        {policy.Request{Prompt: []int32{97}, MaxNewTokens: 1}, exitcode.Data},
 		"negative temperature": {policy.Request{Prompt: []int32{1}, MaxNewTokens: 1, Sampling: policy.Sampling{Temperature: -1}}, exitcode.Usage},
 	} {
 		if _, err := e.Generate(context.Background(), []policy.Request{test.request}); exitcode.Code(err) != test.code {
