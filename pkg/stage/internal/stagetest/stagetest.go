@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
@@ -27,7 +29,7 @@ type Rig struct {
 	World env.Env
 	Dir   string
 
-	short string // folder of the policy that Shorten has made
+	policy string // its folder, once it is made
 }
 
 // New returns a rig with settings over jobs/smoke.yaml, as --set takes them.
@@ -64,39 +66,56 @@ func (r *Rig) Check(err error) {
 	}
 }
 
-// made holds the policies that were made, by the name of the recipe.
-var made struct {
+// policies holds the files of the policies that were made, by the name of the
+// recipe: in memory, so that they end with the process.
+var policies struct {
 	sync.Mutex
-	folders map[string]string
+	files map[string]fstest.MapFS
 }
 
-// Policy makes the policy that comes out of the recipe's warm start, without
-// the rig's settings, once for all tests of a process: smoke's answers about a
-// tenth of the problems.
+// Policy is the policy that comes out of the recipe's warm start, without the
+// rig's settings, made once for all tests of a process: smoke's answers about
+// a tenth of the problems.
 func (r *Rig) Policy() string {
 	r.Helper()
-	if r.short != "" {
-		return r.short
+	if r.policy != "" {
+		return r.policy
 	}
-	made.Lock()
-	defer made.Unlock()
-	name := r.Job.Recipe.Name
-	if folder, is := made.folders[name]; is {
-		return folder
+	policies.Lock()
+	defer policies.Unlock()
+	name, folder := r.Job.Recipe.Name, r.TempDir()
+	files, made := policies.files[name]
+	if made {
+		r.Check(os.CopyFS(folder, files))
+	} else {
+		plain := NewOf(r, name)
+		_, err := warm.Run(r.Context(), plain.Job, plain.World, warm.Inputs{
+			Chunk: 1, LastStep: plain.Job.Recipe.WarmStart.Steps, PolicyOutput: filepath.Join(folder, "policy"),
+		})
+		r.Check(err)
+		files, err = inMemory(os.DirFS(folder))
+		r.Check(err)
+		if policies.files == nil {
+			policies.files = map[string]fstest.MapFS{}
+		}
+		policies.files[name] = files
 	}
-	base, err := os.MkdirTemp("", "lathe-stagetest-")
-	r.Check(err)
-	plain := NewOf(r, name)
-	folder := filepath.Join(base, "policy")
-	_, err = warm.Run(r.Context(), plain.Job, plain.World, warm.Inputs{
-		Chunk: 1, LastStep: plain.Job.Recipe.WarmStart.Steps, PolicyOutput: folder,
+	r.policy = filepath.Join(folder, "policy")
+	return r.policy
+}
+
+// inMemory copies the files of a folder and those below it.
+func inMemory(folder fs.FS) (fstest.MapFS, error) {
+	files := fstest.MapFS{}
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(folder, name)
+		files[name] = &fstest.MapFile{Data: content, Mode: 0o666}
+		return err
 	})
-	r.Check(err)
-	if made.folders == nil {
-		made.folders = map[string]string{}
-	}
-	made.folders[name] = folder
-	return folder
+	return files, err
 }
 
 // Shorten gives the rig's policy a context of fewer tokens.
@@ -116,7 +135,7 @@ func (r *Rig) Shorten(longest int) {
 	r.Check(os.WriteFile(filepath.Join(folder.Path(), "config.json"), config, 0o666))
 	_, err = folder.Commit(seal.Manifest{})
 	r.Check(err)
-	r.short = r.Path("short")
+	r.policy = r.Path("short")
 }
 
 // Plan seals a plan with the initial prompts of the first n training tasks.
