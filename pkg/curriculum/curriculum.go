@@ -10,21 +10,29 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// State is what a curriculum carries from one iteration to the next. It is
-// stored whole in state.parquet.
+// State is what a curriculum carries from one iteration to the next.
 type State struct {
-	Iteration int // the last iteration folded in; 0 at the start
-	Instances []shard.Instance
+	Iteration int           // the last iteration folded in; 0 at the start
+	Entries   []shard.Entry // what may be selected: state.parquet
+	Stats     []shard.Stat  // what else is known: stats.parquet
 }
 
-// Response is one scored response of a group.
+// Response is one scored response of a group: the last attempt of a trace.
 type Response struct {
-	Sample       int
-	Valid        bool            // the outcome is the policy's own
-	Quality      float64         // normalised, in [0, 1]
-	Conversation []shard.Message // prompt and responses
-	Turns        int
+	Sample         int
+	Ref            shard.Ref // to the whole of Messages
+	Messages       []shard.Message
+	PromptMessages int // of Messages, those before the policy first speaks
+	Turns          int // messages of the policy after these
+	Score          shard.Score
+	Reward         float64 // what is learned from; Score.Reward is the environment's
 }
+
+// Valid reports whether the outcome is the policy's own.
+func (r Response) Valid() bool { return shard.Outcome(r.Score.Outcome).Policys() }
+
+// Quality is the normalised score, in [0, 1].
+func (r Response) Quality() float64 { return r.Score.NormalizedScore }
 
 // Group is one instance of a plan with its scored responses.
 type Group struct {
@@ -32,18 +40,20 @@ type Group struct {
 	Responses []Response
 }
 
-// Selection names one instance to sample. The caller asks the environment for
-// its messages.
+// Selection names one instance to sample. The caller finds the messages of
+// what is iterated on by Ref, and asks the environment for the prompt.
 type Selection struct {
-	TaskID    string
-	Kind      shard.Kind
-	Origin    shard.Origin
-	ParentID  string // the buffer's instance that was selected; empty for base
-	Depth     int
-	Turn      int
-	History   []shard.Message // what to iterate on; empty for base
-	BaseScore float64
-	Potential float64
+	TaskID      string
+	Kind        shard.Kind
+	Origin      shard.Origin
+	ParentID    string // the entry that was selected; empty for base
+	Depth       int
+	Turn        int
+	Ref         shard.Ref // what to iterate on; zero for nothing
+	BaseScore   float64
+	Potential   float64
+	Probability float64 // as shard.Instance has it
+	SelectedBy  string  // the rule that drew it
 }
 
 // Curriculum chooses instances.
@@ -55,4 +65,18 @@ type Curriculum interface {
 	// Next selects n instances for an iteration's plan from the state and the
 	// ids of the training tasks, in their fixed order.
 	Next(state State, iteration, n int, taskIDs []string) ([]Selection, error)
+}
+
+// Term is one number that the probability of a selection was made from.
+type Term struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// Explainer is a curriculum that can say where the probabilities of its
+// selections come from.
+type Explainer interface {
+	// Explain lists the terms of a selection that Next made from the state, the
+	// probability itself last.
+	Explain(state State, selected Selection) ([]Term, error)
 }

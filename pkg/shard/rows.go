@@ -75,25 +75,29 @@ type TaskRow struct {
 	Source   string   `parquet:"source"`       // JSON: whatever else the environment needs; empty for nothing
 }
 
-// Instance is a row of plan.parquet and state.parquet: one prompt that may be
-// sampled group-size times.
+// Instance is a row of plan.parquet: one prompt that is sampled group-size
+// times.
 type Instance struct {
-	InstanceID  string    `parquet:"instance_id"`
-	TaskID      string    `parquet:"task_id,dict"`
-	Env         string    `parquet:"env,dict"`
-	Kind        string    `parquet:"kind,dict"`
-	ParentID    string    `parquet:"parent_id"` // instance that this one was expanded from; empty for base
-	GroupID     string    `parquet:"group_id"`  // rollouts with one group_id are compared with each other
-	Depth       int32     `parquet:"depth"`     // self-iterations so far
-	Turn        int32     `parquet:"turn"`      // turns of the history that the prompt continues
-	Messages    []Message `parquet:"messages,list"`
-	BaseScore   float64   `parquet:"base_score"` // quality in [0, 1] of the response that is iterated on
-	Potential   float64   `parquet:"potential"`  // the curriculum's score; for ExIt the learnability var(r)
-	Origin      string    `parquet:"origin,dict"`
-	LastSampled int32     `parquet:"last_sampled"` // iteration; 0 when never
-	Visits      int32     `parquet:"visits"`
-	Seed        int64     `parquet:"seed"`      // the run's seed, so that a row can be sampled by itself
-	Iteration   int32     `parquet:"iteration"` // the iteration whose plan the row belongs to; 0 in state.parquet
+	InstanceID string    `parquet:"instance_id"`
+	TaskID     string    `parquet:"task_id,dict"`
+	Env        string    `parquet:"env,dict"`
+	Kind       string    `parquet:"kind,dict"`
+	ParentID   string    `parquet:"parent_id"` // entry of the curriculum's state that was selected; empty for base
+	GroupID    string    `parquet:"group_id"`  // rollouts with one group_id are compared with each other
+	Depth      int32     `parquet:"depth"`     // self-iterations so far
+	Turn       int32     `parquet:"turn"`      // turns of the history that the prompt continues
+	Messages   []Message `parquet:"messages,list"`
+	BaseScore  float64   `parquet:"base_score"` // quality in [0, 1] of the response that is iterated on
+	Potential  float64   `parquet:"potential"`  // the curriculum's score; for ExIt the learnability var(r)
+	Origin     string    `parquet:"origin,dict"`
+	// Probability is that with which a prompt of the plan was this selection,
+	// before any of them was drawn: this entry, of this kind. Base tasks come in
+	// the order of an epoch's permutation, so for one it is the probability that
+	// the prompt is a base task at all. 0 where the curriculum states none.
+	Probability float64 `parquet:"probability"`
+	SelectedBy  string  `parquet:"selected_by,dict"` // rule of the curriculum that drew it: base, buffer …
+	Seed        int64   `parquet:"seed"`             // the run's seed, so that a row can be sampled by itself
+	Iteration   int32   `parquet:"iteration"`        // whose plan the row belongs to
 }
 
 // Rollout is a row of rollout/NNNNN.parquet: one context of a sampled trace.

@@ -17,8 +17,8 @@ type Row interface {
 	Schema() seal.Schema
 }
 
-// Schema names the table of plans and curriculum states.
-func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Major: 1} }
+// Schema names the table of plans.
+func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Major: 2} }
 
 // Schema names the table of sampled responses.
 func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2} }

@@ -193,10 +193,33 @@ messages.content []STRING
 base_score DOUBLE
 potential DOUBLE
 origin STRING
-last_sampled INT(32,true)
-visits INT(32,true)
+probability DOUBLE
+selected_by STRING
 seed INT(64,true)
 iteration INT(32,true)
+`)
+	checkRowType[Entry](t, `entry_id STRING
+task_id STRING
+kind STRING
+parent_id STRING
+depth INT(32,true)
+turn INT(32,true)
+ref.iteration INT(32,true)
+ref.row INT(32,true)
+ref.sample INT(32,true)
+ref.step INT(32,true)
+ref.wave INT(32,true)
+ref.messages INT(32,true)
+base_score DOUBLE
+potential DOUBLE
+last_sampled INT(32,true)
+visits INT(32,true)
+`)
+	checkRowType[Stat](t, `scope STRING
+key STRING
+name STRING
+iteration INT(32,true)
+value DOUBLE
 `)
 	checkRowType[Rollout](t, `instance_id STRING
 group_id STRING

@@ -1,5 +1,6 @@
-// Package exit is the Exploratory Iteration curriculum (paper 000, Jiang,
-// Lupu, Bachrach: Bootstrapping Task Spaces for Self-Improvement, section 4).
+// Package exit is the Exploratory Iteration curriculum: "ExIt" (Jiang, Lupu,
+// Bachrach: Bootstrapping Task Spaces for Self-Improvement), section 4. The
+// sections that this package names are that paper's.
 //
 // It keeps a buffer of at most N partial histories of earlier episodes, each
 // with a learnability score, and samples them, beside base tasks, as
@@ -13,7 +14,7 @@
 //     that they sampled before any of their responses enters the buffer, so
 //     replacement always sees the newest scores.
 //   - Among several entries with the lowest score the oldest is replaced.
-//     Age is the order of insertion, which is the order of State.Instances.
+//     Age is the order of insertion, which is the order of State.Entries.
 //   - Entries are sampled with replacement: each prompt of an iteration is
 //     one episode of the paper, and draws on its own.
 //   - An entry sampled by several groups of an iteration keeps the score of
@@ -30,19 +31,21 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// Exit is the curriculum. Its only state is the buffer in curriculum.State:
-// Instances holds the entries, oldest first. An entry's fields mean:
-// Messages the history whose last response is iterated on, BaseScore the
-// quality of the episode that the history is from, Potential the learnability
-// S in [0, 0.25], Depth the number k+1 of the self-iteration step that the
-// entry asks for, Turn the responses in the history, ParentID the planned
-// instance whose group it comes from.
+// Exit is the curriculum. Its only state is the buffer, the entries of
+// curriculum.State, oldest first. An entry's fields mean: Ref the history whose
+// last response is iterated on, BaseScore the quality of the episode that the
+// history is from, Potential the learnability S in [0, 0.25], Depth the number
+// k+1 of the self-iteration step that the entry asks for, Turn the responses in
+// the history, ParentID the planned instance whose group it comes from.
 type Exit struct {
 	spec recipe.Exit
 	seed uint64
 }
 
-var _ curriculum.Curriculum = (*Exit)(nil)
+var (
+	_ curriculum.Curriculum = (*Exit)(nil)
+	_ curriculum.Explainer  = (*Exit)(nil)
+)
 
 // The values of recipe.Exit.Expand.
 const (

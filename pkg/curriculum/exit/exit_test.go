@@ -42,23 +42,24 @@ func baseGroup(id string, qualities ...float64) curriculum.Group {
 	}}
 	for i, quality := range qualities {
 		g.Responses = append(g.Responses, curriculum.Response{
-			Sample: i, Valid: true, Quality: quality, Turns: 1,
-			Conversation: []shard.Message{prompt, assistant(id + " response " + string(rune('a'+i)))},
+			Sample: i, Ref: shard.Ref{Iteration: 1, Row: 7, Sample: int32(i), Messages: 2}, PromptMessages: 1, Turns: 1,
+			Messages: []shard.Message{prompt, assistant(id + " response " + string(rune('a'+i)))},
+			Score:    shard.Score{Outcome: string(shard.OutcomeOK), NormalizedScore: quality},
 		})
 	}
 	return g
 }
 
 // entry is a buffer entry with a score.
-func entry(id string, score float64) shard.Instance {
-	return shard.Instance{
-		InstanceID: id, TaskID: "task of " + id, Env: "math", Kind: "improve", Origin: "buffer", Depth: 1, Turn: 1,
-		Messages: []shard.Message{user("q " + id), assistant("a " + id)}, BaseScore: .25, Potential: score,
+func entry(id string, score float64) shard.Entry {
+	return shard.Entry{
+		EntryID: id, TaskID: "task of " + id, Kind: "improve", Depth: 1, Turn: 1,
+		Ref: shard.Ref{Iteration: 1, Row: 3, Messages: 2}, BaseScore: .25, Potential: score,
 	}
 }
 
-func buffer(entries ...shard.Instance) curriculum.State {
-	return curriculum.State{Iteration: 1, Instances: entries}
+func stateOf(entries ...shard.Entry) curriculum.State {
+	return curriculum.State{Iteration: 1, Entries: entries}
 }
 
 func mustUpdate(t testing.TB, e *Exit, state curriculum.State, iteration int, groups ...curriculum.Group) curriculum.State {
@@ -73,7 +74,7 @@ func mustUpdate(t testing.TB, e *Exit, state curriculum.State, iteration int, gr
 // scores lists the scores of a state's entries, oldest first.
 func scores(state curriculum.State) []float64 {
 	list := []float64{}
-	for _, entry := range state.Instances {
+	for _, entry := range state.Entries {
 		list = append(list, entry.Potential)
 	}
 	return list
@@ -103,7 +104,7 @@ func TestLearnability(t *testing.T) {
 	} {
 		g := baseGroup("m", test.qualities...)
 		for i := range test.invalid {
-			g.Responses[i].Valid = false
+			g.Responses[i].Score.Outcome = "infra"
 		}
 		got, ok := Learnability(g.Responses)
 		if !(math.Abs(got-test.want) <= 1e-15) || ok != test.ok || (test.want == 0 && got != 0) {
@@ -129,9 +130,10 @@ func TestProbabilities(t *testing.T) {
 		{"one", []float64{.1}, 50, []float64{1}},
 		{"none", nil, 50, nil},
 	} {
-		got := Probabilities(test.scores, test.kappa)
-		if len(got) != len(test.want) {
-			t.Fatalf("%s: %v, want %v", test.name, got, test.want)
+		share := newSoftmax(ofScores(test.scores...), test.kappa)
+		var got []float64
+		for _, score := range test.scores {
+			got = append(got, share.probability(score))
 		}
 		for i := range got {
 			if !(math.Abs(got[i]-test.want[i]) <= 1e-15) {
@@ -141,12 +143,21 @@ func TestProbabilities(t *testing.T) {
 	}
 }
 
+func ofScores(scores ...float64) []shard.Entry {
+	entries := make([]shard.Entry, len(scores))
+	for i, score := range scores {
+		entries[i].Potential = score
+	}
+	return entries
+}
+
 func TestPick(t *testing.T) {
 	for _, test := range []struct {
 		u    float64
 		want int
 	}{{0, 1}, {.24, 1}, {.25, 3}, {.99, 3}, {math.Nextafter(1, 0), 3}} {
-		if got := pick([]float64{0, .25, 0, .74999999, 0}, test.u); got != test.want {
+		share := softmax{upTo: []float64{0, .25, .25, .99999999, .99999999}, last: 3}
+		if got := share.pick(test.u); got != test.want {
 			t.Errorf("u %v picks %d, want %d", test.u, got, test.want)
 		}
 	}
@@ -176,7 +187,7 @@ func TestSettingsOutOfRange(t *testing.T) {
 
 func TestUpdateErrors(t *testing.T) {
 	bad := baseGroup("m1", 0, 1)
-	bad.Responses[1].Quality = 1.5
+	bad.Responses[1].Score.NormalizedScore = 1.5
 	nan := baseGroup("m1", 0, math.NaN())
 	for _, test := range []struct {
 		iteration int
@@ -189,22 +200,22 @@ func TestUpdateErrors(t *testing.T) {
 		{2, []curriculum.Group{nan}, exitcode.Data, "quality NaN"},
 		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, exitcode.Bug, `instance "m1" has two groups`},
 	} {
-		_, err := mustNew(t, settings()).Update(buffer(), test.iteration, test.groups)
+		_, err := mustNew(t, settings()).Update(stateOf(), test.iteration, test.groups)
 		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
 			t.Errorf("error %v, want %q (code %d)", err, test.want, test.code)
 		}
 	}
 	// What is not the policy's own is not judged.
-	nan.Responses[1].Valid = false
-	if _, err := mustNew(t, settings()).Update(buffer(), 2, []curriculum.Group{nan}); err != nil {
+	nan.Responses[1].Score.Outcome = "infra"
+	if _, err := mustNew(t, settings()).Update(stateOf(), 2, []curriculum.Group{nan}); err != nil {
 		t.Errorf("an invalid response of quality NaN: %v", err)
 	}
 }
 
 // The state that was passed in stays as it was.
 func TestUpdateKeepsTheOldState(t *testing.T) {
-	before := buffer(entry("x", .1), entry("y", .2), entry("z", 0))
-	kept := buffer(entry("x", .1), entry("y", .2), entry("z", 0))
+	before := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
+	kept := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
 	g := baseGroup("m2", 1, 0)
 	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
 	mustUpdate(t, mustNew(t, settings()), before, 2, g, baseGroup("m3", 1, 0))

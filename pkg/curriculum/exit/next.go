@@ -1,8 +1,11 @@
 package exit
 
 import (
+	"slices"
+
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -27,47 +30,91 @@ func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) 
 	if err != nil {
 		return nil, err
 	}
-	buffer := state.Instances
-	ready := len(buffer) > 0 && len(buffer) >= e.spec.MinBufferSize
-	scores := make([]float64, len(buffer))
-	for i, entry := range buffer {
-		scores[i] = entry.Potential
+	fromBuffer := e.fromBuffer(state.Entries)
+	var entries softmax
+	if fromBuffer > 0 {
+		entries = newSoftmax(state.Entries, e.spec.InverseTemperature)
 	}
-	probabilities := Probabilities(scores, e.spec.InverseTemperature)
-
 	selections := make([]curriculum.Selection, n)
 	for i := range selections {
 		stream := rng.New(e.seed, rng.PurposeSelect, iteration, "exit prompt", i)
-		if !ready || !stream.Bool(positionSelect, e.spec.SelectProbability) {
-			selections[i] = uniform.Selection(tasks[i])
+		if !stream.Bool(positionSelect, fromBuffer) {
+			selections[i] = uniform.Selection(tasks[i], 1-fromBuffer)
 			continue
 		}
-		entry := buffer[pick(probabilities, stream.Float64(positionEntry))]
-		selections[i] = e.selection(entry, stream)
+		entry := state.Entries[entries.pick(stream.Float64(positionEntry))]
+		kind, ofKind := e.kind(entry, stream)
+		selections[i] = curriculum.Selection{
+			TaskID:      entry.TaskID,
+			Kind:        kind,
+			Origin:      shard.OriginBuffer,
+			ParentID:    entry.EntryID,
+			Depth:       int(entry.Depth),
+			Turn:        int(entry.Turn),
+			Ref:         entry.Ref,
+			BaseScore:   entry.BaseScore,
+			Potential:   entry.Potential,
+			Probability: fromBuffer * entries.probability(entry.Potential) * ofKind,
+			SelectedBy:  "buffer",
+		}
 	}
 	return selections, nil
 }
 
-// selection turns an entry into what is sampled: a self-diverge step with
-// probability p_div, else a self-improve step (section 4.2); in the ablation
-// without self-iteration the task itself, again.
-func (e *Exit) selection(entry shard.Instance, stream rng.Stream) curriculum.Selection {
-	selected := curriculum.Selection{
-		TaskID:    entry.TaskID,
-		Kind:      shard.Kind(entry.Kind),
-		Origin:    shard.OriginBuffer,
-		ParentID:  entry.InstanceID,
-		Depth:     int(entry.Depth),
-		Turn:      int(entry.Turn),
-		History:   entry.Messages,
-		BaseScore: entry.BaseScore,
-		Potential: entry.Potential,
+// fromBuffer is the probability that a prompt comes from the buffer: p, or 0
+// while the buffer is too small.
+func (e *Exit) fromBuffer(entries []shard.Entry) float64 {
+	if len(entries) == 0 || len(entries) < e.spec.MinBufferSize {
+		return 0
 	}
+	return e.spec.SelectProbability
+}
+
+// kind draws what an entry is sampled as, and says how probable that was: a
+// self-diverge step with probability p_div, else a self-improve step (section
+// 4.2); in the ablation without self-iteration the task itself, again.
+func (e *Exit) kind(entry shard.Entry, stream rng.Stream) (kind shard.Kind, probability float64) {
+	kind = shard.Kind(entry.Kind)
 	if e.spec.Improve {
-		selected.Kind = shard.KindImprove
+		kind = shard.KindImprove
 		if stream.Bool(positionDiverge, e.spec.DivergeProbability) {
-			selected.Kind = shard.KindDiverge
+			kind = shard.KindDiverge
 		}
 	}
-	return selected
+	return kind, e.ofKind(kind)
+}
+
+// ofKind is the probability that an entry is sampled as a kind.
+func (e *Exit) ofKind(kind shard.Kind) float64 {
+	switch {
+	case !e.spec.Improve:
+		return 1
+	case kind == shard.KindDiverge:
+		return e.spec.DivergeProbability
+	}
+	return 1 - e.spec.DivergeProbability
+}
+
+// Explain gives the probability of a base task, 1 - p, or that of an entry of
+// a kind: p, its share of the buffer, and that of the kind, multiplied. A
+// selection of an entry that the state does not hold is an error of the data.
+func (e *Exit) Explain(state curriculum.State, selected curriculum.Selection) ([]curriculum.Term, error) {
+	fromBuffer := e.fromBuffer(state.Entries)
+	terms := []curriculum.Term{{Name: "entries", Value: float64(len(state.Entries))}, {Name: "p", Value: fromBuffer}}
+	if selected.Origin != shard.OriginBuffer {
+		return append(terms, curriculum.Term{Name: "probability", Value: 1 - fromBuffer}), nil
+	}
+	at := slices.IndexFunc(state.Entries, func(entry shard.Entry) bool { return entry.EntryID == selected.ParentID })
+	if at < 0 {
+		return nil, exitcode.Dataf("entry %q is not in the buffer that it was selected from", selected.ParentID)
+	}
+	score, kappa := state.Entries[at].Potential, e.spec.InverseTemperature
+	share, ofKind := newSoftmax(state.Entries, kappa).probability(score), e.ofKind(selected.Kind)
+	terms = append(terms, []curriculum.Term{
+		{Name: "S", Value: score}, {Name: "κ", Value: kappa}, {Name: "κ·S", Value: score * kappa}, {Name: "softmax share", Value: share},
+	}...)
+	if e.spec.Improve {
+		terms = append(terms, curriculum.Term{Name: "p_div", Value: e.spec.DivergeProbability}, curriculum.Term{Name: "share of " + string(selected.Kind), Value: ofKind})
+	}
+	return append(terms, curriculum.Term{Name: "probability", Value: fromBuffer * share * ofKind}), nil
 }

@@ -3,11 +3,14 @@ package exit
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -32,9 +35,9 @@ func TestBaseTasks(t *testing.T) {
 		smallest int
 		state    curriculum.State
 	}{
-		{"empty buffer", 1, 0, buffer()},
-		{"below the minimum size", 1, 2, buffer(entry("x", .1))},
-		{"p of 0", 0, 1, buffer(entry("x", .1), entry("y", .1))},
+		{"empty buffer", 1, 0, stateOf()},
+		{"below the minimum size", 1, 2, stateOf(entry("x", .1))},
+		{"p of 0", 0, 1, stateOf(entry("x", .1), entry("y", .1))},
 	} {
 		spec := settings()
 		spec.SelectProbability, spec.MinBufferSize = test.p, test.smallest
@@ -57,15 +60,15 @@ func TestSelectionFromTheBuffer(t *testing.T) {
 	e.Depth, e.Turn = 3, 2
 	want := curriculum.Selection{
 		TaskID: "task of x", Kind: shard.KindImprove, Origin: shard.OriginBuffer, ParentID: "x", Depth: 3, Turn: 2,
-		History: []shard.Message{user("q x"), assistant("a x")}, BaseScore: .25, Potential: .1,
+		Ref: e.Ref, BaseScore: .25, Potential: .1, Probability: 1, SelectedBy: "buffer",
 	}
-	got := mustNext(t, mustNew(t, spec), buffer(e), 2, 1)
+	got := mustNext(t, mustNew(t, spec), stateOf(e), 2, 1)
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
 	}
 	spec.DivergeProbability = 1 // section 4.2
 	want.Kind = shard.KindDiverge
-	got = mustNext(t, mustNew(t, spec), buffer(e), 2, 1)
+	got = mustNext(t, mustNew(t, spec), stateOf(e), 2, 1)
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
 	}
@@ -77,7 +80,7 @@ func TestSelectionFrequencies(t *testing.T) {
 	spec := settings()
 	spec.SelectProbability, spec.DivergeProbability = .7, .3
 	spec.InverseTemperature = 4 * math.Log(3) // odds 1 : 3 : 9 for 0, .25, .5
-	state := buffer(entry("x", 0), entry("y", .25), entry("z", .5))
+	state := stateOf(entry("x", 0), entry("y", .25), entry("z", .5))
 	const prompts = 20000
 	counts := map[string]int{}
 	for _, s := range mustNext(t, mustNew(t, spec), state, 2, prompts) {
@@ -107,7 +110,7 @@ func TestSelectionFrequencies(t *testing.T) {
 func TestInverseTemperatureExtremes(t *testing.T) {
 	spec := settings()
 	spec.SelectProbability = 1
-	state := buffer(entry("x", .1), entry("y", .25), entry("z", 0))
+	state := stateOf(entry("x", .1), entry("y", .25), entry("z", 0))
 	spec.InverseTemperature = 1e308
 	for _, s := range mustNext(t, mustNew(t, spec), state, 2, 50) {
 		if s.ParentID != "y" {
@@ -130,7 +133,7 @@ func TestInverseTemperatureExtremes(t *testing.T) {
 // the first ones, and another iteration draws anew.
 func TestPromptsAreIndependent(t *testing.T) {
 	e := mustNew(t, settings())
-	state := buffer(entry("x", .1), entry("y", .25))
+	state := stateOf(entry("x", .1), entry("y", .25))
 	// The first iteration's slots begin at 0 whatever n is.
 	few, many := mustNext(t, e, state, 1, 10), mustNext(t, e, state, 1, 40)
 	if diff := cmp.Diff(few, many[:10]); diff != "" {
@@ -138,5 +141,79 @@ func TestPromptsAreIndependent(t *testing.T) {
 	}
 	if cmp.Equal(mustNext(t, e, state, 2, 40), mustNext(t, e, state, 3, 40)) {
 		t.Error("iterations 2 and 3 draw the same")
+	}
+}
+
+// What a selection states as its probability is what it is drawn with: of 20000
+// prompts each outcome has its share to four standard deviations, the shares of
+// all outcomes add up to 1, and the explanation ends with the same number.
+func TestStatedProbabilities(t *testing.T) {
+	state := stateOf(entry("x", 0), entry("y", .1), entry("z", .1875), entry("w", .25))
+	for _, improve := range []bool{true, false} {
+		spec := settings()
+		spec.SelectProbability, spec.DivergeProbability, spec.Improve, spec.BufferSize = .6, .25, improve, 10
+		e := mustNew(t, spec)
+		const prompts = 20000
+		counts, stated := map[string]int{}, map[string]float64{}
+		for _, s := range mustNext(t, e, state, 2, prompts) {
+			name := fmt.Sprintf("%s %q", s.SelectedBy, s.ParentID)
+			if improve {
+				name += " " + string(s.Kind)
+			}
+			if counts[name]++; counts[name] > 1 && stated[name] != s.Probability {
+				t.Fatalf("improve %v: %s states %v and %v", improve, name, stated[name], s.Probability)
+			}
+			stated[name] = s.Probability
+			if counts[name] > 1 {
+				continue
+			}
+			terms, err := e.Explain(state, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := terms[len(terms)-1]; last.Name != "probability" || last.Value != s.Probability {
+				t.Errorf("improve %v: %s is explained by %v, drawn with %v", improve, name, terms, s.Probability)
+			}
+		}
+		if want := map[bool]int{true: 9, false: 5}[improve]; len(counts) != want {
+			t.Errorf("improve %v: %d outcomes, want %d: %v", improve, len(counts), want, counts)
+		}
+		var sum float64
+		for name, p := range stated {
+			sum += p
+			if got, want := float64(counts[name]), p*prompts; math.Abs(got-want) > 4*math.Sqrt(want*(1-p)) {
+				t.Errorf("improve %v: %s: %v of %d prompts, %v were stated", improve, name, got, prompts, want)
+			}
+		}
+		near(t, "sum of the stated probabilities", math.Round(sum*1e12)/1e12, 1)
+	}
+}
+
+// The terms by hand: four times ln 3 makes odds of 1 to 3 of scores 0 and 1/4;
+// p is a half and p_div a fifth, so y improves with 1/2 · 3/4 · 4/5.
+func TestExplain(t *testing.T) {
+	spec := settings()
+	spec.InverseTemperature = 4 * math.Log(3)
+	e := mustNew(t, spec)
+	state := stateOf(entry("x", 0), entry("y", .25))
+	terms, err := e.Explain(state, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "y", Kind: shard.KindImprove})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []curriculum.Term{
+		{Name: "entries", Value: 2}, {Name: "p", Value: .5}, {Name: "S", Value: .25}, {Name: "κ", Value: 4 * math.Log(3)},
+		{Name: "κ·S", Value: math.Log(3)}, {Name: "softmax share", Value: .75}, {Name: "p_div", Value: .2},
+		{Name: "share of improve", Value: .8}, {Name: "probability", Value: .3},
+	}
+	if diff := cmp.Diff(want, terms, cmpopts.EquateApprox(0, 1e-15)); diff != "" {
+		t.Errorf("terms (-want +got):\n%s", diff)
+	}
+	terms, err = e.Explain(state, curriculum.Selection{Origin: shard.OriginBase})
+	if diff := cmp.Diff([]curriculum.Term{{Name: "entries", Value: 2}, {Name: "p", Value: .5}, {Name: "probability", Value: .5}}, terms); diff != "" || err != nil {
+		t.Errorf("of a base task: error %v, terms (-want +got):\n%s", err, diff)
+	}
+	_, err = e.Explain(state, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "v"})
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "v" is not in the buffer`) {
+		t.Errorf("an entry that is not there: %v", err)
 	}
 }

@@ -29,17 +29,20 @@ func drawSettings(t *rapid.T) recipe.Exit {
 func plan(t *rapid.T, iteration int, selections []curriculum.Selection) []curriculum.Group {
 	groups := make([]curriculum.Group, len(selections))
 	for i, s := range selections {
-		prompt := append(slices.Clone(s.History), user("go on"))
+		// As long as the history and one message more.
+		prompt := append(make([]shard.Message, s.Ref.Messages), user("go on"))
 		groups[i].Instance = shard.Instance{
 			InstanceID: fmt.Sprintf("i%d-%d", iteration, i), TaskID: s.TaskID, Kind: string(s.Kind), ParentID: s.ParentID,
 			Depth: int32(s.Depth), Turn: int32(s.Turn), Messages: prompt, Origin: string(s.Origin),
 		}
 		for sample := range 3 {
+			score := shard.Score{Outcome: "ok", NormalizedScore: rapid.SampledFrom([]float64{0, .3, .7, 1}).Draw(t, "quality")}
+			if rapid.IntRange(0, 4).Draw(t, "infra is 0") == 0 {
+				score.Outcome = "infra"
+			}
 			groups[i].Responses = append(groups[i].Responses, curriculum.Response{
-				Sample:       sample,
-				Valid:        rapid.IntRange(0, 4).Draw(t, "infra is 0") > 0,
-				Quality:      rapid.SampledFrom([]float64{0, .3, .7, 1}).Draw(t, "quality"),
-				Conversation: append(slices.Clone(prompt), assistant("a")),
+				Sample: sample, Messages: append(slices.Clone(prompt), assistant("a")), PromptMessages: len(prompt), Turns: 1, Score: score,
+				Ref: shard.Ref{Iteration: int32(iteration), Row: int32(i), Sample: int32(sample), Messages: int32(len(prompt) + 1)},
 			})
 		}
 	}
@@ -99,7 +102,7 @@ func TestRunsOfAnySettings(t *testing.T) {
 
 func checkSelections(t *rapid.T, state curriculum.State, selections []curriculum.Selection) {
 	for _, s := range selections {
-		fromBuffer := indexOf(state.Instances, s.ParentID) >= 0
+		fromBuffer := slices.ContainsFunc(state.Entries, func(e shard.Entry) bool { return e.EntryID == s.ParentID })
 		if fromBuffer != (s.Origin == shard.OriginBuffer) || (!fromBuffer && !slices.Contains(tasks, s.TaskID)) {
 			t.Fatalf("selection %+v is neither an entry nor a task", s)
 		}
@@ -107,18 +110,18 @@ func checkSelections(t *rapid.T, state curriculum.State, selections []curriculum
 }
 
 func checkBuffer(t *rapid.T, spec recipe.Exit, state curriculum.State) {
-	if len(state.Instances) > spec.BufferSize {
-		t.Fatalf("%d entries in a buffer of %d", len(state.Instances), spec.BufferSize)
+	if len(state.Entries) > spec.BufferSize {
+		t.Fatalf("%d entries in a buffer of %d", len(state.Entries), spec.BufferSize)
 	}
 	seen := map[string]bool{}
-	for _, entry := range state.Instances {
+	for _, entry := range state.Entries {
 		if !(entry.Potential >= 0 && entry.Potential <= .25) {
-			t.Fatalf("score %v of %q, want 0 to 0.25", entry.Potential, entry.InstanceID)
+			t.Fatalf("score %v of %q, want 0 to 0.25", entry.Potential, entry.EntryID)
 		}
-		if seen[entry.InstanceID] {
-			t.Fatalf("entry %q is there twice", entry.InstanceID)
+		if seen[entry.EntryID] {
+			t.Fatalf("entry %q is there twice", entry.EntryID)
 		}
-		seen[entry.InstanceID] = true
+		seen[entry.EntryID] = true
 	}
 }
 
@@ -143,14 +146,14 @@ func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		byID := func(a, b shard.Instance) int {
-			if a.InstanceID < b.InstanceID {
+		byID := func(a, b shard.Entry) int {
+			if a.EntryID < b.EntryID {
 				return -1
 			}
 			return 1
 		}
-		slices.SortFunc(inOrder.Instances, byID)
-		slices.SortFunc(shuffled.Instances, byID)
+		slices.SortFunc(inOrder.Entries, byID)
+		slices.SortFunc(shuffled.Entries, byID)
 		if diff := cmp.Diff(inOrder, shuffled); diff != "" {
 			t.Errorf("entries differ:\n%s", diff)
 		}

@@ -2,8 +2,10 @@ package exit
 
 import (
 	"math"
+	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Learnability is the score of a group: the population variance of the
@@ -15,14 +17,15 @@ func Learnability(responses []curriculum.Response) (score float64, ok bool) {
 	var sum, lowest, highest float64
 	valid := 0
 	for _, r := range responses {
-		if !r.Valid {
+		if !r.Valid() {
 			continue
 		}
+		quality := r.Quality()
 		if valid == 0 {
-			lowest, highest = r.Quality, r.Quality
+			lowest, highest = quality, quality
 		}
-		lowest, highest = math.Min(lowest, r.Quality), math.Max(highest, r.Quality)
-		sum += r.Quality
+		lowest, highest = math.Min(lowest, quality), math.Max(highest, quality)
+		sum += quality
 		valid++
 	}
 	switch {
@@ -34,48 +37,60 @@ func Learnability(responses []curriculum.Response) (score float64, ok bool) {
 	mean := sum / float64(valid)
 	var squares float64
 	for _, r := range responses {
-		if r.Valid {
-			squares += (r.Quality - mean) * (r.Quality - mean)
+		if r.Valid() {
+			squares += (r.Quality() - mean) * (r.Quality() - mean)
 		}
 	}
 	return squares / float64(valid), true
 }
 
-// Probabilities returns the probability with which each score is selected:
-// exp(S_i κ) / sum_j exp(S_j κ), κ being the inverse temperature (section
-// 4.1). The largest exponent is subtracted first, so no finite κ overflows.
-func Probabilities(scores []float64, inverseTemperature float64) []float64 {
-	probabilities := make([]float64, len(scores))
-	largest := math.Inf(-1)
-	for _, s := range scores {
-		largest = math.Max(largest, s*inverseTemperature)
-	}
-	var total float64
-	for i, s := range scores {
-		probabilities[i] = math.Exp(s*inverseTemperature - largest)
-		total += probabilities[i]
-	}
-	for i := range probabilities {
-		probabilities[i] /= total
-	}
-	return probabilities
+// softmax selects entries, entry i with the probability
+// exp(S_i κ) / sum_j exp(S_j κ), κ being the inverse temperature (section 4.1).
+// The largest exponent is subtracted first, so no finite κ overflows.
+type softmax struct {
+	inverseTemperature float64
+	largest            float64   // max_j S_j κ
+	total              float64   // sum_j exp(S_j κ - largest), summed in the order of the entries
+	upTo               []float64 // sum of the probabilities of entries 0 to i, in that order
+	last               int       // last entry whose probability is not 0
 }
 
-// pick returns the index of the probability into whose share of [0, 1) the
-// number u falls.
-func pick(probabilities []float64, u float64) int {
-	last := 0
-	var below float64
-	for i, p := range probabilities {
-		if p == 0 {
-			continue
-		}
-		below += p
-		if u < below {
-			return i
-		}
-		last = i
+func newSoftmax(entries []shard.Entry, inverseTemperature float64) softmax {
+	s := softmax{inverseTemperature: inverseTemperature, largest: math.Inf(-1), upTo: make([]float64, len(entries))}
+	for i := range entries {
+		s.largest = math.Max(s.largest, entries[i].Potential*inverseTemperature)
 	}
-	// The probabilities add up to a little less than 1 and u fell above.
-	return last
+	for i := range entries {
+		s.upTo[i] = math.Exp(entries[i].Potential*inverseTemperature - s.largest)
+		s.total += s.upTo[i]
+	}
+	var sum float64
+	for i, exponential := range s.upTo {
+		p := exponential / s.total
+		if p != 0 {
+			s.last = i
+		}
+		sum += p
+		s.upTo[i] = sum
+	}
+	return s
+}
+
+// probability is that of an entry with the given score.
+func (s softmax) probability(score float64) float64 {
+	return math.Exp(score*s.inverseTemperature-s.largest) / s.total
+}
+
+// pick returns the index of the entry into whose share of [0, 1) the number u
+// falls: the first i with u < upTo[i]. Rounded sums of numbers that are not
+// negative never fall, so a binary search finds the same entry as a walk from
+// the first one would. An entry of probability 0 is never that: its sum is the
+// one of the entry before.
+func (s softmax) pick(u float64) int {
+	i := sort.Search(len(s.upTo), func(i int) bool { return u < s.upTo[i] })
+	if i == len(s.upTo) {
+		// The probabilities add up to a little less than 1 and u fell above.
+		return s.last
+	}
+	return i
 }

@@ -1,7 +1,6 @@
 package exit
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -24,9 +23,15 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
 	}
 
-	buffer := slices.Clone(state.Instances)
+	buffer, err := newBuffer(state.Entries, e.spec.BufferSize)
+	if err != nil {
+		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
+	}
+	at := buffer.find(e.named(groups))
 	for _, g := range groups {
-		updateEntry(buffer, g, iteration)
+		if i, ok := at[g.Instance.ParentID]; ok {
+			buffer.visit(i, g, iteration)
+		}
 	}
 	for _, g := range groups {
 		score, ok := Learnability(g.Responses)
@@ -34,16 +39,31 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 			continue
 		}
 		if !e.spec.Improve {
-			buffer = e.insertTask(buffer, g.Instance, score, iteration)
+			insertTask(buffer, at, g.Instance, score, iteration)
 			continue
 		}
 		for _, r := range e.expand(g, iteration) {
-			for _, entry := range children(g.Instance, r, score, iteration) {
-				buffer = e.insert(buffer, entry)
+			for _, entry := range children(g.Instance, r, score) {
+				buffer.insert(entry)
 			}
 		}
 	}
-	return curriculum.State{Iteration: iteration, Instances: buffer}, nil
+	return curriculum.State{Iteration: iteration, Entries: buffer.left(), Stats: state.Stats}, nil
+}
+
+// named lists the entries that groups may have to do with: those that they were
+// selected from, and in the ablation those of their tasks. A group of a base
+// task has no parent.
+func (e *Exit) named(groups []curriculum.Group) map[string]bool {
+	ids := map[string]bool{}
+	for _, g := range groups {
+		if g.Instance.ParentID != "" {
+			ids[g.Instance.ParentID] = true
+		} else if !e.spec.Improve {
+			ids[entryOfTask(g.Instance.TaskID)] = true
+		}
+	}
+	return ids
 }
 
 // canonical checks the groups and puts the responses of each into the order
@@ -61,40 +81,28 @@ func canonical(groups []curriculum.Group) ([]curriculum.Group, error) {
 		slices.SortStableFunc(g.Responses, func(a, b curriculum.Response) int { return a.Sample - b.Sample })
 		for _, r := range g.Responses {
 			// Written so that NaN fails.
-			if r.Valid && !(r.Quality >= 0 && r.Quality <= 1) {
-				return nil, exitcode.Dataf("instance %q, sample %d: quality %v, want 0 to 1", g.Instance.InstanceID, r.Sample, r.Quality)
+			if r.Valid() && !(r.Quality() >= 0 && r.Quality() <= 1) {
+				return nil, exitcode.Dataf("instance %q, sample %d: quality %v, want 0 to 1", g.Instance.InstanceID, r.Sample, r.Quality())
 			}
 		}
 	}
 	return ordered, nil
 }
 
-// updateEntry records a visit to the entry that a group was selected from,
-// and gives it the group's score. An entry that has been replaced since is
-// not brought back. A group of a base task has no parent.
-func updateEntry(buffer []shard.Instance, g curriculum.Group, iteration int) {
-	if g.Instance.ParentID == "" {
-		return
-	}
-	i := indexOf(buffer, g.Instance.ParentID)
-	if i < 0 {
-		return
-	}
-	buffer[i].Visits++
-	buffer[i].LastSampled = int32(iteration)
+// visit records that a group was selected from an entry, and gives the entry
+// the group's score. An entry that has been replaced since is not brought back.
+func (b *buffer) visit(i int, g curriculum.Group, iteration int) {
+	b.entries[i].Visits++
+	b.entries[i].LastSampled = int32(iteration)
 	if score, ok := Learnability(g.Responses); ok {
-		buffer[i].Potential = score
+		b.setScore(i, score)
 	}
-}
-
-func indexOf(buffer []shard.Instance, instanceID string) int {
-	return slices.IndexFunc(buffer, func(entry shard.Instance) bool { return entry.InstanceID == instanceID })
 }
 
 // expand returns the responses of a group that enter the buffer. The group
 // has at least two valid ones.
 func (e *Exit) expand(g curriculum.Group, iteration int) []curriculum.Response {
-	valid := slices.DeleteFunc(slices.Clone(g.Responses), func(r curriculum.Response) bool { return !r.Valid })
+	valid := slices.DeleteFunc(slices.Clone(g.Responses), func(r curriculum.Response) bool { return !r.Valid() })
 	if e.spec.Expand == ExpandAll {
 		return valid
 	}
@@ -108,86 +116,68 @@ func (e *Exit) expand(g curriculum.Group, iteration int) []curriculum.Response {
 // ("we precompute and insert all instances corresponding to the per-turn
 // partial histories", section 4). Each starts with the score of the group
 // that it comes from (section 4.1).
-func children(parent shard.Instance, r curriculum.Response, score float64, iteration int) []shard.Instance {
-	var entries []shard.Instance
+func children(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {
+	var entries []shard.Entry
 	turn := int32(0)
-	for i, message := range r.Conversation {
+	for i, message := range r.Messages {
 		if message.Role != "assistant" {
 			continue
 		}
 		turn++
-		if i < len(parent.Messages) {
+		if i < r.PromptMessages {
 			continue
 		}
-		entries = append(entries, shard.Instance{
-			InstanceID: childID(iteration, parent.InstanceID, r.Sample, i+1),
-			TaskID:     parent.TaskID,
-			Env:        parent.Env,
-			Kind:       string(shard.KindImprove),
-			ParentID:   parent.InstanceID,
-			Depth:      parent.Depth + 1,
-			Turn:       turn,
-			Messages:   slices.Clone(r.Conversation[:i+1]),
-			BaseScore:  r.Quality,
-			Potential:  score,
-			Origin:     string(shard.OriginBuffer),
-			Seed:       parent.Seed,
+		ref := r.Ref
+		ref.Messages = int32(i + 1)
+		entries = append(entries, shard.Entry{
+			EntryID:   childID(parent.InstanceID, ref),
+			TaskID:    parent.TaskID,
+			Kind:      string(shard.KindImprove),
+			ParentID:  parent.InstanceID,
+			Depth:     parent.Depth + 1,
+			Turn:      turn,
+			Ref:       ref,
+			BaseScore: r.Quality(),
+			Potential: score,
 		})
 	}
 	return entries
 }
 
-// childID names an entry by where it comes from; prefix is the number of
-// messages of the conversation that it holds. The parent's id is hashed so
-// that ids do not grow with depth.
-func childID(iteration int, parentID string, sample, prefix int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "exit\x00%d\x00%s\x00%d\x00%d", iteration, parentID, sample, prefix))
-	return fmt.Sprintf("exit-%06d-%x", iteration, sum[:8])
-}
-
-// insert adds an entry. In a full buffer it replaces the oldest of the
-// entries with the lowest score, when its own score is at least that
-// (section 4.1).
-func (e *Exit) insert(buffer []shard.Instance, entry shard.Instance) []shard.Instance {
-	if len(buffer) >= e.spec.BufferSize {
-		lowest := 0
-		for i := range buffer {
-			if buffer[i].Potential < buffer[lowest].Potential {
-				lowest = i
-			}
-		}
-		if entry.Potential < buffer[lowest].Potential {
-			return buffer
-		}
-		buffer = slices.Delete(buffer, lowest, lowest+1)
-	}
-	return append(buffer, entry)
+// childID names an entry by where it comes from: instance, sample, attempt and
+// messages.
+func childID(parentID string, ref shard.Ref) string {
+	return fmt.Sprintf("%s/%d/%d/%d", parentID, ref.Sample, ref.Step, ref.Messages)
 }
 
 // insertTask is the expansion of the ablation "curriculum", which selects but
 // never iterates (section 5.2): the base task itself enters the buffer, once.
-// A base task that is sampled again gives its entry a new score.
-func (e *Exit) insertTask(buffer []shard.Instance, instance shard.Instance, score float64, iteration int) []shard.Instance {
+// A base task that is sampled again gives its entry a new score. at has the
+// positions of the entries by their ids.
+func insertTask(b *buffer, at map[string]int, instance shard.Instance, score float64, iteration int) {
 	if instance.ParentID != "" {
-		return buffer // selected from the buffer: updateEntry has seen to it
+		return // selected from the buffer: visit has seen to it
 	}
-	id := "exit-task-" + instance.TaskID
-	if i := indexOf(buffer, id); i >= 0 {
-		buffer[i].Potential = score
-		buffer[i].Visits++
-		buffer[i].LastSampled = int32(iteration)
-		return buffer
+	id := entryOfTask(instance.TaskID)
+	if i, ok := at[id]; ok && !b.gone[i] {
+		b.setScore(i, score)
+		b.entries[i].Visits++
+		b.entries[i].LastSampled = int32(iteration)
+		return
 	}
-	return e.insert(buffer, shard.Instance{
-		InstanceID:  id,
+	i := b.insert(shard.Entry{
+		EntryID:     id,
 		TaskID:      instance.TaskID,
-		Env:         instance.Env,
 		Kind:        instance.Kind,
 		ParentID:    instance.InstanceID,
 		Potential:   score,
-		Origin:      string(shard.OriginBuffer),
 		LastSampled: int32(iteration),
 		Visits:      1,
-		Seed:        instance.Seed,
 	})
+	if i >= 0 {
+		at[id] = i
+	}
 }
+
+// entryOfTask names the entry of a base task.
+func entryOfTask(taskID string) string { return "exit-task-" + taskID }

@@ -2,37 +2,37 @@ package exit
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Section 4, expansion: m+ = (m, k+1, τ). Section 4.1: it starts with the
 // empirical score of the group that it comes from, here var(1, 0) = 1/4.
 func TestExpansionOfABaseTask(t *testing.T) {
-	got := mustUpdate(t, mustNew(t, settings()), buffer(), 2, baseGroup("m1", 1, 0))
-	want := []shard.Instance{
+	got := mustUpdate(t, mustNew(t, settings()), stateOf(), 2, baseGroup("m1", 1, 0))
+	want := []shard.Entry{
 		{
-			TaskID: "task of m1", Env: "math", Kind: "improve", ParentID: "m1", Depth: 1, Turn: 1,
-			Messages:  []shard.Message{user("prompt of m1"), assistant("m1 response a")},
-			BaseScore: 1, Potential: .25, Origin: "buffer", Seed: 5,
+			TaskID: "task of m1", Kind: "improve", ParentID: "m1", Depth: 1, Turn: 1,
+			Ref: shard.Ref{Iteration: 1, Row: 7, Sample: 0, Messages: 2}, BaseScore: 1, Potential: .25,
 		},
 		{
-			TaskID: "task of m1", Env: "math", Kind: "improve", ParentID: "m1", Depth: 1, Turn: 1,
-			Messages:  []shard.Message{user("prompt of m1"), assistant("m1 response b")},
-			BaseScore: 0, Potential: .25, Origin: "buffer", Seed: 5,
+			TaskID: "task of m1", Kind: "improve", ParentID: "m1", Depth: 1, Turn: 1,
+			Ref: shard.Ref{Iteration: 1, Row: 7, Sample: 1, Messages: 2}, BaseScore: 0, Potential: .25,
 		},
 	}
-	if diff := cmp.Diff(want, got.Instances, cmpopts.IgnoreFields(shard.Instance{}, "InstanceID")); diff != "" {
+	if diff := cmp.Diff(want, got.Entries, cmpopts.IgnoreFields(shard.Entry{}, "EntryID")); diff != "" {
 		t.Errorf("buffer (-want +got):\n%s", diff)
 	}
 	if got.Iteration != 2 {
 		t.Errorf("iteration %d, want 2", got.Iteration)
 	}
-	a, b := got.Instances[0].InstanceID, got.Instances[1].InstanceID
-	if a == b || a != childID(2, "m1", 0, 2) || b != childID(2, "m1", 1, 2) {
+	a, b := got.Entries[0].EntryID, got.Entries[1].EntryID
+	if a == b || a != childID("m1", shard.Ref{Sample: 0, Messages: 2}) || b != childID("m1", shard.Ref{Sample: 1, Messages: 2}) {
 		t.Errorf("ids %q and %q, want those of iteration 2, parent m1, samples 0 and 1, two messages", a, b)
 	}
 }
@@ -46,13 +46,13 @@ func TestExpansionOfAnEntry(t *testing.T) {
 	g.Instance.ParentID, g.Instance.Origin, g.Instance.Depth, g.Instance.Kind = "x", "buffer", 2, "diverge"
 	spec := settings()
 	spec.Expand = ExpandOne
-	got := mustUpdate(t, mustNew(t, spec), buffer(parent), 7, g).Instances
+	got := mustUpdate(t, mustNew(t, spec), stateOf(parent), 7, g).Entries
 
 	if len(got) != 2 {
 		t.Fatalf("%d entries, want the old one and one child", len(got))
 	}
 	near(t, "score of the entry", got[0].Potential, 2./9)
-	if got[0].InstanceID != "x" || got[0].Visits != 1 || got[0].LastSampled != 7 || got[0].Depth != 2 {
+	if got[0].EntryID != "x" || got[0].Visits != 1 || got[0].LastSampled != 7 || got[0].Depth != 2 {
 		t.Errorf("entry %+v, want x with one visit in iteration 7", got[0])
 	}
 	near(t, "score of the child", got[1].Potential, 2./9)
@@ -73,7 +73,7 @@ func near(t *testing.T, what string, got, want float64) {
 func TestSolvedEntryFallsToZero(t *testing.T) {
 	g := baseGroup("m1", 1, 1)
 	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
-	got := scores(mustUpdate(t, mustNew(t, settings()), buffer(entry("x", .25)), 2, g))
+	got := scores(mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .25)), 2, g))
 	if diff := cmp.Diff([]float64{0, 0, 0}, got); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
@@ -85,22 +85,22 @@ func TestSolvedEntryFallsToZero(t *testing.T) {
 func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	g := baseGroup("m1", 1, 0)
 	for i := range g.Responses {
-		g.Responses[i].Conversation = append(g.Responses[i].Conversation, user("again"), assistant("second"))
+		g.Responses[i].Messages = append(g.Responses[i].Messages, user("again"), assistant("second"))
 		g.Responses[i].Turns = 2
 	}
 	spec := settings()
 	spec.BufferSize = 10
-	got := mustUpdate(t, mustNew(t, spec), buffer(), 2, g).Instances
+	got := mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries
 	if len(got) != 4 {
 		t.Fatalf("%d entries, want two prefixes of each of two responses", len(got))
 	}
 	for i, want := range []struct {
-		messages int
+		messages int32
 		turn     int32
 		base     float64 // the quality of the whole episode, G
 	}{{2, 1, 1}, {4, 2, 1}, {2, 1, 0}, {4, 2, 0}} {
-		if len(got[i].Messages) != want.messages || got[i].Turn != want.turn || got[i].BaseScore != want.base {
-			t.Errorf("entry %d has %d messages, turn %d, base score %v; want %+v", i, len(got[i].Messages), got[i].Turn, got[i].BaseScore, want)
+		if got[i].Ref.Messages != want.messages || got[i].Turn != want.turn || got[i].BaseScore != want.base {
+			t.Errorf("entry %d has %d messages, turn %d, base score %v; want %+v", i, got[i].Ref.Messages, got[i].Turn, got[i].BaseScore, want)
 		}
 	}
 
@@ -108,10 +108,11 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	g = baseGroup("m2", 1, 0)
 	g.Instance.Messages = []shard.Message{user("q"), assistant("first"), user("again")}
 	for i := range g.Responses {
-		g.Responses[i].Conversation = append(append([]shard.Message(nil), g.Instance.Messages...), assistant("second"))
+		g.Responses[i].PromptMessages = 3
+		g.Responses[i].Messages = append(append([]shard.Message(nil), g.Instance.Messages...), assistant("second"))
 	}
-	got = mustUpdate(t, mustNew(t, spec), buffer(), 2, g).Instances
-	if len(got) != 2 || got[0].Turn != 2 || len(got[0].Messages) != 4 {
+	got = mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries
+	if len(got) != 2 || got[0].Turn != 2 || got[0].Ref.Messages != 4 {
 		t.Errorf("entries %+v, want one of turn 2 for each response", got)
 	}
 }
@@ -119,7 +120,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 // Section 4.1, |B| = N: inserted only if the score is greater than or equal
 // to the lowest, which is replaced. N is 3, and one response is expanded.
 func TestReplacement(t *testing.T) {
-	full := buffer(entry("x", .1), entry("y", 3./16), entry("z", .1))
+	full := stateOf(entry("x", .1), entry("y", 3./16), entry("z", .1))
 	for _, test := range []struct {
 		name      string
 		qualities []float64
@@ -131,36 +132,36 @@ func TestReplacement(t *testing.T) {
 		spec := settings()
 		spec.Expand = ExpandOne
 		got := mustUpdate(t, mustNew(t, spec), full, 2, baseGroup("m1", test.qualities...))
-		if diff := cmp.Diff(test.want, names(got.Instances)); diff != "" {
+		if diff := cmp.Diff(test.want, names(got.Entries)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 
 	// Equal to the lowest: replaces it. All scores are 3/16 = var(1, 0, 0, 0).
-	equal := buffer(entry("x", 3./16), entry("y", 3./16), entry("z", 3./16))
+	equal := stateOf(entry("x", 3./16), entry("y", 3./16), entry("z", 3./16))
 	spec := settings()
 	spec.Expand = ExpandOne
 	got := mustUpdate(t, mustNew(t, spec), equal, 2, baseGroup("m1", 1, 0, 0, 0))
-	if diff := cmp.Diff([]string{"y", "z", "new"}, names(got.Instances)); diff != "" {
+	if diff := cmp.Diff([]string{"y", "z", "new"}, names(got.Entries)); diff != "" {
 		t.Errorf("equal priorities (-want +got):\n%s", diff)
 	}
 
 	// A buffer of one holds the newest of the best.
 	spec.BufferSize, spec.Expand = 1, ExpandAll
-	got = mustUpdate(t, mustNew(t, spec), buffer(), 2, baseGroup("m1", 1, 0), baseGroup("m2", .5, .5))
-	if len(got.Instances) != 1 || got.Instances[0].InstanceID != childID(2, "m1", 1, 2) {
-		t.Errorf("buffer of one holds %v, want the second response of m1", names(got.Instances))
+	got = mustUpdate(t, mustNew(t, spec), stateOf(), 2, baseGroup("m1", 1, 0), baseGroup("m2", .5, .5))
+	if len(got.Entries) != 1 || got.Entries[0].EntryID != childID("m1", shard.Ref{Sample: 1, Messages: 2}) {
+		t.Errorf("buffer of one holds %v, want the second response of m1", names(got.Entries))
 	}
 }
 
 // names gives the ids of the entries, "new" for those of an expansion.
-func names(entries []shard.Instance) []string {
+func names(entries []shard.Entry) []string {
 	list := []string{}
 	for _, e := range entries {
 		if e.ParentID != "" {
-			e.InstanceID = "new"
+			e.EntryID = "new"
 		}
-		list = append(list, e.InstanceID)
+		list = append(list, e.EntryID)
 	}
 	return list
 }
@@ -171,12 +172,12 @@ func TestScoresComeBeforeReplacement(t *testing.T) {
 	solved := baseGroup("m2", 1, 1)
 	solved.Instance.ParentID = "y"
 	for i := range solved.Responses {
-		solved.Responses[i].Conversation = nil // nothing to expand
+		solved.Responses[i].Messages = nil // nothing to expand
 	}
 	spec := settings()
 	spec.Expand, spec.BufferSize = ExpandOne, 2
-	got := mustUpdate(t, mustNew(t, spec), buffer(entry("x", .1), entry("y", .25)), 2, baseGroup("m1", 1, 0), solved)
-	if diff := cmp.Diff([]string{"x", "new"}, names(got.Instances)); diff != "" {
+	got := mustUpdate(t, mustNew(t, spec), stateOf(entry("x", .1), entry("y", .25)), 2, baseGroup("m1", 1, 0), solved)
+	if diff := cmp.Diff([]string{"x", "new"}, names(got.Entries)); diff != "" {
 		t.Errorf("buffer (-want +got):\n%s", diff)
 	}
 }
@@ -187,9 +188,9 @@ func TestEntryWithSeveralGroups(t *testing.T) {
 	first, second, gone := baseGroup("m1", 1, 0), baseGroup("m2", .5, 1), baseGroup("m3", 1, 0)
 	first.Instance.ParentID, second.Instance.ParentID, gone.Instance.ParentID = "x", "x", "w"
 	for _, g := range []int{0, 1} {
-		first.Responses[g].Conversation, second.Responses[g].Conversation, gone.Responses[g].Conversation = nil, nil, nil
+		first.Responses[g].Messages, second.Responses[g].Messages, gone.Responses[g].Messages = nil, nil, nil
 	}
-	got := mustUpdate(t, mustNew(t, settings()), buffer(entry("x", .1)), 4, first, second, gone).Instances
+	got := mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .1)), 4, first, second, gone).Entries
 	if len(got) != 1 || got[0].Potential != .0625 || got[0].Visits != 2 || got[0].LastSampled != 4 {
 		t.Errorf("buffer %+v, want x alone with score .0625 and two visits in iteration 4", got)
 	}
@@ -201,12 +202,12 @@ func TestGroupsWithoutScore(t *testing.T) {
 	fromBuffer := baseGroup("m1", 0, 0, 1)
 	fromBuffer.Instance.ParentID = "x"
 	base := baseGroup("m2", 0, 1)
-	fromBuffer.Responses[0].Valid, fromBuffer.Responses[1].Valid = false, false
-	base.Responses[0].Valid, base.Responses[1].Valid = false, false
-	got := mustUpdate(t, mustNew(t, settings()), buffer(entry("x", .1)), 3, fromBuffer, base, baseGroup("m3")).Instances
+	fromBuffer.Responses[0].Score.Outcome, fromBuffer.Responses[1].Score.Outcome = "infra", "infra"
+	base.Responses[0].Score.Outcome, base.Responses[1].Score.Outcome = "infra", "infra"
+	got := mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .1)), 3, fromBuffer, base, baseGroup("m3")).Entries
 	want := entry("x", .1)
 	want.Visits, want.LastSampled = 1, 3
-	if diff := cmp.Diff([]shard.Instance{want}, got); diff != "" {
+	if diff := cmp.Diff([]shard.Entry{want}, got); diff != "" {
 		t.Errorf("buffer (-want +got):\n%s", diff)
 	}
 }
@@ -219,10 +220,10 @@ func TestExpandOneIsUniformOverTheValid(t *testing.T) {
 	spec.Expand, spec.BufferSize = ExpandOne, 1
 	e := mustNew(t, spec)
 	g := baseGroup("m1", 1, .3, 0)
-	g.Responses[1].Valid = false
+	g.Responses[1].Score.Outcome = "infra"
 	counts := map[float64]int{}
 	for iteration := 2; iteration < 3002; iteration++ {
-		counts[mustUpdate(t, e, buffer(), iteration, g).Instances[0].BaseScore]++
+		counts[mustUpdate(t, e, stateOf(), iteration, g).Entries[0].BaseScore]++
 	}
 	if counts[.3] != 0 || counts[1] < 1363 || counts[1] > 1637 || counts[0]+counts[1] != 3000 {
 		t.Errorf("base scores drawn: %v, want about 1500 of 1 and of 0", counts)
@@ -235,21 +236,21 @@ func TestAblationWithoutImprovement(t *testing.T) {
 	spec := settings()
 	spec.Improve, spec.SelectProbability = false, 1
 	e := mustNew(t, spec)
-	state := mustUpdate(t, e, buffer(), 2, baseGroup("m1", 1, 0))
+	state := mustUpdate(t, e, stateOf(), 2, baseGroup("m1", 1, 0))
 	again := baseGroup("m2", 1, 1, 0)
 	again.Instance.TaskID = "task of m1"
 	state = mustUpdate(t, e, state, 3, again)
-	if len(state.Instances) != 1 {
-		t.Fatalf("buffer %+v, want one entry", state.Instances)
+	if len(state.Entries) != 1 {
+		t.Fatalf("buffer %+v, want one entry", state.Entries)
 	}
-	near(t, "newest score", state.Instances[0].Potential, 2./9)
+	near(t, "newest score", state.Entries[0].Potential, 2./9)
 
 	selections, err := e.Next(state, 4, 1, []string{"other"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := selections[0]
-	if s.TaskID != "task of m1" || s.Kind != shard.KindInitial || s.Origin != shard.OriginBuffer || s.Depth != 0 || s.History != nil || s.ParentID != state.Instances[0].InstanceID {
+	if s.TaskID != "task of m1" || s.Kind != shard.KindInitial || s.Origin != shard.OriginBuffer || s.Depth != 0 || !s.Ref.IsZero() || s.ParentID != state.Entries[0].EntryID {
 		t.Errorf("selection %+v, want the base task from the buffer", s)
 	}
 
@@ -257,7 +258,15 @@ func TestAblationWithoutImprovement(t *testing.T) {
 	selected := baseGroup("m3", 1, .5)
 	selected.Instance.ParentID, selected.Instance.TaskID = s.ParentID, s.TaskID
 	state = mustUpdate(t, e, state, 4, selected)
-	if len(state.Instances) != 1 || state.Instances[0].Potential != .0625 || state.Instances[0].Visits != 3 {
-		t.Errorf("buffer %+v, want one entry of score .0625 with three visits", state.Instances)
+	if len(state.Entries) != 1 || state.Entries[0].Potential != .0625 || state.Entries[0].Visits != 3 {
+		t.Errorf("buffer %+v, want one entry of score .0625 with three visits", state.Entries)
+	}
+}
+
+// An entry without a place in the order of scores would never be replaced.
+func TestScoresThatAreNoNumbers(t *testing.T) {
+	_, err := mustNew(t, settings()).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil)
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "y" has the score NaN`) {
+		t.Errorf("error %v, want one that names y", err)
 	}
 }

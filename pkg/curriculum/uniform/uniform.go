@@ -14,7 +14,10 @@ import (
 // iteration samples depends on the seed and the iteration's number alone.
 type Uniform struct{ seed uint64 }
 
-var _ curriculum.Curriculum = (*Uniform)(nil)
+var (
+	_ curriculum.Curriculum = (*Uniform)(nil)
+	_ curriculum.Explainer  = (*Uniform)(nil)
+)
 
 // New returns the uniform curriculum of a run with the given seed.
 func New(seed uint64) *Uniform { return &Uniform{seed: seed} }
@@ -37,14 +40,26 @@ func (u *Uniform) Next(_ curriculum.State, iteration, n int, taskIDs []string) (
 	}
 	selections := make([]curriculum.Selection, n)
 	for i, id := range tasks {
-		selections[i] = Selection(id)
+		selections[i] = Selection(id, 1)
 	}
 	return selections, nil
 }
 
-// Selection is the first attempt at a base task.
-func Selection(taskID string) curriculum.Selection {
-	return curriculum.Selection{TaskID: taskID, Kind: shard.KindInitial, Origin: shard.OriginBase}
+// SelectedBy names the rule that takes the next base task of the epoch.
+const SelectedBy = "base"
+
+// Selection is the first attempt at a base task, of a prompt that is a base
+// task with the given probability. Which task it is was never drawn for the
+// prompt: it is the next of the epoch.
+func Selection(taskID string, probability float64) curriculum.Selection {
+	return curriculum.Selection{
+		TaskID: taskID, Kind: shard.KindInitial, Origin: shard.OriginBase, Probability: probability, SelectedBy: SelectedBy,
+	}
+}
+
+// Explain says that every prompt is a base task.
+func (u *Uniform) Explain(curriculum.State, curriculum.Selection) ([]curriculum.Term, error) {
+	return []curriculum.Term{{Name: "probability", Value: 1}}, nil
 }
 
 // Tasks returns the tasks of the n slots of an iteration, counted from 1. The

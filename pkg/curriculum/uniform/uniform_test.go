@@ -51,7 +51,7 @@ func TestSelectionIsAFirstAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []curriculum.Selection{{TaskID: "only", Kind: shard.KindInitial, Origin: shard.OriginBase}}
+	want := []curriculum.Selection{{TaskID: "only", Kind: shard.KindInitial, Origin: shard.OriginBase, Probability: 1, SelectedBy: "base"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("selections (-want +got):\n%s", diff)
 	}
@@ -88,18 +88,18 @@ func TestEpochsAndSeedsDiffer(t *testing.T) {
 // What is sampled does not depend on the state, and the state stays empty.
 func TestStateDoesNotMatter(t *testing.T) {
 	u := New(7)
-	state, err := u.Update(curriculum.State{Iteration: 2, Instances: []shard.Instance{{InstanceID: "x"}}}, 3, []curriculum.Group{{}})
+	state, err := u.Update(curriculum.State{Iteration: 2, Entries: []shard.Entry{{EntryID: "x"}}}, 3, []curriculum.Group{{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state.Iteration != 3 || len(state.Instances) != 0 {
-		t.Errorf("state %+v, want iteration 3 and no instances", state)
+	if state.Iteration != 3 || len(state.Entries) != 0 {
+		t.Errorf("state %+v, want iteration 3 and no entries", state)
 	}
 	empty, err := u.Next(curriculum.State{}, 4, 5, taskIDs(3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, err := u.Next(curriculum.State{Instances: make([]shard.Instance, 9)}, 4, 5, taskIDs(3))
+	full, err := u.Next(curriculum.State{Entries: make([]shard.Entry, 9)}, 4, 5, taskIDs(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,5 +124,33 @@ func TestErrors(t *testing.T) {
 	}
 	if got, err := New(1).Next(curriculum.State{}, 1, 0, taskIDs(1)); err != nil || len(got) != 0 {
 		t.Errorf("no prompts: %v, %v", got, err)
+	}
+}
+
+// Every prompt is a base task, so each of 20000 states the probability 1 of
+// being one; which task it is was not drawn for it. Over epochs every task has
+// the same share to a fraction of one draw each.
+func TestStatedProbabilities(t *testing.T) {
+	u, ids := New(5), taskIDs(7)
+	const prompts = 20000
+	selections, err := u.Next(curriculum.State{}, 1, prompts, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, s := range selections {
+		if s.Probability != 1 || s.SelectedBy != "base" || s.Origin != shard.OriginBase {
+			t.Fatalf("selection %+v, want a base task of probability 1", s)
+		}
+		counts[s.TaskID]++
+	}
+	for _, id := range ids {
+		if n := counts[id]; n != prompts/len(ids) && n != prompts/len(ids)+1 {
+			t.Errorf("task %q: %d of %d prompts", id, n, prompts)
+		}
+	}
+	terms, err := u.Explain(curriculum.State{}, selections[0])
+	if diff := cmp.Diff([]curriculum.Term{{Name: "probability", Value: 1}}, terms); diff != "" || err != nil {
+		t.Errorf("error %v, terms (-want +got):\n%s", err, diff)
 	}
 }

@@ -121,6 +121,13 @@ func ShardRange(total, shard, shards int) (first, last int) {
 	return total * shard / shards, total * (shard + 1) / shards
 }
 
+// RolloutOf is the file that holds the responses to a row of an iteration's
+// plan.
+func (g Graph) RolloutOf(k, row int) string {
+	shards := g.Shards(Node{Stage: StageRollout, Iteration: k})
+	return g.Dir.Rollout(k, ((row+1)*shards-1)/g.PlanRows()) // the last shard that begins at or before the row
+}
+
 // Sharded reports whether gradients are computed by an array of tasks.
 func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
 
@@ -228,7 +235,7 @@ func (g Graph) Outputs(t Task) []string {
 	case StageClose:
 		return []string{d.Close(k)}
 	case StageBuffer:
-		outputs := []string{d.State(k)}
+		outputs := []string{d.State(k), d.Stats(k)}
 		if k > 0 {
 			outputs = append(outputs, d.Batch(k), d.Ledger(k))
 		}

@@ -76,8 +76,11 @@ func (d Dir) Score(k, shard int) string {
 // Close says with which shards an iteration was closed.
 func (d Dir) Close(k int) string { return filepath.Join(d.Iteration(k), "close.json") }
 
-// State is the curriculum's state after an iteration.
+// State holds the curriculum's entries after an iteration.
 func (d Dir) State(k int) string { return filepath.Join(d.Iteration(k), "state.parquet") }
+
+// Stats is what else the curriculum knows after an iteration.
+func (d Dir) Stats(k int) string { return filepath.Join(d.Iteration(k), "stats.parquet") }
 
 // Batch is what the learner maps.
 func (d Dir) Batch(k int) string { return filepath.Join(d.Iteration(k), "batch.arrow") }

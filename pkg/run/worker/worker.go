@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
@@ -153,7 +154,10 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 	if err != nil {
 		return err
 	}
-	inputs := buffer.Inputs{Iteration: k, StateOutput: out.State(k), PlanRows: g.PlanRows()}
+	inputs := buffer.Inputs{
+		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
+		RolloutOf: func(ref shard.Ref, _ string) (string, error) { return g.RolloutOf(int(ref.Iteration), int(ref.Row)), nil },
+	}
 	for _, i := range g.PlansWritten(k) {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
@@ -162,7 +166,8 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 		if err != nil {
 			return err
 		}
-		inputs.State, inputs.BatchOutput, inputs.LedgerOutput = in.State(k-1), out.Batch(k), out.Ledger(k)
+		inputs.State, inputs.Stats = in.State(k-1), in.Stats(k-1)
+		inputs.BatchOutput, inputs.LedgerOutput = out.Batch(k), out.Ledger(k)
 		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
 		inputs.Shards = w.shardRefs(k, closed.Included)
 		inputs.LeftOut = w.shardRefs(k, closed.LeftOut)

@@ -49,8 +49,13 @@ type Inputs struct {
 	LeftOut   []ShardRef // given up: their instances are dropped
 	RunEnded  []ShardRef // late for good: no iteration is left to carry them into
 	State     string     // of the previous iteration; empty for none
+	Stats     string     // beside it; empty for none
+	// RolloutOf names the file that holds a response to an instance of any
+	// iteration up to this one, to take up its conversation.
+	RolloutOf func(ref shard.Ref, instanceID string) (string, error)
 
 	StateOutput  string
+	StatsOutput  string
 	BatchOutput  string // empty for iteration 0
 	LedgerOutput string // empty for iteration 0
 	PlanOutputs  []PlanRef
@@ -98,16 +103,9 @@ type group struct {
 // read loads the previous state, the plans and the shards, and puts every
 // response beside its instance.
 func (f *fold) read() error {
-	f.state = curriculum.State{Iteration: f.in.Iteration - 1}
-	if f.in.State != "" {
-		rows, cited, err := stage.ReadTable[shard.Instance](f.ctx, f.Job, f.in.State)
-		if err != nil {
-			return err
-		}
-		f.cited = append(f.cited, cited)
-		f.state.Instances = rows
+	if err := f.readState(); err != nil {
+		return err
 	}
-
 	at := map[string]int{} // group id -> index into all
 	var all []group
 	for _, plan := range f.in.Plans {
