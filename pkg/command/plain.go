@@ -1,7 +1,9 @@
 package command
 
 import (
+	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -26,7 +28,9 @@ func plainFlags(inputs ...string) []cli.Flag {
 	usage := map[string]string{
 		"plan": "plan `FILE` of instances", "policy": "policy `FOLDER` in Hugging Face layout",
 		"rollout": "rollout `FILE`", "rollouts": "comma-separated rollout `FILES`", "scores": "comma-separated score `FILES`, one per rollout file",
-		"state": "curriculum state `FILE`; none starts an empty one", "batch": "batch `FILE`", "optimizer": "optimizer state `FOLDER`; none starts fresh",
+		"state": "curriculum state `FILE`; none starts an empty one", "stats": "curriculum statistics `FILE` beside the state; none starts without",
+		"history": "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from",
+		"batch":   "batch `FILE`", "optimizer": "optimizer state `FOLDER`; none starts fresh",
 		"first-row": "first `ROW` of the plan", "last-row": "row of the plan to stop before; 0 is its end",
 	}
 	flags := []cli.Flag{
@@ -171,13 +175,14 @@ func plainBuffer(c *cli.Context) error {
 	}
 	k := max(1, c.Int("iteration"))
 	inputs := buffer.Inputs{
-		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: paths["plan"]}}, State: c.String("state"),
-		StateOutput: filepath.Join(paths["out"], "state.parquet"), BatchOutput: filepath.Join(paths["out"], "batch.arrow"),
-		LedgerOutput: filepath.Join(paths["out"], "ledger.parquet"),
-		PlanOutputs:  []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(paths["out"], "plan.parquet")}},
-		PlanRows:     p.job.Recipe.Rollout.Prompts,
+		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: paths["plan"]}}, State: c.String("state"), Stats: c.String("stats"),
+		RolloutOf:   rolloutsIn(c.Context, p.job, slices.Concat(rollouts, filesOf(c.String("history")))),
+		StateOutput: filepath.Join(paths["out"], "state.parquet"), StatsOutput: filepath.Join(paths["out"], "stats.parquet"),
+		BatchOutput: filepath.Join(paths["out"], "batch.arrow"), LedgerOutput: filepath.Join(paths["out"], "ledger.parquet"),
+		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(paths["out"], "plan.parquet")}},
+		PlanRows:    p.job.Recipe.Rollout.Prompts,
 	}
-	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.PlanOutputs[0].Path); err != nil {
+	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.StatsOutput, inputs.PlanOutputs[0].Path); err != nil {
 		return err
 	}
 	for i := range rollouts {
@@ -186,13 +191,56 @@ func plainBuffer(c *cli.Context) error {
 	if err := buffer.Run(c.Context, p.job, p.world, chooser, inputs); err != nil {
 		return err
 	}
-	for _, path := range []string{inputs.StateOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
+	for _, path := range []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
 		m, err := seal.Read(c.Context, path, seal.Options{})
 		if err := sealed(m, path, err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// filesOf splits a list of files that may be empty.
+func filesOf(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// sampled is what is read of a rollout's row to know what the file holds.
+type sampled struct {
+	InstanceID string `parquet:"instance_id"`
+	Wave       int32  `parquet:"wave"`
+}
+
+// Schema is that of the whole row.
+func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// rolloutsIn finds which of some rollout files holds a response. They are read
+// when the first is asked for.
+func rolloutsIn(ctx context.Context, job stage.Job, files []string) func(shard.Ref, string) (string, error) {
+	var holder map[sampled]string
+	return func(ref shard.Ref, instanceID string) (string, error) {
+		if holder == nil {
+			holder = map[sampled]string{}
+			for _, file := range files {
+				rows, _, err := stage.ReadTable[sampled](ctx, job, file)
+				if err != nil {
+					return "", err
+				}
+				for _, row := range rows {
+					holder[row] = file
+				}
+			}
+		}
+		file, ok := holder[sampled{instanceID, ref.Wave}]
+		if !ok {
+			err := exitcode.Usagef("the plan goes on from a response to instance %q of iteration %d, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
+			return "", exitcode.WithHint(err, "name the rollout file that holds it with --history")
+		}
+		return file, nil
+	}
 }
 
 func plainLearn(c *cli.Context) error {

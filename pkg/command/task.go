@@ -134,7 +134,7 @@ func Score() *cli.App {
 // Buffer is lathe-buffer.
 func Buffer() *cli.App {
 	app := newApp("lathe-buffer", "turn scored responses into a batch, the curriculum's next state and a plan")
-	app.Flags = append(taskFlags(), plainFlags("plan", "rollouts", "scores", "state")...)
+	app.Flags = append(taskFlags(), plainFlags("plan", "rollouts", "scores", "state", "stats", "history")...)
 	app.Action = func(c *cli.Context) error {
 		if err := oneMode(c); err != nil {
 			return err

@@ -112,7 +112,8 @@ func (f *fixture) begin() {
 	a, m := job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
 	f.folder(d.Policy(0), "weights 0", a, m)
 	a, m = job("a", 10, 11, graph.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
-	f.check(shard.Write(d.State(0), []shard.Instance(nil), nil, a, m))
+	f.check(shard.Write(d.State(0), []shard.Entry(nil), nil, a, m))
+	f.check(shard.Write(d.Stats(0), []shard.Stat(nil), nil, a, m))
 	f.plan(1, a, m)
 }
 
@@ -153,7 +154,8 @@ func (f *fixture) fold(k int, from, to float64, metrics map[string]float64, ledg
 		f.plan(k+1, a, m)
 	}
 	m.Metrics = map[string]float64{"curriculum_instances": float64(3 * k)}
-	f.check(shard.Write(d.State(k), []shard.Instance(nil), nil, a, m))
+	f.check(shard.Write(d.State(k), []shard.Entry(nil), nil, a, m))
+	f.check(shard.Write(d.Stats(k), []shard.Stat(nil), nil, a, m))
 }
 
 // fates makes ledger rows for the four responses of iteration k: an empty

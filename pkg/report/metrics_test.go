@@ -47,9 +47,9 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(rows, sealed); diff != "" {
 		t.Errorf("what is sealed differs from what was returned:\n%s", diff)
 	}
-	// Two rollouts, two scores, state, batch, ledger and plan 2, policy and
+	// Two rollouts, two scores, state, stats, batch, ledger and plan 2, policy and
 	// optimizer.
-	if m.Stage != "metrics" || m.Iteration != 1 || len(m.Inputs) != 10 {
+	if m.Stage != "metrics" || m.Iteration != 1 || len(m.Inputs) != 11 {
 		t.Errorf("manifest: stage %s, iteration %d, %d inputs", m.Stage, m.Iteration, len(m.Inputs))
 	}
 	if slices.IndexFunc(rows, func(m shard.Metric) bool {

@@ -201,9 +201,15 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []curriculum.Term{
-		{Name: "entries", Value: 2}, {Name: "p", Value: .5}, {Name: "S", Value: .25}, {Name: "κ", Value: 4 * math.Log(3)},
-		{Name: "κ·S", Value: math.Log(3)}, {Name: "softmax share", Value: .75}, {Name: "p_div", Value: .2},
-		{Name: "share of improve", Value: .8}, {Name: "probability", Value: .3},
+		{Name: "entries", Value: 2},
+		{Name: "p", Value: .5},
+		{Name: "S", Value: .25},
+		{Name: "κ", Value: 4 * math.Log(3)},
+		{Name: "κ·S", Value: math.Log(3)},
+		{Name: "softmax share", Value: .75},
+		{Name: "p_div", Value: .2},
+		{Name: "share of improve", Value: .8},
+		{Name: "probability", Value: .3},
 	}
 	if diff := cmp.Diff(want, terms, cmpopts.EquateApprox(0, 1e-15)); diff != "" {
 		t.Errorf("terms (-want +got):\n%s", diff)

@@ -156,7 +156,9 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 	}
 	inputs := buffer.Inputs{
 		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
-		RolloutOf: func(ref shard.Ref, _ string) (string, error) { return g.RolloutOf(int(ref.Iteration), int(ref.Row)), nil },
+		RolloutOf: func(ref shard.Ref, _ string) (string, error) {
+			return g.RolloutOf(int(ref.Iteration), int(ref.Row)), nil
+		},
 	}
 	for _, i := range g.PlansWritten(k) {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})

@@ -50,7 +50,7 @@ func newFold(t testing.TB, groups int, settings ...string) *fold {
 	path, plan := r.Plan(groups)
 	return &fold{Rig: r, plan: plan, in: buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
-		StateOutput: r.Path("state.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
+		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 4,
 	}}
 }
@@ -347,7 +347,7 @@ func TestCutsDoNotShow(t *testing.T) {
 	cut.shard("b", cut.plan[1:4], groups[1:4]...)
 	cut.shard("c", cut.plan[4:], groups[4:]...)
 	cut.run()
-	for _, name := range []string{"batch.arrow", "ledger.parquet", "state.parquet", "next.parquet"} {
+	for _, name := range []string{"batch.arrow", "ledger.parquet", "state.parquet", "stats.parquet", "next.parquet"} {
 		if got, want := cut.Digest(cut.Path(name)), whole.Digest(whole.Path(name)); got != want {
 			t.Errorf("%s: three shards %s, one %s", name, got, want)
 		}

@@ -41,7 +41,7 @@ func batch(r *stagetest.Rig) string {
 	r.Check(buffer.Run(r.Context(), r.Job, r.World, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}},
 		Shards:      []buffer.ShardRef{{Iteration: 1, Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}},
-		StateOutput: r.Path("state.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
+		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
 	}))
 	return r.Path("batch.arrow")
 }

@@ -19,20 +19,23 @@ func TestTurnsOfToolUse(t *testing.T) {
 		t.Errorf("the first epoch's ratios deviate from 1 by up to %g: %v", got["first_step_ratio_deviation_max"], got)
 	}
 	turns := map[int32]int{}
+	played := map[shard.TraceName][]shard.Message{}
 	for _, row := range stagetest.Read[shard.Rollout](r, r.Path("rollout.parquet")) {
 		turns[row.Turns]++
+		played[row.Name()] = row.Messages
 	}
 	if turns[2] == 0 || turns[3] == 0 {
 		t.Errorf("episodes by their turns: %v; the test shows little", turns)
 	}
 	prefixes := map[int32]int{}
-	for _, entry := range stagetest.Read[shard.Instance](r, r.Path("state.parquet")) {
+	for _, entry := range stagetest.Read[shard.Entry](r, r.Path("state.parquet")) {
 		prefixes[entry.Turn]++
 		task, known := r.World.Task(entry.TaskID)
 		if !known {
 			t.Fatalf("there is no task %q", entry.TaskID)
 		}
-		prompt, err := r.World.Prompt(task, shard.KindImprove, env.Parent{Messages: entry.Messages})
+		history := played[shard.TraceName{InstanceID: entry.ParentID, Sample: entry.Ref.Sample}][:entry.Ref.Messages]
+		prompt, err := r.World.Prompt(task, shard.KindImprove, env.Parent{Messages: history})
 		r.Check(err)
 		begun, err := r.World.Begin(r.Context(), task, prompt)
 		r.Check(err)
