@@ -52,6 +52,7 @@ func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards 
 	r.Check(buffer.Run(r.Context(), r.Job, environment, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}}, Shards: shards,
 		StateOutput: r.Path(name + "-state.parquet"), BatchOutput: r.Path(name + "-batch.arrow"), LedgerOutput: r.Path(name + "-ledger.parquet"),
+		StatsOutput: r.Path(name + "-stats.parquet"),
 	}))
 	return r.Path(name + "-batch.arrow")
 }
