@@ -7,6 +7,7 @@ package scaffold
 
 import (
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -40,11 +41,37 @@ type Scaffold interface {
 	Next(attempts []Attempt, traits env.Traits) Next
 }
 
+// Maker makes a scaffold of at most so many attempts after the first.
+type Maker func(steps int) Scaffold
+
+// Axis holds the scaffolds.
+var Axis = registry.New[Maker]("scaffold")
+
+func init() {
+	Axis.Register(registry.Choice[Maker]{
+		Name: "single", Summary: "one attempt",
+		Make: func(any) (Maker, error) { return func(int) Scaffold { return Single{} }, nil },
+	})
+	Axis.Register(registry.Choice[Maker]{
+		Name: "chain", Summary: "each attempt improves on the one before (ExIt, sections 2.1 and 5.3)",
+		Settings: func() any { return &ChainSettings{Kind: string(shard.KindImprove)} },
+		Make: func(settings any) (Maker, error) {
+			kind := shard.Kind(settings.(*ChainSettings).Kind)
+			return func(steps int) Scaffold { return Chain{Steps: steps, Kind: kind} }, nil
+		},
+	})
+}
+
 // Single ends a trace after its first attempt.
 type Single struct{}
 
 // Next is done.
 func (Single) Next([]Attempt, env.Traits) Next { return Next{Done: true} }
+
+// ChainSettings are what a recipe says of a chain.
+type ChainSettings struct {
+	Kind string `yaml:"kind" json:"kind" choices:"improve,diverge"` // of attempts after the first: improve (better the answer before) or diverge (differ from it)
+}
 
 // Chain improves K times, each time on the attempt before (ExIt, sections 2.1
 // and 5.3). Where an attempt is many messages, attempt k is one of its own in
@@ -53,7 +80,7 @@ func (Single) Next([]Attempt, env.Traits) Next { return Next{Done: true} }
 // the turns before).
 type Chain struct {
 	Steps int        // K, 0 or more
-	Kind  shard.Kind // of attempts 1 to K; KindImprove where it is empty
+	Kind  shard.Kind // of attempts 1 to K
 }
 
 // Next iterates on the last attempt in which the policy has said something;
@@ -65,10 +92,7 @@ func (c Chain) Next(attempts []Attempt, traits env.Traits) Next {
 	if traits.ByMessage {
 		return Next{Kind: attempts[0].Kind, Parent: -1, Drafts: len(attempts)}
 	}
-	next := Next{Kind: shard.KindImprove, Parent: len(attempts) - 1}
-	if c.Kind != "" {
-		next.Kind = c.Kind
-	}
+	next := Next{Kind: c.Kind, Parent: len(attempts) - 1}
 	for next.Parent >= 0 && !attempts[next.Parent].Spoke {
 		next.Parent--
 	}

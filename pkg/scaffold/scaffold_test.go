@@ -33,11 +33,11 @@ func TestChain(t *testing.T) {
 		{"by message", []Attempt{said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 1}},
 		{"by message again", []Attempt{said, said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 2}},
 	} {
-		if got := (Chain{Steps: 2}).Next(c.attempts, c.traits); got != c.want {
+		if got := (Chain{Steps: 2, Kind: shard.KindImprove}).Next(c.attempts, c.traits); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
 		}
 	}
-	if got := (Chain{Steps: 1, Kind: shard.KindRefine}).Next([]Attempt{said}, env.Traits{}); got.Kind != shard.KindRefine {
-		t.Errorf("a chain of refinements goes on with %+v", got)
+	if got := (Chain{Steps: 1, Kind: shard.KindDiverge}).Next([]Attempt{said}, env.Traits{}); got.Kind != shard.KindDiverge {
+		t.Errorf("a chain of divergences goes on with %+v", got)
 	}
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
+	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
@@ -36,7 +37,7 @@ func sampling(job stage.Job, evaluation bool) samples {
 		return s
 	}
 	s := samples{
-		scaffold: scaffold.Chain{Steps: r.Evaluation.Steps}, maxNewTokens: r.Rollout.NewTokens(),
+		scaffold: scaffold.Chain{Steps: r.Evaluation.Steps, Kind: shard.KindImprove}, maxNewTokens: r.Rollout.NewTokens(),
 		sampled: policy.Sampling{Temperature: float32(r.Evaluation.Temperature)},
 	}
 	if r.Evaluation.MaxNewTokens > 0 {
