@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/lathe-rl/lathe/pkg/command"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 )
 
-func main() { os.Exit(command.Main(command.Learn(), os.Args)) }
+func main() { os.Exit(cmdline.Main(command.Learn(), os.Args)) }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/lathe-rl/lathe/pkg/command"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 )
 
-func main() { os.Exit(command.Main(command.Monitor(readGPUs), os.Args)) }
+func main() { os.Exit(cmdline.Main(command.Monitor(readGPUs), os.Args)) }

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/lathe-rl/lathe/pkg/command"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 )
 
-func main() { os.Exit(command.Main(command.Score(), os.Args)) }
+func main() { os.Exit(cmdline.Main(command.Score(), os.Args)) }

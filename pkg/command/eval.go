@@ -1,11 +1,15 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -15,22 +19,40 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 )
 
+// EvalOptions are those of lathe eval.
+type EvalOptions struct {
+	RecipeOptions        // of the environment and the held-out problems
+	Policy        string // folder
+	Problems      int    // 0 is the recipe's
+	Samples       int    // of each problem; 0 is the recipe's
+	Steps         *int   // of self-improvement; nil is the recipe's
+	Out           string // Parquet file for every response; empty is none
+	Threads       int    // of the engine; 0 is all
+	JSON          bool
+}
+
 func evalCommand() *cli.Command {
-	return &cli.Command{
+	var o EvalOptions
+	return cmdline.Help{
+		Example: "lathe eval --recipe jobs/quickstart.yaml --policy runs/quickstart/policy/v000000 --problems 64 --steps 2",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
+	}.Command(&cli.Command{
 		Name: "eval", Usage: "measure a policy on the held-out problems of a recipe, with self-improvement steps",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with the environment and the held-out problems"},
-			&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
-			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`"},
-			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 takes the recipe's"},
-			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's"},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with the environment and the held-out problems", Destination: &o.Recipe},
+			setFlag(),
+			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`", Destination: &o.Policy},
+			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 takes the recipe's", Destination: &o.Problems},
+			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's", Destination: &o.Samples},
 			&cli.IntFlag{Name: "steps", Usage: "self-improvement steps; the recipe's when left out"},
-			&cli.StringFlag{Name: "out", Usage: "also write every response to this Parquet `FILE`"},
-			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.StringFlag{Name: "out", Usage: "also write every response to this Parquet `FILE`", Destination: &o.Out},
+			threadsFlag(&o.Threads), jsonFlag(&o.JSON),
 		},
-		Action: eval,
-	}
+		Action: cmdline.NoArguments(func(c *cli.Context) error {
+			o.Set, o.Steps = c.StringSlice("set"), cmdline.Given(c, "steps", c.Int("steps"))
+			return Eval(c.Context, c.App.Writer, o)
+		}),
+	})
 }
 
 // evaluated is what lathe eval prints.
@@ -45,82 +67,83 @@ type evaluated struct {
 	Seconds        float64            `json:"seconds"`
 }
 
-func eval(c *cli.Context) error {
-	values, err := need(c, "recipe", "policy")
-	if err != nil {
+// Eval measures a policy on held-out problems.
+func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
+	if err := o.check(); err != nil {
 		return err
 	}
-	if err := atLeast(c, 0, "problems", "samples", "steps"); err != nil {
-		return err
-	}
-	out := c.String("out")
-	if out != "" {
-		if err := checkOut(seal.KindFile, out); err != nil {
-			return err
-		}
-	}
-	if err := checkPolicy(values["policy"]); err != nil {
-		return err
-	}
-	p, err := openPlain(c)
+	p, err := openPlain("lathe", o.RecipeOptions, o.Threads)
 	if err != nil {
 		return err
 	}
 	spec := &p.job.Recipe.Evaluation
-	changeEvaluation(c, spec)
+	o.change(spec)
 	if spec.Problems == 0 {
-		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.world.Tasks(env.Test)))
+		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.env.Tasks(env.Test)))
 	}
-	sampler, err := rollout.OpenSampler(c.Context, p.job, values["policy"], p.world.Traits().Turns)
+	sampler, err := rollout.OpenSampler(ctx, p.job, o.Policy, p.env.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(c.Context, p.job, p.world, sampler, 0, spec.Problems, 0)
+	rows, err := evaluate.Measure(ctx, p.job, p.env, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}
 	result := summarize(rows, spec.Steps)
-	result.Policy, result.Problems, result.Samples, result.Seconds = values["policy"], spec.Problems, spec.Samples, time.Since(started).Seconds()
+	result.Policy, result.Problems, result.Samples, result.Seconds = o.Policy, spec.Problems, spec.Samples, time.Since(started).Seconds()
 	// The result was costly and is printed first: what --out names may turn out
 	// to have other contents.
-	if err := printEvaluated(c, result, spec.Temperature); err != nil || out == "" {
+	if err := o.print(out, result, spec.Temperature); err != nil || o.Out == "" {
 		return err
 	}
 	m := p.job.Manifest("evaluate", 0, 0, 1, started)
 	if err := sampler.Note(&m); err != nil {
 		return err
 	}
-	_, err = shard.Write(out, rows, nil, p.job.Attempt, m)
+	_, err = shard.Write(o.Out, rows, nil, p.job.Attempt, m)
 	return err
 }
 
-// changeEvaluation makes of the recipe's evaluation the one that the flags ask
-// for.
-func changeEvaluation(c *cli.Context, spec *recipe.Evaluation) {
-	if n := c.Int("problems"); n > 0 {
-		spec.Problems = n
+// check refuses what cannot be meant, before any work.
+func (o EvalOptions) check() error {
+	err := cmp.Or(
+		cmdline.Required("recipe", o.Recipe, "policy", o.Policy),
+		cmdline.AtLeast(0, "problems", o.Problems), cmdline.AtLeast(0, "samples", o.Samples),
+	)
+	if err == nil && o.Steps != nil {
+		err = cmdline.AtLeast(0, "steps", *o.Steps)
 	}
-	if n := c.Int("samples"); n > 0 {
-		spec.Samples = n
+	if err == nil && o.Out != "" {
+		err = checkOut(seal.KindFile, o.Out)
 	}
-	if c.IsSet("steps") {
-		spec.Steps = c.Int("steps")
+	if err != nil {
+		return err
+	}
+	return checkPolicy(o.Policy)
+}
+
+// change makes of the recipe's evaluation the one that is asked for.
+func (o EvalOptions) change(spec *recipe.Evaluation) {
+	spec.Problems = cmp.Or(o.Problems, spec.Problems)
+	spec.Samples = cmp.Or(o.Samples, spec.Samples)
+	if o.Steps != nil {
+		spec.Steps = *o.Steps
 	}
 }
 
-func printEvaluated(c *cli.Context, result evaluated, temperature float64) error {
-	if c.Bool("json") {
-		return writeJSON(stdout, result)
+func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64) error {
+	if o.JSON {
+		return cmdline.WriteJSON(out, result)
 	}
-	fmt.Fprintf(stdout, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
+	fmt.Fprintf(out, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
 	for step, accuracy := range result.AccuracyByStep {
-		fmt.Fprintf(stdout, "  after %d improve steps  %.4f", step, accuracy)
+		fmt.Fprintf(out, "  after %d improve steps  %.4f", step, accuracy)
 		if len(result.GreedyByStep) > step {
-			fmt.Fprintf(stdout, "  greedy %.4f", result.GreedyByStep[step])
+			fmt.Fprintf(out, "  greedy %.4f", result.GreedyByStep[step])
 		}
-		fmt.Fprintln(stdout)
+		fmt.Fprintln(out)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -32,14 +33,10 @@ import (
 // Lathe is the operator's command.
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
-	app.Commands = []*cli.Command{
+	cmdline.Group(app,
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), reportCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
-	}
-	for _, command := range app.Commands {
-		strict(command)
-	}
-	app.Action = unknownCommand
+	)
 	return app
 }
 

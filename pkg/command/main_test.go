@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func binary(app func() *cli.App) func() {
-	return func() { os.Exit(command.Main(app(), os.Args)) }
+	return func() { os.Exit(cmdline.Main(app(), os.Args)) }
 }
 
 const smoke = "../../jobs/smoke.yaml"

@@ -2,9 +2,13 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // GPU is one GPU as it is right now.
@@ -18,29 +22,38 @@ type GPU struct {
 	PowerWatts       float64 `json:"power_watts"`
 }
 
+// MonitorOptions are those of lathe-monitor.
+type MonitorOptions struct {
+	JSON bool
+	Read func() ([]GPU, error) // asks the driver
+}
+
 // Monitor is lathe-monitor. It is handed what reads the GPUs, because NVML
 // needs cgo and no other binary may.
 func Monitor(read func() ([]GPU, error)) *cli.App {
+	o := MonitorOptions{Read: read}
 	app := newApp("lathe-monitor", "show the GPUs of this host")
-	app.Flags = []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}
-	app.Action = func(c *cli.Context) error {
-		if _, err := arguments(c); err != nil {
-			return err
-		}
-		gpus, err := read()
-		if err != nil {
-			return err
-		}
-		if c.Bool("json") {
-			return writeJSON(stdout, gpus)
-		}
-		table := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "GPU\tNAME\tBUSY\tMEMORY\tPOWER\tUUID")
-		for _, g := range gpus {
-			fmt.Fprintf(table, "%d\t%s\t%.0f %%\t%.1f of %.1f GiB\t%.0f W\t%s\n", g.Index, g.Name, 100*g.UtilizationShare,
-				float64(g.MemoryUsedBytes)/(1<<30), float64(g.MemoryTotalBytes)/(1<<30), g.PowerWatts, g.UUID)
-		}
-		return table.Flush()
+	app.Flags = []cli.Flag{jsonFlag(&o.JSON)}
+	app.Action = cmdline.NoArguments(func(c *cli.Context) error { return PrintGPUs(c.App.Writer, o) })
+	return cmdline.Help{
+		Example: "lathe-monitor --json", Exits: map[int]string{exitcode.Unavailable: "there is no GPU, or no driver of one"},
+	}.App(app)
+}
+
+// PrintGPUs prints the GPUs of this host.
+func PrintGPUs(out io.Writer, o MonitorOptions) error {
+	gpus, err := o.Read()
+	if err != nil {
+		return err
 	}
-	return app
+	if o.JSON {
+		return cmdline.WriteJSON(out, gpus)
+	}
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "GPU\tNAME\tBUSY\tMEMORY\tPOWER\tUUID")
+	for _, g := range gpus {
+		fmt.Fprintf(table, "%d\t%s\t%.0f %%\t%.1f of %.1f GiB\t%.0f W\t%s\n", g.Index, g.Name, 100*g.UtilizationShare,
+			float64(g.MemoryUsedBytes)/(1<<30), float64(g.MemoryTotalBytes)/(1<<30), g.PowerWatts, g.UUID)
+	}
+	return table.Flush()
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	curricula "github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -50,8 +50,8 @@ func plainFlags(inputs ...string) []cli.Flag {
 
 // plain is what a command on plain files works with.
 type plain struct {
-	job   stage.Job
-	world env.Env
+	job stage.Job
+	env env.Env
 }
 
 // plainInputs are the values of the flags that a command on plain files needs,
@@ -67,26 +67,32 @@ func plainInputs(c *cli.Context, names ...string) (map[string]string, error) {
 	return values, atLeast(c, 0, "shard")
 }
 
-func openPlain(c *cli.Context) (*plain, error) {
-	threads, err := threadsOf(c)
+// openPlain opens the environment of a recipe, for a program that works without
+// a run.
+func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
+	threads, err := engineThreads(threads)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := recipe.Load(c.String("recipe"), c.StringSlice("set"))
+	resolved, err := o.load()
 	if err != nil {
 		return nil, err
 	}
-	world, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
+	environment, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
 	if err != nil {
 		return nil, err
 	}
 	return &plain{
 		job: stage.Job{
 			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), Threads: threads,
-			BinaryVersion: Version, Cite: filepath.ToSlash, Log: talk(c.App.Name), Plain: true,
+			BinaryVersion: Version, Cite: filepath.ToSlash, Log: cmdline.Log(program), Plain: true,
 		},
-		world: world,
+		env: environment,
 	}, nil
+}
+
+func openPlainOf(c *cli.Context) (*plain, error) {
+	return openPlain(c.App.Name, RecipeOptions{Recipe: c.String("recipe"), Set: c.StringSlice("set")}, c.Int("threads"))
 }
 
 func plainRollout(c *cli.Context) error {
@@ -100,7 +106,7 @@ func plainRollout(c *cli.Context) error {
 	if err := checkPolicy(paths["policy"]); err != nil {
 		return err
 	}
-	p, err := openPlain(c)
+	p, err := openPlainOf(c)
 	if err != nil {
 		return err
 	}
@@ -112,7 +118,7 @@ func plainRollout(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := rollout.Run(c.Context, p.job, p.world, rollout.Inputs{
+	m, err := rollout.Run(c.Context, p.job, p.env, rollout.Inputs{
 		Plan: paths["plan"], FirstRow: first, LastRow: last, PolicyFolder: paths["policy"],
 		Iteration: max(0, c.Int("iteration")), Shard: c.Int("shard"), Of: 1, Output: paths["out"],
 	})
@@ -146,11 +152,11 @@ func plainScore(c *cli.Context) error {
 	if err := checkOut(seal.KindFile, paths["out"]); err != nil {
 		return err
 	}
-	p, err := openPlain(c)
+	p, err := openPlainOf(c)
 	if err != nil {
 		return err
 	}
-	m, err := score.Run(c.Context, p.job, p.world, score.Inputs{
+	m, err := score.Run(c.Context, p.job, p.env, score.Inputs{
 		Plan: paths["plan"], Rollout: paths["rollout"], Iteration: max(0, c.Int("iteration")), Shard: c.Int("shard"), Of: 1, Output: paths["out"],
 	})
 	return sealed(m, paths["out"], err)
@@ -161,7 +167,7 @@ func plainBuffer(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := openPlain(c)
+	p, err := openPlainOf(c)
 	if err != nil {
 		return err
 	}
@@ -188,7 +194,7 @@ func plainBuffer(c *cli.Context) error {
 	for i := range rollouts {
 		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: rollouts[i], Score: scores[i]})
 	}
-	if err := buffer.Run(c.Context, p.job, p.world, chooser, inputs); err != nil {
+	if err := buffer.Run(c.Context, p.job, p.env, chooser, inputs); err != nil {
 		return err
 	}
 	for _, path := range []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
@@ -255,7 +261,7 @@ func plainLearn(c *cli.Context) error {
 	if err := checkPolicy(paths["policy"]); err != nil {
 		return err
 	}
-	p, err := openPlain(c)
+	p, err := openPlainOf(c)
 	if err != nil {
 		return err
 	}

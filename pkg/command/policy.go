@@ -1,172 +1,139 @@
 package command
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 func policyCommand() *cli.Command {
-	model := &cli.StringFlag{Name: "model", Usage: "policy `FOLDER` in Hugging Face layout"}
-	threads := &cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all"}
-	date := &cli.StringFlag{Name: "date", Usage: "`DATE` (2026-11-21) that the chat template's strftime_now tells; undefined otherwise"}
-	out := &cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there"}
-	dtype := &cli.StringFlag{Name: "dtype", Usage: "type of the weights, `float32|float16|bfloat16`; none keeps what they are"}
-	return &cli.Command{
+	return cmdline.Help{
+		Example: "lathe policy inspect --model runs/quickstart/policy/v000000",
+	}.Command(&cli.Command{
 		Name: "policy", Usage: "make, inspect and question policy folders",
 		Subcommands: []*cli.Command{
-			{
-				Name: "init", Usage: "write a policy with random weights, as a recipe or a config.json describes it",
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with policy.new"},
-					&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
-					&cli.StringFlag{Name: "config", Usage: "config.json `FILE`, or the folder that it is in, whose tokenizer files are copied"},
-					&cli.Uint64Flag{Name: "seed", Usage: "of the weights; with --recipe the recipe's when left out", Value: 1},
-					dtype, out,
-				},
-				Action: policyInit,
-			},
-			{
-				Name: "inspect", Usage: "print the shape, size, memory, work and digest of a policy",
-				Flags: []cli.Flag{
-					model, &cli.BoolFlag{Name: "json", Usage: "print JSON"},
-					&cli.StringFlag{Name: "gpu", Usage: "plan the memory of a GPU with so much free: `BYTES|auto`, as 80e9, 80GB or 75GiB; auto asks the GPU of this host"},
-					&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` whose settings --gpu plans for; none plans for full training in the policy's own type"},
-					&cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"},
-					&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for as many as the policy takes"},
-				},
-				Action: policyInspect,
-			},
-			{
-				Name: "convert", Usage: "write a policy's weights in another type, or in other files",
-				Flags: []cli.Flag{
-					model, dtype, out,
-					&cli.Int64Flag{Name: "max-file-mb", Usage: "cut the weights into files of at most so many `MB`; 0 for one file"},
-				},
-				Action: policyConvert,
-			},
-			{
-				Name: "merge", Usage: "write a whole policy: an adapter's base with the adapter in its matrices",
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "model", Usage: "adapter `FOLDER` as PEFT's"},
-					&cli.StringFlag{Name: "base", Usage: "policy `FOLDER` that it adapts; none takes the one that it names"},
-					out,
-				},
-				Action: policyMerge,
-			},
-			{
-				Name: "diff", Usage: "compare the weights of two policies", ArgsUsage: "FOLDER FOLDER",
-				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-					&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when they differ"},
-				},
-				Action: policyDiff,
-			},
-			generateCommand(model, threads, date),
-			{
-				Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,
-				Flags: []cli.Flag{
-					model, date,
-					&cli.BoolFlag{Name: "add-generation-prompt", Usage: "open the assistant's next message"},
-					&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as text, as training does"},
-				},
-				Action: policyRender,
-			},
-			{
-				Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,
-				Flags:  append([]cli.Flag{model, threads}, textFlags()...),
-				Action: policyLogprobs,
-			},
-			tokenizeCommand(model),
+			policyInitCommand(), policyInspectCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
+			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand(),
 		},
-	}
+	})
 }
 
-// model is the folder that --model names.
-func model(c *cli.Context) (string, error) {
-	values, err := need(c, "model")
-	if err != nil {
-		return "", err
-	}
-	return values["model"], checkPolicy(values["model"])
+func modelFlag(to *string) cli.Flag {
+	return &cli.StringFlag{Name: "model", Usage: "policy `FOLDER` in Hugging Face layout", Destination: to}
 }
 
-func openEngine(c *cli.Context, folder string, workload policy.Workload) (policy.Engine, error) {
-	threads, err := threadsOf(c)
+func newFolderFlag(to *string) cli.Flag {
+	return &cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there", Destination: to}
+}
+
+func dtypeFlag(to *string) cli.Flag {
+	return &cli.StringFlag{Name: "dtype", Usage: "type of the weights, `float32|float16|bfloat16`; none keeps what they are", Destination: to}
+}
+
+// dtypes are the types of weights by their names in recipes and in PyTorch.
+var dtypes = map[string]safetensors.DType{
+	"float32": safetensors.F32, "float16": safetensors.F16, "bfloat16": safetensors.BF16,
+}
+
+// parseDType reads --dtype; the empty type stands for none given.
+func parseDType(name string) (safetensors.DType, error) {
+	if name == "" {
+		return "", nil
+	}
+	d, ok := dtypes[name]
+	if !ok {
+		return "", exitcode.Usagef("--dtype is %q; it must be float32, float16 or bfloat16", name)
+	}
+	return d, nil
+}
+
+// checkModel refuses a --model that is not a policy at all.
+func checkModel(folder string) error {
+	if err := cmdline.Required("model", folder); err != nil {
+		return err
+	}
+	return checkPolicy(folder)
+}
+
+// checkPolicy reports a folder that is not a policy at all.
+func checkPolicy(folder string) error {
+	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
+		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
+			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+	}
+	return nil
+}
+
+func openEngine(folder string, threads int, workload policy.Workload) (policy.Engine, error) {
+	threads, err := engineThreads(threads)
 	if err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads, Workload: workload, Log: talk("lathe")})
+	return backend.Open(folder, backend.Options{Backend: backend.Auto, Threads: threads, Workload: workload, Log: cmdline.Log("lathe")})
 }
 
-// question is a line of lathe policy logprobs.
-type question struct {
-	ID       json.RawMessage `json:"id"`
-	Text     *string         `json:"text"`
-	TokenIDs []int32         `json:"token_ids"`
-}
-
-// answer is a line that it prints. The first token has no predecessor: null.
-type answer struct {
-	ID       json.RawMessage `json:"id"`
-	TokenIDs []int32         `json:"token_ids"`
-	LogProbs []*float32      `json:"logprobs"`
-	Entropy  []*float32      `json:"entropy"`
-}
-
-func policyLogprobs(c *cli.Context) error {
-	folder, err := model(c)
+// writeFolder makes a policy folder under its final name once fill has filled
+// it, and prints the digest of its weights.
+func writeFolder(out io.Writer, path string, fill func(folder string) error) error {
+	if err := newFolder(path, fill); err != nil {
+		return err
+	}
+	digest, err := checkpoint.Digest(path)
 	if err != nil {
 		return err
 	}
-	text, err := tokenizer.Load(folder)
-	if err != nil {
-		return err
-	}
-	engine, err := openEngine(c, folder, policy.Workload{})
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	encode := textEncoder(c, text)
-	return answerer{answer: func(line []byte) (any, error) {
-		var q question
-		if err := decode(line, &q, false); err != nil {
-			return nil, err
-		}
-		// Tokens count before the text beside them, which need not encode to
-		// them: a sampled response, or a line of lathe policy render.
-		ids := q.TokenIDs
-		if ids == nil && q.Text != nil {
-			ids = encode(*q.Text)
-		}
-		if most := engine.Config().MaxPositionEmbeddings; len(ids) == 0 || len(ids) > most {
-			return nil, fmt.Errorf("%d tokens; the policy takes 1 to %d", len(ids), most)
-		}
-		a, err := logprobs(engine, ids)
-		a.ID = q.ID
-		return a, err
-	}}.run(standardInput(c), stdout)
+	_, err = fmt.Fprintln(out, path, digest)
+	return err
 }
 
-func logprobs(engine policy.Engine, ids []int32) (answer, error) {
-	n := len(ids)
-	batch := policy.Batch{TokenIDs: ids, Offsets: []int32{0, int32(n)}, Targets: make([]bool, n)}
-	for i := 1; i < n; i++ {
-		batch.Targets[i] = true
+func newFolder(path string, fill func(folder string) error) (err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return exitcode.Usagef("--out %q is there already", path)
 	}
-	values, entropy := make([]float32, n), make([]float32, n)
-	if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, values, entropy); err != nil {
-		return answer{}, err
+	w, err := seal.CreateFolder(path, seal.AttemptFromEnv())
+	if err != nil {
+		return err
 	}
-	a := answer{TokenIDs: ids, LogProbs: make([]*float32, n), Entropy: make([]*float32, n)}
-	for i := 1; i < n; i++ {
-		a.LogProbs[i], a.Entropy[i] = &values[i], &entropy[i]
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	if err := fill(w.Path()); err != nil {
+		return err
 	}
-	return a, nil
+	return w.Place()
+}
+
+// TextOptions say how a text becomes token ids.
+type TextOptions struct {
+	AddSpecial   bool // put the special tokens around a text that the tokenizer puts around texts
+	SplitSpecial bool // take the name of a special token in a text as text
+}
+
+func (o *TextOptions) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "add-special-tokens", Usage: "put the special tokens around each text that the tokenizer puts around texts", Destination: &o.AddSpecial},
+		&cli.BoolFlag{Name: "split-special-tokens", Usage: "take the name of a special token in a text as text", Destination: &o.SplitSpecial},
+	}
+}
+
+func (o TextOptions) encoder(t *tokenizer.Tokenizer) func(text string) []int32 {
+	encode := t.Encode
+	if o.SplitSpecial {
+		encode = t.EncodeText
+	}
+	if !o.AddSpecial {
+		return encode
+	}
+	return func(text string) []int32 { return t.WithSpecial(encode(text)) }
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -203,4 +204,30 @@ func sealed(m seal.Manifest, path string, err error) error {
 		fmt.Fprintln(stdout, path, m.SHA256)
 	}
 	return err
+}
+
+// Of the flags of a task binary, taskOnly name a task of a run and eitherMode go
+// with --recipe too. All others are for work on plain files.
+var (
+	taskOnly   = []string{"run", "evaluate", "gradient", "step", "warm"}
+	eitherMode = []string{"recipe", "iteration", "shard", "threads"}
+)
+
+// oneMode refuses flags that would have no effect: a task binary works on a task
+// of a run, or with --recipe on plain files.
+func oneMode(c *cli.Context) error {
+	plain := c.IsSet("recipe")
+	for _, flag := range c.App.Flags {
+		name := flag.Names()[0]
+		if !c.IsSet(name) || slices.Contains(eitherMode, name) {
+			continue
+		}
+		switch task := slices.Contains(taskOnly, name); {
+		case task && plain:
+			return withHelp(c, exitcode.Usagef("--%s is for a task of a run: it does not go with --recipe", name))
+		case !task && !plain:
+			return withHelp(c, exitcode.Usagef("--%s is for work on plain files: it needs --recipe", name))
+		}
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ var floors = [][]string{
 	{"pkg/run/advance"},
 	{"pkg/run/status"},
 	{"pkg/run"},
-	{"pkg/report", "pkg/doctor"},
+	{"pkg/report", "pkg/doctor", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/command"},
 	{"cmd/...", "pkg/floors"},
 }
@@ -75,7 +75,7 @@ var guarded = []struct {
 	{"github.com/NVIDIA/go-nvml", []string{"cmd/lathe-monitor", "pkg/monitor"}, "it needs cgo, and every other binary builds without"},
 	{module + "pkg/policy/cpu", []string{"pkg/policy/backend"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/policy/cuda", []string{"pkg/policy/backend", "pkg/command"}, "a backend is opened by its name, and asked through package policy's interfaces"},
-	{"github.com/urfave/cli", []string{"pkg/command"}, "what a command does is a function that needs no command line"},
+	{"github.com/urfave/cli", []string{"pkg/command", "pkg/command/cmdline"}, "what a command does is a function that needs no command line"},
 }
 
 // listed is what go list says about one package.

@@ -2,26 +2,41 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"time"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 )
 
-// dateFlag reads --date; the zero time when it is not given.
-func dateFlag(c *cli.Context) (time.Time, error) {
-	if !c.IsSet("date") {
-		return time.Time{}, nil
-	}
-	date, err := time.Parse(time.DateOnly, c.String("date"))
-	if err != nil {
-		return date, exitcode.Usagef("--date: %w", err)
-	}
-	return date, nil
+// PolicyRenderOptions are those of lathe policy render.
+type PolicyRenderOptions struct {
+	Model            string // folder
+	Date             string // that the chat template tells, as 2026-11-21; empty is none
+	GenerationPrompt bool   // open the assistant's next message
+	SpellOut         bool   // encode the names of special tokens in messages as text
+}
+
+func policyRenderCommand() *cli.Command {
+	var o PolicyRenderOptions
+	return cmdline.Help{
+		Example: `echo '{"id": 1, "messages": [{"role": "user", "content": "12+34="}]}' | lathe policy render --model runs/quickstart/policy/v000000`,
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,
+		Flags: []cli.Flag{
+			modelFlag(&o.Model), dateFlag(&o.Date),
+			&cli.BoolFlag{Name: "add-generation-prompt", Usage: "open the assistant's next message", Destination: &o.GenerationPrompt},
+			&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as text, as training does", Destination: &o.SpellOut},
+		},
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyRender(c.Context, c.App.Reader, c.App.Writer, o) }),
+	})
 }
 
 // conversation is a line of lathe policy render. Messages and tools are read
@@ -41,26 +56,26 @@ type rendering struct {
 	Assistant []int           `json:"assistant_mask"`
 }
 
-func policyRender(c *cli.Context) error {
-	folder, err := model(c)
+// PolicyRender applies a policy's chat template to each line of the input.
+func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRenderOptions) error {
+	if err := checkModel(o.Model); err != nil {
+		return err
+	}
+	date, err := parseDate(o.Date)
 	if err != nil {
 		return err
 	}
-	date, err := dateFlag(c)
+	format, err := chat.Load(o.Model, date)
 	if err != nil {
 		return err
 	}
-	format, err := chat.Load(folder, date)
-	if err != nil {
-		return err
-	}
-	options := chat.RenderOptions{GenerationPrompt: c.Bool("add-generation-prompt"), SpellOut: c.Bool("spell-out")}
-	return answerer{answer: func(line []byte) (any, error) { return render(format, line, options) }}.run(standardInput(c), stdout)
+	options := chat.RenderOptions{GenerationPrompt: o.GenerationPrompt, SpellOut: o.SpellOut}
+	return jsonlines.Answerer{Answer: func(line []byte) (any, error) { return render(format, line, options) }}.Run(jsonlines.NewReader(ctx, in), out)
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
 	var in conversation
-	if err := decode(line, &in, false); err != nil {
+	if err := jsonlines.Decode(line, &in, false); err != nil {
 		return rendering{}, err
 	}
 	c, err := in.read()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
@@ -39,17 +39,20 @@ type gpuPlan struct {
 
 // planGPU plans what --gpu asks for, on a policy of a shape whose weights are
 // stored in types.
-func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, error) {
-	if c.String("gpu") == "" {
-		for _, name := range []string{"recipe", "set", "tokens"} {
-			if c.IsSet(name) {
-				return nil, withHelp(c, exitcode.Usagef("--%s says what --gpu plans for: it needs --gpu", name))
+func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, error) {
+	if o.GPU == "" {
+		for _, given := range []struct {
+			name string
+			is   bool
+		}{{"recipe", o.Recipe != ""}, {"set", len(o.Set) > 0}, {"tokens", o.Tokens != 0}} {
+			if given.is {
+				return nil, cmdline.Misusef("--%s says what --gpu plans for: it needs --gpu", given.name)
 			}
 		}
 		return nil, nil
 	}
 	plans := &gpuPlans{}
-	if c.String("gpu") == "auto" {
+	if o.GPU == "auto" {
 		device, err := cuda.Find("", 0)
 		if err != nil {
 			return nil, err
@@ -57,26 +60,25 @@ func planGPU(c *cli.Context, config policy.Config, stored map[safetensors.DType]
 		plans.Device, plans.FreeBytes = &device, device.FreeBytes
 	} else {
 		var err error
-		if plans.FreeBytes, err = bytesOf(c.String("gpu")); err != nil {
+		if plans.FreeBytes, err = bytesOf(o.GPU); err != nil {
 			return nil, exitcode.Usagef("--gpu: %w", err)
 		}
 	}
 	settings := recipe.Defaults()
-	if c.IsSet("set") && c.String("recipe") == "" {
-		return nil, withHelp(c, exitcode.Usagef("--set changes a recipe: it needs --recipe"))
-	}
-	if path := c.String("recipe"); path != "" {
-		resolved, err := recipe.Load(path, c.StringSlice("set"))
+	if o.Recipe != "" {
+		resolved, err := o.load()
 		if err != nil {
 			return nil, err
 		}
 		settings = resolved.Recipe
+	} else if len(o.Set) > 0 {
+		return nil, cmdline.Misusef("--set changes a recipe: it needs --recipe")
 	}
-	if err := atLeast(c, 0, "tokens"); err != nil {
+	if err := cmdline.AtLeast(0, "tokens", o.Tokens); err != nil {
 		return nil, err
 	}
 	beside := int64(0)
-	for _, work := range gpuWork(settings, stored, c.Int("tokens")) {
+	for _, work := range gpuWork(settings, stored, o.Tokens) {
 		planned := gpuPlan{Work: work.name}
 		plan, err := cuda.PlanFor(config, work.Case, plans.FreeBytes-beside)
 		switch {

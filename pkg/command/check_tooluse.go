@@ -6,31 +6,30 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/lathe-rl/lathe/pkg/bfcl"
+	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// checkToolUseLines is lathe-score check --env tooluse.
-func checkToolUseLines(c *cli.Context) error {
-	folder := c.String("data")
+// toolUseJudge returns the checkers of a line of lathe-score check --env
+// tooluse, on the tasks of a folder.
+func toolUseJudge(folder string) (func(line []byte) (any, error), error) {
 	if folder == "" {
 		shared := os.Getenv("LATHE_SHARED")
 		if shared == "" {
-			return exitcode.Usagef("--env tooluse needs --data FOLDER, or LATHE_SHARED set to the folder that holds data/bfcl")
+			return nil, exitcode.Usagef("--env tooluse needs --data FOLDER, or LATHE_SHARED set to the folder that holds data/bfcl")
 		}
 		folder = filepath.Join(shared, "data", "bfcl")
 	}
 	tasks, err := bfcl.ReadTasks(folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	byID := make(map[string]bfcl.Task, len(tasks))
 	for _, task := range tasks {
 		byID[task.ID] = task
 	}
-	return checkLines(c, func(line []byte) (any, error) { return checkToolUse(line, byID) })
+	return func(line []byte) (any, error) { return checkToolUse(line, byID) }, nil
 }
 
 // toolCalls is a line for the tool-use checkers: the calls of each turn.
@@ -51,7 +50,7 @@ type toolVerdict struct {
 
 func checkToolUse(line []byte, tasks map[string]bfcl.Task) (any, error) {
 	var calls toolCalls
-	if err := decode(line, &calls, false); err != nil {
+	if err := jsonlines.Decode(line, &calls, false); err != nil {
 		return nil, err
 	}
 	if calls.ID == nil || calls.Turns == nil {

@@ -1,0 +1,174 @@
+// Package cmdline is what the command lines of Lathe's binaries have in
+// common: an application without the parser's habits that do harm in scripts,
+// flags that may stand behind arguments, help that ends with an example and
+// the exit codes, and a process that ends with one of them.
+//
+// What a person sees follows two rules. Standard output is data; everything
+// else goes to standard error. An error is one line, lower case, with the
+// program's name in front and hints below it.
+package cmdline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// Stdout is standard output. Main fails a command whose data did not all get
+// out, so that nothing else has to look after every line.
+var Stdout = &output{file: os.Stdout}
+
+// output keeps the first error of its writes.
+type output struct {
+	file *os.File
+	err  error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.file.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// IsTerminal reports whether what is written is read by a person as it comes.
+func IsTerminal(w io.Writer) bool {
+	if o, ok := w.(*output); ok {
+		w = o.file
+	}
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// NewApp makes a command-line application without the habits of the library
+// that do harm in scripts: usage errors print one line to standard error,
+// arguments that no command takes are refused, and nothing calls os.Exit.
+func NewApp(name, usage, version string) *cli.App {
+	app := cli.NewApp()
+	app.Name, app.HelpName, app.Usage, app.Version = name, name, usage, version
+	app.HideHelpCommand = true
+	app.Suggest = true
+	app.DisableSliceFlagSeparator = true // --set data.train.filter=[a, b] is one setting
+	app.ExitErrHandler = func(*cli.Context, error) {}
+	app.OnUsageError = usageError
+	app.CommandNotFound = func(*cli.Context, string) {}
+	app.Writer, app.ErrWriter = Stdout, os.Stderr
+	return app
+}
+
+// Group gives an application or a command its commands. Without one of them it
+// is a usage error.
+func Group(app *cli.App, commands ...*cli.Command) {
+	app.Commands, app.Action = commands, unknownCommand
+	for _, command := range commands {
+		strict(command)
+	}
+}
+
+// strict prepares a command and its subcommands: usage errors as above, and
+// no silent arguments.
+func strict(command *cli.Command) {
+	command.OnUsageError = usageError
+	command.HideHelpCommand = true
+	for _, sub := range command.Subcommands {
+		strict(sub)
+	}
+	if command.Action == nil && len(command.Subcommands) > 0 {
+		command.Action = unknownCommand
+	}
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error {
+	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+		return Misusef("unknown flag --%s", strings.TrimPrefix(flag, "-"))
+	}
+	return Misusef("%w", err)
+}
+
+func unknownCommand(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return Misusef("a command is missing")
+	}
+	return Misusef("unknown command %q", c.Args().First())
+}
+
+// Main runs an application as a process: it turns SIGINT, SIGTERM and
+// SIGUSR2 into a cancelled context, prints what went wrong, and returns the
+// exit code. Slurm sends SIGUSR2 before a time limit and SIGTERM before a
+// preemption; both mean: seal or drop, then leave.
+func Main(app *cli.App, args []string) (code int) {
+	defer reportPanic(app.Name, &code)
+	ctx, stop := signalled()
+	defer stop()
+	command, args := permute(app, args)
+	err := app.RunContext(ctx, args)
+	if err == nil && Stdout.err != nil {
+		err = fmt.Errorf("writing to standard output: %w", Stdout.err)
+	}
+	if err == nil {
+		return exitcode.OK
+	}
+	var misuse *misuseError
+	switch {
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || exitcode.Code(err) == exitcode.Stopped):
+		err = exitcode.WithHint(exitcode.Stoppedf("stopped by a signal; everything finished is sealed"), "run the same command again to go on")
+	case errors.As(err, &misuse):
+		err = exitcode.WithHint(err, "see %s --help", command)
+	}
+	fmt.Fprint(os.Stderr, exitcode.Message(app.Name, err))
+	return exitcode.Code(err)
+}
+
+// oneSignal is how long signals count as one: some programs, timeout(1) for
+// one, send the same signal to a process and then to its group.
+const oneSignal = 100 * time.Millisecond
+
+// signalled returns a context that the first signal cancels. From then on a
+// SIGINT does what it does to any process: whoever types ctrl-C again means it.
+// A batch system repeats its signals, and ends what takes too long by SIGKILL.
+func signalled() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+	context.AfterFunc(ctx, func() { time.AfterFunc(oneSignal, func() { signal.Reset(os.Interrupt) }) })
+	return ctx, stop
+}
+
+// reportPanic turns a panic of the main goroutine into the exit code for our
+// bugs. It is deferred.
+func reportPanic(program string, code *int) {
+	if fault := recover(); fault != nil {
+		fmt.Fprintf(os.Stderr, "%s: this is a bug in Lathe: %v\n\n%s", program, fault, debug.Stack())
+		*code = exitcode.Bug
+	}
+}
+
+// WriteJSON prints a value as indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// Log returns a logger to standard error that names the program.
+func Log(program string) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, program+": "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,159 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// PolicyInspectOptions are those of lathe policy inspect.
+type PolicyInspectOptions struct {
+	Model string // folder
+	JSON  bool
+	// GPU is the free memory of a GPU whose use is planned, such as 75GiB, or
+	// auto for the GPU of this host; empty plans nothing. Recipe, Set and
+	// Tokens say what it plans for.
+	GPU string
+	RecipeOptions
+	Tokens int // of the longest sequence that is learned from; 0 is as many as the policy takes
+}
+
+func policyInspectCommand() *cli.Command {
+	var o PolicyInspectOptions
+	return cmdline.Help{
+		Example: "lathe policy inspect --model runs/quickstart/policy/v000000 --gpu 75GiB --recipe jobs/quickstart.yaml",
+		Exits:   map[int]string{exitcode.Data: "", exitcode.Unavailable: "--gpu auto found no GPU"},
+	}.Command(&cli.Command{
+		Name: "inspect", Usage: "print the shape, size, memory, work and digest of a policy",
+		Flags: []cli.Flag{
+			modelFlag(&o.Model), jsonFlag(&o.JSON),
+			&cli.StringFlag{Name: "gpu", Usage: "plan the memory of a GPU with so much free: `BYTES|auto`, as 80e9, 80GB or 75GiB; auto asks the GPU of this host", Destination: &o.GPU},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` whose settings --gpu plans for; none plans for full training in the policy's own type", Destination: &o.Recipe},
+			setFlag(),
+			&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for as many as the policy takes", Destination: &o.Tokens},
+		},
+		Action: cmdline.NoArguments(func(c *cli.Context) error {
+			o.Set = c.StringSlice("set")
+			return PolicyInspect(c.App.Writer, o)
+		}),
+	})
+}
+
+// inspection is what lathe policy inspect prints.
+type inspection struct {
+	Folder        string                    `json:"folder"`
+	Family        string                    `json:"family"`
+	Architecture  string                    `json:"architecture"`
+	Parameters    int                       `json:"parameters"`
+	VocabSize     int                       `json:"vocab_size"`
+	HiddenSize    int                       `json:"hidden_size"`
+	Layers        int                       `json:"num_hidden_layers"`
+	Heads         int                       `json:"num_attention_heads"`
+	KeyValueHeads int                       `json:"num_key_value_heads"`
+	MaxTokens     int                       `json:"max_position_embeddings"`
+	Tied          bool                      `json:"tie_word_embeddings"`
+	Files         int                       `json:"files"`
+	Stored        map[safetensors.DType]int `json:"parameters_by_dtype"`
+	WeightBytes   int64                     `json:"weight_bytes"`
+	Memory        []policy.Memory           `json:"memory"`
+	FLOPs         []checkpoint.FLOPs        `json:"flops_per_token"`
+	SHA256        string                    `json:"model_sha256"`
+	Adapter       *adapterInspection        `json:"adapter"` // null unless the folder is an adapter's; all else is its base's
+	GPU           *gpuPlans                 `json:"gpu"`     // null without --gpu
+}
+
+type adapterInspection struct {
+	Base       string   `json:"base"`
+	Rank       int      `json:"rank"`
+	Alpha      float64  `json:"alpha"`
+	Targets    []string `json:"targets"`
+	Parameters int      `json:"parameters"`
+}
+
+// inspectAdapter describes an adapter; nil for the folder of a whole policy.
+// base is the folder of the policy that it adapts, or the folder itself.
+func inspectAdapter(folder string) (found *adapterInspection, base string, err error) {
+	is, err := checkpoint.IsAdapter(folder)
+	if err != nil || !is {
+		return nil, folder, err
+	}
+	base, config, err := checkpoint.AdaptedConfig(folder, "")
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := checkpoint.LoadAdapter(folder, config, false)
+	if err != nil {
+		return nil, "", err
+	}
+	found = &adapterInspection{Base: base, Rank: a.Rank, Alpha: a.Alpha, Targets: a.Targets}
+	for _, t := range a.Tensors {
+		found.Parameters += t.Elements()
+	}
+	return found, base, nil
+}
+
+// PolicyInspect prints the shape, size, memory, work and digest of a policy.
+func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
+	if err := cmdline.Required("model", o.Model); err != nil {
+		return err
+	}
+	adapter, base, err := inspectAdapter(o.Model)
+	if err != nil {
+		return err
+	}
+	if err := checkPolicy(base); err != nil {
+		return err
+	}
+	found, err := checkpoint.Inspect(base)
+	if err != nil {
+		return err
+	}
+	x := inspection{
+		Adapter: adapter, Folder: found.Folder, Family: found.Family, Architecture: string(found.Config.Architecture), Parameters: found.Parameters,
+		VocabSize: found.Config.VocabSize, HiddenSize: found.Config.HiddenSize, Layers: found.Config.NumHiddenLayers,
+		Heads: found.Config.NumAttentionHeads, KeyValueHeads: found.Config.NumKeyValueHeads,
+		MaxTokens: found.Config.MaxPositionEmbeddings, Tied: found.Config.TieWordEmbeddings,
+		Files: found.Files, Stored: found.Stored, WeightBytes: found.WeightBytes, Memory: found.Memory, FLOPs: found.FLOPs, SHA256: found.SHA256,
+	}
+	if x.GPU, err = o.planGPU(found.Config, found.Stored); err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, x)
+	}
+	printInspection(out, x)
+	if x.GPU == nil {
+		return nil
+	}
+	return printPlans(out, x.GPU)
+}
+
+func printInspection(w io.Writer, x inspection) {
+	megabytes := func(n int64) float64 { return float64(n) / 1e6 }
+	if x.Adapter != nil {
+		fmt.Fprintf(w, "adapter of %s: rank %d, alpha %g, %d parameters in %s; its base:\n",
+			x.Adapter.Base, x.Adapter.Rank, x.Adapter.Alpha, x.Adapter.Parameters, strings.Join(x.Adapter.Targets, " "))
+	}
+	fmt.Fprintf(w, "%s: %s, %d parameters\n", x.Folder, x.Architecture, x.Parameters)
+	fmt.Fprintf(w, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
+		x.Layers, x.HiddenSize, x.Heads, x.KeyValueHeads, x.VocabSize, x.MaxTokens, x.Tied)
+	fmt.Fprintf(w, "  %.1f MB of weights on disk (files: %d)\n", megabytes(x.WeightBytes), x.Files)
+	fmt.Fprintf(w, "  memory in MB    weights  to train (masters, gradients, moments)  KV per 1000 tokens  activations per 1000 tokens (least)\n")
+	for _, m := range x.Memory {
+		fmt.Fprintf(w, "  %-13s %9.1f  %38.1f  %18.2f  %10.1f (%.1f)\n",
+			m.DType, megabytes(m.WeightBytes), megabytes(m.TrainBytes), megabytes(1000*m.KVBytes), megabytes(1000*m.KeptBytes), megabytes(1000*m.RecomputeBytes))
+	}
+	for _, f := range x.FLOPs {
+		fmt.Fprintf(w, "  MFLOP per token of %d: %.2f trained, %.2f forward, %.2f decoded last\n",
+			f.SequenceTokens, f.Train/1e6, f.Forward/1e6, f.Decode/1e6)
+	}
+	fmt.Fprintf(w, "  sha256 of the weights %s\n", x.SHA256)
+}

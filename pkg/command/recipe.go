@@ -1,0 +1,14 @@
+package command
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+)
+
+func recipeCommand() *cli.Command {
+	return cmdline.Help{Example: "lathe recipe show jobs/quickstart.yaml"}.Command(&cli.Command{
+		Name: "recipe", Usage: "check recipes and show what they mean",
+		Subcommands: []*cli.Command{recipeShowCommand(), recipeReferenceCommand(), recipePresetCommand()},
+	})
+}
