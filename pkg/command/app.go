@@ -9,6 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // Version is the version of the binaries, set by the linker.

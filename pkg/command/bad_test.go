@@ -54,7 +54,7 @@ func TestBadRecipes(t *testing.T) {
 
 // Every bad data file ends lathe run with 65 and its name.
 func TestBadData(t *testing.T) {
-	const folder = "../env/math/testdata/bad"
+	const folder = "../env/math/dataset/testdata/bad"
 	settings := map[string][]string{ // what makes it bad
 		"no_marker.jsonl":   {`data.train.fields.answer_marker="####"`},
 		"marker_last.jsonl": {`data.train.fields.answer_marker="####"`},

@@ -13,13 +13,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // DataGenerateOptions are those of lathe data generate.
 type DataGenerateOptions struct {
-	Problems recipe.Generate
+	Problems generate.Settings
 	Split    env.Split
 	Seed     uint64
 	Out      string // file to write and seal; empty prints

@@ -9,9 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
-	curricula "github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -78,7 +76,7 @@ func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
 	if err != nil {
 		return nil, err
 	}
-	environment, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
+	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +169,7 @@ func plainBuffer(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	chooser, err := curricula.New(p.job.Recipe.Curriculum, p.job.Recipe.Seed)
+	chooser, err := p.job.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}

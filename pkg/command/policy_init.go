@@ -11,7 +11,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -80,7 +79,7 @@ func (o PolicyInitOptions) fromRecipe(folder string) error {
 	if resolved.Recipe.Policy.New == nil {
 		return exitcode.Usagef("recipe %q names a policy folder: there is nothing to make", o.Recipe)
 	}
-	environment, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
+	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
 	if err != nil {
 		return err
 	}

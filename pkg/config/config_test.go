@@ -51,8 +51,12 @@ type world struct {
 }
 
 type chess struct {
-	Board part   `yaml:"board"`
-	Clock string `yaml:"clock" choices:"none,blitz"` // how long a move may take
+	Boards `yaml:",inline"`
+	Clock  string `yaml:"clock" choices:"none,blitz"` // how long a move may take
+}
+
+type Boards struct {
+	Board part `yaml:"board"`
 }
 
 // methods is open: each registered one has its settings under its name.
@@ -95,7 +99,7 @@ func TestOpenParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&chess{part{8}, "blitz"}, s.World.Settings); diff != "" {
+	if diff := cmp.Diff(&chess{Boards{part{8}}, "blitz"}, s.World.Settings); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&greedy{5}, s.Methods.Variants.Of("greedy")); diff != "" {

@@ -139,6 +139,9 @@ func comments(source string) map[string]string {
 			docs[typ.Name.Name] = paragraph(group.Doc)
 			if s, ok := typ.Type.(*ast.StructType); ok {
 				for _, f := range s.Fields.List {
+					if len(f.Names) == 0 {
+						continue // embedded
+					}
 					text := paragraph(f.Comment)
 					if text == "" {
 						text = paragraph(f.Doc)

@@ -7,9 +7,9 @@
 //	choices:"a,b"  the values of a text, or of each text of a list
 //	               ([Chooser] where only the running program knows them)
 //	path:"file"    a path, relative to the file that names it
-//	yaml:",inline" of a field of type any: a pointer to a struct whose fields
-//	               stand among those around it; of [Variants]: one field for
-//	               each of them
+//	yaml:",inline" of a struct, or of a field of type any that holds a pointer
+//	               to one: its fields stand among those around it; of
+//	               [Variants]: one field for each of them
 //
 // So a section of a file may be open: which fields it has is found while the
 // program runs, from what its packages registered. A pointer to a struct is a

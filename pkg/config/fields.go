@@ -67,17 +67,19 @@ func fieldsOf(v reflect.Value) []field {
 			fields = append(fields, field{name: name, value: v.Field(i), tag: own.Tag, owner: v, docs: docKey{t.PkgPath(), t.Name() + "." + own.Name}})
 			continue
 		}
-		if variants, ok := v.Field(i).Interface().(Variants); ok {
-			for _, variant := range variants {
+		if own.Type == reflect.TypeFor[Variants]() {
+			for _, variant := range v.Field(i).Interface().(Variants) {
 				value := reflect.ValueOf(variant.Settings).Elem()
 				fields = append(fields, field{name: variant.Name, value: value, doc: variant.Doc, docs: docKey{value.Type().PkgPath(), value.Type().Name()}})
 			}
 			continue
 		}
-		if own.Type.Kind() != reflect.Interface {
-			panic(fmt.Sprintf("config: the inline field %s.%s is neither any nor Variants", t, own.Name))
-		}
-		if !v.Field(i).IsNil() {
+		switch {
+		case own.Type.Kind() == reflect.Struct:
+			fields = append(fields, fieldsOf(v.Field(i))...)
+		case own.Type.Kind() != reflect.Interface:
+			panic(fmt.Sprintf("config: the inline field %s.%s is no struct, any or Variants", t, own.Name))
+		case !v.Field(i).IsNil():
 			fields = append(fields, fieldsOf(v.Field(i).Elem().Elem())...)
 		}
 	}
@@ -144,6 +146,13 @@ func Choices(settings any, path string) []string {
 		return nil
 	}
 	return f.choices()
+}
+
+// Has reports whether there is a field at a dotted path below the struct that
+// settings points to, in a part that is null too.
+func Has(settings any, path string) bool {
+	_, ok := at(reflect.ValueOf(settings).Elem(), path)
+	return ok
 }
 
 // Find is the value at a dotted path below the struct that settings points to.

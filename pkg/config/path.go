@@ -38,6 +38,18 @@ func ResolvePath(path, folder string) (string, error) {
 	return expanded, nil
 }
 
+// ResolvePaths is [ResolvePath] of each.
+func ResolvePaths(paths []string, folder string) ([]string, error) {
+	resolved := make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if resolved[i], err = ResolvePath(path, folder); err != nil {
+			return nil, err
+		}
+	}
+	return resolved, nil
+}
+
 // RebasePath rewrites a path that is relative to one folder so that it is true
 // relative to another. What is absolute, empty or begins with a variable of
 // the environment stays.

@@ -1,26 +1,32 @@
 package credit
 
-import "github.com/lathe-rl/lathe/pkg/recipe"
+import "github.com/lathe-rl/lathe/pkg/objective"
+
+// Spec is what a recipe says of credit: the names of the choices of each axis,
+// and their settings.
+type Spec struct {
+	Segments  string
+	Reward    string
+	Filters   objective.Filters
+	Advantage objective.Advantage
+	Factors   []string // on the advantage
+}
 
 // New composes what a recipe names.
-func New(r recipe.Recipe) (Composition, error) {
+func New(spec Spec) (Composition, error) {
 	var c Composition
 	var err error
-	if c.Segments, err = SegmentsAxis.Make("trajectory", nil); err != nil {
+	if c.Segments, err = SegmentsAxis.Make(spec.Segments, nil); err != nil {
 		return c, err
 	}
-	reward := "verdict"
-	if r.Env.Answer.StepImprovement {
-		reward = "improvement"
-	}
-	if c.Reward, err = RewardAxis.Make(reward, nil); err != nil {
+	if c.Reward, err = RewardAxis.Make(spec.Reward, nil); err != nil {
 		return c, err
 	}
-	if c.Advantage, err = AdvantageAxis.Make(r.Advantage.Kind, &r.Advantage); err != nil {
+	if c.Advantage, err = AdvantageAxis.Make(spec.Advantage.Kind, &spec.Advantage); err != nil {
 		return c, err
 	}
-	on := map[string]any{ReasonMinGroup: &Limit{float64(r.Filters.MinGroup)}, ReasonMinAdvantage: &Limit{r.Filters.MinAdvantage}}
-	for name, is := range map[string]bool{ReasonConstantGroup: r.Filters.ConstantGroup, ReasonOverlong: r.Filters.Overlong, ReasonInvalid: r.Filters.Invalid} {
+	on := map[string]any{ReasonMinGroup: &Limit{float64(spec.Filters.MinGroup)}, ReasonMinAdvantage: &Limit{spec.Filters.MinAdvantage}}
+	for name, is := range map[string]bool{ReasonConstantGroup: spec.Filters.ConstantGroup, ReasonOverlong: spec.Filters.Overlong, ReasonInvalid: spec.Filters.Invalid} {
 		if is {
 			on[name] = nil
 		}
@@ -36,13 +42,13 @@ func New(r recipe.Recipe) (Composition, error) {
 		}
 		c.Select = append(c.Select, choice)
 	}
-	if r.Curriculum.Name == "exit" && r.Curriculum.Exit.DiversityBonus {
-		factor, err := FactorAxis.Make("diversity", nil)
+	for _, name := range spec.Factors {
+		factor, err := FactorAxis.Make(name, nil)
 		if err != nil {
 			return c, err
 		}
 		c.Factors = append(c.Factors, factor)
 	}
-	c.Clip = r.Advantage.Clip
+	c.Clip = spec.Advantage.Clip
 	return c, nil
 }

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
+	"github.com/lathe-rl/lathe/pkg/curriculum/exit"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
-	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -74,9 +75,9 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := resolved.Recipe
-			sources := r.Data.Train.Files
-			if tools := r.Env.ToolUse; tools != nil {
-				sources = append(sources, tools.BFCL)
+			sources, _ := config.Find[[]string](&r, "data.train.files")
+			if folder, ok := config.Find[string](&r, "env.tooluse.bfcl"); ok {
+				sources = append(sources, folder)
 			}
 			switch files := strings.Join(sources, " "); {
 			case strings.Contains(files, "$LATHE_DATA"):
@@ -87,7 +88,7 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 				}
 				t.Setenv("LATHE_SHARED", shared)
 			}
-			problems, err := choose.New(&r, filepath.Dir(path))
+			problems, err := r.NewEnv(filepath.Dir(path))
 			if exitcode.Code(err) == exitcode.Unavailable {
 				t.Skip(err)
 			}
@@ -121,7 +122,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := choose.FromRows(r, folder, read)
+	is, err := r.EnvFromRows(folder, read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,14 +154,6 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	}
 }
 
-// The kinds that a recipe may name are the ones that the environment makes.
-func TestGeneratorKinds(t *testing.T) {
-	want := slices.Clone(generate.Kinds())
-	if got := config.Choices(new(recipe.Recipe), "data.train.generate.kinds"); !slices.Equal(got, want) {
-		t.Errorf("recipes may name %q, the environment makes %q", got, want)
-	}
-}
-
 // Table 4 of paper 000, column by column: what distinguishes the ablations.
 func TestExitAblations(t *testing.T) {
 	type column struct {
@@ -182,7 +175,7 @@ func TestExitAblations(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := resolved.Recipe
-		e := r.Curriculum.Exit
+		e := r.Curriculum.Settings().(*exit.Settings)
 		got := column{r.Curriculum.Name, e.Improve, e.DivergeProbability, e.DiversityBonus, r.Score.Embedding != "none"}
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -209,9 +202,10 @@ func TestExitAblations(t *testing.T) {
 			scale                string
 			aggregation, problem string
 		}
+		question, _ := config.Find[string](&r, "data.train.fields.question")
 		got := shared{
 			r.Optimizer.LearningRate, r.Rollout.Prompts, r.Rollout.Group, r.Loss.Epochs, r.Loss.KL.Coef, r.Loss.KL.RefEvery,
-			r.Loss.KL.RefAlpha, r.Loss.ClipLow, r.Loss.ClipHigh, r.Advantage.Scale, r.Loss.Aggregation, r.Data.Train.Fields.Question,
+			r.Loss.KL.RefAlpha, r.Loss.ClipLow, r.Loss.ClipHigh, r.Advantage.Scale, r.Loss.Aggregation, question,
 		}
 		if want := (shared{1e-6, 128, 8, 1, 0.001, 100, 1, 0.2, 0.2, "std", "seq_mean_token_mean", "problem"}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)

@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/env"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -43,7 +46,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 		return nil, err
 	}
 	var r Recipe
-	if err := r.fold(layers, settings); err != nil {
+	if err := r.fold(layers, settings, elsewhere); err != nil {
 		return nil, err
 	}
 	if r.Name == "" {
@@ -52,6 +55,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 	if err := r.validate(path); err != nil {
 		return nil, err
 	}
+	r.prune()
 	text := Write(&r)
 	sum := sha256.Sum256(text)
 	return &Resolved{Recipe: r, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}, nil
@@ -69,7 +73,11 @@ func Parse(text []byte) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.validate(wholeName)
+	if err := r.validate(wholeName); err != nil {
+		return nil, err
+	}
+	r.prune()
+	return r, nil
 }
 
 // wholeName is what messages call the recipe of a run.
@@ -85,31 +93,72 @@ func parseWhole(text []byte) (*Recipe, error) {
 		return nil, l.doc.Err()
 	}
 	var r Recipe
-	return &r, r.fold([]*layer{l}, nil)
+	skip := func(string, string) string { return "" } // older binaries wrote the fields of every environment
+	return &r, r.fold([]*layer{l}, nil, skip)
 }
 
-// fold sets r to the defaults, the preset, the layers and the settings.
-func (r *Recipe) fold(layers []*layer, settings []string) error {
+// fold sets r to the defaults, the preset, the layers and the settings. A field
+// of an environment that is not chosen gets a message from other, which is told
+// its path and its owner; none leaves it out.
+func (r *Recipe) fold(layers []*layer, settings []string, other func(path, owner string) string) error {
 	*r = Defaults()
-	named := lookup(layers, settings, "preset")
-	if named.found {
-		r.Preset = named.text
+	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
+		m, err := env.Lookup(chosen.text)
+		if err != nil {
+			return chosen.report(err)
+		}
+		r.Env, r.Data = Env{Name: m.Name, Settings: m.Settings()}, Data{Settings: m.Data()}
+	}
+	chosen := lookup(layers, settings, "preset")
+	if chosen.found {
+		r.Preset = chosen.text
 	}
 	if err := r.applyPreset(); err != nil {
-		return named.report(err)
+		return chosen.report(err)
 	}
+	options := config.Options{Ignore: []string{"base"}, Unknown: func(path string) (message string, skip bool) {
+		owner, ok := ownerOf(path)
+		if !ok {
+			return "", false
+		}
+		message = other(path, owner)
+		return message, message == ""
+	}}
 	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
 	for _, l := range layers {
 		r.Name = ""
 		from := filepath.Dir(l.doc.Name())
-		if err := l.doc.Fill(r, config.Options{
-			Ignore: []string{"base"},
-			Rebase: func(path string) string { return config.RebasePath(path, from, folder) },
-		}); err != nil {
+		options.Rebase = func(path string) string { return config.RebasePath(path, from, folder) }
+		if err := l.doc.Fill(r, options); err != nil {
 			return err
 		}
 	}
-	return config.Apply(r, settings, config.Options{})
+	return config.Apply(r, settings, options)
+}
+
+// elsewhere says that a field is another environment's.
+func elsewhere(path, owner string) string {
+	return fmt.Sprintf("%s is for env.name %s", path, owner)
+}
+
+// ownerOf finds the environment, not the chosen one, that has a field.
+func ownerOf(path string) (owner string, found bool) {
+	section, field, _ := strings.Cut(path, ".")
+	for _, name := range env.Names() {
+		m, err := env.Lookup(name)
+		if err != nil {
+			return "", false
+		}
+		if section == "env" && config.Has(m.Settings(), field) || section == "data" && config.Has(m.Data(), field) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// prune leaves out the settings of choices that are not chosen.
+func (r *Recipe) prune() {
+	r.Curriculum.Variants = r.Curriculum.Variants.Only(r.Curriculum.Name)
 }
 
 // applyPreset fills the part of a recipe that presets own, and gives the policy

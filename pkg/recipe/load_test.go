@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env/math"
+	"github.com/lathe-rl/lathe/pkg/env/tooluse"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -23,6 +26,13 @@ func load(t *testing.T, path string, settings ...string) recipe.Recipe {
 	}
 	return resolved.Recipe
 }
+
+func world(r recipe.Recipe) *math.Settings { return r.Env.Settings.(*math.Settings) }
+
+func tools(r recipe.Recipe) tooluse.ToolUse { return r.Env.Settings.(*tooluse.Settings).ToolUse }
+
+// train are the training problems of an environment of mathematics.
+func train(r recipe.Recipe) math.Source { return r.Data.Settings.(*math.Data).Train }
 
 // Defaults, then the preset, then base, file and settings: the preset lies
 // beneath what any of them says, wherever it is named.
@@ -72,15 +82,15 @@ func TestName(t *testing.T) {
 func TestBasePaths(t *testing.T) {
 	base := []string{"train.jsonl", "$LATHE_SHARED/more.jsonl", "/data/absolute.jsonl"}
 	moved := []string{"../train.jsonl", "$LATHE_SHARED/more.jsonl", "/data/absolute.jsonl"}
-	if got := load(t, "testdata/good/files.yaml").Data.Train.Files; !slices.Equal(got, base) {
+	if got := train(load(t, "testdata/good/files.yaml")).Files; !slices.Equal(got, base) {
 		t.Errorf("files %q, want %q", got, base)
 	}
 	r := load(t, "testdata/good/overlays/files.yaml")
-	if got := r.Data.Train.Files; !slices.Equal(got, moved) {
+	if got := train(r).Files; !slices.Equal(got, moved) {
 		t.Errorf("files of a base %q, want %q", got, moved)
 	}
 	t.Setenv("LATHE_SHARED", "/shared")
-	got, err := r.Data.Train.Resolve("testdata/good/overlays")
+	got, err := train(r).Resolve("testdata/good/overlays")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,23 +98,25 @@ func TestBasePaths(t *testing.T) {
 		t.Errorf("resolved %q, want %q", got, want)
 	}
 	r = load(t, "testdata/good/overlays/replaced.yaml")
-	if got := r.Data.Train.Files; !slices.Equal(got, []string{"mine.jsonl"}) {
+	if got := train(r).Files; !slices.Equal(got, []string{"mine.jsonl"}) {
 		t.Errorf("replaced files: %q", got)
 	}
-	if len(r.Data.Train.Filter) != 0 || r.Data.Train.Fields.Question != "problem" {
-		t.Errorf("an overlay's empty list clears the base's, and leaves other fields: %+v", r.Data.Train)
+	if len(train(r).Filter) != 0 || train(r).Fields.Question != "problem" {
+		t.Errorf("an overlay's empty list clears the base's, and leaves other fields: %+v", train(r))
 	}
 	r = load(t, "testdata/good/overlays/tools.yaml")
-	if r.Env.ToolUse.Functions != "other.json" || r.Data.Train.Files[0] != "../tools/train.jsonl" || r.Env.ToolUse.Processes != 2 || r.Env.ToolUse.Test.Steps != 5 {
-		t.Errorf("an overlay of tools: %+v, %q", r.Env.ToolUse, r.Data.Train.Files)
+	files, _ := config.Find[[]string](&r, "data.train.files")
+	if tools(r).Functions != "other.json" || files[0] != "../tools/train.jsonl" || tools(r).Processes != 2 || tools(r).Test.Steps != 5 {
+		t.Errorf("an overlay of tools: %+v, %q", tools(r), files)
 	}
-	if r = load(t, "testdata/good/tools.yaml"); r.Env.ToolUse.Functions != "tools/functions.json" || r.Env.Turns() != 10 {
-		t.Errorf("tools: %+v", r.Env.ToolUse)
+	r = load(t, "testdata/good/tools.yaml")
+	if traits, err := r.Traits(); err != nil || tools(r).Functions != "tools/functions.json" || traits.Turns != 10 {
+		t.Errorf("tools: %+v", tools(r))
 	}
 
 	r = load(t, "testdata/good/overlays/generated.yaml")
-	if g := r.Data.Train.Generate; g == nil || g.Count != 50 || g.TestShare != 0.2 || len(r.Data.Train.Files) != 0 {
-		t.Errorf("files replaced by a generator: %+v", r.Data.Train)
+	if g := train(r).Generate; g == nil || g.Count != 50 || g.TestShare != 0.2 || len(train(r).Files) != 0 {
+		t.Errorf("files replaced by a generator: %+v", train(r))
 	}
 }
 
@@ -136,18 +148,19 @@ func TestSettings(t *testing.T) {
 		"rollout.shards=3", "optimizer.learning_rate=1e-4", "evaluation.greedy=false", "name=a", `description="quoted # text"`,
 		"env.prompts.initial={question}=", "env.answer.marker=####", "policy.new.hidden_size=64", "policy={backend: cpu}",
 		"data.train.generate.kinds=[mul, div]", "data.train.generate.levels.1=3", "data.train.generate.levels.2=4",
-		"data.train.filter.0.field=module", "data.train.filter.0.in=[a, b]", "curriculum.exit.select_probability=1",
+		"data.train.filter.0.field=module", "data.train.filter.0.in=[a, b]", "curriculum.name=exit", "curriculum.exit.select_probability=1",
 	)
+	selected, _ := config.Find[float64](&r, "curriculum.exit.select_probability")
 	if r.Rollout.Shards != 3 || r.Optimizer.LearningRate != 1e-4 || r.Evaluation.Greedy || r.Name != "a" ||
-		r.Description != "quoted # text" || r.Env.Prompts.Initial != "{question}=" || r.Env.Answer.Marker != "####" ||
-		r.Policy.New.HiddenSize != 64 || r.Policy.Backend != "cpu" || r.Curriculum.Exit.SelectProbability != 1 {
+		r.Description != "quoted # text" || world(r).Prompts.Initial != "{question}=" || world(r).Answer.Marker != "####" ||
+		r.Policy.New.HiddenSize != 64 || r.Policy.Backend != "cpu" || selected != 1 {
 		t.Errorf("settings are not taken: %+v", r)
 	}
-	g := r.Data.Train.Generate
+	g := train(r).Generate
 	if !slices.Equal(g.Kinds, []string{"mul", "div"}) || !slices.Equal(g.Levels, []int{1, 3, 4}) {
 		t.Errorf("lists: %q %v", g.Kinds, g.Levels)
 	}
-	if f := r.Data.Train.Filter; len(f) != 1 || f[0].Field != "module" || !slices.Equal(f[0].In, []string{"a", "b"}) {
+	if f := train(r).Filter; len(f) != 1 || f[0].Field != "module" || !slices.Equal(f[0].In, []string{"a", "b"}) {
 		t.Errorf("a list of groups: %+v", f)
 	}
 	r = load(t, minimal, "policy.new=null", "policy.path=models/x")

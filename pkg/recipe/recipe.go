@@ -5,6 +5,9 @@
 package recipe
 
 import (
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/preset"
 )
@@ -95,6 +98,26 @@ type Chat struct {
 	AssistantSuffix string `yaml:"assistant_suffix"` // ends with the stop token
 }
 
+// Env names the environment. The other fields are the environment's own.
+type Env struct {
+	Name     string `yaml:"name"` // which environment
+	Settings any    `yaml:",inline"`
+}
+
+// Choices lists the environments.
+func (Env) Choices(field string) []string {
+	if field == "name" {
+		return env.Names()
+	}
+	return nil
+}
+
+// Data says where the training and the held-out problems come from. Its fields
+// are the environment's own.
+type Data struct {
+	Settings any `yaml:",inline"`
+}
+
 // WarmStart is supervised learning on correct demonstrations before the first
 // iteration. Zero steps means none.
 type WarmStart struct {
@@ -108,153 +131,23 @@ type WarmStart struct {
 	Optimizer objective.Optimizer `yaml:"optimizer"`
 }
 
-// Env names the environment and its prompts.
-type Env struct {
-	Name     string   `yaml:"name" choices:"math,tooluse"` // math: questions with short answers; tooluse: requests that are carried out by calling functions
-	MaxTurns int      `yaml:"max_turns"`                   // math: turns of one trajectory; later turns refine
-	Prompts  Prompts  `yaml:"prompts"`
-	Answer   Answer   `yaml:"answer"`
-	ToolUse  *ToolUse `yaml:"tooluse"` // the settings of env.name tooluse; null for another one
-}
-
-// Turns bounds the messages of the policy in one trajectory.
-func (e Env) Turns() int {
-	if e.ToolUse != nil {
-		return max(e.ToolUse.Train.Steps, e.ToolUse.Test.Steps)
-	}
-	return e.MaxTurns
-}
-
-// ToolUse says which functions there are, how they are shown and how long an
-// episode lasts (ExIt, appendix A.3). The functions are BFCL's own, or those of
-// a command. A message of the policy ends with a list of calls in <tool> and
-// </tool>, or with <TASK_FINISHED> or <TASK_ERROR>.
-type ToolUse struct {
-	BFCL           string       `yaml:"bfcl" path:"file"`                       // folder of the files of BFCL's multi-turn-base: its 200 tasks and its functions; empty for functions of your own, whose tasks are data.train.files and data.test.files
-	Halves         string       `yaml:"halves"`                                 // bfcl: JSON file {"train": [ids], "test": [ids]}, in the folder of bfcl unless absolute; empty: halves stratified by turns and classes, drawn by the seed
-	Functions      string       `yaml:"functions" path:"file"`                  // JSON file with the list of your functions, each with name, description and parameters (a JSON schema)
-	Command        []string     `yaml:"command"`                                // program that carries out your functions, one word to an entry, in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights: there is no sandbox
-	System         string       `yaml:"system"`                                 // template of the system message; {tools} stands for the functions
-	Docs           string       `yaml:"docs" choices:"schema,signature"`        // how {tools} shows a function: schema, its JSON; or signature, one short line
-	ResultRole     string       `yaml:"result_role" choices:"system,user,tool"` // role of the message that the results come back in
-	Train          EpisodeRules `yaml:"train"`                                  // episodes of the training split
-	Test           EpisodeRules `yaml:"test"`                                   // episodes of the test split
-	MaxCalls       int          `yaml:"max_calls"`                              // calls of one message that are carried out
-	MaxResultBytes int          `yaml:"max_result_bytes"`                       // of one result that are shown
-	CallSeconds    float64      `yaml:"call_seconds"`                           // command: how long one answer may take
-	Retries        int          `yaml:"retries"`                                // command: how often a program that has crashed or hangs is started again in an episode, which is then played again up to there
-	Processes      int          `yaml:"processes"`                              // command: programs of a task alive at a time; an episode whose program was ended is played again by a new one
-	MaxFailed      float64      `yaml:"max_failed"`                             // command: share of a task's episodes that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
-}
-
-// EpisodeRules say when an episode is over.
-type EpisodeRules struct {
-	UserTurns int `yaml:"user_turns"` // requests of the user that are played and judged, each after <TASK_FINISHED> of the one before; 0 for all
-	Steps     int `yaml:"steps"`      // messages of the policy, in all turns together
-}
-
-// Prompts are the templates of an environment. {instruction} stands for the
-// task's prompt, {question} for the task's question, {previous_response} for
-// the response that is iterated on. The defaults are the papers' own texts.
-type Prompts struct {
-	System  string `yaml:"system"`  // empty for no system message
-	Initial string `yaml:"initial"` // a base task
-	Refine  string `yaml:"refine"`  // a later turn of one trajectory
-	Improve string `yaml:"improve"` // ExIt, appendix B
-	Diverge string `yaml:"diverge"` // ExIt, appendix B
-}
-
-// Answer says how the answer is found in a response and compared.
-type Answer struct {
-	Verifier        string   `yaml:"verifier" choices:"math,exact"`                                                                  // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
-	Extract         string   `yaml:"extract" choices:"whole,last,marked,boxed"`                                                      // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
-	Marker          string   `yaml:"marker"`                                                                                         // for marked, for example "####"
-	Preset          string   `yaml:"preset" choices:"lathe,math-verify-0.8,math-verify-0.7,math-verify-0.6,math-verify-loose,boxed"` // math only: lathe, Math-Verify 0.8 as mathematics has it; or what papers used: math-verify-0.8, -0.7, -0.6, -loose (strict false and conditions for sets), or boxed. What follows changes it
-	Targets         []string `yaml:"targets" choices:"latex,expression,words"`                                                       // math only: forms that are looked for, latex, expression and words; empty: the preset's
-	Boxed           string   `yaml:"boxed" choices:"preset,first,among,off"`                                                         // math only: rank of boxed answers: first; among the announced ones; off; or preset
-	Match           string   `yaml:"match" choices:"preset,last,first,any"`                                                          // math only: which of several answers of one rank: last, first, any (a list of guesses is rewarded) or preset
-	Anchored        bool     `yaml:"anchored"`                                                                                       // math only: take only answers that are boxed or announced
-	OnlyBest        bool     `yaml:"only_best"`                                                                                      // math only: give up when the best candidate cannot be read
-	Conditions      bool     `yaml:"conditions"`                                                                                     // math only: a condition such as 1<x<2 may stand for a reference that is the set (1,2)
-	RenameSymbols   bool     `yaml:"rename_symbols"`                                                                                 // math only: x+1 equals y+1
-	AsLibrary       bool     `yaml:"as_library"`                                                                                     // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
-	Tolerance       float64  `yaml:"tolerance"`                                                                                      // math only: share of the reference by which answers of form float, or lists of them, may be off
-	DecimalPlaces   int      `yaml:"decimal_places"`                                                                                 // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
-	Worked          []string `yaml:"worked"`                                                                                         // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
-	FormatReward    float64  `yaml:"format_reward"`                                                                                  // reward of a wrong answer that could be read; 0 by default
-	StepImprovement bool     `yaml:"step_improvement"`                                                                               // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
-}
-
-// Data says where the training and the held-out problems come from.
-type Data struct {
-	Train Source `yaml:"train"`
-	Test  Source `yaml:"test"`
-}
-
-// Source is one set of problems: read from files, generated, or both.
-type Source struct {
-	Generate     *Generate `yaml:"generate"`
-	Files        []string  `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; relative to the recipe's folder unless absolute; $NAME is taken from the environment
-	Fields       Fields    `yaml:"fields"`            // how a line becomes a problem
-	Filter       []Filter  `yaml:"filter"`            // keep lines whose field matches; all must match
-	Limit        int       `yaml:"limit"`             // keep this many, chosen by the seed; 0 keeps all
-	MaxBad       int       `yaml:"max_bad"`           // lines of a file that may be bad, and are left out; more are an error
-	SkipRepeated bool      `yaml:"skip_repeated"`     // data.test only: leave out problems whose question training has too, where else they are an error
-}
-
-// Fields says how a line becomes a problem. A path is the name of a field, or
-// names and positions in lists with dots between: a.b, options.0.text.
-type Fields struct {
-	ID           string `yaml:"id"`                                                                  // path; empty: the line's number
-	Question     string `yaml:"question"`                                                            // path to what {question} stands for; or a text with paths in braces, such as "{Body} {Question}", in which {choices} stands for the options, one a line, lettered (A), (B) …
-	Answer       string `yaml:"answer"`                                                              // path to the reference answer; the values of a list are joined with commas
-	AnswerMarker string `yaml:"answer_marker"`                                                       // the answer is what follows the last one, for example "####" of GSM8K
-	AnswerFrom   string `yaml:"answer_from" choices:"text,boxed,letter,position,number,option_text"` // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
-	Choices      string `yaml:"choices"`                                                             // path to the options of a multiple-choice problem, a list; letters of their own, as in "A) 5", are dropped
-	ChoiceText   string `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
-	Form         string `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
-	Kind         string `yaml:"kind"`                                                                // optional: path, or =TEXT for all lines
-	Level        string `yaml:"level"`                                                               // optional: path to a whole number, or =NUMBER for all lines
-}
-
-// Filter keeps the lines whose field has one of the values, where a * at
-// the end of a value matches any rest.
-type Filter struct {
-	Field string   `yaml:"field"` // name of a field of the line
-	In    []string `yaml:"in"`    // values that are kept
-}
-
-// Generate is our own seeded generator of problems: arithmetic in few
-// characters, and the modules of DeepMind's Mathematics Dataset in its words.
-// What a file of either split asks is left out.
-type Generate struct {
-	Kinds  []string `yaml:"kinds" choices:"add,sub,mul,div,compare,mod,chain,linear,fraction,decimal,arithmetic__add_or_sub,arithmetic__add_or_sub_in_base,arithmetic__add_sub_multiple,arithmetic__div,arithmetic__mixed,arithmetic__mul,arithmetic__mul_div_multiple,arithmetic__nearest_integer_root,arithmetic__simplify_surd,comparison__closest,comparison__closest_composed,comparison__kth_biggest,comparison__kth_biggest_composed,comparison__pair,comparison__pair_composed,comparison__sort,comparison__sort_composed"` // families of problems (data/README.md)
-	Levels []int    `yaml:"levels"`                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 // difficulty; for add and sub the number of digits, for DeepMind's modules the entropy, 3 to 9 in its training set and 8 in its test "interpolate"
-	Count  int      `yaml:"count"`                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  // problems, spread evenly over kinds and levels
-	// TestShare is the share of the problem space that is held out: a problem
-	// is in the test split when a hash of its question falls below it, so the
-	// two splits are disjoint whatever their counts.
-	TestShare float64 `yaml:"test_share"`
-}
-
 // Curriculum says which instances are sampled next.
 type Curriculum struct {
-	Name  string   `yaml:"name" choices:"uniform,exit"` // uniform or exit
-	Kinds []string `yaml:"kinds"`                       // kinds of training tasks that are sampled, a * at the end of one matching any rest; empty for all
-	Exit  Exit     `yaml:"exit"`
+	Name     string          `yaml:"name"`  // which curriculum; its settings stand under its name
+	Kinds    []string        `yaml:"kinds"` // kinds of training tasks that are sampled, a * at the end of one matching any rest; empty for all
+	Variants config.Variants `yaml:",inline"`
 }
 
-// Exit holds the settings of ExIt (paper 000, section 4 and Tables 4 to 6).
-type Exit struct {
-	BufferSize         int     `yaml:"buffer_size"`              // N
-	MinBufferSize      int     `yaml:"min_buffer_size"`          // select only from a buffer of at least this size
-	SelectProbability  float64 `yaml:"select_probability"`       // p, self-iteration probability
-	InverseTemperature float64 `yaml:"inverse_temperature"`      // κ
-	DivergeProbability float64 `yaml:"diverge_probability"`      // p_div
-	Improve            bool    `yaml:"improve"`                  // false: selection re-samples the instance itself (ablation "curriculum")
-	Expand             string  `yaml:"expand" choices:"one,all"` // one: a random response of a group enters the buffer; all: each does
-	DiversityBonus     bool    `yaml:"diversity_bonus"`          // multiply advantages by d_i, eq. 6; needs embeddings
+// Choices lists the curricula.
+func (Curriculum) Choices(field string) []string {
+	if field == "name" {
+		return curriculum.Names()
+	}
+	return nil
 }
+
+// Settings are those of the curriculum; nil for one that has none.
+func (c Curriculum) Settings() any { return c.Variants.Of(c.Name) }
 
 // Rollout says how responses are sampled.
 type Rollout struct {

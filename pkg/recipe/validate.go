@@ -1,10 +1,11 @@
 package recipe
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
-	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/objective"
@@ -29,8 +30,7 @@ func (r *Recipe) validate(what string) error {
 	r.checkPolicy(c)
 	r.checkWarmStart(c)
 	r.checkEnv(c)
-	r.checkData(c)
-	r.checkCurriculum(c)
+	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
 	objective.Validate(c, r.Advantage, r.Filters, r.Loss, objective.Around{
@@ -126,116 +126,11 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 
 var braced = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-var placeholders = []string{"instruction", "question", "previous_response"}
-
 func (r *Recipe) checkEnv(c *config.Checker) {
-	if c.Choice("env.name", r.Env.Name) {
-		r.checkToolUse(c)
+	if !c.Choice("env.name", r.Env.Name) {
+		return
 	}
-	turns := c.AtLeast("env.max_turns", r.Env.MaxTurns, 1)
-	p := r.Env.Prompts
-	template := func(name, text string, needs ...[]string) {
-		field := "env.prompts." + name
-		for _, alternatives := range needs {
-			if !slices.ContainsFunc(alternatives, func(s string) bool { return strings.Contains(text, s) }) {
-				c.Add(field, text, "must contain %s", strings.Join(alternatives, " or "))
-			}
-		}
-		for _, match := range braced.FindAllStringSubmatch(text, -1) {
-			// Braces may mean something else, as in \boxed{answer}; only what
-			// looks like a slip is refused.
-			if near, ok := config.Nearest(match[1], placeholders); ok && near != match[1] {
-				c.Add(field, text, "has %s; did you mean {%s}?", match[0], near)
-			}
-		}
-	}
-	previous := []string{"{previous_response}"}
-	task := []string{"{instruction}", "{question}"}
-	template("system", p.System)
-	template("initial", p.Initial, []string{"{question}"})
-	template("refine", p.Refine)
-	if turns && r.Env.MaxTurns > 1 && strings.TrimSpace(p.Refine) == "" {
-		c.Add("env.prompts.refine", p.Refine, "must not be empty when env.max_turns is %d", r.Env.MaxTurns)
-	}
-	template("improve", p.Improve, task, previous)
-	template("diverge", p.Diverge, task, previous)
-	a := r.Env.Answer
-	checkVerifier(c, a)
-	if c.Choice("env.answer.extract", a.Extract) && a.Extract == "marked" && a.Marker == "" {
-		c.Add("env.answer.marker", a.Marker, "must not be empty when env.answer.extract is marked")
-	}
-	if len(a.Worked) > 0 && a.Extract != "marked" && a.Extract != "boxed" {
-		c.Add("env.answer.worked", a.Worked, "needs env.answer.extract marked or boxed, or the steps would be read as a part of the answer")
-	}
-	c.Between("env.answer.decimal_places", a.DecimalPlaces, 0, 30)
-	if !(a.FormatReward >= 0 && a.FormatReward < 1) {
-		c.Add("env.answer.format_reward", a.FormatReward, "must be at least 0 and below 1, the reward of a correct answer")
-	}
-}
-
-func (r *Recipe) checkData(c *config.Checker) {
-	if r.Data.Train.SkipRepeated {
-		c.Add("data.train.skip_repeated", true, "is for data.test")
-	}
-	if r.Env.Name == "tooluse" {
-		return // checkToolUse has
-	}
-	checkSource(c, "data.train", r.Data.Train)
-	checkSource(c, "data.test", r.Data.Test)
-	train, test := r.Data.Train.Generate, r.Data.Test.Generate
-	if train != nil && test != nil && train.TestShare != test.TestShare {
-		c.Add("data.test.generate.test_share", test.TestShare,
-			"must equal data.train.generate.test_share %v, or the splits overlap", train.TestShare)
-	}
-}
-
-func checkSource(c *config.Checker, field string, s Source) {
-	if s.Generate == nil && len(s.Files) == 0 {
-		c.Add(field, nil, "is empty: give %s.generate or %s.files, or both", field, field)
-	}
-	if g := s.Generate; g != nil {
-		checkGenerate(c, field+".generate", g)
-	}
-	for i, file := range s.Files {
-		if strings.TrimSpace(file) == "" {
-			c.Add(fmt.Sprintf("%s.files.%d", field, i), file, "must not be empty")
-		}
-	}
-	if len(s.Files) > 0 {
-		checkFields(c, field+".fields", s.Fields)
-	}
-	for i, f := range s.Filter {
-		place := fmt.Sprintf("%s.filter.%d", field, i)
-		if f.Field == "" {
-			c.Add(place+".field", nil, "must not be empty")
-		}
-		if len(f.In) == 0 {
-			c.Add(place+".in", nil, "must name at least one value, or no line is kept")
-		}
-	}
-	c.AtLeast(field+".limit", s.Limit, 0)
-	c.AtLeast(field+".max_bad", s.MaxBad, 0)
-}
-
-func checkGenerate(c *config.Checker, field string, g *Generate) {
-	if len(g.Kinds) == 0 {
-		c.Add(field+".kinds", nil, "must name at least one kind")
-	}
-	for i, kind := range g.Kinds {
-		if c.Choice(field+".kinds", kind) && slices.Contains(g.Kinds[:i], kind) {
-			c.Add(field+".kinds", kind, "is named twice")
-		}
-	}
-	if len(g.Levels) == 0 {
-		c.Add(field+".levels", nil, "must name at least one level")
-	}
-	for i, level := range g.Levels {
-		if c.Between(field+".levels", level, 1, 9) && slices.Contains(g.Levels[:i], level) {
-			c.Add(field+".levels", level, "is named twice")
-		}
-	}
-	c.AtLeast(field+".count", g.Count, 1)
-	if !(g.TestShare > 0 && g.TestShare < 1) {
-		c.Add(field+".test_share", g.TestShare, "must be above 0 and below 1")
+	if m, err := env.Lookup(r.Env.Name); err == nil && m.Validate != nil {
+		m.Validate(c, r.Env.Settings, r.Data.Settings)
 	}
 }

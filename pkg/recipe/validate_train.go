@@ -7,26 +7,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stopstring"
 )
 
-func (r *Recipe) checkCurriculum(c *config.Checker) {
-	c.Choice("curriculum.name", r.Curriculum.Name)
-	e := r.Curriculum.Exit
-	size := c.AtLeast("curriculum.exit.buffer_size", e.BufferSize, 1)
-	if c.AtLeast("curriculum.exit.min_buffer_size", e.MinBufferSize, 1) && size && e.MinBufferSize > e.BufferSize {
-		c.Add("curriculum.exit.min_buffer_size", e.MinBufferSize,
-			"must not be above curriculum.exit.buffer_size %d, or nothing is ever selected", e.BufferSize)
-	}
-	c.Share("curriculum.exit.select_probability", e.SelectProbability)
-	c.NotNegative("curriculum.exit.inverse_temperature", e.InverseTemperature)
-	c.Share("curriculum.exit.diverge_probability", e.DivergeProbability)
-	c.Choice("curriculum.exit.expand", e.Expand)
-	if e.DiversityBonus && r.Score.Embedding == "none" {
-		c.Add("curriculum.exit.diversity_bonus", true, "needs score.embedding")
-	}
-	if e.DiversityBonus && r.Curriculum.Name == "exit" && r.Advantage.Critic() {
-		c.Add("curriculum.exit.diversity_bonus", true, "must be false with policy.value_head, whose advantages are not known before the learner's")
-	}
-}
-
 // minTemperature is the least temperature that engines sample at
 // (policy.MinTemperature); temperature 0 is asked for in other ways.
 const minTemperature = 1e-4
@@ -34,9 +14,7 @@ const minTemperature = 1e-4
 func (r *Recipe) checkRollout(c *config.Checker) {
 	o := r.Rollout
 	prompts := c.AtLeast("rollout.prompts", o.Prompts, 1)
-	if c.AtLeast("rollout.group", o.Group, 1) && o.Group == 1 && r.Curriculum.Name == "exit" {
-		c.Add("rollout.group", o.Group, "must be 2 or more for curriculum.name exit: the rewards of one response have no variance, so nothing would enter the buffer")
-	}
+	c.AtLeast("rollout.group", o.Group, 1)
 	if c.AtLeast("rollout.max_new_tokens", o.MaxNewTokens, 1) && r.Policy.New != nil && o.MaxNewTokens >= r.Policy.New.MaxPositionEmbeddings {
 		c.Add("rollout.max_new_tokens", o.MaxNewTokens,
 			"must be below policy.new.max_position_embeddings %d", r.Policy.New.MaxPositionEmbeddings)
@@ -91,12 +69,6 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 func (r *Recipe) checkEvaluation(c *config.Checker) {
 	e := r.Evaluation
 	problems := c.AtLeast("evaluation.problems", e.Problems, 1)
-	if test := r.Data.Test.Generate; problems && test != nil && len(r.Data.Test.Files) == 0 && e.Problems > test.Count {
-		c.Add("evaluation.problems", e.Problems, "must not be above data.test.generate.count %d", test.Count)
-	}
-	if limit := r.Data.Test.Limit; problems && limit > 0 && e.Problems > limit {
-		c.Add("evaluation.problems", e.Problems, "must not be above data.test.limit %d", limit)
-	}
 	c.AtLeast("evaluation.samples", e.Samples, 1)
 	if !(e.Temperature >= minTemperature) {
 		c.Add("evaluation.temperature", e.Temperature, "must be %g or more: evaluation.greedy adds a greedy chain", minTemperature)

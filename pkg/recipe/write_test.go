@@ -9,20 +9,31 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/preset"
 )
 
 // A recipe that was written reads back as itself, and writes the same bytes.
 func TestWriteParseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r Recipe
+		r := Defaults()
+		chosen, err := env.Lookup(rapid.SampledFrom(env.Names()).Draw(t, "environment"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Env.Settings, r.Data.Settings = chosen.Settings(), chosen.Data()
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
+		r.Env.Name = chosen.Name
+		r.Curriculum.Name = rapid.SampledFrom(curriculum.Names()).Draw(t, "curriculum")
+		r.prune()
 		r.Preset = rapid.SampledFrom(preset.Names()).Draw(t, "preset")
 		text := Write(&r)
 		back, err := parseWhole(text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
+		back.prune()
 		if diff := cmp.Diff(&r, back); diff != "" {
 			t.Fatalf("read back differs (-written +read):\n%s\n%s", diff, text)
 		}

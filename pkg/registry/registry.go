@@ -15,6 +15,7 @@ import (
 type Choice[T any] struct {
 	Name    string // as recipes write it
 	Summary string // one line for people
+	Default bool   // of recipes that name none; at most one choice of an axis is
 	// Settings makes the choice's settings with their defaults, a pointer to a
 	// struct; nil for a choice without any.
 	Settings func() any
@@ -28,8 +29,9 @@ type Choice[T any] struct {
 
 // Registry holds the choices of one axis.
 type Registry[T any] struct {
-	axis    string
-	choices map[string]Choice[T]
+	axis     string
+	choices  map[string]Choice[T]
+	fallback string // the default's name
 }
 
 // New returns an empty registry. axis is what messages call a choice of it.
@@ -47,7 +49,17 @@ func (r *Registry[T]) Register(c Choice[T]) {
 		panic(fmt.Sprintf("registering %s %q: the name is empty or taken, or nothing makes it", r.axis, c.Name))
 	}
 	r.choices[c.Name] = c
+	if c.Default {
+		if r.fallback != "" {
+			panic(fmt.Sprintf("registering %s %q: %q is the default already", r.axis, c.Name, r.fallback))
+		}
+		r.fallback = c.Name
+	}
 }
+
+// Default is the name of the choice of recipes that name none; empty while
+// there is none.
+func (r *Registry[T]) Default() string { return r.fallback }
 
 // Names lists the choices, sorted.
 func (r *Registry[T]) Names() []string {

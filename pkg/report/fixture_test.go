@@ -16,6 +16,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // fixtureRecipe has 2 iterations of 2 prompts of 2 responses in 2 shards, and

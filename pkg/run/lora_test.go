@@ -21,6 +21,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // adapted are settings that train an adapter of a policy that can already

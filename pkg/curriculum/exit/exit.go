@@ -28,7 +28,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Exit is the curriculum. Its only state is the buffer, the entries of
@@ -38,7 +37,7 @@ import (
 // k+1 of the self-iteration step that the entry asks for, Turn the responses in
 // the history, ParentID the planned instance whose group it comes from.
 type Exit struct {
-	spec recipe.Exit
+	spec Settings
 	seed uint64
 }
 
@@ -47,7 +46,7 @@ var (
 	_ curriculum.Explainer  = (*Exit)(nil)
 )
 
-// The values of recipe.Exit.Expand.
+// The values of Settings.Expand.
 const (
 	ExpandOne = "one" // a uniformly random valid response of each group enters the buffer
 	ExpandAll = "all" // each valid response does
@@ -55,7 +54,7 @@ const (
 
 // New returns the curriculum with the given settings for a run with the given
 // seed. Settings out of range are a usage error.
-func New(spec recipe.Exit, seed uint64) (*Exit, error) {
+func New(spec Settings, seed uint64) (*Exit, error) {
 	switch {
 	case spec.BufferSize < 1:
 		return nil, exitcode.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
@@ -76,5 +75,8 @@ func New(spec recipe.Exit, seed uint64) (*Exit, error) {
 // isProbability is false for NaN.
 func isProbability(p float64) bool { return p >= 0 && p <= 1 }
 
+// Name is the name of this curriculum in recipes.
+const Name = "exit"
+
 // Name returns "exit".
-func (e *Exit) Name() string { return "exit" }
+func (e *Exit) Name() string { return Name }

@@ -8,19 +8,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // settings is a small ExIt: three entries, everything expanded.
-func settings() recipe.Exit {
-	return recipe.Exit{
+func settings() Settings {
+	return Settings{
 		BufferSize: 3, MinBufferSize: 1, SelectProbability: .5, InverseTemperature: 8,
 		DivergeProbability: .2, Improve: true, Expand: ExpandAll,
 	}
 }
 
-func mustNew(t testing.TB, spec recipe.Exit) *Exit {
+func mustNew(t testing.TB, spec Settings) *Exit {
 	t.Helper()
 	e, err := New(spec, 11)
 	if err != nil {
@@ -165,16 +164,16 @@ func TestPick(t *testing.T) {
 
 func TestSettingsOutOfRange(t *testing.T) {
 	for _, test := range []struct {
-		change func(*recipe.Exit)
+		change func(*Settings)
 		want   string
 	}{
-		{func(s *recipe.Exit) { s.BufferSize = 0 }, "buffer_size: got 0, want 1 or more"},
-		{func(s *recipe.Exit) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 0 to buffer_size 3"},
-		{func(s *recipe.Exit) { s.SelectProbability = 1.1 }, "select_probability: got 1.1"},
-		{func(s *recipe.Exit) { s.DivergeProbability = math.NaN() }, "diverge_probability: got NaN"},
-		{func(s *recipe.Exit) { s.InverseTemperature = -1 }, "inverse_temperature: got -1"},
-		{func(s *recipe.Exit) { s.InverseTemperature = math.Inf(1) }, "inverse_temperature: got +Inf"},
-		{func(s *recipe.Exit) { s.Expand = "some" }, `expand: unknown value "some"`},
+		{func(s *Settings) { s.BufferSize = 0 }, "buffer_size: got 0, want 1 or more"},
+		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 0 to buffer_size 3"},
+		{func(s *Settings) { s.SelectProbability = 1.1 }, "select_probability: got 1.1"},
+		{func(s *Settings) { s.DivergeProbability = math.NaN() }, "diverge_probability: got NaN"},
+		{func(s *Settings) { s.InverseTemperature = -1 }, "inverse_temperature: got -1"},
+		{func(s *Settings) { s.InverseTemperature = math.Inf(1) }, "inverse_temperature: got +Inf"},
+		{func(s *Settings) { s.Expand = "some" }, `expand: unknown value "some"`},
 	} {
 		spec := settings()
 		test.change(&spec)

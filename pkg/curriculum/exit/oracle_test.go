@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"pgregory.net/rapid"
@@ -28,7 +27,7 @@ type plainEntry struct {
 }
 
 type oracle struct {
-	spec   recipe.Exit
+	spec   Settings
 	seed   uint64
 	buffer []plainEntry
 }
@@ -291,7 +290,7 @@ func drawGroup(t *rapid.T, iteration, row int, s plainSelection, parentID string
 // probabilities does, wherever the number falls.
 func TestPickIsTheWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := oracle{spec: recipe.Exit{InverseTemperature: rapid.SampledFrom([]float64{0, 8, 500, 1e4, 1e300}).Draw(t, "κ")}}
+		o := oracle{spec: Settings{InverseTemperature: rapid.SampledFrom([]float64{0, 8, 500, 1e4, 1e300}).Draw(t, "κ")}}
 		scores := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1e-300, .01, .09, .1875, .2, .25}), 1, 40).Draw(t, "scores")
 		for _, score := range scores {
 			o.buffer = append(o.buffer, plainEntry{potential: score})

@@ -7,15 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"pgregory.net/rapid"
 )
 
 // drawSettings draws any settings that New accepts.
-func drawSettings(t *rapid.T) recipe.Exit {
+func drawSettings(t *rapid.T) Settings {
 	size := rapid.IntRange(1, 6).Draw(t, "N")
-	return recipe.Exit{
+	return Settings{
 		BufferSize: size, MinBufferSize: rapid.IntRange(0, size).Draw(t, "min"),
 		SelectProbability:  rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "p"),
 		InverseTemperature: rapid.SampledFrom([]float64{0, 8, 1e300}).Draw(t, "κ"),
@@ -109,7 +108,7 @@ func checkSelections(t *rapid.T, state curriculum.State, selections []curriculum
 	}
 }
 
-func checkBuffer(t *rapid.T, spec recipe.Exit, state curriculum.State) {
+func checkBuffer(t *rapid.T, spec Settings, state curriculum.State) {
 	if len(state.Entries) > spec.BufferSize {
 		t.Fatalf("%d entries in a buffer of %d", len(state.Entries), spec.BufferSize)
 	}
@@ -129,7 +128,7 @@ func checkBuffer(t *rapid.T, spec recipe.Exit, state curriculum.State) {
 // the entries and nothing else.
 func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e, err := New(recipe.Exit{BufferSize: 100, Improve: true, Expand: ExpandAll}, 1)
+		e, err := New(Settings{BufferSize: 100, Improve: true, Expand: ExpandAll}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

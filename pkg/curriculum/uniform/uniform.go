@@ -19,11 +19,21 @@ var (
 	_ curriculum.Explainer  = (*Uniform)(nil)
 )
 
+// Name is the name of this curriculum in recipes.
+const Name = "uniform"
+
+func init() {
+	curriculum.Register(curriculum.Maker{
+		Name: Name, Summary: "training tasks in random order, each once an epoch", Default: true,
+		New: func(_ any, seed uint64) (curriculum.Curriculum, error) { return New(seed), nil },
+	})
+}
+
 // New returns the uniform curriculum of a run with the given seed.
 func New(seed uint64) *Uniform { return &Uniform{seed: seed} }
 
 // Name returns "uniform".
-func (u *Uniform) Name() string { return "uniform" }
+func (u *Uniform) Name() string { return Name }
 
 // Update records that the iteration is done. Nothing is learned from groups.
 func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group) (curriculum.State, error) {

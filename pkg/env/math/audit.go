@@ -4,7 +4,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // namedVerifier is a verifier that a run's own is compared with.
@@ -15,8 +14,8 @@ type namedVerifier struct {
 
 // otherVerifiers are the exact one, Math-Verify's rules as published and, for
 // a run with other settings, ours, all with the run's way of extraction.
-func otherVerifiers(settings recipe.Answer) ([]namedVerifier, error) {
-	plain := recipe.Answer{Extract: settings.Extract, Marker: settings.Marker}
+func otherVerifiers(settings answer.Settings) ([]namedVerifier, error) {
+	plain := answer.Settings{Extract: settings.Extract, Marker: settings.Marker}
 	var others []namedVerifier
 	for _, other := range []struct{ name, verifier, preset string }{
 		{"exact", answer.VerifierExact, ""}, {"lathe", answer.VerifierMath, "lathe"}, {"math-verify-0.8", answer.VerifierMath, "math-verify-0.8"},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -15,7 +14,7 @@ import (
 
 // The reason, the reference's form, and what the other verifiers say.
 func TestAudit(t *testing.T) {
-	settings := recipe.Answer{Verifier: answer.VerifierMath, Extract: answer.ExtractLast, Preset: "lathe"}
+	settings := answer.Settings{Verifier: answer.VerifierMath, Extract: answer.ExtractLast, Preset: "lathe"}
 	grader, err := answer.NewGrader(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +23,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{grader: grader, others: others, settings: recipe.Env{Answer: settings}}
+	e := &Env{grader: grader, others: others, settings: Settings{Answer: settings}}
 	for _, test := range []struct {
 		task     env.Task
 		response string

@@ -9,6 +9,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform" // every recipe has a curriculum
 )
 
 // loadOverlay loads an overlay of jobs/datasets beneath a recipe that generates
@@ -36,7 +38,7 @@ func loadOverlay(t *testing.T, name string) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(resolved.Recipe.Env, resolved.Recipe.Data, 1, folder)
+	e, err := New(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

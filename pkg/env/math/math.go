@@ -16,7 +16,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -27,7 +26,7 @@ const Name = "math"
 // Env is the environment, ready to prompt and score. It is read-only once
 // made, and safe for concurrent use.
 type Env struct {
-	settings recipe.Env
+	settings Settings
 	grader   answer.Grader
 	splits   map[env.Split][]env.Task
 	byID     map[string]env.Task
@@ -43,7 +42,7 @@ var _ env.Env = (*Env)(nil)
 // New loads or generates both splits. Relative file names start at folder,
 // the recipe's. The seed decides which problems are generated and which ones
 // a limit keeps.
-func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
+func New(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
 	e, err := empty(settings)
 	if err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 	asked := map[string]bool{}
 	for _, part := range []struct {
 		split  env.Split
-		source recipe.Source
+		source Source
 	}{{env.Train, data.Train}, {env.Test, data.Test}} {
 		if err := e.read(part.split, part.source, folder); err != nil {
 			return nil, err
@@ -67,7 +66,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 	}
 	for _, part := range []struct {
 		split  env.Split
-		source recipe.Source
+		source Source
 	}{{env.Train, data.Train}, {env.Test, data.Test}} {
 		if err := e.generate(part.split, part.source, seed, asked); err != nil {
 			return nil, err
@@ -80,7 +79,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 }
 
 // FromRows makes the environment that the rows are of.
-func FromRows(settings recipe.Env, rows []shard.TaskRow) (*Env, error) {
+func FromRows(settings Settings, rows []shard.TaskRow) (*Env, error) {
 	e, err := empty(settings)
 	if err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func FromRows(settings recipe.Env, rows []shard.TaskRow) (*Env, error) {
 }
 
 // empty is an environment without problems.
-func empty(settings recipe.Env) (*Env, error) {
+func empty(settings Settings) (*Env, error) {
 	grader, err := answer.NewGrader(settings.Answer)
 	if err != nil {
 		return nil, err
@@ -111,14 +110,14 @@ func empty(settings recipe.Env) (*Env, error) {
 }
 
 // read adds the problems of a split's files.
-func (e *Env) read(split env.Split, source recipe.Source, folder string) error {
+func (e *Env) read(split env.Split, source Source, folder string) error {
 	where := "data." + string(split)
 	paths, err := source.Resolve(folder)
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", where, err)
 	}
 	for _, path := range paths {
-		read, input, err := dataset.Read(path, where, source)
+		read, input, err := dataset.Read(path, where, source.Source)
 		if err != nil {
 			return err
 		}
@@ -131,7 +130,7 @@ func (e *Env) read(split env.Split, source recipe.Source, folder string) error {
 
 // generate adds the generated problems of a split, but those that a file of
 // either split asks.
-func (e *Env) generate(split env.Split, source recipe.Source, seed uint64, asked map[string]bool) error {
+func (e *Env) generate(split env.Split, source Source, seed uint64, asked map[string]bool) error {
 	if source.Generate == nil {
 		return nil
 	}
@@ -148,7 +147,7 @@ func (e *Env) generate(split env.Split, source recipe.Source, seed uint64, asked
 
 // finish applies the limit of a split and files its problems under their ids.
 // A test split may be left out.
-func (e *Env) finish(split env.Split, source recipe.Source, seed uint64) error {
+func (e *Env) finish(split env.Split, source Source, seed uint64) error {
 	where := "data." + string(split)
 	if split == env.Train && source.Generate == nil && len(source.Files) == 0 {
 		return exitcode.Usagef("%s names no problems: give generate or files, or both", where)
@@ -218,8 +217,8 @@ func (e *Env) checkDisjoint() error {
 // Name returns "math".
 func (e *Env) Name() string { return Name }
 
-// Traits: an answer is one message a turn, judged at once.
-func (e *Env) Traits() env.Traits { return env.Traits{Turns: e.settings.MaxTurns, Waves: 1} }
+// Traits follow from the settings.
+func (e *Env) Traits() env.Traits { return e.settings.traits() }
 
 // Tasks lists the problems of a split: of files in their order, then generated
 // ones with kinds and levels in turn. The caller must not change the slice.

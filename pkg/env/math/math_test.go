@@ -17,33 +17,31 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // short are the templates of the tests.
-func short() recipe.Env {
-	return recipe.Env{
-		Name:     Name,
+func short() Settings {
+	return Settings{
 		MaxTurns: 1,
-		Prompts: recipe.Prompts{
+		Prompts: Prompts{
 			Initial: "Q: {question}",
 			Refine:  "again {question} not {previous_response}",
 			Improve: "improve [{instruction}] from [{previous_response}]",
 			Diverge: "differ [{instruction}] from [{previous_response}]",
 		},
-		Answer: recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractWhole},
+		Answer: answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractWhole},
 	}
 }
 
-func sums(count int) recipe.Source {
-	return recipe.Source{Generate: &recipe.Generate{Kinds: []string{"add"}, Levels: []int{2}, Count: count, TestShare: 0.2}}
+func sums(count int) Source {
+	return Source{Generate: &generate.Settings{Kinds: []string{"add"}, Levels: []int{2}, Count: count, TestShare: 0.2}}
 }
 
-func newEnv(t testing.TB, settings recipe.Env) *Env {
+func newEnv(t testing.TB, settings Settings) *Env {
 	t.Helper()
-	e, err := New(settings, recipe.Data{Train: sums(20), Test: sums(5)}, 1, "")
+	e, err := New(settings, Data{Train: sums(20), Test: sums(5)}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +84,8 @@ func TestNewErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("sub/a.jsonl", `{"question": "3+1", "answer": "4"}`)
-	files := func(names ...string) recipe.Source {
-		source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
+	files := func(names ...string) Source {
+		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 		source.Files = names
 		return source
 	}
@@ -97,23 +95,23 @@ func TestNewErrors(t *testing.T) {
 	otherShare.Generate.TestShare = 0.5
 	tests := []struct {
 		name   string
-		change func(*recipe.Env, *recipe.Data)
+		change func(*Settings, *Data)
 		code   int
 		want   string
 	}{
-		{"no source", func(_ *recipe.Env, d *recipe.Data) { d.Train = recipe.Source{} }, exitcode.Usage, `data.train names no problems: give generate or files, or both`},
-		{"limit", func(_ *recipe.Env, d *recipe.Data) { d.Train = negative }, exitcode.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
-		{"shares", func(_ *recipe.Env, d *recipe.Data) { d.Test = otherShare }, exitcode.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
-		{"variable", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exitcode.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
-		{"twice", func(_ *recipe.Env, d *recipe.Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exitcode.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
-		{"shared question", func(_ *recipe.Env, d *recipe.Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exitcode.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two, or set data.test.skip_repeated`},
-		{"initial", func(e *recipe.Env, _ *recipe.Data) { e.Prompts.Initial = "Q" }, exitcode.Usage, `env.prompts.initial is "Q": it must contain {question}`},
-		{"turns", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns = 0 }, exitcode.Usage, `env.max_turns is 0: it must be 1 or more`},
-		{"refine", func(e *recipe.Env, _ *recipe.Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exitcode.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},
-		{"answer", func(e *recipe.Env, _ *recipe.Data) { e.Answer.Extract = "" }, exitcode.Usage, `env.answer.extract is "": it must be whole, last, marked or boxed`},
+		{"no source", func(_ *Settings, d *Data) { d.Train = Source{} }, exitcode.Usage, `data.train names no problems: give generate or files, or both`},
+		{"limit", func(_ *Settings, d *Data) { d.Train = negative }, exitcode.Usage, `data.train.limit is -1: it must be 0 (all) or more`},
+		{"shares", func(_ *Settings, d *Data) { d.Test = otherShare }, exitcode.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
+		{"variable", func(_ *Settings, d *Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exitcode.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
+		{"twice", func(_ *Settings, d *Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exitcode.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
+		{"shared question", func(_ *Settings, d *Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exitcode.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two, or set data.test.skip_repeated`},
+		{"initial", func(e *Settings, _ *Data) { e.Prompts.Initial = "Q" }, exitcode.Usage, `env.prompts.initial is "Q": it must contain {question}`},
+		{"turns", func(e *Settings, _ *Data) { e.MaxTurns = 0 }, exitcode.Usage, `env.max_turns is 0: it must be 1 or more`},
+		{"refine", func(e *Settings, _ *Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exitcode.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},
+		{"answer", func(e *Settings, _ *Data) { e.Answer.Extract = "" }, exitcode.Usage, `env.answer.extract is "": it must be whole, last, marked or boxed`},
 	}
 	for _, test := range tests {
-		settings, data := short(), recipe.Data{Train: sums(3), Test: sums(3)}
+		settings, data := short(), Data{Train: sums(3), Test: sums(3)}
 		test.change(&settings, &data)
 		_, err := New(settings, data, 1, folder)
 		if err == nil || err.Error() != test.want || exitcode.Code(err) != test.code {
@@ -127,12 +125,12 @@ func TestNewErrors(t *testing.T) {
 // problem of one split stand in for a file's of the other.
 func TestFilesAndGenerate(t *testing.T) {
 	folder := t.TempDir()
-	every := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
+	every := generate.Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
 	generated, err := generate.Tasks(every, env.Train, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(name string, tasks ...env.Task) recipe.Source {
+	write := func(name string, tasks ...env.Task) Source {
 		var text bytes.Buffer
 		if err := dataset.Write(&text, tasks); err != nil {
 			t.Fatal(err)
@@ -140,13 +138,13 @@ func TestFilesAndGenerate(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
+		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 		source.Files = []string{name}
 		return source
 	}
 	train, test := write("own.jsonl", generated[:2]...), write("held.jsonl", generated[2:7]...)
 	train.Generate = &every
-	e, err := New(short(), recipe.Data{Train: train, Test: test}, 1, folder)
+	e, err := New(short(), Data{Train: train, Test: test}, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +179,10 @@ func TestFilesAndLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("LATHE_TEST_FOLDER", folder)
-	source := recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
+	source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
 	choice := func(seed uint64) []string {
-		e, err := New(short(), recipe.Data{Train: source}, seed, "elsewhere")
+		e, err := New(short(), Data{Train: source}, seed, "elsewhere")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,10 +378,10 @@ func TestScore(t *testing.T) {
 // A demonstration ends with a correct response to its prompt; about half of
 // the earlier responses are right, and the others are read as wrong.
 func TestDemonstration(t *testing.T) {
-	var modes []recipe.Answer
+	var modes []answer.Settings
 	for _, verifier := range []string{answer.VerifierExact, answer.VerifierMath} {
-		modes = append(modes, recipe.Answer{Verifier: verifier, Extract: answer.ExtractWhole}, recipe.Answer{Verifier: verifier, Extract: answer.ExtractLast},
-			recipe.Answer{Verifier: verifier, Extract: answer.ExtractMarked, Marker: "####"}, recipe.Answer{Verifier: verifier, Extract: answer.ExtractBoxed})
+		modes = append(modes, answer.Settings{Verifier: verifier, Extract: answer.ExtractWhole}, answer.Settings{Verifier: verifier, Extract: answer.ExtractLast},
+			answer.Settings{Verifier: verifier, Extract: answer.ExtractMarked, Marker: "####"}, answer.Settings{Verifier: verifier, Extract: answer.ExtractBoxed})
 	}
 	last := map[string]string{answer.ExtractWhole: "2", answer.ExtractLast: "2", answer.ExtractMarked: "#### 2", answer.ExtractBoxed: `\boxed{2}`}
 	for _, mode := range modes {
@@ -429,7 +427,7 @@ func TestDemonstration(t *testing.T) {
 // response too.
 func TestDemonstrationWorked(t *testing.T) {
 	settings := short()
-	settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractMarked, Marker: "#", Worked: []string{"arithmetic__*"}}
+	settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractMarked, Marker: "#", Worked: []string{"arithmetic__*"}}
 	e := newEnv(t, settings)
 	tests := []struct{ kind, question, answer, want string }{
 		{"arithmetic__add_sub_multiple", "What is 1 + (2 - 5)?", "-2", "1 +2=3 -5=-2# -2"},

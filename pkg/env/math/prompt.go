@@ -6,7 +6,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -29,7 +28,7 @@ func fill(template, question, instruction, previous string) string {
 }
 
 // checkPrompts refuses templates that cannot ask what they are for.
-func checkPrompts(settings recipe.Env) error {
+func checkPrompts(settings Settings) error {
 	p := settings.Prompts
 	if !strings.Contains(p.Initial, "{question}") {
 		return exitcode.Usagef("env.prompts.initial is %q: it must contain {question}", p.Initial)

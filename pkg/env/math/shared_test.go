@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,15 +32,15 @@ func sharedData(t *testing.T) string {
 // numbers after "####".
 func TestGSM8K(t *testing.T) {
 	folder := sharedData(t)
-	source := func(file string) recipe.Source {
-		return recipe.Source{
+	source := func(file string) Source {
+		return Source{Source: dataset.Source{
 			Files:  []string{filepath.Join(folder, "gsm8k", file)},
-			Fields: recipe.Fields{Question: "question", Answer: "answer", AnswerMarker: "####"},
-		}
+			Fields: dataset.Fields{Question: "question", Answer: "answer", AnswerMarker: "####"},
+		}}
 	}
 	settings := short()
-	settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: answer.ExtractLast}
-	e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
+	settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractLast}
+	e, err := New(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,17 +68,17 @@ func TestGSM8K(t *testing.T) {
 // right in every extraction mode, and a changed one is read as wrong.
 func TestDeepMind(t *testing.T) {
 	folder := sharedData(t)
-	source := func(file string) recipe.Source {
-		return recipe.Source{
+	source := func(file string) Source {
+		return Source{Source: dataset.Source{
 			Files:  []string{filepath.Join(folder, "deepmind_mathematics", file)},
-			Fields: recipe.Fields{ID: "id", Question: "problem", Answer: "answer", Kind: "module"},
-			Filter: []recipe.Filter{{Field: "module", In: []string{"arithmetic__*", "comparison__*"}}},
-		}
+			Fields: dataset.Fields{ID: "id", Question: "problem", Answer: "answer", Kind: "module"},
+			Filter: []dataset.Filter{{Field: "module", In: []string{"arithmetic__*", "comparison__*"}}},
+		}}
 	}
 	for _, mode := range []string{answer.ExtractWhole, answer.ExtractLast, answer.ExtractMarked, answer.ExtractBoxed} {
 		settings := short()
-		settings.Answer = recipe.Answer{Verifier: answer.VerifierExact, Extract: mode, Marker: "####"}
-		e, err := New(settings, recipe.Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
+		settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: mode, Marker: "####"}
+		e, err := New(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,20 +110,20 @@ func TestOtherSets(t *testing.T) {
 	folder := sharedData(t)
 	tests := []struct {
 		file   string
-		fields recipe.Fields
+		fields dataset.Fields
 		want   int
 	}{
-		{"gsm_hard/gsmhardv2.jsonl", recipe.Fields{Question: "input", Answer: "target"}, 1319},
-		{"aqua/test.jsonl", recipe.Fields{Question: "question", Answer: "correct"}, 254},
-		{"olymmath/OlymMATH-EN-EASY.jsonl", recipe.Fields{ID: "unique_id", Question: "problem", Answer: "answer", Kind: "subject"}, 100},
-		{"tal_scq5k_en/test_2K.jsonl", recipe.Fields{ID: "queId", Question: "problem", Answer: "answer_value", Level: "difficulty"}, 2000},
+		{"gsm_hard/gsmhardv2.jsonl", dataset.Fields{Question: "input", Answer: "target"}, 1319},
+		{"aqua/test.jsonl", dataset.Fields{Question: "question", Answer: "correct"}, 254},
+		{"olymmath/OlymMATH-EN-EASY.jsonl", dataset.Fields{ID: "unique_id", Question: "problem", Answer: "answer", Kind: "subject"}, 100},
+		{"tal_scq5k_en/test_2K.jsonl", dataset.Fields{ID: "queId", Question: "problem", Answer: "answer_value", Level: "difficulty"}, 2000},
 	}
-	verifier, err := answer.NewExact(recipe.Answer{Extract: answer.ExtractWhole})
+	verifier, err := answer.NewExact(answer.Settings{Extract: answer.ExtractWhole})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
-		tasks, _, err := dataset.Read(filepath.Join(folder, test.file), "data.train", recipe.Source{Fields: test.fields})
+		tasks, _, err := dataset.Read(filepath.Join(folder, test.file), "data.train", dataset.Source{Fields: test.fields})
 		if err != nil || len(tasks) != test.want {
 			t.Errorf("%s: %d problems, want %d: %v", test.file, len(tasks), test.want, err)
 			continue

@@ -10,16 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // maxLineBytes bounds a line of a file of tasks.
 const maxLineBytes = 16 << 20
 
 // customParts reads the user's own functions and the tasks of both splits.
-func (e *Env) customParts(path string, data recipe.Data, folder string) (map[env.Split][]problem, error) {
+func (e *Env) customParts(path string, data Data, folder string) (map[env.Split][]problem, error) {
 	functions, err := readFunctions(path)
 	if err != nil {
 		return nil, err
@@ -27,16 +28,16 @@ func (e *Env) customParts(path string, data recipe.Data, folder string) (map[env
 	if err := e.input("", path, 0); err != nil {
 		return nil, err
 	}
-	program, err := newProgram(e.settings.ToolUse, folder)
+	program, err := newProgram(&e.settings.ToolUse, folder)
 	if err != nil {
 		return nil, err
 	}
 	parts := map[env.Split][]problem{}
 	for _, part := range []struct {
 		split  env.Split
-		source recipe.Source
+		source Source
 	}{{env.Train, data.Train}, {env.Test, data.Test}} {
-		paths, err := part.source.Resolve(folder)
+		paths, err := config.ResolvePaths(part.source.Files, folder)
 		if err != nil {
 			return nil, fmt.Errorf("data.%s.files: %w", part.split, err)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -117,7 +116,7 @@ const purseTasks = `{"id": "purse", "kind": "money", "turns": ["Pay 3.", "Pay 4.
 `
 
 // newOwn is an environment of the purse, as its program misbehaves.
-func newOwn(t *testing.T, how string, change func(*recipe.ToolUse)) *Env {
+func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	t.Helper()
 	t.Setenv(serve, how)
 	program, err := os.Executable()
@@ -134,9 +133,9 @@ func newOwn(t *testing.T, how string, change func(*recipe.ToolUse)) *Env {
 	s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{program}
 	s.ToolUse.CallSeconds, s.ToolUse.Processes, s.ToolUse.Retries = 20, 4, 2
 	if change != nil {
-		change(s.ToolUse)
+		change(&s.ToolUse)
 	}
-	e, err := New(s, recipe.Data{Test: recipe.Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+	e, err := New(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +184,7 @@ func TestOwnFunctions(t *testing.T) {
 		t.Errorf("a purse that is left alone: %+v", v)
 	}
 	// What is cut is cut between two letters, and says by how much.
-	e = newOwn(t, "flood", func(u *recipe.ToolUse) { u.MaxResultBytes = 65 })
+	e = newOwn(t, "flood", func(u *ToolUse) { u.MaxResultBytes = 65 })
 	p = play(t, e, "look", opening(t, e, "look"), lines(`<tool>[{"name": "look", "args": {}}]</tool>`, taskFinished))
 	if want := `<tool_result> ["` + strings.Repeat("é", 32) + ` … (136 bytes more)"] </tool_result>`; p.conversation[3].Content != want {
 		t.Errorf("a long result is shown as %s", p.conversation[3].Content)
@@ -202,7 +201,7 @@ func TestProgramIsLost(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 
-	e = newOwn(t, "", func(u *recipe.ToolUse) { u.Processes = 2 })
+	e = newOwn(t, "", func(u *ToolUse) { u.Processes = 2 })
 	task, _ := e.Task("purse")
 	var episodes []env.Episode
 	var conversations [][]shard.Message
@@ -253,7 +252,7 @@ func TestProgramFails(t *testing.T) {
 		{"hang", look, exitcode.Failed, "did not answer within 300ms"},
 		{"babble", look, exitcode.Failed, "answered request 2 with hello: one line"},
 	} {
-		e := newOwn(t, c.how, func(u *recipe.ToolUse) {
+		e := newOwn(t, c.how, func(u *ToolUse) {
 			u.Retries = 1
 			if c.how == "hang" {
 				u.CallSeconds = 0.3
@@ -293,14 +292,14 @@ func TestProgramFails(t *testing.T) {
 	if err := os.WriteFile(broken, []byte{0}, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e := newOwn(t, "", func(u *recipe.ToolUse) { u.Command = []string{broken} })
+	e := newOwn(t, "", func(u *ToolUse) { u.Command = []string{broken} })
 	task, _ := e.Task("look")
 	_, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation(e), Own: env.Said(conversation(e), 0), Finish: "stop"})
 	if exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("a program that cannot be run: %v", err)
 	}
 	for _, path := range []string{"./nowhere", "no-such-program", "/nowhere"} {
-		if _, err := newProgram(&recipe.ToolUse{Command: []string{path}}, t.TempDir()); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
+		if _, err := newProgram(&ToolUse{Command: []string{path}}, t.TempDir()); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -333,7 +332,7 @@ func TestBadOwnFiles(t *testing.T) {
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
-		_, err := New(s, recipe.Data{Train: recipe.Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+		_, err := New(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.functions, c.tasks, err, c.want)
 		}
@@ -361,7 +360,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
-		_, err := New(s, recipe.Data{Train: recipe.Source{Files: []string{"train.jsonl"}}, Test: recipe.Source{Files: []string{"test.jsonl"}}}, 1, folder)
+		_, err := New(s, Data{Train: Source{Files: []string{"train.jsonl"}}, Test: Source{Files: []string{"test.jsonl"}}}, 1, folder)
 		if want == "" && err != nil || want != "" && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", test, err, want)
 		}

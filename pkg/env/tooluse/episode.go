@@ -6,7 +6,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -14,7 +13,7 @@ import (
 // task and what the policy has said.
 type episode struct {
 	task    *task
-	tools   *recipe.ToolUse
+	tools   *ToolUse
 	backend Backend
 
 	executed [][]Executed // by the user's turn, the last one being the present one
@@ -24,7 +23,7 @@ type episode struct {
 }
 
 func (e *Env) newEpisode(t *task) *episode {
-	return &episode{task: t, tools: e.settings.ToolUse, backend: t.open(len(t.turns)), executed: [][]Executed{nil}}
+	return &episode{task: t, tools: &e.settings.ToolUse, backend: t.open(len(t.turns)), executed: [][]Executed{nil}}
 }
 
 // Next answers the policy's message at the end of the conversation: with the

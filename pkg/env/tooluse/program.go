@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // program is the command that carries out the user's functions. Each episode
@@ -39,7 +38,7 @@ const commandHint = "env.tooluse.command is the command, one word to an entry; i
 
 // newProgram makes sure that there is such a program, before anything is
 // blamed on its functions.
-func newProgram(tools *recipe.ToolUse, folder string) (*program, error) {
+func newProgram(tools *ToolUse, folder string) (*program, error) {
 	path := tools.Command[0]
 	if strings.ContainsRune(path, filepath.Separator) && !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)

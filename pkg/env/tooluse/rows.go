@@ -7,7 +7,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/bfcl"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -57,19 +56,17 @@ func (p *problem) source() (string, error) {
 
 // FromRows makes the environment that the rows are of. A relative name of a
 // program starts at folder.
-func FromRows(settings recipe.Env, folder string, rows []shard.TaskRow) (*Env, error) {
-	e, err := empty(settings)
-	if err != nil {
-		return nil, err
-	}
-	tools := settings.ToolUse
+func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, error) {
+	e := empty(settings)
+	tools := &e.settings.ToolUse
 	var own *program
 	if tools.BFCL == "" {
+		var err error
 		if own, err = newProgram(tools, folder); err != nil {
 			return nil, err
 		}
 	}
-	rules := map[env.Split]recipe.EpisodeRules{env.Train: tools.Train, env.Test: tools.Test}
+	rules := map[env.Split]EpisodeRules{env.Train: tools.Train, env.Test: tools.Test}
 	for _, row := range rows {
 		p, err := readSource(row, own)
 		if err != nil {

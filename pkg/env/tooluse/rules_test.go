@@ -13,13 +13,12 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // everything is an environment in which all small tasks are in one split.
-func everything(t testing.TB, split env.Split, change func(*recipe.Env)) *Env {
+func everything(t testing.TB, split env.Split, change func(*Settings)) *Env {
 	t.Helper()
 	s := settings(small, filepath.Join(t.TempDir(), "halves.json"))
 	problems, _, err := readBFCL(small)
@@ -103,7 +102,7 @@ func TestEnds(t *testing.T) {
 	tool := func(calls ...string) string { return "<tool>[" + strings.Join(calls, ", ") + "]</tool>" }
 	many := func(n int, call string) string { return strings.Repeat(call+", ", n-1) + call }
 	train := everything(t, env.Train, nil)
-	all := everything(t, env.Test, func(s *recipe.Env) { s.ToolUse.Test.Steps = 6 })
+	all := everything(t, env.Test, func(s *Settings) { s.ToolUse.Test.Steps = 6 })
 	for _, c := range []struct {
 		what     string
 		e        *Env
@@ -239,7 +238,7 @@ func TestIterate(t *testing.T) {
 	}
 
 	// Steps of the history count.
-	short := everything(t, env.Test, func(s *recipe.Env) { s.ToolUse.Test.Steps = 3 })
+	short := everything(t, env.Test, func(s *Settings) { s.ToolUse.Test.Steps = 3 })
 	prompt, err := short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]})
 	if err != nil {
 		t.Fatal(err)
@@ -334,14 +333,14 @@ func TestBadHalves(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(settings(small, path), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+		if _, err := New(settings(small, path), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := New(settings(small, "nowhere.json"), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
+	if _, err := New(settings(small, "nowhere.json"), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no file of halves: %v", err)
 	}
-	if _, err := New(settings("nowhere", ""), recipe.Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
+	if _, err := New(settings("nowhere", ""), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no folder: %v", err)
 	}
 }

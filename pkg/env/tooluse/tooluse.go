@@ -24,7 +24,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -34,7 +33,7 @@ const Name = "tooluse"
 // Env is the environment. It is read-only once made, and safe for concurrent
 // use.
 type Env struct {
-	settings recipe.Env
+	settings Settings
 	splits   map[env.Split][]env.Task
 	tasks    map[string]*task
 	inputs   []env.Input
@@ -46,7 +45,7 @@ var _ env.Env = (*Env)(nil)
 type task struct {
 	env.Task
 	problem
-	rules    recipe.EpisodeRules
+	rules    EpisodeRules
 	turns    []string // of the user that are played
 	requests []string // what the user's message of each turn says
 	system   string   // the system message
@@ -55,11 +54,8 @@ type task struct {
 // New reads the tasks and functions that the recipe names. Relative names start
 // at folder, the recipe's. The seed draws halves that no file gives, and which
 // tasks a limit keeps.
-func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*Env, error) {
-	e, err := empty(settings)
-	if err != nil {
-		return nil, err
-	}
+func New(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+	e := empty(settings)
 	tools := settings.ToolUse
 	bfclFolder, halves, functions, err := tools.Resolve(folder)
 	if err != nil {
@@ -77,7 +73,7 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 	for _, part := range []struct {
 		split env.Split
 		limit int
-		rules recipe.EpisodeRules
+		rules EpisodeRules
 	}{{env.Train, data.Train.Limit, tools.Train}, {env.Test, data.Test.Limit, tools.Test}} {
 		problems := parts[part.split]
 		if part.limit > 0 && part.limit < len(problems) {
@@ -93,11 +89,8 @@ func New(settings recipe.Env, data recipe.Data, seed uint64, folder string) (*En
 }
 
 // empty is an environment without tasks.
-func empty(settings recipe.Env) (*Env, error) {
-	if settings.ToolUse == nil {
-		return nil, exitcode.Usagef("env.tooluse is missing: the environment %s needs it", Name)
-	}
-	return &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}, nil
+func empty(settings Settings) *Env {
+	return &Env{settings: settings, splits: map[env.Split][]env.Task{}, tasks: map[string]*task{}}
 }
 
 // bfclParts splits BFCL's tasks by the file of halves, or by the seed.
@@ -146,7 +139,7 @@ func limit(problems []problem, n int, stream rng.Stream) []problem {
 }
 
 // add files a problem under its id.
-func (e *Env) add(split env.Split, p problem, rules recipe.EpisodeRules) error {
+func (e *Env) add(split env.Split, p problem, rules EpisodeRules) error {
 	if _, twice := e.tasks[p.id]; twice {
 		return exitcode.Dataf("two tasks have the id %q: an id must be unique over both splits", p.id)
 	}
@@ -181,14 +174,8 @@ func (e *Env) add(split env.Split, p problem, rules recipe.EpisodeRules) error {
 // Name returns "tooluse".
 func (e *Env) Name() string { return Name }
 
-// Traits: an attempt is many messages, which are answered at once.
-func (e *Env) Traits() env.Traits {
-	tools := e.settings.ToolUse
-	return env.Traits{
-		Turns: max(tools.Train.Steps, tools.Test.Steps), Waves: 1, MaxFailed: tools.MaxFailed, MaxFailedSetting: "env.tooluse.max_failed",
-		ByMessage: true, Transcript: true,
-	}
-}
+// Traits follow from the settings.
+func (e *Env) Traits() env.Traits { return e.settings.traits() }
 
 // Inputs lists the files that tasks and functions were read from.
 func (e *Env) Inputs() []env.Input { return e.inputs }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -31,22 +30,21 @@ func shared(t testing.TB) string {
 }
 
 // settings are those of a recipe with the functions of BFCL in a folder.
-func settings(folder, halves string) recipe.Env {
-	s := recipe.Defaults().Env
-	s.Name = Name
+func settings(folder, halves string) Settings {
+	s := *DefaultSettings()
 	s.Prompts.Improve = "{instruction} Not {previous_response}!"
 	s.Prompts.Diverge = "Other than {previous_response}: {question}"
-	s.ToolUse = &recipe.ToolUse{
+	s.ToolUse = ToolUse{
 		BFCL: folder, Halves: halves, System: "Use {tools}", Docs: "signature", ResultRole: "system",
-		Train: recipe.EpisodeRules{UserTurns: 1, Steps: 10}, Test: recipe.EpisodeRules{Steps: 60},
+		Train: EpisodeRules{UserTurns: 1, Steps: 10}, Test: EpisodeRules{Steps: 60},
 		MaxCalls: 20, MaxResultBytes: 16 << 10,
 	}
 	return s
 }
 
-func newEnv(t testing.TB, s recipe.Env) *Env {
+func newEnv(t testing.TB, s Settings) *Env {
 	t.Helper()
-	e, err := New(s, recipe.Data{}, 1, "")
+	e, err := New(s, Data{}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 const smoke = "../../../jobs/smoke.yaml"

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -120,7 +119,7 @@ func (d *draft) identify() error {
 // readTasks reads and draws the tasks of the run.
 func (d *draft) readTasks() error {
 	r := &d.resolved.Recipe
-	world, err := choose.New(r, d.identity.RecipeFolder)
+	world, err := r.NewEnv(d.identity.RecipeFolder)
 	if err != nil {
 		return err
 	}

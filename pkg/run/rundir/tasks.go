@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -33,7 +32,7 @@ func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input,
 	case m.ContentSHA256 != r.Identity.TasksSHA256:
 		return nil, nil, exitcode.WithHint(exitcode.Dataf("%q: %s", path, r.TasksDiffer(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
 	}
-	world, err := choose.FromRows(&r.Recipe, r.Identity.RecipeFolder, rows)
+	world, err := r.Recipe.EnvFromRows(r.Identity.RecipeFolder, rows)
 	return world, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
 }
 
@@ -45,7 +44,7 @@ func (r *Run) TasksDiffer(content string) string {
 // sources sets up the environment from the data files, which must be what they
 // were when the run was made.
 func (r *Run) sources() (env.Env, error) {
-	world, err := choose.New(&r.Recipe, r.Identity.RecipeFolder)
+	world, err := r.Recipe.NewEnv(r.Identity.RecipeFolder)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
@@ -150,7 +149,7 @@ func (w *Worker) score(ctx context.Context, job stage.Job, world env.Env, k, n i
 
 func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int) error {
 	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
-	chooser, err := choose.New(w.Run.Recipe.Curriculum, w.Run.Recipe.Seed)
+	chooser, err := w.Run.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,11 @@ func (f *fold) judged(ref WaveRef, rollout seal.Input) error {
 
 // learnable gives every trace its credit, and writes the batch and the ledger.
 func (f *fold) learnable() error {
-	composition, err := credit.New(f.Recipe)
+	spec, err := f.Recipe.CreditSpec()
+	if err != nil {
+		return err
+	}
+	composition, err := credit.New(spec)
 	if err != nil {
 		return err
 	}

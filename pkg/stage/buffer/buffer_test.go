@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -90,7 +89,7 @@ func (f *fold) shard(name string, instances []shard.Instance, groups ...[]verdic
 
 func (f *fold) try() error {
 	f.Helper()
-	chooser, err := choose.New(f.Job.Recipe.Curriculum, f.Job.Recipe.Seed)
+	chooser, err := f.Job.Recipe.NewCurriculum()
 	f.Check(err)
 	return buffer.Run(f.Context(), f.Job, f.World, chooser, f.in)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
-	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -36,7 +35,7 @@ func batch(r *stagetest.Rig) string {
 		Plan: plan, Rollout: r.Path("rollout.parquet"), Iteration: 1, Of: 1, Output: r.Path("score.parquet"),
 	})
 	r.Check(err)
-	chooser, err := choose.New(r.Job.Recipe.Curriculum, r.Job.Recipe.Seed)
+	chooser, err := r.Job.Recipe.NewCurriculum()
 	r.Check(err)
 	r.Check(buffer.Run(r.Context(), r.Job, r.World, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}},

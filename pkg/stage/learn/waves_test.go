@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/curriculum/choose"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -47,7 +46,7 @@ func playWaves(r *stagetest.Rig, environment env.Env, plan string, first, last i
 // foldWaves makes the batch of some shards.
 func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards ...buffer.ShardRef) string {
 	r.Helper()
-	chooser, err := choose.New(r.Job.Recipe.Curriculum, r.Job.Recipe.Seed)
+	chooser, err := r.Job.Recipe.NewCurriculum()
 	r.Check(err)
 	r.Check(buffer.Run(r.Context(), r.Job, environment, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}}, Shards: shards,

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Verifier judges a response against a reference answer. It is total: no
@@ -31,7 +30,7 @@ type Verification struct {
 const MaxBytes = 2048
 
 // New makes the verifier that a recipe names.
-func New(settings recipe.Answer) (Verifier, error) {
+func New(settings Settings) (Verifier, error) {
 	switch settings.Verifier {
 	case VerifierExact:
 		return NewExact(settings)
@@ -47,7 +46,7 @@ const (
 	VerifierExact = "exact"
 )
 
-func checkAnswer(settings recipe.Answer) error {
+func checkAnswer(settings Settings) error {
 	switch settings.Extract {
 	case ExtractWhole, ExtractLast, ExtractBoxed:
 	case ExtractMarked:

@@ -12,10 +12,9 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-func exact(t testing.TB, settings recipe.Answer) Exact {
+func exact(t testing.TB, settings Settings) Exact {
 	t.Helper()
 	if settings.Extract == ExtractMarked && settings.Marker == "" {
 		settings.Marker = "####"
@@ -168,7 +167,7 @@ func TestVerifyWhole(t *testing.T) {
 		{" ", "x", unreadable},
 		{".", "", unreadable},
 	}
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	verifier := exact(t, Settings{Extract: ExtractWhole})
 	for _, test := range tests {
 		got := verifier.Verify(test.gold, test.response)
 		if judgement(got) != test.want {
@@ -196,7 +195,7 @@ func TestVerifyDecimalPlaces(t *testing.T) {
 		{1, "5, 0.25", "5, 0.3", equal},
 	}
 	for _, test := range tests {
-		verifier := exact(t, recipe.Answer{Extract: ExtractWhole, DecimalPlaces: test.places})
+		verifier := exact(t, Settings{Extract: ExtractWhole, DecimalPlaces: test.places})
 		if got := verifier.Verify(test.gold, test.response); judgement(got) != test.want {
 			t.Errorf("to %d places, Verify(%q, %q) is %s, want %s", test.places, test.gold, test.response, judgement(got), test.want)
 		}
@@ -259,7 +258,7 @@ func TestVerifyExtraction(t *testing.T) {
 		{ExtractBoxed, "True", `\boxed{true}`, equal, "true"},
 	}
 	for _, test := range tests {
-		got := exact(t, recipe.Answer{Extract: test.mode}).Verify(test.gold, test.response)
+		got := exact(t, Settings{Extract: test.mode}).Verify(test.gold, test.response)
 		if judgement(got) != test.want || got.Extracted != test.extracted {
 			t.Errorf("%s: Verify(%q, %q) is %s of %q, want %s of %q (%s)", test.mode, test.gold, test.response,
 				judgement(got), got.Extracted, test.want, test.extracted, got.Why)
@@ -277,7 +276,7 @@ func TestVerifyIsLinear(t *testing.T) {
 	for _, unit := range units {
 		response := strings.Repeat(unit, size/len(unit))
 		for _, mode := range []string{ExtractWhole, ExtractLast, ExtractMarked, ExtractBoxed} {
-			verifier := exact(t, recipe.Answer{Extract: mode})
+			verifier := exact(t, Settings{Extract: mode})
 			for _, gold := range []string{"7", "1, True"} {
 				start := time.Now()
 				if got := verifier.Verify(gold, response+"x"); got.Equal {
@@ -293,13 +292,13 @@ func TestVerifyIsLinear(t *testing.T) {
 
 func TestNewExactSettings(t *testing.T) {
 	tests := []struct {
-		settings recipe.Answer
+		settings Settings
 		want     string
 	}{
-		{recipe.Answer{}, `env.answer.extract is "": it must be whole, last, marked or boxed`},
-		{recipe.Answer{Extract: "first"}, `env.answer.extract is "first": it must be whole, last, marked or boxed`},
-		{recipe.Answer{Extract: "marked"}, `env.answer.marker is "": extract: marked needs a marker of one line, for example "####"`},
-		{recipe.Answer{Extract: "whole", DecimalPlaces: -1}, `env.answer.decimal_places is -1: it must be in [0, 1000]`},
+		{Settings{}, `env.answer.extract is "": it must be whole, last, marked or boxed`},
+		{Settings{Extract: "first"}, `env.answer.extract is "first": it must be whole, last, marked or boxed`},
+		{Settings{Extract: "marked"}, `env.answer.marker is "": extract: marked needs a marker of one line, for example "####"`},
+		{Settings{Extract: "whole", DecimalPlaces: -1}, `env.answer.decimal_places is -1: it must be in [0, 1000]`},
 	}
 	for _, test := range tests {
 		_, err := NewExact(test.settings)
@@ -312,7 +311,7 @@ func TestNewExactSettings(t *testing.T) {
 // Every way to write a rational is equal to its lowest terms, and to no
 // neighbour.
 func TestVerifyRationals(t *testing.T) {
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	verifier := exact(t, Settings{Extract: ExtractWhole})
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.Int64Range(-1e12, 1e12).Draw(t, "numerator")
 		b := rapid.Int64Range(1, 1e6).Draw(t, "denominator")
@@ -332,7 +331,7 @@ func TestVerifyRationals(t *testing.T) {
 }
 
 func TestVerifyDecimalsAreFractions(t *testing.T) {
-	verifier := exact(t, recipe.Answer{Extract: ExtractWhole})
+	verifier := exact(t, Settings{Extract: ExtractWhole})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(-1e15, 1e15).Draw(t, "n")
 		digits := rapid.IntRange(0, 12).Draw(t, "digits")
@@ -355,7 +354,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, gold, response string) {
 		for _, mode := range []string{ExtractWhole, ExtractLast, ExtractMarked, ExtractBoxed} {
-			verifier := exact(t, recipe.Answer{Extract: mode, DecimalPlaces: len(gold) % 3})
+			verifier := exact(t, Settings{Extract: mode, DecimalPlaces: len(gold) % 3})
 			got := verifier.Verify(gold, response)
 			if got.Equal && !got.Readable {
 				t.Errorf("%s: equal and unreadable", mode)
@@ -370,7 +369,7 @@ func FuzzVerify(f *testing.F) {
 				t.Errorf("%s: %+v, then %+v", mode, got, again)
 			}
 		}
-		whole := exact(t, recipe.Answer{Extract: ExtractWhole})
+		whole := exact(t, Settings{Extract: ExtractWhole})
 		if v := whole.Verify(gold, gold); strings.TrimSpace(gold) != "" && len(gold) <= MaxBytes && !v.Equal {
 			t.Errorf("%q is not equal to itself: %s", gold, v.Why)
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Exact is the verifier of integers, rationals and decimals, lists of them,
@@ -30,7 +29,7 @@ type Exact struct {
 }
 
 // NewExact checks the settings and returns the verifier.
-func NewExact(settings recipe.Answer) (Exact, error) {
+func NewExact(settings Settings) (Exact, error) {
 	if err := checkAnswer(settings); err != nil {
 		return Exact{}, err
 	}

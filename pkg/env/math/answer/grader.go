@@ -6,7 +6,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // The forms of reference answers (recipe, data.train.fields.form).
@@ -28,11 +27,11 @@ func Letter(at int) string { return string(rune('A' + at)) }
 // true or false, and numbers within a tolerance, each in its own way.
 type Grader struct {
 	Verifier
-	settings recipe.Answer
+	settings Settings
 }
 
 // NewGrader makes the grader around the verifier that a recipe names.
-func NewGrader(settings recipe.Answer) (Grader, error) {
+func NewGrader(settings Settings) (Grader, error) {
 	verifier, err := New(settings)
 	return Grader{verifier, settings}, err
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // What is an answer to a multiple-choice problem, and to true or false.
@@ -64,7 +63,7 @@ func TestGrade(t *testing.T) {
 		{ExtractLast, list, `\boxed{20.1, 9.9}`, true},
 		{ExtractLast, list, `\boxed{20.1}`, false},
 	} {
-		grader, err := NewGrader(recipe.Answer{Verifier: VerifierMath, Extract: test.mode, Marker: "####", Tolerance: 0.04})
+		grader, err := NewGrader(Settings{Verifier: VerifierMath, Extract: test.mode, Marker: "####", Tolerance: 0.04})
 		if err != nil {
 			t.Fatal(err)
 		}

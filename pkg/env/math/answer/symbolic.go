@@ -5,7 +5,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // Symbolic is the verifier of mathematics of every form, by the rules of
@@ -17,7 +16,7 @@ type Symbolic struct {
 }
 
 // NewSymbolic checks the settings and returns the verifier.
-func NewSymbolic(settings recipe.Answer) (Symbolic, error) {
+func NewSymbolic(settings Settings) (Symbolic, error) {
 	if err := checkAnswer(settings); err != nil {
 		return Symbolic{}, err
 	}
@@ -29,7 +28,7 @@ func NewSymbolic(settings recipe.Answer) (Symbolic, error) {
 }
 
 // symbolicOptions are those of the preset, changed by the other settings.
-func symbolicOptions(settings recipe.Answer) (mathverify.Options, error) {
+func symbolicOptions(settings Settings) (mathverify.Options, error) {
 	preset := settings.Preset
 	if preset == "" {
 		preset = mathverify.Presets()[0]

@@ -19,7 +19,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 const (
@@ -32,7 +31,7 @@ type reader struct {
 	where  string // the recipe's name of the source, for example "data.train"
 	path   string
 	stem   string // the file's name without its extension: the start of every id
-	source recipe.Source
+	source Source
 
 	tasks    []env.Task
 	lineOf   map[string]int // of an id
@@ -45,7 +44,7 @@ type reader struct {
 // Read reads the problems of a file that pass the source's filter. where is
 // the recipe's name of the source, for example "data.train". Every line is
 // read, and all bad ones are counted, before it fails.
-func Read(path, where string, source recipe.Source) ([]env.Task, env.Input, error) {
+func Read(path, where string, source Source) ([]env.Task, env.Input, error) {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,7 +82,7 @@ func (c *byteCounter) Write(p []byte) (int, error) {
 }
 
 // readProblems reads the problems of one stream to its end.
-func readProblems(stream io.Reader, path, where string, source recipe.Source) ([]env.Task, int, error) {
+func readProblems(stream io.Reader, path, where string, source Source) ([]env.Task, int, error) {
 	base := filepath.Base(path)
 	r := &reader{
 		where:    where,

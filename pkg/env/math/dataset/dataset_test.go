@@ -12,15 +12,14 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // plain names the fields of the corpora in testdata.
-func plain() recipe.Source {
-	return recipe.Source{Fields: recipe.Fields{Question: "question", Answer: "answer"}}
+func plain() Source {
+	return Source{Fields: Fields{Question: "question", Answer: "answer"}}
 }
 
-func withFields(change func(*recipe.Fields)) recipe.Source {
+func withFields(change func(*Fields)) Source {
 	source := plain()
 	change(&source.Fields)
 	return source
@@ -28,18 +27,18 @@ func withFields(change func(*recipe.Fields)) recipe.Source {
 
 // Each file of testdata/bad gets exactly one message, with exit code 65.
 func TestBadFiles(t *testing.T) {
-	marked := withFields(func(f *recipe.Fields) { f.AnswerMarker = "####" })
-	ids := withFields(func(f *recipe.Fields) { f.ID = "id" })
-	kinds := withFields(func(f *recipe.Fields) { f.Kind = "kind" })
-	levels := withFields(func(f *recipe.Fields) { f.Level = "level" })
+	marked := withFields(func(f *Fields) { f.AnswerMarker = "####" })
+	ids := withFields(func(f *Fields) { f.ID = "id" })
+	kinds := withFields(func(f *Fields) { f.Kind = "kind" })
+	levels := withFields(func(f *Fields) { f.Level = "level" })
 	filter := plain()
-	filter.Filter = []recipe.Filter{{Field: "module", In: []string{"add*"}}}
+	filter.Filter = []Filter{{Field: "module", In: []string{"add*"}}}
 	noField := plain()
-	noField.Filter = []recipe.Filter{{Field: "modul", In: []string{"sub"}}}
+	noField.Filter = []Filter{{Field: "modul", In: []string{"sub"}}}
 
 	tests := []struct {
 		file   string
-		source recipe.Source
+		source Source
 		want   string // FILE stands for the file's path
 	}{
 		{"absent.jsonl", plain(), `data.train.files: there is no file "FILE"; a relative name starts at the recipe's folder`},
@@ -148,7 +147,7 @@ func TestUnreadableFile(t *testing.T) {
 // A byte order mark, CRLF line ends, blank lines, no line feed at the end,
 // numbers, thousands and an earlier marker are all read.
 func TestGoodFile(t *testing.T) {
-	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
+	source := Source{Fields: Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	path := filepath.Join("testdata", "good", "good.jsonl")
 	tasks, input, err := Read(path, "data.train", source)
 	if err != nil {
@@ -175,7 +174,7 @@ func TestGoodFile(t *testing.T) {
 	}
 
 	source.Fields.AnswerMarker = "####"
-	source.Filter = []recipe.Filter{{Field: "kind", In: []string{"nothing", "add"}}, {Field: "level", In: []string{"2", "3"}}}
+	source.Filter = []Filter{{Field: "kind", In: []string{"nothing", "add"}}, {Field: "level", In: []string{"2", "3"}}}
 	tasks, input, err = Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +218,7 @@ func FuzzReadProblems(f *testing.F) {
 		if ext := filepath.Ext(name); ext != ".json" && ext != ".csv" || strings.ContainsAny(name, "/\x00") {
 			name = "f.jsonl"
 		}
-		source := withFields(func(fields *recipe.Fields) { fields.AnswerMarker, fields.ID = marker, id })
+		source := withFields(func(fields *Fields) { fields.AnswerMarker, fields.ID = marker, id })
 		tasks, lines, err := readProblems(bytes.NewReader(data), name, "data.train", source)
 		if err != nil {
 			if exitcode.Code(err) != exitcode.Data || !strings.HasPrefix(err.Error(), name+":") {

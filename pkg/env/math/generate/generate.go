@@ -17,7 +17,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -44,7 +43,7 @@ type cell struct {
 // arguments. A question belongs to the test split when a hash of its text
 // falls below g.TestShare, so the splits are disjoint whatever counts, kinds,
 // levels and seeds they are made with.
-func Tasks(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, error) {
+func Tasks(g Settings, split env.Split, seed uint64) ([]env.Task, error) {
 	where := "data." + string(split) + ".generate"
 	cells, err := cellsOf(g, split, where)
 	if err != nil {
@@ -92,7 +91,7 @@ func Tasks(g recipe.Generate, split env.Split, seed uint64) ([]env.Task, error) 
 	return tasks, nil
 }
 
-func cellsOf(g recipe.Generate, split env.Split, where string) ([]cell, error) {
+func cellsOf(g Settings, split env.Split, where string) ([]cell, error) {
 	if len(g.Kinds) == 0 || len(g.Levels) == 0 {
 		return nil, exitcode.Usagef("%s needs kinds and levels: the kinds are %s", where, strings.Join(Kinds(), ", "))
 	}

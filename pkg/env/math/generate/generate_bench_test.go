@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // BenchmarkGenerateInWords makes what each task of jobs/deepmind-math.yaml
 // makes before it does anything else.
 func BenchmarkGenerateInWords(b *testing.B) {
-	g := recipe.Generate{
+	g := Settings{
 		Kinds: []string{
 			"arithmetic__add_sub_multiple", "comparison__closest", "comparison__kth_biggest", "comparison__pair", "comparison__sort",
 			"comparison__closest_composed", "comparison__kth_biggest_composed", "comparison__pair_composed",

@@ -19,7 +19,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -27,14 +26,14 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // verifier reads a response as a whole, and numbers exactly.
 func verifier(t testing.TB) answer.Exact {
 	t.Helper()
-	v, err := answer.NewExact(recipe.Answer{Extract: answer.ExtractWhole})
+	v, err := answer.NewExact(answer.Settings{Extract: answer.ExtractWhole})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func tasks(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []env.Task {
+func tasks(t testing.TB, g Settings, split env.Split, seed uint64) []env.Task {
 	t.Helper()
 	tasks, err := Tasks(g, split, seed)
 	if err != nil {
@@ -47,7 +46,7 @@ func tasks(t testing.TB, g recipe.Generate, split env.Split, seed uint64) []env.
 // must train on the same ones.
 func TestGenerateGolden(t *testing.T) {
 	var got bytes.Buffer
-	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
+	g := Settings{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
 		if err := dataset.Write(&got, tasks(t, g, split, 7)); err != nil {
 			t.Fatal(err)
@@ -71,7 +70,7 @@ func TestGenerateGolden(t *testing.T) {
 // Written problems are read back as they were, but for the file's name in
 // front of the ids.
 func TestRoundTrip(t *testing.T) {
-	g := recipe.Generate{Kinds: Kinds(), Levels: []int{1, 3}, Count: 100, TestShare: 0.1}
+	g := Settings{Kinds: Kinds(), Levels: []int{1, 3}, Count: 100, TestShare: 0.1}
 	want := tasks(t, g, env.Train, 1)
 	path := filepath.Join(t.TempDir(), "made.jsonl")
 	var written bytes.Buffer
@@ -81,7 +80,7 @@ func TestRoundTrip(t *testing.T) {
 	if err := os.WriteFile(path, written.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source := recipe.Source{Fields: recipe.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
+	source := dataset.Source{Fields: dataset.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	got, _, err := dataset.Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +101,8 @@ func counted() []string { return Kinds()[:len(kinds)] }
 // verifies; every question has the digits that its level promises.
 func TestGenerateAnswers(t *testing.T) {
 	whole := verifier(t)
-	easy := recipe.Generate{Kinds: counted(), Levels: []int{1}, Count: 500, TestShare: 0.2}
-	rest := recipe.Generate{Kinds: counted(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
+	easy := Settings{Kinds: counted(), Levels: []int{1}, Count: 500, TestShare: 0.2}
+	rest := Settings{Kinds: counted(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
 	for _, task := range append(tasks(t, easy, env.Train, 3), tasks(t, rest, env.Train, 3)...) {
 		want := evaluate(t, task.Question)
 		if task.Answer != want {
@@ -203,10 +202,10 @@ func (e *expression) number() *big.Rat {
 // a question twice.
 func TestGenerateDisjoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) recipe.Generate {
+		draw := func(name string) Settings {
 			levels := rapid.SliceOfNDistinct(rapid.IntRange(1, 2), 1, 2, rapid.ID[int]).Draw(t, name+" levels")
 			names := rapid.SliceOfNDistinct(rapid.SampledFrom(Kinds()), 1, 3, rapid.ID[string]).Draw(t, name+" kinds")
-			return recipe.Generate{Kinds: names, Levels: levels, Count: rapid.IntRange(1, 60).Draw(t, name+" count"), TestShare: 0.5}
+			return Settings{Kinds: names, Levels: levels, Count: rapid.IntRange(1, 60).Draw(t, name+" count"), TestShare: 0.5}
 		}
 		train, errTrain := Tasks(draw("train"), env.Train, rapid.Uint64().Draw(t, "train seed"))
 		test, errTest := Tasks(draw("test"), env.Test, rapid.Uint64().Draw(t, "test seed"))
@@ -227,7 +226,7 @@ func TestGenerateDisjoint(t *testing.T) {
 
 // Words may ask what a counted kind asks too: "4+2" of both.
 func TestGenerateOverlap(t *testing.T) {
-	g := recipe.Generate{Kinds: []string{"arithmetic__add_or_sub", "add"}, Levels: []int{1}, Count: 17, TestShare: 0.5}
+	g := Settings{Kinds: []string{"arithmetic__add_or_sub", "add"}, Levels: []int{1}, Count: 17, TestShare: 0.5}
 	for seed := range uint64(0x130) {
 		seen := map[string]bool{}
 		for _, task := range tasks(t, g, env.Test, seed) {
@@ -241,7 +240,7 @@ func TestGenerateOverlap(t *testing.T) {
 
 // Kinds and levels come in turn, and the first ones get what is left over.
 func TestGenerateSpread(t *testing.T) {
-	g := recipe.Generate{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}
+	g := Settings{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}
 	var got []string
 	for _, task := range tasks(t, g, env.Test, 1) {
 		got = append(got, fmt.Sprint(task.Kind, task.Level))
@@ -254,7 +253,7 @@ func TestGenerateSpread(t *testing.T) {
 
 // All problems of a small space can be had, each once; one more cannot.
 func TestGenerateWholeSpace(t *testing.T) {
-	g := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, TestShare: 0.3}
+	g := Settings{Kinds: []string{"add"}, Levels: []int{1}, TestShare: 0.3}
 	questions := map[string]bool{}
 	for _, split := range []env.Split{env.Train, env.Test} {
 		g.Count = 101
@@ -284,7 +283,7 @@ func TestGenerateWholeSpace(t *testing.T) {
 // Problems in words are as many as are asked for, and where there are fewer
 // (no two names, few digits) the message says how many were found.
 func TestGeneratePhrased(t *testing.T) {
-	g := recipe.Generate{Kinds: []string{"comparison__pair"}, Levels: []int{3, 8}, Count: 3000, TestShare: 0.2}
+	g := Settings{Kinds: []string{"comparison__pair"}, Levels: []int{3, 8}, Count: 3000, TestShare: 0.2}
 	whole := verifier(t)
 	seen := map[string]bool{}
 	for _, task := range tasks(t, g, env.Train, 2) {
@@ -308,7 +307,7 @@ func TestGeneratePhrased(t *testing.T) {
 // The held-out share is what the recipe says, within chance: 4 standard
 // deviations of a binomial of 10,000 are 0.018.
 func TestGenerateShare(t *testing.T) {
-	g := recipe.Generate{Kinds: []string{"add"}, Levels: []int{2}, Count: 10000, TestShare: 0.3}
+	g := Settings{Kinds: []string{"add"}, Levels: []int{2}, Count: 10000, TestShare: 0.3}
 	held := 0
 	for a := range 100 {
 		for b := range 100 {
@@ -324,29 +323,29 @@ func TestGenerateShare(t *testing.T) {
 
 func TestGenerateSettings(t *testing.T) {
 	modules := strings.Join(deepmind.Modules(), ", ")
-	good := recipe.Generate{Kinds: []string{"add"}, Levels: []int{1}, Count: 10, TestShare: 0.2}
+	good := Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 10, TestShare: 0.2}
 	tests := []struct {
-		change func(*recipe.Generate)
+		change func(*Settings)
 		split  env.Split
 		want   string
 	}{
-		{func(g *recipe.Generate) { g.Kinds = nil }, env.Train, `data.train.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
-		{func(g *recipe.Generate) { g.Levels = nil }, env.Test, `data.test.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
-		{func(g *recipe.Generate) { g.Kinds = []string{"plus"} }, env.Train, `data.train.generate.kinds has "plus": the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
-		{func(g *recipe.Generate) { g.Kinds = []string{"add", "add"} }, env.Train, `data.train.generate.kinds has "add" twice`},
-		{func(g *recipe.Generate) { g.Levels = []int{0} }, env.Train, `data.train.generate.levels has 0: levels are 1 to 9`},
-		{func(g *recipe.Generate) { g.Levels = []int{2, 10} }, env.Train, `data.train.generate.levels has 10: levels are 1 to 9`},
-		{func(g *recipe.Generate) { g.Levels = []int{2, 2} }, env.Train, `data.train.generate.levels has 2 twice`},
-		{func(g *recipe.Generate) { g.Count = 0 }, env.Train, `data.train.generate.count is 0: it must be 1 or more`},
-		{func(g *recipe.Generate) { g.TestShare = -0.1 }, env.Train, `data.train.generate.test_share is -0.1: it must be in [0, 1]`},
-		{func(g *recipe.Generate) { g.TestShare = 0 }, env.Test, `data.test.generate.test_share is 0: it leaves no test problems`},
-		{func(g *recipe.Generate) { g.TestShare = 1 }, env.Train, `data.train.generate.test_share is 1: it leaves no train problems`},
+		{func(g *Settings) { g.Kinds = nil }, env.Train, `data.train.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
+		{func(g *Settings) { g.Levels = nil }, env.Test, `data.test.generate needs kinds and levels: the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
+		{func(g *Settings) { g.Kinds = []string{"plus"} }, env.Train, `data.train.generate.kinds has "plus": the kinds are add, sub, mul, div, compare, mod, chain, linear, fraction, decimal, ` + modules},
+		{func(g *Settings) { g.Kinds = []string{"add", "add"} }, env.Train, `data.train.generate.kinds has "add" twice`},
+		{func(g *Settings) { g.Levels = []int{0} }, env.Train, `data.train.generate.levels has 0: levels are 1 to 9`},
+		{func(g *Settings) { g.Levels = []int{2, 10} }, env.Train, `data.train.generate.levels has 10: levels are 1 to 9`},
+		{func(g *Settings) { g.Levels = []int{2, 2} }, env.Train, `data.train.generate.levels has 2 twice`},
+		{func(g *Settings) { g.Count = 0 }, env.Train, `data.train.generate.count is 0: it must be 1 or more`},
+		{func(g *Settings) { g.TestShare = -0.1 }, env.Train, `data.train.generate.test_share is -0.1: it must be in [0, 1]`},
+		{func(g *Settings) { g.TestShare = 0 }, env.Test, `data.test.generate.test_share is 0: it leaves no test problems`},
+		{func(g *Settings) { g.TestShare = 1 }, env.Train, `data.train.generate.test_share is 1: it leaves no train problems`},
 		{
-			func(g *recipe.Generate) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test,
+			func(g *Settings) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test,
 			`data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`,
 		},
 		{
-			func(g *recipe.Generate) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train,
+			func(g *Settings) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train,
 			`data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`,
 		},
 	}
@@ -364,7 +363,7 @@ func TestGenerateSettings(t *testing.T) {
 // once in a split twice.
 func TestGenerateLevelsOverlap(t *testing.T) {
 	for seed := range uint64(20) {
-		g := recipe.Generate{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
+		g := Settings{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
 		tasks, err := Tasks(g, env.Train, seed)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // Board is a run folder whose files are sealed by name alone: the surveyor

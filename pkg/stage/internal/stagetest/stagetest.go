@@ -14,12 +14,13 @@ import (
 	"testing/fstest"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/choose"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // Rig is what a stage needs besides its files.
@@ -45,7 +46,7 @@ func NewOf(t testing.TB, name string, settings ...string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := choose.New(&resolved.Recipe, filepath.Dir(resolved.Path))
+	world, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
 	if err != nil {
 		t.Fatal(err)
 	}

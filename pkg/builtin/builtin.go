@@ -1,0 +1,10 @@
+// Package builtin is the one list of what a recipe can name: each import
+// registers an environment or a curriculum.
+package builtin
+
+import (
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/exit"
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	_ "github.com/lathe-rl/lathe/pkg/env/math"
+	_ "github.com/lathe-rl/lathe/pkg/env/tooluse"
+)

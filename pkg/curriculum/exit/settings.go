@@ -1,0 +1,83 @@
+package exit
+
+import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+)
+
+//go:embed settings.go
+var source string
+
+var _ = config.Docs[Settings](source)
+
+// Settings are those of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task Spaces
+// for Self-Improvement, section 4 and Tables 4 to 6).
+type Settings struct {
+	BufferSize         int     `yaml:"buffer_size"`              // N
+	MinBufferSize      int     `yaml:"min_buffer_size"`          // select only from a buffer of at least this size
+	SelectProbability  float64 `yaml:"select_probability"`       // p, self-iteration probability
+	InverseTemperature float64 `yaml:"inverse_temperature"`      // κ
+	DivergeProbability float64 `yaml:"diverge_probability"`      // p_div
+	Improve            bool    `yaml:"improve"`                  // false: selection re-samples the instance itself (ablation "curriculum")
+	Expand             string  `yaml:"expand" choices:"one,all"` // one: a random response of a group enters the buffer; all: each does
+	DiversityBonus     bool    `yaml:"diversity_bonus"`          // multiply advantages by d_i, eq. 6; needs embeddings
+}
+
+func init() {
+	curriculum.Register(curriculum.Maker{
+		Name: Name, Summary: "a buffer of partial histories, sampled by how much can be learned from them, improved and diverged from (ExIt)",
+		Settings: func() any { return DefaultSettings() },
+		Validate: func(c *config.Checker, settings any) { settings.(*Settings).validate(c) },
+		Factors: func(settings any) []string {
+			if settings.(*Settings).DiversityBonus {
+				return []string{"diversity"}
+			}
+			return nil
+		},
+		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
+			made, err := New(*settings.(*Settings), seed)
+			if err != nil {
+				return nil, err // not made: a nil *Exit is not a nil Curriculum
+			}
+			return made, nil
+		},
+	})
+}
+
+// DefaultSettings are those of Table 4, which gives no inverse temperature: the
+// largest variance of rewards in [0, 1] is 0.25, so 10 makes the best instance
+// exp(2.5), about 12, times as likely as one that is always or never solved.
+func DefaultSettings() *Settings {
+	return &Settings{
+		BufferSize:         512,
+		MinBufferSize:      128,
+		SelectProbability:  0.5,
+		InverseTemperature: 10,
+		DivergeProbability: 0.2,
+		Improve:            true,
+		Expand:             ExpandOne,
+	}
+}
+
+func (s *Settings) validate(c *config.Checker) {
+	size := c.AtLeast("curriculum.exit.buffer_size", s.BufferSize, 1)
+	if c.AtLeast("curriculum.exit.min_buffer_size", s.MinBufferSize, 1) && size && s.MinBufferSize > s.BufferSize {
+		c.Add("curriculum.exit.min_buffer_size", s.MinBufferSize,
+			"must not be above curriculum.exit.buffer_size %d, or nothing is ever selected", s.BufferSize)
+	}
+	c.Share("curriculum.exit.select_probability", s.SelectProbability)
+	c.NotNegative("curriculum.exit.inverse_temperature", s.InverseTemperature)
+	c.Share("curriculum.exit.diverge_probability", s.DivergeProbability)
+	c.Choice("curriculum.exit.expand", s.Expand)
+	if embedding, _ := config.Find[string](c.Settings(), "score.embedding"); s.DiversityBonus && embedding == "none" {
+		c.Add("curriculum.exit.diversity_bonus", true, "needs score.embedding")
+	}
+	if critic, _ := config.Find[bool](c.Settings(), "policy.value_head"); s.DiversityBonus && critic {
+		c.Add("curriculum.exit.diversity_bonus", true, "must be false with policy.value_head, whose advantages are not known before the learner's")
+	}
+	if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
+		c.Add("rollout.group", group, "must be 2 or more for curriculum.name exit: the rewards of one response have no variance, so nothing would enter the buffer")
+	}
+}

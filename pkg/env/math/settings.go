@@ -1,0 +1,162 @@
+package math
+
+import (
+	_ "embed"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/env/math/generate"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+//go:embed settings.go
+var settingsSource string
+
+var _ = config.Docs[Settings](settingsSource)
+
+// Settings are the fields of the section env.
+type Settings struct {
+	MaxTurns int             `yaml:"max_turns"` // turns of one trajectory; later turns refine
+	Prompts  Prompts         `yaml:"prompts"`
+	Answer   answer.Settings `yaml:"answer"`
+}
+
+// Prompts are the templates of an environment. {instruction} stands for the
+// task's prompt, {question} for the task's question, {previous_response} for
+// the response that is iterated on. The defaults are the papers' own texts.
+type Prompts struct {
+	System  string `yaml:"system"`  // empty for no system message
+	Initial string `yaml:"initial"` // a base task
+	Refine  string `yaml:"refine"`  // a later turn of one trajectory
+	Improve string `yaml:"improve"` // ExIt, appendix B
+	Diverge string `yaml:"diverge"` // ExIt, appendix B
+}
+
+// Data says where the training and the held-out problems come from.
+type Data struct {
+	Train Source `yaml:"train"`
+	Test  Source `yaml:"test"`
+}
+
+// Source is one set of problems: read from files, generated, or both.
+type Source struct {
+	Generate       *generate.Settings `yaml:"generate"`
+	dataset.Source `yaml:",inline"`
+}
+
+func init() {
+	env.Register(env.Maker{
+		Name: Name, Summary: "questions with short answers", Default: true,
+		Settings: func() any { return DefaultSettings() },
+		Data:     func() any { return &Data{Train: defaultSource(), Test: defaultSource()} },
+		Validate: func(c *config.Checker, settings, data any) {
+			validate(c, settings.(*Settings))
+			data.(*Data).validate(c)
+		},
+		Traits: func(settings any) env.Traits { return settings.(*Settings).traits() },
+		Reward: func(settings any) string {
+			if settings.(*Settings).Answer.StepImprovement {
+				return "improvement"
+			}
+			return ""
+		},
+		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
+			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
+		},
+		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
+			return made(FromRows(*settings.(*Settings), rows))
+		},
+	})
+}
+
+// made keeps a nil pointer from becoming an environment.
+func made(e *Env, err error) (env.Env, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// DefaultSettings ask for one turn and take Math-Verify's rules.
+func DefaultSettings() *Settings {
+	return &Settings{
+		MaxTurns: 1,
+		Prompts: Prompts{
+			Initial: "{question}",
+			Refine:  refineTemplate,
+			Improve: env.ImprovePrompt,
+			Diverge: env.DivergePrompt,
+		},
+		Answer: answer.DefaultSettings(),
+	}
+}
+
+func defaultSource() Source { return Source{Source: dataset.DefaultSource()} }
+
+// traits: an answer is one message a turn, judged at once.
+func (s *Settings) traits() env.Traits { return env.Traits{Turns: s.MaxTurns, Waves: 1} }
+
+func validate(c *config.Checker, s *Settings) {
+	turns := c.AtLeast("env.max_turns", s.MaxTurns, 1)
+	p := s.Prompts
+	env.CheckTemplate(c, "env.prompts.system", p.System)
+	env.CheckTemplate(c, "env.prompts.initial", p.Initial, env.NeedsQuestion)
+	env.CheckTemplate(c, "env.prompts.refine", p.Refine)
+	if turns && s.MaxTurns > 1 && strings.TrimSpace(p.Refine) == "" {
+		c.Add("env.prompts.refine", p.Refine, "must not be empty when env.max_turns is %d", s.MaxTurns)
+	}
+	env.CheckTemplate(c, "env.prompts.improve", p.Improve, env.NeedsTask, env.NeedsPrevious)
+	env.CheckTemplate(c, "env.prompts.diverge", p.Diverge, env.NeedsTask, env.NeedsPrevious)
+	s.Answer.Validate(c)
+}
+
+func (d *Data) validate(c *config.Checker) {
+	if d.Train.SkipRepeated {
+		c.Add("data.train.skip_repeated", true, "is for data.test")
+	}
+	d.Train.validate(c, "data.train")
+	d.Test.validate(c, "data.test")
+	train, test := d.Train.Generate, d.Test.Generate
+	if train != nil && test != nil && train.TestShare != test.TestShare {
+		c.Add("data.test.generate.test_share", test.TestShare,
+			"must equal data.train.generate.test_share %v, or the splits overlap", train.TestShare)
+	}
+	problems, _ := config.Find[int](c.Settings(), "evaluation.problems")
+	if problems >= 1 && test != nil && len(d.Test.Files) == 0 && problems > test.Count {
+		c.Add("evaluation.problems", problems, "must not be above data.test.generate.count %d", test.Count)
+	}
+	if limit := d.Test.Limit; problems >= 1 && limit > 0 && problems > limit {
+		c.Add("evaluation.problems", problems, "must not be above data.test.limit %d", limit)
+	}
+}
+
+func (s *Source) validate(c *config.Checker, field string) {
+	if s.Generate == nil && len(s.Files) == 0 {
+		c.Add(field, nil, "is empty: give %s.generate or %s.files, or both", field, field)
+	}
+	if s.Generate != nil {
+		s.Generate.Validate(c, field+".generate")
+	}
+	s.Source.Validate(c, field)
+}
+
+// refineTemplate is the user message of every turn after the first in FlipTS,
+// appendix I, whose {candidate_answer} is our {previous_response}.
+const refineTemplate = `You are given a math problem and a potential solution.
+This attempt may be flawed or partial.
+Correct any errors and build upon its ideas to produce an improved, high-quality solution.
+If the original attempt is unusable, generate a correct solution from scratch.
+End with the final result in \boxed{}.
+
+Problem:
+{question}
+
+Candidate solution (may contain mistakes):
+-- Candidate --
+{previous_response}
+
+Now refine the candidate into an improved solution.
+Provide clear reasoning and end with the final answer in \boxed{}.`

@@ -1,0 +1,62 @@
+package env
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+)
+
+// ImprovePrompt is the self-improve prompt of ExIt (Jiang, Lupu, Bachrach,
+// Bootstrapping Task Spaces for Self-Improvement), appendix B.
+const ImprovePrompt = `Improve your current response to this request:
+
+## Request:
+{instruction}
+
+## Current response:
+{previous_response}`
+
+// DivergePrompt is the self-diverge prompt of ExIt, appendix B.
+const DivergePrompt = `Consider your current response to this request, and provide another response that takes an approach that SIGNIFICANTLY DIFFERS from the approach of the current response.
+
+## Request:
+{instruction}
+
+## Current response:
+{previous_response}
+
+## Your new response format:
+- First, provide a brief summary of the approach in the current response above.
+- Next, state a meaningfully different approach that can be taken instead.
+- Finally, provide your new response using this different approach.`
+
+var braced = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+var placeholders = []string{"instruction", "question", "previous_response"}
+
+// What templates of prompts must contain, one of each list.
+var (
+	NeedsQuestion = []string{"{question}"}
+	NeedsTask     = []string{"{instruction}", "{question}"}
+	NeedsPrevious = []string{"{previous_response}"}
+)
+
+// CheckTemplate checks the template of a prompt, in which {instruction} stands
+// for the task's prompt, {question} for its question and {previous_response}
+// for the response that is iterated on.
+func CheckTemplate(c *config.Checker, field, text string, needs ...[]string) {
+	for _, alternatives := range needs {
+		if !slices.ContainsFunc(alternatives, func(s string) bool { return strings.Contains(text, s) }) {
+			c.Add(field, text, "must contain %s", strings.Join(alternatives, " or "))
+		}
+	}
+	for _, match := range braced.FindAllStringSubmatch(text, -1) {
+		// Braces may mean something else, as in \boxed{answer}; only what
+		// looks like a slip is refused.
+		if near, ok := config.Nearest(match[1], placeholders); ok && near != match[1] {
+			c.Add(field, text, "has %s; did you mean {%s}?", match[0], near)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package env
+
+import (
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Maker is an environment as recipes choose it. Settings are the fields of the
+// recipe's section env beside the name, and data those of its section data.
+type Maker struct {
+	Name    string // as recipes write it
+	Summary string // one line for people
+	Default bool   // of recipes that name none
+
+	Settings func() any // a pointer to the fields of env, with their defaults
+	Data     func() any // a pointer to the fields of data, with their defaults
+	// Validate checks both, with whole paths such as env.max_turns; what else
+	// there is in the recipe it reads with [config.Find].
+	Validate func(c *config.Checker, settings, data any)
+	// Traits follow from the settings.
+	Traits func(settings any) Traits
+	// Reward is the choice of credit.reward that the settings ask for, empty for
+	// none; nil for an environment whose settings never do.
+	Reward func(settings any) string
+
+	// New loads or generates the tasks. Relative names of files start at folder,
+	// the recipe's; the seed decides what is drawn.
+	New func(settings, data any, seed uint64, folder string) (Env, error)
+	// FromRows makes the environment again from the rows of its tasks.
+	FromRows func(settings any, folder string, rows []shard.TaskRow) (Env, error)
+}
+
+var makers = registry.New[Maker]("environment")
+
+// Register adds an environment. A name that is taken panics.
+func Register(m Maker) {
+	makers.Register(registry.Choice[Maker]{
+		Name: m.Name, Summary: m.Summary, Default: m.Default, Make: func(any) (Maker, error) { return m, nil },
+	})
+}
+
+// Names lists the environments, sorted.
+func Names() []string { return makers.Names() }
+
+// Default names the environment of recipes that name none.
+func Default() string { return makers.Default() }
+
+// Lookup finds an environment. An unknown name is a usage error that lists what
+// there is.
+func Lookup(name string) (Maker, error) { return makers.Make(name, nil) }
+
+// New makes the environment of a name, settings and data being what its Maker
+// made and a recipe has filled.
+func New(name string, settings, data any, seed uint64, folder string) (Env, error) {
+	m, err := Lookup(name)
+	if err != nil {
+		return nil, exitcode.Usagef("env.name: %w", err)
+	}
+	return m.New(settings, data, seed, folder)
+}
+
+// FromRows makes the environment of a name from the rows of its tasks.
+func FromRows(name string, settings any, folder string, rows []shard.TaskRow) (Env, error) {
+	m, err := Lookup(name)
+	if err != nil {
+		return nil, exitcode.Usagef("env.name: %w", err)
+	}
+	return m.FromRows(settings, folder, rows)
+}
