@@ -124,8 +124,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	return result, err
 }
 
-// look asks Slurm once about every submission that has something missing, and
-// files each of its tasks under live, done or failed.
+// look asks Slurm once about every submission that has something missing which
+// is still needed, and files each of its tasks under live, done or failed. Of a
+// run that is done, whatever is missing may still have a writer.
 func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Limits) (*jobsView, error) {
 	all, err := readSubmissions(a.Run.Dir)
 	if err != nil {
@@ -135,12 +136,20 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		live: map[graph.Task]bool{}, failures: map[graph.Task]int{}, broken: map[graph.Task]bool{}, attempts: map[graph.Task]int{}, evidence: map[graph.Task]string{},
 		known: map[graph.Node][]int{}, forgiven: forgivenUntil(a.Run.Dir),
 	}
+	found, err := v.Survey(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var jobs, gates []slurm.Job
 	if gate, ok := readLastGate(a.Run.Dir); ok {
 		gates = append(gates, gate)
 	}
 	for _, s := range all {
 		view.known[s.Node()] = append(view.known[s.Node()], s.Attempt)
+		count, needed := found.Counts[s.Node()]
+		if !found.Done && (!needed || count.Sealed == count.Total) {
+			s.Shards = nil
+		}
 		for _, shard := range s.Shards {
 			done, err := v.Settled(ctx, graph.Task{Node: s.Node(), Shard: shard}, s.Submitted)
 			if err != nil {

@@ -1,0 +1,94 @@
+package survey_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// What a gate looks at: it lists each folder once, opens each manifest and each
+// file that is sealed once, and nothing for what is missing.
+func TestSurveyListsEachFolderOnce(t *testing.T) {
+	const shards, judged, sampled = 2000, 100, 250
+	n := fmt.Sprint(shards)
+	b := runtest.NewBoard(t, "schedule.iterations=50", "rollout.prompts="+n, "rollout.shards="+n)
+	b.Seal(runtest.Node(graph.StageBuffer, 0))
+	b.Seal(runtest.Node(graph.StageWarm, 1))
+	for shard := range sampled {
+		b.Seal(runtest.Node(graph.StageRollout, 1), shard)
+	}
+	for shard := range judged {
+		b.Seal(runtest.Node(graph.StageScore, 1), shard)
+	}
+	rollouts, scores := filepath.Dir(b.Dir.Rollout(1, 0)), filepath.Dir(b.Dir.Score(1, 0))
+	folders := []string{string(b.Dir), filepath.Dir(b.Dir.Iteration(1)), b.Dir.Iteration(1), rollouts, scores}
+	opens := runtest.CountOpens(t, folders...)
+
+	surveyor := survey.New(b.Graph)
+	found, err := surveyor.Survey(t.Context())
+	if err != nil || len(found.Ready) != shards-judged || found.Ready[0].Stage != graph.StageScore || len(found.Closable) != 0 {
+		t.Fatalf("%d tasks are ready, %d iterations closable (%v)", len(found.Ready), len(found.Closable), err)
+	}
+	listings, files := opens.Counts()
+	for _, folder := range folders {
+		if listings[folder] != 1 {
+			t.Errorf("%s was listed %d times", b.Dir.Rel(folder), listings[folder])
+		}
+	}
+	for path, times := range files {
+		if times != 1 {
+			t.Errorf("%s was opened %d times", b.Dir.Rel(path), times)
+		}
+	}
+	// The plan is written with the first state: two files and two manifests.
+	if in := 2*(judged+sampled) + 2; len(files) > in+2 || len(files) < in-2 {
+		t.Errorf("%d files were opened, want %d", len(files), in)
+	}
+
+	// Nothing is looked at again until somebody asks for it, and then only
+	// what was missing.
+	if _, err := surveyor.Survey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if listings, files := opens.Counts(); len(listings)+len(files) > 0 {
+		t.Errorf("a survey of what is known lists %v and opens %d files", listings, len(files))
+	}
+	b.Seal(runtest.Node(graph.StageScore, 1), judged)
+	opens.Counts()
+	surveyor.Refresh()
+	found, err = surveyor.Survey(t.Context())
+	if err != nil || len(found.Ready) != shards-judged-1 {
+		t.Fatalf("%d tasks are ready (%v)", len(found.Ready), err)
+	}
+	listings, files = opens.Counts()
+	late := b.Dir.Score(1, judged)
+	if listings[scores] != 1 || listings[rollouts] != 1 || files[late] != 1 || files[seal.ManifestPath(late)] != 1 || len(files) != 2 {
+		t.Errorf("after a refresh, listings %v and files %v", listings, files)
+	}
+}
+
+// Iterations that have not begun are not looked at, however many there are.
+func TestSurveyLeavesTheFutureAlone(t *testing.T) {
+	b := runtest.NewBoard(t, "schedule.iterations=400", "rollout.prompts=500", "rollout.shards=500", "evaluation.problems=500", "data.test.generate.count=500", "evaluation.shards=500", "evaluation.every=1")
+	b.Seal(runtest.Node(graph.StageBuffer, 0))
+	b.Seal(runtest.Node(graph.StageWarm, 1))
+	opens := runtest.CountOpens(t, string(b.Dir), b.Dir.Join("iter"), b.Dir.Iteration(1), b.Dir.Join("policy"))
+	found, err := survey.New(b.Graph).Survey(t.Context())
+	if err != nil || len(found.Ready) != 1000 {
+		t.Fatalf("%d tasks are ready (%v)", len(found.Ready), err)
+	}
+	listings, files := opens.Counts()
+	for folder, times := range listings {
+		if times != 1 {
+			t.Errorf("%s was listed %d times", folder, times)
+		}
+	}
+	if len(files) > 6 {
+		t.Errorf("%d files were opened: %v", len(files), files)
+	}
+}
