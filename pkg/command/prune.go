@@ -1,13 +1,16 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/prune"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -15,8 +18,22 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
+// PruneOptions are those of lathe prune: it either removes versions or has
+// them made again.
+type PruneOptions struct {
+	Run       string   // folder
+	KeepEvery *int     // keep every N-th version
+	DryRun    bool     // only say what would be removed
+	Restore   []string // versions, such as 3 or v000003
+	JSON      bool
+}
+
 func pruneCommand() *cli.Command {
-	return &cli.Command{
+	var o PruneOptions
+	return cmdline.Help{
+		Example: "lathe prune runs/quickstart --keep-every 50 --dry-run",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
 		Name: "prune", Usage: "remove policies and optimizer states that nothing still to do reads", ArgsUsage: "RUN",
 		Description: "Keeps the versions 0, N, 2N … and the last, and removes all others with their optimizer states,\n" +
 			"checkpoints of the warm start, and gradients. Their manifests stay as NAME.pruned.json, and the run\n" +
@@ -24,51 +41,55 @@ func pruneCommand() *cli.Command {
 			"goes on. A run may be pruned while it goes on.",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed", Destination: &o.DryRun},
 			&cli.StringSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION`, such as 3 or v000003, again when it goes on, and keep it; may be repeated"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			jsonFlag(&o.JSON),
 		},
-		Action: pruneRun,
-	}
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run, o.KeepEvery, o.Restore = run, cmdline.Given(c, "keep-every", c.Int("keep-every")), c.StringSlice("restore")
+			return Prune(c.Context, c.App.Writer, o)
+		}),
+	})
 }
 
-func pruneRun(c *cli.Context) error {
-	opened, err := openRun(c)
+// Prune removes policies and optimizer states of a run, or has them made again.
+func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
+	opened, err := openRun(ctx, o.Run)
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.IsSet("keep-every") == c.IsSet("restore"):
+	case (o.KeepEvery == nil) == (len(o.Restore) == 0):
 		return exitcode.Usagef("give either --keep-every or --restore")
-	case c.IsSet("restore"):
-		return restore(c, opened)
+	case o.KeepEvery == nil:
+		return o.restore(out, opened)
 	}
 	surveyor := survey.New(opened.Graph)
-	found, err := surveyor.Survey(c.Context)
+	found, err := surveyor.Survey(ctx)
 	if err != nil {
 		return err
 	}
-	pruned, err := prune.Prune(c.Context, surveyor.Inventory, found, c.Int("keep-every"), c.Bool("dry-run"))
+	pruned, err := prune.Prune(ctx, surveyor.Inventory, found, *o.KeepEvery, o.DryRun)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return writeJSON(stdout, pruned)
+	if o.JSON {
+		return cmdline.WriteJSON(out, pruned)
 	}
 	for _, path := range pruned.Paths {
-		fmt.Fprintln(stdout, path)
+		fmt.Fprintln(out, path)
 	}
 	verb := "removed"
-	if c.Bool("dry-run") {
+	if o.DryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(stdout, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
+	fmt.Fprintf(out, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
 	return nil
 }
 
-func restore(c *cli.Context, opened *rundir.Run) error {
+func (o PruneOptions) restore(out io.Writer, opened *rundir.Run) error {
 	var versions []int
-	for _, text := range c.StringSlice("restore") {
+	for _, text := range o.Restore {
 		version, err := parseVersion(text)
 		if err != nil {
 			return err
@@ -80,8 +101,8 @@ func restore(c *cli.Context, opened *rundir.Run) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
-	if c.Bool("json") {
-		return writeJSON(stdout, restored)
+	if o.JSON {
+		return cmdline.WriteJSON(out, restored)
 	}
 	return nil
 }

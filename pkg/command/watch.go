@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -39,7 +40,7 @@ type watcher struct {
 }
 
 func newWatcher(out *os.File, r *rundir.Run) *watcher {
-	return &watcher{out: out, terminal: isTerminal(out), run: r, started: time.Now(), resumed: -1}
+	return &watcher{out: out, terminal: cmdline.IsTerminal(out), run: r, started: time.Now(), resumed: -1}
 }
 
 func (w *watcher) watch(p drive.Progress) {

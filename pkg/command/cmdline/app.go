@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -27,9 +28,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// Stdout is standard output. Main fails a command whose data did not all get
+// stdout is standard output. Main fails a command whose data did not all get
 // out, so that nothing else has to look after every line.
-var Stdout = &output{file: os.Stdout}
+var stdout = &output{file: os.Stdout}
 
 // output keeps the first error of its writes.
 type output struct {
@@ -70,7 +71,7 @@ func NewApp(name, usage, version string) *cli.App {
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = usageError
 	app.CommandNotFound = func(*cli.Context, string) {}
-	app.Writer, app.ErrWriter = Stdout, os.Stderr
+	app.Writer, app.ErrWriter = stdout, os.Stderr
 	return app
 }
 
@@ -100,8 +101,14 @@ func usageError(_ *cli.Context, err error, _ bool) error {
 	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
 		return Misusef("unknown flag --%s", strings.TrimPrefix(flag, "-"))
 	}
+	if number := notNumber.FindStringSubmatch(err.Error()); number != nil {
+		return Misusef("--%s %s is not a number", number[2], number[1])
+	}
 	return Misusef("%w", err)
 }
+
+// notNumber is how the library refuses the value of a flag.
+var notNumber = regexp.MustCompile(`^invalid value (".*") for flag -([a-z-]+): parse error$`)
 
 func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
@@ -120,8 +127,8 @@ func Main(app *cli.App, args []string) (code int) {
 	defer stop()
 	command, args := permute(app, args)
 	err := app.RunContext(ctx, args)
-	if err == nil && Stdout.err != nil {
-		err = fmt.Errorf("writing to standard output: %w", Stdout.err)
+	if err == nil && stdout.err != nil {
+		err = fmt.Errorf("writing to standard output: %w", stdout.err)
 	}
 	if err == nil {
 		return exitcode.OK

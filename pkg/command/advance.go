@@ -1,0 +1,103 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+)
+
+// AdvanceOptions are those of lathe advance.
+type AdvanceOptions struct {
+	LaunchOptions
+	Retry bool // forget earlier failures
+}
+
+func advanceCommand() *cli.Command {
+	var o AdvanceOptions
+	return cmdline.Help{
+		Example: "lathe advance --recipe jobs/quickstart.yaml --run runs/first --site generic",
+		Exits: map[int]string{
+			exitcode.LeftOut: "the run is done, with shards left out; lathe status names them", exitcode.Data: "",
+			exitcode.Unavailable: "there is no Slurm here, or something else that is needed", exitcode.Stopped: "",
+		},
+	}.Command(&cli.Command{
+		Name: "advance", Usage: "look at the files of a run, submit what is ready, and leave", ArgsUsage: "[RUN]",
+		Flags: o.flags(
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` to make the run from when it is not there", Destination: &o.Recipe},
+			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again", Destination: &o.Retry},
+		),
+		Action: func(c *cli.Context) error {
+			o.Set = c.StringSlice("set")
+			if err := optionalArgument(c, &o.Run); err != nil {
+				return err
+			}
+			return Advance(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Advance submits what of a run is ready, and leaves.
+func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
+	if o.Executor == "local" || o.Executor == "steps" {
+		return exitcode.WithHint(exitcode.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", o.Executor),
+			"use lathe run")
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.DryRun {
+		return o.dryRun(ctx, out)
+	}
+	opened, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	return o.advance(ctx, out, opened)
+}
+
+// queueFullEvery is how often a queue that takes no more jobs is asked again.
+const queueFullEvery = 30 * time.Second
+
+// advance submits what is ready and leaves. When the run is done it
+// writes the report.
+func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+	advancer, err := advancerOf(opened, o.Site)
+	if err != nil {
+		return err
+	}
+	if o.Retry {
+		if err := advance.Forgive(opened.Dir, advancer.Attempt); err != nil {
+			return err
+		}
+	}
+	result, err := advancer.Advance(ctx)
+	for errors.Is(err, slurm.ErrQueueFull) {
+		// Nothing waits in the queue that would go on with the run.
+		fmt.Fprintf(os.Stderr, "lathe: %v; trying again every %s\n", err, queueFullEvery)
+		select {
+		case <-ctx.Done():
+			return exitcode.WithHint(ctx.Err(), "when there is room: lathe advance --run %s", opened.Dir)
+		case <-time.After(queueFullEvery):
+		}
+		result, err = advancer.Advance(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if result.Done {
+		return finishSlurm(ctx, out, opened)
+	}
+	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
+	return nil
+}

@@ -1,0 +1,162 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+)
+
+const bufferName = "lathe-buffer"
+
+// BufferOptions are those of lathe-buffer.
+type BufferOptions struct {
+	TaskOptions
+
+	// Plain files:
+	Plan             string
+	Rollouts, Scores []string // a score file for each rollout file
+	State            string   // of the curriculum; empty starts an empty one
+	Stats            string   // of the curriculum, beside the state; empty starts without
+	History          []string // rollout files of earlier iterations, which hold what the state's entries go on from
+}
+
+// Buffer is lathe-buffer.
+func Buffer() *cli.App {
+	var o BufferOptions
+	var rollouts, scores, history string
+	app := newApp(bufferName, "turn scored responses into a batch, the curriculum's next state and a plan")
+	app.Flags = o.flags(nil, planFlag(&o.Plan),
+		pathFlag("rollouts", "comma-separated rollout `FILES`", &rollouts),
+		pathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
+		pathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
+		pathFlag("stats", "curriculum statistics `FILE` beside the state; none starts without", &o.Stats),
+		pathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from", &history),
+	)
+	app.Action = o.taskAction(func(c *cli.Context) error {
+		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
+		return DoBuffer(c.Context, c.App.Writer, o)
+	})
+	return cmdline.Help{
+		Example: "lathe-buffer --run runs/quickstart --iteration 1\n" +
+			"lathe-buffer --recipe jobs/quickstart.yaml --plan runs/quickstart/iter/000001/plan.parquet --rollouts r.parquet --scores s.parquet --out next",
+		Exits: taskExits(),
+	}.App(app)
+}
+
+// filesOf splits a list of files that may be empty.
+func filesOf(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// DoBuffer turns the scored responses of an iteration into what is learned
+// from and what is sampled next.
+func DoBuffer(ctx context.Context, out io.Writer, o BufferOptions) error {
+	if o.Recipe != "" {
+		return o.plain(ctx, out)
+	}
+	k, err := o.iteration()
+	if err != nil {
+		return err
+	}
+	return o.do(ctx, bufferName, graph.Task{Node: graph.Node{Stage: graph.StageBuffer, Iteration: k}})
+}
+
+func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
+	err := cmp.Or(
+		cmdline.Required("plan", o.Plan, "rollouts", strings.Join(o.Rollouts, ","), "scores", strings.Join(o.Scores, ","), "out", o.Out),
+		o.checkNumbers(),
+	)
+	if err != nil {
+		return err
+	}
+	p, err := openPlain(bufferName, o.RecipeOptions, o.Threads)
+	if err != nil {
+		return err
+	}
+	chooser, err := p.job.Recipe.NewCurriculum()
+	if err != nil {
+		return err
+	}
+	if len(o.Rollouts) != len(o.Scores) {
+		return exitcode.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(o.Rollouts), len(o.Scores))
+	}
+	k := o.plainIteration(1)
+	inputs := buffer.Inputs{
+		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, State: o.State, Stats: o.Stats,
+		RolloutOf:   rolloutsIn(ctx, p.job, slices.Concat(o.Rollouts, o.History)),
+		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
+		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
+		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
+		PlanRows:    p.job.Recipe.Rollout.Prompts,
+	}
+	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.StatsOutput, inputs.PlanOutputs[0].Path); err != nil {
+		return err
+	}
+	for i := range o.Rollouts {
+		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: o.Rollouts[i], Score: o.Scores[i]})
+	}
+	if err := buffer.Run(ctx, p.job, p.env, chooser, inputs); err != nil {
+		return err
+	}
+	for _, path := range []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
+		m, err := seal.Read(ctx, path, seal.Options{})
+		if err != nil {
+			return err
+		}
+		if err := printSealed(out, m, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sampled is what is read of a rollout's row to know what the file holds.
+type sampled struct {
+	InstanceID string `parquet:"instance_id"`
+	Wave       int32  `parquet:"wave"`
+}
+
+// Schema is that of the whole row.
+func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// rolloutsIn finds which of some rollout files holds a response. They are read
+// when the first is asked for.
+func rolloutsIn(ctx context.Context, job stage.Job, files []string) func(shard.Ref, string) (string, error) {
+	var holder map[sampled]string
+	return func(ref shard.Ref, instanceID string) (string, error) {
+		if holder == nil {
+			holder = map[sampled]string{}
+			for _, file := range files {
+				rows, _, err := stage.ReadTable[sampled](ctx, job, file)
+				if err != nil {
+					return "", err
+				}
+				for _, row := range rows {
+					holder[row] = file
+				}
+			}
+		}
+		file, ok := holder[sampled{instanceID, ref.Wave}]
+		if !ok {
+			err := exitcode.Usagef("the plan goes on from a response to instance %q of iteration %d, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
+			return "", exitcode.WithHint(err, "name the rollout file that holds it with --history")
+		}
+		return file, nil
+	}
+}

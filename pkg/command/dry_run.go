@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// dryRun shows what a run would start.
+func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
+	g, err := o.planned(ctx)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
+	total := map[graph.Stage]int{}
+	for _, n := range g.Nodes() {
+		tasks := g.Shards(n)
+		total[n.Stage] += tasks
+		q := g.Request(n.Stage)
+		command := g.Command("", n)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	sum := 0
+	fmt.Fprint(out, "total:")
+	for _, s := range graph.Stages() {
+		if total[s] > 0 {
+			fmt.Fprintf(out, " %d %s,", total[s], s)
+			sum += total[s]
+		}
+	}
+	fmt.Fprintf(out, " %d tasks\n", sum)
+	if o.Executor == "slurm" {
+		return dryRunSlurm(ctx, out, g, o.Site)
+	}
+	return nil
+}
+
+// rehearsalLimits are those of the cluster, or, where there is none to ask,
+// the site profile's and Slurm's own defaults (slurm.conf(5)).
+func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
+	cluster, err := slurm.Open(site)
+	if err == nil {
+		var limits slurm.Limits
+		if limits, err = cluster.Limits(ctx); err == nil {
+			return limits
+		}
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known, Slurm's defaults are taken: %v\n", err)
+	limits := slurm.Limits{MaxArraySize: 1001, MaxJobCount: 10000, MaxSubmit: site.MaxSubmit}
+	if site.MaxArraySize > 0 {
+		limits.MaxArraySize = site.MaxArraySize
+	}
+	return limits
+}
+
+// dryRunSlurm shows the job scripts that the first arrays would be submitted
+// with.
+func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, name string) error {
+	if name == "" {
+		name = "generic"
+	}
+	profile, err := site.Load(name)
+	if err != nil {
+		return err
+	}
+	limits := rehearsalLimits(ctx, profile.Site)
+	binaries, err := binaryFolder()
+	if err != nil {
+		return err
+	}
+	planned := &rundir.Run{Dir: g.Dir, Identity: rundir.Identity{RunID: "RUN"}, Recipe: g.Recipe, Graph: g}
+	shown := map[graph.Stage]bool{}
+	for _, n := range g.Nodes() {
+		shards := make([]int, g.Shards(n))
+		for i := range shards {
+			shards[i] = i
+		}
+		array := drive.ArrayOf(planned, n, shards, 0, binaries)
+		chunks, err := slurm.Plan(array, limits, profile.Site.Throttle)
+		if err != nil {
+			return err
+		}
+		if shown[n.Stage] {
+			continue
+		}
+		shown[n.Stage] = true
+		script, err := slurm.Script(array, chunks[0], profile.Site)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n# %s: %d tasks in %d job arrays; the first:\n%s", n, len(shards), len(chunks), script)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// LaunchOptions say which run is meant and where its tasks run.
+type LaunchOptions struct {
+	RecipeOptions        // to make the run from; no recipe: the run is there
+	Run           string // folder
+	Executor      string // local, steps or slurm; empty is what the command does by default
+	Site          string // profile's name or file; empty is the run's last one, or generic
+	Cores         int    // that local tasks may use together; 0 is all
+	DryRun        bool   // show what would be started
+}
+
+func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
+		setFlag(),
+		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
+		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing", Destination: &o.DryRun},
+	}, extra...)
+}
+
+// optionalArgument stores the argument of a command that takes at most one.
+func optionalArgument(c *cli.Context, to *string) error {
+	switch args := c.Args().Slice(); {
+	case len(args) > 1:
+		return exitcode.Usagef("unexpected argument %q", args[1])
+	case len(args) == 1:
+		*to = args[0]
+	}
+	return nil
+}
+
+// check refuses a place to run that cannot be meant, before a run is made for
+// it.
+func (o LaunchOptions) check() error {
+	if !slices.Contains([]string{"", "local", "steps", "slurm"}, o.Executor) {
+		return exitcode.Usagef("--executor %q is not local, steps or slurm", o.Executor)
+	}
+	if err := cmdline.AtLeast(0, "cores", o.Cores); err != nil {
+		return err
+	}
+	if o.Site != "" {
+		if _, err := site.Load(o.Site); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.Run == "" && o.Recipe != "":
+		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
+	case o.Run == "":
+		return cmdline.Misusef("neither a recipe nor --run is given")
+	case o.Recipe == "" && len(o.Set) > 0:
+		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
+	}
+	return nil
+}
+
+// open opens the run, and makes it first when a recipe is given.
+func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
+	if o.Recipe == "" {
+		return openRun(ctx, o.Run)
+	}
+	dir, err := filepath.Abs(o.Run)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	return rundir.Create(ctx, graph.Dir(dir), resolved, seal.AttemptFromEnv(), Version)
+}
+
+// planned is the graph of the run, which need not be there yet.
+func (o LaunchOptions) planned(ctx context.Context) (graph.Graph, error) {
+	if o.Recipe == "" {
+		opened, err := openRun(ctx, o.Run)
+		if err != nil {
+			return graph.Graph{}, err
+		}
+		return opened.Graph, nil
+	}
+	dir, err := filepath.Abs(o.Run)
+	if err != nil {
+		return graph.Graph{}, err
+	}
+	resolved, err := o.load()
+	if err != nil {
+		return graph.Graph{}, err
+	}
+	return graph.Graph{Dir: graph.Dir(dir), Recipe: resolved.Recipe}, rundir.Rehearse(ctx, graph.Dir(dir), resolved)
+}
+
+// binaryFolder is where the task binaries are: beside this one, or wherever
+// PATH finds them.
+func binaryFolder() (string, error) {
+	if folder := os.Getenv("LATHE_BIN"); folder != "" {
+		return folder, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if folder := filepath.Dir(self); isExecutable(filepath.Join(folder, "lathe-rollout")) {
+		return folder, nil
+	}
+	return "", nil
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+)
+
+const learnName = "lathe-learn"
+
+// LearnOptions are those of lathe-learn.
+type LearnOptions struct {
+	TaskOptions
+	Step     int  // of the optimizer, from 0, when gradients are computed in shards
+	Gradient bool // compute one gradient shard
+	Warm     *int // checkpoint of the warm start, from 1; nil learns from an iteration
+
+	// On plain files:
+	Batch, Policy string // file and folder
+	Optimizer     string // folder of its state; empty starts fresh
+}
+
+// Learn is lathe-learn.
+func Learn() *cli.App {
+	var o LearnOptions
+	app := newApp(learnName, "update the policy from a batch, in one task or as gradient shards and an apply")
+	app.Flags = o.flags([]cli.Flag{
+		&cli.IntFlag{Name: "step", Usage: "optimizer step `U` of the iteration, from 0, when gradients are computed in shards", Destination: &o.Step},
+		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
+		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
+	},
+		pathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
+		pathFlag("optimizer", "optimizer state `FOLDER`; none starts fresh", &o.Optimizer),
+	)
+	app.Action = o.taskAction(func(c *cli.Context) error {
+		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}); err != nil {
+			return err
+		}
+		o.Warm = cmdline.Given(c, "warm", c.Int("warm"))
+		return DoLearn(c.Context, c.App.Writer, o)
+	})
+	return cmdline.Help{
+		Example: "lathe-learn --run runs/quickstart --iteration 1\n" +
+			"lathe-learn --recipe jobs/quickstart.yaml --policy runs/quickstart/policy/v000000 --batch runs/quickstart/iter/000001/batch.arrow --out learned",
+		Exits: taskExits(),
+	}.App(app)
+}
+
+// DoLearn updates the policy, or computes a shard of the gradient.
+func DoLearn(ctx context.Context, out io.Writer, o LearnOptions) error {
+	if o.Recipe != "" {
+		return o.plain(ctx, out)
+	}
+	if o.Warm != nil {
+		return o.do(ctx, learnName, graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: *o.Warm}})
+	}
+	k, err := o.iteration()
+	if err != nil {
+		return err
+	}
+	task := graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: k, Step: o.Step}}
+	if o.Gradient {
+		task.Stage, task.Shard = graph.StageGradient, o.Shard
+	}
+	return o.do(ctx, learnName, task)
+}
+
+func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
+	err := cmp.Or(cmdline.Required("policy", o.Policy, "batch", o.Batch, "out", o.Out), o.checkNumbers())
+	if err != nil {
+		return err
+	}
+	folder := filepath.Clean(o.Out)
+	if err := checkOut(seal.KindFolder, folder+".optim", folder); err != nil {
+		return err
+	}
+	if err := checkPolicy(o.Policy); err != nil {
+		return err
+	}
+	p, err := openPlain(learnName, o.RecipeOptions, o.Threads)
+	if err != nil {
+		return err
+	}
+	steps := p.job.Recipe.Loss.Epochs * p.job.Recipe.Loss.MiniBatches
+	k := o.plainIteration(1)
+	inputs := learn.Inputs{
+		Iteration: k, Batch: o.Batch, Policy: o.Policy, Optimizer: o.Optimizer, LastStep: steps,
+		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.job.Recipe.Schedule.Iterations) * steps,
+		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: folder + ".optim",
+	}
+	if p.job.Recipe.Loss.KL.Coef != 0 {
+		inputs.Reference = o.Policy
+	}
+	m, err := learn.Run(ctx, p.job, inputs)
+	if err != nil {
+		return err
+	}
+	return printSealed(out, m, o.Out)
+}

@@ -1,0 +1,123 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// ReplayOptions are those of lathe replay.
+type ReplayOptions struct {
+	Run       string // folder
+	Stage     string
+	Iteration int  // for warm the checkpoint, for evaluate the policy version
+	Step      int  // of the optimizer, for gradient shards
+	Shard     *int // nil is all
+	Threads   int  // of the engine; 0 is the recipe's or the machine's
+	JSON      bool
+}
+
+func replayCommand() *cli.Command {
+	var o ReplayOptions
+	return cmdline.Help{
+		Example: "lathe replay runs/quickstart --iter 1 --stage learn",
+		Exits:   map[int]string{exitcode.Data: "an output came out different; or a file is damaged, foreign or not there", exitcode.Unavailable: "", exitcode.Stopped: ""},
+	}.Command(&cli.Command{
+		Name: "replay", Usage: "carry out a stage of a run again and compare the bytes", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm the checkpoint, for evaluate the policy version", Destination: &o.Iteration},
+			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn or evaluate", Destination: &o.Stage},
+			&cli.IntFlag{Name: "shard", Usage: "shard `N`; all when left out"},
+			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
+			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
+			jsonFlag(&o.JSON),
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run, o.Shard = run, cmdline.Given(c, "shard", c.Int("shard"))
+			return Replay(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// Replay carries out a stage of a run again and compares the bytes.
+func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	tasks, err := o.tasks(opened.Graph)
+	if err != nil {
+		return err
+	}
+	if err := cmdline.AtLeast(0, "threads", o.Threads); err != nil {
+		return err
+	}
+	w := worker.New(opened, seal.AttemptFromEnv(), Version, cmdline.Log("lathe"))
+	w.Threads = o.Threads
+	results, err := worker.Replay(ctx, w, tasks)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		if err := cmdline.WriteJSON(out, results); err != nil {
+			return err
+		}
+	}
+	different, remote := 0, 0
+	for _, r := range results {
+		word, digest := "same", r.Now
+		switch {
+		case r.Remote:
+			word, digest = "remote", r.Sealed
+			remote++
+		case !r.Same:
+			word = "DIFFERENT"
+			different++
+		}
+		if !o.JSON {
+			fmt.Fprintf(out, "%-9s %s %s\n", word, digest, r.Path)
+		}
+	}
+	if remote > 0 {
+		fmt.Fprintf(os.Stderr, "%d outputs were sampled by a server, which need not say the same again: they match what was sealed, and all stages after them can be replayed\n", remote)
+	}
+	if different > 0 {
+		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs came out different", different, len(results)),
+			"was the run made by other binaries? run.json and the manifests name their version")
+	}
+	return nil
+}
+
+// tasks are those of the stage that is meant.
+func (o ReplayOptions) tasks(g graph.Graph) ([]graph.Task, error) {
+	stage, err := graph.ParseStage(o.Stage)
+	if err != nil {
+		return nil, err
+	}
+	node := graph.Node{Stage: stage, Iteration: o.Iteration, Step: o.Step}
+	if !slices.Contains(g.Nodes(), node) {
+		return nil, exitcode.Usagef("the run has no %s", node)
+	}
+	shards := g.Shards(node)
+	if o.Shard != nil {
+		if *o.Shard < 0 || *o.Shard >= shards {
+			return nil, exitcode.Usagef("shard %d of %s: it has shards 0 to %d", *o.Shard, node, shards-1)
+		}
+		return []graph.Task{{Node: node, Shard: *o.Shard}}, nil
+	}
+	tasks := make([]graph.Task, shards)
+	for shard := range tasks {
+		tasks[shard] = graph.Task{Node: node, Shard: shard}
+	}
+	return tasks, nil
+}

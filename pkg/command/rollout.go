@@ -1,0 +1,120 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+)
+
+const rolloutName = "lathe-rollout"
+
+// RolloutOptions are those of lathe-rollout.
+type RolloutOptions struct {
+	TaskOptions
+	Evaluate *int // policy version to measure on the held-out problems; nil samples an iteration
+
+	// On plain files:
+	Plan, Policy      string // file and folder
+	FirstRow, LastRow int    // of the plan, the last exclusive; a last row of 0 is its end
+}
+
+// Rollout is lathe-rollout.
+func Rollout() *cli.App {
+	var o RolloutOptions
+	app := newApp(rolloutName, "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
+	app.Flags = o.flags([]cli.Flag{
+		&cli.IntFlag{Name: "evaluate", Usage: "instead measure policy `VERSION` on the held-out problems"},
+	},
+		planFlag(&o.Plan), policyFlag(&o.Policy),
+		&cli.IntFlag{Name: "first-row", Usage: "first `ROW` of the plan", Destination: &o.FirstRow},
+		&cli.IntFlag{Name: "last-row", Usage: "`ROW` of the plan to stop before; 0 is its end", Destination: &o.LastRow},
+	)
+	app.Action = o.taskAction(func(c *cli.Context) error {
+		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
+		return DoRollout(c.Context, c.App.Writer, o)
+	})
+	return cmdline.Help{
+		Example: "lathe-rollout --run runs/quickstart --iteration 1 --shard 0\n" +
+			"lathe-rollout --recipe jobs/quickstart.yaml --plan runs/quickstart/iter/000001/plan.parquet --policy runs/quickstart/policy/v000000 --last-row 8 --out r.parquet",
+		Exits: taskExits(),
+	}.App(app)
+}
+
+// DoRollout samples the responses of one shard.
+func DoRollout(ctx context.Context, out io.Writer, o RolloutOptions) error {
+	if o.Recipe != "" {
+		return o.plain(ctx, out)
+	}
+	if o.Evaluate != nil {
+		if o.Iteration != nil {
+			return cmdline.Misusef("--evaluate and --iteration exclude each other")
+		}
+		return o.do(ctx, rolloutName, graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: *o.Evaluate}, Shard: o.Shard})
+	}
+	k, err := o.iteration()
+	if err != nil {
+		return err
+	}
+	return o.do(ctx, rolloutName, graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: k}, Shard: o.Shard})
+}
+
+func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
+	err := cmp.Or(cmdline.Required("plan", o.Plan, "policy", o.Policy, "out", o.Out), o.checkNumbers())
+	if err != nil {
+		return err
+	}
+	if err := checkOut(seal.KindFile, o.Out); err != nil {
+		return err
+	}
+	if err := checkPolicy(o.Policy); err != nil {
+		return err
+	}
+	p, err := openPlain(rolloutName, o.RecipeOptions, o.Threads)
+	if err != nil {
+		return err
+	}
+	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.job, o.Plan)
+	if err != nil {
+		return err
+	}
+	first, last, err := o.rows(len(instances))
+	if err != nil {
+		return err
+	}
+	m, err := rollout.Run(ctx, p.job, p.env, rollout.Inputs{
+		Plan: o.Plan, FirstRow: first, LastRow: last, PolicyFolder: o.Policy,
+		Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out,
+	})
+	if err != nil {
+		return err
+	}
+	return printSealed(out, m, o.Out)
+}
+
+// rows is the range of the plan's rows that is asked for, last exclusive.
+func (o RolloutOptions) rows(rows int) (first, last int, err error) {
+	first, last = o.FirstRow, o.LastRow
+	switch {
+	case first == 0 && last == 0:
+		return 0, rows, nil
+	case first < 0 || first >= rows:
+		return 0, 0, exitcode.Usagef("--first-row is %d; plan %q has %d rows, so it must be 0 to %d", first, o.Plan, rows, max(0, rows-1))
+	case last < 0 || last > rows:
+		return 0, 0, exitcode.Usagef("--last-row is %d; plan %q has %d rows, so it must be 1 to %d, or 0 for the end", last, o.Plan, rows, rows)
+	case last == 0:
+		last = rows
+	case first >= last:
+		return 0, 0, exitcode.Usagef("--first-row %d and --last-row %d leave no row: the last is the row to stop before", first, last)
+	}
+	return first, last, nil
+}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/executor/local"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// RunOptions are those of lathe run.
+type RunOptions struct{ LaunchOptions }
+
+func runCommand() *cli.Command {
+	var o RunOptions
+	return cmdline.Help{
+		Example: "lathe run jobs/quickstart.yaml --run runs/first --set rollout.shards=4",
+		Exits: map[int]string{
+			exitcode.LeftOut: "done, with shards left out; lathe status names them", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: "",
+		},
+	}.Command(&cli.Command{
+		Name: "run", Usage: "make a run, or go on with one, and stay until it is done", ArgsUsage: "[RECIPE]",
+		Flags: o.flags(),
+		Action: func(c *cli.Context) error {
+			o.Set = c.StringSlice("set")
+			if err := optionalArgument(c, &o.Recipe); err != nil {
+				return err
+			}
+			return Run(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Run makes a run, or goes on with one, and stays until it is done.
+func Run(ctx context.Context, out io.Writer, o RunOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.DryRun {
+		return o.dryRun(ctx, out)
+	}
+	opened, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Executor == "slurm" {
+		return o.driveSlurm(ctx, out, opened)
+	}
+	return o.driveForeground(ctx, out, opened)
+}
+
+// driveForeground runs on this machine or inside an allocation.
+func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+	launcher, err := o.launcher(ctx)
+	if err != nil {
+		return err
+	}
+	defer launcher.Close()
+	binaries, err := binaryFolder()
+	if err != nil {
+		return err
+	}
+	watcher := newWatcher(os.Stderr, opened)
+	driver := &drive.Driver{
+		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Watch: watcher.watch, Version: Version,
+	}
+	if evidence, there := status.OtherDriver(opened.Dir); there {
+		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)
+	}
+	heartbeat, err := status.StartHeartbeat(opened.Dir, cmp.Or(o.Executor, "local"))
+	if err != nil {
+		return err
+	}
+	defer heartbeat.Stop()
+	err = driver.Drive(ctx)
+	heartbeat.Failed(err)
+	watcher.close()
+	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
+		return err
+	}
+	summary, reportErr := report.Write(ctx, opened)
+	if reportErr != nil {
+		return errors.Join(err, reportErr)
+	}
+	if textErr := report.Text(out, summary); textErr != nil {
+		return textErr
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	return err
+}
+
+func (o RunOptions) launcher(ctx context.Context) (drive.Launcher, error) {
+	if o.Executor == "steps" {
+		site, err := site.Load(cmp.Or(o.Site, genericSite))
+		if err != nil {
+			return nil, err
+		}
+		return local.NewSteps(ctx, *site)
+	}
+	return local.New(cmp.Or(o.Cores, runtime.NumCPU())), nil
+}

@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// VerifyOptions are those of lathe verify.
+type VerifyOptions struct {
+	Run    string // folder
+	JSON   bool
+	Repair bool // remove what is damaged
+}
+
+func verifyCommand() *cli.Command {
+	var o VerifyOptions
+	return cmdline.Help{
+		Example: "lathe verify runs/quickstart",
+		Exits:   map[int]string{exitcode.Data: "a sealed file is damaged or missing; each is named, with the mend", exitcode.Stopped: ""},
+	}.Command(&cli.Command{
+		Name: "verify", Usage: "digest every sealed file of a run and check the ledger", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			jsonFlag(&o.JSON),
+			&cli.BoolFlag{Name: "repair", Usage: "remove what is damaged, so that lathe run makes it again", Destination: &o.Repair},
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run = run
+			return Verify(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// Verify digests every sealed file of a run and checks its ledger.
+func Verify(ctx context.Context, out io.Writer, o VerifyOptions) error {
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	result, err := verify.Verify(ctx, opened)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		if err := cmdline.WriteJSON(out, result); err != nil {
+			return err
+		}
+	} else {
+		printVerification(out, result)
+	}
+	if len(result.Faults) == 0 {
+		return nil
+	}
+	if o.Repair {
+		removed, err := verify.Repair(opened, result, seal.AttemptFromEnv())
+		for _, path := range removed {
+			fmt.Fprintf(os.Stderr, "lathe: removed %s\n", path)
+		}
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "lathe: to make what is missing again: lathe run --run %s\n", opened.Dir)
+		}
+		return err
+	}
+	first := result.Faults[0]
+	return exitcode.WithHint(exitcode.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
+		"%s", first.Mend)
+}
+
+func printVerification(out io.Writer, v verify.Verification) {
+	fmt.Fprintf(out, "%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
+	for _, f := range v.Faults {
+		fmt.Fprintf(out, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
+	}
+	fmt.Fprintf(out, "ledger: %d planned, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Trained, v.Ledger.Pending)
+	for _, reason := range slices.Sorted(maps.Keys(v.Ledger.Dropped)) {
+		fmt.Fprintf(out, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
+	}
+	fmt.Fprintln(out)
+}
