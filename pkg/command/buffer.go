@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -97,9 +96,13 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		return exitcode.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(o.Rollouts), len(o.Scores))
 	}
 	k := o.plainIteration(1)
+	var shards []buffer.ShardRef
+	for i := range o.Rollouts {
+		shards = append(shards, buffer.ShardRef{Iteration: k, Rollout: o.Rollouts[i], Score: o.Scores[i]})
+	}
 	inputs := buffer.Inputs{
-		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, State: o.State, Stats: o.Stats,
-		RolloutOf:   rolloutsIn(ctx, p.job, slices.Concat(o.Rollouts, o.History)),
+		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, Shards: shards, State: o.State, Stats: o.Stats,
+		WaveOf:      wavesIn(ctx, p.job, shards, o.History),
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
@@ -107,9 +110,6 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 	}
 	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.StatsOutput, inputs.PlanOutputs[0].Path); err != nil {
 		return err
-	}
-	for i := range o.Rollouts {
-		inputs.Shards = append(inputs.Shards, buffer.ShardRef{Iteration: k, Rollout: o.Rollouts[i], Score: o.Scores[i]})
 	}
 	if err := buffer.Run(ctx, p.job, p.env, chooser, inputs); err != nil {
 		return err
@@ -135,17 +135,25 @@ type sampled struct {
 // Schema is that of the whole row.
 func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 
-// rolloutsIn finds which of some rollout files holds a response. They are read
-// when the first is asked for.
-func rolloutsIn(ctx context.Context, job stage.Job, files []string) func(shard.Ref, string) (string, error) {
-	var holder map[sampled]string
-	return func(ref shard.Ref, instanceID string) (string, error) {
+// wavesIn finds which of the shards at hand and the rollout files of earlier
+// iterations holds a response. They are read when the first is asked for. The
+// verdicts on earlier responses are not known.
+func wavesIn(ctx context.Context, job stage.Job, shards []buffer.ShardRef, earlier []string) func(shard.Ref, string) (buffer.WaveRef, error) {
+	var files []buffer.WaveRef
+	for _, s := range shards {
+		files = append(files, buffer.WaveRef{Rollout: s.Rollout, Score: s.Score})
+	}
+	for _, rollout := range earlier {
+		files = append(files, buffer.WaveRef{Rollout: rollout})
+	}
+	var holder map[sampled]buffer.WaveRef
+	return func(ref shard.Ref, instanceID string) (buffer.WaveRef, error) {
 		if holder == nil {
-			holder = map[sampled]string{}
+			holder = map[sampled]buffer.WaveRef{}
 			for _, file := range files {
-				rows, _, err := stage.ReadTable[sampled](ctx, job, file)
+				rows, _, err := stage.ReadTable[sampled](ctx, job, file.Rollout)
 				if err != nil {
-					return "", err
+					return buffer.WaveRef{}, err
 				}
 				for _, row := range rows {
 					holder[row] = file
@@ -155,7 +163,7 @@ func rolloutsIn(ctx context.Context, job stage.Job, files []string) func(shard.R
 		file, ok := holder[sampled{instanceID, ref.Wave}]
 		if !ok {
 			err := exitcode.Usagef("the plan goes on from a response to instance %q of iteration %d, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
-			return "", exitcode.WithHint(err, "name the rollout file that holds it with --history")
+			return buffer.WaveRef{}, exitcode.WithHint(err, "name the rollout file that holds it with --history")
 		}
 		return file, nil
 	}

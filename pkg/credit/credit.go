@@ -103,14 +103,6 @@ type Segment struct {
 	Masked bool
 }
 
-// Stat is a number that an axis carries from one iteration to the next: a
-// posterior, a window of rewards.
-type Stat struct {
-	Scope, Key, Name string
-	Iteration        int
-	Value            float64
-}
-
 // Segments cuts a trace.
 type Segments interface {
 	// Cut lists the first and last turn of each segment, in order. A trace in
@@ -123,7 +115,7 @@ type Reward interface {
 	// Reward fills Raw and Reward of the segments of one iteration, those of
 	// invalid traces too, and returns the statistics that the next iteration
 	// starts from. segments[g] are those of groups[g], by trace and turn.
-	Reward(stats []Stat, groups []Group, segments [][]Segment) ([]Stat, error)
+	Reward(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) ([]shard.Stat, error)
 }
 
 // When says at which point a choice of select acts.
@@ -184,8 +176,8 @@ const (
 )
 
 // Assign gives every segment of an iteration its credit. The result is by group
-// and then by trace and turn.
-func (c Composition) Assign(stats []Stat, groups []Group) ([][]Segment, []Stat, error) {
+// and then by trace and turn. The statistics are those that the reward keeps.
+func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) ([][]Segment, []shard.Stat, error) {
 	segments := make([][]Segment, len(groups))
 	for g, group := range groups {
 		for i, trace := range group.Traces {
@@ -194,7 +186,7 @@ func (c Composition) Assign(stats []Stat, groups []Group) ([][]Segment, []Stat, 
 			}
 		}
 	}
-	stats, err := c.Reward.Reward(stats, groups, segments)
+	stats, err := c.Reward.Reward(iteration, stats, groups, segments)
 	if err != nil {
 		return nil, nil, fmt.Errorf("rewards: %w", err)
 	}

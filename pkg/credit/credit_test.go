@@ -46,7 +46,7 @@ func plain(t testing.TB, change func(*Spec)) Composition {
 
 func assign(t testing.TB, c Composition, groups ...Group) [][]Segment {
 	t.Helper()
-	segments, _, err := c.Assign(nil, groups)
+	segments, _, err := c.Assign(1, nil, groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,11 +266,11 @@ func TestGroupsDoNotMeet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		both, _, err := c.Assign(nil, []Group{{Traces: a}, {Traces: b}})
+		both, _, err := c.Assign(1, nil, []Group{{Traces: a}, {Traces: b}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone, _, err := c.Assign(nil, []Group{{Traces: b}})
+		alone, _, err := c.Assign(1, nil, []Group{{Traces: b}})
 		if err != nil {
 			t.Fatal(err)
 		}

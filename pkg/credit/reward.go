@@ -22,7 +22,7 @@ func init() {
 type rewardOf func(instance shard.Instance, last shard.TurnScore) (raw, reward float64)
 
 // Reward gives each segment the reward of its last turn.
-func (of rewardOf) Reward(stats []Stat, groups []Group, segments [][]Segment) ([]Stat, error) {
+func (of rewardOf) Reward(_ int, stats []shard.Stat, groups []Group, segments [][]Segment) ([]shard.Stat, error) {
 	for g, group := range groups {
 		for i := range segments[g] {
 			s := &segments[g][i]

@@ -215,7 +215,8 @@ potential DOUBLE
 last_sampled INT(32,true)
 visits INT(32,true)
 `)
-	checkRowType[Stat](t, `scope STRING
+	checkRowType[Stat](t, `axis STRING
+scope STRING
 key STRING
 name STRING
 iteration INT(32,true)

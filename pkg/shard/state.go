@@ -39,9 +39,11 @@ type Entry struct {
 // Schema names the table of a curriculum's entries.
 func (Entry) Schema() seal.Schema { return seal.Schema{Name: "entry", Major: 1} }
 
-// Stat is a row of stats.parquet: one number that a curriculum keeps beside
-// its entries, such as a posterior, a window or a history, in long format.
+// Stat is a row of stats.parquet: one number that goes from one iteration to the
+// next beside a curriculum's entries, such as a posterior, a window or a
+// history, in long format.
 type Stat struct {
+	Axis      string  `parquet:"axis,dict"`  // whose it is: StatCurriculum or StatReward
 	Scope     string  `parquet:"scope,dict"` // what it is a number of: task, window …
 	Key       string  `parquet:"key,delta"`  // which of these
 	Name      string  `parquet:"name,dict"`  // of the number
@@ -49,5 +51,11 @@ type Stat struct {
 	Value     float64 `parquet:"value"`
 }
 
-// Schema names the table of a curriculum's statistics.
+// The axes of a recipe that keep statistics.
+const (
+	StatCurriculum = "curriculum"
+	StatReward     = "reward"
+)
+
+// Schema names the table of statistics.
 func (Stat) Schema() seal.Schema { return seal.Schema{Name: "stat", Major: 1} }

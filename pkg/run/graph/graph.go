@@ -121,11 +121,10 @@ func ShardRange(total, shard, shards int) (first, last int) {
 	return total * shard / shards, total * (shard + 1) / shards
 }
 
-// RolloutOf is the file that holds the responses to a row of an iteration's
-// plan.
-func (g Graph) RolloutOf(k, row int) string {
-	shards := g.Shards(Node{Stage: StageRollout, Iteration: k})
-	return g.Dir.Rollout(k, ((row+1)*shards-1)/g.PlanRows()) // the last shard that begins at or before the row
+// ShardOf is the shard that holds the responses to a row of an iteration's plan:
+// the last one that begins at or before the row.
+func (g Graph) ShardOf(k, row int) int {
+	return ((row+1)*g.Shards(Node{Stage: StageRollout, Iteration: k}) - 1) / g.PlanRows()
 }
 
 // Sharded reports whether gradients are computed by an array of tasks.

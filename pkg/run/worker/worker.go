@@ -155,8 +155,9 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 	}
 	inputs := buffer.Inputs{
 		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
-		RolloutOf: func(ref shard.Ref, _ string) (string, error) {
-			return g.RolloutOf(int(ref.Iteration), int(ref.Row)), nil
+		WaveOf: func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
+			n := g.ShardOf(int(ref.Iteration), int(ref.Row))
+			return buffer.WaveRef{Rollout: in.Rollout(int(ref.Iteration), n), Score: in.Score(int(ref.Iteration), n)}, nil
 		},
 	}
 	for _, i := range g.PlansWritten(k) {

@@ -19,10 +19,10 @@ type learned struct {
 // The layout depends on the traces and the recipe alone. A mini-batch is whole
 // groups, in a random order: a response's advantage is beside those that it was
 // compared with, and their gradients cancel in what they share.
-func (f *fold) batch(critic bool) ([]shard.Sequence, error) {
+func (r *reduction) batch(critic bool) ([]shard.Sequence, error) {
 	var sequences []learned
 	starts := []int{0} // of the groups that are trained on, and their end
-	for g, group := range f.groups {
+	for g, group := range r.groups {
 		for i, t := range group.Traces {
 			for _, s := range sequencesOf(t, group.segmentsOf(i)) {
 				s.group, s.trace, s.IterationSampled = g, i, int32(group.iteration)
@@ -34,18 +34,18 @@ func (f *fold) batch(critic bool) ([]shard.Sequence, error) {
 		}
 	}
 	groups := len(starts) - 1
-	if f.Recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
-		if err := f.whiten(sequences); err != nil {
+	if r.Recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
+		if err := r.whiten(sequences); err != nil {
 			return nil, err
 		}
 	}
-	miniBatches := f.Recipe.Loss.MiniBatches
+	miniBatches := r.Recipe.Loss.MiniBatches
 	order := make([]int, groups)
 	for i := range order {
 		order[i] = i
 	}
 	if miniBatches > 1 {
-		order = rng.New(f.Recipe.Seed, rng.PurposeShuffle, f.in.Iteration, "", 0).Permutation(0, groups)
+		order = rng.New(r.Recipe.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
 	}
 	laid := make([]learned, 0, len(sequences))
 	for step := range miniBatches {
@@ -53,7 +53,7 @@ func (f *fold) batch(critic bool) ([]shard.Sequence, error) {
 		for _, g := range order[groups*step/miniBatches : groups*(step+1)/miniBatches] {
 			laid = append(laid, sequences[starts[g]:starts[g+1]]...)
 		}
-		if err := f.layOut(laid[first:], step); err != nil {
+		if err := r.layOut(laid[first:], step); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (f *fold) batch(critic bool) ([]shard.Sequence, error) {
 		tokens += float64(len(s.TokenIDs))
 		trained += float64(maskedIn(s.LossMask))
 	}
-	f.metrics["sequences"], f.metrics["tokens"], f.metrics["trained_tokens"] = float64(len(batch)), tokens, trained
+	r.metrics["sequences"], r.metrics["tokens"], r.metrics["trained_tokens"] = float64(len(batch)), tokens, trained
 	return batch, nil
 }
 
@@ -137,15 +137,15 @@ func find(segments []credit.Segment, turn int) (at int, segment credit.Segment, 
 
 // layOut gives the sequences of one optimizer step the weights of their turns
 // and cuts them into units of about equal numbers of tokens.
-func (f *fold) layOut(sequences []learned, step int) error {
-	if err := f.weigh(sequences); err != nil {
+func (r *reduction) layOut(sequences []learned, step int) error {
+	if err := r.weigh(sequences); err != nil {
 		return err
 	}
 	total := 0
 	for _, s := range sequences {
 		total += len(s.TokenIDs)
 	}
-	units := f.Recipe.Schedule.GradientUnits
+	units := r.Recipe.Schedule.GradientUnits
 	before := 0
 	for i := range sequences {
 		sequences[i].OptimizerStep = int32(step)
@@ -162,14 +162,14 @@ type span struct {
 
 // weigh asks the recipe's aggregation for the weights of the turns of a step.
 // Segments that are masked count with their tokens.
-func (f *fold) weigh(sequences []learned) error {
+func (r *reduction) weigh(sequences []learned) error {
 	var order []span
 	at := map[span]int{}
 	known := map[[2]int]bool{}
 	for _, s := range sequences {
 		if trace := [2]int{s.group, s.trace}; !known[trace] {
 			known[trace] = true
-			for i, segment := range f.groups[s.group].segmentsOf(s.trace) {
+			for i, segment := range r.groups[s.group].segmentsOf(s.trace) {
 				if segment.Dropped == "" {
 					at[span{s.group, s.trace, i}] = len(order)
 					order = append(order, span{s.group, s.trace, i})
@@ -180,7 +180,7 @@ func (f *fold) weigh(sequences []learned) error {
 	spans := make([][]int, len(order))
 	lengths := make([]int, len(order))
 	for i, o := range order {
-		g := f.groups[o.group]
+		g := r.groups[o.group]
 		tokens := g.Traces[o.trace].Tokens()
 		segment := g.segmentsOf(o.trace)[o.segment]
 		spans[i] = tokens[segment.First : segment.Last+1]
@@ -188,8 +188,8 @@ func (f *fold) weigh(sequences []learned) error {
 			lengths[i] += n
 		}
 	}
-	norm := objective.NormTokens(f.Recipe.Loss, lengths, f.Recipe.Rollout.MaxNewTokens)
-	aggregation, err := credit.WeightAxis.Make(f.Recipe.Loss.Aggregation, nil)
+	norm := objective.NormTokens(r.Recipe.Loss, lengths, r.Recipe.Rollout.MaxNewTokens)
+	aggregation, err := credit.WeightAxis.Make(r.Recipe.Loss.Aggregation, nil)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (f *fold) weigh(sequences []learned) error {
 	for _, s := range sequences {
 		for i, turn := range s.turns {
 			o := span{s.group, s.trace, int(s.TurnSegments[i])}
-			first := f.groups[o.group].segmentsOf(o.trace)[o.segment].First
+			first := r.groups[o.group].segmentsOf(o.trace)[o.segment].First
 			s.TurnWeights[i] = weights[at[o]][turn-first]
 		}
 	}
@@ -208,7 +208,7 @@ func (f *fold) weigh(sequences []learned) error {
 }
 
 // whiten centres and scales the advantages over all tokens of the batch.
-func (f *fold) whiten(sequences []learned) error {
+func (r *reduction) whiten(sequences []learned) error {
 	var advantages []float64
 	var tokens []int
 	for _, s := range sequences {
@@ -220,7 +220,7 @@ func (f *fold) whiten(sequences []learned) error {
 			advantages, tokens = append(advantages, value), append(tokens, count)
 		}
 	}
-	whitened, err := objective.Whiten(advantages, tokens, f.Recipe.Advantage.WhiteningDDof)
+	whitened, err := objective.Whiten(advantages, tokens, r.Recipe.Advantage.WhiteningDDof)
 	if err != nil {
 		return err
 	}

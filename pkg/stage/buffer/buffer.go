@@ -50,9 +50,10 @@ type Inputs struct {
 	RunEnded  []ShardRef // late for good: no iteration is left to carry them into
 	State     string     // of the previous iteration; empty for none
 	Stats     string     // beside it; empty for none
-	// RolloutOf names the file that holds a response to an instance of any
-	// iteration up to this one, to take up its conversation.
-	RolloutOf func(ref shard.Ref, instanceID string) (string, error)
+	// WaveOf names the files that hold a response to an instance of any iteration
+	// up to this one, and the verdicts on it, to go on from there. The verdicts
+	// may be unknown.
+	WaveOf func(ref shard.Ref, instanceID string) (WaveRef, error)
 
 	StateOutput  string
 	StatsOutput  string
@@ -63,34 +64,35 @@ type Inputs struct {
 }
 
 // Run folds one iteration.
-func Run(ctx context.Context, job stage.Job, world env.Env, chooser curriculum.Curriculum, in Inputs) error {
-	f := &fold{Job: job, ctx: ctx, world: world, chooser: chooser, in: in, started: time.Now(), metrics: map[string]float64{}, plans: map[int][]shard.Instance{}}
+func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curriculum.Curriculum, in Inputs) error {
+	r := &reduction{Job: job, ctx: ctx, environment: environment, chooser: chooser, in: in, started: time.Now(), metrics: map[string]float64{}, plans: map[int][]shard.Instance{}}
 	if in.Iteration > 0 {
-		if err := f.read(); err != nil {
+		if err := r.read(); err != nil {
 			return err
 		}
-		if err := f.learnable(); err != nil {
+		if err := r.learnable(); err != nil {
 			return err
 		}
 	}
-	return f.next()
+	return r.next()
 }
 
-// fold is one run of the stage.
-type fold struct {
+// reduction is one run of the stage.
+type reduction struct {
 	stage.Job
-	ctx     context.Context
-	world   env.Env
-	chooser curriculum.Curriculum
-	in      Inputs
-	started time.Time
-	cited   []seal.Input
-	metrics map[string]float64
+	ctx         context.Context
+	environment env.Env
+	chooser     curriculum.Curriculum
+	in          Inputs
+	started     time.Time
+	cited       []seal.Input
+	metrics     map[string]float64
 
-	state  curriculum.State
-	plans  map[int][]shard.Instance // by iteration
-	groups []group                  // in plan order, carried ones last
-	ledger []shard.LedgerRow
+	state       curriculum.State
+	rewardStats []shard.Stat             // what the reward keeps
+	plans       map[int][]shard.Instance // by iteration
+	groups      []group                  // in plan order, carried ones last
+	ledger      []shard.LedgerRow
 }
 
 // group is one instance of a plan with its traces.
@@ -102,32 +104,32 @@ type group struct {
 
 // read loads the previous state, the plans and the shards, and puts every
 // response beside its instance.
-func (f *fold) read() error {
-	if err := f.readState(); err != nil {
+func (r *reduction) read() error {
+	if err := r.readState(); err != nil {
 		return err
 	}
 	at := map[string]int{} // group id -> index into all
 	var all []group
-	for _, plan := range f.in.Plans {
-		instances, cited, err := stage.ReadTable[shard.Instance](f.ctx, f.Job, plan.Path)
+	for _, plan := range r.in.Plans {
+		instances, cited, err := stage.ReadTable[shard.Instance](r.ctx, r.Job, plan.Path)
 		if err != nil {
 			return err
 		}
-		f.cited = append(f.cited, cited)
-		f.plans[plan.Iteration] = instances
+		r.cited = append(r.cited, cited)
+		r.plans[plan.Iteration] = instances
 		for _, instance := range instances {
 			at[instance.GroupID] = len(all)
 			all = append(all, group{Group: credit.Group{Instance: instance}, iteration: plan.Iteration})
 		}
 	}
-	for _, ref := range f.in.Shards {
-		if err := f.readShard(ref, all, at); err != nil {
+	for _, ref := range r.in.Shards {
+		if err := r.readShard(ref, all, at); err != nil {
 			return err
 		}
 	}
 	for _, g := range all {
 		if len(g.Traces) > 0 {
-			f.groups = append(f.groups, g)
+			r.groups = append(r.groups, g)
 		}
 	}
 	return nil
@@ -135,22 +137,22 @@ func (f *fold) read() error {
 
 // readShard files the traces of a shard under their groups: those of its last
 // waves, which are whole.
-func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
+func (r *reduction) readShard(ref ShardRef, all []group, at map[string]int) error {
 	var order []shard.TraceName
 	final := map[shard.TraceName]credit.Trace{}
 	for _, wave := range ref.waves() {
-		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](f.ctx, f.Job, wave.Rollout)
+		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](r.ctx, r.Job, wave.Rollout)
 		if err != nil {
 			return err
 		}
-		scores, citedScores, err := stage.ReadTable[shard.Score](f.ctx, f.Job, wave.Score)
+		scores, citedScores, err := stage.ReadTable[shard.Score](r.ctx, r.Job, wave.Score)
 		if err != nil {
 			return err
 		}
-		if err := f.judged(wave, citedRollouts); err != nil {
+		if err := r.judged(wave, citedRollouts); err != nil {
 			return err
 		}
-		f.cited = append(f.cited, citedRollouts, citedScores)
+		r.cited = append(r.cited, citedRollouts, citedScores)
 		traces := shard.Traces(rollouts)
 		if len(scores) != len(traces) {
 			return exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", wave.Score, len(scores), wave.Rollout, len(traces))
@@ -180,9 +182,9 @@ func (f *fold) readShard(ref ShardRef, all []group, at map[string]int) error {
 
 // judged makes sure that a score shard judges the responses that are there now.
 // A rollout shard that was lost and sampled again by a server holds others.
-func (f *fold) judged(ref WaveRef, rollout seal.Input) error {
-	m, err := seal.Read(f.ctx, ref.Score, f.Reading)
-	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
+func (r *reduction) judged(ref WaveRef, rollout seal.Input) error {
+	m, err := seal.Read(r.ctx, ref.Score, r.Reading)
+	if r.Plain && errors.Is(err, seal.ErrNotSealed) {
 		return nil
 	}
 	if err != nil {
@@ -199,8 +201,8 @@ func (f *fold) judged(ref WaveRef, rollout seal.Input) error {
 }
 
 // learnable gives every trace its credit, and writes the batch and the ledger.
-func (f *fold) learnable() error {
-	spec, err := f.Recipe.CreditSpec()
+func (r *reduction) learnable() error {
+	spec, err := r.Recipe.CreditSpec()
 	if err != nil {
 		return err
 	}
@@ -208,37 +210,37 @@ func (f *fold) learnable() error {
 	if err != nil {
 		return err
 	}
-	groups := make([]credit.Group, len(f.groups))
-	for i, g := range f.groups {
+	groups := make([]credit.Group, len(r.groups))
+	for i, g := range r.groups {
 		groups[i] = g.Group
 	}
-	segments, _, err := composition.Assign(nil, groups)
+	var segments [][]credit.Segment
+	if segments, r.rewardStats, err = composition.Assign(r.in.Iteration, r.rewardStats, groups); err != nil {
+		return err
+	}
+	for i := range r.groups {
+		r.groups[i].segments = segments[i]
+	}
+	r.account()
+	batch, err := r.batch(composition.Advantage.Critic())
 	if err != nil {
 		return err
 	}
-	for i := range f.groups {
-		f.groups[i].segments = segments[i]
-	}
-	f.account()
-	batch, err := f.batch(composition.Advantage.Critic())
-	if err != nil {
+	m := r.manifest()
+	m.Metrics = r.metrics
+	if _, err := shard.WriteBatch(r.in.BatchOutput, batch, nil, r.Attempt, m); err != nil {
 		return err
 	}
-	m := f.manifest()
-	m.Metrics = f.metrics
-	if _, err := shard.WriteBatch(f.in.BatchOutput, batch, nil, f.Attempt, m); err != nil {
-		return err
-	}
-	f.lost()
-	_, err = shard.Write(f.in.LedgerOutput, f.ledger, nil, f.Attempt, f.manifest())
+	r.lost()
+	_, err = shard.Write(r.in.LedgerOutput, r.ledger, nil, r.Attempt, r.manifest())
 	return err
 }
 
 // account adds a ledger row for each segment at hand and counts.
-func (f *fold) account() {
+func (r *reduction) account() {
 	var reward, quality, depth float64
 	var responses int
-	for _, g := range f.groups {
+	for _, g := range r.groups {
 		number := 0 // of the segment in its trace
 		for i, s := range g.segments {
 			if number++; i == 0 || g.segments[i-1].Trace != s.Trace {
@@ -246,38 +248,38 @@ func (f *fold) account() {
 			}
 			row := shard.LedgerRow{
 				InstanceID: g.Instance.InstanceID, GroupID: g.Instance.GroupID, Sample: g.Traces[s.Trace].Score.Sample, Segment: int32(number),
-				IterationSampled: int32(g.iteration), Iteration: int32(f.in.Iteration),
+				IterationSampled: int32(g.iteration), Iteration: int32(r.in.Iteration),
 				Fate: string(shard.FateTrained), Reason: s.Dropped,
 			}
 			if s.Dropped != "" {
 				row.Fate = string(shard.FateDropped)
-				f.metrics["dropped_"+s.Dropped]++
+				r.metrics["dropped_"+s.Dropped]++
 			} else {
-				f.metrics["trained"]++
+				r.metrics["trained"]++
 			}
-			f.ledger = append(f.ledger, row)
+			r.ledger = append(r.ledger, row)
 		}
 		for i, t := range g.Traces {
-			f.metrics["outcome_"+t.Score.Outcome]++
+			r.metrics["outcome_"+t.Score.Outcome]++
 			if t.Valid() {
 				responses++
 				reward += g.reward(i)
 				quality += t.Score.NormalizedScore
 			}
 		}
-		f.metrics["kind_"+g.Instance.Kind]++
-		f.metrics["origin_"+g.Instance.Origin]++
+		r.metrics["kind_"+g.Instance.Kind]++
+		r.metrics["origin_"+g.Instance.Origin]++
 		depth += float64(g.Instance.Depth)
 	}
 	if responses > 0 {
-		f.metrics["reward_mean"] = reward / float64(responses)
-		f.metrics["score_mean"] = quality / float64(responses)
+		r.metrics["reward_mean"] = reward / float64(responses)
+		r.metrics["score_mean"] = quality / float64(responses)
 	}
-	if len(f.groups) > 0 {
-		f.metrics["depth_mean"] = depth / float64(len(f.groups))
+	if len(r.groups) > 0 {
+		r.metrics["depth_mean"] = depth / float64(len(r.groups))
 	}
-	f.metrics["groups"] = float64(len(f.groups))
-	f.metrics["responses"] = float64(responses)
+	r.metrics["groups"] = float64(len(r.groups))
+	r.metrics["responses"] = float64(responses)
 }
 
 // reward is the mean over the segments of a trace.
@@ -292,6 +294,6 @@ func (g group) reward(trace int) float64 {
 	return sum / n
 }
 
-func (f *fold) manifest() seal.Manifest {
-	return f.Job.Manifest("buffer", f.in.Iteration, 0, 1, f.started, f.cited...)
+func (r *reduction) manifest() seal.Manifest {
+	return r.Job.Manifest("buffer", r.in.Iteration, 0, 1, r.started, r.cited...)
 }

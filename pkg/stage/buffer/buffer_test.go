@@ -35,19 +35,19 @@ func scores(values ...float64) []verdict {
 	return out
 }
 
-// fold is one run of the buffer stage over rows that a test makes.
-type fold struct {
+// reduction is one run of the buffer stage over rows that a test makes.
+type reduction struct {
 	*stagetest.Rig
 	plan []shard.Instance
 	in   buffer.Inputs
 }
 
-// newFold makes a plan with one instance for each group.
-func newFold(t testing.TB, groups int, settings ...string) *fold {
+// newReduction makes a plan with one instance for each group.
+func newReduction(t testing.TB, groups int, settings ...string) *reduction {
 	t.Helper()
 	r := stagetest.New(t, append([]string{"curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false"}, settings...)...)
 	path, plan := r.Plan(groups)
-	return &fold{Rig: r, plan: plan, in: buffer.Inputs{
+	return &reduction{Rig: r, plan: plan, in: buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
 		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 4,
@@ -55,7 +55,7 @@ func newFold(t testing.TB, groups int, settings ...string) *fold {
 }
 
 // shard seals the responses to some instances as one rollout and score shard.
-func (f *fold) shard(name string, instances []shard.Instance, groups ...[]verdict) {
+func (f *reduction) shard(name string, instances []shard.Instance, groups ...[]verdict) {
 	f.Helper()
 	var rollouts []shard.Rollout
 	var verdicts []shard.Score
@@ -87,14 +87,14 @@ func (f *fold) shard(name string, instances []shard.Instance, groups ...[]verdic
 	f.in.Shards = append(f.in.Shards, buffer.ShardRef{Iteration: 1, Rollout: f.Path(name + "-rollout.parquet"), Score: f.Path(name + "-score.parquet")})
 }
 
-func (f *fold) try() error {
+func (f *reduction) try() error {
 	f.Helper()
 	chooser, err := f.Job.Recipe.NewCurriculum()
 	f.Check(err)
 	return buffer.Run(f.Context(), f.Job, f.World, chooser, f.in)
 }
 
-func (f *fold) run() ([]shard.Sequence, map[string]float64) {
+func (f *reduction) run() ([]shard.Sequence, map[string]float64) {
 	f.Helper()
 	f.Check(f.try())
 	batch, _, m, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
@@ -103,7 +103,7 @@ func (f *fold) run() ([]shard.Sequence, map[string]float64) {
 }
 
 // reasons lists what the ledger says, in its order.
-func (f *fold) reasons() []string {
+func (f *reduction) reasons() []string {
 	f.Helper()
 	var out []string
 	for _, row := range stagetest.Read[shard.LedgerRow](f.Rig, f.in.LedgerOutput) {
@@ -158,7 +158,7 @@ func TestStepImprovement(t *testing.T) {
 		{"the recipe rewards quality", shard.KindImprove, 0.4, scores(0.7, 1, 0.3, 0.4), false, []float64{0.1, 0.4, -0.3, -0.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFold(t, 1, append(centred, fmt.Sprintf("env.answer.step_improvement=%v", c.on))...)
+			f := newReduction(t, 1, append(centred, fmt.Sprintf("env.answer.step_improvement=%v", c.on))...)
 			f.plan[0].Kind, f.plan[0].BaseScore = string(c.kind), c.base
 			f.in.Plans[0].Path = f.Path("kinds.parquet")
 			f.Check(stagetest.Write(f.in.Plans[0].Path, f.plan))
@@ -174,7 +174,7 @@ func TestStepImprovement(t *testing.T) {
 // TestOurFailuresEnterNoStatistic: of rewards 1, 0 and two that we failed to
 // give, the mean is a half; the failures are counted with their reasons.
 func TestOurFailuresEnterNoStatistic(t *testing.T) {
-	f := newFold(t, 1, centred...)
+	f := newReduction(t, 1, centred...)
 	f.shard("a", f.plan, []verdict{{score: 1}, {outcome: shard.OutcomeInfra}, {outcome: shard.OutcomeWrong}, {outcome: shard.OutcomePreempted}})
 	batch, metrics := f.run()
 	if diff := cmp.Diff([]float64{0.5, -0.5}, advantages(t, batch), near); diff != "" {
@@ -197,7 +197,7 @@ func TestOurFailuresEnterNoStatistic(t *testing.T) {
 // statistics and loses its gradient (DAPO, section 3.4); groups without a
 // difference teach nothing.
 func TestFiltersLeaveTheirReasons(t *testing.T) {
-	f := newFold(t, 3, append(centred, "filters.overlong=true")...)
+	f := newReduction(t, 3, append(centred, "filters.overlong=true")...)
 	f.shard("a", f.plan,
 		[]verdict{{score: 1}, {score: 0, finish: "length"}, {score: 0}, {score: 0}},
 		scores(1, 1, 1, 1),
@@ -231,7 +231,7 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] },
 		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] * 6 }, // max_new_tokens
 	} {
-		f := newFold(t, 3, append(centred, "loss.aggregation="+aggregation, "loss.mini_batches=2")...)
+		f := newReduction(t, 3, append(centred, "loss.aggregation="+aggregation, "loss.mini_batches=2")...)
 		f.shard("a", f.plan, groups...)
 		batch, _ := f.run()
 		sums, counts := map[int32]float64{}, map[int32]int{}
@@ -265,7 +265,7 @@ func TestMiniBatchesAreWholeGroups(t *testing.T) {
 		for i := range c.groups {
 			groups = append(groups, []verdict{{score: 1, tokens: 2}, {tokens: 1 + i%6}, {score: 1, tokens: 3}})
 		}
-		f := newFold(t, c.groups, append(centred, fmt.Sprintf("loss.mini_batches=%d", miniBatches))...)
+		f := newReduction(t, c.groups, append(centred, fmt.Sprintf("loss.mini_batches=%d", miniBatches))...)
 		f.shard("a", f.plan, groups...)
 		batch, _ := f.run()
 		if len(batch) != 3*c.groups {
@@ -302,7 +302,7 @@ func TestUnitsAreBalanced(t *testing.T) {
 	for i := range 12 {
 		groups = append(groups, []verdict{{score: 1, tokens: 1 + i%6}, {tokens: 6 - i%6}, {tokens: 1 + i*i%6}, {tokens: 6}})
 	}
-	f := newFold(t, 12, append(centred, "schedule.gradient_units=5")...)
+	f := newReduction(t, 12, append(centred, "schedule.gradient_units=5")...)
 	f.shard("a", f.plan, groups...)
 	batch, _ := f.run()
 	total, last := 0, int32(0)
@@ -326,7 +326,7 @@ func TestUnitsAreBalanced(t *testing.T) {
 // of 2 tokens at 0.5 and one of 4 at -0.5 have the mean -1/6 and, with ddof
 // 0, the variance (2·(2/3)² + 4·(1/3)²)/6 = 2/9: sqrt(2) and -sqrt(2)/2.
 func TestWhitening(t *testing.T) {
-	f := newFold(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
+	f := newReduction(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
 	f.shard("a", f.plan, []verdict{{score: 1, tokens: 2}, {tokens: 4}})
 	batch, _ := f.run()
 	if diff := cmp.Diff([]float64{math.Sqrt2, -math.Sqrt2 / 2}, advantages(t, batch), near); diff != "" {
@@ -338,10 +338,10 @@ func TestWhitening(t *testing.T) {
 // order of the shards' rows, fold to the same bytes.
 func TestCutsDoNotShow(t *testing.T) {
 	groups := [][]verdict{scores(1, 0, 0, 1), scores(0, 1, 0, 0), scores(1, 1, 1, 0), scores(0, 0, 0, 1), scores(1, 0, 1, 1)}
-	whole := newFold(t, 5, "loss.mini_batches=2")
+	whole := newReduction(t, 5, "loss.mini_batches=2")
 	whole.shard("a", whole.plan, groups...)
 	whole.run()
-	cut := newFold(t, 5, "loss.mini_batches=2")
+	cut := newReduction(t, 5, "loss.mini_batches=2")
 	cut.shard("a", cut.plan[:1], groups[:1]...)
 	cut.shard("b", cut.plan[1:4], groups[1:4]...)
 	cut.shard("c", cut.plan[4:], groups[4:]...)
@@ -357,7 +357,7 @@ func TestCutsDoNotShow(t *testing.T) {
 // its age, after this iteration's; what was given up or came too late has its
 // fate in the ledger, response by response.
 func TestCarriedAndLost(t *testing.T) {
-	f := newFold(t, 2, append(centred, "rollout.group=2")...)
+	f := newReduction(t, 2, append(centred, "rollout.group=2")...)
 	later := make([]shard.Instance, 4)
 	for i := range later {
 		later[i] = f.plan[0]
@@ -392,24 +392,24 @@ func TestCarriedAndLost(t *testing.T) {
 }
 
 func TestRowsThatDoNotFitAreRefused(t *testing.T) {
-	for name, spoil := range map[string]func(f *fold){
-		"a score of another response": func(f *fold) {
+	for name, spoil := range map[string]func(f *reduction){
+		"a score of another response": func(f *reduction) {
 			f.shard("other", f.plan[1:], scores(1, 0))
 			f.in.Shards[0].Score = f.in.Shards[1].Score
 			f.in.Shards = f.in.Shards[:1]
 		},
-		"fewer scores than responses": func(f *fold) {
+		"fewer scores than responses": func(f *reduction) {
 			f.shard("few", f.plan[:1], scores(1))
 			f.in.Shards[0].Score = f.in.Shards[1].Score
 			f.in.Shards = f.in.Shards[:1]
 		},
-		"a group of no plan": func(f *fold) {
+		"a group of no plan": func(f *reduction) {
 			alien := f.plan[0]
 			alien.GroupID = "nowhere"
 			f.shard("alien", []shard.Instance{alien}, scores(1, 0))
 		},
 	} {
-		f := newFold(t, 2, centred...)
+		f := newReduction(t, 2, centred...)
 		f.shard("a", f.plan[:1], scores(1, 0))
 		spoil(f)
 		if err := f.try(); exitcode.Code(err) != exitcode.Data {
@@ -421,7 +421,7 @@ func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 // TestNothingToLearnFrom: every group constant gives an empty batch, a whole
 // ledger, and the next plan all the same.
 func TestNothingToLearnFrom(t *testing.T) {
-	f := newFold(t, 2, centred...)
+	f := newReduction(t, 2, centred...)
 	f.shard("a", f.plan, scores(0, 0, 0, 0), scores(1, 1, 1, 1))
 	batch, metrics := f.run()
 	if len(batch) != 0 || metrics["sequences"] != 0 || metrics["dropped_constant_group"] != 8 || metrics["reward_mean"] != 0.5 {
@@ -437,7 +437,7 @@ func TestNothingToLearnFrom(t *testing.T) {
 // sampled anew, by a server that samples otherwise each time, is not what its
 // verdicts judge.
 func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
-	f := newFold(t, 2, centred...)
+	f := newReduction(t, 2, centred...)
 	f.shard("all", f.plan, scores(1, 0), scores(0, 1))
 	rollouts, verdicts := f.in.Shards[0].Rollout, f.in.Shards[0].Score
 	rows := stagetest.Read[shard.Score](f.Rig, verdicts)
@@ -460,7 +460,7 @@ func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
 // all without a name.
 func TestKindsOfPrompts(t *testing.T) {
 	drawn := func(kinds string) ([]string, error) {
-		f := newFold(t, 1, "data.train.generate.kinds=[add, sub]", "curriculum.kinds="+kinds)
+		f := newReduction(t, 1, "data.train.generate.kinds=[add, sub]", "curriculum.kinds="+kinds)
 		f.in.PlanRows = 60 // as many as there are tasks
 		f.shard("a", f.plan, scores(0, 1))
 		if err := f.try(); err != nil {
@@ -487,7 +487,7 @@ func TestKindsOfPrompts(t *testing.T) {
 	}
 
 	// Where nothing is planned, none are looked for.
-	f := newFold(t, 1, "curriculum.kinds=[mul]")
+	f := newReduction(t, 1, "curriculum.kinds=[mul]")
 	f.in.PlanOutputs = nil
 	f.shard("a", f.plan, scores(0, 1))
 	f.Check(f.try())

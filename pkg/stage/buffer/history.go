@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -16,14 +17,25 @@ func InstanceID(iteration, row int) string { return fmt.Sprintf("i%06d-%06d", it
 
 // conversation is what is read of a rollout's row to go on from it.
 type conversation struct {
-	InstanceID string          `parquet:"instance_id"`
-	Sample     int32           `parquet:"sample"`
-	Step       int32           `parquet:"step"`
-	Messages   []shard.Message `parquet:"messages,list"`
+	InstanceID     string          `parquet:"instance_id"`
+	Sample         int32           `parquet:"sample"`
+	Step           int32           `parquet:"step"`
+	Messages       []shard.Message `parquet:"messages,list"`
+	PromptMessages int32           `parquet:"prompt_messages"`
 }
 
 // Schema is that of the whole row.
 func (conversation) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// verdicts is what is read of a score's row.
+type verdicts struct {
+	InstanceID string            `parquet:"instance_id"`
+	Sample     int32             `parquet:"sample"`
+	Turns      []shard.TurnScore `parquet:"turns,list"`
+}
+
+// Schema is that of the whole row.
+func (verdicts) Schema() seal.Schema { return shard.Score{}.Schema() }
 
 // attempt names an attempt of a trace inside a file.
 type attempt struct {
@@ -31,71 +43,115 @@ type attempt struct {
 	sample, step int32
 }
 
-// histories finds the messages of what selections iterate on, by reference, in
-// the rollouts that hold them. It cites those that nothing has been read of yet.
-func (f *fold) histories(selections []curriculum.Selection) (map[shard.Ref][]shard.Message, []seal.Input, error) {
-	type wanted struct {
-		ref shard.Ref
-		attempt
-	}
-	var paths []string // in the order in which they are first needed
-	in := map[string][]wanted{}
-	found := map[shard.Ref][]shard.Message{}
+// taken is an attempt that is read to go on from it.
+type taken struct {
+	messages []shard.Message
+	own      []int // of them, those of the policy's in the attempt
+	turns    []shard.TurnScore
+}
+
+// parents finds what selections iterate on, by reference, in the rollouts and
+// scores that hold it. It cites those that nothing has been read of yet.
+func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]env.Parent, []seal.Input, error) {
+	var waves []WaveRef // in the order in which they are first needed
+	refs := map[WaveRef][]shard.Ref{}
+	parents := map[shard.Ref]env.Parent{}
 	for _, s := range selections {
-		if _, known := found[s.Ref]; known || s.Ref.IsZero() {
+		if _, known := parents[s.Ref]; known || s.Ref.IsZero() {
 			continue
 		}
-		found[s.Ref] = nil
-		w := wanted{s.Ref, attempt{f.instanceID(s.Ref), s.Ref.Sample, s.Ref.Step}}
-		path, err := f.in.RolloutOf(s.Ref, w.instanceID)
+		parents[s.Ref] = env.Parent{}
+		wave, err := r.in.WaveOf(s.Ref, r.instanceID(s.Ref))
 		if err != nil {
 			return nil, nil, err
 		}
-		if in[path] == nil {
-			paths = append(paths, path)
+		if refs[wave] == nil {
+			waves = append(waves, wave)
 		}
-		in[path] = append(in[path], w)
+		refs[wave] = append(refs[wave], s.Ref)
 	}
 	read := map[string]bool{}
-	for _, input := range f.cited {
+	for _, input := range r.cited {
 		read[input.Path] = true
 	}
 	var cited []seal.Input
-	for _, path := range paths {
-		rows, input, err := stage.ReadTable[conversation](f.ctx, f.Job, path)
+	for _, wave := range waves {
+		attempts := map[attempt]*taken{}
+		for _, ref := range refs[wave] {
+			attempts[attempt{r.instanceID(ref), ref.Sample, ref.Step}] = &taken{}
+		}
+		inputs, err := r.take(wave, attempts)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading what the plan goes on from: %w", err)
 		}
-		if !read[input.Path] {
-			cited = append(cited, input)
-		}
-		attempts := map[attempt][]shard.Message{}
-		for _, w := range in[path] {
-			attempts[w.attempt] = nil
-		}
-		for _, row := range rows {
-			name := attempt{row.InstanceID, row.Sample, row.Step}
-			if _, needed := attempts[name]; needed { // contexts one after the other
-				attempts[name] = append(attempts[name], row.Messages...)
+		for _, input := range inputs {
+			if !read[input.Path] {
+				cited = append(cited, input)
 			}
 		}
-		for _, w := range in[path] {
-			messages := attempts[w.attempt]
-			if n := int(w.ref.Messages); n < 1 || n > len(messages) {
-				return nil, nil, exitcode.Dataf("rollout %q has %d messages of instance %q, sample %d, step %d; the curriculum's state goes on from message %d",
-					path, len(messages), w.instanceID, w.sample, w.step, n)
+		for _, ref := range refs[wave] {
+			if parents[ref], err = attempts[attempt{r.instanceID(ref), ref.Sample, ref.Step}].until(int(ref.Messages)); err != nil {
+				return nil, nil, fmt.Errorf("rollout %q, instance %q, sample %d, step %d: %w", wave.Rollout, r.instanceID(ref), ref.Sample, ref.Step, err)
 			}
-			found[w.ref] = messages[:w.ref.Messages:w.ref.Messages]
 		}
 	}
-	return found, cited, nil
+	return parents, cited, nil
+}
+
+// take reads attempts from the files of a wave.
+func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Input, error) {
+	rows, cited, err := stage.ReadTable[conversation](r.ctx, r.Job, wave.Rollout)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if t := attempts[attempt{row.InstanceID, row.Sample, row.Step}]; t != nil { // contexts one after the other
+			for _, at := range env.Said(row.Messages, int(row.PromptMessages)) {
+				t.own = append(t.own, len(t.messages)+at)
+			}
+			t.messages = append(t.messages, row.Messages...)
+		}
+	}
+	if wave.Score == "" {
+		return []seal.Input{cited}, nil
+	}
+	scores, citedScores, err := stage.ReadTable[verdicts](r.ctx, r.Job, wave.Score)
+	if err != nil {
+		return nil, err
+	}
+	for _, score := range scores {
+		for _, turn := range score.Turns {
+			if t := attempts[attempt{score.InstanceID, score.Sample, turn.Step}]; t != nil {
+				t.turns = append(t.turns, turn)
+			}
+		}
+	}
+	return []seal.Input{cited, citedScores}, nil
+}
+
+// until is the attempt's first messages, with the verdict on the last of them
+// that is the policy's.
+func (t *taken) until(messages int) (env.Parent, error) {
+	if messages < 1 || messages > len(t.messages) {
+		return env.Parent{}, exitcode.Dataf("there are %d messages, and the curriculum's state goes on from message %d", len(t.messages), messages)
+	}
+	parent := env.Parent{Messages: t.messages[:messages:messages]}
+	last := -1 // turn of the attempt
+	for last+1 < len(t.own) && t.own[last+1] < messages {
+		last++
+	}
+	if last >= 0 && last < len(t.turns) {
+		verdict := env.TurnVerdictOf(t.turns[last])
+		parent.Verdict = &verdict
+	}
+	return parent, nil
 }
 
 // instanceID is the instance that a reference's response is to. The plans of
 // this iteration's responses may be a person's own, with other ids than those
 // that are made here.
-func (f *fold) instanceID(ref shard.Ref) string {
-	if plan := f.plans[int(ref.Iteration)]; int(ref.Row) < len(plan) {
+func (r *reduction) instanceID(ref shard.Ref) string {
+	if plan := r.plans[int(ref.Iteration)]; int(ref.Row) < len(plan) {
 		return plan[ref.Row].InstanceID
 	}
 	return InstanceID(int(ref.Iteration), int(ref.Row))

@@ -2,6 +2,7 @@ package buffer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
@@ -12,47 +13,54 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
-// readState reads what the curriculum knew before this iteration.
-func (f *fold) readState() error {
-	f.state = curriculum.State{Iteration: f.in.Iteration - 1}
-	if f.in.State != "" {
-		entries, cited, err := stage.ReadTable[shard.Entry](f.ctx, f.Job, f.in.State)
+// readState reads what the curriculum and the reward knew before this iteration.
+func (r *reduction) readState() error {
+	r.state = curriculum.State{Iteration: r.in.Iteration - 1}
+	if r.in.State != "" {
+		entries, cited, err := stage.ReadTable[shard.Entry](r.ctx, r.Job, r.in.State)
 		if err != nil {
 			return err
 		}
-		f.state.Entries, f.cited = entries, append(f.cited, cited)
+		r.state.Entries, r.cited = entries, append(r.cited, cited)
 	}
-	if f.in.Stats != "" {
-		stats, cited, err := stage.ReadTable[shard.Stat](f.ctx, f.Job, f.in.Stats)
+	if r.in.Stats != "" {
+		stats, cited, err := stage.ReadTable[shard.Stat](r.ctx, r.Job, r.in.Stats)
 		if err != nil {
 			return err
 		}
-		f.state.Stats, f.cited = stats, append(f.cited, cited)
+		r.cited = append(r.cited, cited)
+		for _, stat := range stats {
+			if stat.Axis == shard.StatReward {
+				r.rewardStats = append(r.rewardStats, stat)
+			} else {
+				r.state.Stats = append(r.state.Stats, stat)
+			}
+		}
 	}
 	return nil
 }
 
 // lost adds ledger rows for the responses that no iteration will ever see.
-func (f *fold) lost() {
+func (r *reduction) lost() {
 	for _, ended := range []struct {
 		shards []ShardRef
 		reason string
-	}{{f.in.LeftOut, "left_out"}, {f.in.RunEnded, "run_ended"}} {
+	}{{r.in.LeftOut, "left_out"}, {r.in.RunEnded, "run_ended"}} {
 		for _, ref := range ended.shards {
-			f.ledger = append(f.ledger, f.lostRows(ref, ended.reason)...)
+			r.ledger = append(r.ledger, r.lostRows(ref, ended.reason)...)
 		}
 	}
 }
 
 // lostRows lists the responses that a shard would have held.
-func (f *fold) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
+func (r *reduction) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
 	var rows []shard.LedgerRow
-	instances := f.plans[ref.Iteration]
+	instances := r.plans[ref.Iteration]
 	for _, instance := range instances[min(ref.FirstRow, len(instances)):min(ref.LastRow, len(instances))] {
-		for sample := range f.Recipe.Rollout.Group {
+		for sample := range r.Recipe.Rollout.Group {
 			rows = append(rows, shard.LedgerRow{
 				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample),
-				IterationSampled: int32(ref.Iteration), Iteration: int32(f.in.Iteration),
+				IterationSampled: int32(ref.Iteration), Iteration: int32(r.in.Iteration),
 				Fate: string(shard.FateDropped), Reason: reason,
 			})
 		}
@@ -61,26 +69,26 @@ func (f *fold) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
 }
 
 // next folds the groups into the curriculum and writes the state and plans.
-func (f *fold) next() error {
-	state := f.state
-	if f.in.Iteration > 0 {
+func (r *reduction) next() error {
+	state := r.state
+	if r.in.Iteration > 0 {
 		var err error
-		if state, err = f.chooser.Update(state, f.in.Iteration, f.curriculumGroups()); err != nil {
-			return fmt.Errorf("updating curriculum %q: %w", f.chooser.Name(), err)
+		if state, err = r.chooser.Update(state, r.in.Iteration, r.curriculumGroups()); err != nil {
+			return fmt.Errorf("updating curriculum %q: %w", r.chooser.Name(), err)
 		}
 	}
-	m := f.manifest()
+	m := r.manifest()
 	m.Metrics = map[string]float64{"curriculum_instances": float64(len(state.Entries))}
-	if _, err := shard.Write(f.in.StateOutput, state.Entries, nil, f.Attempt, m); err != nil {
+	if _, err := shard.Write(r.in.StateOutput, state.Entries, nil, r.Attempt, m); err != nil {
 		return err
 	}
-	if _, err := shard.Write(f.in.StatsOutput, state.Stats, nil, f.Attempt, f.manifest()); err != nil {
+	if _, err := shard.Write(r.in.StatsOutput, slices.Concat(of(shard.StatCurriculum, state.Stats), of(shard.StatReward, r.rewardStats)), nil, r.Attempt, r.manifest()); err != nil {
 		return err
 	}
-	if len(f.in.PlanOutputs) == 0 { // the last iteration
+	if len(r.in.PlanOutputs) == 0 { // the last iteration
 		return nil
 	}
-	tasks, err := env.TrainingTasks(f.world, "curriculum.kinds", f.Recipe.Curriculum.Kinds)
+	tasks, err := env.TrainingTasks(r.environment, "curriculum.kinds", r.Recipe.Curriculum.Kinds)
 	if err != nil {
 		return err
 	}
@@ -88,70 +96,79 @@ func (f *fold) next() error {
 	for i, t := range tasks {
 		ids[i] = t.ID
 	}
-	for _, plan := range f.in.PlanOutputs {
-		rows, cited, err := f.plan(state, plan.Iteration, ids)
+	for _, plan := range r.in.PlanOutputs {
+		rows, cited, err := r.plan(state, plan.Iteration, ids)
 		if err != nil {
 			return err
 		}
-		m := f.manifest()
+		m := r.manifest()
 		m.Inputs = append(m.Inputs, cited...)
-		if _, err := shard.Write(plan.Path, rows, nil, f.Attempt, m); err != nil {
+		if _, err := shard.Write(plan.Path, rows, nil, r.Attempt, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// of says whose statistics these are.
+func of(axis string, stats []shard.Stat) []shard.Stat {
+	own := slices.Clone(stats)
+	for i := range own {
+		own[i].Axis = axis
+	}
+	return own
+}
+
 // plan asks the curriculum for an iteration's instances and the environment
 // for their prompts. It cites the rollouts that these go on from.
-func (f *fold) plan(state curriculum.State, iteration int, taskIDs []string) ([]shard.Instance, []seal.Input, error) {
-	selections, err := f.chooser.Next(state, iteration, f.in.PlanRows, taskIDs)
+func (r *reduction) plan(state curriculum.State, iteration int, taskIDs []string) ([]shard.Instance, []seal.Input, error) {
+	selections, err := r.chooser.Next(state, iteration, r.in.PlanRows, taskIDs)
 	if err != nil {
 		return nil, nil, fmt.Errorf("selecting instances of iteration %d: %w", iteration, err)
 	}
-	histories, cited, err := f.histories(selections)
+	parents, cited, err := r.parents(selections)
 	if err != nil {
 		return nil, nil, err
 	}
 	rows := make([]shard.Instance, len(selections))
 	for i, selected := range selections {
-		task, ok := f.world.Task(selected.TaskID)
+		task, ok := r.environment.Task(selected.TaskID)
 		if !ok {
 			return nil, nil, exitcode.Bugf("curriculum %q selected task %q, which environment %q does not have",
-				f.chooser.Name(), selected.TaskID, f.world.Name())
+				r.chooser.Name(), selected.TaskID, r.environment.Name())
 		}
-		messages, err := f.world.Prompt(task, selected.Kind, env.Parent{Messages: histories[selected.Ref]})
+		messages, err := r.environment.Prompt(task, selected.Kind, parents[selected.Ref])
 		if err != nil {
 			return nil, nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)
 		}
 		id := InstanceID(iteration, i)
 		rows[i] = shard.Instance{
-			InstanceID: id, GroupID: id, TaskID: task.ID, Env: f.world.Name(), Kind: string(selected.Kind),
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: r.environment.Name(), Kind: string(selected.Kind),
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,
-			Seed: int64(f.Recipe.Seed), Iteration: int32(iteration),
+			Seed: int64(r.Recipe.Seed), Iteration: int32(iteration),
 		}
 	}
 	return rows, cited, nil
 }
 
 // curriculumGroups shows the curriculum what was sampled.
-func (f *fold) curriculumGroups() []curriculum.Group {
+func (r *reduction) curriculumGroups() []curriculum.Group {
 	rows := map[string]int{} // of the plans, by instance
-	for _, plan := range f.plans {
+	for _, plan := range r.plans {
 		for row, instance := range plan {
 			rows[instance.InstanceID] = row
 		}
 	}
-	groups := make([]curriculum.Group, len(f.groups))
-	for i, g := range f.groups {
+	groups := make([]curriculum.Group, len(r.groups))
+	for i, g := range r.groups {
 		groups[i] = curriculum.Group{Instance: g.Instance, Responses: make([]curriculum.Response, len(g.Traces))}
 		for j, t := range g.Traces {
-			r := lastAttempt(t)
-			r.Reward = g.reward(j)
-			r.Ref.Iteration, r.Ref.Row = int32(g.iteration), int32(rows[g.Instance.InstanceID])
-			groups[i].Responses[j] = r
+			response := lastAttempt(t)
+			response.Reward = g.reward(j)
+			response.Ref.Iteration, response.Ref.Row = int32(g.iteration), int32(rows[g.Instance.InstanceID])
+			groups[i].Responses[j] = response
 		}
 	}
 	return groups
