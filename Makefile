@@ -17,6 +17,9 @@ CHAOS_KILLS ?= 200
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT := mvdan.cc/gofumpt@v0.12.0
+# go test, which also names the tests that skip, and fails for those that
+# .ci/skips.txt does not list and for what tests leave in the temporary folder.
+GOTEST := go run ./pkg/floors/gotest --
 DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 .DEFAULT_GOAL := help
@@ -48,12 +51,12 @@ test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
 	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) host && $(MAKE) -C cuda test; \
 	else echo 'test: left out: the CUDA kernels, emulated on the CPU, need g++ (apt-get install g++)'; fi
-	go test ./...
+	$(GOTEST) ./...
 	$(MAKE) test-slurm
 
 test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
 	@if command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
-		LATHE_TEST_SLURM=1 go test -count=1 -timeout 20m ./pkg/executor/slurm/... ./pkg/command/... -run 'Slurm|Steps'; \
+		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m ./pkg/executor/slurm/... ./pkg/command/... -run 'Slurm|Steps'; \
 	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
 
 check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead code
