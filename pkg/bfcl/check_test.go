@@ -95,8 +95,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %+v (%v), want %+v", c.what, got, err, c.want)
 		}
 	}
-	if _, err := Check(task, make([][]Call, 4)); err == nil {
-		t.Error("four turns for a task of three: no error")
+	if _, err := Check(task, make([][]Call, 4)); err == nil || !strings.Contains(err.Error(), "the calls have 4 turns") {
+		t.Errorf("four turns for a task of three: %v", err)
 	}
 }
 

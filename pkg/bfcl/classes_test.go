@@ -366,21 +366,21 @@ func TestVehicle(t *testing.T) {
 }
 
 func TestWrongConfigurations(t *testing.T) {
-	for _, c := range []struct{ config, class string }{
-		{`{}`, "ChessAPI"},
-		{`{"TicketAPI": 1}`, "TicketAPI"},
-		{`{"GorillaFileSystem": {"root": {}}}`, "GorillaFileSystem"},
-		{`{"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {"f": {"type": "pipe"}}}}}}`, "GorillaFileSystem"},
-		{`{"TwitterAPI": {"tweets": []}}`, "TwitterAPI"},
-		{`{"TradingBot": {"random_seed": -1}}`, "TradingBot"},
-		{`{"VehicleControlAPI": {"doorStatus": "open"}}`, "VehicleControlAPI"},
+	for _, c := range []struct{ config, class, want string }{
+		{`{}`, "ChessAPI", `there is no API class "ChessAPI"`},
+		{`{"TicketAPI": 1}`, "TicketAPI", `the configuration of TicketAPI is no object`},
+		{`{"GorillaFileSystem": {"root": {}}}`, "GorillaFileSystem", `root must be a dict`},
+		{`{"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {"f": {"type": "pipe"}}}}}}`, "GorillaFileSystem", `type of f is neither file nor directory`},
+		{`{"TwitterAPI": {"tweets": []}}`, "TwitterAPI", `tweets is no dict`},
+		{`{"TradingBot": {"random_seed": -1}}`, "TradingBot", `random_seed must be a whole number`},
+		{`{"VehicleControlAPI": {"doorStatus": "open"}}`, "VehicleControlAPI", `doorStatus is no dict`},
 	} {
 		value, err := python.FromJSON([]byte(c.config))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewSimulator([]string{c.class}, value.(*python.Dict)); err == nil {
-			t.Errorf("%s from %s: no error", c.class, c.config)
+		if _, err := NewSimulator([]string{c.class}, value.(*python.Dict)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s from %s: %v, want %q", c.class, c.config, err, c.want)
 		}
 	}
 }

@@ -103,11 +103,12 @@ func TestNamesOfOptions(t *testing.T) {
 	if match, err := ParseMatch("any"); err != nil || match != MatchAny {
 		t.Errorf("match %v, %v", match, err)
 	}
-	for _, err := range []error{
-		second(ParseTargets(nil)), second(ParseTargets([]string{"Latex"})), second(ParseBoxed("")), second(ParseMatch("best")),
+	for want, err := range map[string]error{
+		"no targets": second(ParseTargets(nil)), `"Latex"`: second(ParseTargets([]string{"Latex"})),
+		`""`: second(ParseBoxed("")), `"best"`: second(ParseMatch("best")),
 	} {
-		if err == nil {
-			t.Error("an unknown name is taken")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("an unknown name gives %v, want %s in it", err, want)
 		}
 	}
 }

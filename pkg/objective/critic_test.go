@@ -2,6 +2,7 @@ package objective
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,8 +33,8 @@ func TestGAE(t *testing.T) {
 	if diff := cmp.Diff([]float64{.991343647304, .017092131850, -1.008435779154}, whitened, close9); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, err := GAE([]float64{1}, nil, 1, 1); err == nil {
-		t.Error("a missing value is no error")
+	if _, _, err := GAE([]float64{1}, nil, 1, 1); err == nil || !strings.Contains(err.Error(), "1 rewards and 0 values") {
+		t.Errorf("a missing value: %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
@@ -187,6 +188,9 @@ func TestLoRARun(t *testing.T) {
 					t.Errorf("digests (-whole +stopped):\n%s", diff)
 				}
 				return
+			}
+			if exitcode.Code(err) != exitcode.Stopped {
+				t.Fatal(err)
 			}
 		}
 	})

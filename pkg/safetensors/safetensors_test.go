@@ -133,11 +133,8 @@ func TestFaults(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := read(test.raw)
-			if err == nil {
-				t.Fatal("no error")
-			}
 			if exitcode.Code(err) != exitcode.Data {
-				t.Errorf("code %d, want %d", exitcode.Code(err), exitcode.Data)
+				t.Fatalf("code %d, want %d", exitcode.Code(err), exitcode.Data)
 			}
 			for _, part := range []string{`"a.safetensors"`, test.want} {
 				if !strings.Contains(err.Error(), part) {

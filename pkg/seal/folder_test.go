@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,7 +93,7 @@ func TestFolderDamage(t *testing.T) {
 			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("Verify: %v", err)
 			}
-			if err := readers["Read"](path, Options{}); c.cheap && err == nil {
+			if err := readers["Read"](path, Options{}); c.cheap && !errors.Is(err, ErrDamaged) && !errors.Is(err, syscall.ENOTDIR) {
 				t.Errorf("Read: %v", err)
 			}
 			if _, err := writeFolder(t, path, policyFiles); err != nil {

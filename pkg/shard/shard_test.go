@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -399,15 +400,15 @@ func TestLargeTable(t *testing.T) {
 
 func TestMetadataKeyIsTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil {
-		t.Error("key schema can be overwritten")
+	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
+		t.Errorf("key schema can be overwritten: %v", err)
 	}
-	if _, err := WriteBatch(path, nil, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil {
-		t.Error("key schema can be overwritten in a batch")
+	if _, err := WriteBatch(path, nil, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
+		t.Errorf("key schema can be overwritten in a batch: %v", err)
 	}
 	for _, key := range []string{"schema", "tensors"} {
-		if _, err := WriteTensors(path, nil, map[string]string{key: "x"}, testAttempt, seal.Manifest{}); err == nil {
-			t.Errorf("key %s can be overwritten in tensors", key)
+		if _, err := WriteTensors(path, nil, map[string]string{key: "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("metadata key %q is taken", key)) {
+			t.Errorf("key %s can be overwritten in tensors: %v", key, err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))

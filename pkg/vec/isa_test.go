@@ -3,6 +3,8 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -59,8 +61,8 @@ func draw(r *rand.Rand, x []float32, specials float64) {
 func TestSelectISA(t *testing.T) {
 	before := Active()
 	for _, name := range []string{"", "sse2", "AVX2", "avx-512"} {
-		if err := SelectISA(name); err == nil {
-			t.Errorf("SelectISA(%q) succeeded", name)
+		if err := SelectISA(name); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("SelectISA(%q): %v, want an error that quotes it", name, err)
 		}
 	}
 	if Active() != before {

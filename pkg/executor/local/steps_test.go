@@ -1,6 +1,7 @@
 package local
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,8 +19,8 @@ func TestSumCounts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "x", "4(x2", "4(x)", "4,", "-1", "0", "4(2)", "999999999(x999999999)", "4x2"} {
-		if got, err := sumCounts(text); err == nil {
-			t.Errorf("%q is %d, want an error", text, got)
+		if got, err := sumCounts(text); err == nil || !strings.HasPrefix(err.Error(), strconv.Quote(text)) {
+			t.Errorf("%q is %d, %v; want an error that names it", text, got, err)
 		}
 	}
 }

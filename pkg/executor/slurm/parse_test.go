@@ -1,9 +1,12 @@
 package slurm
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +41,8 @@ func TestParseTasks(t *testing.T) {
 		"", "x", "12_", "12_x", "12_[", "12_[]", "12_[1-", "12_[1-2", "12_[3-1]", "12_[1-4:0]", "12_[1,2,...]", "12+0", "12.batch", "_3",
 		"12_[0-4000000000]", "12_[0-4000000,0-4000000]", "12_-1", "99999999999999999999999999_1",
 	} {
-		if got, err := parseTasks(text); err == nil {
-			t.Errorf("%q is %v, want an error", text, got)
+		if got, err := parseTasks(text); err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
+			t.Errorf("%q is %v, %v; want an error that quotes it", text, got, err)
 		}
 	}
 	if got := (TaskID{"12", 3}).String() + " " + (TaskID{"12", NoIndex}).String(); got != "12_3 12" {
@@ -63,8 +66,8 @@ func TestParseStatus(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "x", ":", "1:", "-1", "99999999999"} {
-		if _, _, err := parseStatus(text); err == nil {
-			t.Errorf("%q is taken for a status", text)
+		if _, _, err := parseStatus(text); !errors.Is(err, strconv.ErrSyntax) && !errors.Is(err, strconv.ErrRange) {
+			t.Errorf("%q as a status: %v, want an error of a number", text, err)
 		}
 	}
 }

@@ -123,12 +123,18 @@ func (b *bench) ended(t *testing.T, limit time.Duration, jobs ...Job) States {
 	})
 }
 
+// running waits until the tasks of a job run and say so in their logs.
 func (b *bench) running(t *testing.T, job Job) {
 	t.Helper()
 	b.await(t, 60*time.Second, "the job to run", []Job{job}, func(s States) bool {
-		return !slices.ContainsFunc(job.Tasks(), func(task TaskID) bool { return s.Of(task).Phase != PhaseRunning })
+		for i, task := range job.Tasks() {
+			said, _ := os.ReadFile(b.array("", job.Shards[i]).Log(job.Shards[i]))
+			if s.Of(task).Phase != PhaseRunning || !strings.HasPrefix(string(said), "shard ") {
+				return false
+			}
+		}
+		return true
 	})
-	time.Sleep(300 * time.Millisecond) // until the script has become the task
 }
 
 func (b *bench) command(t *testing.T, name string, args ...string) string {

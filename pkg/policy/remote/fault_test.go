@@ -424,26 +424,34 @@ func TestStopIsNotAFailure(t *testing.T) {
 func TestConcurrencyIsBounded(t *testing.T) {
 	f := newFixture(t, remote.VLLM)
 	var mutex sync.Mutex
+	const bound = 3
 	busy, most := 0, 0
+	full := make(chan struct{}) // as many are under way as may be: none is answered before
 	count := func(change int) {
 		mutex.Lock()
 		defer mutex.Unlock()
-		busy += change
-		most = max(most, busy)
+		if busy += change; busy > most {
+			if most = busy; most == bound {
+				close(full)
+			}
+		}
 	}
-	f.server.Tamper = func(_ int, _ http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+	f.server.Tamper = func(_ int, _ http.ResponseWriter, r *http.Request, _ map[string]any) bool {
 		count(1)
-		time.Sleep(5 * time.Millisecond)
-		count(-1)
+		defer count(-1)
+		select {
+		case <-full:
+		case <-r.Context().Done():
+		}
 		return false
 	}
 	o := f.options()
-	o.Concurrency = 3
+	o.Concurrency = bound
 	if _, err := f.open(o).Generate(t.Context(), f.turns(24, policy.Sampling{Temperature: 1})); err != nil {
 		t.Fatal(err)
 	}
-	if most > 3 || most < 2 {
-		t.Errorf("%d requests were under way at a time", most)
+	if most != bound {
+		t.Errorf("%d requests were under way at a time, want %d", most, bound)
 	}
 }
 
