@@ -62,6 +62,16 @@ func init() {
 	})
 }
 
+// Waves bounds the waves that a trace of at most so many attempts takes: one,
+// one more for each turn that waits for its verdict, and one more for each
+// attempt that does. A scaffold that needs verdicts asks for the first.
+func Waves(s Scaffold, attempts int, traits env.Traits) int {
+	if s.Next([]Attempt{{Kind: shard.KindInitial, Spoke: true}}, traits).Wait {
+		return attempts * traits.Waves
+	}
+	return attempts*(traits.Waves-1) + 1
+}
+
 // Single ends a trace after its first attempt.
 type Single struct{}
 

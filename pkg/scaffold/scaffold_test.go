@@ -14,6 +14,40 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// greedy needs the verdict on an attempt before it chooses the next.
+type greedy struct{}
+
+func (greedy) Next(attempts []Attempt, _ env.Traits) Next {
+	if attempts[len(attempts)-1].Verdict == nil {
+		return Next{Wait: true}
+	}
+	return Next{Done: len(attempts) == 4, Kind: shard.KindImprove}
+}
+
+// An attempt of 5 turns that wait takes 5 waves. A chain of 4 of them goes on
+// to the next in the wave in which one ends; who chooses by verdicts cannot.
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	slow, quick := env.Traits{Waves: 5}, env.Traits{Waves: 1}
+	for _, c := range []struct {
+		scaffold Scaffold
+		attempts int
+		traits   env.Traits
+		want     int
+	}{
+		{Single{}, 1, quick, 1},
+		{Single{}, 1, slow, 5},
+		{Chain{Steps: 3}, 4, quick, 1},
+		{Chain{Steps: 3}, 4, slow, 4*4 + 1},
+		{greedy{}, 4, quick, 4},
+		{greedy{}, 4, slow, 4 * 5},
+	} {
+		if got := Waves(c.scaffold, c.attempts, c.traits); got != c.want {
+			t.Errorf("%T of %d attempts with waves %d: %d waves, want %d", c.scaffold, c.attempts, c.traits.Waves, got, c.want)
+		}
+	}
+}
+
 // TestChain by hand, with K = 2.
 func TestChain(t *testing.T) {
 	t.Parallel()

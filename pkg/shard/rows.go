@@ -172,6 +172,10 @@ func Traces(rows []Rollout) [][]Rollout {
 	return traces
 }
 
+// MetricWaiting is, in the manifest of a score shard, how many of its traces go
+// on in the next wave. A shard in which none does has ended.
+const MetricWaiting = "waiting"
+
 // GoesOn reports whether a trace goes on in the next wave: it waits, and could
 // be judged.
 func GoesOn(trace []Rollout, score Score) bool {

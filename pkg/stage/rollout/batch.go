@@ -19,6 +19,7 @@ type Batch struct {
 	environment env.Env
 	evaluation  bool
 	traces      []planned
+	resumed     []shard.Rollout // of the traces, as the wave before left them
 }
 
 // planned is a trace of an instance of the plan.
@@ -97,7 +98,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 	if len(traces) != len(scores) {
 		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
 	}
-	b.traces = []planned{}
+	b.traces, b.resumed = []planned{}, nil
 	for i, rows := range traces {
 		name := rows[0].Name()
 		t, ok := byName[name]
@@ -110,6 +111,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 			t.parts = nil
 			t.resume(rows, scores[i], sampler.closes)
 			b.traces = append(b.traces, t)
+			b.resumed = append(b.resumed, rows...)
 		}
 	}
 	return nil
@@ -169,16 +171,20 @@ func (b *Batch) tokens() int {
 	return n
 }
 
-// metrics counts what the rows hold.
+// metrics counts what this wave has added to the rows.
 func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
 	m := map[string]float64{"responses": float64(len(b.traces)), "prompt_tokens": 0, "response_tokens": 0, "cut_off": 0}
-	for _, row := range rows {
-		m["prompt_tokens"] += float64(row.PromptTokens)
-		m["response_tokens"] += float64(row.ResponseTokens)
-		if row.FinishReason == string(policy.FinishLength) {
-			m["cut_off"]++
+	count := func(rows []shard.Rollout, sign float64) {
+		for _, row := range rows {
+			m["prompt_tokens"] += sign * float64(row.PromptTokens)
+			m["response_tokens"] += sign * float64(row.ResponseTokens)
+			if row.FinishReason == string(policy.FinishLength) {
+				m["cut_off"] += sign
+			}
 		}
 	}
+	count(rows, 1)
+	count(b.resumed, -1)
 	all := make([]*Trace, len(b.traces))
 	for i, t := range b.traces {
 		all[i] = t.Trace

@@ -118,19 +118,22 @@ func stageName(in Inputs) string {
 	return "score"
 }
 
-// gather puts the verdicts into their order, and counts.
+// gather puts the verdicts into their order, and counts those of traces that
+// have ended.
 func gather(traces [][]shard.Rollout, verdicts []judged) ([]shard.Score, map[string]float64) {
 	rows := make([]shard.Score, len(verdicts))
-	metrics := map[string]float64{"responses": float64(len(verdicts)), "reward_sum": 0}
+	metrics := map[string]float64{"responses": 0, "reward_sum": 0}
 	counted := newAudit()
 	for i, v := range verdicts {
 		rows[i] = v.Score
+		if shard.GoesOn(traces[i], v.Score) {
+			metrics[shard.MetricWaiting]++
+			continue // its last verdict is counted, in a later wave
+		}
+		metrics["responses"]++
 		metrics["outcome_"+v.Score.Outcome]++
 		metrics["reward_sum"] += v.Score.Reward
 		metrics["execute_seconds"] += v.Score.ExecuteSeconds
-		if shard.GoesOn(traces[i], v.Score) {
-			metrics["waiting"]++
-		}
 		if v.Judged {
 			counted.add(v.Score, v.Reason, v.Form, v.Others)
 		}
