@@ -19,13 +19,17 @@ type buffer struct {
 	lowest   *lowest       // nil until something is to be replaced
 }
 
-func newBuffer(entries []shard.Entry, capacity int) (*buffer, error) {
+// newBuffer copies entries, with room for some more.
+func newBuffer(entries []shard.Entry, capacity, more int) (*buffer, error) {
 	for i := range entries {
 		if math.IsNaN(entries[i].Potential) { // which has no place in an order
 			return nil, exitcode.Dataf("entry %q has the score NaN", entries[i].EntryID)
 		}
 	}
-	return &buffer{capacity: capacity, entries: slices.Clone(entries), gone: make([]bool, len(entries)), held: len(entries)}, nil
+	n := len(entries)
+	return &buffer{
+		capacity: capacity, entries: append(make([]shard.Entry, 0, n+more), entries...), gone: make([]bool, n, n+more), held: n,
+	}, nil
 }
 
 // find returns the positions of those of the named entries that are there; of
@@ -75,7 +79,7 @@ func (b *buffer) insert(entry shard.Entry) int {
 // score.
 func (b *buffer) oldestLowest() int {
 	if b.lowest == nil {
-		candidates := make(lowest, 0, b.held)
+		candidates := make(lowest, 0, cap(b.entries))
 		for i := range b.entries {
 			candidates = append(candidates, candidate{b.entries[i].Potential, i}) // nothing is gone yet
 		}

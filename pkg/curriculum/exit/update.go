@@ -23,7 +23,7 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
 	}
 
-	buffer, err := newBuffer(state.Entries, e.spec.BufferSize)
+	buffer, err := newBuffer(state.Entries, e.spec.BufferSize, turns(groups))
 	if err != nil {
 		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
 	}
@@ -49,6 +49,17 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 		}
 	}
 	return curriculum.State{Iteration: iteration, Entries: buffer.left(), Stats: state.Stats}, nil
+}
+
+// turns counts the messages of the policy, each of which may become an entry.
+func turns(groups []curriculum.Group) int {
+	n := 0
+	for _, g := range groups {
+		for _, r := range g.Responses {
+			n += r.Turns
+		}
+	}
+	return n
 }
 
 // named lists the entries that groups may have to do with: those that they were
