@@ -41,7 +41,7 @@ var floors = [][]string{
 	{"pkg/run/rundir"},
 	{"pkg/run/closing"},
 	{"pkg/run/survey"},
-	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/internal/runtest"},
+	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/explain", "pkg/run/internal/runtest"},
 	{"pkg/run/drive"},
 	{"pkg/run/advance"},
 	{"pkg/run/status"},

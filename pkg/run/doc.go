@@ -7,7 +7,7 @@
 //   - worker: one task, carried out or replayed;
 //   - drive and advance: what is ready is started, in the foreground or through
 //     Slurm;
-//   - status, verify, prune: what operators ask for.
+//   - status, verify, prune, explain: what operators ask for.
 //
 // Everything is decided from sealed files. A process that looks at the folder of
 // a run and knows the recipe knows all there is to know. The tests here drive

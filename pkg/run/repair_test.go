@@ -112,6 +112,46 @@ func TestLostClosingIsRemembered(t *testing.T) {
 	}
 }
 
+// A late shard that a later iteration was closed with is missed like any other,
+// and made again: plans may go on from what it holds.
+func TestLostCarriedShard(t *testing.T) {
+	opened, m := stage(t, "schedule.oversample=2", "rollout.prompts=4", "rollout.shards=4", "schedule.iterations=3")
+	m.cores = 8
+	release, launched := make(chan struct{}), false
+	m.hold = func(task graph.Task) <-chan struct{} {
+		if task == (graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}) {
+			return release
+		}
+		return nil
+	}
+	err := m.drive(func(p drive.Progress) {
+		if p.Event == "launched" && p.Task.Node == node(graph.StageRollout, 2) && !launched {
+			launched = true
+			close(release)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := closing.ReadHistory(t.Context(), opened.Dir, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carried := closing.Ref{Iteration: 1, Shard: 1}
+	if !slices.Contains(slices.Concat(history[2].Carried, history[3].Carried), carried) {
+		t.Fatalf("iterations 2 and 3 were closed with %+v and %+v, want shard 1 of iteration 1 in one of them", history[2], history[3])
+	}
+	path := opened.Dir.Rollout(1, 1)
+	was := digest(t, path)
+	if err := seal.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	repair(t, opened, m)
+	if now := digest(t, path); now != was {
+		t.Errorf("rollout %s, was %s", now, was)
+	}
+}
+
 // Several files of one chain are lost at once: each task waits until all that
 // it reads is there again.
 func TestManyLostFiles(t *testing.T) {

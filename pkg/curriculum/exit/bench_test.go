@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -37,7 +36,7 @@ func BenchmarkBuffer(b *testing.B) {
 	for _, n := range []int{1e4, 1e5, 1e6, 1e7} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			state := full(n)
-			e := mustNew(b, recipe.Exit{
+			e := mustNew(b, Settings{
 				BufferSize: n, MinBufferSize: 1, SelectProbability: .5, InverseTemperature: 8, DivergeProbability: .2, Improve: true, Expand: ExpandAll,
 			})
 			groups := make([]curriculum.Group, 256)

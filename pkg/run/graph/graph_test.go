@@ -180,6 +180,24 @@ func TestShardRangesCoverEveryRowOnce(t *testing.T) {
 	})
 }
 
+// TestShardOf: a row is in the shard whose range holds it.
+func TestShardOf(t *testing.T) {
+	base := load(t).Recipe
+	rapid.Check(t, func(t *rapid.T) {
+		g := graph.Graph{Recipe: base}
+		g.Recipe.Rollout.Prompts, g.Recipe.Rollout.Shards = rapid.IntRange(1, 300).Draw(t, "prompts"), rapid.IntRange(1, 64).Draw(t, "shards")
+		shards := g.Shards(graph.Node{Stage: graph.StageRollout, Iteration: 1})
+		for n := range shards {
+			first, last := graph.ShardRange(g.PlanRows(), n, shards)
+			for row := first; row < last; row++ {
+				if got := g.ShardOf(1, row); got != n {
+					t.Fatalf("row %d of %d is said to be in shard %d of %d, and is in %d", row, g.PlanRows(), got, shards, n)
+				}
+			}
+		}
+	})
+}
+
 // TestGraphHasNoCycleAndNoGap: every node that any node needs comes before
 // it in Nodes, whatever the schedule, so a run can always begin and end; and
 // every goal is a node.

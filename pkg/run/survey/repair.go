@@ -60,6 +60,22 @@ func (w *walk) task(t graph.Task) bool {
 	return false
 }
 
+// historyReadable reports whether the rollouts and scores of iterations before k
+// that are queued for repair are there again: the plans that iteration k makes
+// may go on from any of them.
+func (w *walk) historyReadable(k int) bool {
+	if w.repairs == nil {
+		w.fail(w.readRepairs())
+	}
+	done := true
+	for _, t := range w.repairs {
+		if (t.Stage == graph.StageRollout || t.Stage == graph.StageScore) && t.Iteration < k {
+			done = w.task(t) && done
+		}
+	}
+	return done
+}
+
 // batchReadable reports whether everything that iteration k was closed with is
 // there, and visits what is not.
 func (w *walk) batchReadable(k int) bool {

@@ -170,6 +170,7 @@ func (w *walk) node(n graph.Node) bool {
 		return false
 	case ready && n.Stage == graph.StageBuffer && n.Iteration > 0:
 		ready = w.batchReadable(n.Iteration)
+		ready = w.historyReadable(n.Iteration) && ready
 	case n.Stage == graph.StageGradient || n.Stage == graph.StageLearn:
 		ready = w.samplers(n.Iteration) && ready
 	}

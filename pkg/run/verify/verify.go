@@ -53,12 +53,17 @@ type Verification struct {
 // and checks that each planned response has exactly one fate.
 func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v := &verifier{
-		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{},
+		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{}, carried: map[closing.Ref]bool{},
 		result: Verification{Faults: []Fault{}},
 	}
 	var err error
 	if v.history, err = closing.ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations); err != nil {
 		return v.result, err
+	}
+	for _, closed := range v.history {
+		for _, ref := range closed.Carried {
+			v.carried[ref] = true
+		}
 	}
 	if err := v.walk(); err != nil {
 		return v.result, err
@@ -91,6 +96,7 @@ type verifier struct {
 	made      map[string]graph.Task // files and folders of tasks, relative to the run
 	content   map[string]string     // sealed path relative to the run -> content digest
 	history   closing.History
+	carried   map[closing.Ref]bool // shards that a later iteration was closed with
 	manifests []seal.Manifest
 	paths     []string // of manifests
 	result    Verification
@@ -307,9 +313,10 @@ func (v *verifier) sampled() {
 }
 
 // excused reports whether a shard need not be there: its iteration was
-// closed without it, or not yet.
+// closed without it, or not yet, and no later one was closed with it.
 func (v *verifier) excused(n graph.Node, shard int) bool {
-	return (n.Stage == graph.StageRollout || n.Stage == graph.StageScore) && !v.history[n.Iteration].Includes(shard)
+	return (n.Stage == graph.StageRollout || n.Stage == graph.StageScore) &&
+		!v.history[n.Iteration].Includes(shard) && !v.carried[closing.Ref{Iteration: n.Iteration, Shard: shard}]
 }
 
 // Repair removes what a verification found damaged, with its manifests, and

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/explain"
+)
+
+// ExplainOptions are those of lathe explain.
+type ExplainOptions struct {
+	Run       string // folder
+	Iteration int
+	Instance  string // id, in the iteration's plan
+	JSON      bool
+}
+
+func explainCommand() *cli.Command {
+	var o ExplainOptions
+	return cmdline.Help{
+		Example: "lathe explain runs/quickstart --iter 2 --instance i000002-000005",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "explain", Usage: "say why an instance was sampled, with what probability, and what it goes on from", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "iter", Usage: "iteration `K`, from 1", Destination: &o.Iteration},
+			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
+			jsonFlag(&o.JSON),
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run = run
+			return Explain(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// Explain says why an instance of a run was sampled.
+func Explain(ctx context.Context, out io.Writer, o ExplainOptions) error {
+	if err := cmdline.Required("instance", o.Instance); err != nil {
+		return err
+	}
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	explained, err := explain.Explain(ctx, opened, o.Iteration, o.Instance)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, explained)
+	}
+	return printExplanation(out, explained)
+}
+
+func printExplanation(w io.Writer, x explain.Explanation) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "instance\t%s of iteration %d\n", x.InstanceID, x.Iteration)
+	fmt.Fprintf(t, "task\t%s\n", x.TaskID)
+	fmt.Fprintf(t, "kind\t%s, depth %d\n", x.Kind, x.Depth)
+	if x.SelectedBy == "" {
+		fmt.Fprintf(t, "selected by\tthe curriculum, which states no probability\n")
+	} else {
+		fmt.Fprintf(t, "selected by\t%s, with probability %.6g\n", x.SelectedBy, x.Probability)
+	}
+	for _, term := range x.Terms {
+		fmt.Fprintf(t, "  %s\t%.6g\n", term.Name, term.Value)
+	}
+	if e := x.Entry; e != nil {
+		fmt.Fprintf(t, "entry\t%s, in the state after iteration %d\n", e.EntryID, e.Iteration)
+		fmt.Fprintf(t, "  base score\t%.6g\n  potential\t%.6g\n  visits\t%d", e.BaseScore, e.Potential, e.Visits)
+		if e.Visits > 0 {
+			fmt.Fprintf(t, ", the last in iteration %d", e.LastSampled)
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, a := range x.Ancestors {
+		if a.Iteration == 0 {
+			fmt.Fprintf(w, "%s the task of instance %s, again\n", goesOn(i), a.InstanceID)
+			continue
+		}
+		fmt.Fprintf(w, "%s sample %d of instance %s of iteration %d (%s, depth %d), quality %.6g\n", goesOn(i), a.Sample, a.InstanceID, a.Iteration, a.Kind, a.Depth, a.BaseScore)
+		for _, text := range a.Said {
+			fmt.Fprintf(w, "  | %s\n", strings.ReplaceAll(text, "\n", "\n  | "))
+		}
+	}
+	return nil
+}
+
+// goesOn begins the line of an ancestor.
+func goesOn(i int) string {
+	if i == 0 {
+		return "goes on from"
+	}
+	return "which goes on from"
+}

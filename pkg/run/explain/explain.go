@@ -1,0 +1,211 @@
+// Package explain says why an instance was sampled: the terms of the
+// probability with which the curriculum drew it, and the chain of responses
+// that it goes on from, down to a base task.
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Explanation is why an instance of a plan was sampled.
+type Explanation struct {
+	Iteration  int    `json:"iteration"`
+	InstanceID string `json:"instance_id"`
+	TaskID     string `json:"task_id"`
+	Kind       string `json:"kind"`
+	Origin     string `json:"origin"`
+	SelectedBy string `json:"selected_by"`
+	Depth      int    `json:"depth"`
+	// Probability is that of the plan's row. Terms are what it was made from.
+	Probability float64           `json:"probability"`
+	Terms       []curriculum.Term `json:"terms"`
+	Entry       *Entry            `json:"entry,omitempty"` // that was selected; absent for a base task
+	// Ancestors are the responses that led to the instance, the one that it
+	// iterates on first.
+	Ancestors []Ancestor `json:"ancestors"`
+}
+
+// Entry is what the curriculum knew of the selected entry when it drew.
+type Entry struct {
+	EntryID     string  `json:"entry_id"`
+	Iteration   int     `json:"iteration"` // after which the state is that held it
+	BaseScore   float64 `json:"base_score"`
+	Potential   float64 `json:"potential"`
+	LastSampled int     `json:"last_sampled"` // iteration; 0 when never
+	Visits      int     `json:"visits"`
+}
+
+// Ancestor is a response that was iterated on.
+type Ancestor struct {
+	InstanceID string   `json:"instance_id"` // that it is a response to
+	Iteration  int      `json:"iteration"`   // whose plan has that; 0 where the entry holds no response
+	Sample     int      `json:"sample"`
+	Kind       string   `json:"kind"` // of the instance
+	Depth      int      `json:"depth"`
+	BaseScore  float64  `json:"base_score"` // quality in [0, 1] of the response
+	Said       []string `json:"said"`       // the policy's messages, up to the one that was iterated on
+}
+
+// Explain explains an instance of an iteration's plan. An iteration or an
+// instance that the run does not have is wrong usage; a plan that is not made
+// yet is an error of the data.
+func Explain(ctx context.Context, r *rundir.Run, iteration int, instanceID string) (Explanation, error) {
+	e := explainer{ctx: ctx, run: r, plans: map[int][]shard.Instance{}}
+	if last := r.Recipe.Schedule.Iterations; iteration < 1 || iteration > last {
+		return Explanation{}, exitcode.Usagef("iteration %d: the run has 1 to %d", iteration, last)
+	}
+	row, err := e.instance(iteration, instanceID)
+	if err != nil {
+		return Explanation{}, err
+	}
+	x := Explanation{
+		Iteration: iteration, InstanceID: row.InstanceID, TaskID: row.TaskID, Kind: row.Kind, Origin: row.Origin,
+		SelectedBy: row.SelectedBy, Depth: int(row.Depth), Probability: row.Probability, Terms: []curriculum.Term{}, Ancestors: []Ancestor{},
+	}
+	if err := e.terms(&x, row); err != nil {
+		return Explanation{}, err
+	}
+	for row.ParentID != "" {
+		ancestor, parent, err := e.ancestor(row)
+		if err != nil {
+			return Explanation{}, err
+		}
+		x.Ancestors = append(x.Ancestors, ancestor)
+		row = parent
+	}
+	return x, nil
+}
+
+type explainer struct {
+	ctx   context.Context
+	run   *rundir.Run
+	plans map[int][]shard.Instance // those that were read
+}
+
+// instance finds a row of a plan.
+func (e *explainer) instance(k int, id string) (shard.Instance, error) {
+	plan, read := e.plans[k]
+	if !read {
+		var err error
+		plan, _, err = shard.Read[shard.Instance](e.ctx, e.run.Dir.Plan(k), seal.Options{})
+		if errors.Is(err, seal.ErrNotSealed) {
+			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet", k), "lathe run --run %s goes on with the run", e.run.Dir)
+		}
+		if err != nil {
+			return shard.Instance{}, err
+		}
+		e.plans[k] = plan
+	}
+	at := slices.IndexFunc(plan, func(row shard.Instance) bool { return row.InstanceID == id })
+	if at < 0 {
+		return shard.Instance{}, exitcode.Usagef("the plan of iteration %d has no instance %q: it has %s to %s", k, id, plan[0].InstanceID, plan[len(plan)-1].InstanceID)
+	}
+	return plan[at], nil
+}
+
+// terms adds the entry and the terms of a row's probability, from the state
+// that it was drawn from.
+func (e *explainer) terms(x *Explanation, row shard.Instance) error {
+	state := curriculum.State{Iteration: e.run.Graph.PlanMaker(int(row.Iteration)).Iteration}
+	var err error
+	if state.Entries, _, err = shard.Read[shard.Entry](e.ctx, e.run.Dir.State(state.Iteration), seal.Options{}); err != nil {
+		return err
+	}
+	if state.Stats, _, err = shard.Read[shard.Stat](e.ctx, e.run.Dir.Stats(state.Iteration), seal.Options{}); err != nil {
+		return err
+	}
+	if at := slices.IndexFunc(state.Entries, func(entry shard.Entry) bool { return entry.EntryID == row.ParentID }); row.ParentID != "" && at >= 0 {
+		entry := state.Entries[at]
+		x.Entry = &Entry{
+			EntryID: entry.EntryID, Iteration: state.Iteration, BaseScore: entry.BaseScore, Potential: entry.Potential,
+			LastSampled: int(entry.LastSampled), Visits: int(entry.Visits),
+		}
+	}
+	chosen, err := e.run.Recipe.NewCurriculum()
+	if err != nil {
+		return err
+	}
+	curriculumOf, ok := chosen.(curriculum.Explainer)
+	if !ok {
+		return nil // the curriculum states the probability alone
+	}
+	x.Terms, err = curriculumOf.Explain(state, curriculum.Selection{
+		TaskID: row.TaskID, Kind: shard.Kind(row.Kind), Origin: shard.Origin(row.Origin), ParentID: row.ParentID, Depth: int(row.Depth), Turn: int(row.Turn),
+		BaseScore: row.BaseScore, Potential: row.Potential, Probability: row.Probability, SelectedBy: row.SelectedBy,
+	})
+	if err != nil {
+		return fmt.Errorf("explaining instance %q: %w", row.InstanceID, err)
+	}
+	if last := x.Terms[len(x.Terms)-1]; last.Value != row.Probability {
+		return exitcode.Dataf("instance %q was drawn with the probability %v; from the state of iteration %d it comes to %v: the plan was made by other binaries",
+			row.InstanceID, row.Probability, state.Iteration, last.Value)
+	}
+	return nil
+}
+
+// ancestor finds the response that an instance iterates on, and the instance
+// that it is a response to.
+func (e *explainer) ancestor(row shard.Instance) (Ancestor, shard.Instance, error) {
+	entry, err := e.entry(row)
+	if err != nil {
+		return Ancestor{}, shard.Instance{}, err
+	}
+	a := Ancestor{InstanceID: entry.ParentID, BaseScore: entry.BaseScore, Said: []string{}}
+	if entry.Ref.IsZero() {
+		return a, shard.Instance{}, nil // the entry is a task
+	}
+	k := int(entry.Ref.Iteration)
+	parent, err := e.instance(k, entry.ParentID)
+	if err != nil {
+		return Ancestor{}, shard.Instance{}, err
+	}
+	a.Iteration, a.Sample, a.Kind, a.Depth = k, int(entry.Ref.Sample), parent.Kind, int(parent.Depth)
+	a.Said, err = e.said(entry)
+	return a, parent, err
+}
+
+// entry finds the entry that an instance was selected from.
+func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
+	path := e.run.Dir.State(e.run.Graph.PlanMaker(int(row.Iteration)).Iteration)
+	for entry, err := range shard.Rows[shard.Entry](e.ctx, path, seal.Options{}) {
+		if err != nil || entry.EntryID == row.ParentID {
+			return entry, err
+		}
+	}
+	return shard.Entry{}, exitcode.Dataf("instance %q goes on from entry %q, which state %q does not have", row.InstanceID, row.ParentID, path)
+}
+
+// said lists what the policy said in the response that an entry refers to.
+func (e *explainer) said(entry shard.Entry) ([]string, error) {
+	k := int(entry.Ref.Iteration)
+	path := e.run.Dir.Rollout(k, e.run.Graph.ShardOf(k, int(entry.Ref.Row)))
+	said, messages := []string{}, 0
+	for row, err := range shard.Rows[shard.Rollout](e.ctx, path, seal.Options{}) {
+		if err != nil {
+			return nil, err
+		}
+		if row.InstanceID != entry.ParentID || row.Sample != entry.Ref.Sample || row.Step != entry.Ref.Step {
+			continue
+		}
+		for i, message := range row.Messages {
+			if messages < int(entry.Ref.Messages) && i >= int(row.PromptMessages) && message.Role == "assistant" {
+				said = append(said, message.Content)
+			}
+			messages++
+		}
+	}
+	if messages < int(entry.Ref.Messages) {
+		return nil, exitcode.Dataf("rollout %q has %d messages of instance %q, sample %d; entry %q goes on from message %d",
+			path, messages, entry.ParentID, entry.Ref.Sample, entry.EntryID, entry.Ref.Messages)
+	}
+	return said, nil
+}

@@ -1,0 +1,156 @@
+package run_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/explain"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// iterating are settings with which whole conversations are iterated on over
+// several iterations.
+var iterating = []string{
+	"schedule.iterations=4", "rollout.shards=3", "curriculum.exit.select_probability=0.8", "curriculum.exit.inverse_temperature=0",
+}
+
+func rowsOf[T shard.Row](t *testing.T, path string) []T {
+	t.Helper()
+	rows, _, err := shard.Read[T](t.Context(), path, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// Every instance of a run is explained: its probability is that of the plan, and
+// its ancestors lead in as many steps as it is deep to a base task. The first of
+// them said what the prompt holds.
+func TestExplainARun(t *testing.T) {
+	opened := finish(t, smoke, iterating...)
+	depths, carried := map[int32]int{}, 0
+	for k := 1; k <= 4; k++ {
+		manifest, err := seal.Read(t.Context(), opened.Dir.Plan(k), seal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rowsOf[shard.Instance](t, opened.Dir.Plan(k)) {
+			x, err := explain.Explain(t.Context(), opened, k, row.InstanceID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := x.Terms[len(x.Terms)-1]; x.Probability != row.Probability || last.Name != "probability" || last.Value != row.Probability {
+				t.Errorf("%s: probability %v, terms %v, the plan has %v", row.InstanceID, x.Probability, x.Terms, row.Probability)
+			}
+			depths[row.Depth]++
+			if len(x.Ancestors) != int(row.Depth) || (x.Entry != nil) != (row.Depth > 0) {
+				t.Fatalf("%s of depth %d has the ancestors %+v, entry %v", row.InstanceID, row.Depth, x.Ancestors, x.Entry)
+			}
+			if row.Depth == 0 {
+				continue
+			}
+			if base := x.Ancestors[row.Depth-1]; base.Kind != string(shard.KindInitial) || base.Depth != 0 {
+				t.Errorf("%s comes from %+v, want a response to a base task", row.InstanceID, base)
+			}
+			first := x.Ancestors[0]
+			said := first.Said[len(first.Said)-1]
+			in := func(m shard.Message) bool { return strings.Contains(m.Content, said) }
+			if !slices.ContainsFunc(row.Messages, in) || first.BaseScore != row.BaseScore {
+				t.Errorf("%s goes on from %q of quality %v, its prompt is %+v of %v", row.InstanceID, said, first.BaseScore, row.Messages, row.BaseScore)
+			}
+			cited := func(i seal.Input) bool {
+				return strings.HasPrefix(i.Path, opened.Dir.Rel(opened.Dir.Iteration(first.Iteration))+"/rollout/")
+			}
+			if !slices.ContainsFunc(manifest.Inputs, cited) {
+				t.Errorf("plan %d cites no rollout of iteration %d: %+v", k, first.Iteration, manifest.Inputs)
+			}
+			if first.Iteration < k-1 {
+				carried++
+			}
+		}
+	}
+	if depths[0] == 0 || depths[2] == 0 || carried == 0 {
+		t.Errorf("instances by depth %v, %d go on from earlier iterations: the test shows little", depths, carried)
+	}
+
+	for _, c := range []struct {
+		iteration  int
+		id         string
+		code       int
+		want, hint string
+	}{
+		{5, "i000005-000000", exitcode.Usage, "iteration 5: the run has 1 to 4", ""},
+		{0, "i000000-000000", exitcode.Usage, "iteration 0: the run has 1 to 4", ""},
+		{2, "i000001-000000", exitcode.Usage, `no instance "i000001-000000": it has i000002-000000 to i000002-000007`, ""},
+		{4, "i000004-000000", exitcode.Data, "iteration 4 is not planned yet", "goes on with the run"},
+	} {
+		if c.hint != "" {
+			if err := seal.Remove(opened.Dir.Plan(4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := explain.Explain(t.Context(), opened, c.iteration, c.id)
+		if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), c.hint) {
+			t.Errorf("iteration %d, %s: %v", c.iteration, c.id, err)
+		}
+	}
+}
+
+// A rollout that plans of later iterations go on from is missed when it is
+// gone, and made again before anything goes on from it.
+func TestLostHistory(t *testing.T) {
+	opened, m := stage(t, iterating...)
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	d := opened.Dir
+	plan := digest(t, d.Plan(4))
+	lost := []string{d.Rollout(1, 0), d.Rollout(1, 1), d.Rollout(1, 2)}
+	for _, path := range append([]string{d.State(3), d.Plan(4), d.State(4)}, lost...) {
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := verify.Verify(t.Context(), opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missed []string
+	for _, f := range v.Faults {
+		missed = append(missed, f.Path)
+	}
+	want := []string{"iter/000001/rollout/00000.parquet", "iter/000001/rollout/00001.parquet", "iter/000001/rollout/00002.parquet", "iter/000003/state.parquet", "iter/000004/plan.parquet", "iter/000004/state.parquet"}
+	if diff := cmp.Diff(want, missed); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+
+	// Going on with the run alone does not look behind what is done.
+	err = m.drive(nil)
+	if exitcode.Code(err) == 0 {
+		t.Error("a plan was made without what it goes on from")
+	}
+	m.attempts, m.cores = map[graph.Task]int{}, 8
+	m.hold = func(task graph.Task) <-chan struct{} {
+		if task.Stage != graph.StageRollout {
+			return nil
+		}
+		slow := make(chan struct{}) // there is time for a plan that does not wait
+		time.AfterFunc(300*time.Millisecond, func() { close(slow) })
+		return slow
+	}
+	repair(t, opened, m)
+	if now := digest(t, d.Plan(4)); now != plan {
+		t.Errorf("plan %s, was %s", now, plan)
+	}
+	if n := m.attempts[graph.Task{Node: node(graph.StageBuffer, 3)}]; n != 1 {
+		t.Errorf("the plan was tried %d times, want once, when its history was there", n)
+	}
+}
