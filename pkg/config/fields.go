@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -28,14 +29,15 @@ func (v Variants) Of(name string) any {
 	return nil
 }
 
-// Only keeps the settings of one name.
-func (v Variants) Only(name string) Variants {
+// Only keeps the settings of the names.
+func (v Variants) Only(names ...string) Variants {
+	var kept Variants
 	for _, variant := range v {
-		if variant.Name == name {
-			return Variants{variant}
+		if slices.Contains(names, variant.Name) {
+			kept = append(kept, variant)
 		}
 	}
-	return nil
+	return kept
 }
 
 // Chooser is a struct of settings that knows, while the program runs, the
@@ -47,12 +49,12 @@ type Chooser interface {
 
 // field is a field as a file has it.
 type field struct {
-	name  string
-	value reflect.Value
-	tag   reflect.StructTag
-	doc   string
-	docs  docKey // where the comment is, if doc is empty
-	owner reflect.Value
+	name   string
+	value  reflect.Value
+	tag    reflect.StructTag
+	doc    string
+	docs   docKey          // where the comment is, if doc is empty
+	owners []reflect.Value // of the field and of the structs that it stands in inline, the innermost first
 }
 
 // fieldsOf lists the fields of a struct as a file has them: those of inline
@@ -64,7 +66,7 @@ func fieldsOf(v reflect.Value) []field {
 		own := t.Field(i)
 		name, options, _ := strings.Cut(own.Tag.Get("yaml"), ",")
 		if options != "inline" {
-			fields = append(fields, field{name: name, value: v.Field(i), tag: own.Tag, owner: v, docs: docKey{t.PkgPath(), t.Name() + "." + own.Name}})
+			fields = append(fields, field{name: name, value: v.Field(i), tag: own.Tag, owners: []reflect.Value{v}, docs: docKey{t.PkgPath(), t.Name() + "." + own.Name}})
 			continue
 		}
 		if own.Type == reflect.TypeFor[Variants]() {
@@ -76,12 +78,19 @@ func fieldsOf(v reflect.Value) []field {
 		}
 		switch {
 		case own.Type.Kind() == reflect.Struct:
-			fields = append(fields, fieldsOf(v.Field(i))...)
+			fields = append(fields, ownedBy(v, fieldsOf(v.Field(i)))...)
 		case own.Type.Kind() != reflect.Interface:
 			panic(fmt.Sprintf("config: the inline field %s.%s is no struct, any or Variants", t, own.Name))
 		case !v.Field(i).IsNil():
-			fields = append(fields, fieldsOf(v.Field(i).Elem().Elem())...)
+			fields = append(fields, ownedBy(v, fieldsOf(v.Field(i).Elem().Elem()))...)
 		}
+	}
+	return fields
+}
+
+func ownedBy(v reflect.Value, fields []field) []field {
+	for i := range fields {
+		fields[i].owners = append(fields[i].owners, v)
 	}
 	return fields
 }
@@ -112,9 +121,11 @@ func (f field) choices() []string {
 	if tag := f.tag.Get("choices"); tag != "" {
 		return strings.Split(tag, ",")
 	}
-	if f.owner.IsValid() {
-		if owner, ok := f.owner.Interface().(Chooser); ok {
-			return owner.Choices(f.name)
+	for _, v := range f.owners {
+		if owner, ok := v.Interface().(Chooser); ok {
+			if choices := owner.Choices(f.name); choices != nil {
+				return choices
+			}
 		}
 	}
 	return nil

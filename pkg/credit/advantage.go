@@ -8,7 +8,6 @@ import (
 func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "group", Summary: "(reward - baseline) / scale over the valid segments of the group",
-		Settings: func() any { return &objective.Advantage{} },
 		Make: func(settings any) (Advantage, error) {
 			spec := *settings.(*objective.Advantage)
 			spec.Clip = 0 // after the factors
@@ -17,8 +16,7 @@ func init() {
 	})
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "gae", Summary: "generalised advantages of each token, by a critic (Schulman et al., ICLR 2016)",
-		Settings: func() any { return &objective.Advantage{} },
-		Make:     func(any) (Advantage, error) { return byCritic{}, nil },
+		Make: func(any) (Advantage, error) { return byCritic{}, nil },
 	})
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "none", Summary: "the reward itself (REINFORCE)",

@@ -1,54 +1,92 @@
 package credit
 
-import "github.com/lathe-rl/lathe/pkg/objective"
+import (
+	"reflect"
 
-// Spec is what a recipe says of credit: the names of the choices of each axis,
-// and their settings.
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/registry"
+)
+
+// Choice is the name of a choice and its settings, nil for the defaults.
+type Choice struct {
+	Name     string
+	Settings any
+}
+
+// Spec is what a recipe says of credit: its choices on each axis.
 type Spec struct {
-	Segments  string
-	Reward    string
-	Filters   objective.Filters
-	Advantage objective.Advantage
-	Factors   []string // on the advantage
+	Segments  Choice
+	Reward    Choice
+	Select    []Choice // in any order
+	Advantage Choice
+	Factors   []Choice // on the advantage
+	Weights   []Choice // factors on the weight
+	Clip      float64  // of the advantage; 0 for none
+}
+
+// Selected are the choices of select that the section filters has on: those of
+// its own fields, and those that are registered beside them, each of which is
+// off while its settings are all zero.
+func Selected(f objective.Filters, registered config.Variants) []Choice {
+	selected := []Choice{{ReasonMinGroup, &Limit{float64(f.MinGroup)}}, {ReasonMinAdvantage, &Limit{f.MinAdvantage}}}
+	for _, s := range []struct {
+		name string
+		on   bool
+	}{{ReasonConstantGroup, f.ConstantGroup}, {ReasonOverlong, f.Overlong}, {ReasonInvalid, f.Invalid}} {
+		if s.on {
+			selected = append(selected, Choice{Name: s.name})
+		}
+	}
+	for _, variant := range registered {
+		if !reflect.ValueOf(variant.Settings).Elem().IsZero() {
+			selected = append(selected, Choice{variant.Name, variant.Settings})
+		}
+	}
+	return selected
 }
 
 // New composes what a recipe names.
 func New(spec Spec) (Composition, error) {
-	var c Composition
+	c := Composition{Clip: spec.Clip}
 	var err error
-	if c.Segments, err = SegmentsAxis.Make(spec.Segments, nil); err != nil {
+	if c.Segments, err = SegmentsAxis.Make(spec.Segments.Name, spec.Segments.Settings); err != nil {
 		return c, err
 	}
-	if c.Reward, err = RewardAxis.Make(spec.Reward, nil); err != nil {
+	if c.Reward, err = RewardAxis.Make(spec.Reward.Name, spec.Reward.Settings); err != nil {
 		return c, err
 	}
-	if c.Advantage, err = AdvantageAxis.Make(spec.Advantage.Kind, &spec.Advantage); err != nil {
+	if c.Advantage, err = AdvantageAxis.Make(spec.Advantage.Name, spec.Advantage.Settings); err != nil {
 		return c, err
 	}
-	on := map[string]any{ReasonMinGroup: &Limit{float64(spec.Filters.MinGroup)}, ReasonMinAdvantage: &Limit{spec.Filters.MinAdvantage}}
-	for name, is := range map[string]bool{ReasonConstantGroup: spec.Filters.ConstantGroup, ReasonOverlong: spec.Filters.Overlong, ReasonInvalid: spec.Filters.Invalid} {
-		if is {
-			on[name] = nil
-		}
-	}
-	names := make([]string, 0, len(on))
-	for name := range on {
-		names = append(names, name)
+	settings := make(map[string]any, len(spec.Select))
+	names := make([]string, 0, len(spec.Select))
+	for _, s := range spec.Select {
+		settings[s.Name] = s.Settings
+		names = append(names, s.Name)
 	}
 	for _, name := range Ordered(names) {
-		choice, err := SelectAxis.Make(name, on[name])
+		choice, err := SelectAxis.Make(name, settings[name])
 		if err != nil {
 			return c, err
 		}
 		c.Select = append(c.Select, choice)
 	}
-	for _, name := range spec.Factors {
-		factor, err := FactorAxis.Make(name, nil)
-		if err != nil {
-			return c, err
-		}
-		c.Factors = append(c.Factors, factor)
+	if c.Factors, err = makeAll(FactorAxis, spec.Factors); err != nil {
+		return c, err
 	}
-	c.Clip = spec.Advantage.Clip
-	return c, nil
+	c.Weights, err = makeAll(FactorAxis, spec.Weights)
+	return c, err
+}
+
+func makeAll[T any](axis *registry.Registry[T], choices []Choice) ([]T, error) {
+	var made []T
+	for _, choice := range choices {
+		one, err := axis.Make(choice.Name, choice.Settings)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, one)
+	}
+	return made, nil
 }

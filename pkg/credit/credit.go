@@ -166,7 +166,8 @@ type Composition struct {
 	Select    []Select // in order: of several reasons the first counts
 	Advantage Advantage
 	Factors   []Factor
-	Clip      float64 // bound on |advantage| after the factors; 0 for none
+	Weights   []Factor // on the weights, by segment
+	Clip      float64  // bound on |advantage| after the factors; 0 for none
 }
 
 // The reasons of every composition, as they stand in the ledger.

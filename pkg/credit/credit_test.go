@@ -30,14 +30,27 @@ func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
 	return Trace{Rows: []shard.Rollout{row}, Score: score}
 }
 
+// sections are those of a recipe that have settings here.
+type sections struct {
+	Advantage objective.Advantage
+	Filters   objective.Filters
+}
+
+func (s sections) spec() Spec {
+	return Spec{
+		Segments: Choice{Name: "trajectory"}, Reward: Choice{Name: "verdict"}, Select: Selected(s.Filters, nil),
+		Advantage: Choice{s.Advantage.Kind, &s.Advantage}, Clip: s.Advantage.Clip,
+	}
+}
+
 // plain is a composition of the given advantage and filters.
-func plain(t testing.TB, change func(*Spec)) Composition {
+func plain(t testing.TB, change func(*sections)) Composition {
 	t.Helper()
-	r := Spec{Segments: "trajectory", Reward: "verdict", Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 1}}
+	r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 1}}
 	if change != nil {
 		change(&r)
 	}
-	c, err := New(r)
+	c, err := New(r.spec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +117,7 @@ func TestReasons(t *testing.T) {
 		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
 		{"no group", everything, nil, nil},
 	} {
-		segments := assign(t, plain(t, func(r *Spec) { r.Filters = c.filter }), Group{Traces: c.group})
+		segments := assign(t, plain(t, func(r *sections) { r.Filters = c.filter }), Group{Traces: c.group})
 		var got []string
 		for _, s := range segments[0] {
 			got = append(got, s.Dropped)
@@ -222,7 +235,7 @@ func (twice) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 // after whitening is handed on.
 func TestFactors(t *testing.T) {
 	t.Parallel()
-	c := plain(t, func(r *Spec) { r.Advantage.Clip = .75 })
+	c := plain(t, func(r *sections) { r.Advantage.Clip = .75 })
 	c.Factors = []Factor{twice(false), twice(true)}
 	got := assign(t, c, Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeWrong, 0, 1)}})[0]
 	if got[0].Advantage != .75 || got[1].Advantage != -.75 || got[0].Factor != 2 {
@@ -238,7 +251,7 @@ func TestDiversity(t *testing.T) {
 	for i, x := range []float32{0, 1, 5} {
 		traces[i].Score.Embedding = []float32{x}
 	}
-	c := plain(t, func(r *Spec) { r.Advantage.Baseline = "none" })
+	c := plain(t, func(r *sections) { r.Advantage.Baseline = "none" })
 	factor, err := FactorAxis.Make("diversity", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +274,8 @@ func TestGroupsDoNotMeet(t *testing.T) {
 			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
 		})
 		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
-		r := Spec{Segments: "trajectory", Reward: "verdict", Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 2, ConstantGroup: true}}
-		c, err := New(r)
+		r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 2, ConstantGroup: true}}
+		c, err := New(r.spec())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ func init() {
 		{"score", "the normalised score of the segment's last turn", scoreReward},
 		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere the verdict", improvementReward},
 	} {
-		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Make: func(any) (Reward, error) { return r.of, nil }})
+		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Default: r.name == "verdict", Make: func(any) (Reward, error) { return r.of, nil }})
 	}
 }
 

@@ -4,7 +4,7 @@ import "github.com/lathe-rl/lathe/pkg/registry"
 
 func init() {
 	SegmentsAxis.Register(registry.Choice[Segments]{
-		Name: "trajectory", Summary: "the whole trace gets one credit",
+		Name: "trajectory", Default: true, Summary: "the whole trace gets one credit",
 		Make: func(any) (Segments, error) { return trajectory{}, nil },
 	})
 	SegmentsAxis.Register(registry.Choice[Segments]{

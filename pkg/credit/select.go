@@ -48,15 +48,14 @@ type Limit struct {
 func init() {
 	for _, s := range []struct {
 		name, summary string
-		limit         bool
 		make          func(limit float64) Select
 	}{
-		{ReasonMinGroup, "drops groups with fewer valid traces", true, func(n float64) Select { return minGroup(n) }},
-		{ReasonConstantGroup, "drops groups whose rewards are all equal", false, func(float64) Select { return constantGroup{} }},
-		{ReasonEmpty, "drops segments without a token of the policy's; always on", false, func(float64) Select { return empty{} }},
-		{ReasonOverlong, "drops traces that the length limit cut off (DAPO, section 3.4)", false, func(float64) Select { return overlong{} }},
-		{ReasonInvalid, "drops traces in which nothing can be judged (ExIt, appendix A.3)", false, func(float64) Select { return invalid{} }},
-		{ReasonMinAdvantage, "drops segments whose |advantage| is below a number", true, func(a float64) Select { return minAdvantage(a) }},
+		{ReasonMinGroup, "drops groups with fewer valid traces", func(n float64) Select { return minGroup(n) }},
+		{ReasonConstantGroup, "drops groups whose rewards are all equal", func(float64) Select { return constantGroup{} }},
+		{ReasonEmpty, "drops segments without a token of the policy's; always on", func(float64) Select { return empty{} }},
+		{ReasonOverlong, "drops traces that the length limit cut off (DAPO, section 3.4)", func(float64) Select { return overlong{} }},
+		{ReasonInvalid, "drops traces in which nothing can be judged (ExIt, appendix A.3)", func(float64) Select { return invalid{} }},
+		{ReasonMinAdvantage, "drops segments whose |advantage| is below a number", func(a float64) Select { return minAdvantage(a) }},
 	} {
 		choice := registry.Choice[Select]{Name: s.name, Summary: s.summary, Make: func(settings any) (Select, error) {
 			if limit, ok := settings.(*Limit); ok {
@@ -64,9 +63,6 @@ func init() {
 			}
 			return s.make(0), nil
 		}}
-		if s.limit {
-			choice.Settings = func() any { return &Limit{} }
-		}
 		SelectAxis.Register(choice)
 	}
 }

@@ -11,7 +11,7 @@ var source string
 
 var _ = config.Docs[Loss](source)
 
-// Advantage is the group statistic (rl-frameworks, section 3.1).
+// Advantage is the group statistic.
 //
 //	A_i = (r_i - b_i) / (s_i + epsilon)
 //
@@ -19,7 +19,7 @@ var _ = config.Docs[Loss](source)
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
-	Kind          string  `yaml:"kind" json:"kind" choices:"group,gae"`                                       // group, as above; or gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
+	Kind          string  `yaml:"kind" json:"kind"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by the critic of policy.value_head, with the reward at the last token
 	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
 	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
 	Baseline      string  `yaml:"baseline" json:"baseline" choices:"mean,leave_one_out,length_weighted,none"` // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
@@ -43,7 +43,7 @@ type Filters struct {
 	MinAdvantage  float64 `yaml:"min_advantage" json:"min_advantage"`   // drop responses with |A| below
 }
 
-// Loss is the policy loss (rl-frameworks, sections 3.2 to 3.6).
+// Loss is the policy loss.
 //
 // With r = exp(logp - logp of the sampler) and advantage A, the loss of a token is
 //
@@ -54,22 +54,22 @@ type Filters struct {
 //	reinforce  -A·logp
 //	nll        -logp, whatever the advantage
 type Loss struct {
-	Kind         string  `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,dppo,reinforce,nll"`                                                                // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
-	Aggregation  string  `yaml:"aggregation" json:"aggregation" choices:"token_mean,seq_mean_token_mean,seq_mean_token_sum,seq_mean_token_sum_norm,token_sum"` // token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm or token_sum
-	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`                                                                                               // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`                                                                                               // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
-	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`                                                                                                     // ε_low; 1 for no lower bound
-	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`                                                                                                   // ε_high
-	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"`                                                                                           // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
-	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`                                                                                                   // c > 1; 0 for none. TRL's delta is the same bound
-	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`                                                                                               // bound on |log ratio| before exp; 0 for none
-	KL           KL      `yaml:"kl" json:"kl"`                                                                                                                 //
-	Value        Value   `yaml:"value" json:"value"`                                                                                                           //
-	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`                                                                                                 // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
-	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`                                                                                             // the loss has - coef · aggregate(H)
-	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`                                                                                             // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Epochs       int     `yaml:"epochs" json:"epochs"`                                                                                                         // passes over the batch
-	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`                                                                                             // optimizer steps per pass, each on whole groups
+	Kind         string  `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,dppo,reinforce,nll"` // clip (PPO and GRPO), cispo, gspo, dppo, reinforce or nll
+	Aggregation  string  `yaml:"aggregation" json:"aggregation"`                                // how much each token counts: a registered choice of weight
+	NormTokens   int     `yaml:"norm_tokens" json:"norm_tokens"`                                // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	NormPadded   bool    `yaml:"norm_padded" json:"norm_padded"`                                // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
+	ClipLow      float64 `yaml:"clip_low" json:"clip_low"`                                      // ε_low; 1 for no lower bound
+	ClipHigh     float64 `yaml:"clip_high" json:"clip_high"`                                    // ε_high
+	ClipAbsolute bool    `yaml:"clip_absolute" json:"clip_absolute"`                            // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
+	DualClip     float64 `yaml:"dual_clip" json:"dual_clip"`                                    // c > 1; 0 for none. TRL's delta is the same bound
+	RatioClamp   float64 `yaml:"ratio_clamp" json:"ratio_clamp"`                                // bound on |log ratio| before exp; 0 for none
+	KL           KL      `yaml:"kl" json:"kl"`                                                  //
+	Value        Value   `yaml:"value" json:"value"`                                            //
+	SamplerKL    float64 `yaml:"sampler_kl" json:"sampler_kl"`                                  // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
+	EntropyCoef  float64 `yaml:"entropy_coef" json:"entropy_coef"`                              // the loss has - coef · aggregate(H)
+	TruncatedIS  float64 `yaml:"truncated_is" json:"truncated_is"`                              // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Epochs       int     `yaml:"epochs" json:"epochs"`                                          // passes over the batch
+	MiniBatches  int     `yaml:"mini_batches" json:"mini_batches"`                              // optimizer steps per pass, each on whole groups
 }
 
 // Value is the loss of the critic of advantage.kind gae, added to the policy's

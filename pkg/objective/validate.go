@@ -27,7 +27,6 @@ func Validate(c *config.Checker, a Advantage, f Filters, l Loss, around Around) 
 }
 
 func checkAdvantage(c *config.Checker, a Advantage) {
-	c.Choice("advantage.kind", a.Kind)
 	c.Share("advantage.gamma", a.Gamma)
 	c.Share("advantage.lambda", a.Lambda)
 	c.Choice("advantage.baseline", a.Baseline)
@@ -97,7 +96,6 @@ func checkFilters(c *config.Checker, f Filters, group int) {
 
 func checkLoss(c *config.Checker, l Loss, around Around) {
 	kind := c.Choice("loss.kind", l.Kind)
-	c.Choice("loss.aggregation", l.Aggregation)
 	c.AtLeast("loss.norm_tokens", l.NormTokens, 0)
 	if l.NormPadded && l.NormTokens > 0 {
 		c.Add("loss.norm_padded", true, "must be false when loss.norm_tokens is given")

@@ -1,14 +1,16 @@
 package recipe
 
 import (
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
 
 // Defaults is the recipe before any file or setting: a run of GRPO with the
-// settings of paper 000 (Table 4) where it gives them, without a policy and
+// settings of ExIt (Table 4) where it gives them, without a policy and
 // without data, which every recipe has to name.
 func Defaults() Recipe {
 	filled, err := preset.Lookup(preset.Default)
@@ -40,17 +42,22 @@ func Defaults() Recipe {
 			Prompts: 128, Group: 8, MaxNewTokens: 1024,
 			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
 		},
-		Score:     Score{Embedding: "none"},
-		Advantage: filled.Advantage,
-		Filters:   filled.Filters,
-		Loss:      filled.Loss,
+		Score:    Score{Embedding: "none"},
+		Scaffold: Scaffold{Name: scaffold.Axis.Default(), Variants: scaffold.Axis.Variants()},
+		Credit: Credit{
+			Segments: credit.SegmentsAxis.Default(), Reward: credit.RewardAxis.Default(),
+			Variants: append(credit.SegmentsAxis.Variants(), credit.RewardAxis.Variants()...),
+		},
+		Advantage: Advantage{Advantage: filled.Advantage, Variants: append(credit.AdvantageAxis.Variants(), credit.FactorAxis.Variants()...)},
+		Filters:   Filters{Filters: filled.Filters, Variants: credit.SelectAxis.Variants()},
+		Loss:      Loss{Loss: filled.Loss, Variants: append(credit.WeightAxis.Variants(), credit.FactorAxis.Variants()...)},
 		Optimizer: objective.DefaultOptimizer(),
 		Schedule: Schedule{
 			Iterations: 100, Oversample: 1, Quorum: 1, GradientUnits: 8, GradientShards: 1,
 			MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{
-			Problems: 100, Samples: 8, Temperature: 1, Steps: 4, Greedy: true, Shards: 1,
+			Problems: 100, Samples: 8, Temperature: 1, Steps: 4, Scaffold: scaffold.ForEvaluation, Greedy: true, Shards: 1,
 		},
 		Resources: defaultResources(),
 	}

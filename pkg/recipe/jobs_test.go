@@ -154,7 +154,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	}
 }
 
-// Table 4 of paper 000, column by column: what distinguishes the ablations.
+// Table 4 of ExIt (Bootstrapping Task Spaces for Self-Improvement), column by column: what distinguishes the ablations.
 func TestExitAblations(t *testing.T) {
 	type column struct {
 		curriculum     string

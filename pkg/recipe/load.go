@@ -156,9 +156,14 @@ func ownerOf(path string) (owner string, found bool) {
 	return "", false
 }
 
-// prune leaves out the settings of choices that are not chosen.
+// prune leaves out the settings of choices that are not chosen, but for those
+// of filters, which say themselves whether they are on.
 func (r *Recipe) prune() {
 	r.Curriculum.Variants = r.Curriculum.Variants.Only(r.Curriculum.Name)
+	r.Scaffold.Variants = r.Scaffold.Variants.Only(r.Scaffold.Name, r.Evaluation.Scaffold)
+	r.Credit.Variants = r.Credit.Variants.Only(r.Credit.Segments, r.Credit.Reward)
+	r.Advantage.Variants = r.Advantage.Variants.Only(append(r.Advantage.Factors, r.Advantage.Kind)...)
+	r.Loss.Variants = r.Loss.Variants.Only(append(r.Loss.Weights, r.Loss.Aggregation)...)
 }
 
 // applyPreset fills the part of a recipe that presets own, and gives the policy
@@ -168,7 +173,7 @@ func (r *Recipe) applyPreset() error {
 	if err != nil {
 		return err
 	}
-	r.Advantage, r.Filters, r.Loss = filled.Advantage, filled.Filters, filled.Loss
+	r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss = filled.Advantage, filled.Filters, filled.Loss
 	r.Policy.ValueHead = filled.Advantage.Critic()
 	return nil
 }

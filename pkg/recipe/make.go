@@ -1,9 +1,12 @@
 package recipe
 
 import (
+	"slices"
+
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -36,14 +39,29 @@ func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
 // CreditSpec names the choices of credit: those that the settings of the
 // environment and of the curriculum ask for beside the recipe's own.
 func (r *Recipe) CreditSpec() (credit.Spec, error) {
-	spec := credit.Spec{Segments: "trajectory", Reward: "verdict", Filters: r.Filters, Advantage: r.Advantage}
+	spec := credit.Spec{
+		Segments:  credit.Choice{Name: r.Credit.Segments, Settings: r.Credit.Variants.Of(r.Credit.Segments)},
+		Reward:    credit.Choice{Name: r.Credit.Reward, Settings: r.Credit.Variants.Of(r.Credit.Reward)},
+		Select:    credit.Selected(r.Filters.Filters, r.Filters.Variants),
+		Advantage: credit.Choice{Name: r.Advantage.Kind, Settings: r.Advantage.Variants.Of(r.Advantage.Kind)},
+		Clip:      r.Advantage.Clip,
+	}
+	if spec.Advantage.Settings == nil {
+		spec.Advantage.Settings = &r.Advantage.Advantage
+	}
+	for _, name := range r.Advantage.Factors {
+		spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
+	}
+	for _, name := range r.Loss.Weights {
+		spec.Weights = append(spec.Weights, credit.Choice{Name: name, Settings: r.Loss.Variants.Of(name)})
+	}
 	m, err := env.Lookup(r.Env.Name)
 	if err != nil {
 		return spec, err
 	}
 	if m.Reward != nil {
 		if asked := m.Reward(r.Env.Settings); asked != "" {
-			spec.Reward = asked
+			spec.Reward = credit.Choice{Name: asked, Settings: r.Credit.Variants.Of(asked)}
 		}
 	}
 	chosen, err := curriculum.Lookup(r.Curriculum.Name)
@@ -51,7 +69,34 @@ func (r *Recipe) CreditSpec() (credit.Spec, error) {
 		return spec, err
 	}
 	if chosen.Factors != nil {
-		spec.Factors = append(spec.Factors, chosen.Factors(r.Curriculum.Settings())...)
+		for _, name := range chosen.Factors(r.Curriculum.Settings()) {
+			if !slices.Contains(r.Advantage.Factors, name) {
+				spec.Factors = append(spec.Factors, credit.Choice{Name: name})
+			}
+		}
 	}
 	return spec, nil
+}
+
+// NewScaffold makes the scaffold of the traces that are learned from.
+func (r *Recipe) NewScaffold() (scaffold.Scaffold, error) {
+	return r.scaffold(r.Scaffold.Name, r.Scaffold.Steps)
+}
+
+// NewEvaluationScaffold makes the scaffold of the traces of evaluations.
+func (r *Recipe) NewEvaluationScaffold() (scaffold.Scaffold, error) {
+	return r.scaffold(r.Evaluation.Scaffold, r.Evaluation.Steps)
+}
+
+func (r *Recipe) scaffold(name string, steps int) (scaffold.Scaffold, error) {
+	maker, err := scaffold.Axis.Make(name, r.Scaffold.Variants.Of(name))
+	if err != nil {
+		return nil, err
+	}
+	return maker(steps), nil
+}
+
+// Weight makes the aggregation of the loss.
+func (r *Recipe) Weight() (credit.Weight, error) {
+	return credit.WeightAxis.Make(r.Loss.Aggregation, r.Loss.Variants.Of(r.Loss.Aggregation))
 }

@@ -6,10 +6,12 @@ package recipe
 
 import (
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
 
 // Recipe is everything that decides the bytes of a run, and the resources it
@@ -24,11 +26,13 @@ type Recipe struct {
 	Env         Env                 `yaml:"env"`
 	Data        Data                `yaml:"data"`
 	Curriculum  Curriculum          `yaml:"curriculum"`
+	Scaffold    Scaffold            `yaml:"scaffold"`
 	Rollout     Rollout             `yaml:"rollout"`
 	Score       Score               `yaml:"score"`
-	Advantage   objective.Advantage `yaml:"advantage"`
-	Filters     objective.Filters   `yaml:"filters"`
-	Loss        objective.Loss      `yaml:"loss"`
+	Credit      Credit              `yaml:"credit"`
+	Advantage   Advantage           `yaml:"advantage"`
+	Filters     Filters             `yaml:"filters"`
+	Loss        Loss                `yaml:"loss"`
 	Optimizer   objective.Optimizer `yaml:"optimizer"`
 	Schedule    Schedule            `yaml:"schedule"`
 	Evaluation  Evaluation          `yaml:"evaluation"`
@@ -149,6 +153,85 @@ func (Curriculum) Choices(field string) []string {
 // Settings are those of the curriculum; nil for one that has none.
 func (c Curriculum) Settings() any { return c.Variants.Of(c.Name) }
 
+// Scaffold says what the attempts of a trace after the first start from.
+type Scaffold struct {
+	Name     string          `yaml:"name"`  // which scaffold; its settings, and those of evaluation.scaffold, stand under their names
+	Steps    int             `yaml:"steps"` // attempts of a trace after the first, where the scaffold makes several
+	Variants config.Variants `yaml:",inline"`
+}
+
+// Choices lists the scaffolds.
+func (Scaffold) Choices(field string) []string {
+	if field == "name" {
+		return scaffold.Axis.Names()
+	}
+	return nil
+}
+
+// Credit says what gets one credit, and what it is worth. The settings of a
+// choice stand under its name.
+type Credit struct {
+	Segments string          `yaml:"segments"` // what gets one credit
+	Reward   string          `yaml:"reward"`   // what a segment is worth
+	Variants config.Variants `yaml:",inline"`
+}
+
+// Choices lists the registered choices.
+func (Credit) Choices(field string) []string {
+	switch field {
+	case "segments":
+		return credit.SegmentsAxis.Names()
+	case "reward":
+		return credit.RewardAxis.Names()
+	}
+	return nil
+}
+
+// Filters say what does not enter a batch. What they drop is counted in the
+// ledger with its reason.
+type Filters struct {
+	objective.Filters `yaml:",inline"`
+	Variants          config.Variants `yaml:",inline" json:"-"`
+}
+
+// Advantage says against what a segment's reward is compared. The settings of a
+// choice that is not described here stand under its name.
+type Advantage struct {
+	objective.Advantage `yaml:",inline"`
+	Factors             []string        `yaml:"factors" json:"factors"` // what advantages are multiplied by
+	Variants            config.Variants `yaml:",inline" json:"-"`
+}
+
+// Choices lists the registered choices.
+func (Advantage) Choices(field string) []string {
+	switch field {
+	case "kind":
+		return credit.AdvantageAxis.Names()
+	case "factors":
+		return credit.FactorAxis.Names()
+	}
+	return nil
+}
+
+// Loss is the policy's loss. The settings of a choice of weight stand under its
+// name.
+type Loss struct {
+	objective.Loss `yaml:",inline"`
+	Weights        []string        `yaml:"weights" json:"weights"` // factors that weights are multiplied by
+	Variants       config.Variants `yaml:",inline" json:"-"`
+}
+
+// Choices lists the registered choices.
+func (Loss) Choices(field string) []string {
+	switch field {
+	case "aggregation":
+		return credit.WeightAxis.Names()
+	case "weights":
+		return credit.FactorAxis.Names()
+	}
+	return nil
+}
+
 // Rollout says how responses are sampled.
 type Rollout struct {
 	Prompts            int      `yaml:"prompts"`                // B, instances per iteration
@@ -239,12 +322,21 @@ type Schedule struct {
 	MaxAttempts int `yaml:"max_attempts"`
 }
 
+// Choices lists the scaffolds.
+func (Evaluation) Choices(field string) []string {
+	if field == "scaffold" {
+		return scaffold.Axis.Names()
+	}
+	return nil
+}
+
 // Evaluation measures policies on held-out problems.
 type Evaluation struct {
 	Problems     int     `yaml:"problems"`       // of the test split, in order
 	Samples      int     `yaml:"samples"`        // n of avg@n
 	Temperature  float64 `yaml:"temperature"`    // of the n samples
-	Steps        int     `yaml:"steps"`          // K self-improvement steps; for tool use the k-th is an episode in which each message was improved on k times before it counted
+	Steps        int     `yaml:"steps"`          // K attempts after the first: self-improvement steps of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
+	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
 	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
 	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout

@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
+
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 
@@ -33,9 +36,10 @@ func (r *Recipe) validate(what string) error {
 	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
-	objective.Validate(c, r.Advantage, r.Filters, r.Loss, objective.Around{
+	objective.Validate(c, r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss, objective.Around{
 		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, ValueHead: r.Policy.ValueHead, Adapter: r.Policy.LoRA != nil,
 	})
+	r.checkChoices(c)
 	r.Optimizer.Validate(c, "optimizer")
 	r.checkSchedule(c)
 	r.checkEvaluation(c)
@@ -132,5 +136,45 @@ func (r *Recipe) checkEnv(c *config.Checker) {
 	}
 	if m, err := env.Lookup(r.Env.Name); err == nil && m.Validate != nil {
 		m.Validate(c, r.Env.Settings, r.Data.Settings)
+	}
+}
+
+// checkChoices checks the names on the axes and the settings of what they name.
+func (r *Recipe) checkChoices(c *config.Checker) {
+	scaffold.Axis.Validate(c, "scaffold.name", r.Scaffold.Name, r.Scaffold.Variants)
+	c.AtLeast("scaffold.steps", r.Scaffold.Steps, 0)
+	if r.Evaluation.Scaffold == r.Scaffold.Name {
+		c.Choice("evaluation.scaffold", r.Evaluation.Scaffold)
+	} else {
+		scaffold.Axis.Validate(c, "evaluation.scaffold", r.Evaluation.Scaffold, r.Scaffold.Variants)
+	}
+	credit.SegmentsAxis.Validate(c, "credit.segments", r.Credit.Segments, r.Credit.Variants)
+	credit.RewardAxis.Validate(c, "credit.reward", r.Credit.Reward, r.Credit.Variants)
+	for _, variant := range r.Filters.Variants {
+		credit.SelectAxis.Validate(c, "filters", variant.Name, r.Filters.Variants)
+	}
+	credit.AdvantageAxis.Validate(c, "advantage.kind", r.Advantage.Kind, r.Advantage.Variants)
+	credit.WeightAxis.Validate(c, "loss.aggregation", r.Loss.Aggregation, r.Loss.Variants)
+	for _, list := range []struct {
+		field    string
+		names    []string
+		variants config.Variants
+	}{
+		{"advantage.factors", r.Advantage.Factors, r.Advantage.Variants},
+		{"loss.weights", r.Loss.Weights, r.Loss.Variants},
+	} {
+		for i, name := range list.names {
+			credit.FactorAxis.Validate(c, list.field, name, list.variants)
+			if slices.Contains(list.names[:i], name) {
+				c.Add(list.field, name, "is named twice")
+			}
+		}
+	}
+	m, err := env.Lookup(r.Env.Name)
+	if err != nil || m.Reward == nil {
+		return
+	}
+	if asked := m.Reward(r.Env.Settings); asked != "" && r.Credit.Reward != credit.RewardAxis.Default() && r.Credit.Reward != asked {
+		c.Add("credit.reward", r.Credit.Reward, "must be %s, which the settings of the environment ask for, or %s", asked, credit.RewardAxis.Default())
 	}
 }

@@ -6,6 +6,9 @@
 package scaffold
 
 import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -47,13 +50,22 @@ type Maker func(steps int) Scaffold
 // Axis holds the scaffolds.
 var Axis = registry.New[Maker]("scaffold")
 
+// ForEvaluation names the scaffold that evaluations take unless a recipe says
+// otherwise.
+const ForEvaluation = "chain"
+
+//go:embed scaffold.go
+var source string
+
+var _ = config.Docs[ChainSettings](source)
+
 func init() {
 	Axis.Register(registry.Choice[Maker]{
-		Name: "single", Summary: "one attempt",
+		Name: "single", Default: true, Summary: "one attempt",
 		Make: func(any) (Maker, error) { return func(int) Scaffold { return Single{} }, nil },
 	})
 	Axis.Register(registry.Choice[Maker]{
-		Name: "chain", Summary: "each attempt improves on the one before (ExIt, sections 2.1 and 5.3)",
+		Name: ForEvaluation, Summary: "each attempt improves on the one before (ExIt, sections 2.1 and 5.3)",
 		Settings: func() any { return &ChainSettings{Kind: string(shard.KindImprove)} },
 		Make: func(settings any) (Maker, error) {
 			kind := shard.Kind(settings.(*ChainSettings).Kind)

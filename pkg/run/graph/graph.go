@@ -181,7 +181,7 @@ func (g Graph) learnNeeds(n Node) []Node {
 		previous = Node{Stage: StageLearn, Iteration: n.Iteration, Step: n.Step - 1}
 	}
 	needs := []Node{previous}
-	if n.Step > 0 && g.Recipe.Advantage.Kind == "gae" {
+	if n.Step > 0 && g.Recipe.Advantage.Critic() {
 		needs = append(needs, g.LastLearn(n.Iteration-1))
 	}
 	if g.Recipe.Rollout.Remote != nil {

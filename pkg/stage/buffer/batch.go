@@ -188,8 +188,8 @@ func (r *reduction) weigh(sequences []learned) error {
 			lengths[i] += n
 		}
 	}
-	norm := objective.NormTokens(r.Recipe.Loss, lengths, r.Recipe.Rollout.MaxNewTokens)
-	aggregation, err := credit.WeightAxis.Make(r.Recipe.Loss.Aggregation, nil)
+	norm := objective.NormTokens(r.Recipe.Loss.Loss, lengths, r.Recipe.Rollout.MaxNewTokens)
+	aggregation, err := r.Recipe.Weight()
 	if err != nil {
 		return err
 	}

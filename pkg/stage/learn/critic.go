@@ -16,7 +16,7 @@ import (
 // are computed. It must come before the first optimizer step.
 func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
 	spec := l.Recipe.Advantage
-	if spec.Kind != "gae" {
+	if !spec.Critic() {
 		for i := range l.batch {
 			l.batch[i].SpreadAdvantages()
 			l.batch[i].ApplyFactors()
@@ -135,7 +135,7 @@ func (l *learner) learned(f func(advantage *float32)) {
 // valueCoefficients computes the value loss of the batch of the last forward
 // pass and its derivatives; nil without a critic.
 func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]float32, error) {
-	if l.Recipe.Advantage.Kind != "gae" {
+	if !l.Recipe.Advantage.Critic() {
 		return nil, nil
 	}
 	values, coefficients := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))

@@ -41,7 +41,7 @@ func beside(r recipe.Recipe) int {
 	if hasReference(r) {
 		n++
 	}
-	if r.Rollout.Remote != nil || r.Advantage.Kind == "gae" && r.Schedule.GradientShards > 1 {
+	if r.Rollout.Remote != nil || r.Advantage.Critic() && r.Schedule.GradientShards > 1 {
 		n++
 	}
 	return n

@@ -32,7 +32,10 @@ type planned struct {
 // NewBatch makes the traces of rows first to last of a plan, by row and then by
 // sample.
 func NewBatch(job stage.Job, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
-	samples := sampling(job, in.Evaluation)
+	samples, err := sampling(job, in.Evaluation)
+	if err != nil {
+		return nil, err
+	}
 	b := &Batch{job: job, environment: environment, evaluation: in.Evaluation}
 	for i := in.FirstRow; i < in.LastRow; i++ {
 		instance := instances[i]

@@ -4,7 +4,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
@@ -31,28 +30,40 @@ func Waves(r recipe.Recipe, evaluation bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	attempts := 1
+	attempts := 1 + r.Scaffold.Steps
 	if evaluation {
-		attempts += r.Evaluation.Steps
+		attempts = 1 + r.Evaluation.Steps
 	}
-	return scaffold.Waves(sampling(stage.Job{Recipe: r}, evaluation).scaffold, attempts, traits), nil
+	s, err := sampling(stage.Job{Recipe: r}, evaluation)
+	if err != nil {
+		return 0, err
+	}
+	return scaffold.Waves(s.scaffold, attempts, traits), nil
 }
 
 // sampling reads the recipe: what is trained on, or what is measured.
-func sampling(job stage.Job, evaluation bool) samples {
+func sampling(job stage.Job, evaluation bool) (samples, error) {
 	r := job.Recipe
 	if !evaluation {
+		attempts, err := r.NewScaffold()
+		if err != nil {
+			return samples{}, err
+		}
 		s := samples{
-			scaffold: scaffold.Single{}, maxNewTokens: r.Rollout.NewTokens(),
+			scaffold: attempts, maxNewTokens: r.Rollout.NewTokens(),
 			sampled: policy.Sampling{Temperature: float32(r.Rollout.Temperature), TopK: r.Rollout.TopK, TopP: float32(r.Rollout.TopP)},
 		}
 		for number := range r.Rollout.Group {
 			s.numbers = append(s.numbers, number)
 		}
-		return s
+		return s, nil
+	}
+	attempts, err := r.NewEvaluationScaffold()
+	if err != nil {
+		return samples{}, err
 	}
 	s := samples{
-		scaffold: scaffold.Chain{Steps: r.Evaluation.Steps, Kind: shard.KindImprove}, maxNewTokens: r.Rollout.NewTokens(),
+		scaffold: attempts, maxNewTokens: r.Rollout.NewTokens(),
 		sampled: policy.Sampling{Temperature: float32(r.Evaluation.Temperature)},
 	}
 	if r.Evaluation.MaxNewTokens > 0 {
@@ -64,5 +75,5 @@ func sampling(job stage.Job, evaluation bool) samples {
 	for number := range r.Evaluation.Samples {
 		s.numbers = append(s.numbers, number)
 	}
-	return s
+	return s, nil
 }

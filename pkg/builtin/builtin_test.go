@@ -1,0 +1,175 @@
+package builtin_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
+)
+
+// Nothing of these is in Lathe: what a package registers, recipes can name.
+type (
+	limit struct {
+		N int `yaml:"n"`
+	}
+	decay struct {
+		Half float64 `yaml:"half"`
+	}
+	horizon struct {
+		Turns int `yaml:"turns"`
+	}
+)
+
+var errNotMade = errors.New("not made in a test")
+
+func init() {
+	credit.SegmentsAxis.Register(registry.Choice[credit.Segments]{
+		Name: "sentence", Summary: "a sentence", Settings: func() any { return &limit{N: 3} },
+		Validate: func(c *config.Checker, settings any) { c.AtLeast("credit.sentence.n", settings.(*limit).N, 1) },
+		Make:     func(any) (credit.Segments, error) { return nil, errNotMade },
+	})
+	credit.SelectAxis.Register(registry.Choice[credit.Select]{
+		Name: "short", Summary: "drops what is short", Settings: func() any { return &limit{} },
+		Make: func(any) (credit.Select, error) { return nil, errNotMade },
+	})
+	credit.FactorAxis.Register(registry.Choice[credit.Factor]{
+		Name: "haste", Summary: "the sooner the more", Settings: func() any { return &decay{Half: 2} },
+		Make: func(any) (credit.Factor, error) { return nil, errNotMade },
+	})
+	credit.WeightAxis.Register(registry.Choice[credit.Weight]{
+		Name: "depth", Summary: "by depth", Settings: func() any { return &decay{Half: 1} },
+		Make: func(any) (credit.Weight, error) { return nil, errNotMade },
+	})
+	scaffold.Axis.Register(registry.Choice[scaffold.Maker]{
+		Name: "ladder", Summary: "step by step", Settings: func() any { return &horizon{Turns: 4} },
+		Make: func(any) (scaffold.Maker, error) { return nil, errNotMade },
+	})
+	curriculum.Register(curriculum.Maker{
+		Name: "tide", Summary: "comes and goes", Settings: func() any { return &decay{Half: 8} },
+		New: func(any, uint64) (curriculum.Curriculum, error) { return nil, errNotMade },
+	})
+}
+
+const file = `
+policy: {new: {}}
+data: {train: {generate: {}}, test: {generate: {}}}
+curriculum: {name: tide, tide: {half: 9}}
+scaffold: {name: ladder, ladder: {turns: 5}}
+credit: {segments: sentence, sentence: {n: 2}}
+filters: {short: {n: 7}}
+advantage: {factors: [haste], haste: {half: 3}}
+loss: {aggregation: depth, weights: [haste], depth: {half: 4}}
+`
+
+func load(t *testing.T, text string, settings ...string) (*recipe.Resolved, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return recipe.Load(path, settings)
+}
+
+// A registered choice is read from files and settings, written with what was
+// chosen and nothing else, and comes back.
+func TestRegisteredChoices(t *testing.T) {
+	resolved, err := load(t, file, "loss.haste.half=5", "scaffold.ladder.turns=6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := recipe.Parse(resolved.YAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&resolved.Recipe, back); diff != "" {
+		t.Error(diff)
+	}
+	for _, r := range []*recipe.Recipe{&resolved.Recipe, back} {
+		spec, err := r.CreditSpec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := credit.Spec{
+			Segments: credit.Choice{Name: "sentence", Settings: &limit{2}}, Reward: credit.Choice{Name: "verdict"},
+			Select:    spec.Select,
+			Advantage: spec.Advantage,
+			Factors:   []credit.Choice{{Name: "haste", Settings: &decay{3}}},
+			Weights:   []credit.Choice{{Name: "haste", Settings: &decay{5}}},
+		}
+		if diff := cmp.Diff(want, spec); diff != "" {
+			t.Error(diff)
+		}
+		if last := spec.Select[len(spec.Select)-1]; !cmp.Equal(last, credit.Choice{Name: "short", Settings: &limit{7}}) {
+			t.Errorf("the last filter is %+v", last)
+		}
+		if diff := cmp.Diff(&decay{9}, r.Curriculum.Settings()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	text := string(resolved.YAML)
+	for _, want := range []string{"  tide:\n    half: 9\n", "  ladder:\n    turns: 6\n", "  short:\n    n: 7\n", "  depth:\n    half: 4\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the recipe lacks %q:\n%s", want, text)
+		}
+	}
+	plain, err := load(t, "policy: {new: {}}\ndata: {train: {generate: {}}, test: {generate: {}}}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tide:", "ladder:", "sentence:", "haste:", "depth:"} {
+		if strings.Contains(string(plain.YAML), name) {
+			t.Errorf("a recipe that does not choose it has %q", name)
+		}
+	}
+	if spec, err := plain.Recipe.CreditSpec(); err != nil || len(spec.Select) != 3 {
+		t.Errorf("filters that are off are there: %+v, %v", spec.Select, err)
+	}
+}
+
+func TestBadChoices(t *testing.T) {
+	for setting, want := range map[string]string{
+		"credit.sentence.n=0":         "credit.sentence.n: must be 1 or more (0)",
+		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn ("paragraph")`,
+		"credit.sentense.n=1":         `unknown field "sentense" in credit; did you mean "sentence"?`,
+		"filters.short.m=1":           `unknown field "m" in filters.short; did you mean "n"?`,
+		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, haste ("speed")`,
+		"loss.weights=[haste, haste]": `loss.weights: is named twice ("haste")`,
+		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of chain, ladder, single ("snake")`,
+		"curriculum.name=tidal":       `curriculum.name: must be one of exit, tide, uniform ("tidal")`,
+		"env.answer.verifier=guess":   `env.answer.verifier: must be one of math, exact ("guess")`,
+		"env={name: maths}":           `unknown environment "maths"; did you mean "math"?`,
+	} {
+		if _, err := load(t, file, setting); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", setting, err, want)
+		}
+	}
+}
+
+// Whatever is registered says what it is, and its settings are described.
+func TestEverythingIsDescribed(t *testing.T) {
+	for _, name := range env.Names() {
+		m, err := env.Lookup(name)
+		if err != nil || m.Summary == "" {
+			t.Errorf("environment %s: %v has no summary", name, err)
+			continue
+		}
+		for _, f := range append(config.Describe(m.Settings(), "env"), config.Describe(m.Data(), "data")...) {
+			if f.Doc == "" {
+				t.Errorf("environment %s: %s has no comment", name, f.Path)
+			}
+		}
+	}
+}
