@@ -81,7 +81,7 @@ func decode[T Row](data []byte, isForeign bool) (rows []T, err error) {
 			return nil, err
 		}
 	}
-	return table.all()
+	return table.all(0)
 }
 
 // sample rows, one of each kind of content.

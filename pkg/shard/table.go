@@ -36,8 +36,8 @@ const rowsPerRead = 256
 func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	var zero T
 	m.Schema, m.Rows = zero.Schema(), int64(len(rows))
-	if sum, hasVolatile := ContentDigest(rows); hasVolatile {
-		m.ContentSHA256 = sum
+	if _, hasVolatile := ContentDigest[T](nil); hasVolatile { // else the content is the bytes
+		m.ContentSHA256, _ = ContentDigest(rows)
 	}
 	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
 }
@@ -114,7 +114,7 @@ func Read[T Row](ctx context.Context, path string, o seal.Options) ([]T, seal.Ma
 	if err != nil {
 		return nil, seal.Manifest{}, unreadable(path, err)
 	}
-	rows, err := t.all()
+	rows, err := t.all(m.Rows)
 	if err == nil && int64(len(rows)) != m.Rows {
 		err = fmt.Errorf("it holds %d rows, its manifest says %d", len(rows), m.Rows)
 	}
@@ -179,7 +179,7 @@ func ReadForeign[T Row](ctx context.Context, path string) ([]T, error) {
 	if err := t.checkNulls(); err != nil {
 		return nil, foreign(path, err)
 	}
-	rows, err := t.all()
+	rows, err := t.all(0)
 	if err != nil {
 		return nil, foreign(path, err)
 	}
@@ -303,9 +303,10 @@ func (t *table[T]) next() (rows []T, err error) {
 	return rows[:n], err
 }
 
-func (t *table[T]) all() ([]T, error) {
-	// The footer's count is not trusted with an allocation.
-	rows := make([]T, 0, min(t.file.NumRows(), 1<<16))
+// all decodes every row. expected is how many a manifest promises; the footer's
+// count alone is not trusted with an allocation.
+func (t *table[T]) all(expected int64) ([]T, error) {
+	rows := make([]T, 0, min(t.file.NumRows(), max(expected, 1<<16)))
 	for {
 		more, err := t.next()
 		rows = append(rows, more...)
