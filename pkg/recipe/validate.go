@@ -170,6 +170,13 @@ func (r *Recipe) checkChoices(c *config.Checker) {
 			}
 		}
 	}
+	if r.Advantage.Critic() {
+		for _, name := range r.Advantage.Factors {
+			if factor, err := credit.FactorAxis.Make(name, r.Advantage.Variants.Of(name)); err == nil && !factor.AfterWhitening() {
+				c.Add("advantage.factors", name, "cannot act where a critic makes the advantages, which are not known before the learner's")
+			}
+		}
+	}
 	m, err := env.Lookup(r.Env.Name)
 	if err != nil || m.Reward == nil {
 		return

@@ -1,0 +1,127 @@
+// Package tenant is a stranger's code: an environment, a curriculum and a choice
+// on every other axis, which the rest of the module knows nothing of. What it
+// registers is all that a run of its recipe needs.
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// settings are the fields of the section env.
+type settings struct {
+	Turns int    `yaml:"turns"` // answers to each letter
+	Again string `yaml:"again"` // what is said between two
+}
+
+// data are the fields of the section data.
+type data struct {
+	Letters string `yaml:"letters"` // to train on
+	Held    string `yaml:"held"`    // to evaluate on
+}
+
+func init() {
+	env.Register(env.Maker{
+		Name: "tenant-letters", Summary: "say a letter, and say it often",
+		Settings: func() any { return &settings{Turns: 2, Again: "?"} },
+		Data:     func() any { return &data{Letters: "abcdefgh", Held: "xyz"} },
+		Validate: func(c *config.Checker, s, _ any) { c.AtLeast("env.turns", s.(*settings).Turns, 1) },
+		Traits:   func(s any) env.Traits { return traits(*s.(*settings)) },
+		New: func(s, d any, _ uint64, _ string) (env.Env, error) {
+			e := &letters{settings: *s.(*settings), splits: map[env.Split][]env.Task{}}
+			for split, all := range map[env.Split]string{env.Train: d.(*data).Letters, env.Test: d.(*data).Held} {
+				for _, letter := range all {
+					e.splits[split] = append(e.splits[split], env.Task{ID: "letter-" + string(letter), Kind: "letter", Question: string(letter), Answer: string(letter)})
+				}
+			}
+			return e, nil
+		},
+		FromRows: func(s any, _ string, rows []shard.TaskRow) (env.Env, error) {
+			e := &letters{settings: *s.(*settings), splits: map[env.Split][]env.Task{}}
+			for _, row := range rows {
+				e.splits[env.Split(row.Split)] = append(e.splits[env.Split(row.Split)], env.TaskOf(row))
+			}
+			return e, nil
+		},
+	})
+}
+
+func traits(s settings) env.Traits { return env.Traits{Turns: s.Turns, Waves: 1} }
+
+// letters is the environment.
+type letters struct {
+	settings settings
+	splits   map[env.Split][]env.Task
+}
+
+func (e *letters) Name() string                     { return "tenant-letters" }
+func (e *letters) Traits() env.Traits               { return traits(e.settings) }
+func (e *letters) Inputs() []env.Input              { return nil }
+func (e *letters) LeftOut() int                     { return 0 }
+func (e *letters) Tasks(split env.Split) []env.Task { return e.splits[split] }
+
+func (e *letters) Task(id string) (env.Task, bool) {
+	for _, tasks := range e.splits {
+		for _, task := range tasks {
+			if task.ID == id {
+				return task, true
+			}
+		}
+	}
+	return env.Task{}, false
+}
+
+func (e *letters) Rows() ([]shard.TaskRow, error) {
+	var rows []shard.TaskRow
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.splits[split] {
+			rows = append(rows, task.Row(e.Name(), split, ""))
+		}
+	}
+	return rows, nil
+}
+
+func (e *letters) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
+	before := ""
+	if parent.Verdict != nil {
+		before = fmt.Sprintf("%.1f", parent.Verdict.NormalizedScore)
+	}
+	return []shard.Message{{Role: "user", Content: before + task.Question}}, nil
+}
+
+func (e *letters) Begin(context.Context, env.Task, []shard.Message) (env.Episode, error) {
+	return env.Reply(func(conversation []shard.Message) ([]shard.Message, error) {
+		if len(env.Said(conversation, 0)) >= e.settings.Turns {
+			return nil, nil
+		}
+		return []shard.Message{{Role: "user", Content: e.settings.Again}}, nil
+	}), nil
+}
+
+// Score counts the letter, and takes a little for all else, so that no two
+// answers need be worth the same.
+func (e *letters) Score(_ context.Context, a env.Attempt) (env.Verdict, error) {
+	var v env.Verdict
+	for _, at := range a.Own {
+		said := a.Messages[at].Content
+		score := (1 + float64(strings.Count(said, a.Task.Answer))) / (2 + float64(len(said)))
+		outcome := shard.OutcomeWrong
+		if strings.HasPrefix(said, a.Task.Answer) {
+			outcome = shard.OutcomeOK
+		}
+		v.Turns = append(v.Turns, env.TurnVerdict{Outcome: outcome, RawScore: score, NormalizedScore: min(1, score), Reward: score, Extracted: said})
+	}
+	v.TurnVerdict = v.Turns[len(v.Turns)-1]
+	return v, nil
+}
+
+func (e *letters) Demonstration(task env.Task, _ shard.Kind, _ rng.Stream) ([]shard.Message, bool, error) {
+	prompt, err := e.Prompt(task, shard.KindInitial, env.Parent{})
+	return append(prompt, shard.Message{Role: "assistant", Content: task.Answer}), true, err
+}

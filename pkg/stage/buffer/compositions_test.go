@@ -1,0 +1,176 @@
+package buffer_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+)
+
+// TestCompositions walks the whole product of the registered choices: each is
+// either refused when the recipe is read, with its reason, or turns a few traces
+// into a batch, a state and a plan. The reasons are printed, each once.
+func TestCompositions(t *testing.T) {
+	t.Parallel()
+	type axis struct {
+		field  string
+		values []string
+	}
+	inner := []axis{
+		{"credit.segments", credit.SegmentsAxis.Names()},
+		{"credit.reward", credit.RewardAxis.Names()},
+		{"filters", []string{"none", "all"}},
+		{"advantage.kind", credit.AdvantageAxis.Names()},
+		{"advantage.factors", append([]string{""}, credit.FactorAxis.Names()...)},
+		{"loss.aggregation", credit.WeightAxis.Names()},
+	}
+	products := 1
+	for _, a := range inner {
+		products *= len(a.values)
+	}
+	var counts struct {
+		sync.Mutex
+		ran, refusals int
+		refused       map[string]int // by reason
+	}
+	counts.refused = map[string]int{}
+	t.Cleanup(func() {
+		t.Logf("%d compositions run, %d are refused", counts.ran, counts.refusals)
+		for _, reason := range slices.Sorted(maps.Keys(counts.refused)) {
+			t.Logf("refused %d times: %s", counts.refused[reason], reason)
+		}
+		if counts.ran == 0 {
+			t.Error("no composition runs")
+		}
+	})
+	for _, environment := range []string{"smoke", "tooluse-smoke"} {
+		for _, chooser := range curriculum.Names() {
+			for _, scaffolded := range scaffold.Axis.Names() {
+				t.Run(environment+"/"+chooser+"/"+scaffolded, func(t *testing.T) {
+					t.Parallel()
+					f := traces(t, environment)
+					ran, refusals, refused := 0, 0, map[string]int{}
+					for n := range products {
+						settings := []string{"curriculum.name=" + chooser, "scaffold.name=" + scaffolded, "score.embedding=ngrams"}
+						for _, a := range inner {
+							value := a.values[n%len(a.values)]
+							n /= len(a.values)
+							settings = append(settings, fieldSettings(a.field, value)...)
+						}
+						resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
+						if err != nil {
+							if exitcode.Code(err) != exitcode.Usage {
+								t.Fatalf("%v is refused with exit code %d: %v", settings, exitcode.Code(err), err)
+							}
+							_, reasons, _ := strings.Cut(err.Error(), ".yaml: ")
+							if _, several, ok := strings.Cut(reasons, "\n"); ok {
+								reasons = several
+							}
+							for _, reason := range strings.Split(reasons, "\n") {
+								refused[strings.TrimSpace(reason)]++
+							}
+							refusals++
+							continue
+						}
+						f.Job.Recipe = resolved.Recipe
+						if err := f.try(); err != nil {
+							t.Fatalf("%v: %v", settings, err)
+						}
+						batch, _, _, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+						f.Check(err)
+						if len(batch) == 0 {
+							t.Fatalf("%v: nothing is learned from", settings)
+						}
+						ran++
+					}
+					counts.Lock()
+					defer counts.Unlock()
+					counts.ran, counts.refusals = counts.ran+ran, counts.refusals+refusals
+					for reason, times := range refused {
+						counts.refused[reason] += times
+					}
+				})
+			}
+		}
+	}
+}
+
+// fieldSettings are what --set says of a choice.
+func fieldSettings(field, value string) []string {
+	switch {
+	case field == "filters" && value == "none":
+		return []string{"filters.constant_group=false", "filters.overlong=false", "filters.invalid=false", "filters.min_advantage=0"}
+	case field == "filters":
+		return []string{"filters.constant_group=true", "filters.overlong=true", "filters.invalid=true", "filters.min_advantage=0.01"}
+	case field == "advantage.factors" && value == "":
+		return []string{"advantage.factors=[]"}
+	case field == "advantage.factors":
+		return []string{"advantage.factors=[" + value + "]"}
+	case field == "advantage.kind" && value == "gae":
+		return []string{"advantage.kind=gae", "policy.value_head=true", "advantage.baseline=none", "advantage.scale=none"}
+	}
+	return []string{field + "=" + value}
+}
+
+// traces is a reduction over two groups of traces of two turns, in one context
+// or two, of every outcome.
+func traces(t *testing.T, environment string) *reduction {
+	t.Helper()
+	r := stagetest.NewOf(t, environment)
+	path, plan := r.Plan(2)
+	f := &reduction{Rig: r, plan: plan, in: buffer.Inputs{
+		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
+		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
+		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 2,
+	}}
+	var rollouts []shard.Rollout
+	var scores []shard.Score
+	for g, instance := range plan {
+		for sample, outcome := range []shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeOK, shard.OutcomeInvalid, shard.OutcomeInfra} {
+			parts := 1 + sample%2
+			score := shard.Score{
+				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Outcome: string(outcome),
+				Embedding: []float32{float32(sample), float32(g)},
+			}
+			for part := range parts {
+				row := shard.Rollout{
+					InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Part: int32(part), Kind: instance.Kind,
+					Messages: slices.Clone(instance.Messages), PromptMessages: int32(len(instance.Messages)), Outcome: "ok", FinishReason: "stop", PromptTokens: 1,
+				}
+				row.TokenIDs, row.LossMask, row.LogProbs = []int32{1}, []bool{false}, []float32{0}
+				for turn := range 2 / parts {
+					quality := float64(1+g+sample*2+turn+part) / 16
+					row.Messages = append(row.Messages, shard.Message{Role: "assistant", Content: strings.Repeat("1", 1+sample)}, shard.Message{Role: "user", Content: "again"})
+					for range 1 + sample {
+						row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 2), append(row.LossMask, true), append(row.LogProbs, -.5)
+						row.ResponseTokens++
+					}
+					row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 1), append(row.LossMask, false), append(row.LogProbs, 0)
+					row.Turns++
+					score.Turns = append(score.Turns, shard.TurnScore{Part: int32(part), Outcome: string(outcome), RawScore: quality, NormalizedScore: quality, Reward: quality})
+					score.RawScore, score.NormalizedScore, score.Reward = quality, quality, quality
+				}
+				row.Messages = row.Messages[:len(row.Messages)-1] // the policy has the last word
+				rollouts = append(rollouts, row)
+			}
+			scores = append(scores, score)
+		}
+	}
+	f.Check(stagetest.Write(f.Path("rollout.parquet"), rollouts))
+	f.Check(stagetest.Write(f.Path("score.parquet"), scores))
+	files := buffer.WaveRef{Rollout: f.Path("rollout.parquet"), Score: f.Path("score.parquet")}
+	f.in.Shards = []buffer.ShardRef{{Iteration: 1, Rollout: files.Rollout, Score: files.Score}}
+	f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
+	return f
+}
