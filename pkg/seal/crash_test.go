@@ -73,6 +73,7 @@ func crashWrite(path string, content []byte, a Attempt) error {
 }
 
 func TestKilledWriters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rounds := 4
 	if testing.Short() {

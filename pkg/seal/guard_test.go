@@ -41,6 +41,7 @@ func tree(t *testing.T, dir string) map[string]string {
 }
 
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	// promise leaves what a writer of text leaves that is killed before its
 	// manifest has its name.
 	promise := func(t *testing.T, path, text string) {
@@ -126,6 +127,7 @@ func TestGuard(t *testing.T) {
 // TestGuardFolder: a folder of somebody's that is there is not replaced by a
 // sealed one, not even when it came after the look.
 func TestGuardFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
 	a := testAttempt

@@ -12,6 +12,7 @@ import (
 )
 
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "v000001")
 	if _, err := seal.Prune(t.Context(), path); !errors.Is(err, seal.ErrNotSealed) {
 		t.Fatalf("pruning what is not there: %v", err)
@@ -87,6 +88,7 @@ func TestPrune(t *testing.T) {
 
 // Two processes may prune the same at once.
 func TestPruneAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := func(i int) string { return filepath.Join(dir, fmt.Sprint(i)) }
 	for i := range 100 {

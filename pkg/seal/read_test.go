@@ -14,6 +14,7 @@ import (
 )
 
 func TestNotSealed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "00001.parquet")
 	put(t, filepath.Join(dir, "00000.parquet"), []byte("x"))
@@ -57,6 +58,7 @@ var readers = map[string]func(path string, o Options) error{
 // Every truncation and every flipped bit of data and manifest is noticed,
 // and the message names the file and the mend.
 func TestDamageIsNoticed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "00001.parquet")
 	write(t, path, "sixteen bytes ..")
 	check := func(what string, damagedFile string, damagedData []byte, sizeOnly bool) {
@@ -124,6 +126,7 @@ func TestRenamedFileIsDamage(t *testing.T) {
 // A reader waits for a file that is sealed elsewhere, and for a damaged pair
 // whose writer is between two steps.
 func TestVisibility(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, before := range map[string]func(path string){
 		"nothing":          func(string) {},
@@ -149,6 +152,7 @@ func TestVisibility(t *testing.T) {
 }
 
 func TestVisibilityEnds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "00000.parquet"), "x")
 	path := filepath.Join(dir, "00001.parquet")

@@ -307,6 +307,7 @@ func TestJSONDocuments(t *testing.T) {
 }
 
 func TestClaimHasOneWinner(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state", "gate")
 	type result struct {
 		won      bool
@@ -373,6 +374,7 @@ func TestAttemptFromEnv(t *testing.T) {
 // Writers that commit at one instant all return the one manifest that is in
 // place, with the same bytes or each with its own.
 func TestRacingWriters(t *testing.T) {
+	t.Parallel()
 	const writers = 8
 	for round := range 10 {
 		path := filepath.Join(t.TempDir(), "x")

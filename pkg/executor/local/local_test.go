@@ -194,6 +194,7 @@ func most(results []executor.Result) int {
 }
 
 func TestCoresBoundTasks(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ cores, processes, cpus, want int }{
 		{cores: 4, cpus: 2, want: 2},
 		{cores: 5, cpus: 2, want: 2},
@@ -263,6 +264,7 @@ func afterReady(t *testing.T, log string, action func()) {
 }
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	for task, want := range map[string]executor.Result{
 		"await":  {Cause: executor.CauseStopped, Exit: 75},
 		"ignore": {Cause: executor.CauseStopped, Exit: -1, Signal: "SIGKILL"},
@@ -283,6 +285,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestRehearsedInterruptions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		task     string
 		cause    executor.Cause
@@ -324,6 +327,7 @@ func gone(t *testing.T, pid int) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	for _, task := range []string{"child,exit=0", "child,kill=9"} {
 		r := launch(t.Context(), t, New(1), testArray(t.TempDir(), task, 0))[0]
 		var pid int
@@ -335,6 +339,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestTasksDieWithTheirLauncher(t *testing.T) {
+	t.Parallel()
 	logs := t.TempDir()
 	launcher := exec.Command(os.Args[0])
 	launcher.Env = append(os.Environ(), "LATHE_TEST_TASK=pool="+logs)

@@ -250,6 +250,7 @@ func equal(a, b policy.Completion) bool {
 // TestRefusalsEndTheTask: what no other try mends is one error with the
 // server's words, at once.
 func TestRefusalsEndTheTask(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil tamper
@@ -358,6 +359,7 @@ func TestTrimmedStopToken(t *testing.T) {
 // TestRetryAfter: the server's wish is kept, and a wish beyond the deadline is
 // not waited for.
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	f.server.Tamper = func(n int, w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 		if n == 0 {
@@ -387,6 +389,7 @@ func TestRetryAfter(t *testing.T) {
 // TestDeadline: at the task's deadline what has no answer has failed, and what
 // has one keeps it.
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	f.server.Tamper = func(n int, w http.ResponseWriter, r *http.Request, _ map[string]any) bool {
 		return n > 0 && hang(w, r)
@@ -422,6 +425,7 @@ func TestStopIsNotAFailure(t *testing.T) {
 
 // TestConcurrencyIsBounded: no more requests are under way than was said.
 func TestConcurrencyIsBounded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	var mutex sync.Mutex
 	const bound = 3
@@ -458,6 +462,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 // TestTLS: a certificate that nobody vouches for, and a server that speaks
 // plain HTTP where TLS is expected, are said at once.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	secure := httptest.NewUnstartedServer(f.server)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // a client that does not trust it is what is wanted
@@ -480,6 +485,7 @@ func TestTLS(t *testing.T) {
 
 // TestNobodyThere: no listener, and one that never answers.
 func TestNobodyThere(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

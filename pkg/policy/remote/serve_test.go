@@ -60,14 +60,14 @@ func (f *fixture) start(role string) (*remote.Started, string, error) {
 
 func (f *fixture) startWithin(ctx context.Context, role string) (*remote.Started, string, error) {
 	f.Helper()
-	f.Setenv(roleVariable, role)
 	log := filepath.Join(f.TempDir(), "logs", "server.log")
-	client, err := remote.Start(ctx, f.options(), []string{os.Args[0], "{policy}", "{port}", "--name={version}"}, log)
+	client, err := remote.Start(ctx, f.options(), []string{"env", roleVariable + "=" + role, os.Args[0], "{policy}", "{port}", "--name={version}"}, log)
 	return client, log, err
 }
 
 // TestServe: a task starts its server, samples, and leaves nothing behind.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	client, log, err := f.start("serve")
 	if err != nil {
@@ -98,6 +98,7 @@ func TestServe(t *testing.T) {
 
 // TestServerThatDoesNotStart: its own last words are in the error.
 func TestServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	if _, log, err := f.start("refuse"); err == nil || !strings.Contains(err.Error(), "CUDA out of memory") || exitcode.Code(err) != exitcode.Failed {
 		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
@@ -112,6 +113,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 
 // TestServerThatDies in the middle of its work fails the task, with its words.
 func TestServerThatDies(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	client, _, err := f.start("die")
 	if err != nil {
@@ -127,6 +129,7 @@ func TestServerThatDies(t *testing.T) {
 // TestServerThatIsToldToStop before the task hears of it, as when a batch system
 // stops both, has not failed.
 func TestServerThatIsToldToStop(t *testing.T) {
+	t.Parallel()
 	for _, stopped := range []bool{true, false} {
 		f := newFixture(t, remote.VLLM)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,6 +153,7 @@ func TestServerThatIsToldToStop(t *testing.T) {
 
 // TestStubbornServerIsKilled: one that does not end when it is told to.
 func TestStubbornServerIsKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for 8 s")
 	}
