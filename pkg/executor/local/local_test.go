@@ -288,28 +288,32 @@ func TestRehearsedInterruptions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		task     string
+		after    time.Duration // long enough for the task to be ready
 		cause    executor.Cause
 		want     executor.Cause
 		evidence string
 	}{
-		{"await", executor.CausePreempted, executor.CausePreempted, "exit code 75, after a rehearsed preempted"},
-		{"await", executor.CauseTimeout, executor.CauseTimeout, "exit code 75, after a rehearsed timeout"},
-		{"ignore", executor.CauseTimeout, executor.CauseTimeout, "SIGKILL"},
-		{"sleep=10ms", executor.CausePreempted, executor.CauseOK, "exit code 0"}, // done before it came
+		{"await", time.Second, executor.CausePreempted, executor.CausePreempted, "exit code 75, after a rehearsed preempted"},
+		{"await", time.Second, executor.CauseTimeout, executor.CauseTimeout, "exit code 75, after a rehearsed timeout"},
+		{"ignore", time.Second, executor.CauseTimeout, executor.CauseTimeout, "SIGKILL"},
+		{"sleep=10ms", time.Hour, executor.CausePreempted, executor.CauseOK, "exit code 0"}, // done before it came
 	} {
-		p := New(2)
-		p.Grace = 300 * time.Millisecond
-		p.Interrupt = func(array executor.Array, shard int) (Interruption, bool) {
-			return Interruption{Cause: c.cause, After: 400 * time.Millisecond}, shard == 1
-		}
-		array := testArray(t.TempDir(), c.task, 1)
-		r := launch(t.Context(), t, p, array)[0]
-		if r.Cause != c.want || !strings.Contains(r.Evidence, c.evidence) {
-			t.Errorf("%s, %s: result is %+v", c.task, c.cause, r)
-		}
-		if c.task == "await" && !strings.Contains(read(t, r.Log), "got user defined signal 2") {
-			t.Errorf("%s: the task got no SIGUSR2: %q", c.cause, read(t, r.Log))
-		}
+		t.Run(c.task+" "+string(c.cause), func(t *testing.T) {
+			t.Parallel()
+			p := New(2)
+			p.Grace = 300 * time.Millisecond
+			p.Interrupt = func(array executor.Array, shard int) (Interruption, bool) {
+				return Interruption{Cause: c.cause, After: c.after}, shard == 1
+			}
+			array := testArray(t.TempDir(), c.task, 1)
+			r := launch(t.Context(), t, p, array)[0]
+			if r.Cause != c.want || !strings.Contains(r.Evidence, c.evidence) {
+				t.Errorf("%s, %s: result is %+v", c.task, c.cause, r)
+			}
+			if c.task == "await" && !strings.Contains(read(t, r.Log), "got user defined signal 2") {
+				t.Errorf("%s: the task got no SIGUSR2: %q", c.cause, read(t, r.Log))
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -427,26 +426,25 @@ func TestStopIsNotAFailure(t *testing.T) {
 func TestConcurrencyIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, remote.VLLM)
-	var mutex sync.Mutex
 	const bound = 3
+	var mutex sync.Mutex
 	busy, most := 0, 0
-	full := make(chan struct{}) // as many are under way as may be: none is answered before
-	count := func(change int) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if busy += change; busy > most {
-			if most = busy; most == bound {
-				close(full)
-			}
-		}
-	}
+	full := make(chan struct{})
+	open := sync.OnceFunc(func() { close(full) }) // none is answered before as many are under way as may be
 	f.server.Tamper = func(_ int, _ http.ResponseWriter, r *http.Request, _ map[string]any) bool {
-		count(1)
-		defer count(-1)
+		mutex.Lock()
+		busy++
+		if most = max(most, busy); busy == bound {
+			open()
+		}
+		mutex.Unlock()
 		select {
 		case <-full:
 		case <-r.Context().Done():
 		}
+		mutex.Lock()
+		busy--
+		mutex.Unlock()
 		return false
 	}
 	o := f.options()
@@ -480,25 +478,5 @@ func TestTLS(t *testing.T) {
 	o.URL, o.Transport = secure.URL, secure.Client().Transport
 	if _, err := f.open(o).Generate(t.Context(), f.turns(2, policy.Sampling{Temperature: 1})); err != nil {
 		t.Errorf("with the certificate's authority known: %v", err)
-	}
-}
-
-// TestNobodyThere: no listener, and one that never answers.
-func TestNobodyThere(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, remote.VLLM)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mute := "http://" + listener.Addr().String()
-	o := f.options()
-	o.URL, o.Ready, o.Timeout = mute, 300*time.Millisecond, 100*time.Millisecond
-	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
-		t.Errorf("a mute server: exit code %d: %v", exitcode.Code(err), err)
-	}
-	_ = listener.Close()
-	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("no server: exit code %d: %v", exitcode.Code(err), err)
 	}
 }

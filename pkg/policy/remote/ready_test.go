@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -127,5 +128,25 @@ func TestAddresses(t *testing.T) {
 		o := f.options()
 		o.URL += end
 		f.open(o)
+	}
+}
+
+// TestNobodyThere: no listener, and one that never answers.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, remote.VLLM)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute := "http://" + listener.Addr().String()
+	o := f.options()
+	o.URL, o.Ready, o.Timeout = mute, 300*time.Millisecond, 100*time.Millisecond
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || len(exitcode.Hints(err)) == 0 {
+		t.Errorf("a mute server: exit code %d: %v", exitcode.Code(err), err)
+	}
+	_ = listener.Close()
+	if _, err := remote.Open(t.Context(), o, nil); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("no server: exit code %d: %v", exitcode.Code(err), err)
 	}
 }
