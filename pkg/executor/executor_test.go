@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The codes are those of architecture, section 6.
+// The codes are those of package exitcode; signals are those of a batch system.
 func TestCauseOf(t *testing.T) {
 	for _, c := range []struct {
 		code   int

@@ -52,7 +52,7 @@ var floors = [][]string{
 }
 
 // strangers lists pairs that must not know each other, whatever their
-// floors (architecture, section 4).
+// floors.
 var strangers = []struct{ from, to, why string }{
 	{"pkg/curriculum/...", "pkg/env/...", "a curriculum never knows the environment"},
 	{"pkg/env/...", "pkg/curriculum/...", "an environment never knows the curriculum"},
@@ -148,7 +148,7 @@ func importProblems(path string, imports []string) []string {
 	own, known := floorOf(path)
 	if !known {
 		problems = append(problems, fmt.Sprintf(
-			"%s stands on no floor: add it to the table in pkg/floors, above all that it imports (architecture, section 4)", path))
+			"%s stands on no floor: add it to the table in pkg/floors, above all that it imports", path))
 	}
 	for _, imported := range imports {
 		for _, g := range guarded {
@@ -168,7 +168,7 @@ func importProblems(path string, imports []string) []string {
 		below, _ := floorOf(ours)
 		if known && below >= own && !strings.HasPrefix(ours, path+"/internal/") {
 			problems = append(problems, fmt.Sprintf(
-				"%s (floor %d) imports %s (floor %d), which stands beside or above it: a package imports only from floors below its own (architecture, section 4)",
+				"%s (floor %d) imports %s (floor %d), which stands beside or above it: a package imports only from floors below its own",
 				path, own, ours, below))
 		}
 	}
@@ -215,7 +215,7 @@ func TestOnlySealRenames(t *testing.T) {
 		for number, line := range lines(content) {
 			for _, call := range renames {
 				if strings.Contains(line, call) {
-					t.Errorf("%s:%d calls %s: only pkg/seal gives files their names (architecture, section 2)", path, number+1, call)
+					t.Errorf("%s:%d calls %s: only pkg/seal gives files their names", path, number+1, call)
 				}
 			}
 		}

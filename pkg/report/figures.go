@@ -150,8 +150,9 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []line {
 	return lines
 }
 
-// byStepFigure is the figure of paper 000, section 5.3: accuracy against
-// self-improvement steps, and Δ over all of them.
+// byStepFigure is a figure of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task
+// Spaces for Self-Improvement), section 5.3: accuracy against self-improvement
+// steps, and Δ over all of them.
 func byStepFigure(s Summary) (lineChart, bool) {
 	f := lineChart{x: "self-improvement step", y: "accuracy (%)"}
 	for _, v := range s.AccuracyByVersion {

@@ -4,7 +4,7 @@
 // SHA-256: plan.parquet and plan.parquet.json. A sealed folder is a folder
 // and a manifest that lists its files: policy/v000001 and policy/v000001.json.
 // A file is done when its manifest is there and matches; nothing else means
-// done (architecture, section 2). No other package renames, syncs or digests.
+// done. No other package renames, syncs or digests.
 //
 // # Writing
 //

@@ -163,7 +163,8 @@ func TestRealTrainScript(t *testing.T) {
 			3,
 			"[advance][--recipe][jobs/x.yaml][--run][runs/a b][--executor][slurm][--set][rollout.shards=3]",
 		},
-		{[]string{"jobs/x.yaml"}, 64, "usage: sbatch"},
+		{[]string{"jobs/x.yaml"}, 3, "[advance][--recipe][jobs/x.yaml][--run][runs/2][--executor][slurm]"},
+		{nil, 3, "/jobs/quickstart.yaml][--run][runs/3][--executor][slurm]"},
 	} {
 		cmd := exec.Command("sbatch", append([]string{"--wait", "--output=log", train}, c.args...)...)
 		cmd.Dir = folder
