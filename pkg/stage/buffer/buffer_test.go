@@ -91,7 +91,7 @@ func (f *reduction) try() error {
 	f.Helper()
 	chooser, err := f.Job.Recipe.NewCurriculum()
 	f.Check(err)
-	return buffer.Run(f.Context(), f.Job, f.World, chooser, f.in)
+	return buffer.Run(f.Context(), f.Job, f.Env, chooser, f.in)
 }
 
 func (f *reduction) run() ([]shard.Sequence, map[string]float64) {
@@ -468,7 +468,7 @@ func TestKindsOfPrompts(t *testing.T) {
 		}
 		var kindsDrawn []string
 		for _, instance := range stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path) {
-			task, _ := f.World.Task(instance.TaskID)
+			task, _ := f.Env.Task(instance.TaskID)
 			kindsDrawn = append(kindsDrawn, task.Kind)
 		}
 		slices.Sort(kindsDrawn)

@@ -81,10 +81,10 @@ func TestPlansGoOnFromHistory(t *testing.T) {
 		"entry-1": conversation(question, "4/0/0 first"),
 		"entry-2": conversation(question, "4/0/0 first", "again", "4/0/0 second"),
 	}
-	task, _ := f.World.Task(f.plan[0].TaskID)
+	task, _ := f.Env.Task(f.plan[0].TaskID)
 	selected := map[string]bool{}
 	for i, row := range stagetest.Read[shard.Instance](f.Rig, f.Path("next.parquet")) {
-		want, err := f.World.Prompt(task, shard.KindImprove, env.Parent{Messages: histories[row.ParentID]})
+		want, err := f.Env.Prompt(task, shard.KindImprove, env.Parent{Messages: histories[row.ParentID]})
 		f.Check(err)
 		if diff := cmp.Diff(want, row.Messages); diff != "" {
 			t.Errorf("prompt %d, of %s (-want +got):\n%s", i, row.ParentID, diff)

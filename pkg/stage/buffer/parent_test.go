@@ -80,7 +80,7 @@ func TestParent(t *testing.T) {
 		{"verdicts that are not at hand", 0, 2, buffer.WaveRef{Rollout: files.Rollout}, ""},
 	} {
 		f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return c.files, nil }
-		environment := &asked{Env: f.World}
+		environment := &asked{Env: f.Env}
 		err := buffer.Run(f.Context(), f.Job, environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}}, f.in)
 		f.Check(err)
 		parent := environment.parents[0]

@@ -16,7 +16,7 @@ import (
 
 func measure(r *stagetest.Rig, first, last int, name string) []shard.EvaluationRow {
 	r.Helper()
-	_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{
+	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
 		PolicyFolder: r.Policy(), PolicyVersion: 5, FirstProblem: first, LastProblem: last, Of: 1, Output: r.Path(name),
 	})
 	r.Check(err)
@@ -28,7 +28,7 @@ func measure(r *stagetest.Rig, first, last int, name string) []shard.EvaluationR
 func TestChains(t *testing.T) {
 	r := stagetest.New(t, "evaluation.steps=3", "evaluation.samples=2", "evaluation.greedy=true")
 	rows := measure(r, 0, 16, "e.parquet")
-	tasks := r.World.Tasks(env.Test)
+	tasks := r.Env.Tasks(env.Test)
 	if len(rows) != 16*3*4 {
 		t.Fatalf("%d rows, want 16 problems × 3 chains × 4 answers", len(rows))
 	}
@@ -87,7 +87,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 
 func TestMoreProblemsThanThereAre(t *testing.T) {
 	r := stagetest.New(t)
-	_, err := evaluate.RunWhole(t.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
+	_, err := evaluate.RunWhole(t.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
 	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("problem 17 of 16: %v", err)
 	}
@@ -107,7 +107,7 @@ func TestNoRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stagetest.New(t, "evaluation.steps=2", "evaluation.samples=1", "evaluation.greedy=true", test.prompt)
-			_, err := evaluate.RunWhole(t.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
+			_, err := evaluate.RunWhole(t.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
 			r.Check(err)
 			rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 			if len(rows) != 4*2*3 {

@@ -81,10 +81,10 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 		"rollout.remote.url="+web.URL, "rollout.remote.server=openai", "rollout.remote.api=chat", "rollout.remote.ready_seconds=5",
 	)
 	r.Job.Plain = true // the policy has no seal
-	folder, tasks = r.Path("policy"), r.World.Tasks(env.Test)
+	folder, tasks = r.Path("policy"), r.Env.Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
-	_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
 	r.Check(err)
 	rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 	if len(rows) != 12*2*3 {

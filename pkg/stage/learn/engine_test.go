@@ -16,9 +16,9 @@ func TestManifestsNameTheEngine(t *testing.T) {
 	r := stagetest.New(t)
 	data := batch(r)
 	update(r, inputs(r, data, "learned"))
-	_, err := warm.Run(r.Context(), r.Job, r.World, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
+	_, err := warm.Run(r.Context(), r.Job, r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
 	r.Check(err)
-	_, err = evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
+	_, err = evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
 	r.Check(err)
 	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "e.parquet"} {
 		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {

@@ -26,18 +26,18 @@ import (
 // reads.
 func batch(r *stagetest.Rig) string {
 	r.Helper()
-	plan, rows := r.Plan(min(16, len(r.World.Tasks(env.Train))))
-	_, err := rollout.Run(r.Context(), r.Job, r.World, rollout.Inputs{
+	plan, rows := r.Plan(min(16, len(r.Env.Tasks(env.Train))))
+	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
 		Plan: plan, LastRow: len(rows), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("rollout.parquet"),
 	})
 	r.Check(err)
-	_, err = score.Run(r.Context(), r.Job, r.World, score.Inputs{
+	_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{
 		Plan: plan, Rollout: r.Path("rollout.parquet"), Iteration: 1, Of: 1, Output: r.Path("score.parquet"),
 	})
 	r.Check(err)
 	chooser, err := r.Job.Recipe.NewCurriculum()
 	r.Check(err)
-	r.Check(buffer.Run(r.Context(), r.Job, r.World, chooser, buffer.Inputs{
+	r.Check(buffer.Run(r.Context(), r.Job, r.Env, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}},
 		Shards:      []buffer.ShardRef{{Iteration: 1, Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}},
 		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),

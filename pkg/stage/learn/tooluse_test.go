@@ -30,14 +30,14 @@ func TestTurnsOfToolUse(t *testing.T) {
 	prefixes := map[int32]int{}
 	for _, entry := range stagetest.Read[shard.Entry](r, r.Path("state.parquet")) {
 		prefixes[entry.Turn]++
-		task, known := r.World.Task(entry.TaskID)
+		task, known := r.Env.Task(entry.TaskID)
 		if !known {
 			t.Fatalf("there is no task %q", entry.TaskID)
 		}
 		history := played[shard.TraceName{InstanceID: entry.ParentID, Sample: entry.Ref.Sample}][:entry.Ref.Messages]
-		prompt, err := r.World.Prompt(task, shard.KindImprove, env.Parent{Messages: history})
+		prompt, err := r.Env.Prompt(task, shard.KindImprove, env.Parent{Messages: history})
 		r.Check(err)
-		begun, err := r.World.Begin(r.Context(), task, prompt)
+		begun, err := r.Env.Begin(r.Context(), task, prompt)
 		r.Check(err)
 		r.Check(begun.Close())
 	}

@@ -65,7 +65,7 @@ func TestWaves(t *testing.T) {
 	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "filters.constant_group=false")
 	plan, instances := r.Plan(9)
 	n := len(instances)
-	atOnce := stagetest.Turns{Env: r.World, Of: 5, Fresh: fresh}
+	atOnce := stagetest.Turns{Env: r.Env, Of: 5, Fresh: fresh}
 	waiting := atOnce
 	waiting.Wait = true
 	whole, _ := playWaves(r, atOnce, plan, 0, n, "at-once")
@@ -125,7 +125,7 @@ func TestWaves(t *testing.T) {
 func TestRatioOverParts(t *testing.T) {
 	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "filters.constant_group=false", "loss.epochs=2")
 	plan, instances := r.Plan(12)
-	environment := stagetest.Turns{Env: r.World, Of: 4, Fresh: func(int) bool { return true }}
+	environment := stagetest.Turns{Env: r.Env, Of: 4, Fresh: func(int) bool { return true }}
 	ref, _ := playWaves(r, environment, plan, 0, len(instances), "parts")
 	contexts := 0
 	for _, trace := range shard.Traces(stagetest.Read[shard.Rollout](r, ref.Rollout)) {
@@ -160,7 +160,7 @@ func TestJournal(t *testing.T) {
 	plan, instances := r.Plan(8)
 	calls := map[string]int{}
 	var mutex sync.Mutex
-	environment := stagetest.Turns{Env: r.World, Of: 1, Wait: true, Judged: func(task env.Task, turn int) error {
+	environment := stagetest.Turns{Env: r.Env, Of: 1, Wait: true, Judged: func(task env.Task, turn int) error {
 		mutex.Lock()
 		defer mutex.Unlock()
 		calls[task.ID]++

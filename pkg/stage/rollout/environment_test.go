@@ -39,10 +39,10 @@ func TestEnvironmentFails(t *testing.T) {
 	r.Job.Plain = true // the policy has no seal
 	folder := r.Path("policy")
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
 	plan, instances := r.Plan(12)
-	play := func(name string, world env.Env) (seal.Manifest, error) {
-		return rollout.Run(r.Context(), r.Job, world, rollout.Inputs{
+	play := func(name string, environment env.Env) (seal.Manifest, error) {
+		return rollout.Run(r.Context(), r.Job, environment, rollout.Inputs{
 			Plan: plan, LastRow: len(instances), PolicyFolder: folder, Iteration: 1, Of: 1, Output: r.Path(name),
 		})
 	}
@@ -50,7 +50,7 @@ func TestEnvironmentFails(t *testing.T) {
 	one, two := []string{instances[3].TaskID}, []string{instances[3].TaskID, instances[7].TaskID}
 
 	// 4 of 48 episodes are less than a tenth.
-	m, err := play("rollout.parquet", broken{r.World, one, fire})
+	m, err := play("rollout.parquet", broken{r.Env, one, fire})
 	r.Check(err)
 	if m.Metrics["infra"] != 4 {
 		t.Errorf("%g episodes are counted as failed, want 4", m.Metrics["infra"])
@@ -62,11 +62,11 @@ func TestEnvironmentFails(t *testing.T) {
 	}
 
 	// 8 of 48 are more.
-	_, err = play("never.parquet", broken{r.World, two, fire})
+	_, err = play("never.parquet", broken{r.Env, two, fire})
 	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "8 of 48 episodes failed; the first: environment of task") || len(exitcode.Hints(err)) == 0 {
 		t.Errorf("too many failures: %v", err)
 	}
-	_, err = play("never.parquet", broken{r.World, one, exitcode.Dataf("the history is another's")})
+	_, err = play("never.parquet", broken{r.Env, one, exitcode.Dataf("the history is another's")})
 	if exitcode.Code(err) != exitcode.Data {
 		t.Errorf("damaged data: %v", err)
 	}

@@ -41,7 +41,7 @@ func remoteRig(t *testing.T, dialect string, settings ...string) (*stagetest.Rig
 // that of our engine, step after step, whatever the interface.
 func TestRemoteGreedyIsLocal(t *testing.T) {
 	measure := func(r *stagetest.Rig) []shard.EvaluationRow {
-		_, err := evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{
+		_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
 			PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet"),
 		})
 		r.Check(err)
@@ -131,7 +131,7 @@ func TestRemoteFailures(t *testing.T) {
 		t.Errorf("%d of %d rows failed", failed, len(rows))
 	}
 	every = 3 // and more than a quarter
-	_, err := rollout.Run(r.Context(), r.Job, r.World, rollout.Inputs{
+	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
 		Plan: plan, LastRow: len(instances), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("never.parquet"),
 	})
 	every = 100
@@ -141,7 +141,7 @@ func TestRemoteFailures(t *testing.T) {
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {
 		t.Error("a shard was sealed with too many failures")
 	}
-	_, err = evaluate.RunWhole(r.Context(), r.Job, r.World, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
+	_, err = evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
 	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("an evaluation without an answer: exit code %d: %v", exitcode.Code(err), err)
 	}

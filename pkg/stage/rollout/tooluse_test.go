@@ -118,7 +118,7 @@ func unlessNothing(t toolTask) float64 {
 // playedBackwards is what package bfcl gives for the reference calls in the
 // opposite order, up to the first that fails.
 func playedBackwards(t toolTask) float64 {
-	world, err := t.bfcl.Simulator()
+	environment, err := t.bfcl.Simulator()
 	if err != nil {
 		panic(err)
 	}
@@ -127,7 +127,7 @@ func playedBackwards(t toolTask) float64 {
 	var made []bfcl.Call
 	for _, call := range backwards {
 		made = append(made, call)
-		if world.Execute(call).Failed {
+		if environment.Execute(call).Failed {
 			break
 		}
 	}
@@ -223,7 +223,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	r.Job.Plain = true // the policy has no seal
 	server.folder = r.Path("policy")
 	r.Check(os.Mkdir(server.folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.World, server.folder))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, server.folder))
 	format, err := chat.Load(server.folder, time.Time{})
 	r.Check(err)
 	plan, instances := r.Plan(tasks)
@@ -231,7 +231,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	r.Check(err)
 	byID := map[string]toolTask{}
 	for _, task := range all {
-		known, ok := r.World.Task(task.ID)
+		known, ok := r.Env.Task(task.ID)
 		if !ok {
 			continue
 		}
@@ -253,12 +253,12 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	for number, policy := range scriptedPolicies {
 		server.say = func(task env.Task, step int) string { return policy.say(byID[task.ID], step) }
 		rollouts := r.Path(fmt.Sprintf("rollout-%d.parquet", number))
-		_, err := rollout.Run(r.Context(), r.Job, r.World, rollout.Inputs{
+		_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
 			Plan: plan, LastRow: len(instances), PolicyFolder: server.folder, Iteration: 1, Of: 1, Output: rollouts,
 		})
 		r.Check(err)
 		scores := r.Path(fmt.Sprintf("score-%d.parquet", number))
-		_, err = score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: scores})
+		_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: scores})
 		r.Check(err)
 		rows, verdicts := stagetest.Read[shard.Rollout](r, rollouts), stagetest.Read[shard.Score](r, scores)
 		if len(verdicts) != tasks {

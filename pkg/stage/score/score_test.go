@@ -35,7 +35,7 @@ func answers(r *stagetest.Rig, instances []shard.Instance, text func(i int) (con
 
 func run(r *stagetest.Rig, plan, rollouts string) ([]shard.Score, map[string]float64) {
 	r.Helper()
-	m, err := score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")})
+	m, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")})
 	r.Check(err)
 	return stagetest.Read[shard.Score](r, r.Path("score.parquet")), m.Metrics
 }
@@ -46,7 +46,7 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 	r := stagetest.New(t)
 	plan, instances := r.Plan(6)
 	right := func(i int) string {
-		task, _ := r.World.Task(instances[i].TaskID)
+		task, _ := r.Env.Task(instances[i].TaskID)
 		return task.Answer
 	}
 	rollouts := answers(r, instances, func(i int) (string, shard.Outcome) {
@@ -61,7 +61,7 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 		return "", shard.OutcomePreempted
 	})
 	tries := map[string]int{}
-	r.World = stagetest.Failing{Env: r.World, Fail: func(conversation []shard.Message) error {
+	r.Env = stagetest.Failing{Env: r.Env, Fail: func(conversation []shard.Message) error {
 		question := conversation[0].Content
 		tries[question]++
 		switch {
@@ -129,14 +129,14 @@ func TestImpossibleResponse(t *testing.T) {
 	plan, instances := r.Plan(2)
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK })
 	tries := 0
-	r.World = stagetest.Failing{Env: r.World, Fail: func(conversation []shard.Message) error {
+	r.Env = stagetest.Failing{Env: r.Env, Fail: func(conversation []shard.Message) error {
 		if conversation[0].Content != instances[1].Messages[0].Content {
 			return nil
 		}
 		tries++
 		return exitcode.Dataf("the calls give something else")
 	}}
-	_, err := score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
+	_, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 1: the calls give something else") || tries != 1 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
@@ -147,7 +147,7 @@ func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
 	plan, instances := r.Plan(2)
 	instances[1].InstanceID = "i000009-000001"
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK })
-	_, err := score.Run(r.Context(), r.Job, r.World, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
+	_, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
 	if exitcode.Code(err) != exitcode.Data {
 		t.Fatalf("got %v", err)
 	}
@@ -164,9 +164,9 @@ func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
 func TestToolUseIsEmbeddedWhole(t *testing.T) {
 	r := stagetest.NewOf(t, "tooluse-smoke", "score.embedding=ngrams")
 	plan, instances := r.Plan(1)
-	task, _ := r.World.Task(instances[0].TaskID)
+	task, _ := r.Env.Task(instances[0].TaskID)
 	said := []string{"<tool>[]</tool>", `<tool>[{"name": "pwd", "args": {}}]</tool>`, "<TASK_FINISHED>"}
-	begun, err := r.World.Begin(r.Context(), task, instances[0].Messages)
+	begun, err := r.Env.Begin(r.Context(), task, instances[0].Messages)
 	r.Check(err)
 	conversation := instances[0].Messages
 	for _, message := range said {

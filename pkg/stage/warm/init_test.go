@@ -31,7 +31,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 				"data.train.generate.kinds=[comparison__closest]", "data.train.generate.levels=[5]", "data.train.generate.count=500")
 			folder := r.Path("policy")
 			r.Check(os.Mkdir(folder, 0o755))
-			r.Check(warm.InitPolicy(r.Job.Recipe, r.World, folder))
+			r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
 			config, err := checkpoint.LoadConfig(folder)
 			r.Check(err)
 			if got := fmt.Sprint(config.InitializerRange); got != test.initializerRange {
@@ -40,7 +40,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 			tok, err := tokenizer.Load(folder)
 			r.Check(err)
 			whole, digits := false, 0
-			for _, task := range r.World.Tasks(env.Train) {
+			for _, task := range r.Env.Tasks(env.Train) {
 				ids := tok.EncodeText(task.Question)
 				if text := tok.DecodeText(ids); text != task.Question {
 					t.Fatalf("%q comes back as %q", task.Question, text)

@@ -15,7 +15,7 @@ func TestKindsOfDemonstrations(t *testing.T) {
 	learned := func(kinds string) (digest string, err error) {
 		r := stagetest.New(t, "data.train.generate.kinds=[add, sub]", "warm_start.kinds="+kinds)
 		folder := r.Path("policy")
-		_, err = warm.Run(r.Context(), r.Job, r.World, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: folder})
+		_, err = warm.Run(r.Context(), r.Job, r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: folder})
 		if err != nil {
 			return "", err
 		}

@@ -26,9 +26,9 @@ import (
 // Rig is what a stage needs besides its files.
 type Rig struct {
 	testing.TB
-	Job   stage.Job
-	World env.Env
-	Dir   string
+	Job stage.Job
+	Env env.Env
+	Dir string
 
 	policy string // its folder, once it is made
 }
@@ -46,12 +46,12 @@ func NewOf(t testing.TB, name string, settings ...string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
+	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Rig{
-		TB: t, World: world, Dir: t.TempDir(),
+		TB: t, Env: environment, Dir: t.TempDir(),
 		Job: stage.Job{Recipe: resolved.Recipe, Threads: 1, Cite: filepath.Base, Log: func(string, ...any) {}},
 	}
 }
@@ -90,7 +90,7 @@ func (r *Rig) Policy() string {
 		r.Check(os.CopyFS(folder, files))
 	} else {
 		plain := NewOf(r, name)
-		_, err := warm.Run(r.Context(), plain.Job, plain.World, warm.Inputs{
+		_, err := warm.Run(r.Context(), plain.Job, plain.Env, warm.Inputs{
 			Chunk: 1, LastStep: plain.Job.Recipe.WarmStart.Steps, PolicyOutput: filepath.Join(folder, "policy"),
 		})
 		r.Check(err)
@@ -143,12 +143,12 @@ func (r *Rig) Shorten(longest int) {
 func (r *Rig) Plan(n int) (string, []shard.Instance) {
 	r.Helper()
 	var rows []shard.Instance
-	for i, task := range r.World.Tasks(env.Train)[:n] {
-		messages, err := r.World.Prompt(task, shard.KindInitial, env.Parent{})
+	for i, task := range r.Env.Tasks(env.Train)[:n] {
+		messages, err := r.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		r.Check(err)
 		id := fmt.Sprintf("i%06d-%06d", 1, i)
 		rows = append(rows, shard.Instance{
-			InstanceID: id, GroupID: id, TaskID: task.ID, Env: r.World.Name(), Kind: string(shard.KindInitial),
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: r.Env.Name(), Kind: string(shard.KindInitial),
 			Messages: messages, Origin: string(shard.OriginBase), Iteration: 1,
 		})
 	}
