@@ -266,7 +266,7 @@ type Env interface {
 	Rows() ([]shard.TaskRow, error)
 
 	// Prompt builds the messages of an instance. The parent of a first attempt
-	// ([shard.KindInitial], [shard.KindDraft]) is empty.
+	// ([shard.KindInitial]) is empty.
 	Prompt(task Task, kind shard.Kind, parent Parent) ([]shard.Message, error)
 
 	// Begin starts the environment's side of an attempt from a prompt that

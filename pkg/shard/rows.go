@@ -23,8 +23,6 @@ const (
 	KindRefine  Kind = "refine"  // a later turn of one trajectory
 	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
 	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
-	KindDraft   Kind = "draft"
-	KindDebug   Kind = "debug"
 )
 
 // Origin says where an instance of a plan came from.
@@ -34,8 +32,6 @@ type Origin string
 const (
 	OriginBase   Origin = "base"   // the task set
 	OriginBuffer Origin = "buffer" // the curriculum's buffer
-	OriginMemory Origin = "memory" // a memory of solutions
-	OriginCarry  Origin = "carry"  // an earlier iteration's late rollouts
 )
 
 // Outcome says how an episode ended. It is not a reward: only the policy's
@@ -248,13 +244,11 @@ type Fate string
 const (
 	FateTrained Fate = "trained"
 	FateDropped Fate = "dropped"
-	FatePending Fate = "pending" // late: to be carried into a later iteration
 )
 
 // LedgerRow is a row of ledger.parquet: what the buffer stage did with one
 // segment of a sampled trace. Over a whole run each planned trace appears with
-// its segments, or as one where it was lost, each with exactly one fate that is
-// not pending.
+// its segments, or as one where it was lost, each with exactly one fate.
 type LedgerRow struct {
 	InstanceID       string `parquet:"instance_id"`
 	GroupID          string `parquet:"group_id"`

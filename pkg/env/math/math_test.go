@@ -280,7 +280,7 @@ func TestPromptErrors(t *testing.T) {
 		{shard.KindDiverge, answered, exitcode.Usage, `env.prompts.diverge is empty: the run asks for diverge steps`},
 		{shard.KindImprove, nil, exitcode.Bug, `prompting "t": improve needs an earlier response, and the history has none`},
 		{shard.KindInitial, answered, exitcode.Bug, `prompting "t": an initial prompt has no history, and was given 1 responses`},
-		{shard.KindDebug, answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
+		{shard.Kind("debug"), answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
 	}
 	for _, test := range tests {
 		_, err := e.Prompt(task, test.kind, env.Parent{Messages: test.history})
@@ -475,7 +475,7 @@ func TestDemonstrationTurns(t *testing.T) {
 	if _, ok, _ := e.Demonstration(env.Task{Question: "q"}, shard.KindInitial, rng.Stream{}); ok {
 		t.Error("a task without an answer was demonstrated")
 	}
-	if _, ok, _ := e.Demonstration(task, shard.KindDraft, rng.Stream{}); ok {
+	if _, ok, _ := e.Demonstration(task, shard.Kind("draft"), rng.Stream{}); ok {
 		t.Error("a kind that is not ours was demonstrated")
 	}
 }
