@@ -134,7 +134,7 @@ func TestRegisteredChoices(t *testing.T) {
 			t.Errorf("a recipe that does not choose it has %q", name)
 		}
 	}
-	if spec, err := plain.Recipe.CreditSpec(); err != nil || len(spec.Select) != 3 {
+	if spec, err := plain.Recipe.CreditSpec(); err != nil || len(spec.Select) != 2 {
 		t.Errorf("filters that are off are there: %+v, %v", spec.Select, err)
 	}
 }

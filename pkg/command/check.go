@@ -5,40 +5,61 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // CheckOptions are those of lathe-score check.
 type CheckOptions struct {
-	Env  string // environment whose verifier judges: math or tooluse
-	Data string // tooluse: the folder of BFCL's tasks; empty is the one of LATHE_SHARED
-	Math CheckMathOptions
+	Env      string // environment whose checker judges
+	Settings any    // of the checker; nil for the defaults
+}
+
+// checkers are the environments that have a checker, by name.
+func checkers() (names []string, byName map[string]*env.LineChecker) {
+	byName = map[string]*env.LineChecker{}
+	for _, m := range env.All() {
+		if m.Checker != nil {
+			names = append(names, m.Name)
+			byName[m.Name] = m.Checker
+		}
+	}
+	return names, byName
 }
 
 func checkCommand() *cli.Command {
 	var o CheckOptions
+	var about strings.Builder
+	var flags []cli.Flag
+	settings, setLists := map[string]any{}, map[string]func(*cli.Context){}
+	names, byName := checkers()
+	for _, name := range names {
+		settings[name] = byName[name].Settings()
+		own, set := cmdline.SettingFlags(settings[name], name+": ")
+		flags, setLists[name] = append(flags, own...), set
+		fmt.Fprintf(&about, "for --env %s, %s.\n", name, byName[name].Doc)
+	}
 	return cmdline.Help{
 		Example: `echo '{"id": 1, "gold": "$x^2-1$", "prediction": "so it is \\boxed{(x-1)(x+1)}"}' | lathe-score check --env math --explain`,
 		Exits:   map[int]string{exitcode.LeftOut: "done, with lines that could not be judged; their rows have the reasons", exitcode.Data: "", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
-		Name:  "check",
-		Usage: "judge answers on standard input, JSON lines in and out",
-		Description: "for --env math, a line is {\"id\", \"gold\", \"prediction\"} and its verdict {\"id\", \"equal\", \"extracted\", \"why\"}.\n" +
-			"for --env tooluse, a line is {\"id\", \"turns\": [[{\"name\", \"args\"}...]...]}, where id names a task of BFCL multi-turn-base, and its verdict\n" +
-			"{\"id\", \"official_valid\", \"error_type\", \"state_equal\", \"calls_subset\", \"reward\"}; the first two are BFCL's checker's, the others ExIt's.\n" +
-			"A line that cannot be judged gives {\"id\", \"error\"}, and the exit code is 3.",
+		Name:        "check",
+		Usage:       "judge answers on standard input, JSON lines in and out",
+		Description: about.String() + "A line that cannot be judged gives {\"id\", \"error\"}, and the exit code is 3.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose verifier judges: math or tooluse", Destination: &o.Env},
-			&cli.StringFlag{Name: "data", Usage: "tooluse: the `FOLDER` with BFCL's tasks (default: data/bfcl in the folder that LATHE_SHARED names)", Destination: &o.Data},
-		}, o.Math.flags()...),
+			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose verifier judges: " + strings.Join(names, " or "), Destination: &o.Env},
+		}, flags...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Math.Targets = c.StringSlice("target")
-			o.Math.DecimalPlaces = cmdline.Given(c, "decimal-places", c.Int("decimal-places"))
+			if set, ok := setLists[o.Env]; ok {
+				set(c)
+			}
+			o.Settings = settings[o.Env]
 			return Check(c.Context, c.App.Reader, c.App.Writer, o)
 		}),
 	})
@@ -50,21 +71,27 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	if err := cmdline.Required("env", o.Env); err != nil {
 		return err
 	}
-	var judge func(line []byte) (any, error)
-	var err error
-	switch o.Env {
-	case "math":
-		judge, err = o.Math.judge()
-	case "tooluse":
-		judge, err = toolUseJudge(o.Data)
-	default:
-		err = exitcode.Usagef("--env is %q; it must be math or tooluse", o.Env)
+	names, byName := checkers()
+	checker, ok := byName[o.Env]
+	if !ok {
+		return exitcode.Usagef("--env is %q; it must be %s", o.Env, strings.Join(names, " or "))
 	}
+	if o.Settings == nil {
+		o.Settings = checker.Settings()
+	}
+	judge, err := checker.Judge(o.Settings)
 	if err != nil {
 		return err
 	}
+	answer := func(text []byte) (any, error) {
+		line := checker.Line()
+		if err := jsonlines.Decode(text, line, false); err != nil {
+			return nil, err
+		}
+		return judge(line)
+	}
 	lines, refused := jsonlines.NewReader(ctx, in), 0
-	err = jsonlines.Answerer{Gather: true, Answer: judge, Refuse: func(line []byte, fault error) any {
+	err = jsonlines.Answerer{Gather: true, Answer: answer, Refuse: func(line []byte, fault error) any {
 		refused++
 		return refusal{ID: idOf(line), Error: fmt.Sprintf("line %d: %v", lines.Number, fault)}
 	}}.Run(lines, out)

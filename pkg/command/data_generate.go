@@ -2,47 +2,72 @@ package command
 
 import (
 	"bytes"
-	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
-	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // DataGenerateOptions are those of lathe data generate.
 type DataGenerateOptions struct {
-	Problems generate.Settings
+	Env      string // environment whose generator makes problems; empty for the default one
+	Settings any    // of the generator; nil for the defaults
 	Split    env.Split
 	Seed     uint64
 	Out      string // file to write and seal; empty prints
 }
 
+// generators are the environments that have a generator, by name.
+func generators() (names []string, byName map[string]*env.Generator) {
+	byName = map[string]*env.Generator{}
+	for _, m := range env.All() {
+		if m.Generator != nil {
+			names = append(names, m.Name)
+			byName[m.Name] = m.Generator
+		}
+	}
+	return names, byName
+}
+
 func dataGenerateCommand() *cli.Command {
 	var o DataGenerateOptions
 	var split string
+	var summaries []string
+	var flags []cli.Flag
+	settings, setLists := map[string]any{}, map[string]func(*cli.Context){}
+	names, byName := generators()
+	for _, name := range names {
+		about := ""
+		if len(names) > 1 {
+			about = name + ": "
+		}
+		settings[name] = byName[name].Settings()
+		own, set := cmdline.SettingFlags(settings[name], about)
+		flags, setLists[name] = append(flags, own...), set
+		summaries = append(summaries, about+byName[name].Summary)
+	}
 	return cmdline.Help{
 		Example: "lathe data generate --kind add --kind linear --level 1 --level 2 --count 100 --out runs/problems.jsonl",
 		Exits:   map[int]string{},
 	}.Command(&cli.Command{
-		Name: "generate", Usage: "write seeded arithmetic problems as JSONL: {id, kind, level, question, answer}",
-		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "kind", Usage: fmt.Sprintf("`KIND` of problem, one of %v; may be repeated", generate.Kinds()), Value: cli.NewStringSlice("add")},
-			&cli.IntSliceFlag{Name: "level", Usage: "`LEVEL` of difficulty; may be repeated", Value: cli.NewIntSlice(1)},
-			&cli.IntFlag{Name: "count", Usage: "number of problems", Value: 1000, Destination: &o.Problems.Count},
-			&cli.Float64Flag{Name: "test-share", Usage: "share of the problem space that is held out", Value: 0.2, Destination: &o.Problems.TestShare},
+		Name: "generate", Usage: "write " + strings.Join(summaries, "; "),
+		Flags: append(flags,
+			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose generator makes problems: " + strings.Join(names, " or "), Value: env.Default(), Destination: &o.Env},
 			&cli.StringFlag{Name: "split", Usage: "train or test", Value: "train", Destination: &split},
 			&cli.Uint64Flag{Name: "seed", Usage: "of the problems", Value: 1, Destination: &o.Seed},
 			&cli.StringFlag{Name: "out", Usage: "`FILE` to write and seal; standard output when left out", Destination: &o.Out},
-		},
+		),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Problems.Kinds, o.Problems.Levels, o.Split = c.StringSlice("kind"), c.IntSlice("level"), env.Split(split)
+			if set, ok := setLists[o.Env]; ok {
+				set(c)
+			}
+			o.Settings, o.Split = settings[o.Env], env.Split(split)
 			return DataGenerate(c.App.Writer, o)
 		}),
 	})
@@ -53,18 +78,29 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	if o.Split != env.Train && o.Split != env.Test {
 		return exitcode.Usagef("--split %q is not train or test", o.Split)
 	}
-	tasks, err := generate.Tasks(o.Problems, o.Split, o.Seed)
+	if o.Env == "" {
+		o.Env = env.Default()
+	}
+	names, byName := generators()
+	generator, ok := byName[o.Env]
+	if !ok {
+		return exitcode.Usagef("--env is %q; it must be %s", o.Env, strings.Join(names, " or "))
+	}
+	if o.Settings == nil {
+		o.Settings = generator.Settings()
+	}
+	tasks, err := generator.Tasks(o.Settings, o.Split, o.Seed)
 	if err != nil {
 		return err
 	}
 	if o.Out == "" {
-		return dataset.Write(out, tasks)
+		return generator.Write(out, tasks)
 	}
 	if err := checkOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
 	var content bytes.Buffer
-	if err := dataset.Write(&content, tasks); err != nil {
+	if err := generator.Write(&content, tasks); err != nil {
 		return err
 	}
 	m, err := seal.WriteBytes(o.Out, content.Bytes(), ownAttempt(), seal.Manifest{

@@ -195,6 +195,17 @@ func find(v reflect.Value, path string) (reflect.Value, bool) {
 	return v, true
 }
 
+// Pointer points to the value at a dotted path below the struct that settings
+// points to. ok is false where there is no such field, or of another type.
+func Pointer[T any](settings any, path string) (pointer *T, ok bool) {
+	v, ok := find(reflect.ValueOf(settings).Elem(), path)
+	if !ok {
+		return nil, false
+	}
+	pointer, ok = v.Addr().Interface().(*T)
+	return pointer, ok
+}
+
 // Names lists the fields of the struct that settings points to, in their order.
 func Names(settings any) []string {
 	var names []string

@@ -29,7 +29,10 @@ type Spec struct {
 // its own fields, and those that are registered beside them, each of which is
 // off while its settings are all zero.
 func Selected(f objective.Filters, registered config.Variants) []Choice {
-	selected := []Choice{{ReasonMinGroup, &Limit{float64(f.MinGroup)}}, {ReasonMinAdvantage, &Limit{f.MinAdvantage}}}
+	selected := []Choice{{ReasonMinGroup, &Limit{float64(f.MinGroup)}}}
+	if f.MinAdvantage != 0 {
+		selected = append(selected, Choice{ReasonMinAdvantage, &Limit{f.MinAdvantage}})
+	}
 	for _, s := range []struct {
 		name string
 		on   bool

@@ -38,6 +38,9 @@ func Register(m Maker) {
 // Names lists the curricula, sorted.
 func Names() []string { return makers.Names() }
 
+// Choices lists the curricula as choices of their axis, sorted by name.
+func Choices() []registry.Choice[Maker] { return makers.All() }
+
 // Default names the curriculum of recipes that name none.
 func Default() string { return makers.Default() }
 

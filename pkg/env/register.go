@@ -27,7 +27,10 @@ type Maker struct {
 
 	// New loads or generates the tasks. Relative names of files start at folder,
 	// the recipe's; the seed decides what is drawn.
-	New func(settings, data any, seed uint64, folder string) (Env, error)
+	New       func(settings, data any, seed uint64, folder string) (Env, error)
+	Checker   *LineChecker // nil for an environment without one
+	Generator *Generator   // nil for an environment without one
+
 	// FromRows makes the environment again from the rows of its tasks.
 	FromRows func(settings any, folder string, rows []shard.TaskRow) (Env, error)
 }
@@ -43,6 +46,20 @@ func Register(m Maker) {
 
 // Names lists the environments, sorted.
 func Names() []string { return makers.Names() }
+
+// All lists the environments, sorted by name.
+func All() []Maker {
+	var all []Maker
+	for _, name := range Names() {
+		if m, err := Lookup(name); err == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Choices lists the environments as choices of their axis, sorted by name.
+func Choices() []registry.Choice[Maker] { return makers.All() }
 
 // Default names the environment of recipes that name none.
 func Default() string { return makers.Default() }

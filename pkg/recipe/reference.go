@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -22,20 +23,34 @@ func Describe() []config.Field {
 	return config.Describe(&r, "")
 }
 
-// Reference is the page jobs/REFERENCE.md: every field of recipes and site
-// profiles, and every preset.
+// Reference is the page jobs/REFERENCE.md: every field of recipes, environments
+// and site profiles, what can be chosen, and every preset.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Recipes and site profiles
 
-Generated from the types of the settings; ` + "`go test ./pkg/recipe -run Reference -update`" + ` writes it anew.
+Generated from the types of the settings and from what is registered; ` + "`go test ./pkg/recipe -run Reference -update`" + ` writes it anew.
 
 A recipe is one YAML file. Later wins: defaults, preset, the files named by ` + "`base:`" + `, the file, ` + "`--set FIELD=VALUE`" + `.
 
 ## Recipe
 
+The other fields of ` + "`env` and `data`" + ` are the environment's, see below.
+
 `)
-	config.Table(&b, Describe())
+	r := Defaults()
+	r.Env.Settings, r.Data.Settings = nil, nil
+	config.Table(&b, config.Describe(&r, ""))
+	for _, m := range env.All() {
+		fmt.Fprintf(&b, "\n## Environment %s\n\n%s.\n\n", m.Name, upperFirst(m.Summary))
+		config.Table(&b, append(config.Describe(m.Settings(), "env"), config.Describe(m.Data(), "data")...))
+	}
+	b.WriteString("\n## Choices\n\nWhat a recipe composes (`lathe recipe compose`).\n\n| axis | field | choice | what it is |\n| --- | --- | --- | --- |\n")
+	for _, axis := range Axes() {
+		for _, c := range axis.Choices {
+			fmt.Fprintf(&b, "| %s | `%s` | `%s` | %s |\n", axis.Name, strings.Join(axis.Fields, "`, `"), c.Name, strings.ReplaceAll(c.Summary, "|", `\|`))
+		}
+	}
 	b.WriteString("\n## Site profile\n\n")
 	config.Table(&b, site.Describe())
 	b.WriteString("\n## Presets\n\nWhat each preset puts in `advantage`, `filters` and `loss`.\n")
@@ -44,7 +59,9 @@ A recipe is one YAML file. Later wins: defaults, preset, the files named by ` + 
 		if err != nil {
 			panic(err) // a preset is complete
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n```yaml\n%s```\n", p.Name, p.Summary, config.Write(&objective))
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n```yaml\n%s```\n", p.Name, upperFirst(p.Summary), config.Write(&objective))
 	}
 	return b.String()
 }
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -66,6 +66,7 @@ func init() {
 		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
 			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
 		},
+		Checker: &checker, Generator: &generator,
 		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
 			return made(FromRows(*settings.(*Settings), rows))
 		},

@@ -82,6 +82,7 @@ func init() {
 		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
 			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
 		},
+		Checker: &checker,
 		FromRows: func(settings any, folder string, rows []shard.TaskRow) (env.Env, error) {
 			return made(FromRows(*settings.(*Settings), folder, rows))
 		},

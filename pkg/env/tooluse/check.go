@@ -1,19 +1,44 @@
-package command
+package tooluse
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// toolUseJudge returns the checkers of a line of lathe-score check --env
-// tooluse, on the tasks of a folder.
-func toolUseJudge(folder string) (func(line []byte) (any, error), error) {
+//go:embed check.go
+var checkSource string
+
+var _ = config.Docs[checkSettings](checkSource)
+
+// checkSettings are the flags of the checker.
+type checkSettings struct {
+	Data string `yaml:"data"` // the `FOLDER` with BFCL's tasks (default: data/bfcl in the folder that LATHE_SHARED names)
+}
+
+var checker = env.LineChecker{
+	Doc: `a line is {"id", "turns": [[{"name", "args"}...]...]}, where id names a task of BFCL multi-turn-base, and its verdict
+{"id", "official_valid", "error_type", "state_equal", "calls_subset", "reward"}; the first two are BFCL's checker's, the others ExIt's`,
+	Settings: func() any { return new(checkSettings) },
+	Line:     func() any { return new(toolCalls) },
+	Judge: func(settings any) (func(line any) (any, error), error) {
+		tasks, err := readTasks(settings.(*checkSettings).Data)
+		if err != nil {
+			return nil, err
+		}
+		return func(line any) (any, error) { return check(*line.(*toolCalls), tasks) }, nil
+	},
+}
+
+// readTasks reads the tasks of a folder by their ids.
+func readTasks(folder string) (map[string]bfcl.Task, error) {
 	if folder == "" {
 		shared := os.Getenv("LATHE_SHARED")
 		if shared == "" {
@@ -29,7 +54,7 @@ func toolUseJudge(folder string) (func(line []byte) (any, error), error) {
 	for _, task := range tasks {
 		byID[task.ID] = task
 	}
-	return func(line []byte) (any, error) { return checkToolUse(line, byID) }, nil
+	return byID, nil
 }
 
 // toolCalls is a line for the tool-use checkers: the calls of each turn.
@@ -48,11 +73,7 @@ type toolVerdict struct {
 	Reward        float64 `json:"reward"`
 }
 
-func checkToolUse(line []byte, tasks map[string]bfcl.Task) (any, error) {
-	var calls toolCalls
-	if err := jsonlines.Decode(line, &calls, false); err != nil {
-		return nil, err
-	}
+func check(calls toolCalls, tasks map[string]bfcl.Task) (any, error) {
 	if calls.ID == nil || calls.Turns == nil {
 		return nil, errors.New(`"id" and "turns" must both be there`)
 	}
