@@ -174,12 +174,8 @@ type Other struct {
 
 // Input is a data file that an environment was made from.
 type Input struct {
-	Split  Split
 	Path   string
 	SHA256 string // hexadecimal, of the whole file
-	Bytes  int64
-	Lines  int // problems in the file: lines that are not blank
-	Kept   int // of them, those that pass the filter, before env limits
 }
 
 // Step is what comes after a message of the policy.

@@ -121,7 +121,6 @@ func (e *Env) read(split env.Split, source Source, folder string) error {
 		if err != nil {
 			return err
 		}
-		input.Split = split
 		e.inputs = append(e.inputs, input)
 		e.splits[split] = append(e.splits[split], read...)
 	}

@@ -25,7 +25,7 @@ func (e *Env) customParts(path string, data Data, folder string) (map[env.Split]
 	if err != nil {
 		return nil, err
 	}
-	if err := e.input("", path, 0); err != nil {
+	if err := e.input(path); err != nil {
 		return nil, err
 	}
 	program, err := newProgram(&e.settings.ToolUse, folder)
@@ -46,7 +46,7 @@ func (e *Env) customParts(path string, data Data, folder string) (map[env.Split]
 			if err != nil {
 				return nil, err
 			}
-			if err := e.input(part.split, path, len(problems)); err != nil {
+			if err := e.input(path); err != nil {
 				return nil, err
 			}
 			parts[part.split] = append(parts[part.split], problems...)

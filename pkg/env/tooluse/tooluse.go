@@ -15,7 +15,6 @@
 package tooluse
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -100,30 +99,27 @@ func (e *Env) bfclParts(folder, halves string, seed uint64) (map[env.Split][]pro
 		return nil, err
 	}
 	for _, path := range paths {
-		if err := e.input("", path, 0); err != nil {
+		if err := e.input(path); err != nil {
 			return nil, err
 		}
 	}
 	if halves == "" {
 		return stratify(problems, rng.New(seed, rng.PurposeData, 0, "halves", 0)), nil
 	}
-	if err := e.input("", halves, 0); err != nil {
+	if err := e.input(halves); err != nil {
 		return nil, err
 	}
 	return readHalves(halves, problems)
 }
 
 // input records a file by its digest.
-func (e *Env) input(split env.Split, path string, tasks int) error {
+func (e *Env) input(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return exitcode.Dataf("reading a file of env.tooluse: %w", err)
 	}
 	sum := sha256.Sum256(content)
-	e.inputs = append(e.inputs, env.Input{
-		Split: split, Path: path, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content)),
-		Lines: bytes.Count(content, []byte("\n")), Kept: tasks,
-	})
+	e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(sum[:])})
 	return nil
 }
 

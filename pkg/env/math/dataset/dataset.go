@@ -60,25 +60,11 @@ func Read(path, where string, source Source) ([]env.Task, env.Input, error) {
 	}
 
 	digest := sha256.New()
-	counter := &byteCounter{}
-	tasks, lines, err := readProblems(io.TeeReader(f, io.MultiWriter(digest, counter)), path, where, source)
+	tasks, _, err := readProblems(io.TeeReader(f, digest), path, where, source)
 	if err != nil {
 		return nil, env.Input{}, err
 	}
-	return tasks, env.Input{
-		Path:   path,
-		SHA256: hex.EncodeToString(digest.Sum(nil)),
-		Bytes:  counter.bytes,
-		Lines:  lines,
-		Kept:   len(tasks),
-	}, nil
-}
-
-type byteCounter struct{ bytes int64 }
-
-func (c *byteCounter) Write(p []byte) (int, error) {
-	c.bytes += int64(len(p))
-	return len(p), nil
+	return tasks, env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
 }
 
 // readProblems reads the problems of one stream to its end.

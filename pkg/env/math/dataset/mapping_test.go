@@ -159,7 +159,7 @@ func TestMaxBad(t *testing.T) {
 		t.Errorf("a bad line: %v", err)
 	}
 	source.MaxBad = 1
-	if tasks, input, err := Read(path, "data.train", source); err != nil || len(tasks) != 1 || input.Lines != 2 {
-		t.Errorf("%d problems of %d lines: %v", len(tasks), input.Lines, err)
+	if tasks, _, err := Read(path, "data.train", source); err != nil || len(tasks) != 1 {
+		t.Errorf("%d problems: %v", len(tasks), err)
 	}
 }
