@@ -97,6 +97,7 @@ type Segment struct {
 	Reward    float64 // what is learned from
 	Advantage float64 // before whitening; 0 where a critic makes it
 	Factor    float64 // on the advantage after whitening; 1 for none
+	Weight    float64 // on what the aggregation gives its turns; 1 for none
 	// Dropped is the reason why the segment is not trained on; empty if it is.
 	Dropped string
 	// Masked has no gradient, and counts in the denominators of the loss.
@@ -183,7 +184,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	for g, group := range groups {
 		for i, trace := range group.Traces {
 			for _, turns := range c.Segments.Cut(trace) {
-				segments[g] = append(segments[g], Segment{Trace: i, First: turns[0], Last: turns[1], Factor: 1})
+				segments[g] = append(segments[g], Segment{Trace: i, First: turns[0], Last: turns[1], Factor: 1, Weight: 1})
 			}
 		}
 	}
@@ -207,7 +208,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	return segments, stats, nil
 }
 
-// multiply applies the factors, and then the bound.
+// multiply applies the factors on advantages and weights, and then the bound.
 func (c Composition) multiply(groups []Group, segments [][]Segment) error {
 	for _, factor := range c.Factors {
 		factors, err := factor.Factor(groups, segments)
@@ -221,6 +222,17 @@ func (c Composition) multiply(groups []Group, segments [][]Segment) error {
 				} else {
 					segments[g][i].Advantage *= factors[g][i]
 				}
+			}
+		}
+	}
+	for _, weight := range c.Weights {
+		factors, err := weight.Factor(groups, segments)
+		if err != nil {
+			return fmt.Errorf("factors on weights: %w", err)
+		}
+		for g := range segments {
+			for i := range segments[g] {
+				segments[g][i].Weight *= factors[g][i]
 			}
 		}
 	}

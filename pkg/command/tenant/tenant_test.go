@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,12 +111,21 @@ func TestRun(t *testing.T) {
 	if err != nil || len(batch) == 0 {
 		t.Fatalf("batch of %d sequences: %v", len(batch), err)
 	}
+	var weight float64
 	for _, s := range batch {
+		for i, turn := range s.Turns {
+			if s.LossMask[i] {
+				weight += s.TurnWeights[turn]
+			}
+		}
 		for _, a := range s.TurnAdvantages {
 			if a != .5*.75 && a != .5*-.25 { // rewards of 1 and 0, less 0.25, halved
 				t.Errorf("advantage %v", a)
 			}
 		}
+	}
+	if math.Abs(weight-.5) > 1e-12 { // of a mean, halved
+		t.Errorf("the weights of the step sum to %v", weight)
 	}
 }
 

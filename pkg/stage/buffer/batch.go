@@ -200,8 +200,8 @@ func (r *reduction) weigh(sequences []learned) error {
 	for _, s := range sequences {
 		for i, turn := range s.turns {
 			o := span{s.group, s.trace, int(s.TurnSegments[i])}
-			first := r.groups[o.group].segmentsOf(o.trace)[o.segment].First
-			s.TurnWeights[i] = weights[at[o]][turn-first]
+			segment := r.groups[o.group].segmentsOf(o.trace)[o.segment]
+			s.TurnWeights[i] = weights[at[o]][turn-segment.First] * segment.Weight
 		}
 	}
 	return nil
