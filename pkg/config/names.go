@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// yamlName is the key of a struct's field in YAML.
-func yamlName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	return name
-}
-
 func joinPath(path, name string) string {
 	if path == "" {
 		return name

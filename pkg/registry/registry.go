@@ -39,9 +39,6 @@ func New[T any](axis string) *Registry[T] {
 	return &Registry[T]{axis: axis, choices: map[string]Choice[T]{}}
 }
 
-// Axis is what messages call a choice.
-func (r *Registry[T]) Axis() string { return r.axis }
-
 // Register adds a choice. It panics at a name that is taken or empty: the
 // program cannot mean that.
 func (r *Registry[T]) Register(c Choice[T]) {

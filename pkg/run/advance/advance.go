@@ -59,7 +59,6 @@ type jobsView struct {
 	evidence    map[graph.Task]string // of the last failure
 	gates       int                   // gates that wait to start
 	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
-	patience    time.Time             // until when to wait for outputs that other nodes have sealed
 	forgiven    time.Time             // failures of submissions up to here do not count
 }
 

@@ -114,13 +114,6 @@ func (t *Trace) attempts() []scaffold.Attempt {
 	return attempts
 }
 
-// Failed says why the trace could not be played, if it could not: a failure of
-// the server that the policy speaks through, or of the environment.
-func (t *Trace) Failed() error { return t.failed }
-
-// Waits says what the trace waits for a verdict to go on with.
-func (t *Trace) Waits() shard.Wait { return t.waits }
-
 // Rows are the trace's contexts as a rollout shard has them, but for the names
 // of instance, sample and policy. wave is the one under way.
 func (t *Trace) Rows(wave int) []shard.Rollout {

@@ -1,0 +1,47 @@
+package evaluate_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
+)
+
+// TestGathered: an evaluation in a plan, rollouts and scores has the rows of one
+// that is measured in one process.
+func TestGathered(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "evaluation.problems=4")
+	if waves, err := rollout.Waves(r.Job.Recipe, true); err != nil || waves != 1 {
+		t.Fatalf("%d waves: %v", waves, err)
+	}
+	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
+		LastProblem: 4, PolicyFolder: r.Policy(), Of: 1, Output: r.Path("whole.parquet"),
+	})
+	r.Check(err)
+	_, err = evaluate.Plan(r.Context(), r.Job, r.Env, r.Path("plan.parquet"))
+	r.Check(err)
+	wave := rollout.Wave{Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}
+	_, err = rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+		Plan: r.Path("plan.parquet"), LastRow: 4, PolicyFolder: r.Policy(), Of: 1, Evaluation: true, Output: wave.Rollout,
+	})
+	r.Check(err)
+	_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{
+		Plan: r.Path("plan.parquet"), Rollout: wave.Rollout, Of: 1, Evaluation: true, Output: wave.Score,
+	})
+	r.Check(err)
+	_, err = evaluate.Run(r.Context(), r.Job, r.Env, evaluate.Inputs{
+		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []rollout.Wave{wave}, Of: 1, Output: r.Path("gathered.parquet"),
+	})
+	r.Check(err)
+	whole := stagetest.Read[shard.EvaluationRow](r, r.Path("whole.parquet"))
+	gathered := stagetest.Read[shard.EvaluationRow](r, r.Path("gathered.parquet"))
+	if diff := cmp.Diff(whole, gathered); diff != "" || len(whole) == 0 {
+		t.Errorf("%d rows, whole and gathered: %s", len(whole), diff)
+	}
+}
