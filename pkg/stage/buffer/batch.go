@@ -163,29 +163,27 @@ type span struct {
 // weigh asks the recipe's aggregation for the weights of the turns of a step.
 // Segments that are masked count with their tokens.
 func (r *reduction) weigh(sequences []learned) error {
-	var order []span
-	at := map[span]int{}
+	var segments []credit.Segment
+	var spans [][]int
+	var lengths []int
+	at := map[span]int{} // index into all three
 	known := map[[2]int]bool{}
 	for _, s := range sequences {
 		if trace := [2]int{s.group, s.trace}; !known[trace] {
 			known[trace] = true
-			for i, segment := range r.groups[s.group].segmentsOf(s.trace) {
-				if segment.Dropped == "" {
-					at[span{s.group, s.trace, i}] = len(order)
-					order = append(order, span{s.group, s.trace, i})
+			g := r.groups[s.group]
+			tokens := g.Traces[s.trace].Tokens()
+			for i, segment := range g.segmentsOf(s.trace) {
+				if segment.Dropped != "" {
+					continue
 				}
+				at[span{s.group, s.trace, i}] = len(segments)
+				turns, length := tokens[segment.First:segment.Last+1], 0
+				for _, n := range turns {
+					length += n
+				}
+				segments, spans, lengths = append(segments, segment), append(spans, turns), append(lengths, length)
 			}
-		}
-	}
-	spans := make([][]int, len(order))
-	lengths := make([]int, len(order))
-	for i, o := range order {
-		g := r.groups[o.group]
-		tokens := g.Traces[o.trace].Tokens()
-		segment := g.segmentsOf(o.trace)[o.segment]
-		spans[i] = tokens[segment.First : segment.Last+1]
-		for _, n := range spans[i] {
-			lengths[i] += n
 		}
 	}
 	norm := objective.NormTokens(r.Recipe.Loss.Loss, lengths, r.Recipe.Rollout.MaxNewTokens)
@@ -199,9 +197,8 @@ func (r *reduction) weigh(sequences []learned) error {
 	}
 	for _, s := range sequences {
 		for i, turn := range s.turns {
-			o := span{s.group, s.trace, int(s.TurnSegments[i])}
-			segment := r.groups[o.group].segmentsOf(o.trace)[o.segment]
-			s.TurnWeights[i] = weights[at[o]][turn-segment.First] * segment.Weight
+			n := at[span{s.group, s.trace, int(s.TurnSegments[i])}]
+			s.TurnWeights[i] = weights[n][turn-segments[n].First] * segments[n].Weight
 		}
 	}
 	return nil
