@@ -59,24 +59,6 @@ func TestPolicyOptions(t *testing.T) {
 	}
 }
 
-func TestDataGenerateOptions(t *testing.T) {
-	t.Parallel()
-	o := command.DataGenerateOptions{Split: env.Train, Seed: 1} // the default generator, as it is by default
-	var first, again bytes.Buffer
-	for _, out := range []*bytes.Buffer{&first, &again} {
-		if err := command.DataGenerate(out, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if problems := strings.Count(first.String(), "\n"); problems != 1000 || first.String() != again.String() {
-		t.Errorf("%d problems, the same again: %v", problems, first.String() == again.String())
-	}
-	o.Split = "dev"
-	if err := command.DataGenerate(&first, o); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"dev" is not train or test`) {
-		t.Errorf("split dev: %v", err)
-	}
-}
-
 // Options that cannot be meant are refused before anything is read or made.
 func TestOptionsRefused(t *testing.T) {
 	t.Parallel()
@@ -96,7 +78,11 @@ func TestOptionsRefused(t *testing.T) {
 		"run elsewhere": {
 			command.Run(t.Context(), nil, command.RunOptions{LaunchOptions: command.LaunchOptions{Run: "r", Executor: "cloud"}}), `"cloud" is not local, steps or slurm`,
 		},
-		"eval of nothing":    {command.Eval(t.Context(), nil, command.EvalOptions{}), "--recipe is missing"},
+		"eval of nothing":  {command.Eval(t.Context(), nil, command.EvalOptions{}), "--recipe is missing"},
+		"data of no split": {command.DataGenerate(nil, command.DataGenerateOptions{Split: "dev"}), `"dev" is not train or test`},
+		"data of no generator": {
+			command.DataGenerate(nil, command.DataGenerateOptions{Split: env.Train, Env: "nowhere"}), `--env is "nowhere"; it must be`,
+		},
 		"check of nothing":   {command.Check(t.Context(), nil, nil, command.CheckOptions{}), "--env is missing"},
 		"inspect of nothing": {command.PolicyInspect(nil, command.PolicyInspectOptions{}), "--model is missing"},
 	} {
