@@ -23,6 +23,7 @@ const bufferName = "lathe-buffer"
 // BufferOptions are those of lathe-buffer.
 type BufferOptions struct {
 	TaskOptions
+	Evaluate bool // instead write the plan of evaluations
 
 	// Plain files:
 	Plan             string
@@ -37,7 +38,9 @@ func Buffer() *cli.App {
 	var o BufferOptions
 	var rollouts, scores, history string
 	app := newApp(bufferName, "turn scored responses into a batch, the curriculum's next state and a plan")
-	app.Flags = o.flags(nil, planFlag(&o.Plan),
+	app.Flags = o.flags([]cli.Flag{
+		&cli.BoolFlag{Name: "evaluate", Usage: "instead write the plan of held-out problems that evaluations sample", Destination: &o.Evaluate},
+	}, planFlag(&o.Plan),
 		pathFlag("rollouts", "comma-separated rollout `FILES`", &rollouts),
 		pathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
 		pathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
@@ -68,6 +71,12 @@ func filesOf(list string) []string {
 func DoBuffer(ctx context.Context, out io.Writer, o BufferOptions) error {
 	if o.Recipe != "" {
 		return o.plain(ctx, out)
+	}
+	if o.Evaluate {
+		if o.Iteration != nil {
+			return cmdline.Misusef("--evaluate and --iteration exclude each other")
+		}
+		return o.do(ctx, bufferName, graph.Task{Node: graph.Node{Stage: graph.StageEvalPlan}})
 	}
 	k, err := o.iteration()
 	if err != nil {

@@ -23,19 +23,23 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
-	total := map[graph.Stage]int{}
+	total, most := map[graph.Stage]int{}, ""
 	for _, n := range g.Nodes() {
 		tasks := g.Shards(n)
 		total[n.Stage] += tasks
 		q := g.Request(n.Stage)
 		command := g.Command("", n)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", n, tasks, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
+		count := fmt.Sprint(tasks)
+		if n.Wave > 0 { // as many as have something that waits
+			count, most = fmt.Sprintf("0 to %d", tasks), " at most"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\n", n, count, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	sum := 0
-	fmt.Fprint(out, "total:")
+	fmt.Fprintf(out, "total%s:", most)
 	for _, s := range graph.Stages() {
 		if total[s] > 0 {
 			fmt.Fprintf(out, " %d %s,", total[s], s)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -20,8 +22,9 @@ import (
 type ReplayOptions struct {
 	Run       string // folder
 	Stage     string
-	Iteration int  // for warm the checkpoint, for evaluate the policy version
+	Iteration int  // for warm the checkpoint, for evaluations the policy version
 	Step      int  // of the optimizer, for gradient shards
+	Wave      int  // of rollouts and scores
 	Shard     *int // nil is all
 	Threads   int  // of the engine; 0 is the recipe's or the machine's
 	JSON      bool
@@ -35,10 +38,11 @@ func replayCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "replay", Usage: "carry out a stage of a run again and compare the bytes", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm the checkpoint, for evaluate the policy version", Destination: &o.Iteration},
-			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn or evaluate", Destination: &o.Stage},
+			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm the checkpoint, for evaluations the policy version", Destination: &o.Iteration},
+			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn, evalplan, evalrollout, evalscore or evaluate", Destination: &o.Stage},
 			&cli.IntFlag{Name: "shard", Usage: "shard `N`; all when left out"},
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
+			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0", Destination: &o.Wave},
 			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
 			jsonFlag(&o.JSON),
 		},
@@ -59,6 +63,18 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.Shard == nil { // not every shard has a later wave
+		sealed := survey.NewInventory(opened.Graph)
+		var failed error
+		tasks = slices.DeleteFunc(tasks, func(t graph.Task) bool {
+			exists, err := sealed.Exists(ctx, t)
+			failed = cmp.Or(failed, err)
+			return !exists
+		})
+		if failed != nil {
+			return failed
+		}
+	}
 	if err := cmdline.AtLeast(0, "threads", o.Threads); err != nil {
 		return err
 	}
@@ -73,13 +89,15 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 			return err
 		}
 	}
-	different, remote := 0, 0
+	different, remote, measured := 0, 0, 0
 	for _, r := range results {
 		word, digest := "same", r.Now
 		switch {
 		case r.Remote:
 			word, digest = "remote", r.Sealed
 			remote++
+		case r.Measured:
+			measured++
 		case !r.Same:
 			word = "DIFFERENT"
 			different++
@@ -90,6 +108,9 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	}
 	if remote > 0 {
 		fmt.Fprintf(os.Stderr, "%d outputs were sampled by a server, which need not say the same again: they match what was sealed, and all stages after them can be replayed\n", remote)
+	}
+	if measured > 0 {
+		fmt.Fprintf(os.Stderr, "%d outputs are the same but for measured times, which are data and differ from try to try\n", measured)
 	}
 	if different > 0 {
 		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs came out different", different, len(results)),
@@ -104,7 +125,7 @@ func (o ReplayOptions) tasks(g graph.Graph) ([]graph.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := graph.Node{Stage: stage, Iteration: o.Iteration, Step: o.Step}
+	node := graph.Node{Stage: stage, Iteration: o.Iteration, Step: o.Step, Wave: o.Wave}
 	if !slices.Contains(g.Nodes(), node) {
 		return nil, exitcode.Usagef("the run has no %s", node)
 	}

@@ -21,7 +21,8 @@ const rolloutName = "lathe-rollout"
 // RolloutOptions are those of lathe-rollout.
 type RolloutOptions struct {
 	TaskOptions
-	Evaluate *int // policy version to measure on the held-out problems; nil samples an iteration
+	Evaluate *int // policy version to sample the held-out problems with; nil samples an iteration
+	Wave     int  // from 0; a later one goes on with traces that waited for verdicts
 
 	// On plain files:
 	Plan, Policy      string // file and folder
@@ -33,7 +34,8 @@ func Rollout() *cli.App {
 	var o RolloutOptions
 	app := newApp(rolloutName, "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.IntFlag{Name: "evaluate", Usage: "instead measure policy `VERSION` on the held-out problems"},
+		&cli.IntFlag{Name: "evaluate", Usage: "instead sample the held-out problems with policy `VERSION`"},
+		waveFlag(&o.Wave),
 	},
 		planFlag(&o.Plan), policyFlag(&o.Policy),
 		&cli.IntFlag{Name: "first-row", Usage: "first `ROW` of the plan", Destination: &o.FirstRow},
@@ -55,17 +57,11 @@ func DoRollout(ctx context.Context, out io.Writer, o RolloutOptions) error {
 	if o.Recipe != "" {
 		return o.plain(ctx, out)
 	}
-	if o.Evaluate != nil {
-		if o.Iteration != nil {
-			return cmdline.Misusef("--evaluate and --iteration exclude each other")
-		}
-		return o.do(ctx, rolloutName, graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: *o.Evaluate}, Shard: o.Shard})
-	}
-	k, err := o.iteration()
+	n, err := o.sampled(o.Evaluate, graph.StageRollout, graph.StageEvalRollout)
 	if err != nil {
 		return err
 	}
-	return o.do(ctx, rolloutName, graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: k}, Shard: o.Shard})
+	return o.do(ctx, rolloutName, graph.Task{Node: n.InWave(o.Wave), Shard: o.Shard})
 }
 
 func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {

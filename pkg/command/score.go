@@ -18,6 +18,10 @@ const scoreName = "lathe-score"
 // ScoreOptions are those of lathe-score.
 type ScoreOptions struct {
 	TaskOptions
+	Evaluate *int // policy version whose responses to the held-out problems are judged; nil judges an iteration's
+	Gather   bool // instead of judging, gather what was judged of an evaluation into its rows
+	Wave     int  // from 0
+
 	Plan, Rollout string // plain files
 }
 
@@ -25,9 +29,16 @@ type ScoreOptions struct {
 func Score() *cli.App {
 	var o ScoreOptions
 	app := newApp(scoreName, "judge responses: a shard of rollouts in, a shard of verdicts out")
-	app.Flags = o.flags(nil, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout))
+	app.Flags = o.flags([]cli.Flag{
+		&cli.IntFlag{Name: "evaluate", Usage: "instead judge responses of policy `VERSION` to the held-out problems"},
+		&cli.BoolFlag{Name: "gather", Usage: "instead gather what was judged of an evaluation into its rows", Destination: &o.Gather},
+		waveFlag(&o.Wave),
+	}, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout))
 	cmdline.Group(app, checkCommand())
-	app.Action = o.taskAction(func(c *cli.Context) error { return DoScore(c.Context, c.App.Writer, o) })
+	app.Action = o.taskAction(func(c *cli.Context) error {
+		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
+		return DoScore(c.Context, c.App.Writer, o)
+	})
 	return cmdline.Help{
 		Example: "lathe-score --run runs/quickstart --iteration 1 --shard 0\n" +
 			"lathe-score --recipe jobs/quickstart.yaml --plan runs/quickstart/iter/000001/plan.parquet --rollout r.parquet --out s.parquet",
@@ -40,11 +51,17 @@ func DoScore(ctx context.Context, out io.Writer, o ScoreOptions) error {
 	if o.Recipe != "" {
 		return o.plain(ctx, out)
 	}
-	k, err := o.iteration()
+	n, err := o.sampled(o.Evaluate, graph.StageScore, graph.StageEvalScore)
 	if err != nil {
 		return err
 	}
-	return o.do(ctx, scoreName, graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: k}, Shard: o.Shard})
+	if o.Gather {
+		if o.Evaluate == nil {
+			return cmdline.Misusef("--gather is for an evaluation: it needs --evaluate")
+		}
+		n.Stage = graph.StageEvaluate
+	}
+	return o.do(ctx, scoreName, graph.Task{Node: n.InWave(o.Wave), Shard: o.Shard})
 }
 
 func (o ScoreOptions) plain(ctx context.Context, out io.Writer) error {

@@ -70,6 +70,23 @@ func (o TaskOptions) iteration() (int, error) {
 	return *o.Iteration, nil
 }
 
+// sampled is the node of rollouts or scores that is meant: of an iteration, or of
+// the evaluation of a policy version.
+func (o TaskOptions) sampled(evaluate *int, trained, held graph.Stage) (graph.Node, error) {
+	if evaluate == nil {
+		k, err := o.iteration()
+		return graph.Node{Stage: trained, Iteration: k}, err
+	}
+	if o.Iteration != nil {
+		return graph.Node{}, cmdline.Misusef("--evaluate and --iteration exclude each other")
+	}
+	return graph.Node{Stage: held, Iteration: *evaluate}, nil
+}
+
+func waveFlag(to *int) cli.Flag {
+	return &cli.IntFlag{Name: "wave", Usage: "`WAVE`, from 0: 1 and later go on with responses that waited for their verdicts", Destination: to}
+}
+
 // do carries out one task of the run, for a program.
 func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) error {
 	if err := cmdline.Required("run", o.Run); err != nil {
@@ -118,7 +135,7 @@ func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause erro
 // Of the flags of a task binary, taskOnly name a task of a run and eitherMode go
 // with --recipe too. All others are for work on plain files.
 var (
-	taskOnly   = []string{"run", "evaluate", "gradient", "step", "warm"}
+	taskOnly   = []string{"run", "evaluate", "gather", "gradient", "step", "warm", "wave"}
 	eitherMode = []string{"recipe", "iteration", "shard", "threads"}
 )
 

@@ -6,6 +6,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,8 +23,10 @@ import (
 type Array struct {
 	Run       string            // run id; part of the job name
 	Stage     string            // one of the stages of a run, or gate
+	Resources string            // stage of a site profile whose settings hold for it; empty for Stage
 	Iteration int               //
 	Step      int               // optimizer step, for gradient shards; else 0
+	Wave      int               // of rollouts and scores, from 0
 	Attempt   int               // from 0; counts submissions of the same tasks
 	Shards    []int             // one task each, from 0
 	Command   []string          // binary and arguments, without --shard
@@ -36,13 +39,19 @@ type Array struct {
 	Env       map[string]string // added to the environment of every task
 }
 
-// Name is the stage, iteration and step of the array, as logs carry it.
+// Name is the stage, iteration, and step or wave of the array, as logs carry it.
 func (a Array) Name() string {
-	if a.Stage == "gradient" || a.Step > 0 {
+	switch {
+	case a.Stage == "gradient" || a.Step > 0:
 		return fmt.Sprintf("%s-%06d-step%03d", a.Stage, a.Iteration, a.Step)
+	case a.Wave > 0:
+		return fmt.Sprintf("%s-%06d-w%02d", a.Stage, a.Iteration, a.Wave)
 	}
 	return fmt.Sprintf("%s-%06d", a.Stage, a.Iteration)
 }
+
+// SiteStage is the stage of a site profile whose settings hold for the array.
+func (a Array) SiteStage() string { return cmp.Or(a.Resources, a.Stage) }
 
 // Log is the path of the log of one task. Logs are appended to, never
 // truncated: a requeued task continues the log of its attempt.

@@ -96,6 +96,24 @@ func (r *Recipe) scaffold(name string, steps int) (scaffold.Scaffold, error) {
 	return maker(steps), nil
 }
 
+// Waves bounds the waves that a trace takes: one of those that are learned from,
+// or of an evaluation.
+func (r *Recipe) Waves(evaluation bool) (int, error) {
+	traits, err := r.Traits()
+	if err != nil {
+		return 0, err
+	}
+	made, steps := r.NewScaffold, r.Scaffold.Steps
+	if evaluation {
+		made, steps = r.NewEvaluationScaffold, r.Evaluation.Steps
+	}
+	s, err := made()
+	if err != nil {
+		return 0, err
+	}
+	return scaffold.Waves(s, 1+steps, traits), nil
+}
+
 // Weight makes the aggregation of the loss.
 func (r *Recipe) Weight() (credit.Weight, error) {
 	return credit.WeightAxis.Make(r.Loss.Aggregation, r.Loss.Variants.Of(r.Loss.Aggregation))

@@ -29,7 +29,8 @@ import (
 //	attempt        which try it was, from 0
 //
 // and where gradients are computed in shards the names of the stages gradient
-// and learn begin with their optimizer step, as in "step-003/grad_norm".
+// and learn begin with their optimizer step, as in "step-003/grad_norm"; those of
+// later waves of rollouts and scores begin with the wave, as in "w01/responses".
 // Unlike the data files of a run, times make this table differ between two
 // runs of one recipe.
 func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) {
@@ -103,18 +104,18 @@ func (g *gathering) gather(ctx context.Context) error {
 			}
 			// A shard that was late may turn up before or after this look:
 			// it is with the iteration that carries it.
-			if sampling(node) && closed && !closing.Includes(t.Shard) {
+			if waved(node) && closed && !closing.Includes(t.Shard) {
 				continue
 			}
 			g.take(t)
 		}
-		if !sampling(node) && whole < of.Shards(node) {
+		if !waved(node) && whole < of.Shards(node) {
 			g.complete = false
 		}
 	}
 	for _, ref := range closing.Carried {
-		for _, stage := range []graph.Stage{graph.StageRollout, graph.StageScore} {
-			t, err := finish(ctx, of, graph.Task{Node: graph.Node{Stage: stage, Iteration: ref.Iteration}, Shard: ref.Shard})
+		for _, node := range of.Waved(graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}) {
+			t, err := finish(ctx, of, graph.Task{Node: node, Shard: ref.Shard})
 			if err != nil {
 				return err
 			}
@@ -132,9 +133,8 @@ func (g *gathering) gather(ctx context.Context) error {
 	return nil
 }
 
-// sampling reports whether an iteration may be closed without all shards of
-// a node.
-func sampling(n graph.Node) bool { return n.Stage == graph.StageRollout || n.Stage == graph.StageScore }
+// waved reports whether an iteration may be closed without all shards of a node.
+func waved(n graph.Node) bool { return n.Samples() || n.Judges() }
 
 // take adds the metrics of one task.
 func (g *gathering) take(t finishedTask) {
@@ -148,6 +148,9 @@ func (g *gathering) take(t finishedTask) {
 	sharded := g.run.Recipe.Schedule.GradientShards > 1
 	if sharded && (t.Stage == graph.StageGradient || t.Stage == graph.StageLearn) {
 		prefix = fmt.Sprintf("step-%03d/", t.Step)
+	}
+	if t.Wave > 0 {
+		prefix = fmt.Sprintf("w%02d/", t.Wave)
 	}
 	add := func(name string, value float64) {
 		g.rows = append(g.rows, shard.Metric{

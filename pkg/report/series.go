@@ -44,7 +44,9 @@ func (it *Iteration) sampled(tasks []finishedTask) {
 	var responses, tokens, cut float64
 	for _, t := range tasks {
 		if t.Stage == graph.StageRollout {
-			responses += t.metrics["responses"]
+			if t.Wave == 0 { // later ones go on with them
+				responses += t.metrics["responses"]
+			}
 			tokens += t.metrics["response_tokens"]
 			cut += t.metrics["cut_off"]
 		}

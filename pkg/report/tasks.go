@@ -33,22 +33,15 @@ func nodes(g graph.Graph, k int) []graph.Node {
 		}
 		return append(list, graph.Node{Stage: graph.StageBuffer})
 	}
-	list := []graph.Node{
-		{Stage: graph.StageRollout, Iteration: k}, {Stage: graph.StageScore, Iteration: k}, {Stage: graph.StageBuffer, Iteration: k},
-	}
-	if g.Recipe.Schedule.GradientShards <= 1 {
-		return append(list, graph.Node{Stage: graph.StageLearn, Iteration: k})
-	}
-	for step := range g.OptimizerSteps() {
-		list = append(list, graph.Node{Stage: graph.StageGradient, Iteration: k, Step: step}, graph.Node{Stage: graph.StageLearn, Iteration: k, Step: step})
-	}
-	return list
+	list := append(g.Waved(graph.Node{Stage: graph.StageRollout, Iteration: k}), graph.Node{Stage: graph.StageBuffer, Iteration: k})
+	return append(list, g.LearnNodes(k)...)
 }
 
 // evaluations lists the arrays that measure policies.
 func evaluations(g graph.Graph) []graph.Node {
-	var list []graph.Node
+	list := []graph.Node{{Stage: graph.StageEvalPlan}}
 	for _, version := range g.EvaluatedVersions() {
+		list = append(list, g.Waved(graph.Node{Stage: graph.StageEvalRollout, Iteration: version})...)
 		list = append(list, graph.Node{Stage: graph.StageEvaluate, Iteration: version})
 	}
 	return list

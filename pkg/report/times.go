@@ -103,7 +103,7 @@ func stageTimes(tasks []finishedTask) []StageTime {
 
 // tokenMetric is the metric that counts the tokens that a stage works on.
 var tokenMetric = map[graph.Stage]string{
-	graph.StageWarm: "tokens", graph.StageRollout: "response_tokens", graph.StageEvaluate: "response_tokens",
+	graph.StageWarm: "tokens", graph.StageRollout: "response_tokens", graph.StageEvalRollout: "response_tokens",
 	graph.StageGradient: "tokens", graph.StageLearn: "tokens",
 }
 

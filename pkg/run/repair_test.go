@@ -393,7 +393,7 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 	if !slices.Equal(paths, []string{evaluated, learned}) {
 		t.Fatalf("faults %+v", v.Faults)
 	}
-	if !strings.Contains(v.Faults[0].Mend, "sample it again") || !strings.Contains(v.Faults[1].Mend, "from a copy") {
+	if !strings.Contains(v.Faults[0].Mend, "makes it again, to the same bytes") || !strings.Contains(v.Faults[1].Mend, "from a copy") {
 		t.Errorf("mends: %q, %q", v.Faults[0].Mend, v.Faults[1].Mend)
 	}
 	removed, err := verify.Repair(&remote, v, seal.AttemptFromEnv())
@@ -412,20 +412,31 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 	if err := m.drive(nil); err != nil {
 		t.Fatal(err)
 	}
-	want := digest(t, opened.Dir.Policy(1))
+	policy := digest(t, opened.Dir.Policy(1))
 	for _, path := range slices.Concat(
 		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}),
 		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageBuffer, Iteration: 1}}),
-		[]string{opened.Dir.Evaluation(1, 0), opened.Dir.Metrics(1), opened.Dir.Rollout(1, 0)},
+		[]string{opened.Dir.Metrics(1), opened.Dir.Rollout(1, 0), opened.Dir.Evaluation(0, 0), opened.Dir.Evaluation(1, 0)},
+		[]string{opened.Dir.Sampled(node(graph.StageEvalRollout, 1), 0), opened.Dir.Sampled(node(graph.StageEvalScore, 1), 0)},
 	) {
 		if err := seal.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Truncate(opened.Dir.Sampled(node(graph.StageEvalRollout, 0), 0), 10); err != nil {
+		t.Fatal(err)
+	}
 	remote = *opened
 	remote.Recipe.Rollout.Remote = &recipe.Remote{}
 	v, paths = faultsOf(t, &remote)
-	if want := []string{remote.Dir.Rel(remote.Dir.Rollout(1, 0)), remote.Dir.Rel(remote.Dir.Score(1, 0))}; !slices.Equal(paths, want) {
+	sampled := node(graph.StageEvalRollout, 0)
+	want := []string{
+		remote.Dir.Sampled(sampled, 0), remote.Dir.Sampled(sampled.Judging(), 0), remote.Dir.Rollout(1, 0), remote.Dir.Score(1, 0),
+	}
+	for i, path := range want {
+		want[i] = remote.Dir.Rel(path)
+	}
+	if slices.Sort(want); !slices.Equal(paths, want) || !strings.Contains(v.Faults[0].Mend, "sample it again") {
 		t.Fatalf("faults %+v", v.Faults)
 	}
 	if _, err := verify.Repair(&remote, v, seal.AttemptFromEnv()); err != nil {
@@ -435,7 +446,7 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	exact(t, opened)
-	if got := digest(t, opened.Dir.Policy(1)); got != want {
-		t.Errorf("policy %s, was %s", got, want)
+	if got := digest(t, opened.Dir.Policy(1)); got != policy {
+		t.Errorf("policy %s, was %s", got, policy)
 	}
 }

@@ -134,7 +134,7 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 	if err := s.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"done, 2 of 2 iterations learned", "every goal is sealed", "rollout   done   4/4", "every output is sealed"} {
+	for _, want := range []string{"done, 2 of 2 iterations learned", "every goal is sealed", "rollout      done   4/4", "every output is sealed"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, text.String())
 		}

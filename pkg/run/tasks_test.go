@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -210,38 +211,32 @@ func TestTasksOfAKilledCommand(t *testing.T) {
 	}
 }
 
-// A run that was made before tasks were kept reads the data files.
-func TestRunWithoutTasks(t *testing.T) {
-	opened, m, data := onFiles(t)
+// A run of another format is refused in one sentence that names the binaries
+// which read it, whatever is asked of it.
+func TestRunOfAnotherFormat(t *testing.T) {
+	opened, _, _ := onFiles(t)
 	old := opened.Identity
-	old.TasksSHA256 = ""
-	for _, path := range []string{opened.Dir.Tasks(), opened.Dir.Identity()} {
-		if err := seal.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+	old.FormatVersion, old.BinaryVersion = rundir.FormatVersion-1, "0.9.3"
+	if err := seal.Remove(opened.Dir.Identity()); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := seal.WriteJSON(opened.Dir.Identity(), old, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	reopened, err := rundir.Open(t.Context(), opened.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.run = reopened
-	if err := m.drive(nil); err != nil {
-		t.Fatal(err)
-	}
-	exact(t, reopened)
-	if _, err := os.Lstat(opened.Dir.Tasks()); err == nil {
-		t.Error("tasks were sealed that run.json does not know")
-	}
-	if err := os.Truncate(data, 40); err != nil {
-		t.Fatal(err)
-	}
-	if v, paths := faultsOf(t, reopened); strings.Join(paths, " ") != data {
-		t.Errorf("faults %+v", v.Faults)
-	}
-	if _, _, err := reopened.World(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), data) {
+	_, err := rundir.Open(t.Context(), opened.Dir)
+	want := "has format version 1 and is read by the binaries of version 0.9.3 that made it; this binary reads version 2"
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
+	}
+	for what, open := range map[string]func() error{
+		"going on": func() error {
+			_, err := rundir.Create(t.Context(), opened.Dir, runtest.Load(t), seal.AttemptFromEnv(), "test")
+			return err
+		},
+		"rehearsing": func() error { return rundir.Rehearse(t.Context(), opened.Dir, runtest.Load(t)) },
+	} {
+		if err := open(); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: exit code %d: %v", what, exitcode.Code(err), err)
+		}
 	}
 }

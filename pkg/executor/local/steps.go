@@ -90,7 +90,7 @@ type stepStarter struct {
 
 func (s stepStarter) command(array executor.Array, shard int) *exec.Cmd {
 	site := s.site
-	if own, err := site.Stage(array.Stage); err == nil { // else the site has nothing to say about it
+	if own, err := site.Stage(array.SiteStage()); err == nil { // else the site has nothing to say about it
 		site = own
 	}
 	// Exclusive and exact: a task has its cores to itself and no others. The

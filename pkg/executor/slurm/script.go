@@ -39,7 +39,7 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 	if strings.Contains(array.LogDir, `\`) {
 		return nil, exitcode.Usagef("the folder %q has a backslash in its name, which Slurm does not take in the path of a log", array.LogDir)
 	}
-	site, err := site.Stage(array.Stage)
+	site, err := site.Stage(array.SiteStage())
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (d Dependency) flags() []string {
 // even if it fails for a later one; with [ErrQueueFull] the others may follow
 // when there is room again.
 func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits Limits, jobs string, wait Dependency) ([]Job, error) {
-	site, err := c.site.Stage(array.Stage)
+	site, err := c.site.Stage(array.SiteStage())
 	if err != nil {
 		return nil, err
 	}

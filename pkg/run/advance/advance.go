@@ -295,7 +295,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 	if err != nil || !won {
 		return Submission{}, false, err
 	}
-	s := Submission{Stage: n.Stage, Iteration: n.Iteration, Step: n.Step, Attempt: number, Submitted: time.Now().UTC()}
+	s := Submission{Stage: n.Stage, Iteration: n.Iteration, Step: n.Step, Wave: n.Wave, Attempt: number, Submitted: time.Now().UTC()}
 	for _, t := range tasks {
 		s.Shards = append(s.Shards, t.Shard)
 	}
@@ -432,7 +432,7 @@ func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
 	}
 	s := found.Stuck[0]
 	err := fmt.Errorf("run %q failed: %s, shard %d: %s", a.Run.Dir, s.Node, s.Shards[0], s.Reason)
-	for _, t := range []graph.Task{{Node: s.Node, Shard: s.Shards[0]}, {Node: graph.Node{Stage: graph.StageRollout, Iteration: s.Node.Iteration}, Shard: s.Shards[0]}} {
+	for _, t := range []graph.Task{{Node: s.Node, Shard: s.Shards[0]}, {Node: s.Node.Sampling(), Shard: s.Shards[0]}} {
 		if evidence := view.evidence[t]; evidence != "" {
 			err = fmt.Errorf("%w; %s", err, evidence)
 			break

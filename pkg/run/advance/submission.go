@@ -23,6 +23,7 @@ type Submission struct {
 	Stage     graph.Stage `json:"stage"`
 	Iteration int         `json:"iteration"`
 	Step      int         `json:"step"`
+	Wave      int         `json:"wave"`
 	Attempt   int         `json:"attempt"`
 	Shards    []int       `json:"shards"`
 	Jobs      []slurm.Job `json:"jobs"`
@@ -32,7 +33,7 @@ type Submission struct {
 
 // graph.Node is the node whose tasks were submitted.
 func (s Submission) Node() graph.Node {
-	return graph.Node{Stage: s.Stage, Iteration: s.Iteration, Step: s.Step}
+	return graph.Node{Stage: s.Stage, Iteration: s.Iteration, Step: s.Step, Wave: s.Wave}
 }
 
 func submissionsFolder(d graph.Dir) string { return filepath.Join(d.Jobs(), "submitted") }

@@ -53,8 +53,12 @@ func TestDriverDoesNotSurveyAfterEveryTask(t *testing.T) {
 	for _, node := range staged.Nodes() {
 		staged.Seal(node)
 	}
-	dir := graph.Dir(t.TempDir())
-	r := &rundir.Run{Dir: dir, Recipe: staged.Recipe, Graph: graph.Graph{Dir: dir, Recipe: staged.Recipe}}
+	dir := graph.Dir(filepath.Join(t.TempDir(), "run"))
+	r, err := rundir.Create(t.Context(), dir, runtest.Load(t), seal.AttemptFromEnv(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Recipe, r.Graph.Recipe = staged.Recipe, staged.Recipe
 	rollouts, scores := filepath.Dir(dir.Rollout(1, 0)), filepath.Dir(dir.Score(1, 0))
 	if err := errors.Join(os.MkdirAll(rollouts, 0o777), os.MkdirAll(scores, 0o777)); err != nil {
 		t.Fatal(err)

@@ -247,7 +247,7 @@ func (d *Driver) sealed(ctx context.Context, t graph.Task, r executor.Result) (b
 func (d *Driver) stuck(found survey.Result) error {
 	for _, s := range found.Stuck {
 		task := graph.Task{Node: s.Node, Shard: s.Shards[0]}
-		for _, t := range []graph.Task{task, {Node: graph.Node{Stage: graph.StageRollout, Iteration: s.Node.Iteration}, Shard: task.Shard}} {
+		for _, t := range []graph.Task{task, {Node: s.Node.Sampling(), Shard: task.Shard}} {
 			last, seen := d.last[t]
 			if !seen {
 				continue
@@ -306,7 +306,7 @@ func ArrayOf(r *rundir.Run, n graph.Node, shards []int, attempt int, binaries st
 	q := r.Graph.Request(n.Stage)
 	cpus := max(1, q.CPUs)
 	return executor.Array{
-		Run: r.Identity.RunID, Stage: string(n.Stage), Iteration: n.Iteration, Step: n.Step, Attempt: attempt, Shards: shards,
+		Run: r.Identity.RunID, Stage: string(n.Stage), Resources: string(n.Stage.Resources()), Iteration: n.Iteration, Step: n.Step, Wave: n.Wave, Attempt: attempt, Shards: shards,
 		Command: r.Graph.Command(binaries, n), CPUs: cpus, MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes,
 		LogDir: r.Dir.Logs(), Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -112,10 +113,15 @@ func (e *explainer) instance(k int, id string) (shard.Instance, error) {
 	return plan[at], nil
 }
 
+// planner is the iteration after which a row was drawn.
+func (e *explainer) planner(row shard.Instance) int {
+	return e.run.Graph.PlanMaker(graph.Node{Stage: graph.StageRollout, Iteration: int(row.Iteration)}).Iteration
+}
+
 // terms adds the entry and the terms of a row's probability, from the state
 // that it was drawn from.
 func (e *explainer) terms(x *Explanation, row shard.Instance) error {
-	state := curriculum.State{Iteration: e.run.Graph.PlanMaker(int(row.Iteration)).Iteration}
+	state := curriculum.State{Iteration: e.planner(row)}
 	var err error
 	if state.Entries, _, err = shard.Read[shard.Entry](e.ctx, e.run.Dir.State(state.Iteration), seal.Options{}); err != nil {
 		return err
@@ -175,7 +181,7 @@ func (e *explainer) ancestor(row shard.Instance) (Ancestor, shard.Instance, erro
 
 // entry finds the entry that an instance was selected from.
 func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
-	path := e.run.Dir.State(e.run.Graph.PlanMaker(int(row.Iteration)).Iteration)
+	path := e.run.Dir.State(e.planner(row))
 	for entry, err := range shard.Rows[shard.Entry](e.ctx, path, seal.Options{}) {
 		if err != nil || entry.EntryID == row.ParentID {
 			return entry, err
@@ -186,8 +192,8 @@ func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
 
 // said lists what the policy said in the response that an entry refers to.
 func (e *explainer) said(entry shard.Entry) ([]string, error) {
-	k := int(entry.Ref.Iteration)
-	path := e.run.Dir.Rollout(k, e.run.Graph.ShardOf(k, int(entry.Ref.Row)))
+	n := graph.Node{Stage: graph.StageRollout, Iteration: int(entry.Ref.Iteration), Wave: int(entry.Ref.Wave)}
+	path := e.run.Dir.Sampled(n, e.run.Graph.ShardOf(n.Iteration, int(entry.Ref.Row)))
 	said, messages := []string{}, 0
 	for row, err := range shard.Rows[shard.Rollout](e.ctx, path, seal.Options{}) {
 		if err != nil {

@@ -23,25 +23,38 @@ const (
 	StageBuffer   Stage = "buffer"   // for iteration 0: the first state and plans
 	StageGradient Stage = "gradient" //
 	StageLearn    Stage = "learn"    //
-	StageEvaluate Stage = "evaluate" // one node per evaluated policy version
+
+	// An evaluation of a policy version is a rollout and its scores on the
+	// held-out plan, and the rows that people read, gathered from them.
+	StageEvalPlan    Stage = "evalplan" // one for the run
+	StageEvalRollout Stage = "evalrollout"
+	StageEvalScore   Stage = "evalscore"
+	StageEvaluate    Stage = "evaluate"
 )
 
 // Stages lists every stage that runs as tasks, in order.
 func Stages() []Stage {
-	return []Stage{StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageLearn, StageEvaluate}
+	return []Stage{
+		StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageLearn,
+		StageEvalPlan, StageEvalRollout, StageEvalScore, StageEvaluate,
+	}
 }
 
 // Node is one array of tasks: a stage of an iteration, or of one optimizer
 // step of an iteration.
 type Node struct {
 	Stage     Stage
-	Iteration int // for warm: the checkpoint, from 1; for evaluate: the policy version
+	Iteration int // for warm: the checkpoint, from 1; for evaluations: the policy version
 	Step      int // for gradient and learn with gradient shards: the optimizer step, from 0
+	Wave      int // for rollouts and scores: which turns of traces that wait for verdicts, from 0
 }
 
 func (n Node) String() string {
-	if n.Stage == StageGradient || n.Step > 0 {
+	switch {
+	case n.Stage == StageGradient || n.Step > 0:
 		return fmt.Sprintf("%s-%06d-step%03d", n.Stage, n.Iteration, n.Step)
+	case n.Wave > 0:
+		return fmt.Sprintf("%s-%06d-w%02d", n.Stage, n.Iteration, n.Wave)
 	}
 	return fmt.Sprintf("%s-%06d", n.Stage, n.Iteration)
 }
@@ -105,11 +118,11 @@ func (g Graph) ReferencePath(k int) string {
 // Shards is the number of tasks of a node.
 func (g Graph) Shards(n Node) int {
 	switch n.Stage {
-	case StageRollout, StageScore:
+	case StageRollout, StageScore: // of a later wave: at most
 		return min(max(1, g.Recipe.Rollout.Shards), g.PlanRows())
 	case StageGradient:
 		return min(max(1, g.Recipe.Schedule.GradientShards), g.Recipe.Schedule.GradientUnits)
-	case StageEvaluate:
+	case StageEvalRollout, StageEvalScore, StageEvaluate:
 		return min(max(1, g.Recipe.Evaluation.Shards), g.Recipe.Evaluation.Problems)
 	}
 	return 1
@@ -149,15 +162,23 @@ func (g Graph) Needs(n Node) []Node {
 		if k > 1 {
 			return []Node{{Stage: StageWarm, Iteration: k - 1}}
 		}
-	case StageRollout:
-		return []Node{g.PlanMaker(k), g.LastLearn(g.RolloutVersion(k))}
-	case StageScore:
-		return []Node{{Stage: StageRollout, Iteration: k}, g.PlanMaker(k)}
+	case StageRollout, StageEvalRollout:
+		needs := []Node{g.PlanMaker(n), g.LastLearn(g.SampledBy(n))}
+		if n.Wave > 0 {
+			needs = append(needs, n.InWave(n.Wave-1), n.InWave(n.Wave-1).Judging())
+		}
+		return needs
+	case StageScore, StageEvalScore:
+		needs := []Node{n.Sampling(), g.PlanMaker(n)}
+		if n.Wave > 0 {
+			needs = append(needs, n.InWave(n.Wave-1))
+		}
+		return needs
 	case StageClose:
-		return []Node{{Stage: StageScore, Iteration: k}}
+		return g.judged(Node{Stage: StageScore, Iteration: k})
 	case StageBuffer:
 		if k > 0 {
-			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.PlanMaker(k)}
+			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.PlanMaker(Node{Stage: StageRollout, Iteration: k})}
 		}
 	case StageGradient:
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
@@ -167,9 +188,18 @@ func (g Graph) Needs(n Node) []Node {
 		}
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageEvaluate:
-		return []Node{g.LastLearn(k)}
+		return append(g.judged(Node{Stage: StageEvalScore, Iteration: k}), Node{Stage: StageEvalPlan})
 	}
 	return nil
+}
+
+// judged lists the nodes of a score node's iteration or evaluation, of all waves.
+func (g Graph) judged(n Node) []Node {
+	var all []Node
+	for wave := range g.Waves(n.Stage) {
+		all = append(all, n.InWave(wave))
+	}
+	return all
 }
 
 // learnNeeds lists what an optimizer step starts from: the policy before it,
@@ -193,9 +223,13 @@ func (g Graph) learnNeeds(n Node) []Node {
 	return needs
 }
 
-// PlanMaker is the buffer node that writes the plan of iteration k.
-func (g Graph) PlanMaker(k int) Node {
-	return Node{Stage: StageBuffer, Iteration: max(0, k-1-g.Recipe.Schedule.Staleness)}
+// PlanMaker is the node that writes the plan that a node of rollouts or scores
+// works on.
+func (g Graph) PlanMaker(n Node) Node {
+	if n.HeldOut() {
+		return Node{Stage: StageEvalPlan}
+	}
+	return Node{Stage: StageBuffer, Iteration: max(0, n.Iteration-1-g.Recipe.Schedule.Staleness)}
 }
 
 // PlansWritten lists the iterations whose plans the buffer node of iteration
@@ -227,10 +261,10 @@ func (g Graph) Outputs(t Task) []string {
 			outputs = append(outputs, d.Base())
 		}
 		return outputs
-	case StageRollout:
-		return []string{d.Rollout(k, t.Shard)}
-	case StageScore:
-		return []string{d.Score(k, t.Shard)}
+	case StageRollout, StageScore, StageEvalRollout, StageEvalScore:
+		return []string{d.Sampled(t.Node, t.Shard)}
+	case StageEvalPlan:
+		return []string{d.EvaluationPlan()}
 	case StageClose:
 		return []string{d.Close(k)}
 	case StageBuffer:
@@ -300,29 +334,35 @@ func (g Graph) Nodes() []Node {
 		nodes = append(nodes, Node{Stage: StageWarm, Iteration: c})
 	}
 	nodes = append(nodes, Node{Stage: StageBuffer})
+	if len(g.EvaluatedVersions()) > 0 {
+		nodes = append(nodes, Node{Stage: StageEvalPlan})
+	}
 	evaluated := map[int]bool{}
 	for _, version := range g.EvaluatedVersions() {
 		evaluated[version] = true
 	}
 	for k := 0; k <= g.Recipe.Schedule.Iterations; k++ {
 		if k > 0 {
-			nodes = append(nodes, Node{Stage: StageRollout, Iteration: k}, Node{Stage: StageScore, Iteration: k}, Node{Stage: StageBuffer, Iteration: k})
-			nodes = append(nodes, g.learnNodes(k)...)
+			nodes = append(nodes, g.Waved(Node{Stage: StageRollout, Iteration: k})...)
+			nodes = append(nodes, Node{Stage: StageBuffer, Iteration: k})
+			nodes = append(nodes, g.LearnNodes(k)...)
 		}
 		if evaluated[k] {
+			nodes = append(nodes, g.Waved(Node{Stage: StageEvalRollout, Iteration: k})...)
 			nodes = append(nodes, Node{Stage: StageEvaluate, Iteration: k})
 		}
 	}
 	return nodes
 }
 
-func (g Graph) learnNodes(k int) []Node {
+// LearnNodes lists the nodes that make policy version k from its batch.
+func (g Graph) LearnNodes(k int) []Node {
 	if !g.Sharded() {
 		return []Node{{Stage: StageLearn, Iteration: k}}
 	}
 	var nodes []Node
 	for step := range g.OptimizerSteps() {
-		nodes = append(nodes, Node{StageGradient, k, step}, Node{StageLearn, k, step})
+		nodes = append(nodes, Node{Stage: StageGradient, Iteration: k, Step: step}, Node{Stage: StageLearn, Iteration: k, Step: step})
 	}
 	return nodes
 }

@@ -63,14 +63,30 @@ func (d Dir) Iteration(k int) string { return d.Join("iter", fmt.Sprintf("%06d",
 // Plan names the instances that an iteration samples.
 func (d Dir) Plan(k int) string { return filepath.Join(d.Iteration(k), "plan.parquet") }
 
-// Rollout is one shard of an iteration's responses.
+// Rollout is one shard of an iteration's responses, in their first wave.
 func (d Dir) Rollout(k, shard int) string {
-	return filepath.Join(d.Iteration(k), "rollout", fmt.Sprintf("%05d.parquet", shard))
+	return d.Sampled(Node{Stage: StageRollout, Iteration: k}, shard)
 }
 
-// Score is one shard of an iteration's verdicts.
+// Score is one shard of an iteration's verdicts, in their first wave.
 func (d Dir) Score(k, shard int) string {
-	return filepath.Join(d.Iteration(k), "score", fmt.Sprintf("%05d.parquet", shard))
+	return d.Sampled(Node{Stage: StageScore, Iteration: k}, shard)
+}
+
+// Sampled is one shard of responses or verdicts, of an iteration or of an
+// evaluation, in any wave.
+func (d Dir) Sampled(n Node, shard int) string {
+	folder, kind := d.Iteration(n.Iteration), "rollout"
+	if n.HeldOut() {
+		folder = d.evaluations(n.Iteration)
+	}
+	if n.Wave > 0 {
+		folder = filepath.Join(folder, fmt.Sprintf("w%02d", n.Wave))
+	}
+	if n.Judges() {
+		kind = "score"
+	}
+	return filepath.Join(folder, kind, fmt.Sprintf("%05d.parquet", shard))
 }
 
 // Close says with which shards an iteration was closed.
@@ -105,9 +121,16 @@ func (d Dir) StepOptimizer(k, step int) string { return d.StepPolicy(k, step) + 
 // Metrics gathers what the stages of an iteration measured.
 func (d Dir) Metrics(k int) string { return filepath.Join(d.Iteration(k), "metrics.parquet") }
 
+// EvaluationPlan names the held-out instances that every evaluation samples.
+func (d Dir) EvaluationPlan() string { return d.Join("eval", "plan.parquet") }
+
 // Evaluation is one shard of the evaluation of a policy version.
 func (d Dir) Evaluation(version, shard int) string {
-	return d.Join("eval", fmt.Sprintf("v%06d", version), fmt.Sprintf("%05d.parquet", shard))
+	return filepath.Join(d.evaluations(version), fmt.Sprintf("%05d.parquet", shard))
+}
+
+func (d Dir) evaluations(version int) string {
+	return d.Join("eval", fmt.Sprintf("v%06d", version))
 }
 
 // Logs holds one log per attempt of each task.

@@ -19,8 +19,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// FormatVersion is the version of the run directory's layout.
-const FormatVersion = 1
+// FormatVersion is the version of the layout of a run's folder. This binary reads
+// and writes this one alone.
+const FormatVersion = 2
 
 // Identity is run.json: who a run is, and what outside its folder it was made
 // from.
@@ -32,7 +33,7 @@ type Identity struct {
 	RecipeSHA256  string     `json:"recipe_sha256"`
 	RecipeFolder  string     `json:"recipe_folder"` // relative data paths of the recipe start here
 	Data          []DataFile `json:"data"`          // files that the tasks were read from
-	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet; empty in runs made before there was one
+	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet
 	DataLeftOut   int        `json:"data_left_out"` // tasks that were generated and left out because a file has the same
 	PolicySource  string     `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
 	BinaryVersion string     `json:"binary_version"`
@@ -82,8 +83,9 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 		}
 		return nil, wayBack(dir, dir.Identity(), err)
 	}
-	if identity.FormatVersion > FormatVersion {
-		return nil, exitcode.Dataf("run %q has format version %d, this binary reads up to %d", dir, identity.FormatVersion, FormatVersion)
+	if identity.FormatVersion != FormatVersion {
+		return nil, exitcode.Dataf("run %q has format version %d and is read by the binaries of version %s that made it; this binary reads version %d",
+			dir, identity.FormatVersion, identity.BinaryVersion, FormatVersion)
 	}
 	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
 	if err != nil {

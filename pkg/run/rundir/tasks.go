@@ -18,10 +18,6 @@ import (
 
 // World sets up the run's environment and cites what it was made from.
 func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input, error) {
-	if r.Identity.TasksSHA256 == "" { // made by binaries that did not keep the tasks
-		world, err := r.sources()
-		return world, nil, err
-	}
 	path := r.Dir.Tasks()
 	rows, m, err := shard.Read[shard.TaskRow](ctx, path, o)
 	switch {
@@ -85,9 +81,6 @@ func sealTasks(ctx context.Context, dir graph.Dir, world env.Env, rows []shard.T
 // RestoreTasks makes the tasks again, from the data files, when they are lost
 // or damaged so that it can be seen from outside.
 func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version string) error {
-	if r.Identity.TasksSHA256 == "" {
-		return nil
-	}
 	_, err := seal.Read(ctx, r.Dir.Tasks(), seal.Options{Visibility: Visibility()})
 	if !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
 		return err

@@ -111,6 +111,9 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 		}
 		for shard := range r.Graph.Shards(n) {
 			t := graph.Task{Node: n, Shard: shard}
+			if exists, err := v.Exists(ctx, t); err == nil && !exists {
+				continue // as far as is known nothing waits for this wave
+			}
 			st.Total++
 			done, err := v.Made(ctx, t)
 			switch {

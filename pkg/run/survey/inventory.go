@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Inventory knows what of a run is sealed. It lists each folder once and reads
@@ -19,6 +21,7 @@ import (
 // not looked into, so iterations that have not begun cost nothing.
 type Inventory struct {
 	graph.Graph
+	waves    map[graph.Stage]int // that there can be
 	arrays   map[graph.Node]*array
 	folders  map[string]map[string]bool // names by folder; nil for a folder that is not there
 	closings closing.History
@@ -27,28 +30,50 @@ type Inventory struct {
 // array is what is sealed of a node's tasks.
 type array struct {
 	total  int
-	count  int    // of sealed
-	sealed []bool // by shard; nil as long as none is
-	looked bool   // since the last refresh
+	count  int     // of sealed
+	shards []state // nil as long as none is sealed
+	looked bool    // since the last refresh
 }
+
+// state is what is known of a shard.
+type state uint8
+
+const (
+	missing state = iota
+	sealed
+	goingOn // sealed scores of which some trace goes on in the next wave
+)
 
 func (a *array) done() bool { return a.count == a.total }
 
-func (a *array) is(shard int) bool { return a.sealed != nil && a.sealed[shard] }
+func (a *array) is(shard int) bool { return a.shards != nil && a.shards[shard] != missing }
 
-func (a *array) mark(shard int) {
-	if a.sealed == nil {
-		a.sealed = make([]bool, a.total)
+// goesOn reports whether a score shard is sealed and has traces that go on in
+// the next wave.
+func (a *array) goesOn(shard int) bool { return a.shards != nil && a.shards[shard] == goingOn }
+
+func (a *array) mark(shard int, now state) {
+	if now == missing {
+		return
 	}
-	if !a.sealed[shard] {
-		a.sealed[shard] = true
+	if a.shards == nil {
+		a.shards = make([]state, a.total)
+	}
+	if a.shards[shard] == missing {
 		a.count++
 	}
+	a.shards[shard] = now
 }
 
 // NewInventory returns an inventory that has not looked at anything yet.
 func NewInventory(g graph.Graph) *Inventory {
-	return &Inventory{Graph: g, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}}
+	v := &Inventory{
+		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{},
+	}
+	for _, stage := range graph.Stages() {
+		v.waves[stage] = g.Waves(stage)
+	}
+	return v
 }
 
 // Refresh forgets what was missing, so that it is looked for again.
@@ -83,13 +108,9 @@ func (v *Inventory) Recheck(ctx context.Context, t graph.Task) (bool, error) {
 	if err != nil || a.is(t.Shard) {
 		return err == nil, err
 	}
-	for _, path := range v.Outputs(t) {
-		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
-			return false, err
-		}
-	}
-	a.mark(t.Shard)
-	return true, nil
+	now, err := v.read(ctx, t)
+	a.mark(t.Shard, now)
+	return now != missing, err
 }
 
 // Await waits until the outputs of tasks that ended well on other nodes show
@@ -118,6 +139,16 @@ func (v *Inventory) Await(ctx context.Context, until map[graph.Task]time.Time) e
 		}
 		v.Refresh()
 	}
+}
+
+// Exists reports whether a task is one of the run: in a later wave a shard has
+// one only if something in it goes on from the wave before.
+func (v *Inventory) Exists(ctx context.Context, t graph.Task) (bool, error) {
+	if t.Wave == 0 {
+		return true, nil
+	}
+	before, err := v.array(ctx, t.InWave(t.Wave-1).Judging())
+	return err == nil && before.goesOn(t.Shard), err
 }
 
 // Made reports whether every output of a task is sealed, or was until it was
@@ -203,32 +234,42 @@ func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
 		if a.is(shard) {
 			continue
 		}
-		sealed, err := v.look(ctx, graph.Task{Node: n, Shard: shard})
+		now, err := v.look(ctx, graph.Task{Node: n, Shard: shard})
 		if err != nil {
 			return a, err
 		}
-		if sealed {
-			a.mark(shard)
-		}
+		a.mark(shard, now)
 	}
 	a.looked = true
 	return a, nil
 }
 
 // look reads the manifests of a task's outputs, if all of them are listed.
-func (v *Inventory) look(ctx context.Context, t graph.Task) (bool, error) {
-	paths := v.Outputs(t)
-	for _, path := range paths {
+func (v *Inventory) look(ctx context.Context, t graph.Task) (state, error) {
+	for _, path := range v.Outputs(t) {
 		if there, err := v.listed(seal.ManifestPath(path)); err != nil || !there {
-			return false, err
+			return missing, err
 		}
 	}
-	for _, path := range paths {
-		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
-			return false, err
+	return v.read(ctx, t)
+}
+
+// read reads the manifests of a task's outputs.
+func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
+	now := sealed
+	for _, path := range v.Outputs(t) {
+		m, there, err := seal.Check(ctx, path)
+		if err != nil || !there {
+			return missing, err
+		}
+		if t.Judges() && m.Metrics[shard.MetricWaiting] > 0 {
+			now = goingOn
 		}
 	}
-	return true, nil
+	if bound := v.waves[t.Stage]; now == goingOn && t.Wave+1 >= bound {
+		return missing, exitcode.Bugf("%q says that traces go on in wave %d; the environment and the scaffold promise %d waves", v.Outputs(t)[0], t.Wave+1, bound)
+	}
+	return now, nil
 }
 
 // listed reports whether a path is in its folder's listing.

@@ -13,7 +13,7 @@ func (w *walk) queued() bool {
 	}
 	done := true
 	for _, t := range w.repairs {
-		if t.Stage == graph.StageRollout || t.Stage == graph.StageScore {
+		if t.Samples() || t.Judges() {
 			done = w.task(t) && done
 		} else {
 			done = w.visit(t.Node) && done
@@ -39,23 +39,23 @@ func (s *Surveyor) readRepairs() error {
 	return nil
 }
 
-// task is visit for a single rollout or score shard: others of its array may
-// have been left out for good.
+// task is visit for a single shard of rollouts or scores: others of its array
+// may have been left out for good.
 func (w *walk) task(t graph.Task) bool {
-	if w.is(t) {
+	if w.look(t.Node).is(t.Shard) {
 		return true
 	}
-	ready := w.visit(w.PlanMaker(t.Iteration))
-	if t.Stage == graph.StageScore {
-		ready = w.task(graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: t.Iteration}, Shard: t.Shard}) && ready
-	} else {
-		ready = w.visit(w.LastLearn(w.RolloutVersion(t.Iteration))) && ready
+	ready := w.readable(t)
+	if t.Judges() {
+		ready = w.task(graph.Task{Node: t.Sampling(), Shard: t.Shard}) && ready
 	}
-	switch {
-	case w.GaveUp(t):
-		w.stuck(t)
-	case ready:
-		w.ready(t)
+	if t.Wave > 0 {
+		before := t.InWave(t.Wave - 1)
+		ready = w.task(graph.Task{Node: before.Sampling(), Shard: t.Shard}) && ready
+		ready = w.task(graph.Task{Node: before.Judging(), Shard: t.Shard}) && ready
+	}
+	if ready {
+		w.offer(t)
 	}
 	return false
 }
@@ -82,9 +82,7 @@ func (w *walk) batchReadable(k int) bool {
 	c, done, err := w.Closing(w.ctx, k)
 	w.fail(err)
 	for _, ref := range c.Reads() {
-		// Both are read, so a score that is there does not do for its rollout.
-		done = w.task(graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}, Shard: ref.Shard}) && done
-		done = w.task(graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: ref.Iteration}, Shard: ref.Shard}) && done
+		done = w.judged(graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}, ref.Shard) && done
 	}
 	return done
 }

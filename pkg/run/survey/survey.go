@@ -73,6 +73,7 @@ type walk struct {
 	result  Result
 	visited map[graph.Node]bool // node -> done
 	offered map[graph.Task]bool // among the ready
+	sampled map[graph.Node][]progress
 	err     error
 }
 
@@ -110,7 +111,7 @@ func (w *walk) stuck(t graph.Task) {
 // for a reason other than not being there.
 func (s *Surveyor) Survey(ctx context.Context) (Result, error) {
 	w := &walk{
-		Surveyor: s, ctx: ctx, visited: map[graph.Node]bool{}, offered: map[graph.Task]bool{},
+		Surveyor: s, ctx: ctx, visited: map[graph.Node]bool{}, offered: map[graph.Task]bool{}, sampled: map[graph.Node][]progress{},
 		result: Result{Counts: map[graph.Node]Count{}, Done: true},
 	}
 	for _, goal := range s.Goals() {
@@ -122,16 +123,23 @@ func (s *Surveyor) Survey(ctx context.Context) (Result, error) {
 	if !w.queued() {
 		w.result.Done = false
 	}
-	slices.SortStableFunc(w.result.Ready, func(a, b graph.Task) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(w.result.Ready, func(a, b graph.Task) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(b.Wave, a.Wave))
+	})
 	return w.result, w.err
 }
 
 // urgency orders ready tasks: older iterations first, the stages nearest to
 // the learner first inside one, evaluations last of all.
 func urgency(t graph.Task) int {
+	const evaluation = 1 << 30
 	switch t.Stage {
-	case graph.StageEvaluate:
-		return 1<<30 + t.Iteration
+	case graph.StageEvalPlan, graph.StageEvaluate:
+		return evaluation + t.Iteration*8
+	case graph.StageEvalScore:
+		return evaluation + t.Iteration*8 + 1
+	case graph.StageEvalRollout:
+		return evaluation + t.Iteration*8 + 2
 	case graph.StageGradient:
 		return t.Iteration*8 + 1
 	case graph.StageBuffer:
@@ -160,46 +168,40 @@ func (w *walk) node(n graph.Node) bool {
 	if a.done() {
 		return true
 	}
+	switch n.Stage {
+	case graph.StageClose:
+		w.close(n.Iteration)
+		return false
+	case graph.StageEvaluate:
+		w.evaluate(n, a)
+		return false
+	}
 	ready := true
 	for _, need := range w.Needs(n) {
 		ready = w.visit(need) && ready
 	}
 	switch {
-	case n.Stage == graph.StageClose:
-		w.close(n.Iteration)
-		return false
 	case ready && n.Stage == graph.StageBuffer && n.Iteration > 0:
 		ready = w.batchReadable(n.Iteration)
 		ready = w.historyReadable(n.Iteration) && ready
 	case n.Stage == graph.StageGradient || n.Stage == graph.StageLearn:
 		ready = w.samplers(n.Iteration) && ready
 	}
-	// A score reads one rollout shard and the plan. It need not wait for the
-	// other shards.
-	var rollouts *array
-	if !ready && n.Stage == graph.StageScore {
-		rollouts = w.look(graph.Node{Stage: graph.StageRollout, Iteration: n.Iteration})
-		if rollouts.count == 0 || !w.visit(w.PlanMaker(n.Iteration)) {
-			return false
-		}
-	}
-	if !ready && rollouts == nil {
-		return false
-	}
-	for shard := range a.total {
-		t := graph.Task{Node: n, Shard: shard}
-		switch {
-		case a.is(shard):
-		case w.GaveUp(t):
-			// Only rollouts and scores may be left out, by the quorum.
-			if n.Stage != graph.StageRollout && n.Stage != graph.StageScore {
-				w.stuck(t)
-			}
-		case ready || rollouts.is(shard):
-			w.ready(t)
+	for shard := 0; ready && shard < a.total; shard++ {
+		if !a.is(shard) {
+			w.offer(graph.Task{Node: n, Shard: shard})
 		}
 	}
 	return false
+}
+
+// offer lists a task that is ready and that the run cannot be without.
+func (w *walk) offer(t graph.Task) {
+	if w.GaveUp(t) {
+		w.stuck(t)
+		return
+	}
+	w.ready(t)
 }
 
 // samplers reports whether the policies that sampled the late shards of a batch
@@ -226,9 +228,9 @@ func (w *walk) samplers(k int) bool {
 
 // close decides whether iteration k can be closed with what is sealed.
 func (w *walk) close(k int) {
-	score, rollout := graph.Node{Stage: graph.StageScore, Iteration: k}, graph.Node{Stage: graph.StageRollout, Iteration: k}
-	sealed := w.look(score)
-	if sealed.count == 0 && !w.look(w.PlanMaker(k)).done() {
+	rollouts := graph.Node{Stage: graph.StageRollout, Iteration: k}
+	shards := w.sample(rollouts, nil)
+	if shards == nil {
 		return // the iteration has not begun
 	}
 	if folded, err := w.folded(k); err != nil || folded {
@@ -244,9 +246,9 @@ func (w *walk) close(k int) {
 		}
 	}
 	decision := closing.Decide(w.Graph, k, func(shard int) closing.Progress {
-		judged, sampled := graph.Task{Node: score, Shard: shard}, graph.Task{Node: rollout, Shard: shard}
+		sampled, judged := shards[shard].tasks(rollouts, shard)
 		switch {
-		case sealed.is(shard):
+		case shards[shard].ended:
 			return closing.Done
 		case w.Broken(judged) || w.Broken(sampled):
 			return closing.Broken
@@ -256,14 +258,15 @@ func (w *walk) close(k int) {
 		return closing.Open
 	})
 	if decision.Stuck != nil {
-		w.result.Stuck = append(w.result.Stuck, Stuck{Node: score, Shards: decision.Stuck, Reason: decision.Reason})
+		_, first := shards[decision.Stuck[0]].tasks(rollouts, decision.Stuck[0])
+		w.result.Stuck = append(w.result.Stuck, Stuck{Node: first.Node, Shards: decision.Stuck, Reason: decision.Reason})
 	}
 	if decision.Closing == nil || w.err != nil {
 		return
 	}
 	// Late shards of earlier iterations that are done now come along.
 	for _, ref := range w.outstanding(k) {
-		if w.is(graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: ref.Iteration}, Shard: ref.Shard}) {
+		if w.progress(graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}, ref.Shard).ended {
 			decision.Closing.Carried = append(decision.Closing.Carried, ref)
 		}
 	}
@@ -319,17 +322,9 @@ func (w *walk) late() {
 		w.visit(graph.Node{Stage: graph.StageClose, Iteration: next}) // it was closed: its record comes first
 	}
 	for _, ref := range w.outstanding(last) {
-		policy := w.visit(w.LastLearn(w.RolloutVersion(ref.Iteration)))
-		rollout := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}, Shard: ref.Shard}
-		score := graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: ref.Iteration}, Shard: ref.Shard}
-		for _, t := range []graph.Task{rollout, score} {
-			if w.is(t) {
-				continue
-			}
-			if !w.GaveUp(t) && (policy || t == score) {
-				w.ready(t)
-			}
-			break // a score task becomes ready once its rollout is sealed
+		rollouts := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}
+		if p := w.progress(rollouts, ref.Shard); !p.ended && !w.GaveUp(p.next) && w.readable(p.next) {
+			w.ready(p.next)
 		}
 	}
 }

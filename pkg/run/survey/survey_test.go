@@ -78,8 +78,15 @@ func TestUrgency(t *testing.T) {
 	b.Seal(runtest.Node(graph.StageRollout, 2), 0)
 	b.Ready(
 		"learn-000001-00000", "score-000002-00000", "rollout-000002-00001",
-		"rollout-000003-00000", "rollout-000003-00001", "evaluate-000000-00000",
+		"rollout-000003-00000", "rollout-000003-00001", "evalplan-000000-00000",
 	)
+	b.Seal(runtest.Node(graph.StageEvalPlan, 0))
+	b.Seal(runtest.Node(graph.StageLearn, 1))
+	b.Seal(runtest.Node(graph.StageRollout, 2))
+	b.Seal(runtest.Node(graph.StageScore, 2))
+	b.Seal(runtest.Node(graph.StageRollout, 3))
+	b.Seal(runtest.Node(graph.StageScore, 3))
+	b.Ready("evalrollout-000000-00000")
 }
 
 // TestWhatIsGoneIsMadeAgain: the surveyor believes manifests, and a damaged

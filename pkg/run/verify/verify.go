@@ -21,6 +21,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Fault is one thing that is wrong with a run.
@@ -53,7 +54,7 @@ type Verification struct {
 // and checks that each planned response has exactly one fate.
 func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v := &verifier{
-		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{}, carried: map[closing.Ref]bool{},
+		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{}, goesOn: map[string]bool{}, carried: map[closing.Ref]bool{},
 		result: Verification{Faults: []Fault{}},
 	}
 	var err error
@@ -95,6 +96,7 @@ type verifier struct {
 	ctx       context.Context
 	made      map[string]graph.Task // files and folders of tasks, relative to the run
 	content   map[string]string     // sealed path relative to the run -> content digest
+	goesOn    map[string]bool       // scores of which some trace goes on in the next wave
 	history   closing.History
 	carried   map[closing.Ref]bool // shards that a later iteration was closed with
 	manifests []seal.Manifest
@@ -185,7 +187,7 @@ func (v *verifier) check(path, rel string) error {
 	}
 	v.result.Files++
 	v.result.Bytes += m.Bytes
-	v.content[rel] = m.ContentSHA256
+	v.content[rel], v.goesOn[rel] = m.ContentSHA256, m.Metrics[shard.MetricWaiting] > 0 && v.made[rel].Judges()
 	v.remade(rel, m)
 	v.manifests, v.paths = append(v.manifests, m), append(v.paths, rel)
 	return nil
@@ -195,7 +197,6 @@ func (v *verifier) check(path, rel string) error {
 // made again.
 func (v *verifier) tasks() {
 	switch now, pinned := v.content[graph.TasksName], v.run.Identity.TasksSHA256; {
-	case pinned == "": // made by binaries that did not keep the tasks
 	case now == pinned:
 		return // the data files are not needed any more
 	case now != "":
@@ -289,34 +290,48 @@ func (v *verifier) sampled() {
 	if v.run.Recipe.Rollout.Remote == nil {
 		return
 	}
-	learned := map[string]bool{} // rollouts that a batch was made from
+	used := map[string]bool{} // rollouts that a batch or the rows of an evaluation were made from
 	for _, m := range v.manifests {
 		for _, input := range m.Inputs {
-			learned[input.Path] = learned[input.Path] || m.Stage == string(graph.StageBuffer)
+			used[input.Path] = used[input.Path] || m.Stage == string(graph.StageBuffer) || m.Stage == string(graph.StageEvaluate)
 		}
 	}
 	for i, f := range v.result.Faults {
 		t, made := v.made[f.Path]
-		if !made || f.cure == byHand || t.Stage != graph.StageRollout && t.Stage != graph.StageEvaluate {
+		if !made || f.cure == byHand || !t.Samples() {
 			continue
 		}
-		if learned[f.Path] {
+		if used[f.Path] {
 			v.result.Faults[i].cure = byHand
-			v.result.Faults[i].Mend = "put it back from a copy: a server sampled it, which may not say the same again. The run goes on without it, and its iteration cannot be replayed"
+			v.result.Faults[i].Mend = "put it back from a copy: a server sampled it, which may not say the same again. The run goes on without it, and what was made from it cannot be replayed"
 			continue
 		}
 		v.result.Faults[i].Mend = fmt.Sprintf("lathe verify --repair %s; then the command that made the run has the server sample it again, which may come to other bytes", v.run.Dir)
-		if score := v.run.Dir.Rel(v.run.Dir.Score(t.Iteration, t.Shard)); t.Stage == graph.StageRollout && v.content[score] != "" {
-			v.fault(Fault{Path: score, Problem: fmt.Sprintf("the responses that it judges, %q, are lost", f.Path), Mend: v.mend(), cure: remove})
+		for wave := t.Wave; wave < v.run.Graph.Waves(t.Stage); wave++ {
+			n := t.InWave(wave)
+			for _, later := range []graph.Node{n, n.Judging()} {
+				if rel := v.run.Dir.Rel(v.run.Dir.Sampled(later, t.Shard)); rel != f.Path && v.content[rel] != "" {
+					v.fault(Fault{Path: rel, Problem: fmt.Sprintf("the responses that it was made from, %q, are lost", f.Path), Mend: v.mend(), cure: remove})
+				}
+			}
 		}
 	}
 }
 
-// excused reports whether a shard need not be there: its iteration was
-// closed without it, or not yet, and no later one was closed with it.
+// excused reports whether a shard of rollouts or scores need not be there: its
+// iteration was closed without it, or not yet, and no later one was closed with
+// it; its evaluation is not gathered
+// yet; or nothing in it goes on in this wave.
 func (v *verifier) excused(n graph.Node, shard int) bool {
-	return (n.Stage == graph.StageRollout || n.Stage == graph.StageScore) &&
-		!v.history[n.Iteration].Includes(shard) && !v.carried[closing.Ref{Iteration: n.Iteration, Shard: shard}]
+	switch {
+	case !n.Samples() && !n.Judges():
+		return false
+	case n.Wave > 0 && !v.goesOn[v.run.Dir.Rel(v.run.Dir.Sampled(n.InWave(n.Wave-1).Judging(), shard))]:
+		return true
+	case n.HeldOut():
+		return v.content[v.run.Dir.Rel(v.run.Dir.Evaluation(n.Iteration, shard))] == ""
+	}
+	return !v.history[n.Iteration].Includes(shard) && !v.carried[closing.Ref{Iteration: n.Iteration, Shard: shard}]
 }
 
 // Repair removes what a verification found damaged, with its manifests, and

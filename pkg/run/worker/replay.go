@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Replayed is the comparison of one output that a stage made again.
@@ -18,6 +19,9 @@ type Replayed struct {
 	Sealed string `json:"sealed_content_sha256"`
 	Now    string `json:"replayed_content_sha256"`
 	Same   bool   `json:"same"`
+	// Measured says that it is the same but for columns that hold measured times,
+	// which another try cannot have the same.
+	Measured bool `json:"measured,omitempty"`
 	// Remote says that a server sampled it, which nobody can make say the same
 	// again: it was not carried out, and its bytes are as they were sealed.
 	Remote bool `json:"remote,omitempty"`
@@ -44,7 +48,7 @@ func Replay(ctx context.Context, w *Worker, tasks []graph.Task) ([]Replayed, err
 				return nil, err
 			}
 		}
-		if w.Run.Recipe.Rollout.Remote != nil && (t.Stage == graph.StageRollout || t.Stage == graph.StageEvaluate) {
+		if w.Run.Recipe.Rollout.Remote != nil && t.Samples() {
 			for i, path := range was {
 				results = append(results, Replayed{Path: w.Run.Dir.Rel(path), Sealed: sealed[i].ContentSHA256, Remote: true})
 			}
@@ -58,13 +62,33 @@ func Replay(ctx context.Context, w *Worker, tasks []graph.Task) ([]Replayed, err
 			if err != nil {
 				return nil, err
 			}
-			results = append(results, Replayed{
+			result := Replayed{
 				Path: w.Run.Dir.Rel(was[i]), Sealed: sealed[i].ContentSHA256, Now: m.ContentSHA256,
 				Same: sealed[i].ContentSHA256 == m.ContentSHA256,
-			})
+			}
+			if !result.Same && t.Judges() {
+				if result.Measured, err = sameButMeasured(ctx, was[i], path); err != nil {
+					return nil, err
+				}
+				result.Same = result.Measured
+			}
+			results = append(results, result)
 		}
 	}
 	return results, nil
+}
+
+// sameButMeasured compares two score files but for their measured columns.
+func sameButMeasured(ctx context.Context, was, now string) (bool, error) {
+	var digests [2]string
+	for i, path := range []string{was, now} {
+		rows, _, err := shard.Read[shard.Score](ctx, path, seal.Options{})
+		if err != nil {
+			return false, err
+		}
+		digests[i], _ = shard.ReplayDigest(rows)
+	}
+	return digests[0] == digests[1], nil
 }
 
 // once is the manifest of what a task sealed. What has been pruned since can

@@ -24,7 +24,7 @@ type Inputs struct {
 	LastRow       int    // exclusive
 	PolicyFolder  string
 	PolicyVersion int
-	Iteration     int // 0 for an evaluation
+	Iteration     int // of an evaluation the policy version
 	Shard, Of     int
 	Output        string
 

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
@@ -21,24 +20,6 @@ func (s samples) settings(number int) policy.Sampling {
 		return policy.Sampling{}
 	}
 	return s.sampled
-}
-
-// Waves bounds the waves that a trace takes: of what is trained on, or of what
-// is measured.
-func Waves(r recipe.Recipe, evaluation bool) (int, error) {
-	traits, err := r.Traits()
-	if err != nil {
-		return 0, err
-	}
-	attempts := 1 + r.Scaffold.Steps
-	if evaluation {
-		attempts = 1 + r.Evaluation.Steps
-	}
-	s, err := sampling(stage.Job{Recipe: r}, evaluation)
-	if err != nil {
-		return 0, err
-	}
-	return scaffold.Waves(s.scaffold, attempts, traits), nil
 }
 
 // sampling reads the recipe: what is trained on, or what is measured.

@@ -22,7 +22,7 @@ import (
 type Inputs struct {
 	Plan      string
 	Rollout   string
-	Iteration int // 0 for an evaluation, whose policy version the rollout has
+	Iteration int // of an evaluation the policy version
 	Shard, Of int
 	Output    string
 

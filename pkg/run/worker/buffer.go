@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+)
+
+func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int) error {
+	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
+	chooser, err := w.Run.Recipe.NewCurriculum()
+	if err != nil {
+		return err
+	}
+	inputs := buffer.Inputs{
+		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
+		WaveOf: func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
+			n := graph.Node{Stage: graph.StageRollout, Iteration: int(ref.Iteration), Wave: int(ref.Wave)}
+			return buffer.WaveRef(waveOf(in, n, g.ShardOf(n.Iteration, int(ref.Row)))), nil
+		},
+	}
+	for _, i := range g.PlansWritten(k) {
+		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
+	}
+	if k > 0 {
+		closed, err := closing.Read(ctx, in, k, job.Reading)
+		if err != nil {
+			return err
+		}
+		inputs.State, inputs.Stats = in.State(k-1), in.Stats(k-1)
+		inputs.BatchOutput, inputs.LedgerOutput = out.Batch(k), out.Ledger(k)
+		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
+		if inputs.Shards, err = w.shardRefs(ctx, closed.Reads(), job.Reading); err != nil {
+			return err
+		}
+		for _, n := range closed.LeftOut {
+			inputs.LeftOut = append(inputs.LeftOut, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
+		}
+		if k == w.Run.Recipe.Schedule.Iterations && w.Run.Recipe.Schedule.Oversample > 1 {
+			late, err := w.lateForGood(ctx, closed, job.Reading)
+			if err != nil {
+				return err
+			}
+			for _, ref := range late {
+				inputs.RunEnded = append(inputs.RunEnded, w.lostRef(ref))
+			}
+		}
+		planned := map[int]bool{k: true}
+		for _, ref := range slices.Concat(inputs.Shards, inputs.RunEnded) {
+			if !planned[ref.Iteration] {
+				planned[ref.Iteration] = true
+				inputs.Plans = append(inputs.Plans, buffer.PlanRef{Iteration: ref.Iteration, Path: in.Plan(ref.Iteration)})
+			}
+		}
+	}
+	return buffer.Run(ctx, job, world, chooser, inputs)
+}
+
+// lateForGood lists the late shards that the last iteration leaves behind.
+func (w *Worker) lateForGood(ctx context.Context, last closing.Closing, o seal.Options) ([]closing.Ref, error) {
+	history := closing.History{last.Iteration: last}
+	for k := 1; k < last.Iteration; k++ {
+		earlier, err := closing.Read(ctx, w.Run.Dir, k, o)
+		if err != nil {
+			return nil, err
+		}
+		history[k] = earlier
+	}
+	return history.Outstanding(last.Iteration + 1), nil
+}
+
+// lostRef names a shard of whose responses nothing is read.
+func (w *Worker) lostRef(ref closing.Ref) buffer.ShardRef {
+	n := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}
+	first, last := w.Run.Graph.Rows(graph.Task{Node: n, Shard: ref.Shard})
+	return buffer.ShardRef{Iteration: ref.Iteration, FirstRow: first, LastRow: last}
+}
+
+// shardRefs names shards with the files of all their waves.
+func (w *Worker) shardRefs(ctx context.Context, refs []closing.Ref, o seal.Options) ([]buffer.ShardRef, error) {
+	named := make([]buffer.ShardRef, len(refs))
+	for i, ref := range refs {
+		waves, err := w.wavesOf(ctx, graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}, ref.Shard, o)
+		if err != nil {
+			return nil, err
+		}
+		named[i] = w.lostRef(ref)
+		named[i].Rollout, named[i].Score = waves[0].Rollout, waves[0].Score
+		for _, later := range waves[1:] {
+			named[i].Later = append(named[i].Later, buffer.WaveRef(later))
+		}
+	}
+	return named, nil
+}

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+)
+
+// learnInputs says what an optimizer step of iteration k starts from.
+func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
+	g, in, k := w.Run.Graph, w.Run.Dir, t.Iteration
+	steps := g.OptimizerSteps()
+	inputs := learn.Inputs{
+		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1), Start: in.Policy(k - 1),
+		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.Iterations * steps,
+		PolicyOf: in.Policy,
+	}
+	if k > 1 {
+		inputs.Optimizer = in.Optimizer(k - 1)
+	}
+	if t.Step > 0 {
+		inputs.Policy, inputs.Optimizer = in.StepPolicy(k, t.Step-1), in.StepOptimizer(k, t.Step-1)
+	}
+	switch {
+	case w.Run.Recipe.Policy.LoRA != nil:
+		inputs.Base = w.Output.Base()
+	case w.Run.Recipe.Loss.KL.Coef != 0:
+		inputs.Reference = g.ReferencePath(k)
+	}
+	return inputs
+}
+
+func (w *Worker) gradient(ctx context.Context, job stage.Job, t graph.Task) error {
+	_, err := learn.RunGradient(ctx, job, w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
+		w.Output.Gradient(t.Iteration, t.Step, t.Shard))
+	return err
+}
+
+func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
+	g, k := w.Run.Graph, t.Iteration
+	inputs := w.learnInputs(t)
+	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
+	if g.Sharded() {
+		inputs.FirstStep, inputs.LastStep = t.Step, t.Step+1
+		if t.Step < g.OptimizerSteps()-1 {
+			inputs.PolicyOutput, inputs.OptimizerOutput = w.Output.StepPolicy(k, t.Step), w.Output.StepOptimizer(k, t.Step)
+			inputs.PolicyVersion = -1
+		}
+		for n := range g.Shards(graph.Node{Stage: graph.StageGradient, Iteration: k, Step: t.Step}) {
+			inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(k, t.Step, n))
+		}
+	}
+	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
+		inputs.ReferenceOutput = w.Output.Reference(k)
+	}
+	_, err := learn.Run(ctx, job, inputs)
+	return err
+}

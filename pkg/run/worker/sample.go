@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
+)
+
+func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	g := w.Run.Graph
+	first, last := g.Rows(t)
+	inputs := rollout.Inputs{
+		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last,
+		PolicyFolder: w.Run.Dir.Policy(g.SampledBy(t.Node)), PolicyVersion: g.SampledBy(t.Node),
+		Iteration: t.Iteration, Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Sampled(t.Node, t.Shard),
+		Evaluation: t.HeldOut(), Wave: t.Wave,
+	}
+	if t.Wave > 0 {
+		if err := w.goesOn(ctx, t, job.Reading); err != nil {
+			return err
+		}
+		before := waveOf(w.Run.Dir, t.InWave(t.Wave-1), t.Shard)
+		inputs.Before = &before
+	}
+	_, err := rollout.Run(ctx, job, environment, inputs)
+	return err
+}
+
+func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	g := w.Run.Graph
+	inputs := score.Inputs{
+		Plan: g.Plan(t.Node), Rollout: w.Run.Dir.Sampled(t.Sampling(), t.Shard), Iteration: t.Iteration,
+		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Sampled(t.Node, t.Shard), Evaluation: t.HeldOut(), Wave: t.Wave,
+	}
+	if t.Wave > 0 {
+		if err := w.goesOn(ctx, t, job.Reading); err != nil {
+			return err
+		}
+		inputs.Before = w.Run.Dir.Sampled(t.InWave(t.Wave-1), t.Shard)
+	}
+	_, err := score.Run(ctx, job, environment, inputs)
+	return err
+}
+
+// waveOf names the files of one wave of a shard of rollouts.
+func waveOf(d graph.Dir, n graph.Node, shard int) rollout.Wave {
+	return rollout.Wave{Rollout: d.Sampled(n.Sampling(), shard), Score: d.Sampled(n.Judging(), shard)}
+}
+
+// goesOn refuses a task of a later wave of a shard in which nothing waits.
+func (w *Worker) goesOn(ctx context.Context, t graph.Task, o seal.Options) error {
+	before := t.InWave(t.Wave - 1).Judging()
+	m, err := seal.Read(ctx, w.Run.Dir.Sampled(before, t.Shard), o)
+	if err == nil && m.Metrics[shard.MetricWaiting] == 0 {
+		err = exitcode.Usagef("nothing of shard %d waits after %s", t.Shard, before)
+	}
+	return err
+}
+
+// wavesOf lists the files of the waves of a shard that has ended.
+func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]rollout.Wave, error) {
+	if w.Run.Graph.Waves(n.Stage) == 1 {
+		return []rollout.Wave{waveOf(w.Run.Dir, n, number)}, nil
+	}
+	var waves []rollout.Wave
+	for wave := 0; ; wave++ {
+		files := waveOf(w.Run.Dir, n.InWave(wave), number)
+		m, err := seal.Read(ctx, files.Score, o)
+		if err != nil {
+			return nil, err
+		}
+		if waves = append(waves, files); m.Metrics[shard.MetricWaiting] == 0 {
+			return waves, nil
+		}
+	}
+}
+
+// gather makes the rows of an evaluation from what was sampled and judged.
+func (w *Worker) gather(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	g := w.Run.Graph
+	waves, err := w.wavesOf(ctx, t.Sampling(), t.Shard, job.Reading)
+	if err != nil {
+		return err
+	}
+	first, last := g.Rows(t)
+	_, err = evaluate.Run(ctx, job, environment, evaluate.Inputs{
+		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last, Waves: waves, PolicyVersion: t.Iteration,
+		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Evaluation(t.Iteration, t.Shard),
+	})
+	return err
+}
