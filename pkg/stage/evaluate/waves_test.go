@@ -17,7 +17,7 @@ import (
 func TestGathered(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.problems=4")
-	if waves, err := rollout.Waves(r.Job.Recipe, true); err != nil || waves != 1 {
+	if waves, err := r.Job.Recipe.Waves(true); err != nil || waves != 1 {
 		t.Fatalf("%d waves: %v", waves, err)
 	}
 	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
