@@ -13,7 +13,7 @@ import (
 //	A_i = (r_i - b_i) / (s_i + epsilon)
 //
 // with baseline b and scale s as the recipe says, over the valid responses
-// alone (paper 000, equation 3, is baseline mean and scale std). An invalid
+// alone (ExIt, equation 3, is baseline mean and scale std). An invalid
 // response has advantage 0 and counts nowhere. lengths are the responses'
 // masked-in tokens; only the length-weighted baseline looks at them, and
 // others may pass nil.

@@ -54,7 +54,8 @@ func allValid(n int) []bool {
 	return valid
 }
 
-// Vectors of rl-frameworks, section 3.1.
+// What the frameworks that the cases name give, worked out in float64 from the
+// formula of each.
 func TestAdvantagesOfTheFrameworks(t *testing.T) {
 	oneOfFour := []float64{1, 0, 0, 0}
 	twoOfFour := []float64{1, 1, 0, 0}
@@ -87,7 +88,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 		{"RLOO", rlooAdvantage, graded, nil, []float64{-.4, 0, .533333333333, -.133333333333}},
 		{"OPO", opoAdvantage, []float64{1, 0}, []int{2, 4}, []float64{2. / 3, -1. / 3}},
 		{"OPO of empty responses weighs them alike", opoAdvantage, []float64{1, 0}, []int{0, 0}, []float64{.5, -.5}},
-		// Section 3.7.
+		// Of the complete step in step_test.go.
 		{"verl, group of two", verlAdvantage, []float64{1, 0}, nil, []float64{.707105781188, -.707105781188}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -106,7 +107,7 @@ var everyAdvantage = []Advantage{
 	{Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"},
 }
 
-// The hazard of section 3.1: seven rewards of 0.7 have, in floating point, a
+// Seven rewards of 0.7 have, in floating point, a
 // mean that is not 0.7, and a standard deviation as small as the difference.
 // In float32 the quotient is 0.912.
 func TestConstantGroupIsExactlyZero(t *testing.T) {
@@ -132,7 +133,7 @@ func TestConstantGroupIsExactlyZero(t *testing.T) {
 }
 
 // verl gives a lone response r/(1+1e-6); the others have nothing to compare
-// it with (section 3.1, column "group of 1").
+// it with.
 func TestGroupOfOne(t *testing.T) {
 	for _, test := range []struct {
 		spec Advantage
@@ -220,8 +221,8 @@ func TestAdvantageErrors(t *testing.T) {
 	}
 }
 
-// Whitening vectors: REINFORCE++ of section 3.1, and the advantages of
-// section 3.6 as a batch of three tokens.
+// Whitening by REINFORCE++, and of the advantages of TestGAE as a batch of
+// three tokens, worked out in float64 from the formulas of the frameworks named.
 func TestWhiten(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -233,8 +234,8 @@ func TestWhiten(t *testing.T) {
 		{"REINFORCE++, verl: two tokens of 1, four of 0", []float64{1, 0}, []int{2, 4}, 1, []float64{1.290994424530, -.645497212265}},
 		{"the same per token", []float64{1, 1, 0, 0, 0, 0, 9}, []int{1, 1, 1, 1, 1, 1, 0}, 1, []float64{1.290994424530, 1.290994424530, -.645497212265, -.645497212265, -.645497212265, -.645497212265, 0}},
 		{"REINFORCE++ baseline", []float64{.5, -.5}, []int{2, 4}, 1, []float64{1.290994424530, -.645497212265}},
-		{"section 3.6, ddof 1: verl, TRL, SkyRL", []float64{.46575, .385, .3}, []int{1, 1, 1}, 1, []float64{.991343647304, .017092131850, -1.008435779154}},
-		{"section 3.6, ddof 0: OpenRLHF", []float64{.46575, .385, .3}, []int{1, 1, 1}, 0, []float64{1.214143931507, .020933516060, -1.235077447568}},
+		{"GAE, ddof 1: verl, TRL, SkyRL", []float64{.46575, .385, .3}, []int{1, 1, 1}, 1, []float64{.991343647304, .017092131850, -1.008435779154}},
+		{"GAE, ddof 0: OpenRLHF", []float64{.46575, .385, .3}, []int{1, 1, 1}, 0, []float64{1.214143931507, .020933516060, -1.235077447568}},
 		{"constant", []float64{.7, .7, .7, .7, .7, .7, .7}, []int{3, 1, 4, 1, 5, 9, 2}, 1, make([]float64, 7)},
 		{"one token", []float64{2, 5}, []int{1, 0}, 1, []float64{0, 0}},
 		{"no tokens", []float64{2, 5}, []int{0, 0}, 0, []float64{0, 0}},

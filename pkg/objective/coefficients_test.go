@@ -26,7 +26,8 @@ func mustCoefficients(t *testing.T, spec Loss, in TokenInputs) TokenGradient {
 	return gradient
 }
 
-// Vectors of rl-frameworks, section 3.3: clip-higher and dual clip.
+// Clip-higher and dual clip as verl has them, and TRL, which has no dual clip
+// but may bound the ratio; worked out by hand.
 func TestClipVectors(t *testing.T) {
 	verl := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	plain := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28}
@@ -79,7 +80,7 @@ func TestRatioClamp(t *testing.T) {
 	}
 }
 
-// Section 3.3, CISPO: A = 1, lp = -1, r = 1.5. verl, slime and NeMo clip to
+// CISPO by hand: A = 1, lp = -1, r = 1.5. verl, slime and NeMo clip to
 // 1+0.28; TRL's bound is absolute; the ratio carries no gradient.
 func TestCISPOVectors(t *testing.T) {
 	for _, test := range []struct {
@@ -101,7 +102,7 @@ func TestCISPOVectors(t *testing.T) {
 	}
 }
 
-// Section 3.3, GSPO: log-ratios .1, -.2, .4 give s = exp(0.1) for each token.
+// GSPO by hand: log-ratios .1, -.2, .4 give s = exp(0.1) for each token.
 func TestGSPOVector(t *testing.T) {
 	in := TokenInputs{
 		New: []float64{-.9, -1.2, -.6, 7}, Old: []float64{-1, -1, -1, -9},
@@ -119,7 +120,7 @@ func TestGSPOVector(t *testing.T) {
 	nearAll(t, "clipped slope", gradient.LogProb, []float64{0, 0, 0, 0})
 }
 
-// Section 3.5, prime-rl: the change of probability decides. exp(-.5) - exp(-1)
+// As prime-rl: the change of probability decides. exp(-.5) - exp(-1)
 // = .238651 is above .2, exp(-1) - exp(-1.5) = .144749 is not.
 func TestDPPOVectors(t *testing.T) {
 	spec := Loss{Kind: "dppo", ClipLow: .2, ClipHigh: .2}
@@ -158,7 +159,8 @@ func TestReinforceAndNLL(t *testing.T) {
 	nearAll(t, "nll slope", gradient.LogProb, []float64{0, -.5, -.5})
 }
 
-// Vectors of section 3.4; the last two rows clamp.
+// The estimators of the divergence, worked out in float64 from their formulas,
+// without clamps and with those of verl and NeMo-RL.
 func TestPenaltyVectors(t *testing.T) {
 	type values struct{ k1, k2, k3, k3Slope float64 }
 	for _, test := range []struct {
@@ -224,7 +226,7 @@ func TestPenaltyImportance(t *testing.T) {
 	near(t, "slope", gradient.LogProb[0], .44)
 }
 
-// Section 3.5: log-ratios .5, -.3, 1.2 of the old policy to the sampler,
+// Log-ratios .5, -.3, 1.2 of the old policy to the sampler,
 // truncated at 2. The weights multiply the policy term alone.
 func TestTruncatedImportanceVector(t *testing.T) {
 	in := TokenInputs{

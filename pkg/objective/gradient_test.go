@@ -17,7 +17,7 @@ func TestCoefficientsAreTheGradient(t *testing.T) {
 		in.Weight = rapid.Float64Range(.1, 1).Draw(t, "weight")
 		if spec.Kind == "gspo" {
 			// The ratio of the sequence is detached: each token has the slope
-			// -A·s of its own term (section 3.3). That is the derivative of the
+			// -A·s of its own term. That is the derivative of the
 			// sum only while all terms of the sequence weigh the same.
 			spec.KL.Importance = false
 			in.Sampler = in.Old

@@ -17,8 +17,8 @@ func lookup(t *testing.T, name string) preset.Objective {
 }
 
 // Each preset gives the vectors of the source that it is named after: the
-// advantages of rewards 1, 0, 0, 0 (section 3.1), and the aggregate of the
-// token losses [[1,2],[3,4,5,6]] where responses may have 8 tokens (3.2).
+// advantages of rewards 1, 0, 0, 0, and the aggregate of the token losses
+// [[1,2],[3,4,5,6]] where responses may have 8 tokens.
 func TestPresetsGiveTheirVectors(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -61,7 +61,7 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 	}
 }
 
-// The policy terms of section 3.3 at one token of log-probability -1, with
+// The policy terms of TestClipVectors at one token of log-probability -1, with
 // the bounds that each preset has by default.
 func TestPresetsClip(t *testing.T) {
 	for _, test := range []struct {
@@ -73,7 +73,7 @@ func TestPresetsClip(t *testing.T) {
 		{"verl-grpo", -1, 5, 3, 0},
 		{"verl-grpo", 1, 1.35, -1.2, 0},
 		{"ppo", -1, 5, 3, 0},
-		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (paper 000, appendix A.5)
+		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (ExIt, appendix A.5)
 		{"exit", 1, 1.35, -1.2, 0},
 		{"trl-grpo", -1, 5, 5, 5},
 		{"open-instruct-grpo", 1, 1.35, -1.272, 0},
@@ -96,14 +96,14 @@ func TestPresetsClip(t *testing.T) {
 	}
 }
 
-// NeMo-RL's k3 has the gradient of k2: lp - ref (section 3.4).
+// NeMo-RL's k3 has the gradient of k2: lp - ref.
 func TestNeMoPenaltyGradient(t *testing.T) {
 	kl := lookup(t, "nemo-grpo").Loss.KL
 	objective.Near(t, "slope", objective.Penalty(kl, -1, -1.2).Slope(), .2)
 	objective.Near(t, "slope", objective.Penalty(kl, -1, -.5).Slope(), -.5)
 }
 
-// The complete step of section 3.7 by the preset verl-grpo, whose upper bound
+// The complete step of verl by the preset verl-grpo, whose upper bound
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
 	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, objective.CompleteStep(t))

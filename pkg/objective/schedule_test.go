@@ -65,7 +65,7 @@ func TestReferenceVersion(t *testing.T) {
 	}
 }
 
-// Section 2.2 of paper 000: ref ← α·policy + (1-α)·ref.
+// ExIt, section 2.2: ref ← α·policy + (1-α)·ref.
 func TestRefreshReference(t *testing.T) {
 	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32)}
 	for _, test := range []struct {

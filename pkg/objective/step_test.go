@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// The complete step of rl-frameworks, section 3.7 (verl vanilla).
+// A complete step as verl takes it by default, worked out in float64 from its
+// formulas: two responses, of two and three tokens.
 func completeStep(t *testing.T) []TokenInputs {
 	t.Helper()
 	advantages, err := Advantages(verlAdvantage, []float64{1, 0}, allValid(2), nil)
@@ -142,7 +143,7 @@ func TestCompleteStepWithTruncatedImportance(t *testing.T) {
 	}
 }
 
-// Section 3.6: logits 2, 1, 0 have entropy .832395581840. Two tokens of it
+// Logits 2, 1, 0 have entropy .832395581840. Two tokens of it
 // under a token mean, beside a policy term of 0.
 func TestEntropyTerm(t *testing.T) {
 	const entropy = .832395581840

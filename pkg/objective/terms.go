@@ -98,7 +98,7 @@ func policyTerm(spec Loss, x token) (term, mark) {
 	}
 }
 
-// clipTerm is the clipped surrogate of PPO with separate bounds (paper 000,
+// clipTerm is the clipped surrogate of PPO with separate bounds (ExIt,
 // equation 4; DAPO's clip-higher) and the dual clip of negative advantages.
 func clipTerm(spec Loss, x token) (term, mark) {
 	a := x.advantage

@@ -9,7 +9,7 @@ import (
 // masked-in tokens. With N tokens in S sequences that have any:
 //
 //	token_mean               1/N
-//	seq_mean_token_mean      1/(S·length_i)    (paper 000, equation 4)
+//	seq_mean_token_mean      1/(S·length_i)    (ExIt, equation 4)
 //	seq_mean_token_sum       1/S
 //	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [NormTokens])
 //	token_sum                1

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Vectors of rl-frameworks, section 3.2: token losses [[1,2],[3,4,5,6]].
+// The modes have the names and meanings of verl. The aggregates of token losses
+// [[1,2],[3,4,5,6]] are worked out by hand.
 func TestWeightsOfTheFrameworks(t *testing.T) {
 	losses := [][]float64{{1, 2}, {3, 4, 5, 6}}
 	for _, test := range []struct {

@@ -140,7 +140,7 @@ var near = cmpopts.EquateApprox(0, 1e-6)
 var centred = []string{"advantage.scale=none", "filters.constant_group=true"}
 
 // TestStepImprovement: the reward of an iteration step is max(0, Δ/Δmax)
-// (paper 000, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
+// (ExIt, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
 // it, 1 all, 0.2 and 0.4 nothing.
 func TestStepImprovement(t *testing.T) {
 	for _, c := range []struct {

@@ -220,7 +220,7 @@ func (l *learner) apply(step int, stats *stepStats) error {
 }
 
 // saveReference refreshes the reference policy: ref ← α·policy + (1-α)·ref
-// (paper 000, section 2.2).
+// (ExIt, section 2.2).
 func (l *learner) saveReference(m seal.Manifest) error {
 	if l.in.ReferenceOutput == "" {
 		return nil

@@ -64,9 +64,8 @@ func update(r *stagetest.Rig, in learn.Inputs) map[string]float64 {
 	return m.Metrics
 }
 
-// TestRatioIsExactlyOne is the contract of architecture, section 5: sampler
-// and learner are one code at one temperature over one kept set, so on policy
-// the importance ratio is 1 to the last bit.
+// TestRatioIsExactlyOne: sampler and learner are one code at one temperature
+// over one kept set, so on policy the importance ratio is 1 to the last bit.
 func TestRatioIsExactlyOne(t *testing.T) {
 	for _, settings := range [][]string{
 		{},
@@ -241,9 +240,6 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 	}
 }
 
-// TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
-// (paper 000, section 2.2), and the divergence from it is 0 where it is the
-// policy itself.
 // A second turn that has no room leaves the first one's answer to be judged.
 func TestTurnsWithoutRoom(t *testing.T) {
 	const filler = "################################################################"
@@ -267,6 +263,9 @@ func TestSkippedStep(t *testing.T) {
 	}
 }
 
+// TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
+// (ExIt, section 2.2), and the divergence from it is 0 where it is the
+// policy itself.
 func TestReferenceIsRefreshed(t *testing.T) {
 	const alpha = 0.25
 	r := stagetest.New(t, "loss.kl.coef=0.1", "loss.kl.ref_every=1", fmt.Sprintf("loss.kl.ref_alpha=%g", alpha))
