@@ -111,7 +111,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 	}
 	inputs := buffer.Inputs{
 		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, Shards: shards, State: o.State, Stats: o.Stats,
-		WaveOf:      wavesIn(ctx, p.job, shards, o.History),
+		WaveOf:      wavesIn(ctx, p.job.Files, shards, o.History),
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
@@ -147,7 +147,7 @@ func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 // wavesIn finds which of the shards at hand and the rollout files of earlier
 // iterations holds a response. They are read when the first is asked for. The
 // verdicts on earlier responses are not known.
-func wavesIn(ctx context.Context, job stage.Job, shards []buffer.ShardRef, earlier []string) func(shard.Ref, string) (buffer.WaveRef, error) {
+func wavesIn(ctx context.Context, read stage.Files, shards []buffer.ShardRef, earlier []string) func(shard.Ref, string) (buffer.WaveRef, error) {
 	var files []buffer.WaveRef
 	for _, s := range shards {
 		files = append(files, buffer.WaveRef{Rollout: s.Rollout, Score: s.Score})
@@ -160,7 +160,7 @@ func wavesIn(ctx context.Context, job stage.Job, shards []buffer.ShardRef, earli
 		if holder == nil {
 			holder = map[sampled]buffer.WaveRef{}
 			for _, file := range files {
-				rows, _, err := stage.ReadTable[sampled](ctx, job, file.Rollout)
+				rows, _, err := stage.ReadTable[sampled](ctx, read, file.Rollout)
 				if err != nil {
 					return buffer.WaveRef{}, err
 				}

@@ -81,13 +81,13 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if spec.Problems == 0 {
 		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.env.Tasks(env.Test)))
 	}
-	sampler, err := rollout.OpenSampler(ctx, p.job, o.Policy, p.env.Traits().Turns)
+	sampler, err := rollout.OpenSampler(ctx, p.job.Recipe, p.job.Process, o.Policy, p.env.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(ctx, p.job, p.env, sampler, 0, spec.Problems, 0)
+	rows, err := evaluate.Measure(ctx, p.job.Recipe, p.env, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}

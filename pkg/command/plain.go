@@ -43,8 +43,9 @@ func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
 	}
 	return &plain{
 		job: stage.Job{
-			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), Threads: threads,
-			BinaryVersion: Version, Cite: filepath.ToSlash, Log: cmdline.Log(program), Plain: true,
+			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), BinaryVersion: Version,
+			Files:   stage.Files{Cite: filepath.ToSlash, Plain: true},
+			Process: stage.Process{Threads: threads, Log: cmdline.Log(program)},
 		},
 		env: environment,
 	}, nil

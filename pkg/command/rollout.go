@@ -79,7 +79,7 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.job, o.Plan)
+	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.job.Files, o.Plan)
 	if err != nil {
 		return err
 	}

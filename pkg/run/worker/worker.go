@@ -45,9 +45,9 @@ func (w *Worker) threads() int {
 
 func (w *Worker) job() stage.Job {
 	return stage.Job{
-		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, Threads: w.threads(),
-		BinaryVersion: w.Version, Cite: w.Run.Dir.Rel, Log: w.Log, LogDir: w.Run.Dir.Logs(),
-		Reading: seal.Options{Visibility: rundir.Visibility()},
+		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
+		Files:   stage.Files{Cite: w.Run.Dir.Rel, Reading: seal.Options{Visibility: rundir.Visibility()}},
+		Process: stage.Process{Threads: w.threads(), Log: w.Log, LogDir: w.Run.Dir.Logs()},
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if err != nil {
 		return err
 	}
-	job.World = cited
+	job.EnvironmentInputs = cited
 	switch t.Stage {
 	case graph.StageWarm:
 		return w.warm(ctx, job, world, t.Iteration)

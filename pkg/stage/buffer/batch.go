@@ -34,18 +34,18 @@ func (r *reduction) batch(critic bool) ([]shard.Sequence, error) {
 		}
 	}
 	groups := len(starts) - 1
-	if r.Recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
+	if r.recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
 		if err := r.whiten(sequences); err != nil {
 			return nil, err
 		}
 	}
-	miniBatches := r.Recipe.Loss.MiniBatches
+	miniBatches := r.recipe.Loss.MiniBatches
 	order := make([]int, groups)
 	for i := range order {
 		order[i] = i
 	}
 	if miniBatches > 1 {
-		order = rng.New(r.Recipe.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
+		order = rng.New(r.recipe.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
 	}
 	laid := make([]learned, 0, len(sequences))
 	for step := range miniBatches {
@@ -145,7 +145,7 @@ func (r *reduction) layOut(sequences []learned, step int) error {
 	for _, s := range sequences {
 		total += len(s.TokenIDs)
 	}
-	units := r.Recipe.Schedule.GradientUnits
+	units := r.recipe.Schedule.GradientUnits
 	before := 0
 	for i := range sequences {
 		sequences[i].OptimizerStep = int32(step)
@@ -186,8 +186,8 @@ func (r *reduction) weigh(sequences []learned) error {
 			}
 		}
 	}
-	norm := objective.NormTokens(r.Recipe.Loss.Loss, lengths, r.Recipe.Rollout.MaxNewTokens)
-	aggregation, err := r.Recipe.Weight()
+	norm := objective.NormTokens(r.recipe.Loss.Loss, lengths, r.recipe.Rollout.MaxNewTokens)
+	aggregation, err := r.recipe.Weight()
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (r *reduction) whiten(sequences []learned) error {
 			advantages, tokens = append(advantages, value), append(tokens, count)
 		}
 	}
-	whitened, err := objective.Whiten(advantages, tokens, r.Recipe.Advantage.WhiteningDDof)
+	whitened, err := objective.Whiten(advantages, tokens, r.recipe.Advantage.WhiteningDDof)
 	if err != nil {
 		return err
 	}

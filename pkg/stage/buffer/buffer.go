@@ -7,12 +7,14 @@ package buffer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -65,7 +67,10 @@ type Inputs struct {
 
 // Run folds one iteration.
 func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curriculum.Curriculum, in Inputs) error {
-	r := &reduction{Job: job, ctx: ctx, environment: environment, chooser: chooser, in: in, started: time.Now(), metrics: map[string]float64{}, plans: map[int][]shard.Instance{}}
+	r := &reduction{
+		ctx: ctx, recipe: job.Recipe, files: job.Files, attempt: job.Attempt, blank: job.Manifest("buffer", in.Iteration, 0, 1, time.Now()),
+		environment: environment, chooser: chooser, in: in, metrics: map[string]float64{}, plans: map[int][]shard.Instance{},
+	}
 	if in.Iteration > 0 {
 		if err := r.read(); err != nil {
 			return err
@@ -79,12 +84,14 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curric
 
 // reduction is one run of the stage.
 type reduction struct {
-	stage.Job
 	ctx         context.Context
+	recipe      recipe.Recipe
+	files       stage.Files
+	attempt     seal.Attempt
+	blank       seal.Manifest // of every output, without what was read for it
 	environment env.Env
 	chooser     curriculum.Curriculum
 	in          Inputs
-	started     time.Time
 	cited       []seal.Input
 	metrics     map[string]float64
 
@@ -111,7 +118,7 @@ func (r *reduction) read() error {
 	at := map[string]int{} // group id -> index into all
 	var all []group
 	for _, plan := range r.in.Plans {
-		instances, cited, err := stage.ReadTable[shard.Instance](r.ctx, r.Job, plan.Path)
+		instances, cited, err := stage.ReadTable[shard.Instance](r.ctx, r.files, plan.Path)
 		if err != nil {
 			return err
 		}
@@ -141,11 +148,11 @@ func (r *reduction) readShard(ref ShardRef, all []group, at map[string]int) erro
 	var order []shard.TraceName
 	final := map[shard.TraceName]credit.Trace{}
 	for _, wave := range ref.waves() {
-		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](r.ctx, r.Job, wave.Rollout)
+		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](r.ctx, r.files, wave.Rollout)
 		if err != nil {
 			return err
 		}
-		scores, citedScores, err := stage.ReadTable[shard.Score](r.ctx, r.Job, wave.Score)
+		scores, citedScores, err := stage.ReadTable[shard.Score](r.ctx, r.files, wave.Score)
 		if err != nil {
 			return err
 		}
@@ -183,8 +190,8 @@ func (r *reduction) readShard(ref ShardRef, all []group, at map[string]int) erro
 // judged makes sure that a score shard judges the responses that are there now.
 // A rollout shard that was lost and sampled again by a server holds others.
 func (r *reduction) judged(ref WaveRef, rollout seal.Input) error {
-	m, err := seal.Read(r.ctx, ref.Score, r.Reading)
-	if r.Plain && errors.Is(err, seal.ErrNotSealed) {
+	m, err := seal.Read(r.ctx, ref.Score, r.files.Reading)
+	if r.files.Plain && errors.Is(err, seal.ErrNotSealed) {
 		return nil
 	}
 	if err != nil {
@@ -202,7 +209,7 @@ func (r *reduction) judged(ref WaveRef, rollout seal.Input) error {
 
 // learnable gives every trace its credit, and writes the batch and the ledger.
 func (r *reduction) learnable() error {
-	spec, err := r.Recipe.CreditSpec()
+	spec, err := r.recipe.CreditSpec()
 	if err != nil {
 		return err
 	}
@@ -228,11 +235,11 @@ func (r *reduction) learnable() error {
 	}
 	m := r.manifest()
 	m.Metrics = r.metrics
-	if _, err := shard.WriteBatch(r.in.BatchOutput, batch, nil, r.Attempt, m); err != nil {
+	if _, err := shard.WriteBatch(r.in.BatchOutput, batch, nil, r.attempt, m); err != nil {
 		return err
 	}
 	r.lost()
-	_, err = shard.Write(r.in.LedgerOutput, r.ledger, nil, r.Attempt, r.manifest())
+	_, err = shard.Write(r.in.LedgerOutput, r.ledger, nil, r.attempt, r.manifest())
 	return err
 }
 
@@ -295,5 +302,7 @@ func (g group) reward(trace int) float64 {
 }
 
 func (r *reduction) manifest() seal.Manifest {
-	return r.Job.Manifest("buffer", r.in.Iteration, 0, 1, r.started, r.cited...)
+	m := r.blank
+	m.Inputs = slices.Concat(r.cited, m.Inputs)
+	return m
 }

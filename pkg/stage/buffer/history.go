@@ -101,7 +101,7 @@ func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]en
 
 // take reads attempts from the files of a wave.
 func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Input, error) {
-	rows, cited, err := stage.ReadTable[conversation](r.ctx, r.Job, wave.Rollout)
+	rows, cited, err := stage.ReadTable[conversation](r.ctx, r.files, wave.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Inpu
 	if wave.Score == "" {
 		return []seal.Input{cited}, nil
 	}
-	scores, citedScores, err := stage.ReadTable[verdicts](r.ctx, r.Job, wave.Score)
+	scores, citedScores, err := stage.ReadTable[verdicts](r.ctx, r.files, wave.Score)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (t *taken) until(messages int) (env.Parent, error) {
 // gone: nothing that is still to be made needed it until now.
 func (r *reduction) lostHistory(err error) error {
 	err = fmt.Errorf("reading what the plan goes on from: %w", err)
-	if errors.Is(err, seal.ErrNotSealed) && !r.Plain {
+	if errors.Is(err, seal.ErrNotSealed) && !r.files.Plain {
 		return exitcode.WithHint(err, "lathe verify --repair RUN, then the command that made the run: it is made again")
 	}
 	return err

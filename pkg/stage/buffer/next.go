@@ -17,14 +17,14 @@ import (
 func (r *reduction) readState() error {
 	r.state = curriculum.State{Iteration: r.in.Iteration - 1}
 	if r.in.State != "" {
-		entries, cited, err := stage.ReadTable[shard.Entry](r.ctx, r.Job, r.in.State)
+		entries, cited, err := stage.ReadTable[shard.Entry](r.ctx, r.files, r.in.State)
 		if err != nil {
 			return err
 		}
 		r.state.Entries, r.cited = entries, append(r.cited, cited)
 	}
 	if r.in.Stats != "" {
-		stats, cited, err := stage.ReadTable[shard.Stat](r.ctx, r.Job, r.in.Stats)
+		stats, cited, err := stage.ReadTable[shard.Stat](r.ctx, r.files, r.in.Stats)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (r *reduction) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
 	var rows []shard.LedgerRow
 	instances := r.plans[ref.Iteration]
 	for _, instance := range instances[min(ref.FirstRow, len(instances)):min(ref.LastRow, len(instances))] {
-		for sample := range r.Recipe.Rollout.Group {
+		for sample := range r.recipe.Rollout.Group {
 			rows = append(rows, shard.LedgerRow{
 				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample),
 				IterationSampled: int32(ref.Iteration), Iteration: int32(r.in.Iteration),
@@ -79,16 +79,16 @@ func (r *reduction) next() error {
 	}
 	m := r.manifest()
 	m.Metrics = map[string]float64{"curriculum_instances": float64(len(state.Entries))}
-	if _, err := shard.Write(r.in.StateOutput, state.Entries, nil, r.Attempt, m); err != nil {
+	if _, err := shard.Write(r.in.StateOutput, state.Entries, nil, r.attempt, m); err != nil {
 		return err
 	}
-	if _, err := shard.Write(r.in.StatsOutput, slices.Concat(of(shard.StatCurriculum, state.Stats), of(shard.StatReward, r.rewardStats)), nil, r.Attempt, r.manifest()); err != nil {
+	if _, err := shard.Write(r.in.StatsOutput, slices.Concat(of(shard.StatCurriculum, state.Stats), of(shard.StatReward, r.rewardStats)), nil, r.attempt, r.manifest()); err != nil {
 		return err
 	}
 	if len(r.in.PlanOutputs) == 0 { // the last iteration
 		return nil
 	}
-	tasks, err := env.TrainingTasks(r.environment, "curriculum.kinds", r.Recipe.Curriculum.Kinds)
+	tasks, err := env.TrainingTasks(r.environment, "curriculum.kinds", r.recipe.Curriculum.Kinds)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (r *reduction) next() error {
 		}
 		m := r.manifest()
 		m.Inputs = append(m.Inputs, cited...)
-		if _, err := shard.Write(plan.Path, rows, nil, r.Attempt, m); err != nil {
+		if _, err := shard.Write(plan.Path, rows, nil, r.attempt, m); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (r *reduction) plan(state curriculum.State, iteration int, taskIDs []string
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,
-			Seed: int64(r.Recipe.Seed), Iteration: int32(iteration),
+			Seed: int64(r.recipe.Seed), Iteration: int32(iteration),
 		}
 	}
 	return rows, cited, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -68,7 +69,7 @@ type Inputs struct {
 // Run gathers a shard of an evaluation.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	instances, cited, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	instances, cited, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -78,11 +79,11 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	inputs := []seal.Input{cited}
 	final := map[shard.TraceName]Trace{}
 	for _, wave := range in.Waves {
-		rows, citedRollout, err := stage.ReadTable[shard.Rollout](ctx, job, wave.Rollout)
+		rows, citedRollout, err := stage.ReadTable[shard.Rollout](ctx, job.Files, wave.Rollout)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		scores, citedScore, err := stage.ReadTable[shard.Score](ctx, job, wave.Score)
+		scores, citedScore, err := stage.ReadTable[shard.Score](ctx, job.Files, wave.Score)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
@@ -91,7 +92,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			return seal.Manifest{}, fmt.Errorf("gathering %q: %w", wave.Rollout, err)
 		}
 	}
-	rows, err := Rows(job, environment, instances[in.FirstRow:in.LastRow], final, in.PolicyVersion)
+	rows, err := Rows(job.Recipe.Evaluation, environment, instances[in.FirstRow:in.LastRow], final, in.PolicyVersion)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -128,12 +129,12 @@ func take(final map[shard.TraceName]Trace, rows []shard.Rollout, scores []shard.
 
 // Measure evaluates a policy in this process on problems first to last
 // (exclusive) of the test split, as the recipe says.
-func Measure(ctx context.Context, job stage.Job, environment env.Env, sampler *rollout.Sampler, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
-	instances, err := Instances(environment, job.Recipe.Seed, last)
+func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler *rollout.Sampler, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
+	instances, err := Instances(environment, r.Seed, last)
 	if err != nil {
 		return nil, err
 	}
-	batch, err := rollout.NewBatch(job, environment, instances, rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
+	batch, err := rollout.NewBatch(r, environment, instances, rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
 	if err != nil {
 		return nil, err
 	}
@@ -144,14 +145,14 @@ func Measure(ctx context.Context, job stage.Job, environment env.Env, sampler *r
 			return nil, err
 		}
 		rows := batch.Rows(wave, policyVersion)
-		if scores, err = score.Judge(ctx, job, environment, instances, rows, scores); err != nil {
+		if scores, err = score.Verdicts(ctx, environment, instances, rows, scores); err != nil {
 			return nil, err
 		}
 		if err := take(final, rows, scores); err != nil {
 			return nil, err
 		}
 		if !batch.Waits() {
-			return Rows(job, environment, instances[first:], final, policyVersion)
+			return Rows(r.Evaluation, environment, instances[first:], final, policyVersion)
 		}
 		if err := batch.Resume(sampler, rows, scores); err != nil {
 			return nil, err
@@ -163,8 +164,7 @@ func Measure(ctx context.Context, job stage.Job, environment env.Env, sampler *r
 // first), then step. An attempt that had no room shows the one before again. A
 // trace that is missing, or that we could not judge, is an error: a measurement
 // without some of its answers would be another measurement.
-func Rows(job stage.Job, environment env.Env, instances []shard.Instance, traces map[shard.TraceName]Trace, policyVersion int) ([]shard.EvaluationRow, error) {
-	spec := job.Recipe.Evaluation
+func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instance, traces map[shard.TraceName]Trace, policyVersion int) ([]shard.EvaluationRow, error) {
 	first := 0
 	if spec.Greedy {
 		first = rollout.GreedySample

@@ -29,12 +29,12 @@ func RunWhole(ctx context.Context, job stage.Job, environment env.Env, in WholeI
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	sampler, err := rollout.OpenSampler(ctx, job, in.PolicyFolder, environment.Traits().Turns)
+	sampler, err := rollout.OpenSampler(ctx, job.Recipe, job.Process, in.PolicyFolder, environment.Traits().Turns)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer sampler.Close()
-	rows, err := Measure(ctx, job, environment, sampler, in.FirstProblem, in.LastProblem, in.PolicyVersion)
+	rows, err := Measure(ctx, job.Recipe, environment, sampler, in.FirstProblem, in.LastProblem, in.PolicyVersion)
 	if err != nil {
 		return seal.Manifest{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // all tokens of the batch and needs every sequence's; else only those wanted
 // are computed. It must come before the first optimizer step.
 func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
-	spec := l.Recipe.Advantage
+	spec := l.recipe.Advantage
 	if !spec.Critic() {
 		for i := range l.batch {
 			l.batch[i].SpreadAdvantages()
@@ -109,7 +109,7 @@ func (l *learner) whiten() error {
 	l.learned(func(a *float32) {
 		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
 	})
-	whitened, err := objective.Whiten(advantages, ones, l.Recipe.Advantage.WhiteningDDof)
+	whitened, err := objective.Whiten(advantages, ones, l.recipe.Advantage.WhiteningDDof)
 	if err != nil {
 		return fmt.Errorf("whitening the batch: %w", err)
 	}
@@ -135,14 +135,14 @@ func (l *learner) learned(f func(advantage *float32)) {
 // valueCoefficients computes the value loss of the batch of the last forward
 // pass and its derivatives; nil without a critic.
 func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]float32, error) {
-	if !l.Recipe.Advantage.Critic() {
+	if !l.recipe.Advantage.Critic() {
 		return nil, nil
 	}
 	values, coefficients := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
 	if err := l.engine.Values(values); err != nil {
 		return nil, err
 	}
-	spec := l.Recipe.Loss.Value
+	spec := l.recipe.Loss.Value
 	for i, s := range batch.Sequences {
 		from := batch.Places[i].From - batch.Places[i].Shared
 		for t, learned := range s.LossMask {

@@ -24,8 +24,8 @@ const statsKey = "statistics"
 // shard n of a gradient array owns, and seals their sums.
 func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l, err := open(ctx, job, in, GradientWorkload)
-	if err != nil {
+	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	if err := l.open(ctx, GradientWorkload); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
@@ -90,7 +90,7 @@ func writeBlocks(engine policy.Engine, blocks []block, output string, meta map[s
 func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats *stepStats) (seal.Manifest, error) {
 	like := l.engine.Trained() // the names and sizes that every block must have
 	read, current := 0, block{}
-	meta, m, err := shard.VisitTensors(ctx, path, l.Reading, func(tensor shard.Tensor) error {
+	meta, m, err := shard.VisitTensors(ctx, path, l.files.Reading, func(tensor shard.Tensor) error {
 		index := read % len(like)
 		want := like[index]
 		start, level, name, ok := blockName(tensor.Name)

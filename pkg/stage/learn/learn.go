@@ -50,8 +50,8 @@ type Inputs struct {
 // Run takes optimizer steps and seals the policy that comes out.
 func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	l, err := open(ctx, job, in, Workload)
-	if err != nil {
+	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	if err := l.open(ctx, Workload); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
@@ -95,7 +95,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if err := trainer.SaveOptimizer(l.engine, in.OptimizerOutput, job.Attempt, m); err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := l.saveReference(m); err != nil {
+	if err := l.saveReference(job.Attempt, m); err != nil {
 		return seal.Manifest{}, err
 	}
 	job.Log("learn %d: %d tokens, loss %.5f, gradient norm %.4f, %.1f s",
@@ -105,7 +105,9 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 
 // learner is one loaded policy with what it learns from.
 type learner struct {
-	stage.Job
+	recipe    recipe.Recipe
+	files     stage.Files
+	process   stage.Process
 	in        Inputs
 	engine    policy.Engine
 	base      string        // that the new adapter will name
@@ -116,48 +118,48 @@ type learner struct {
 
 // open reads the batch and opens the policies, of which the one that is trained
 // gets a workload.
-func open(ctx context.Context, job stage.Job, in Inputs, workload func(r recipe.Recipe, longest int) policy.Workload) (*learner, error) {
-	l := &learner{Job: job, in: in}
-	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, job.Reading)
+func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longest int) policy.Workload) error {
+	in := l.in
+	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, l.files.Reading)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, s := range batch {
 		l.batch = append(l.batch, trainer.Sequence{Sequence: s})
 	}
-	l.cited = append(l.cited, job.Input(in.Batch, batchManifest))
+	l.cited = append(l.cited, l.files.Input(in.Batch, batchManifest))
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
-		return nil, err
+		return err
 	}
-	if l.engine, l.base, err = trainer.OpenTrained(job, job.Recipe.Optimizer, in.Policy, workload(job.Recipe, l.longest())); err != nil {
-		return nil, err
+	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, workload(l.recipe, l.longest())); err != nil {
+		return err
 	}
 	if in.Base != "" {
 		l.base = in.Base
 	}
 	if in.Optimizer != "" {
-		cited, err := job.Verify(ctx, in.Optimizer)
+		cited, err := l.files.Verify(ctx, in.Optimizer)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		l.cited = append(l.cited, cited)
 		if err := trainer.LoadOptimizer(l.engine, in.Optimizer); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	switch {
-	case l.engine.Adapter() != nil && job.Recipe.Loss.KL.Coef != 0:
+	case l.engine.Adapter() != nil && l.recipe.Loss.KL.Coef != 0:
 		l.reference = l.engine
 	case in.Reference != "":
 		if l.reference, err = l.openPolicy(ctx, in.Reference); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
 
 func (l *learner) citePolicy(ctx context.Context, folder string) error {
-	cited, err := l.VerifyPolicy(ctx, folder)
+	cited, err := l.files.VerifyPolicy(ctx, folder)
 	l.cited = append(l.cited, cited...)
 	return err
 }
@@ -167,7 +169,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine,
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, trainer.EngineOptions(l.Job, l.Recipe.Optimizer, false, trainer.Workload(l.Recipe, l.longest())))
+	return backend.Open(folder, trainer.EngineOptions(l.recipe.Policy, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.longest())))
 }
 
 // longest is the number of tokens of the batch's longest sequence.
@@ -190,7 +192,7 @@ func (l *learner) close() {
 // computes it, or sums the gradient shards that hold it.
 func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
 	l.engine.ZeroGradients()
-	tree := newTree(l.engine, l.Recipe.Schedule.GradientUnits)
+	tree := newTree(l.engine, l.recipe.Schedule.GradientUnits)
 	stats := &stepStats{}
 	if len(l.in.Gradients) > 0 {
 		for i, path := range l.in.Gradients {
@@ -198,7 +200,7 @@ func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
 			if err != nil {
 				return nil, fmt.Errorf("gradient shard %d: %w", i, err)
 			}
-			l.cited = append(l.cited, l.Input(path, m))
+			l.cited = append(l.cited, l.files.Input(path, m))
 		}
 	} else if err := l.units(ctx, step, tree, stats); err != nil {
 		return nil, err
@@ -214,14 +216,14 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return nil
 	}
 	number := l.in.StepsSoFar + step + 1
-	done, err := trainer.TakeStep(l.engine, l.Recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.Recipe.Seed, rng.PurposeRounding, number, "learn", 0))
+	done, err := trainer.TakeStep(l.engine, l.recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.recipe.Seed, rng.PurposeRounding, number, "learn", 0))
 	stats.GradNorm, stats.Skipped = done.GradNorm, done.Skipped
 	return err
 }
 
 // saveReference refreshes the reference policy: ref ← α·policy + (1-α)·ref
 // (ExIt, section 2.2).
-func (l *learner) saveReference(m seal.Manifest) error {
+func (l *learner) saveReference(attempt seal.Attempt, m seal.Manifest) error {
 	if l.in.ReferenceOutput == "" {
 		return nil
 	}
@@ -237,10 +239,10 @@ func (l *learner) saveReference(m seal.Manifest) error {
 		return exitcode.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
 	}
 	for i := range reference {
-		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.Recipe.Loss.KL.RefAlpha); err != nil {
+		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.recipe.Loss.KL.RefAlpha); err != nil {
 			return err
 		}
 	}
-	_, err = trainer.SaveWhole(reference, l.in.Reference, l.in.ReferenceOutput, l.Attempt, m)
+	_, err = trainer.SaveWhole(reference, l.in.Reference, l.in.ReferenceOutput, attempt, m)
 	return err
 }

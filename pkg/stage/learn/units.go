@@ -12,8 +12,8 @@ import (
 
 // units adds the gradients of a tree's units of one optimizer step to it.
 func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
-	byUnit := make([][]trainer.Sequence, l.Recipe.Schedule.GradientUnits)
-	miniBatch := int32(step % l.Recipe.Loss.MiniBatches)
+	byUnit := make([][]trainer.Sequence, l.recipe.Schedule.GradientUnits)
+	miniBatch := int32(step % l.recipe.Loss.MiniBatches)
 	for _, s := range l.batch {
 		if s.OptimizerStep == miniBatch {
 			byUnit[s.Unit] = append(byUnit[s.Unit], s)
@@ -37,7 +37,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 
 // microBatches cuts sequences for an engine's passes under the recipe.
 func (l *learner) microBatches(engine policy.Engine, sequences []trainer.Sequence) [][]trainer.Bundle {
-	return trainer.MicroBatches(trainer.Bundles(sequences, l.Recipe.Schedule.SharedPromptTokens), l.Recipe.Schedule.MicroBatchTokens, engine.Room)
+	return trainer.MicroBatches(trainer.Bundles(sequences, l.recipe.Schedule.SharedPromptTokens), l.recipe.Schedule.MicroBatchTokens, engine.Room)
 }
 
 // accumulate runs one micro-batch forward and backward.
@@ -60,7 +60,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 	}
 	coefficients := make([]float32, n)
 	var entropyCoefficients []float32
-	if l.Recipe.Loss.EntropyCoef != 0 {
+	if l.recipe.Loss.EntropyCoef != 0 {
 		entropyCoefficients = make([]float32, n)
 	}
 	for i, s := range batch.Sequences {
@@ -74,7 +74,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if reference != nil {
 			tokens.Reference = widen(batch.Of(i, reference))
 		}
-		gradient, err := objective.Coefficients(l.Recipe.Loss.Loss, tokens)
+		gradient, err := objective.Coefficients(l.recipe.Loss.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}
@@ -96,7 +96,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 // sampling is the distribution that rollouts are drawn from.
 func (l *learner) sampling() policy.Sampling {
 	return policy.Sampling{
-		Temperature: float32(l.Recipe.Rollout.Temperature), TopK: l.Recipe.Rollout.TopK, TopP: float32(l.Recipe.Rollout.TopP),
+		Temperature: float32(l.recipe.Rollout.Temperature), TopK: l.recipe.Rollout.TopK, TopP: float32(l.recipe.Rollout.TopP),
 	}
 }
 

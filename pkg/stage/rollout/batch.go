@@ -7,6 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -15,7 +16,7 @@ import (
 
 // Batch is the traces of some rows of a plan.
 type Batch struct {
-	job         stage.Job
+	recipe      recipe.Recipe
 	environment env.Env
 	evaluation  bool
 	traces      []planned
@@ -31,12 +32,12 @@ type planned struct {
 
 // NewBatch makes the traces of rows first to last of a plan, by row and then by
 // sample.
-func NewBatch(job stage.Job, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
-	samples, err := sampling(job, in.Evaluation)
+func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
+	samples, err := sampling(r, in.Evaluation)
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{job: job, environment: environment, evaluation: in.Evaluation}
+	b := &Batch{recipe: r, environment: environment, evaluation: in.Evaluation}
 	for i := in.FirstRow; i < in.LastRow; i++ {
 		instance := instances[i]
 		task, ok := environment.Task(instance.TaskID)
@@ -48,9 +49,9 @@ func NewBatch(job stage.Job, environment env.Env, instances []shard.Instance, in
 				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
 				Sampling: samples.settings(s), MaxNewTokens: samples.maxNewTokens,
 			}
-			t.Stream, t.DraftStream = trainingStreams(job.Recipe.Seed, in.Iteration, instance.InstanceID, s)
+			t.Stream, t.DraftStream = trainingStreams(r.Seed, in.Iteration, instance.InstanceID, s)
 			if in.Evaluation {
-				t.Stream, t.DraftStream = evaluationStreams(job.Recipe.Seed, task.ID, s)
+				t.Stream, t.DraftStream = evaluationStreams(r.Seed, task.ID, s)
 			}
 			b.traces = append(b.traces, planned{t, instance, s})
 		}
@@ -141,7 +142,7 @@ func (b *Batch) Play(ctx context.Context, sampler *Sampler) error {
 		return err
 	}
 	if !b.evaluation {
-		return tooManyFailed(b.job.Recipe, b.environment.Traits(), all)
+		return tooManyFailed(b.recipe, b.environment.Traits(), all)
 	}
 	// A measurement without some of its answers would be another measurement.
 	for _, t := range all {
@@ -198,7 +199,7 @@ func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
 			m["waiting"]++
 		}
 	}
-	if b.job.Recipe.Rollout.Remote != nil {
+	if b.recipe.Rollout.Remote != nil {
 		addRemoteMetrics(m, all)
 	}
 	return m
@@ -210,11 +211,11 @@ type wave struct {
 	scores []shard.Score
 }
 
-func readWave(ctx context.Context, job stage.Job, files Wave) (w wave, cited []seal.Input, err error) {
+func readWave(ctx context.Context, files stage.Files, names Wave) (w wave, cited []seal.Input, err error) {
 	cited = make([]seal.Input, 2)
-	if w.rows, cited[0], err = stage.ReadTable[shard.Rollout](ctx, job, files.Rollout); err != nil {
+	if w.rows, cited[0], err = stage.ReadTable[shard.Rollout](ctx, files, names.Rollout); err != nil {
 		return w, nil, err
 	}
-	w.scores, cited[1], err = stage.ReadTable[shard.Score](ctx, job, files.Score)
+	w.scores, cited[1], err = stage.ReadTable[shard.Score](ctx, files, names.Score)
 	return w, cited, err
 }

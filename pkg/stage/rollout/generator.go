@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
@@ -49,12 +50,12 @@ func (g engineGenerator) Generate(ctx context.Context, turns []remote.Turn) ([]r
 }
 
 // openGenerator opens what the recipe samples with.
-func openGenerator(ctx context.Context, job stage.Job, folder string, tokenizer remote.Text) (generator, error) {
-	spec := job.Recipe.Rollout.Remote
+func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
+	spec := r.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
-			Backend: job.Recipe.Policy.Backend, Threads: job.Threads, DType: job.Recipe.Policy.DType,
-			Workload: policy.Workload{Generate: true}, Log: job.Log,
+			Backend: r.Policy.Backend, Threads: process.Threads, DType: r.Policy.DType,
+			Workload: policy.Workload{Generate: true}, Log: process.Log,
 		})
 		if err != nil {
 			return nil, err
@@ -74,10 +75,10 @@ func openGenerator(ctx context.Context, job stage.Job, folder string, tokenizer 
 		URL: url, Server: spec.Server, API: spec.API, Key: key, Model: spec.Model, Folder: folder,
 		Concurrency: spec.Concurrency, Timeout: seconds(spec.TimeoutSeconds), Deadline: seconds(spec.TaskSeconds),
 		Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Ready: seconds(spec.ReadySeconds),
-		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: job.Log,
+		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: process.Log,
 	}
 	if len(spec.Serve) > 0 {
-		return remote.Start(ctx, options, spec.Serve, serverLog(job, folder))
+		return remote.Start(ctx, options, spec.Serve, serverLog(process.LogDir, folder))
 	}
 	if options.URL, err = address(ctx, url, options.Ready); err != nil {
 		return nil, err
@@ -86,12 +87,12 @@ func openGenerator(ctx context.Context, job stage.Job, folder string, tokenizer 
 }
 
 // serverLog is where the server of a task writes: beside the task's own log.
-func serverLog(job stage.Job, folder string) string {
-	name := fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), job.Attempt.Host, os.Getpid())
-	if job.LogDir == "" {
-		return filepath.Join(os.TempDir(), name)
+func serverLog(logs, folder string) string {
+	if logs == "" {
+		logs = os.TempDir()
 	}
-	return filepath.Join(job.LogDir, name)
+	host, _ := os.Hostname()
+	return filepath.Join(logs, fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), host, os.Getpid()))
 }
 
 // filePrefix begins an address that is the name of a file with the address.

@@ -166,7 +166,7 @@ func TestRemoteAddressInAFile(t *testing.T) {
 		"file:relative.txt": exitcode.Usage, "$LATHE_TEST_NOTHING": exitcode.Usage, "file:" + r.Path("nowhere"): exitcode.Unavailable,
 	} {
 		spec.URL, spec.ReadySeconds = text, 0.1
-		_, err := rollout.OpenSampler(r.Context(), r.Job, r.Policy(), 1)
+		_, err := rollout.OpenSampler(r.Context(), r.Job.Recipe, r.Job.Process, r.Policy(), 1)
 		if exitcode.Code(err) != code {
 			t.Errorf("%s: exit code %d: %v", text, exitcode.Code(err), err)
 		}

@@ -42,7 +42,7 @@ type Wave struct{ Rollout, Score string }
 // 0, and in later ones from where it waited for the verdict of the wave before.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -55,18 +55,18 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		return seal.Manifest{}, err
 	}
 	cited = append([]seal.Input{plan}, cited...)
-	sampler, err := OpenSampler(ctx, job, in.PolicyFolder, environment.Traits().Turns)
+	sampler, err := OpenSampler(ctx, job.Recipe, job.Process, in.PolicyFolder, environment.Traits().Turns)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer sampler.Close()
-	batch, err := NewBatch(job, environment, instances, in)
+	batch, err := NewBatch(job.Recipe, environment, instances, in)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	readAgain := 0
 	if in.Before != nil {
-		before, inputs, err := readWave(ctx, job, *in.Before)
+		before, inputs, err := readWave(ctx, job.Files, *in.Before)
 		if err != nil {
 			return seal.Manifest{}, err
 		}

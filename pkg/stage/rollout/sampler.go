@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -31,26 +32,26 @@ type Sampler struct {
 
 // OpenSampler opens a policy folder for sampling with what the recipe names. An
 // attempt has at most so many messages of the policy.
-func OpenSampler(ctx context.Context, job stage.Job, folder string, turns int) (*Sampler, error) {
+func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, turns int) (*Sampler, error) {
 	format, err := chat.Load(folder, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	generator, err := openGenerator(ctx, job, folder, format.Tokenizer())
+	generator, err := openGenerator(ctx, r, process, folder, format.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
 	own := shard.LogProbsEngine
-	if job.Recipe.Rollout.Remote != nil {
+	if r.Rollout.Remote != nil {
 		own = shard.LogProbsServer
 	}
-	stops, err := stopstring.New(job.Recipe.Rollout.Stop)
+	stops, err := stopstring.New(r.Rollout.Stop)
 	if err != nil {
 		return nil, err
 	}
 	return &Sampler{
 		Chat: format, generator: generator, own: own,
-		stops: stops, includeStop: job.Recipe.Rollout.IncludeStop, turns: turns,
+		stops: stops, includeStop: r.Rollout.IncludeStop, turns: turns,
 	}, nil
 }
 

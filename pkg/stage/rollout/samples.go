@@ -2,8 +2,8 @@ package rollout
 
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
-	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // samples says how often and how each instance is sampled.
@@ -23,8 +23,7 @@ func (s samples) settings(number int) policy.Sampling {
 }
 
 // sampling reads the recipe: what is trained on, or what is measured.
-func sampling(job stage.Job, evaluation bool) (samples, error) {
-	r := job.Recipe
+func sampling(r recipe.Recipe, evaluation bool) (samples, error) {
 	if !evaluation {
 		attempts, err := r.NewScaffold()
 		if err != nil {

@@ -48,7 +48,7 @@ func NGrams(text string) []float32 {
 // embedded is the text of a trace that responses are compared by: the policy's
 // last message, or all that it said in the last attempt where the last message
 // alone, such as <TASK_FINISHED>, tells nothing of what it has done.
-func (j judge) embedded(rows []shard.Rollout) string {
+func (s scorer) embedded(rows []shard.Rollout) string {
 	last := rows[len(rows)-1].Step
 	var said []string
 	for _, row := range rows {
@@ -59,7 +59,7 @@ func (j judge) embedded(rows []shard.Rollout) string {
 			said = append(said, row.Messages[at].Content)
 		}
 	}
-	if !j.environment.Traits().Transcript && len(said) > 1 {
+	if !s.environment.Traits().Transcript && len(said) > 1 {
 		said = said[len(said)-1:]
 	}
 	return strings.Join(said, "\n")

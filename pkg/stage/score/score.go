@@ -38,18 +38,18 @@ type Inputs struct {
 // slow, those that a killed task had reached are not made again.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job, in.Rollout)
+	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job.Files, in.Rollout)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job, in.Plan)
+	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	cited := []seal.Input{rolloutInput, plan}
 	earlier := map[shard.TraceName]shard.Score{}
 	if in.Before != "" {
-		rows, input, err := stage.ReadTable[shard.Score](ctx, job, in.Before)
+		rows, input, err := stage.ReadTable[shard.Score](ctx, job.Files, in.Before)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
@@ -58,17 +58,17 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
-	judged := make([]judged, len(traces))
-	j := judge{job: job, environment: environment}
+	verdicts := make([]verdict, len(traces))
+	s := scorer{environment: environment, attempt: job.Attempt, embed: job.Recipe.Score.Embedding == "ngrams"}
 	if environment.Traits().Slow {
 		var rows map[int]json.RawMessage
-		if j.journal, rows, err = seal.OpenJournal(in.Output, rolloutInput.ContentSHA256+" "+job.RecipeSHA256); err != nil {
+		if s.journal, rows, err = seal.OpenJournal(in.Output, rolloutInput.ContentSHA256+" "+job.RecipeSHA256); err != nil {
 			return seal.Manifest{}, err
 		}
-		defer j.journal.Close()
+		defer s.journal.Close()
 		for i, row := range rows {
-			if i < len(judged) {
-				judged[i].done = json.Unmarshal(row, &judged[i]) == nil && judged[i].Score.Name() == traces[i][0].Name()
+			if i < len(verdicts) {
+				verdicts[i].done = json.Unmarshal(row, &verdicts[i]) == nil && verdicts[i].Score.Name() == traces[i][0].Name()
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, job.Threads))
 	for i, trace := range traces {
-		if judged[i].done {
+		if verdicts[i].done {
 			continue
 		}
 		group.Go(func() error {
@@ -88,11 +88,11 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 				return exitcode.Dataf("rollout %q row %d: instance %q has no task in plan %q", in.Rollout, firstRow[i], trace[0].InstanceID, in.Plan)
 			}
 			var err error
-			if judged[i], err = j.trace(within, task, trace, earlier[trace[0].Name()]); err != nil {
+			if verdicts[i], err = s.trace(within, task, trace, earlier[trace[0].Name()]); err != nil {
 				return fmt.Errorf("rollout %q row %d: %w", in.Rollout, firstRow[i], err)
 			}
-			if j.journal != nil {
-				return j.journal.Append(i, judged[i])
+			if s.journal != nil {
+				return s.journal.Append(i, verdicts[i])
 			}
 			return nil
 		})
@@ -101,12 +101,12 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		return seal.Manifest{}, err
 	}
 	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
-	rows, metrics := gather(traces, judged)
+	rows, metrics := gather(traces, verdicts)
 	m.Metrics = metrics
 	m.Metrics["seconds"] = time.Since(started).Seconds()
 	m, err = shard.Write(in.Output, rows, nil, job.Attempt, m)
-	if err == nil && j.journal != nil {
-		err = j.journal.Remove()
+	if err == nil && s.journal != nil {
+		err = s.journal.Remove()
 	}
 	return m, err
 }
@@ -120,7 +120,7 @@ func stageName(in Inputs) string {
 
 // gather puts the verdicts into their order, and counts those of traces that
 // have ended.
-func gather(traces [][]shard.Rollout, verdicts []judged) ([]shard.Score, map[string]float64) {
+func gather(traces [][]shard.Rollout, verdicts []verdict) ([]shard.Score, map[string]float64) {
 	rows := make([]shard.Score, len(verdicts))
 	metrics := map[string]float64{"responses": 0, "reward_sum": 0}
 	counted := newAudit()
@@ -142,16 +142,17 @@ func gather(traces [][]shard.Rollout, verdicts []judged) ([]shard.Score, map[str
 	return rows, metrics
 }
 
-// judge gives verdicts.
-type judge struct {
-	job         stage.Job
+// scorer gives verdicts.
+type scorer struct {
 	environment env.Env
+	attempt     seal.Attempt // that a row names
+	embed       bool
 	journal     *seal.Journal // nil where verdicts are quick
 }
 
-// judged is a verdict with what an audit wants to know of it. A journal keeps
+// verdict is a row with what an audit wants to know of it. A journal keeps
 // it as JSON.
-type judged struct {
+type verdict struct {
 	Score  shard.Score
 	Judged bool // the environment has given a verdict
 	Reason string
@@ -166,20 +167,20 @@ type judged struct {
 const infraTries = 3
 
 // trace judges the attempts of a trace that the wave before has not judged.
-func (j judge) trace(ctx context.Context, task env.Task, rows []shard.Rollout, before shard.Score) (judged, error) {
+func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, before shard.Score) (verdict, error) {
 	first := rows[0]
-	v := judged{Score: shard.Score{
+	v := verdict{Score: shard.Score{
 		InstanceID: first.InstanceID, GroupID: first.GroupID, Sample: first.Sample, Outcome: first.Outcome,
-		Attempt: int32(j.job.Attempt.Number), Node: j.job.Attempt.Host,
+		Attempt: int32(s.attempt.Number), Node: s.attempt.Host,
 		RewardParts: []shard.RewardPart{}, Milestones: []string{}, Embedding: []float32{}, Turns: []shard.TurnScore{},
 	}}
 	if shard.Outcome(first.Outcome) != shard.OutcomeOK {
 		return v, nil // nothing was said: our failure, or a preemption
 	}
-	verdict, found := env.NoRoom(), false
+	last, found := env.NoRoom(), false
 	for _, attempt := range attemptsOf(task, rows) {
 		attempt.Earlier = earlierTurns(before, attempt.step)
-		own, err := j.attempt(ctx, attempt)
+		own, err := s.ask(ctx, attempt)
 		switch {
 		case err == nil:
 		case exitcode.Code(err) == exitcode.Data, ctx.Err() != nil:
@@ -194,24 +195,24 @@ func (j judge) trace(ctx context.Context, task env.Task, rows []shard.Rollout, b
 			v.Score.Turns = append(v.Score.Turns, row)
 		}
 		if len(attempt.Own) > 0 || !found { // an attempt without room leaves the one before
-			verdict, found = own, len(attempt.Own) > 0
+			last, found = own, len(attempt.Own) > 0
 		}
 	}
-	j.fill(&v, verdict, rows)
+	s.fill(&v, last, rows)
 	return v, nil
 }
 
-// Judge gives verdicts on traces that are in memory, in their order. before are
+// Verdicts are those on traces that are in memory, in their order. before are
 // those of the wave before, if there was one. What cannot be judged is an
 // error.
-func Judge(ctx context.Context, job stage.Job, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
+func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
 	tasks, earlier := tasksOf(instances), byName(before)
-	j := judge{job: job, environment: environment}
+	s := scorer{environment: environment}
 	traces := shard.Traces(rows)
 	scores := make([]shard.Score, len(traces))
 	for i, trace := range traces {
 		task, _ := environment.Task(tasks[trace[0].InstanceID])
-		v, err := j.trace(ctx, task, trace, earlier[trace[0].Name()])
+		v, err := s.trace(ctx, task, trace, earlier[trace[0].Name()])
 		if err != nil {
 			return nil, err
 		}
@@ -273,9 +274,9 @@ func earlierTurns(before shard.Score, step int) []env.TurnVerdict {
 	return turns
 }
 
-// attempt asks the environment for a verdict, again where it fails. It is not
-// asked where all is known.
-func (j judge) attempt(ctx context.Context, a attempt) (verdict env.Verdict, err error) {
+// ask asks the environment for a verdict, again where it fails. It is not asked
+// where all is known.
+func (s scorer) ask(ctx context.Context, a attempt) (verdict env.Verdict, err error) {
 	switch n := len(a.Own); {
 	case n == 0:
 		return env.NoRoom(), nil
@@ -283,13 +284,13 @@ func (j judge) attempt(ctx context.Context, a attempt) (verdict env.Verdict, err
 		return env.Verdict{TurnVerdict: a.Earlier[n-1], Turns: a.Earlier}, nil
 	}
 	for range infraTries {
-		verdict, err = j.environment.Score(ctx, a.Attempt)
+		verdict, err = s.environment.Score(ctx, a.Attempt)
 		if err == nil || exitcode.Code(err) == exitcode.Data || ctx.Err() != nil {
 			break
 		}
 	}
 	if err == nil && len(verdict.Turns) != len(a.Own) {
-		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", j.environment.Name(), len(verdict.Turns), len(a.Own), a.Task.ID)
+		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", s.environment.Name(), len(verdict.Turns), len(a.Own), a.Task.ID)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("judging task %q: %w", a.Task.ID, err)
@@ -298,17 +299,17 @@ func (j judge) attempt(ctx context.Context, a attempt) (verdict env.Verdict, err
 }
 
 // fill sets a row's own columns: those of the trace's last turn.
-func (j judge) fill(v *judged, verdict env.Verdict, rows []shard.Rollout) {
+func (s scorer) fill(v *verdict, last env.Verdict, rows []shard.Rollout) {
 	row := &v.Score
-	row.Outcome, row.RawScore, row.NormalizedScore = string(verdict.Outcome), verdict.RawScore, verdict.NormalizedScore
-	row.Reward, row.ValidationScore, row.Feedback, row.Extracted = verdict.Reward, verdict.ValidationScore, verdict.Feedback, verdict.Extracted
-	row.RewardParts = append(row.RewardParts, verdict.Parts...)
-	row.Milestones = append(row.Milestones, verdict.Milestones...)
+	row.Outcome, row.RawScore, row.NormalizedScore = string(last.Outcome), last.RawScore, last.NormalizedScore
+	row.Reward, row.ValidationScore, row.Feedback, row.Extracted = last.Reward, last.ValidationScore, last.Feedback, last.Extracted
+	row.RewardParts = append(row.RewardParts, last.Parts...)
+	row.Milestones = append(row.Milestones, last.Milestones...)
 	for _, turn := range row.Turns {
 		row.ExecuteSeconds += turn.ExecuteSeconds
 	}
-	v.Judged, v.Reason, v.Form, v.Others = true, verdict.Reason, verdict.Form, verdict.Others
-	if j.job.Recipe.Score.Embedding == "ngrams" {
-		row.Embedding = NGrams(j.embedded(rows))
+	v.Judged, v.Reason, v.Form, v.Others = true, last.Reason, last.Form, last.Others
+	if s.embed {
+		row.Embedding = NGrams(s.embedded(rows))
 	}
 }

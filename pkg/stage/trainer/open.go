@@ -21,9 +21,9 @@ import (
 // OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty.
-func OpenTrained(job stage.Job, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
-	options := EngineOptions(job, o, true, workload)
-	wanted := job.Recipe.Policy.LoRA
+func OpenTrained(r recipe.Recipe, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+	options := EngineOptions(r.Policy, process, o, true, workload)
+	wanted := r.Policy.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
 		return nil, "", err
@@ -41,7 +41,7 @@ func OpenTrained(job stage.Job, o objective.Optimizer, folder string, workload p
 		if err != nil {
 			return nil, "", err
 		}
-		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), job.Recipe.Seed)
+		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), r.Seed)
 		if err != nil {
 			return nil, "", err
 		}
@@ -51,7 +51,7 @@ func OpenTrained(job stage.Job, o objective.Optimizer, folder string, workload p
 		return nil, "", err
 	}
 	if planned, ok := engine.(policy.Planned); ok {
-		job.Log("on the GPU: %s", planned.Plan())
+		process.Log("on the GPU: %s", planned.Plan())
 	}
 	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), LoRAOf(*wanted)) {
 		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",

@@ -72,10 +72,10 @@ func (s *Sequence) ReplaceOld(logProbs []float32) {
 }
 
 // EngineOptions are those of a recipe for an engine with one of its optimizers.
-func EngineOptions(job stage.Job, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
+func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
-		Backend: job.Recipe.Policy.Backend, Threads: job.Threads, Train: train, DType: job.Recipe.Policy.DType, State: o.State,
-		ValueHead: job.Recipe.Policy.ValueHead, Workload: workload, Log: job.Log,
+		Backend: p.Backend, Threads: process.Threads, Train: train, DType: p.DType, State: o.State,
+		ValueHead: p.ValueHead, Workload: workload, Log: process.Log,
 	}
 }
 

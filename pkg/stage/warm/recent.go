@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // The metrics under which a warm-start checkpoint hands its recent losses on.
@@ -42,12 +41,13 @@ func (r recentLoss) mean() float64 {
 // below reports whether the warm start has come far enough to stop.
 func (r recentLoss) below(stop float64) bool { return stop > 0 && r.mean() < stop }
 
-// recentBefore returns the recent losses at the checkpoint before this one.
-func recentBefore(ctx context.Context, job stage.Job, in Inputs) (recentLoss, error) {
-	if in.Policy == "" {
+// recentBefore returns the recent losses at the checkpoint before this one, if
+// there is one.
+func recentBefore(ctx context.Context, policy string, reading seal.Options) (recentLoss, error) {
+	if policy == "" {
 		return recentLoss{}, nil
 	}
-	m, err := seal.Read(ctx, in.Policy, job.Reading)
+	m, err := seal.Read(ctx, policy, reading)
 	if err != nil {
 		return recentLoss{}, err
 	}

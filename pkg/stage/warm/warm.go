@@ -40,12 +40,24 @@ type Inputs struct {
 // averaged over the tokens of a step.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	folder, cited, cleanup, err := warmSource(ctx, job, environment, in)
+	var folder string
+	var cited []seal.Input
+	var err error
+	switch {
+	case in.Policy != "":
+		folder = in.Policy
+		cited, err = job.VerifyPolicy(ctx, folder)
+	case job.Recipe.Policy.New == nil:
+		folder = in.Source
+	default:
+		var cleanup func()
+		folder, cleanup, err = newPolicy(job.Recipe, environment, in.PolicyOutput, job.Attempt)
+		defer cleanup()
+	}
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	defer cleanup()
-	recent, err := recentBefore(ctx, job, in)
+	recent, err := recentBefore(ctx, in.Policy, job.Reading)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -60,7 +72,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			return seal.Manifest{}, err
 		}
 	}
-	engine, base, err := trainer.OpenTrained(job, job.Recipe.WarmStart.Optimizer, folder, Workload(job.Recipe, longestOf(batches)))
+	engine, base, err := trainer.OpenTrained(job.Recipe, job.Process, job.Recipe.WarmStart.Optimizer, folder, Workload(job.Recipe, longestOf(batches)))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -120,29 +132,15 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	return trainer.SavePolicy(engine, folder, in.PolicyOutput, base, job.Attempt, m)
 }
 
-// warmSource is the folder to start from: the checkpoint before, the folder
-// that the recipe names, or a new policy in a temporary folder.
-func warmSource(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (folder string, cited []seal.Input, cleanup func(), err error) {
-	nothing := func() {}
-	switch {
-	case in.Policy != "":
-		cited, err := job.VerifyPolicy(ctx, in.Policy)
-		return in.Policy, cited, nothing, err
-	case job.Recipe.Policy.New == nil:
-		return in.Source, nil, nothing, nil
-	}
+// newPolicy makes the policy that the recipe describes in a temporary folder.
+func newPolicy(r recipe.Recipe, environment env.Env, output string, attempt seal.Attempt) (folder string, cleanup func(), err error) {
 	// A folder to be sealed that never is: whatever a kill leaves of it is
 	// swept like other unfinished work.
-	scratch, err := seal.CreateFolder(in.PolicyOutput, job.Attempt)
+	scratch, err := seal.CreateFolder(output, attempt)
 	if err != nil {
-		return "", nil, nothing, err
+		return "", func() {}, err
 	}
-	cleanup = func() { _ = scratch.Abort() }
-	if err := InitPolicy(job.Recipe, environment, scratch.Path()); err != nil {
-		cleanup()
-		return "", nil, nothing, err
-	}
-	return scratch.Path(), nil, cleanup, nil
+	return scratch.Path(), func() { _ = scratch.Abort() }, InitPolicy(r, environment, scratch.Path())
 }
 
 // Workload is what a warm start asks of its engine, with sequences of at most

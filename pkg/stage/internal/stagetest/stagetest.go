@@ -52,7 +52,9 @@ func NewOf(t testing.TB, name string, settings ...string) *Rig {
 	}
 	return &Rig{
 		TB: t, Env: environment, Dir: t.TempDir(),
-		Job: stage.Job{Recipe: resolved.Recipe, Threads: 1, Cite: filepath.Base, Log: func(string, ...any) {}},
+		Job: stage.Job{
+			Recipe: resolved.Recipe, Files: stage.Files{Cite: filepath.Base}, Process: stage.Process{Threads: 1, Log: func(string, ...any) {}},
+		},
 	}
 }
 
