@@ -1,7 +1,6 @@
 package evaluate_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,25 +8,22 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 )
 
-func measure(r *stagetest.Rig, first, last int, name string) []shard.EvaluationRow {
+func measure(r *stagetest.Rig, first, last int) []shard.EvaluationRow {
 	r.Helper()
-	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
-		PolicyFolder: r.Policy(), PolicyVersion: 5, FirstProblem: first, LastProblem: last, Of: 1, Output: r.Path(name),
-	})
+	rows, err := r.Measure(r.Policy(), first, last, 5)
 	r.Check(err)
-	return stagetest.Read[shard.EvaluationRow](r, r.Path(name))
+	return rows
 }
 
 // TestChains: each step's prompt holds the answer before it; a greedy chain
 // comes first, then the samples; problems in order.
 func TestChains(t *testing.T) {
 	r := stagetest.New(t, "evaluation.steps=3", "evaluation.samples=2", "evaluation.greedy=true")
-	rows := measure(r, 0, 16, "e.parquet")
+	rows := measure(r, 0, 16)
 	tasks := r.Env.Tasks(env.Test)
 	if len(rows) != 16*3*4 {
 		t.Fatalf("%d rows, want 16 problems × 3 chains × 4 answers", len(rows))
@@ -61,18 +57,18 @@ func TestChains(t *testing.T) {
 // seed changes the samples and leaves the greedy chain alone.
 func TestEvaluationIsDeterministic(t *testing.T) {
 	r := stagetest.New(t, "evaluation.steps=2")
-	whole := measure(r, 0, 7, "whole.parquet")
+	whole := measure(r, 0, 7)
 	r.Job.Threads = 2
 	var cut []shard.EvaluationRow
 	for _, c := range [][2]int{{0, 2}, {2, 3}, {3, 7}} {
-		cut = append(cut, measure(r, c[0], c[1], fmt.Sprintf("cut-%d.parquet", c[0]))...)
+		cut = append(cut, measure(r, c[0], c[1])...)
 	}
 	if diff := cmp.Diff(whole, cut); diff != "" {
 		t.Errorf("rows (-whole +cut):\n%s", diff)
 	}
 	r.Job.Recipe.Seed++
 	changed := 0
-	for i, row := range measure(r, 0, 7, "other.parquet") {
+	for i, row := range measure(r, 0, 7) {
 		switch {
 		case row.Sample == rollout.GreedySample && !cmp.Equal(row, whole[i]):
 			t.Errorf("the greedy chain depends on the seed: %+v, was %+v", row, whole[i])
@@ -87,7 +83,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 
 func TestMoreProblemsThanThereAre(t *testing.T) {
 	r := stagetest.New(t)
-	_, err := evaluate.RunWhole(t.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 17, Of: 1, Output: r.Path("e.parquet")})
+	_, err := r.Measure(r.Policy(), 0, 17, 0)
 	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("problem 17 of 16: %v", err)
 	}
@@ -107,9 +103,8 @@ func TestNoRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stagetest.New(t, "evaluation.steps=2", "evaluation.samples=1", "evaluation.greedy=true", test.prompt)
-			_, err := evaluate.RunWhole(t.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: learned.Policy(), LastProblem: 4, Of: 1, Output: r.Path("e.parquet")})
+			rows, err := r.Measure(learned.Policy(), 0, 4, 0)
 			r.Check(err)
-			rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 			if len(rows) != 4*2*3 {
 				t.Fatalf("%d rows, want 4 problems × 2 chains × 3 answers", len(rows))
 			}

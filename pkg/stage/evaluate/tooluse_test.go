@@ -10,7 +10,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
@@ -80,13 +79,11 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 		"policy.new.max_position_embeddings=100000", "policy.new.tokenizer=bytes", "rollout.max_new_tokens=5000",
 		"rollout.remote.url="+web.URL, "rollout.remote.server=openai", "rollout.remote.api=chat", "rollout.remote.ready_seconds=5",
 	)
-	r.Job.Plain = true // the policy has no seal
 	folder, tasks = r.Path("policy"), r.Env.Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
 	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
-	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: folder, LastProblem: 12, Of: 1, Output: r.Path("e.parquet")})
+	rows, err := r.Measure(folder, 0, 12, 0)
 	r.Check(err)
-	rows := stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet"))
 	if len(rows) != 12*2*3 {
 		t.Fatalf("%d rows, want 12 tasks × 2 chains × 3 steps", len(rows))
 	}

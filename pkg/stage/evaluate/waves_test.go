@@ -20,9 +20,7 @@ func TestGathered(t *testing.T) {
 	if waves, err := r.Job.Recipe.Waves(true); err != nil || waves != 1 {
 		t.Fatalf("%d waves: %v", waves, err)
 	}
-	_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
-		LastProblem: 4, PolicyFolder: r.Policy(), Of: 1, Output: r.Path("whole.parquet"),
-	})
+	whole, err := r.Measure(r.Policy(), 0, 4, 0)
 	r.Check(err)
 	_, err = evaluate.Plan(r.Context(), r.Job, r.Env, r.Path("plan.parquet"))
 	r.Check(err)
@@ -39,7 +37,6 @@ func TestGathered(t *testing.T) {
 		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []rollout.Wave{wave}, Of: 1, Output: r.Path("gathered.parquet"),
 	})
 	r.Check(err)
-	whole := stagetest.Read[shard.EvaluationRow](r, r.Path("whole.parquet"))
 	gathered := stagetest.Read[shard.EvaluationRow](r, r.Path("gathered.parquet"))
 	if diff := cmp.Diff(whole, gathered); diff != "" || len(whole) == 0 {
 		t.Errorf("%d rows, whole and gathered: %s", len(whole), diff)

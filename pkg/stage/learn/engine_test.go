@@ -8,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
@@ -18,9 +19,13 @@ func TestManifestsNameTheEngine(t *testing.T) {
 	update(r, inputs(r, data, "learned"))
 	_, err := warm.Run(r.Context(), r.Job, r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
 	r.Check(err)
-	_, err = evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 2, Of: 1, Output: r.Path("e.parquet")})
+	_, err = evaluate.Plan(r.Context(), r.Job, r.Env, r.Path("evaluation.parquet"))
 	r.Check(err)
-	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "e.parquet"} {
+	_, err = rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+		Plan: r.Path("evaluation.parquet"), LastRow: 2, PolicyFolder: r.Policy(), Of: 1, Evaluation: true, Output: r.Path("evalrollout.parquet"),
+	})
+	r.Check(err)
+	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "evalrollout.parquet"} {
 		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {
 			t.Errorf("%s: the engine is %+v, want %+v", name, got, want)
 		}

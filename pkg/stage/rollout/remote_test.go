@@ -14,7 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 )
@@ -41,12 +40,9 @@ func remoteRig(t *testing.T, dialect string, settings ...string) (*stagetest.Rig
 // that of our engine, step after step, whatever the interface.
 func TestRemoteGreedyIsLocal(t *testing.T) {
 	measure := func(r *stagetest.Rig) []shard.EvaluationRow {
-		_, err := evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{
-			PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet"),
-		})
+		rows, err := r.Measure(r.Policy(), 0, 16, 0)
 		r.Check(err)
-		return slices.DeleteFunc(stagetest.Read[shard.EvaluationRow](r, r.Path("e.parquet")),
-			func(row shard.EvaluationRow) bool { return row.Sample != rollout.GreedySample })
+		return slices.DeleteFunc(rows, func(row shard.EvaluationRow) bool { return row.Sample != rollout.GreedySample })
 	}
 	want := measure(stagetest.New(t))
 	if len(want) == 0 {
@@ -141,7 +137,7 @@ func TestRemoteFailures(t *testing.T) {
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {
 		t.Error("a shard was sealed with too many failures")
 	}
-	_, err = evaluate.RunWhole(r.Context(), r.Job, r.Env, evaluate.WholeInputs{PolicyFolder: r.Policy(), LastProblem: 16, Of: 1, Output: r.Path("e.parquet")})
+	_, err = r.Measure(r.Policy(), 0, 16, 0)
 	if exitcode.Code(err) != exitcode.Failed || !strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("an evaluation without an answer: exit code %d: %v", exitcode.Code(err), err)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
+	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
@@ -157,6 +159,17 @@ func (r *Rig) Plan(n int) (string, []shard.Instance) {
 	path := r.Path("plan.parquet")
 	r.Check(Write(path, rows))
 	return path, rows
+}
+
+// Measure evaluates a policy on problems first to last (exclusive) of the test
+// split, in this process.
+func (r *Rig) Measure(folder string, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
+	sampler, err := rollout.OpenSampler(r.Context(), r.Job.Recipe, r.Job.Process, folder, r.Env.Traits().Turns)
+	if err != nil {
+		return nil, err
+	}
+	defer sampler.Close()
+	return evaluate.Measure(r.Context(), r.Job.Recipe, r.Env, sampler, first, last, policyVersion)
 }
 
 // Write seals a table.
