@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 )
 
 // block is one ```console block of the README with its mark: <!-- test: MARK -->.
@@ -92,9 +94,9 @@ func TestReadme(t *testing.T) {
 
 // TestSlurmReadme runs those for a cluster on a real one.
 func TestSlurmReadme(t *testing.T) {
-	c := startCluster(t)
-	clone := freshClone(t, c.bin)
-	env := append(c.env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
+	c := commandtest.StartCluster(t, commandtest.Build(t))
+	clone := freshClone(t, c.Bin)
+	env := append(c.Env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
 	for _, command := range readmeCommands(t, "slurm") {
 		if rest, isBatch := strings.CutPrefix(command, "sbatch "); isBatch {
 			command = "sbatch --wait " + rest + smallRun
@@ -106,7 +108,7 @@ func TestSlurmReadme(t *testing.T) {
 		t.Fatalf("runs %q, want one of its own name and runs/first: %v", runs, err)
 	}
 	for _, run := range runs {
-		c.await(run, "done", 5*time.Minute, nil)
+		c.Await(run, "done", 5*time.Minute, nil)
 	}
 	own := append(os.Environ(), "LATHE_DEVCLUSTER_DIR="+t.TempDir())
 	for _, command := range readmeCommands(t, "devcluster") {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 )
 
 // program writes a shell script that can be executed.
@@ -166,7 +168,7 @@ func TestTrainScript(t *testing.T) {
 // TestSlurmTrainAlone submits slurm/train.sbatch with nothing behind it in a
 // clone without binaries.
 func TestSlurmTrainAlone(t *testing.T) {
-	c := startCluster(t)
+	c := commandtest.StartCluster(t, commandtest.Build(t))
 	clone := filepath.Join(t.TempDir(), "lathe")
 	shell(t, repository, os.Environ(), "mkdir "+clone+" && git ls-files --cached --others --exclude-standard | while read -r f; do [ -e \"$f\" ] && echo \"$f\"; done | tar -c -T - | tar -x -C "+clone)
 	// The quickstart takes minutes.
@@ -181,7 +183,7 @@ func TestSlurmTrainAlone(t *testing.T) {
 		_, err := os.Stat(filepath.Join(folder, "lathe"))
 		return err == nil
 	})
-	env := append(c.env, "LATHE_BIN=", "PATH="+strings.Join(path, string(filepath.ListSeparator)), "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
+	env := append(c.Env, "LATHE_BIN=", "PATH="+strings.Join(path, string(filepath.ListSeparator)), "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
 	started := time.Now()
 	shell(t, clone, env, "sbatch --wait slurm/train.sbatch")
 	t.Logf("building and submitting took %v", time.Since(started).Round(time.Second))
@@ -199,5 +201,5 @@ func TestSlurmTrainAlone(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", line, log)
 		}
 	}
-	c.await(filepath.Join(clone, "runs", job), "done", 3*time.Minute, nil)
+	c.Await(filepath.Join(clone, "runs", job), "done", 3*time.Minute, nil)
 }

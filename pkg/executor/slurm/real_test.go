@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/executor/internal/devcluster"
+	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 

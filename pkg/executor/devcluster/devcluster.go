@@ -32,7 +32,7 @@ func Start(t *testing.T, options ...string) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{dir: dir, script: filepath.Join(filepath.Dir(file), "../../../../slurm/devcluster")}
+	c := &Cluster{dir: dir, script: filepath.Join(filepath.Dir(file), "../../../slurm/devcluster")}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of slurmctld.log:\n%s", c.logTail())
@@ -52,6 +52,26 @@ func Start(t *testing.T, options ...string) *Cluster {
 
 // Conf is the path of slurm.conf, for SLURM_CONF.
 func (c *Cluster) Conf() string { return filepath.Join(c.dir, "slurm.conf") }
+
+// Dir is the cluster's folder.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Environ is the environment of this process and what points Slurm's commands,
+// and ours, to the cluster.
+func (c *Cluster) Environ(t *testing.T) []string {
+	t.Helper()
+	out, err := c.command("env")
+	if err != nil {
+		t.Fatalf("devcluster env: %v\n%s", err, out)
+	}
+	environ := os.Environ()
+	for line := range strings.Lines(out) {
+		if assignment, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+			environ = append(environ, strings.NewReplacer(`"`, "", "'", "").Replace(assignment))
+		}
+	}
+	return environ
+}
 
 // Do runs a command of slurm/devcluster on the cluster.
 func (c *Cluster) Do(t *testing.T, command ...string) {

@@ -1,0 +1,219 @@
+package commandtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// The variables that say how many processes tests kill, and that repeat the
+// choices of a test.
+const (
+	chaosVariable     = "LATHE_CHAOS"
+	chaosSeedVariable = "LATHE_CHAOS_SEED"
+)
+
+// Chaos kills processes of runs with SIGKILL at random instants.
+type Chaos struct {
+	Kills   int            // that are to be
+	Done    int            // kills
+	Resumes int            // of runs whose driver was killed
+	Whole   time.Duration  // of a run without kills
+	Killed  map[string]int // by victim
+
+	t      *testing.T
+	random *rand.Rand
+	until  int // kills, in the run that is under way
+}
+
+// NewChaos returns a chaos of so many kills, unless the environment says how
+// many.
+func NewChaos(t *testing.T, kills int) *Chaos {
+	t.Helper()
+	number := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
+	}
+	seed := number(chaosSeedVariable, uint64(time.Now().UnixNano()))
+	c := &Chaos{Kills: int(number(chaosVariable, uint64(kills))), Killed: map[string]int{}, t: t, random: rand.New(rand.NewPCG(seed, 0))}
+	t.Logf("%d kills; to repeat the choices: %s=%d", c.Kills, chaosSeedVariable, seed)
+	return c
+}
+
+// Log lists the victims.
+func (c *Chaos) Log() {
+	c.t.Helper()
+	for _, who := range slices.Sorted(maps.Keys(c.Killed)) {
+		c.t.Logf("%4d killed: %s", c.Killed[who], who)
+	}
+}
+
+// pause waits for a random instant. Most are soon, the others anywhere in what
+// is left of a run: else a driver that begins again never gets far.
+func (c *Chaos) pause() {
+	most := 60 * time.Millisecond
+	if c.random.IntN(4) == 0 {
+		most = c.Whole
+	}
+	time.Sleep(time.Duration(c.random.Int64N(int64(most))))
+}
+
+// Run carries a run to its end with lathe run, killing up to so many on the way.
+func (c *Chaos) Run(most int, args ...string) {
+	c.t.Helper()
+	c.until = min(c.Kills, c.Done+most)
+	for {
+		driver := exec.Command("lathe", args...)
+		var stderr bytes.Buffer
+		driver.Stderr = &stderr
+		if err := driver.Start(); err != nil {
+			c.t.Fatal(err)
+		}
+		exited := make(chan error, 1)
+		go func() { exited <- driver.Wait() }()
+		if !c.disturb(driver.Process.Pid, exited) {
+			if code := driver.ProcessState.ExitCode(); code != exitcode.OK {
+				c.t.Fatalf("lathe run ends with exit code %d after %v\n%s", code, c.Killed, stderr.String())
+			}
+			return
+		}
+		c.Resumes++
+	}
+}
+
+// disturb kills tasks of a driver until it ends, or kills the driver and
+// reports true.
+func (c *Chaos) disturb(driver int, exited <-chan error) bool {
+	for c.Done < c.until {
+		c.pause()
+		select {
+		case <-exited:
+			return false
+		default:
+		}
+		tasks := children(driver)
+		switch c.random.IntN(5) {
+		case 0, 1:
+			c.kill("the driver, during "+stages(tasks), driver)
+			<-exited
+			return true
+		case 2:
+			c.kill("the driver and its tasks, during "+stages(tasks), append([]int{driver}, slices.Collect(maps.Keys(tasks))...)...)
+			<-exited
+			return true
+		default:
+			if len(tasks) > 0 {
+				pids := slices.Sorted(maps.Keys(tasks))
+				victim := pids[c.random.IntN(len(pids))]
+				c.kill("one task: "+tasks[victim], victim)
+			}
+		}
+	}
+	<-exited
+	return false
+}
+
+func (c *Chaos) kill(who string, pids ...int) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // that it has just ended is no matter
+	}
+	c.killed(who)
+}
+
+func (c *Chaos) killed(who string) {
+	c.Killed[who]++
+	c.Done++
+}
+
+// Report kills lathe report a few times and lets it end.
+func (c *Chaos) Report(dir string) {
+	c.t.Helper()
+	for range min(c.until-c.Done, 2) {
+		cmd := exec.Command("lathe", "report", dir)
+		if err := cmd.Start(); err != nil {
+			c.t.Fatal(err)
+		}
+		time.Sleep(time.Duration(c.random.Int64N(int64(120 * time.Millisecond))))
+		if syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) == nil {
+			c.killed("lathe report")
+		}
+		_ = cmd.Wait()
+	}
+	// It finds the run done, sweeps, and writes the report again.
+	if out, err := exec.Command("lathe", "run", "--run", dir).CombinedOutput(); err != nil {
+		c.t.Fatalf("lathe run --run %s: %v\n%s", dir, err, out)
+	}
+}
+
+// children lists the child processes of a process, with the stage that each
+// carries out.
+func children(parent int) map[int]string {
+	found := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		// PID (COMMAND) STATE PPID ...; the command may hold anything.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil {
+			found[pid] = stageOf(string(line))
+		}
+	}
+	return found
+}
+
+// stageOf names the stage of a task, and a later wave, by its command line.
+func stageOf(cmdline string) string {
+	if before, wave, found := strings.Cut(cmdline, "\x00--wave\x00"); found {
+		wave, _, _ = strings.Cut(wave, "\x00")
+		return stageOf(before+"\x00") + " in wave " + wave
+	}
+	for _, flag := range []string{"warm", "evaluate", "gradient"} {
+		if strings.Contains(cmdline, "--"+flag+"\x00") {
+			return flag
+		}
+	}
+	name, _, _ := strings.Cut(cmdline, "\x00")
+	if filepath.Base(name) == "lathe" {
+		return "a task that is being started"
+	}
+	return strings.TrimPrefix(filepath.Base(name), "lathe-")
+}
+
+// stages names the stages of tasks, each once.
+func stages(tasks map[int]string) string {
+	names := slices.Compact(slices.Sorted(maps.Values(tasks)))
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, " and ")
+}

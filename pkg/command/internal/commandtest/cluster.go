@@ -1,0 +1,165 @@
+package commandtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
+)
+
+// Cluster is a real Slurm on this machine.
+type Cluster struct {
+	*devcluster.Cluster
+	Bin string   // folder of the binaries
+	Env []string // what points commands to it
+
+	t    *testing.T
+	root string // of the c.root
+}
+
+// StartCluster starts a Slurm that ends with the test, for the binaries in a
+// folder.
+func StartCluster(t *testing.T, bin string, options ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{Cluster: devcluster.Start(t, options...), Bin: bin, t: t, root: Root(t)}
+	c.Env = append(c.Environ(t), "LATHE_BIN="+bin)
+	return c
+}
+
+// In is the same cluster for a subtest.
+func (c Cluster) In(t *testing.T) *Cluster {
+	c.t = t
+	return &c
+}
+
+// Build builds the binaries as users have them, but for those that need C.
+func Build(t *testing.T) (bin string) {
+	t.Helper()
+	bin = filepath.Join(t.TempDir(), "bin")
+	build := exec.Command("go", "build", "-o", bin+"/", "./cmd/lathe", "./cmd/lathe-rollout", "./cmd/lathe-score", "./cmd/lathe-buffer", "./cmd/lathe-learn")
+	build.Dir, build.Env = Root(t), append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the binaries: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// Root is the folder of the c.root.
+func Root(t *testing.T) string {
+	t.Helper()
+	for folder := "."; ; folder = filepath.Join(folder, "..") {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			root, err := filepath.Abs(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return root
+		}
+		if len(folder) > 100 {
+			t.Fatal("there is no go.mod above this test")
+		}
+	}
+}
+
+// Command runs a program with the cluster's environment in the c.root.
+func (c *Cluster) Command(name string, args ...string) (string, error) {
+	command := exec.Command(name, args...)
+	command.Dir, command.Env = c.root, c.Env
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	err := command.Run()
+	return out.String(), err
+}
+
+func (c *Cluster) Must(name string, args ...string) string {
+	c.t.Helper()
+	out, err := c.Command(name, args...)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Submit starts a run through the script that users submit, and waits until
+// the first gate has left.
+func (c *Cluster) Submit(recipe, dir string, args ...string) {
+	c.t.Helper()
+	words := []string{"--wait", "--partition=high", "--output=" + filepath.Join(c.Dir(), "train-%j.log"), "slurm/train.sbatch", recipe, dir}
+	c.Must("sbatch", append(words, args...)...)
+}
+
+// Await polls lathe status until the run has a state, and meanwhile lets
+// other things happen.
+func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()) {
+	c.t.Helper()
+	deadline := time.Now().Add(limit)
+	var last string
+	for time.Now().Before(deadline) {
+		if meanwhile != nil {
+			meanwhile()
+		}
+		out, err := c.Command(filepath.Join(c.Bin, "lathe"), "status", "--json", dir)
+		last = out
+		var status struct{ State, Evidence string }
+		if err == nil && json.Unmarshal([]byte(out), &status) == nil {
+			// The last gate writes the report when the run is done; the
+			// summary is its last file.
+			if _, err := os.Stat(filepath.Join(dir, "report", "summary.json")); status.State == state && err == nil {
+				return
+			}
+			if status.State == "failed" {
+				break
+			}
+		}
+		time.Sleep(time.Second)
+	}
+	queue, _ := c.Command("squeue", "-t", "all", "-o", "%i %j %T %r")
+	logs, _ := c.Command("bash", "-c", fmt.Sprintf("tail -n 5 %s/logs/gate* %s/train-*.log", dir, c.Dir()))
+	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s", dir, state, limit, last, queue, logs)
+}
+
+// PolicySHA256 is the digest of the last policy, from the run's report.
+func (c *Cluster) PolicySHA256(dir string) string {
+	c.t.Helper()
+	c.Must(filepath.Join(c.Bin, "lathe"), "verify", dir)
+	var summary struct {
+		SHA256 string `json:"policy_sha256"`
+		Ledger struct{ Pending int }
+	}
+	out, err := exec.Command(filepath.Join(c.Bin, "lathe"), "report", "--json", dir).Output()
+	if err != nil {
+		c.t.Fatalf("report of %s: %v", dir, err)
+	}
+	if err := json.Unmarshal(out, &summary); err != nil {
+		c.t.Fatal(err)
+	}
+	if summary.SHA256 == "" || summary.Ledger.Pending != 0 {
+		c.t.Fatalf("report of %s: policy %q, %d responses pending", dir, summary.SHA256, summary.Ledger.Pending)
+	}
+	return summary.SHA256
+}
+
+// Reference is the digest of the same run on this machine alone.
+func (c *Cluster) Reference(recipe string, settings ...string) string {
+	c.t.Helper()
+	dir := filepath.Join(c.t.TempDir(), "reference")
+	args := []string{"run", recipe, "--run", dir}
+	c.Must(filepath.Join(c.Bin, "lathe"), append(args, settings...)...)
+	return c.PolicySHA256(dir)
+}
+
+// Set is the flags of settings of a recipe.
+func Set(settings ...string) []string {
+	var args []string
+	for _, s := range settings {
+		args = append(args, "--set", s)
+	}
+	return args
+}
