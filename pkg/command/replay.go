@@ -24,7 +24,7 @@ type ReplayOptions struct {
 	Stage     string
 	Iteration int  // for warm the checkpoint, for evaluations the policy version
 	Step      int  // of the optimizer, for gradient shards
-	Wave      int  // of rollouts and scores
+	Wave      *int // of rollouts and scores; nil is all
 	Shard     *int // nil is all
 	Threads   int  // of the engine; 0 is the recipe's or the machine's
 	JSON      bool
@@ -42,12 +42,13 @@ func replayCommand() *cli.Command {
 			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn, evalplan, evalrollout, evalscore or evaluate", Destination: &o.Stage},
 			&cli.IntFlag{Name: "shard", Usage: "shard `N`; all when left out"},
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
-			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0", Destination: &o.Wave},
+			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; all when left out"},
 			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
 			jsonFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run, o.Shard = run, cmdline.Given(c, "shard", c.Int("shard"))
+			o.Run = run
+			o.Shard, o.Wave = cmdline.Given(c, "shard", c.Int("shard")), cmdline.Given(c, "wave", c.Int("wave"))
 			return Replay(c.Context, c.App.Writer, o)
 		}),
 	})
@@ -63,7 +64,7 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Shard == nil { // not every shard has a later wave
+	if o.Shard == nil || o.Wave == nil { // not every shard has a later wave
 		sealed := survey.NewInventory(opened.Graph)
 		var failed error
 		tasks = slices.DeleteFunc(tasks, func(t graph.Task) bool {
@@ -125,20 +126,38 @@ func (o ReplayOptions) tasks(g graph.Graph) ([]graph.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := graph.Node{Stage: stage, Iteration: o.Iteration, Step: o.Step, Wave: o.Wave}
+	node := graph.Node{Stage: stage, Iteration: o.Iteration, Step: o.Step}
 	if !slices.Contains(g.Nodes(), node) {
 		return nil, exitcode.Usagef("the run has no %s", node)
 	}
-	shards := g.Shards(node)
-	if o.Shard != nil {
-		if *o.Shard < 0 || *o.Shard >= shards {
-			return nil, exitcode.Usagef("shard %d of %s: it has shards 0 to %d", *o.Shard, node, shards-1)
-		}
-		return []graph.Task{{Node: node, Shard: *o.Shard}}, nil
+	waves, err := meant("wave", o.Wave, node, g.Waves(stage))
+	if err != nil {
+		return nil, err
 	}
-	tasks := make([]graph.Task, shards)
-	for shard := range tasks {
-		tasks[shard] = graph.Task{Node: node, Shard: shard}
+	shards, err := meant("shard", o.Shard, node, g.Shards(node))
+	if err != nil {
+		return nil, err
+	}
+	var tasks []graph.Task
+	for _, wave := range waves {
+		for _, shard := range shards {
+			tasks = append(tasks, graph.Task{Node: node.InWave(wave), Shard: shard})
+		}
 	}
 	return tasks, nil
+}
+
+// meant is the number of a flag, or all that a node has when it was left out.
+func meant(flag string, given *int, n graph.Node, total int) ([]int, error) {
+	if given == nil {
+		all := make([]int, total)
+		for i := range all {
+			all[i] = i
+		}
+		return all, nil
+	}
+	if *given < 0 || *given >= total {
+		return nil, exitcode.Usagef("%s %d of %s: it has %ss 0 to %d", flag, *given, n, flag, total-1)
+	}
+	return []int{*given}, nil
 }

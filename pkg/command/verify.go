@@ -81,7 +81,7 @@ func printVerification(out io.Writer, v verify.Verification) {
 	for _, f := range v.Faults {
 		fmt.Fprintf(out, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
 	}
-	fmt.Fprintf(out, "ledger: %d planned, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Trained, v.Ledger.Pending)
+	fmt.Fprintf(out, "ledger: %d planned, %d segments, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Segments, v.Ledger.Trained, v.Ledger.Pending)
 	for _, reason := range slices.Sorted(maps.Keys(v.Ledger.Dropped)) {
 		fmt.Fprintf(out, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
 	}

@@ -135,7 +135,7 @@ func TestCountsAndSeries(t *testing.T) {
 	if diff := cmp.Diff(outcomes, s.Outcomes); diff != "" {
 		t.Error("outcomes:", diff)
 	}
-	ledger := rundir.Ledger{Planned: 8, Trained: 5, Dropped: map[string]int{"constant_group": 2, "infra": 1}, Problems: []string{}}
+	ledger := rundir.Ledger{Planned: 8, Segments: 8, Trained: 5, Dropped: map[string]int{"constant_group": 2, "infra": 1}, Problems: []string{}}
 	if diff := cmp.Diff(ledger, s.Ledger); diff != "" {
 		t.Error("ledger:", diff)
 	}
@@ -333,7 +333,7 @@ func TestSummaryKeys(t *testing.T) {
 		}
 	}
 	for object, keys := range map[string][]string{
-		"ledger": {"planned", "trained", "dropped", "pending"},
+		"ledger": {"planned", "segments", "trained", "dropped", "pending"},
 		"tokens": {"prompt", "response", "trained", "warm_start", "evaluation"},
 	} {
 		for _, key := range keys {

@@ -209,6 +209,7 @@ func stageRows(s Summary) [][]string {
 func ledgerRows(s Summary) [][2]string {
 	rows := [][2]string{
 		{"responses planned", grouped(int64(s.Ledger.Planned))},
+		{"segments with a fate", grouped(int64(s.Ledger.Segments))},
 		{"trained on", grouped(int64(s.Ledger.Trained))},
 	}
 	for _, reason := range byCount(s.Ledger.Dropped) {

@@ -232,8 +232,11 @@ func ledgerWords(s Summary) string {
 	for _, n := range s.Ledger.Dropped {
 		dropped += n
 	}
-	words := fmt.Sprintf("%s responses planned: %s trained on, %s dropped",
-		grouped(int64(s.Ledger.Planned)), grouped(int64(s.Ledger.Trained)), grouped(int64(dropped)))
+	words := grouped(int64(s.Ledger.Planned)) + " responses planned"
+	if s.Ledger.Segments > s.Ledger.Planned-s.Ledger.Pending {
+		words += ", " + grouped(int64(s.Ledger.Segments)) + " segments"
+	}
+	words += fmt.Sprintf(": %s trained on, %s dropped", grouped(int64(s.Ledger.Trained)), grouped(int64(dropped)))
 	if dropped > 0 {
 		words += " (" + counts(s.Ledger.Dropped) + ")"
 	}

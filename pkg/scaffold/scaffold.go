@@ -78,10 +78,13 @@ func init() {
 // one more for each turn that waits for its verdict, and one more for each
 // attempt that does. A scaffold that needs verdicts asks for the first.
 func Waves(s Scaffold, attempts int, traits env.Traits) int {
-	if s.Next([]Attempt{{Kind: shard.KindInitial, Spoke: true}}, traits).Wait {
+	trace := []Attempt{{Kind: shard.KindInitial, Spoke: true}}
+	if s.Next(trace, traits).Wait {
 		return attempts * traits.Waves
 	}
-	return attempts*(traits.Waves-1) + 1
+	for ; len(trace) < attempts && !s.Next(trace, traits).Done; trace = append(trace, trace[0]) {
+	}
+	return len(trace)*(traits.Waves-1) + 1
 }
 
 // Single ends a trace after its first attempt.

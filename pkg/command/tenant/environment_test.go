@@ -6,7 +6,9 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -18,6 +20,15 @@ import (
 type settings struct {
 	Turns int    `yaml:"turns"` // answers to each letter
 	Again string `yaml:"again"` // what is said between two
+
+	Slow slow `yaml:"slow"`
+}
+
+// slow is for verdicts that take their time, without which no answer goes on.
+// The n-th letter, from 0, then has n modulo Turns answers and one more.
+type slow struct {
+	On           bool `yaml:"on"`
+	Milliseconds int  `yaml:"milliseconds"` // that one verdict takes
 }
 
 // data are the fields of the section data.
@@ -36,8 +47,12 @@ func init() {
 		New: func(s, d any, _ uint64, _ string) (env.Env, error) {
 			e := &letters{settings: *s.(*settings), splits: map[env.Split][]env.Task{}}
 			for split, all := range map[env.Split]string{env.Train: d.(*data).Letters, env.Test: d.(*data).Held} {
-				for _, letter := range all {
-					e.splits[split] = append(e.splits[split], env.Task{ID: "letter-" + string(letter), Kind: "letter", Question: string(letter), Answer: string(letter)})
+				for i, letter := range all {
+					task := env.Task{ID: "letter-" + string(letter), Kind: "letter", Level: e.settings.Turns, Question: string(letter), Answer: string(letter)}
+					if e.settings.Slow.On {
+						task.Level = i%e.settings.Turns + 1
+					}
+					e.splits[split] = append(e.splits[split], task)
 				}
 			}
 			return e, nil
@@ -52,7 +67,12 @@ func init() {
 	})
 }
 
-func traits(s settings) env.Traits { return env.Traits{Turns: s.Turns, Waves: 1} }
+func traits(s settings) env.Traits {
+	if s.Slow.On {
+		return env.Traits{Turns: s.Turns, Waves: s.Turns, Slow: true}
+	}
+	return env.Traits{Turns: s.Turns, Waves: 1}
+}
 
 // letters is the environment.
 type letters struct {
@@ -95,20 +115,43 @@ func (e *letters) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]s
 	return []shard.Message{{Role: "user", Content: before + task.Question}}, nil
 }
 
-func (e *letters) Begin(context.Context, env.Task, []shard.Message) (env.Episode, error) {
-	return env.Reply(func(conversation []shard.Message) ([]shard.Message, error) {
-		if len(env.Said(conversation, 0)) >= e.settings.Turns {
-			return nil, nil
-		}
-		return []shard.Message{{Role: "user", Content: e.settings.Again}}, nil
-	}), nil
+func (e *letters) Begin(_ context.Context, task env.Task, _ []shard.Message) (env.Episode, error) {
+	return episode{e, task}, nil
+}
+
+type episode struct {
+	*letters
+	task env.Task
+}
+
+func (episode) Close() error { return nil }
+
+// Next asks again. Where verdicts are slow it tells the score, and every other
+// answer begins a new context.
+func (e episode) Next(_ context.Context, conversation []shard.Message, last *env.TurnVerdict) (env.Step, error) {
+	said := len(env.Said(conversation, 0))
+	switch {
+	case said >= e.task.Level:
+		return env.Step{}, nil
+	case e.settings.Slow.On && last == nil:
+		return env.Step{Wait: true}, nil
+	case !e.settings.Slow.On:
+		return env.Step{Messages: []shard.Message{{Role: "user", Content: e.settings.Again}}}, nil
+	}
+	again := fmt.Sprintf("%.2f%s%s", last.NormalizedScore, e.settings.Again, e.task.Question)
+	return env.Step{Messages: []shard.Message{{Role: "user", Content: again}}, Fresh: said%2 == 0}, nil
 }
 
 // Score counts the letter, and takes a little for all else, so that no two
 // answers need be worth the same.
-func (e *letters) Score(_ context.Context, a env.Attempt) (env.Verdict, error) {
-	var v env.Verdict
-	for _, at := range a.Own {
+func (e *letters) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
+	v := env.Verdict{Turns: slices.Clone(a.Earlier)}
+	for _, at := range a.Own[len(a.Earlier):] {
+		select {
+		case <-ctx.Done():
+			return v, ctx.Err()
+		case <-time.After(time.Duration(e.settings.Slow.Milliseconds) * time.Millisecond):
+		}
 		said := a.Messages[at].Content
 		score := (1 + float64(strings.Count(said, a.Task.Answer))) / (2 + float64(len(said)))
 		outcome := shard.OutcomeWrong

@@ -230,4 +230,8 @@ func TestNames(t *testing.T) {
 	if got := (Dependency{AfterAny: []string{"1", "2;cluster"}, Delay: 1500 * time.Millisecond}).flags(); !slices.Equal(got, want) {
 		t.Errorf("a dependency's flags are %q", got)
 	}
+	want = []string{"--dependency=afterany:1_0?afterany:1_12?afterany:2"}
+	if got := (Dependency{AfterFirst: []TaskID{{"1", 0}, {"1", 12}, {"2", NoIndex}}}).flags(); !slices.Equal(got, want) {
+		t.Errorf("the flags for the first of several ends are %q", got)
+	}
 }

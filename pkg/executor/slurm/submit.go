@@ -43,8 +43,9 @@ func (j Job) Tasks() []TaskID {
 
 // Dependency is what a job waits for.
 type Dependency struct {
-	AfterAny []string      // ids of jobs that must have ended, however they did
-	Delay    time.Duration // that must have passed; rounded up to seconds
+	AfterAny   []string      // ids of jobs that must have ended, however they did
+	AfterFirst []TaskID      // tasks of which one must have ended, however it did; not with AfterAny
+	Delay      time.Duration // that must have passed; rounded up to seconds
 }
 
 // flags are those of sbatch.
@@ -56,6 +57,13 @@ func (d Dependency) flags() []string {
 			ids = append(ids, bareID(id))
 		}
 		flags = append(flags, "--dependency=afterany:"+strings.Join(ids, ":"))
+	}
+	if len(d.AfterFirst) > 0 {
+		var ends []string
+		for _, task := range d.AfterFirst {
+			ends = append(ends, "afterany:"+task.String())
+		}
+		flags = append(flags, "--dependency="+strings.Join(ends, "?"))
 	}
 	if d.Delay > 0 {
 		flags = append(flags, fmt.Sprintf("--begin=now+%d", int(math.Ceil(d.Delay.Seconds()))))

@@ -5,11 +5,11 @@ package advance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
@@ -58,6 +58,7 @@ type jobsView struct {
 	attempts    map[graph.Task]int
 	evidence    map[graph.Task]string // of the last failure
 	gates       int                   // gates that wait to start
+	watched     bool                  // one of them follows the first end among tasks whose shards go through waves
 	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
 	forgiven    time.Time             // failures of submissions up to here do not count
 }
@@ -112,13 +113,16 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 			break // a gate submits the rest when there is room
 		}
 	}
+	live := a.watch(view, result.Submitted)
 	switch {
 	case result.Live == 0 && len(found.Ready) == 0:
 		return result, a.stuck(found, view)
+	case len(live) > 0 && (!view.watched || slices.ContainsFunc(result.Submitted, a.goesThroughWaves)):
+		err = a.lastGate(ctx, slurm.Dependency{AfterFirst: live}, limits)
 	case view.gates == 0:
 		// Whatever should have advanced the run is gone: put a gate behind
 		// everything that lives.
-		err = a.lastGate(ctx, a.liveJobs(view, result.Submitted), limits)
+		err = a.lastGate(ctx, slurm.Dependency{AfterAny: a.liveJobs(view, result.Submitted)}, limits)
 	}
 	return result, err
 }
@@ -140,8 +144,9 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		return nil, err
 	}
 	var jobs, gates []slurm.Job
-	if gate, ok := readLastGate(a.Run.Dir); ok {
-		gates = append(gates, gate)
+	last, lastKnown := readLastGate(a.Run.Dir)
+	if lastKnown {
+		gates = append(gates, last.Job)
 	}
 	for _, s := range all {
 		view.known[s.Node()] = append(view.known[s.Node()], s.Attempt)
@@ -175,6 +180,7 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		// One that runs, this process or another, may be about to leave.
 		if view.states.Of(gate.Tasks()[0]).Phase == slurm.PhasePending {
 			view.gates++
+			view.watched = view.watched || lastKnown && last.First && gate.ID == last.ID
 		}
 	}
 	if err := view.await(ctx, v.Inventory); err != nil {
@@ -306,9 +312,11 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 		submitErr = fmt.Errorf("submitting %s: %w", n, submitErr)
 	}
 	if len(s.Jobs) > 0 {
-		gate, gateErr := a.gate(ctx, s.Jobs, limits)
-		s.Gate = gate
-		submitErr = errors.Join(submitErr, gateErr)
+		if !a.goesThroughWaves(s) { // else one gate follows all of them
+			gate, gateErr := a.gate(ctx, slurm.Dependency{AfterAny: ids(s.Jobs)}, limits)
+			s.Gate = gate
+			submitErr = errors.Join(submitErr, gateErr)
+		}
 		s.Shards = s.Shards[:0]
 		for _, job := range s.Jobs {
 			s.Shards = append(s.Shards, job.Shards...)
@@ -319,78 +327,6 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 		return s, true, err
 	}
 	return s, len(s.Jobs) > 0, submitErr
-}
-
-// gate submits the job that advances the run when the given ones have ended.
-// It waits for nothing else: of gates that run at once, claims let one submit
-// each array.
-func (a *Advancer) gate(ctx context.Context, after []slurm.Job, limits slurm.Limits) (*slurm.Job, error) {
-	wait := slurm.Dependency{AfterAny: ids(after)}
-	if len(after) == 0 {
-		wait.Delay = idleGateDelay
-	}
-	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
-	if err != nil {
-		return nil, fmt.Errorf("submitting the gate: %w", err)
-	}
-	return &jobs[0], nil
-}
-
-// idleGateDelay is how long a gate that follows nothing waits before it looks
-// again.
-const idleGateDelay = 30 * time.Second
-
-// lastGate submits a gate that belongs to no submission, and notes it.
-func (a *Advancer) lastGate(ctx context.Context, after []slurm.Job, limits slurm.Limits) error {
-	gate, err := a.gate(ctx, after, limits)
-	if err != nil {
-		return err
-	}
-	content, err := json.Marshal(gate)
-	if err != nil {
-		return err
-	}
-	return seal.Replace(lastGatePath(a.Run.Dir), append(content, '\n'), a.Attempt)
-}
-
-func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
-
-func readLastGate(d graph.Dir) (gate slurm.Job, ok bool) {
-	content, err := os.ReadFile(lastGatePath(d))
-	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
-}
-
-// GateArray is a gate job of a run.
-func GateArray(r *rundir.Run, binaries string, number int) executor.Array {
-	q := r.Recipe.Resources.Stages.Gate
-	return executor.Array{
-		Run: r.Identity.RunID, Stage: slurm.GateStage, Attempt: number, Shards: []int{0}, NoShard: true,
-		Command: []string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir)},
-		CPUs:    max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(),
-	}
-}
-
-func ids(jobs []slurm.Job) []string {
-	out := make([]string, len(jobs))
-	for i, j := range jobs {
-		out[i] = j.ID
-	}
-	return out
-}
-
-func (a *Advancer) liveJobs(view *jobsView, submitted []Submission) []slurm.Job {
-	var live []slurm.Job
-	for _, s := range view.submissions {
-		for _, job := range s.Jobs {
-			if view.states.Live(job) {
-				live = append(live, job)
-			}
-		}
-	}
-	for _, s := range submitted {
-		live = append(live, s.Jobs...)
-	}
-	return live
 }
 
 // liveIDs are the jobs that may still write.

@@ -27,11 +27,11 @@ type Submission struct {
 	Attempt   int         `json:"attempt"`
 	Shards    []int       `json:"shards"`
 	Jobs      []slurm.Job `json:"jobs"`
-	Gate      *slurm.Job  `json:"gate"` // that follows it; nil when it could not be submitted
+	Gate      *slurm.Job  `json:"gate"` // that follows it; nil when it could not be submitted, or shards go through waves
 	Submitted time.Time   `json:"submitted"`
 }
 
-// graph.Node is the node whose tasks were submitted.
+// Node is the node whose tasks were submitted.
 func (s Submission) Node() graph.Node {
 	return graph.Node{Stage: s.Stage, Iteration: s.Iteration, Step: s.Step, Wave: s.Wave}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Ledger counts what became of every sampled response of a run. One that is cut
-// into segments counts with each of them.
+// Ledger counts what became of every sampled response of a run, by the segments
+// that it was cut into: one, in most runs.
 type Ledger struct {
-	Planned  int            `json:"planned"` // responses
-	Trained  int            `json:"trained"`
-	Dropped  map[string]int `json:"dropped"` // by reason
+	Planned  int            `json:"planned"`  // responses
+	Segments int            `json:"segments"` // that have a fate, of all responses
+	Trained  int            `json:"trained"`  // segments
+	Dropped  map[string]int `json:"dropped"`  // segments, by reason
 	Pending  int            `json:"pending"` // planned, no fate yet
 	Problems []string       `json:"problems"`
 }
@@ -66,6 +67,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate, or none, of segment %d", row.InstanceID, row.Sample, min(int(row.Segment), count)))
 			}
 			fates[id]++
+			ledger.Segments++
 			if row.Fate == string(shard.FateTrained) {
 				ledger.Trained++
 			} else {

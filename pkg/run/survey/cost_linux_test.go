@@ -14,7 +14,7 @@ import (
 // What a gate looks at: it lists each folder once, opens each manifest and each
 // file that is sealed once, and nothing for what is missing.
 func TestSurveyListsEachFolderOnce(t *testing.T) {
-	const shards, judged, sampled = 2000, 100, 250
+	const shards, judged, sampled = 10_000, 100, 250
 	n := fmt.Sprint(shards)
 	b := runtest.NewBoard(t, "schedule.iterations=50", "rollout.prompts="+n, "rollout.shards="+n)
 	b.Seal(runtest.Node(graph.StageBuffer, 0))

@@ -1,0 +1,132 @@
+package advance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// goesThroughWaves reports whether shards of a submission's stage go through
+// waves, and so do not wait for the rest of its array.
+func (a *Advancer) goesThroughWaves(s Submission) bool { return a.Run.Graph.Waves(s.Stage) > 1 }
+
+// mostWatched bounds the tasks whose ends one gate follows. The other tasks are
+// looked at when one of these has ended.
+const mostWatched = 100
+
+// watch lists the tasks that are pending or running whose shards go through
+// waves, those that run first: they end first.
+func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID {
+	var running, pending []slurm.TaskID
+	for _, s := range view.submissions {
+		if !a.goesThroughWaves(s) {
+			continue
+		}
+		for _, job := range s.Jobs {
+			for _, id := range job.Tasks() {
+				switch view.states.Of(id).Phase {
+				case slurm.PhaseRunning:
+					running = append(running, id)
+				case slurm.PhasePending:
+					pending = append(pending, id)
+				}
+			}
+		}
+	}
+	for _, s := range submitted {
+		if !a.goesThroughWaves(s) {
+			continue
+		}
+		for _, job := range s.Jobs {
+			pending = append(pending, job.Tasks()...)
+		}
+	}
+	live := slices.Concat(running, pending)
+	return live[:min(len(live), mostWatched)]
+}
+
+// gate submits the job that advances the run when what it waits for has come.
+// Of gates that run at once, claims let one submit each array.
+func (a *Advancer) gate(ctx context.Context, wait slurm.Dependency, limits slurm.Limits) (*slurm.Job, error) {
+	if len(wait.AfterAny)+len(wait.AfterFirst) == 0 {
+		wait.Delay = idleGateDelay
+	}
+	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
+	if err != nil {
+		return nil, fmt.Errorf("submitting the gate: %w", err)
+	}
+	return &jobs[0], nil
+}
+
+// idleGateDelay is how long a gate that follows nothing waits before it looks
+// again.
+const idleGateDelay = 30 * time.Second
+
+// lastGate is the gate that was last submitted for no submission of its own.
+type lastGate struct {
+	slurm.Job
+	First bool `json:"first"` // it follows the first end among tasks, and not all of them
+}
+
+// lastGate submits a gate that belongs to no submission, and notes it.
+func (a *Advancer) lastGate(ctx context.Context, wait slurm.Dependency, limits slurm.Limits) error {
+	gate, err := a.gate(ctx, wait, limits)
+	if err != nil {
+		return err
+	}
+	content, err := json.Marshal(lastGate{*gate, len(wait.AfterFirst) > 0})
+	if err != nil {
+		return err
+	}
+	return seal.Replace(lastGatePath(a.Run.Dir), append(content, '\n'), a.Attempt)
+}
+
+func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
+
+func readLastGate(d graph.Dir) (gate lastGate, ok bool) {
+	content, err := os.ReadFile(lastGatePath(d))
+	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
+}
+
+// GateArray is a gate job of a run.
+func GateArray(r *rundir.Run, binaries string, number int) executor.Array {
+	q := r.Recipe.Resources.Stages.Gate
+	return executor.Array{
+		Run: r.Identity.RunID, Stage: slurm.GateStage, Attempt: number, Shards: []int{0}, NoShard: true,
+		Command: []string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir)},
+		CPUs:    max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(),
+	}
+}
+
+func ids(jobs []slurm.Job) []string {
+	out := make([]string, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.ID
+	}
+	return out
+}
+
+func (a *Advancer) liveJobs(view *jobsView, submitted []Submission) []string {
+	var live []slurm.Job
+	for _, s := range view.submissions {
+		for _, job := range s.Jobs {
+			if view.states.Live(job) {
+				live = append(live, job)
+			}
+		}
+	}
+	for _, s := range submitted {
+		live = append(live, s.Jobs...)
+	}
+	return ids(live)
+}
