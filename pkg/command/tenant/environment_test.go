@@ -28,7 +28,7 @@ type settings struct {
 // The n-th letter, from 0, then has n modulo Turns answers and one more.
 type slow struct {
 	On           bool `yaml:"on"`
-	Milliseconds int  `yaml:"milliseconds"` // that one verdict takes
+	Milliseconds int  `yaml:"milliseconds"` // that a verdict takes, for each answer that the letter may have
 }
 
 // data are the fields of the section data.
@@ -150,7 +150,7 @@ func (e *letters) Score(ctx context.Context, a env.Attempt) (env.Verdict, error)
 		select {
 		case <-ctx.Done():
 			return v, ctx.Err()
-		case <-time.After(time.Duration(e.settings.Slow.Milliseconds) * time.Millisecond):
+		case <-time.After(time.Duration(a.Task.Level*e.settings.Slow.Milliseconds) * time.Millisecond):
 		}
 		said := a.Messages[at].Content
 		score := (1 + float64(strings.Count(said, a.Task.Answer))) / (2 + float64(len(said)))

@@ -80,10 +80,9 @@ func TestSlurmWaves(t *testing.T) {
 	t.Run("arrays", func(t *testing.T) {
 		c, dir, began := c.In(t), filepath.Join(t.TempDir(), "run"), time.Now()
 		c.Must(program, "advance", "--recipe", recipe, "--run", dir, "--executor", "slurm", "--site", "devcluster",
-			"--set", "env.slow.milliseconds=400") // longer than Slurm takes to start a task
+			"--set", "env.slow.milliseconds=250") // longer than Slurm takes to start a task
 		c.Await(dir, "done", 8*time.Minute, nil)
-		gates, err := filepath.Glob(filepath.Join(dir, "logs", "gate*"))
-		t.Logf("%v, logs of %d gates (%v)", time.Since(began).Round(time.Second), len(gates), err)
+		t.Logf("%v", time.Since(began).Round(time.Second))
 		same(t, dir)
 		wavesSeen(t, dir)
 	})

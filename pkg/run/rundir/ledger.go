@@ -16,7 +16,7 @@ type Ledger struct {
 	Segments int            `json:"segments"` // that have a fate, of all responses
 	Trained  int            `json:"trained"`  // segments
 	Dropped  map[string]int `json:"dropped"`  // segments, by reason
-	Pending  int            `json:"pending"` // planned, no fate yet
+	Pending  int            `json:"pending"`  // planned, no fate yet
 	Problems []string       `json:"problems"`
 }
 
