@@ -17,7 +17,7 @@ import (
 
 // CheckOptions are those of lathe-score check.
 type CheckOptions struct {
-	Env      string // environment whose checker judges
+	Env      string // environment whose checker is asked
 	Settings any    // of the checker; nil for the defaults
 }
 
@@ -79,7 +79,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	if o.Settings == nil {
 		o.Settings = checker.Settings()
 	}
-	judge, err := checker.Judge(o.Settings)
+	verify, err := checker.Verifier(o.Settings)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 		if err := jsonlines.Decode(text, line, false); err != nil {
 			return nil, err
 		}
-		return judge(line)
+		return verify(line)
 	}
 	lines, refused := jsonlines.NewReader(ctx, in), 0
 	err = jsonlines.Answerer{Gather: true, Answer: answer, Refuse: func(line []byte, fault error) any {

@@ -8,9 +8,9 @@ type LineChecker struct {
 	Doc      string     // what a line holds and what its row does, one sentence
 	Settings func() any // a pointer to the flags: the field only_best is --only-best
 	Line     func() any // a pointer to what a line is decoded into
-	// Judge makes the function that judges a line. Its error is the line's own
-	// fault.
-	Judge func(settings any) (func(line any) (row any, err error), error)
+	// Verifier makes the function that gives the verdict on a line. Its error is
+	// the line's own fault.
+	Verifier func(settings any) (func(line any) (row any, err error), error)
 }
 
 // Generator makes problems from a seed (lathe data generate).

@@ -27,7 +27,7 @@ func load(t *testing.T, path string, settings ...string) recipe.Recipe {
 	return resolved.Recipe
 }
 
-func world(r recipe.Recipe) *math.Settings { return r.Env.Settings.(*math.Settings) }
+func environment(r recipe.Recipe) *math.Settings { return r.Env.Settings.(*math.Settings) }
 
 func tools(r recipe.Recipe) tooluse.ToolUse { return r.Env.Settings.(*tooluse.Settings).ToolUse }
 
@@ -152,7 +152,7 @@ func TestSettings(t *testing.T) {
 	)
 	selected, _ := config.Find[float64](&r, "curriculum.exit.select_probability")
 	if r.Rollout.Shards != 3 || r.Optimizer.LearningRate != 1e-4 || r.Evaluation.Greedy || r.Name != "a" ||
-		r.Description != "quoted # text" || world(r).Prompts.Initial != "{question}=" || world(r).Answer.Marker != "####" ||
+		r.Description != "quoted # text" || environment(r).Prompts.Initial != "{question}=" || environment(r).Answer.Marker != "####" ||
 		r.Policy.New.HiddenSize != 64 || r.Policy.Backend != "cpu" || selected != 1 {
 		t.Errorf("settings are not taken: %+v", r)
 	}

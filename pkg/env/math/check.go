@@ -46,7 +46,7 @@ var checker = env.LineChecker{
 	Doc:      `a line is {"id", "gold", "prediction"} and its verdict {"id", "equal", "extracted", "why"}`,
 	Settings: func() any { return &checkSettings{Preset: mathverify.Presets()[0], DecimalPlaces: -1} },
 	Line:     func() any { return new(checkPair) },
-	Judge: func(settings any) (func(line any) (any, error), error) {
+	Verifier: func(settings any) (func(line any) (any, error), error) {
 		o := settings.(*checkSettings)
 		options, err := o.options()
 		if err != nil {

@@ -28,7 +28,7 @@ var checker = env.LineChecker{
 {"id", "official_valid", "error_type", "state_equal", "calls_subset", "reward"}; the first two are BFCL's checker's, the others ExIt's`,
 	Settings: func() any { return new(checkSettings) },
 	Line:     func() any { return new(toolCalls) },
-	Judge: func(settings any) (func(line any) (any, error), error) {
+	Verifier: func(settings any) (func(line any) (any, error), error) {
 		tasks, err := readTasks(settings.(*checkSettings).Data)
 		if err != nil {
 			return nil, err

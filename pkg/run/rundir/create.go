@@ -48,13 +48,13 @@ func Rehearse(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) err
 // draft is a run that is about to be made: what is known of it before its
 // first byte is written.
 type draft struct {
-	dir        graph.Dir
-	resolved   *recipe.Resolved
-	existing   *Run // the run is there
-	recipeLost bool // it is there, without its recipe
-	identity   Identity
-	world      env.Env
-	tasks      []shard.TaskRow
+	dir         graph.Dir
+	resolved    *recipe.Resolved
+	existing    *Run // the run is there
+	recipeLost  bool // it is there, without its recipe
+	identity    Identity
+	environment env.Env
+	tasks       []shard.TaskRow
 }
 
 // prepare finds out all that can speak against making a run, or going on with
@@ -119,27 +119,27 @@ func (d *draft) identify() error {
 // readTasks reads and draws the tasks of the run.
 func (d *draft) readTasks() error {
 	r := &d.resolved.Recipe
-	world, err := r.NewEnv(d.identity.RecipeFolder)
+	environment, err := r.NewEnv(d.identity.RecipeFolder)
 	if err != nil {
 		return err
 	}
-	for _, input := range world.Inputs() {
+	for _, input := range environment.Inputs() {
 		d.identity.Data = append(d.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
 	}
-	d.identity.DataLeftOut = world.LeftOut()
-	if n := len(world.Tasks(env.Test)); n < r.Evaluation.Problems {
+	d.identity.DataLeftOut = environment.LeftOut()
+	if n := len(environment.Tasks(env.Test)); n < r.Evaluation.Problems {
 		return exitcode.Usagef("evaluation.problems: %d are asked for, the test split has %d", r.Evaluation.Problems, n)
 	}
-	if _, err := env.TrainingTasks(world, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
+	if _, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
 	if r.WarmStart.Steps > 0 {
-		if _, err := env.TrainingTasks(world, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
+		if _, err := env.TrainingTasks(environment, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
 			return err
 		}
 	}
-	d.world = world
-	d.tasks, err = world.Rows()
+	d.environment = environment
+	d.tasks, err = environment.Rows()
 	return err
 }
 
@@ -205,7 +205,7 @@ func (d *draft) write(ctx context.Context, attempt seal.Attempt, version string)
 	}
 	manifest := createManifest(d.resolved.SHA256, d.identity.Seed, version)
 	var err error
-	if d.identity.TasksSHA256, err = sealTasks(ctx, d.dir, d.world, d.tasks, attempt, manifest); err != nil {
+	if d.identity.TasksSHA256, err = sealTasks(ctx, d.dir, d.environment, d.tasks, attempt, manifest); err != nil {
 		return err
 	}
 	if d.identity.BinaryVersion == "" {

@@ -16,8 +16,8 @@ import (
 // where they came from: data files may move and change, thousands of array
 // tasks do not read them, and a run that was copied elsewhere can be replayed.
 
-// World sets up the run's environment and cites what it was made from.
-func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input, error) {
+// Environment sets up the run's environment and cites what it was made from.
+func (r *Run) Environment(ctx context.Context, o seal.Options) (env.Env, []seal.Input, error) {
 	path := r.Dir.Tasks()
 	rows, m, err := shard.Read[shard.TaskRow](ctx, path, o)
 	switch {
@@ -28,8 +28,8 @@ func (r *Run) World(ctx context.Context, o seal.Options) (env.Env, []seal.Input,
 	case m.ContentSHA256 != r.Identity.TasksSHA256:
 		return nil, nil, exitcode.WithHint(exitcode.Dataf("%q: %s", path, r.TasksDiffer(m.ContentSHA256)), "remove it and its manifest, and run: lathe run --run %s", r.Dir)
 	}
-	world, err := r.Recipe.EnvFromRows(r.Identity.RecipeFolder, rows)
-	return world, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
+	environment, err := r.Recipe.EnvFromRows(r.Identity.RecipeFolder, rows)
+	return environment, []seal.Input{{Path: r.Dir.Rel(path), ContentSHA256: m.ContentSHA256}}, err
 }
 
 // TasksDiffer says that sealed tasks are not those of the run.
@@ -40,12 +40,12 @@ func (r *Run) TasksDiffer(content string) string {
 // sources sets up the environment from the data files, which must be what they
 // were when the run was made.
 func (r *Run) sources() (env.Env, error) {
-	world, err := r.Recipe.NewEnv(r.Identity.RecipeFolder)
+	environment, err := r.Recipe.NewEnv(r.Identity.RecipeFolder)
 	if err != nil {
 		return nil, err
 	}
 	now := map[string]string{}
-	for _, input := range world.Inputs() {
+	for _, input := range environment.Inputs() {
 		now[input.Path] = input.SHA256
 	}
 	for _, pinned := range r.Identity.Data {
@@ -55,13 +55,13 @@ func (r *Run) sources() (env.Env, error) {
 				"put the file back, or start a new run with the new file")
 		}
 	}
-	return world, nil
+	return environment, nil
 }
 
 // sealTasks seals the tasks of a run that is being made, and returns their
 // digest.
-func sealTasks(ctx context.Context, dir graph.Dir, world env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
-	for _, input := range world.Inputs() {
+func sealTasks(ctx context.Context, dir graph.Dir, environment env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
+	for _, input := range environment.Inputs() {
 		m.Inputs = append(m.Inputs, seal.Input{Path: input.Path, ContentSHA256: input.SHA256})
 	}
 	// What a killed command left may be of other data files.
@@ -85,15 +85,15 @@ func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	if !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
 		return err
 	}
-	world, err := r.sources()
+	environment, err := r.sources()
 	if err != nil {
 		return fmt.Errorf("making %q again: %w", r.Dir.Tasks(), err)
 	}
-	rows, err := world.Rows()
+	rows, err := environment.Rows()
 	if err != nil {
 		return err
 	}
-	digest, err := sealTasks(ctx, r.Dir, world, rows, attempt, createManifest(r.Identity.RecipeSHA256, r.Identity.Seed, version))
+	digest, err := sealTasks(ctx, r.Dir, environment, rows, attempt, createManifest(r.Identity.RecipeSHA256, r.Identity.Seed, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
 		err = exitcode.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
 		err = exitcode.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)

@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 )
 
-func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int) error {
+func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env, k int) error {
 	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
 	chooser, err := w.Run.Recipe.NewCurriculum()
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, world env.Env, k int
 			}
 		}
 	}
-	return buffer.Run(ctx, job, world, chooser, inputs)
+	return buffer.Run(ctx, job, environment, chooser, inputs)
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.

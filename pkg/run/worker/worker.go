@@ -76,30 +76,30 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	case graph.StageLearn:
 		return w.learn(ctx, job, t)
 	}
-	world, cited, err := w.Run.World(ctx, job.Reading)
+	environment, cited, err := w.Run.Environment(ctx, job.Reading)
 	if err != nil {
 		return err
 	}
 	job.EnvironmentInputs = cited
 	switch t.Stage {
 	case graph.StageWarm:
-		return w.warm(ctx, job, world, t.Iteration)
+		return w.warm(ctx, job, environment, t.Iteration)
 	case graph.StageRollout, graph.StageEvalRollout:
-		return w.rollout(ctx, job, world, t)
+		return w.rollout(ctx, job, environment, t)
 	case graph.StageScore, graph.StageEvalScore:
-		return w.score(ctx, job, world, t)
+		return w.score(ctx, job, environment, t)
 	case graph.StageBuffer:
-		return w.buffer(ctx, job, world, t.Iteration)
+		return w.buffer(ctx, job, environment, t.Iteration)
 	case graph.StageEvalPlan:
-		_, err := evaluate.Plan(ctx, job, world, w.Output.EvaluationPlan())
+		_, err := evaluate.Plan(ctx, job, environment, w.Output.EvaluationPlan())
 		return err
 	case graph.StageEvaluate:
-		return w.gather(ctx, job, world, t)
+		return w.gather(ctx, job, environment, t)
 	}
 	return exitcode.Usagef("stage %q is not one that runs as a task", t.Stage)
 }
 
-func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk int) error {
+func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, chunk int) error {
 	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
 	steps, size := w.Run.Recipe.WarmStart.Steps, w.Run.Recipe.WarmStart.Chunk
 	if size <= 0 {
@@ -119,6 +119,6 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, world env.Env, chunk i
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
 	}
-	_, err := warm.Run(ctx, job, world, inputs)
+	_, err := warm.Run(ctx, job, environment, inputs)
 	return err
 }

@@ -276,7 +276,7 @@ func earlierTurns(before shard.Score, step int) []env.TurnVerdict {
 
 // ask asks the environment for a verdict, again where it fails. It is not asked
 // where all is known.
-func (s scorer) ask(ctx context.Context, a attempt) (verdict env.Verdict, err error) {
+func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err error) {
 	switch n := len(a.Own); {
 	case n == 0:
 		return env.NoRoom(), nil
@@ -284,18 +284,18 @@ func (s scorer) ask(ctx context.Context, a attempt) (verdict env.Verdict, err er
 		return env.Verdict{TurnVerdict: a.Earlier[n-1], Turns: a.Earlier}, nil
 	}
 	for range infraTries {
-		verdict, err = s.environment.Score(ctx, a.Attempt)
+		given, err = s.environment.Score(ctx, a.Attempt)
 		if err == nil || exitcode.Code(err) == exitcode.Data || ctx.Err() != nil {
 			break
 		}
 	}
-	if err == nil && len(verdict.Turns) != len(a.Own) {
-		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", s.environment.Name(), len(verdict.Turns), len(a.Own), a.Task.ID)
+	if err == nil && len(given.Turns) != len(a.Own) {
+		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", s.environment.Name(), len(given.Turns), len(a.Own), a.Task.ID)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("judging task %q: %w", a.Task.ID, err)
 	}
-	return verdict, err
+	return given, err
 }
 
 // fill sets a row's own columns: those of the trace's last turn.

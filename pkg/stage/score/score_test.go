@@ -66,9 +66,9 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 		tries[question]++
 		switch {
 		case question == instances[4].Messages[0].Content:
-			return errors.New("the judge is on fire")
+			return errors.New("the verifier is on fire")
 		case question == instances[5].Messages[0].Content && tries[question] < 3:
-			return errors.New("the judge slept")
+			return errors.New("the verifier slept")
 		}
 		return nil
 	}}
@@ -87,11 +87,11 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 			t.Errorf("row %d, %s: embedding of %d numbers", i, want, len(rows[i].Embedding))
 		}
 	}
-	if rows[4].Feedback != "the judge is on fire" {
+	if rows[4].Feedback != "the verifier is on fire" {
 		t.Errorf("the reason of our failure is lost: %q", rows[4].Feedback)
 	}
 	if n := tries[instances[4].Messages[0].Content]; n != 3 {
-		t.Errorf("the failing judge was asked %d times, want 3", n)
+		t.Errorf("the failing verifier was asked %d times, want 3", n)
 	}
 	if n := tries[instances[3].Messages[0].Content]; n != 0 {
 		t.Errorf("a preempted response was judged %d times", n)
