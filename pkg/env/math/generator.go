@@ -34,7 +34,8 @@ func (generatorSettings) Choices(field string) []string {
 var generator = env.Generator{
 	Summary: "seeded arithmetic problems as JSONL: {id, kind, level, question, answer}",
 	Settings: func() any {
-		return &generatorSettings{Kind: []string{"add"}, Level: []int{1}, Count: 1000, TestShare: 0.2}
+		// As many as either split has of this kind and level.
+		return &generatorSettings{Kind: []string{"add"}, Level: []int{1}, Count: 20, TestShare: 0.2}
 	},
 	Tasks: func(settings any, split env.Split, seed uint64) ([]env.Task, error) {
 		s := settings.(*generatorSettings)
