@@ -12,7 +12,7 @@ import (
 
 // State is what a curriculum carries from one iteration to the next.
 type State struct {
-	Iteration int           // the last iteration folded in; 0 at the start
+	Iteration int           // the last iteration that it knows; 0 at the start
 	Entries   []shard.Entry // what may be selected: state.parquet
 	Stats     []shard.Stat  // what else is known: stats.parquet
 }

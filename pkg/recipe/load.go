@@ -46,7 +46,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 		return nil, err
 	}
 	var r Recipe
-	if err := r.fold(layers, settings, elsewhere); err != nil {
+	if err := r.merge(layers, settings, elsewhere); err != nil {
 		return nil, err
 	}
 	if r.Name == "" {
@@ -94,13 +94,13 @@ func parseWhole(text []byte) (*Recipe, error) {
 	}
 	var r Recipe
 	skip := func(string, string) string { return "" } // older binaries wrote the fields of every environment
-	return &r, r.fold([]*layer{l}, nil, skip)
+	return &r, r.merge([]*layer{l}, nil, skip)
 }
 
-// fold sets r to the defaults, the preset, the layers and the settings. A field
+// merge sets r to the defaults, the preset, the layers and the settings. A field
 // of an environment that is not chosen gets a message from other, which is told
 // its path and its owner; none leaves it out.
-func (r *Recipe) fold(layers []*layer, settings []string, other func(path, owner string) string) error {
+func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string) error {
 	*r = Defaults()
 	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
 		m, err := env.Lookup(chosen.text)

@@ -274,6 +274,7 @@ func (f *findings) account(ctx context.Context) error {
 	}{
 		{&f.Tokens.Prompt, "prompt", graph.StageRollout, "prompt_tokens"},
 		{&f.Tokens.Response, "response", graph.StageRollout, "response_tokens"},
+		{&f.Tokens.ReadAgain, "read_again", graph.StageRollout, "tokens_read_again"},
 		{&f.Tokens.Trained, "trained", graph.StageLearn, "trained_tokens"},
 		{&f.Tokens.Learned, "learned", graph.StageLearn, "tokens"},
 		{&f.Tokens.WarmStart, "warm_start", graph.StageWarm, "tokens"},

@@ -126,7 +126,7 @@ func TestCountsAndSeries(t *testing.T) {
 	s := finished(t).collect()
 	number := func(n int64) *int64 { return &n }
 	tokens := Tokens{
-		Prompt: number(40), Response: number(120), Trained: number(120), Learned: number(200), WarmStart: number(1000), Evaluation: number(60),
+		Prompt: number(40), Response: number(120), ReadAgain: number(2), Trained: number(120), Learned: number(200), WarmStart: number(1000), Evaluation: number(60),
 	}
 	if diff := cmp.Diff(tokens, s.Tokens); diff != "" {
 		t.Error("tokens:", diff)
@@ -277,7 +277,7 @@ func TestLeftOutShards(t *testing.T) {
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, LeftOut: []int{1}})
-	f.fold(1, 22, 23, map[string]float64{"reward_mean": 0.5}, fates(1, "", "", "left_out", "left_out"))
+	f.buffer(1, 22, 23, map[string]float64{"reward_mean": 0.5}, fates(1, "", "", "left_out", "left_out"))
 	f.learn(1, 23, 33)
 	s := f.collect()
 	if s.LeftOutShards != 1 || *s.Series[0].LeftOutShards != 1 || s.Ledger.Dropped["left_out"] != 2 || s.Series[0].Dropped["left_out"] != 2 {

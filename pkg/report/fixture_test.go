@@ -124,7 +124,7 @@ func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 	f.t.Helper()
 	d := f.run.Dir
 	a, m := job(host, rollout[0], rollout[1], graph.StageRollout, k, n, 2, map[string]float64{
-		"prompt_tokens": 10, "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
+		"prompt_tokens": 10, "tokens_read_again": float64(n), "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
 	})
 	f.check(shard.Write(d.Rollout(k, n), []shard.Rollout(nil), nil, a, m))
 	a, m = job(host, score[0], score[1], graph.StageScore, k, n, 2, map[string]float64{
@@ -144,8 +144,8 @@ func (f *fixture) closing(c closing.Closing) {
 	}
 }
 
-// fold seals the buffer stage of iteration k.
-func (f *fixture) fold(k int, from, to float64, metrics map[string]float64, ledger []shard.LedgerRow) {
+// buffer seals the buffer stage of iteration k.
+func (f *fixture) buffer(k int, from, to float64, metrics map[string]float64, ledger []shard.LedgerRow) {
 	f.t.Helper()
 	d := f.run.Dir
 	a, m := job("a", from, to, graph.StageBuffer, k, 0, 1, metrics)
@@ -194,14 +194,14 @@ func (f *fixture) iterations() {
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.sample(1, 1, "b", [2]float64{12, 20}, [2]float64{20, 21})
 	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0, 1}})
-	f.fold(1, 22, 23, map[string]float64{
+	f.buffer(1, 22, 23, map[string]float64{
 		"reward_mean": 0.25, "score_mean": 0.25, "depth_mean": 0, "kind_initial": 2, "origin_base": 2,
 	}, fates(1, "", "", "constant_group", "constant_group"))
 	f.learn(1, 23, 33)
 	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
 	f.sample(2, 1, "b", [2]float64{34, 37}, [2]float64{37, 38})
 	f.closing(closing.Closing{Iteration: 2, Shards: 2, Included: []int{0, 1}})
-	f.fold(2, 38, 39, map[string]float64{
+	f.buffer(2, 38, 39, map[string]float64{
 		"reward_mean": 0.75, "score_mean": 0.5, "depth_mean": 0.5, "kind_initial": 1, "kind_improve": 1, "origin_base": 1, "origin_buffer": 1,
 	}, fates(2, "", "", "", "infra"))
 	f.learn(2, 40, 50)

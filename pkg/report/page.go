@@ -225,6 +225,7 @@ func ledgerRows(s Summary) [][2]string {
 		n    *int64
 	}{
 		{"tokens read by rollouts", s.Tokens.Prompt},
+		{"tokens read again in later waves", s.Tokens.ReadAgain},
 		{"tokens sampled by rollouts", s.Tokens.Response},
 		{"tokens in the loss", s.Tokens.Trained},
 		{"tokens of demonstrations", s.Tokens.WarmStart},

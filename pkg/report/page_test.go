@@ -209,7 +209,7 @@ func TestTranscripts(t *testing.T) {
 	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
 	var got []string
 	for _, tr := range transcripts(before, after, 2) {
-		got = append(got, tr.Lesson+": "+tr.Task+" "+tr.Sample)
+		got = append(got, tr.Pattern+": "+tr.Task+" "+tr.Sample)
 	}
 	// Each problem is shown once, so t1 sample 1, which was broken, is not.
 	want := []string{"corrected by self-improvement: t2 sample 1", "learned: wrong before training, right after: t1 greedy"}
@@ -231,12 +231,12 @@ func TestLateAndCarriedShards(t *testing.T) {
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.closing(closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{1}})
-	f.fold(1, 22, 23, nil, fates(1, "", ""))
+	f.buffer(1, 22, 23, nil, fates(1, "", ""))
 	f.learn(1, 23, 33)
 	f.sample(1, 1, "b", [2]float64{12, 30}, [2]float64{30, 31}) // after the iteration was closed
 	f.closing(closing.Closing{Iteration: 2, Shards: 2, Included: []int{0}, Carried: []closing.Ref{{Iteration: 1, Shard: 1}}})
 	f.sample(2, 0, "a", [2]float64{34, 36}, [2]float64{37, 38})
-	f.fold(2, 38, 39, nil, nil)
+	f.buffer(2, 38, 39, nil, nil)
 	f.learn(2, 40, 50)
 	s := f.collect()
 	if *s.Series[0].LateShards != 1 || *s.Series[1].CarriedShards != 1 || s.LeftOutShards != 0 {

@@ -8,19 +8,19 @@ import (
 
 // The bounds of the sample transcripts of a page.
 const (
-	perLesson   = 2   // transcripts of one lesson
+	perPattern  = 2   // transcripts of one pattern
 	promptRunes = 700 // of a prompt
 	answerRunes = 900 // of an answer
 )
 
 // transcript is one held-out problem with the answers of two policies.
 type transcript struct {
-	Lesson string // why it is shown
-	Task   string
-	Kind   string
-	Prompt string
-	Sample string
-	Chains []answers
+	Pattern string // why it is shown
+	Task    string
+	Kind    string
+	Prompt  string
+	Sample  string
+	Chains  []answers
 }
 
 // answers is one policy's line of answers.
@@ -38,13 +38,13 @@ type answer struct {
 	Right     bool
 }
 
-// lesson is a pattern that a pair of chains may show.
-type lesson struct {
+// pattern is a pattern that a pair of chains may show.
+type pattern struct {
 	words string
 	holds func(before, after []shard.EvaluationRow) bool
 }
 
-var lessons = []lesson{
+var patterns = []pattern{
 	{"corrected by self-improvement", func(_, a []shard.EvaluationRow) bool {
 		return len(a) > 1 && !rightAt(a, 0) && rightAt(a, len(a)-1)
 	}},
@@ -71,7 +71,7 @@ func rightAt(chain []shard.EvaluationRow, step int) bool {
 	return step < len(chain) && chain[step].Outcome == string(shard.OutcomeOK)
 }
 
-// transcripts picks the first chains of each lesson, in the order of the
+// transcripts picks the first chains of each pattern, in the order of the
 // evaluation. No problem is shown twice.
 func transcripts(before, after []shard.EvaluationRow, last int) []transcript {
 	if len(after) == 0 {
@@ -81,10 +81,10 @@ func transcripts(before, after []shard.EvaluationRow, last int) []transcript {
 	is, order := chains(after)
 	shown := map[string]bool{}
 	var picked []transcript
-	for _, l := range lessons {
+	for _, l := range patterns {
 		count := 0
 		for _, key := range order {
-			if count == perLesson {
+			if count == perPattern {
 				break
 			}
 			if shown[key.task] || !l.holds(was[key], is[key]) {
@@ -113,8 +113,8 @@ func chains(rows []shard.EvaluationRow) (map[chainKey][]shard.EvaluationRow, []c
 	return byKey, order
 }
 
-func newTranscript(lesson string, key chainKey, before, after []shard.EvaluationRow, last int) transcript {
-	t := transcript{Lesson: lesson, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
+func newTranscript(pattern string, key chainKey, before, after []shard.EvaluationRow, last int) transcript {
+	t := transcript{Pattern: pattern, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
 	if key.sample >= 0 {
 		t.Sample = fmt.Sprintf("sample %d", key.sample)
 	}

@@ -23,7 +23,7 @@ func (f *findings) trace(ctx context.Context) error {
 		for _, t := range tasks {
 			switch {
 			case t.Stage == graph.StageBuffer:
-				it.folded(t.metrics)
+				it.buffered(t.metrics)
 			case t.Stage == graph.StageLearn && t.whole && isLast(f.run.Graph, t):
 				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
 			}
@@ -57,8 +57,8 @@ func (it *Iteration) sampled(tasks []finishedTask) {
 	}
 }
 
-// folded takes what the buffer stage says.
-func (it *Iteration) folded(m map[string]float64) {
+// buffered takes what the buffer stage says.
+func (it *Iteration) buffered(m map[string]float64) {
 	it.RewardMean, it.ScoreMean = find(m, "reward_mean"), find(m, "score_mean")
 	it.DepthMean = find(m, "depth_mean")
 	if size := find(m, "curriculum_instances"); size != nil {

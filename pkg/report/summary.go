@@ -144,6 +144,7 @@ type StageTime struct {
 type Tokens struct {
 	Prompt     *int64 `json:"prompt"`     // read by rollouts
 	Response   *int64 `json:"response"`   // sampled by rollouts
+	ReadAgain  *int64 `json:"read_again"` // by rollouts that go on in a later wave
 	Trained    *int64 `json:"trained"`    // whose log-probability the loss was computed on, each epoch
 	Learned    *int64 `json:"learned"`    // that went through the learner, prompts included
 	WarmStart  *int64 `json:"warm_start"` // of demonstrations

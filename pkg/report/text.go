@@ -253,7 +253,7 @@ func tokenWords(k Tokens) string {
 		name string
 		n    *int64
 	}{
-		{"read", k.Prompt}, {"sampled", k.Response}, {"trained on", k.Trained}, {"in the warm start", k.WarmStart}, {"in evaluations", k.Evaluation},
+		{"read", k.Prompt}, {"read again in later waves", k.ReadAgain}, {"sampled", k.Response}, {"trained on", k.Trained}, {"in the warm start", k.WarmStart}, {"in evaluations", k.Evaluation},
 	} {
 		if part.n != nil && *part.n > 0 {
 			parts = append(parts, grouped(*part.n)+" "+part.name)

@@ -194,7 +194,7 @@ func TestUpdateErrors(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{1, nil, exitcode.Bug, "iteration 1 is already folded into the state of iteration 1"},
+		{1, nil, exitcode.Bug, "iteration 1 is already in the state of iteration 1"},
 		{2, []curriculum.Group{bad}, exitcode.Data, `instance "m1", sample 1: quality 1.5, want 0 to 1`},
 		{2, []curriculum.Group{nan}, exitcode.Data, "quality NaN"},
 		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, exitcode.Bug, `instance "m1" has two groups`},

@@ -16,7 +16,7 @@ import (
 // score and change nothing but the count of visits.
 func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group) (curriculum.State, error) {
 	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the exit curriculum: iteration %d is already folded into the state of iteration %d", iteration, state.Iteration)
+		return curriculum.State{}, exitcode.Bugf("updating the exit curriculum: iteration %d is already in the state of iteration %d", iteration, state.Iteration)
 	}
 	groups, err := canonical(groups)
 	if err != nil {

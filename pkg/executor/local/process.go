@@ -93,7 +93,7 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 		stopped = interruption.Cause
 		err = p.stop(cmd, []syscall.Signal{syscall.SIGUSR2}, exited)
 	}
-	return p.judge(result, err, stopped)
+	return p.ending(result, err, stopped)
 }
 
 // start runs a command in a goroutine that keeps its thread until the command
@@ -134,9 +134,9 @@ func (p *Pool) stop(cmd *exec.Cmd, signals []syscall.Signal, exited <-chan error
 	return <-exited
 }
 
-// judge says how a task ended from the error of its Wait, and from why it was
+// ending says how a task ended from the error of its Wait, and from why it was
 // told to stop, if it was.
-func (p *Pool) judge(result executor.Result, err error, stopped executor.Cause) executor.Result {
+func (p *Pool) ending(result executor.Result, err error, stopped executor.Cause) executor.Result {
 	var status syscall.WaitStatus
 	var failed *exec.ExitError
 	switch {

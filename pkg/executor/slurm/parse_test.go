@@ -184,7 +184,7 @@ func checkRecords(t *testing.T, records []record, err error) {
 				t.Fatalf("task %+v", task)
 			}
 		}
-		if s := judge(r, "test"); (s.Phase == PhaseEnded || s.Phase == PhaseUnknown) != (s.Cause != "") || s.Evidence == "" {
+		if s := stateOf(r, "test"); (s.Phase == PhaseEnded || s.Phase == PhaseUnknown) != (s.Cause != "") || s.Evidence == "" {
 			t.Fatalf("record %+v is judged %+v", r, s)
 		}
 	}

@@ -127,7 +127,7 @@ func (s *States) add(source, out string, parse func(string) ([]record, error), w
 	for _, r := range records {
 		for _, task := range r.tasks {
 			if _, known := s.tasks[task]; wanted[task] && !known {
-				found[task] = judge(r, source)
+				found[task] = stateOf(r, source)
 			}
 		}
 	}
@@ -137,8 +137,8 @@ func (s *States) add(source, out string, parse func(string) ([]record, error), w
 	return nil
 }
 
-// judge says what a record means.
-func judge(r record, source string) State {
+// stateOf is what a record means.
+func stateOf(r record, source string) State {
 	state := State{Exit: -1, Nodes: r.nodes, Restarts: r.restarts, Start: r.start, Evidence: r.evidence(source)}
 	state.Phase = phaseOf(r)
 	if state.Phase != PhaseEnded {

@@ -171,7 +171,7 @@ func TestRarerStates(t *testing.T) {
 		{"CANCELLED", "DependencyNeverSatisfied", 0, PhaseEnded, executor.CauseFailed},
 		{"SOMETHING_NEW", "", 0, PhaseUnknown, executor.CauseUnknown},
 	} {
-		got := judge(record{state: c.state, reason: c.reason, code: c.code, start: at, end: at}, "squeue")
+		got := stateOf(record{state: c.state, reason: c.reason, code: c.code, start: at, end: at}, "squeue")
 		if got.Phase != c.phase || got.Cause != c.cause {
 			t.Errorf("%s %s: state is %+v, want phase %s, cause %q", c.state, c.reason, got, c.phase, c.cause)
 		}

@@ -20,7 +20,7 @@ func (g Graph) Waves(s Stage) int {
 	return waves
 }
 
-// Samples reports whether tasks of the node let a policy speak.
+// Samples reports whether tasks of the node let a policy generate.
 func (n Node) Samples() bool { return n.Stage == StageRollout || n.Stage == StageEvalRollout }
 
 // Judges reports whether tasks of the node give verdicts on rollouts.

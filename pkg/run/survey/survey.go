@@ -233,7 +233,7 @@ func (w *walk) close(k int) {
 	if shards == nil {
 		return // the iteration has not begun
 	}
-	if folded, err := w.folded(k); err != nil || folded {
+	if recovered, err := w.recoverable(k); err != nil || recovered {
 		w.fail(err)
 		return
 	}
@@ -273,9 +273,9 @@ func (w *walk) close(k int) {
 	w.result.Closable = append(w.result.Closable, *decision.Closing)
 }
 
-// folded finds the closing of iteration k again if its batch was made and its
+// recoverable finds the closing of iteration k again if its batch was made and its
 // close.json is lost.
-func (w *walk) folded(k int) (bool, error) {
+func (w *walk) recoverable(k int) (bool, error) {
 	for _, path := range []string{w.Dir.Batch(k), w.Dir.Ledger(k), w.Dir.State(k)} {
 		there, err := w.Inventory.listed(seal.ManifestPath(path))
 		if err != nil {

@@ -335,7 +335,7 @@ func TestWhitening(t *testing.T) {
 }
 
 // TestCutsDoNotShow: the same responses in one shard or three, and in any
-// order of the shards' rows, fold to the same bytes.
+// order of the shards' rows, come to the same bytes.
 func TestCutsDoNotShow(t *testing.T) {
 	groups := [][]verdict{scores(1, 0, 0, 1), scores(0, 1, 0, 0), scores(1, 1, 1, 0), scores(0, 0, 0, 1), scores(1, 0, 1, 1)}
 	whole := newReduction(t, 5, "loss.mini_batches=2")

@@ -64,7 +64,7 @@ func (t *tree) add(start, level int) error {
 	b := block{start: start, level: level, sum: level}
 	switch parent := start &^ (1 << level); {
 	case !t.part && t.next == t.last:
-		return t.fold()
+		return t.mergeAll()
 	case !t.part, t.first <= parent && parent+2<<level <= t.last:
 		t.waiting = append(t.waiting, b)
 	default:
@@ -82,8 +82,8 @@ func (t *tree) merge() error {
 	return err
 }
 
-// fold merges all blocks that wait, from the right.
-func (t *tree) fold() error {
+// mergeAll merges all blocks that wait, from the right.
+func (t *tree) mergeAll() error {
 	for len(t.waiting) > 0 {
 		if err := t.merge(); err != nil {
 			return err

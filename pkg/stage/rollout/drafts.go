@@ -7,14 +7,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// speakInDrafts lets the policy say one message in each trace, on which it has
+// generateByDrafts lets the policy say one message in each trace, on which it has
 // improved as often as the attempt asks before the environment sees it: each
 // time it is shown its draft by the environment's improve prompt, and what it
 // says then takes the draft's place (ExIt, section 2.1: y_t^0 … y_t^K of every
 // turn t, beneath the last iterates of the turns before). The conversations
 // come out as if the last iterates had been said at once. There is nothing in
 // them to learn from: they have no tokens.
-func (s *Sampler) speakInDrafts(ctx context.Context, environment env.Env, traces []*Trace) error {
+func (s *Sampler) generateByDrafts(ctx context.Context, environment env.Env, traces []*Trace) error {
 	most := 0
 	for _, t := range traces {
 		most = max(most, t.drafts)

@@ -17,8 +17,8 @@ func (s *Sampler) Play(ctx context.Context, environment env.Env, traces []*Trace
 	if err != nil {
 		return err
 	}
-	for active := speaking(traces); len(active) > 0; active = speaking(active) {
-		if err := s.speak(ctx, environment, active); err != nil {
+	for active := goingOn(traces); len(active) > 0; active = goingOn(active) {
+		if err := s.generateMessages(ctx, environment, active); err != nil {
 			return err
 		}
 		err := each(ctx, active, func(ctx context.Context, t *Trace) error { return t.react(ctx, environment) })
@@ -29,8 +29,8 @@ func (s *Sampler) Play(ctx context.Context, environment env.Env, traces []*Trace
 	return nil
 }
 
-// speaking lists the traces in which the policy speaks next.
-func speaking(traces []*Trace) []*Trace {
+// goingOn lists the traces in which the policy speaks next.
+func goingOn(traces []*Trace) []*Trace {
 	var active []*Trace
 	for _, t := range traces {
 		if t.failed == nil && t.goingOn {
@@ -135,8 +135,8 @@ func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
 	return t.attempt(ctx, environment, next.Kind, prompt)
 }
 
-// speak lets the policy say one message in each trace.
-func (s *Sampler) speak(ctx context.Context, environment env.Env, traces []*Trace) error {
+// generateMessages lets the policy say one message in each trace.
+func (s *Sampler) generateMessages(ctx context.Context, environment env.Env, traces []*Trace) error {
 	var plain []*part
 	var drafted []*Trace
 	for _, t := range traces {
@@ -149,5 +149,5 @@ func (s *Sampler) speak(ctx context.Context, environment env.Env, traces []*Trac
 	if err := s.generate(ctx, plain); err != nil {
 		return err
 	}
-	return s.speakInDrafts(ctx, environment, drafted)
+	return s.generateByDrafts(ctx, environment, drafted)
 }

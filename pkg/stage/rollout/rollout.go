@@ -84,9 +84,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = batch.metrics(rows)
 	m.Metrics["seconds"] = time.Since(started).Seconds()
-	if in.Wave > 0 {
-		m.Metrics["tokens_read_again"] = float64(readAgain)
-	}
+	m.Metrics["tokens_read_again"] = float64(readAgain)
 	if err := sampler.Note(&m); err != nil {
 		return seal.Manifest{}, err
 	}
