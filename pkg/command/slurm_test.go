@@ -63,6 +63,11 @@ func TestSlurmAccounting(t *testing.T) {
 		t.Errorf("policy %s, on one machine %s", got, want)
 	}
 
+	for deadline := time.Now().Add(10 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) { // a gate that was to look again later would wait longer
+			t.Fatalf("the run is done, and it has jobs in the queue:\n%s", c.Must("squeue"))
+		}
+	}
 	me := strings.TrimSpace(c.Must("id", "-un"))
 	c.Must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=6")
 	for range 4 {

@@ -177,6 +177,15 @@ func (c *Cluster) Cancel(ctx context.Context, ids ...string) error {
 	for i, id := range ids {
 		args[i] = bareID(id)
 	}
+	return c.cancel(ctx, args...)
+}
+
+// CancelPending cancels the jobs of a name that have not started.
+func (c *Cluster) CancelPending(ctx context.Context, name string) error {
+	return c.cancel(ctx, "--state=PENDING", "--name="+name)
+}
+
+func (c *Cluster) cancel(ctx context.Context, args ...string) error {
 	_, err := c.retry(ctx, func() (string, error) { return c.run(ctx, nil, "scancel", args...) })
 	var failed *commandError
 	if errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed") {

@@ -91,7 +91,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	result := Advanced{Done: found.Done, Live: len(view.live)}
 	if found.Done {
 		_, err := rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: drive.SweepAge})
-		return result, err
+		// Gates that were to look again some time have nothing to look for.
+		gates := slurm.JobName(GateArray(a.Run, a.Binaries, 0))
+		return result, errors.Join(err, a.Cluster.CancelPending(ctx, gates))
 	}
 	if err := a.saveSite(); err != nil {
 		return result, err
