@@ -85,7 +85,7 @@ func (f *findings) progress(ctx context.Context) error {
 	}
 	f.State = string(state)
 	for version := 0; version <= f.Iterations; version++ {
-		m, err := seal.Read(ctx, f.run.Dir.Policy(version), seal.Options{})
+		m, err := seal.Read(ctx, f.run.Dir.Policy(version), f.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
 			continue // or removed to save room
 		}
@@ -243,7 +243,7 @@ func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.Ev
 	shards := f.run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})
 	sealed := 0
 	for n := range shards {
-		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), seal.Options{})
+		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), f.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
 			continue
 		}

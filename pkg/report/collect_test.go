@@ -174,7 +174,8 @@ func TestShardedLearner(t *testing.T) {
 			"ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5,
 		},
 	} {
-		a, manifest := job("a", float64(step), float64(step+1), graph.StageLearn, 1, 0, 1, m)
+		a, manifest := f.job("a", float64(step), float64(step+1), graph.StageLearn, 1, 0, 1, m)
+		manifest.Step = step
 		for _, path := range f.run.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1, Step: step}}) {
 			f.folder(path, "weights", a, manifest)
 		}
@@ -295,7 +296,7 @@ func TestLeftOutShards(t *testing.T) {
 // An empty batch changes nothing, so the learner's means are no numbers.
 func TestSkippedLearner(t *testing.T) {
 	f := newFixture(t)
-	a, m := job("a", 0, 1, graph.StageLearn, 1, 0, 1, map[string]float64{"tokens": 0, "entropy": 0, "loss": 0, "skipped_steps": 1, "optimizer_steps": 1})
+	a, m := f.job("a", 0, 1, graph.StageLearn, 1, 0, 1, map[string]float64{"tokens": 0, "entropy": 0, "loss": 0, "skipped_steps": 1, "optimizer_steps": 1})
 	f.folder(f.run.Dir.Policy(1), "weights", a, m)
 	f.folder(f.run.Dir.Optimizer(1), "moments", a, m)
 	if it := f.collect().Series[0]; it.Entropy != nil || it.Loss != nil {

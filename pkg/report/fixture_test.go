@@ -70,9 +70,10 @@ func second(n float64) time.Time {
 }
 
 // job is who wrote a file, when and with what to tell.
-func job(host string, from, to float64, stage graph.Stage, k, n, of int, metrics map[string]float64) (seal.Attempt, seal.Manifest) {
-	return seal.Attempt{Host: host, Clock: func() time.Time { return second(to) }},
-		seal.Manifest{Stage: string(stage), Iteration: k, Shard: n, Of: of, PolicyVersion: -1, Started: second(from), Metrics: metrics}
+func (f *fixture) job(host string, from, to float64, stage graph.Stage, k, n, of int, metrics map[string]float64) (seal.Attempt, seal.Manifest) {
+	m := f.run.Graph.Expected(graph.Task{Node: graph.Node{Stage: stage, Iteration: k}, Shard: n})
+	m.Of, m.Started, m.Metrics = of, second(from), metrics
+	return seal.Attempt{Host: host, Clock: func() time.Time { return second(to) }}, m
 }
 
 func (f *fixture) check(_ seal.Manifest, err error) {
@@ -111,9 +112,9 @@ func (f *fixture) plan(k int, a seal.Attempt, m seal.Manifest) {
 func (f *fixture) begin() {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
+	a, m := f.job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
 	f.folder(d.Policy(0), "weights 0", a, m)
-	a, m = job("a", 10, 11, graph.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
+	a, m = f.job("a", 10, 11, graph.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
 	f.check(shard.Write(d.State(0), []shard.Entry(nil), nil, a, m))
 	f.check(shard.Write(d.Stats(0), []shard.Stat(nil), nil, a, m))
 	f.plan(1, a, m)
@@ -123,11 +124,11 @@ func (f *fixture) begin() {
 func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job(host, rollout[0], rollout[1], graph.StageRollout, k, n, 2, map[string]float64{
+	a, m := f.job(host, rollout[0], rollout[1], graph.StageRollout, k, n, 2, map[string]float64{
 		"prompt_tokens": 10, "tokens_read_again": float64(n), "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
 	})
 	f.check(shard.Write(d.Rollout(k, n), []shard.Rollout(nil), nil, a, m))
-	a, m = job(host, score[0], score[1], graph.StageScore, k, n, 2, map[string]float64{
+	a, m = f.job(host, score[0], score[1], graph.StageScore, k, n, 2, map[string]float64{
 		"outcome_ok": 1, "outcome_wrong": 1, "responses": 2,
 		"reward_min": 0, "reward_max": 1, "reason/equal": 1, "reason/not equal": 1, "form/integer": 2, "form_right/integer": 1,
 		"compared/exact": 2, "refuses/exact": 1,
@@ -138,7 +139,7 @@ func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 // closing seals how iteration k was closed.
 func (f *fixture) closing(c closing.Closing) {
 	f.t.Helper()
-	a, _ := job("a", 0, 0, graph.StageClose, c.Iteration, 0, 2, nil)
+	a, _ := f.job("a", 0, 0, graph.StageClose, c.Iteration, 0, 2, nil)
 	if err := closing.Seal(f.run, c, a, "test"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func (f *fixture) closing(c closing.Closing) {
 func (f *fixture) buffer(k int, from, to float64, metrics map[string]float64, ledger []shard.LedgerRow) {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := job("a", from, to, graph.StageBuffer, k, 0, 1, metrics)
+	a, m := f.job("a", from, to, graph.StageBuffer, k, 0, 1, metrics)
 	f.check(seal.WriteBytes(d.Batch(k), []byte("a batch"), a, m))
 	m.Metrics = nil
 	f.check(shard.Write(d.Ledger(k), ledger, nil, a, m))
@@ -180,7 +181,7 @@ func fates(k int, reasons ...string) []shard.LedgerRow {
 // learn seals the policy that iteration k makes.
 func (f *fixture) learn(k int, from, to float64) {
 	f.t.Helper()
-	a, m := job("a", from, to, graph.StageLearn, k, 0, 1, map[string]float64{
+	a, m := f.job("a", from, to, graph.StageLearn, k, 0, 1, map[string]float64{
 		"tokens": 100, "trained_tokens": 60, "optimizer_steps": 1, "loss": 0.25, "entropy": 1 / float64(k), "grad_norm": 0.5, "old_kl_k3": 0,
 		"ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0, "clip_share": 0, "reference_kl": 0,
 	})
@@ -244,7 +245,7 @@ func evaluationRows(version int, problems []verdicts) []shard.EvaluationRow {
 
 func (f *fixture) evaluate(version int, from, to float64, rows []shard.EvaluationRow) {
 	f.t.Helper()
-	a, m := job("a", from, to, graph.StageEvaluate, version, 0, 1, map[string]float64{"response_tokens": 30, "responses": float64(len(rows))})
+	a, m := f.job("a", from, to, graph.StageEvaluate, version, 0, 1, map[string]float64{"response_tokens": 30, "responses": float64(len(rows))})
 	f.check(shard.Write(f.run.Dir.Evaluation(version, 0), rows, nil, a, m))
 }
 

@@ -34,7 +34,7 @@ import (
 // Unlike the data files of a run, times make this table differ between two
 // runs of one recipe.
 func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) {
-	rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), seal.Options{})
+	rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), r.Graph.Reading(0))
 	if err == nil {
 		return rows, nil
 	}
@@ -49,10 +49,9 @@ func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) 
 	if !g.complete {
 		return g.rows, nil
 	}
-	_, err = shard.Write(r.Dir.Metrics(k), g.rows, nil, seal.AttemptFromEnv(), seal.Manifest{
-		Stage: "metrics", Iteration: k, Of: 1, Seed: r.Identity.Seed, RecipeSHA256: r.Identity.RecipeSHA256,
-		PolicyVersion: -1, Started: started, Inputs: g.inputs, BinaryVersion: r.Identity.BinaryVersion,
-	})
+	m := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageMetrics, Iteration: k}})
+	m.Started, m.Inputs, m.BinaryVersion = started, g.inputs, r.Identity.BinaryVersion
+	_, err = shard.Write(r.Dir.Metrics(k), g.rows, nil, seal.AttemptFromEnv(), m)
 	return g.rows, err
 }
 
@@ -61,7 +60,7 @@ func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) 
 func ReadMetrics(ctx context.Context, r *rundir.Run) ([]shard.Metric, error) {
 	var all []shard.Metric
 	for k := 0; k <= r.Recipe.Schedule.Iterations; k++ {
-		rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), seal.Options{})
+		rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), r.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) || errors.Is(err, seal.ErrDamaged) {
 			g := gathering{run: r, iteration: k}
 			err = g.gather(ctx)
@@ -86,7 +85,7 @@ type gathering struct {
 func (g *gathering) gather(ctx context.Context) error {
 	of, k := g.run.Graph, g.iteration
 	list := nodes(of, k)
-	closing, err := closing.Read(ctx, g.run.Dir, k, seal.Options{})
+	closing, err := closing.Read(ctx, g.run.Dir, k, g.run.Graph.Reading(0))
 	closed := err == nil
 	if err != nil && !errors.Is(err, seal.ErrNotSealed) {
 		return err

@@ -114,7 +114,8 @@ func TestReadMetrics(t *testing.T) {
 // the name.
 func TestMetricsOfShardedLearner(t *testing.T) {
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
-	a, m := job("a", 0, 1, graph.StageGradient, 1, 1, 2, map[string]float64{"tokens": 7})
+	a, m := f.job("a", 0, 1, graph.StageGradient, 1, 1, 2, map[string]float64{"tokens": 7})
+	m.Step = 1
 	f.check(seal.WriteBytes(f.run.Dir.Gradient(1, 1, 1), []byte("a gradient"), a, m))
 	rows := metricsOf(t, f.run, 1)
 	want := shard.Metric{Iteration: 1, Stage: "gradient", Shard: 1, Name: "step-001/tokens", Value: 7}

@@ -28,7 +28,7 @@ func (f *findings) trace(ctx context.Context) error {
 				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
 			}
 		}
-		if err := it.decided(ctx, f.run.Dir); err != nil {
+		if err := it.decided(ctx, f.run.Graph); err != nil {
 			return err
 		}
 		if it.LeftOutShards != nil {
@@ -134,8 +134,8 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 
 // decided takes the fates of the iteration's responses and how its shards
 // were closed.
-func (it *Iteration) decided(ctx context.Context, d graph.Dir) error {
-	rows, _, err := shard.Read[shard.LedgerRow](ctx, d.Ledger(it.Iteration), seal.Options{})
+func (it *Iteration) decided(ctx context.Context, g graph.Graph) error {
+	rows, _, err := shard.Read[shard.LedgerRow](ctx, g.Dir.Ledger(it.Iteration), g.Reading(0))
 	if err == nil {
 		trained := 0
 		it.Dropped = map[string]int{}
@@ -150,7 +150,7 @@ func (it *Iteration) decided(ctx context.Context, d graph.Dir) error {
 	} else if !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
-	closing, err := closing.Read(ctx, d, it.Iteration, seal.Options{})
+	closing, err := closing.Read(ctx, g.Dir, it.Iteration, g.Reading(0))
 	if err == nil {
 		late, carried, leftOut := len(closing.Late), len(closing.Carried), len(closing.LeftOut)
 		it.LateShards, it.CarriedShards, it.LeftOutShards = &late, &carried, &leftOut

@@ -76,6 +76,9 @@ func finish(ctx context.Context, g graph.Graph, task graph.Task) (finishedTask, 
 			t.whole = false
 			continue
 		}
+		if err == nil {
+			err = g.Accept(path, m)
+		}
 		if err != nil {
 			return t, err
 		}

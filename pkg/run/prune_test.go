@@ -160,7 +160,7 @@ func TestPruning(t *testing.T) {
 	if err := os.CopyFS(folder.Path(), os.DirFS(pruned.Dir.Policy(6))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := folder.Commit(seal.Manifest{Stage: "learn"}); err != nil {
+	if _, err := folder.Commit(pruned.Graph.Expected(graph.Task{Node: pruned.Graph.LastLearn(5)})); err != nil {
 		t.Fatal(err)
 	}
 	v, err = verify.Verify(t.Context(), pruned)

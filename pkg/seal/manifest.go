@@ -22,7 +22,7 @@ import (
 const (
 	formatName  = "lathe-manifest/"
 	formatMajor = 1
-	formatMinor = 0
+	formatMinor = 1
 )
 
 // maxManifestBytes bounds what a reader is willing to parse.
@@ -76,11 +76,14 @@ type Manifest struct {
 	ContentSHA256 string `json:"content_sha256"`
 
 	Inputs        []Input `json:"inputs,omitempty"`
+	Run           string  `json:"run"` // id of the run that it was made in; empty for none
 	RecipeSHA256  string  `json:"recipe_sha256"`
 	Seed          uint64  `json:"seed"`
 	PolicyVersion int     `json:"policy_version"` // -1 for none
 	Stage         string  `json:"stage"`
 	Iteration     int     `json:"iteration"`
+	Step          int     `json:"step"` // of the optimizer, inside an iteration
+	Wave          int     `json:"wave"` // of rollouts and scores
 	Shard         int     `json:"shard"`
 	Of            int     `json:"of"` // number of shards
 

@@ -18,6 +18,16 @@ type Options struct {
 	// Visibility is how long to wait for a file that another node may have
 	// sealed and that this node cannot see yet. 0 tries once.
 	Visibility time.Duration
+	// Accept refuses what is sealed well and is not what belongs at its path. Nil
+	// takes everything.
+	Accept func(path string, m Manifest) error
+}
+
+func (o Options) accept(path string, m Manifest) error {
+	if o.Accept == nil {
+		return nil
+	}
+	return o.Accept(path, m)
 }
 
 // Read returns the manifest of a sealed file or folder after comparing sizes:
@@ -30,7 +40,10 @@ func Read(ctx context.Context, path string, o Options) (Manifest, error) {
 		if m, _, err = readManifest(path); err != nil {
 			return err
 		}
-		return compareSizes(path, m)
+		if err = compareSizes(path, m); err != nil {
+			return err
+		}
+		return o.accept(path, m)
 	})
 	return m, err
 }
@@ -73,7 +86,7 @@ func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
 		if difference := d.compare(m); difference != "" {
 			return damaged(path, difference)
 		}
-		return nil
+		return o.accept(path, m)
 	})
 	return m, err
 }
@@ -97,7 +110,7 @@ func Open(ctx context.Context, path string, o Options) ([]byte, Manifest, error)
 		if difference := digestBytes(data).compare(m); difference != "" {
 			return damaged(path, difference)
 		}
-		return nil
+		return o.accept(path, m)
 	})
 	if err != nil {
 		return nil, Manifest{}, err

@@ -95,7 +95,7 @@ func TestCommit(t *testing.T) {
 		t.Errorf("before the commit the folder holds %q", got)
 	}
 	given := Manifest{
-		Schema: Schema{"instance", 1, 0}, Rows: 7, PolicyVersion: -1, Seed: 1<<64 - 1, Stage: "buffer", Iteration: 1, Shard: 2, Of: 3,
+		Schema: Schema{"instance", 1, 0}, Rows: 7, PolicyVersion: -1, Seed: 1<<64 - 1, Stage: "buffer", Run: "first-1", Iteration: 1, Step: 4, Wave: 5, Shard: 2, Of: 3,
 		Inputs: []Input{{"iter/000001/score/00000.parquet", shaOf("x")}}, RecipeSHA256: shaOf("recipe"),
 		Metrics: map[string]float64{"reward_mean": 0.1}, Notes: map[string]json.RawMessage{"preset": json.RawMessage(`{"clip":0.2}`)},
 		BinaryVersion: "v0.1.0",
@@ -105,7 +105,7 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := given
-	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.0", "plan.parquet", KindFile, 3
+	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.1", "plan.parquet", KindFile, 3
 	// SHA-256 of "abc": FIPS 180-4, appendix example.
 	want.SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	want.ContentSHA256 = want.SHA256

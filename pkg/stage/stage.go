@@ -17,6 +17,8 @@ import (
 type Job struct {
 	Recipe            recipe.Recipe
 	RecipeSHA256      string
+	RunID             string // empty outside a run
+	Step, Wave        int    // of the task: of the optimizer; of rollouts and scores
 	Attempt           seal.Attempt
 	BinaryVersion     string
 	EnvironmentInputs []seal.Input // what the environment was made from; every output cites it
@@ -36,7 +38,7 @@ type Process struct {
 // adds the rest and the seal fills in the digests.
 func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, inputs ...seal.Input) seal.Manifest {
 	return seal.Manifest{
-		Stage: name, Iteration: iteration, Shard: shard, Of: of,
+		Run: j.RunID, Stage: name, Iteration: iteration, Step: j.Step, Wave: j.Wave, Shard: shard, Of: of,
 		Seed: j.Recipe.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
 		PolicyVersion: -1, Started: started, Inputs: slices.Concat(inputs, j.EnvironmentInputs),
 	}

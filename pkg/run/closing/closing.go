@@ -71,10 +71,9 @@ func Read(ctx context.Context, d graph.Dir, k int, o seal.Options) (Closing, err
 
 // Seal writes close.json of an iteration.
 func Seal(r *rundir.Run, c Closing, attempt seal.Attempt, version string) error {
-	_, err := seal.WriteJSON(r.Dir.Close(c.Iteration), c, attempt, seal.Manifest{
-		Stage: string(graph.StageClose), Iteration: c.Iteration, Of: c.Shards, PolicyVersion: -1, Started: time.Now(),
-		Seed: r.Recipe.Seed, RecipeSHA256: r.Identity.RecipeSHA256, BinaryVersion: version,
-	})
+	m := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageClose, Iteration: c.Iteration}})
+	m.Started, m.BinaryVersion = time.Now(), version
+	_, err := seal.WriteJSON(r.Dir.Close(c.Iteration), c, attempt, m)
 	return err
 }
 
@@ -82,7 +81,7 @@ func Seal(r *rundir.Run, c Closing, attempt seal.Attempt, version string) error 
 type History map[int]Closing
 
 // ReadHistory reads the closings of iterations 1 to last that are sealed.
-func ReadHistory(ctx context.Context, d graph.Dir, last int) (History, error) {
+func ReadHistory(ctx context.Context, d graph.Dir, last int, o seal.Options) (History, error) {
 	h := History{}
 	for k := 1; k <= last; k++ {
 		if _, sealed, err := seal.Check(ctx, d.Close(k)); err != nil {
@@ -90,7 +89,7 @@ func ReadHistory(ctx context.Context, d graph.Dir, last int) (History, error) {
 		} else if !sealed {
 			continue
 		}
-		c, err := Read(ctx, d, k, seal.Options{})
+		c, err := Read(ctx, d, k, o)
 		switch {
 		case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
 		case err != nil:
@@ -126,7 +125,7 @@ func (h History) Outstanding(k int) []Ref {
 // LeftOut reports the shards that a finished run did without as an error of kind
 // exitcode.LeftOut.
 func LeftOut(ctx context.Context, r *rundir.Run) error {
-	history, err := ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations)
+	history, err := ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations, r.Graph.Reading(0))
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func Decide(g graph.Graph, k int, progress func(shard int) Progress) Decision {
 // again could come to another result, since more is done now. found is false
 // when nothing was made of the iteration yet.
 func Recover(ctx context.Context, g graph.Graph, k int) (c Closing, found bool, err error) {
-	inputs, found, err := batchInputs(ctx, g.Dir, k)
+	inputs, found, err := batchInputs(ctx, g, k)
 	if err != nil || !found {
 		return c, false, err
 	}
@@ -102,9 +102,13 @@ func scoreOf(d graph.Dir, rel string) (ref Ref, ok bool) {
 
 // batchInputs finds what iteration k was folded from in the manifest of
 // anything that came out of it.
-func batchInputs(ctx context.Context, d graph.Dir, k int) ([]seal.Input, bool, error) {
-	for _, path := range []string{d.Batch(k), d.Ledger(k), d.State(k)} {
-		if m, sealed, err := seal.Check(ctx, path); err != nil || sealed {
+func batchInputs(ctx context.Context, g graph.Graph, k int) ([]seal.Input, bool, error) {
+	for _, path := range []string{g.Dir.Batch(k), g.Dir.Ledger(k), g.Dir.State(k)} {
+		m, sealed, err := seal.Check(ctx, path)
+		if err == nil && sealed {
+			err = g.Accept(path, m)
+		}
+		if err != nil || sealed {
 			return m.Inputs, sealed, err
 		}
 	}

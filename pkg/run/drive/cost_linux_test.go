@@ -49,16 +49,17 @@ func TestDriverDoesNotSurveyAfterEveryTask(t *testing.T) {
 	t.Parallel()
 	const shards = 300
 	n := fmt.Sprint(shards)
-	staged := runtest.NewBoard(t, "schedule.iterations=1", "rollout.prompts="+n, "rollout.shards="+n)
-	for _, node := range staged.Nodes() {
-		staged.Seal(node)
-	}
 	dir := graph.Dir(filepath.Join(t.TempDir(), "run"))
 	r, err := rundir.Create(t.Context(), dir, runtest.Load(t), seal.AttemptFromEnv(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
+	staged := runtest.NewBoard(t, "schedule.iterations=1", "rollout.prompts="+n, "rollout.shards="+n)
 	r.Recipe, r.Graph.Recipe = staged.Recipe, staged.Recipe
+	staged.RunID, staged.RecipeSHA256 = r.Graph.RunID, r.Graph.RecipeSHA256
+	for _, node := range staged.Nodes() {
+		staged.Seal(node)
+	}
 	rollouts, scores := filepath.Dir(dir.Rollout(1, 0)), filepath.Dir(dir.Score(1, 0))
 	if err := errors.Join(os.MkdirAll(rollouts, 0o777), os.MkdirAll(scores, 0o777)); err != nil {
 		t.Fatal(err)

@@ -234,7 +234,7 @@ func (d *Driver) sealed(ctx context.Context, t graph.Task, r executor.Result) (b
 	if patience := rundir.Visibility(); r.Cause == executor.CauseOK && patience > 0 {
 		until := time.Now().Add(patience)
 		for _, path := range d.Run.Graph.Outputs(t) {
-			_, err := seal.Read(ctx, path, seal.Options{Visibility: max(0, time.Until(until))})
+			_, err := seal.Read(ctx, path, d.Run.Graph.Reading(max(0, time.Until(until))))
 			if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
 				return false, err
 			}

@@ -97,7 +97,7 @@ func (e *explainer) instance(k int, id string) (shard.Instance, error) {
 	plan, read := e.plans[k]
 	if !read {
 		var err error
-		plan, _, err = shard.Read[shard.Instance](e.ctx, e.run.Dir.Plan(k), seal.Options{})
+		plan, _, err = shard.Read[shard.Instance](e.ctx, e.run.Dir.Plan(k), e.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
 			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet", k), "lathe run --run %s goes on with the run", e.run.Dir)
 		}
@@ -123,10 +123,10 @@ func (e *explainer) planner(row shard.Instance) int {
 func (e *explainer) terms(x *Explanation, row shard.Instance) error {
 	state := curriculum.State{Iteration: e.planner(row)}
 	var err error
-	if state.Entries, _, err = shard.Read[shard.Entry](e.ctx, e.run.Dir.State(state.Iteration), seal.Options{}); err != nil {
+	if state.Entries, _, err = shard.Read[shard.Entry](e.ctx, e.run.Dir.State(state.Iteration), e.run.Graph.Reading(0)); err != nil {
 		return err
 	}
-	if state.Stats, _, err = shard.Read[shard.Stat](e.ctx, e.run.Dir.Stats(state.Iteration), seal.Options{}); err != nil {
+	if state.Stats, _, err = shard.Read[shard.Stat](e.ctx, e.run.Dir.Stats(state.Iteration), e.run.Graph.Reading(0)); err != nil {
 		return err
 	}
 	if at := slices.IndexFunc(state.Entries, func(entry shard.Entry) bool { return entry.EntryID == row.ParentID }); row.ParentID != "" && at >= 0 {
@@ -182,7 +182,7 @@ func (e *explainer) ancestor(row shard.Instance) (Ancestor, shard.Instance, erro
 // entry finds the entry that an instance was selected from.
 func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
 	path := e.run.Dir.State(e.planner(row))
-	for entry, err := range shard.Rows[shard.Entry](e.ctx, path, seal.Options{}) {
+	for entry, err := range shard.Rows[shard.Entry](e.ctx, path, e.run.Graph.Reading(0)) {
 		if err != nil || entry.EntryID == row.ParentID {
 			return entry, err
 		}
@@ -195,7 +195,7 @@ func (e *explainer) said(entry shard.Entry) ([]string, error) {
 	n := graph.Node{Stage: graph.StageRollout, Iteration: int(entry.Ref.Iteration), Wave: int(entry.Ref.Wave)}
 	path := e.run.Dir.Sampled(n, e.run.Graph.ShardOf(n.Iteration, int(entry.Ref.Row)))
 	said, messages := []string{}, 0
-	for row, err := range shard.Rows[shard.Rollout](e.ctx, path, seal.Options{}) {
+	for row, err := range shard.Rows[shard.Rollout](e.ctx, path, e.run.Graph.Reading(0)) {
 		if err != nil {
 			return nil, err
 		}

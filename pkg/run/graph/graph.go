@@ -20,6 +20,7 @@ const (
 	StageRollout  Stage = "rollout"  //
 	StageScore    Stage = "score"    //
 	StageClose    Stage = "close"    // done by whoever advances the run, not by a task
+	StageMetrics  Stage = "metrics"  // done by whoever reports
 	StageBuffer   Stage = "buffer"   // for iteration 0: the first state and plans
 	StageGradient Stage = "gradient" //
 	StageLearn    Stage = "learn"    //
@@ -72,6 +73,10 @@ func (t Task) String() string { return fmt.Sprintf("%s-%05d", t.Node, t.Shard) }
 type Graph struct {
 	Dir    Dir
 	Recipe recipe.Recipe
+
+	// Who the run is, as its manifests say.
+	RunID        string
+	RecipeSHA256 string
 }
 
 // PlanRows is the number of instances in an iteration's plan: m·B.
@@ -267,6 +272,8 @@ func (g Graph) Outputs(t Task) []string {
 		return []string{d.EvaluationPlan()}
 	case StageClose:
 		return []string{d.Close(k)}
+	case StageMetrics:
+		return []string{d.Metrics(k)}
 	case StageBuffer:
 		outputs := []string{d.State(k), d.Stats(k)}
 		if k > 0 {
@@ -365,26 +372,6 @@ func (g Graph) LearnNodes(k int) []Node {
 		nodes = append(nodes, Node{Stage: StageGradient, Iteration: k, Step: step}, Node{Stage: StageLearn, Iteration: k, Step: step})
 	}
 	return nodes
-}
-
-// Makers maps every file and folder that the tasks of a run make, relative to
-// the run, to the task that makes it. A closing has a task of stage close.
-func (g Graph) Makers() map[string]Task {
-	makers := map[string]Task{}
-	note := func(t Task) {
-		for _, path := range g.Outputs(t) {
-			makers[g.Dir.Rel(path)] = t
-		}
-	}
-	for _, n := range g.Nodes() {
-		for shard := range g.Shards(n) {
-			note(Task{n, shard})
-		}
-	}
-	for k := 1; k <= g.Recipe.Schedule.Iterations; k++ {
-		note(Task{Node: Node{Stage: StageClose, Iteration: k}})
-	}
-	return makers
 }
 
 // Prunable reports whether pruning may ever remove the outputs of a node.

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -50,8 +51,9 @@ func Rehearse(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) err
 type draft struct {
 	dir         graph.Dir
 	resolved    *recipe.Resolved
-	existing    *Run // the run is there
-	recipeLost  bool // it is there, without its recipe
+	existing    *Run   // the run is there
+	recipeLost  bool   // it is there, without its recipe
+	named       string // id of the run that recipe or tasks without a run.json are of
 	identity    Identity
 	environment env.Env
 	tasks       []shard.TaskRow
@@ -69,7 +71,7 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 	case !errors.Is(err, seal.ErrNotSealed):
 		return nil, err
 	}
-	d.recipeLost, err = halfMade(ctx, dir, resolved)
+	err = d.halfMade(ctx)
 	if err == nil {
 		err = refuseUntracked(ctx, dir.Recipe(), func() ([]byte, error) { return resolved.YAML, nil })
 	}
@@ -100,7 +102,7 @@ func (d *draft) identify() error {
 		return err
 	}
 	d.identity = Identity{
-		FormatVersion: FormatVersion, RunID: jobName(r.Name) + "-" + hex.EncodeToString(id), Name: r.Name,
+		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, jobName(r.Name)+"-"+hex.EncodeToString(id)), Name: r.Name,
 		Seed: r.Seed, RecipeSHA256: d.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
 	}
 	if r.Policy.Path == "" {
@@ -200,10 +202,10 @@ func (d *draft) resume(ctx context.Context) error {
 
 // write seals the files of the run.
 func (d *draft) write(ctx context.Context, attempt seal.Attempt, version string) error {
-	if err := writeRecipe(d.dir, d.resolved, attempt); err != nil || d.recipeLost {
+	manifest := createManifest(d.identity, version)
+	if _, err := seal.WriteBytes(d.dir.Recipe(), d.resolved.YAML, attempt, manifest); err != nil || d.recipeLost {
 		return err
 	}
-	manifest := createManifest(d.resolved.SHA256, d.identity.Seed, version)
 	var err error
 	if d.identity.TasksSHA256, err = sealTasks(ctx, d.dir, d.environment, d.tasks, attempt, manifest); err != nil {
 		return err
@@ -216,36 +218,36 @@ func (d *draft) write(ctx context.Context, attempt seal.Attempt, version string)
 	return err
 }
 
-func writeRecipe(dir graph.Dir, resolved *recipe.Resolved, attempt seal.Attempt) error {
-	_, err := seal.WriteBytes(dir.Recipe(), resolved.YAML, attempt, seal.Manifest{Stage: "create", PolicyVersion: -1})
-	return err
-}
-
 // halfMade looks at a folder that has run.json or recipe.yaml and not both: a
 // run whose making was killed, or that lost a file. Neither half may become
-// part of a run of another recipe. It reports whether only the recipe has to
-// be put back.
-func halfMade(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (recipeLost bool, err error) {
+// part of a run of another recipe. With run.json, only the recipe has to be put
+// back; without it, the run is still the one that its other files name.
+func (d *draft) halfMade(ctx context.Context) error {
 	var identity Identity
-	_, err = seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity)
+	_, err := seal.ReadJSON(ctx, d.dir.Identity(), seal.Options{}, &identity)
 	switch {
-	case err == nil && identity.RecipeSHA256 != resolved.SHA256:
-		return false, exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", dir),
+	case err == nil && identity.RecipeSHA256 != d.resolved.SHA256:
+		return exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe, and its own recipe.yaml is lost", d.dir),
 			"choose another --run folder, or name the recipe and the settings that it was made with")
 	case err == nil:
-		return true, nil
+		d.recipeLost, d.identity = true, identity
+		return nil
 	case !errors.Is(err, seal.ErrNotSealed):
-		return false, wayBack(dir, dir.Identity(), err)
+		return wayBack(d.dir, d.dir.Identity(), err)
 	}
-	content, _, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	content, m, err := seal.Open(ctx, d.dir.Recipe(), seal.Options{})
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
-		return false, nil
+		if m, err = seal.Read(ctx, d.dir.Tasks(), seal.Options{}); err == nil && m.RecipeSHA256 == d.resolved.SHA256 {
+			d.named = m.Run
+		}
+		return nil
 	case err != nil:
-		return false, wayBack(dir, dir.Recipe(), err)
+		return wayBack(d.dir, d.dir.Recipe(), err)
 	}
-	was := &Run{Dir: dir, RecipeBytes: content}
-	return false, was.sameRecipe(resolved)
+	d.named = m.Run
+	was := &Run{Dir: d.dir, RecipeBytes: content}
+	return was.sameRecipe(d.resolved)
 }
 
 // jobName keeps what a job name may hold.

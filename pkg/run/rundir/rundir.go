@@ -62,9 +62,6 @@ type Run struct {
 // again.
 func wayBack(d graph.Dir, path string, err error) error {
 	again := fmt.Sprintf("with the recipe and the settings that the run was made with: lathe run RECIPE --run %s", d)
-	if path == d.Identity() {
-		again += "; without its run.json the run gets a new id"
-	}
 	switch {
 	case errors.Is(err, seal.ErrDamaged):
 		return exitcode.OnlyHint(err, "remove %s and its manifest %s, and have them made again %s", path, seal.ManifestPath(path), again)
@@ -99,7 +96,8 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 	if err != nil {
 		return nil, exitcode.Dataf("recipe of run %q: %w", dir, err)
 	}
-	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: graph.Graph{Dir: dir, Recipe: *r}, RecipeBytes: content}, nil
+	g := graph.Graph{Dir: dir, Recipe: *r, RunID: identity.RunID, RecipeSHA256: identity.RecipeSHA256}
+	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: g, RecipeBytes: content}, nil
 }
 
 // sameRecipe refuses to go on with a recipe that differs from the run's own.

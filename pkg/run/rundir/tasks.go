@@ -93,7 +93,7 @@ func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	if err != nil {
 		return err
 	}
-	digest, err := sealTasks(ctx, r.Dir, environment, rows, attempt, createManifest(r.Identity.RecipeSHA256, r.Identity.Seed, version))
+	digest, err := sealTasks(ctx, r.Dir, environment, rows, attempt, createManifest(r.Identity, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
 		err = exitcode.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
 		err = exitcode.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)
@@ -102,6 +102,6 @@ func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version st
 }
 
 // createManifest starts the manifest of what is sealed when a run is made.
-func createManifest(recipeSHA256 string, seed uint64, version string) seal.Manifest {
-	return seal.Manifest{Stage: "create", PolicyVersion: -1, RecipeSHA256: recipeSHA256, Seed: seed, BinaryVersion: version}
+func createManifest(i Identity, version string) seal.Manifest {
+	return seal.Manifest{Run: i.RunID, Stage: "create", PolicyVersion: -1, RecipeSHA256: i.RecipeSHA256, Seed: i.Seed, BinaryVersion: version}
 }

@@ -193,7 +193,7 @@ func (v *Inventory) Closing(ctx context.Context, k int) (c closing.Closing, know
 	if err != nil || !sealed {
 		return c, false, err
 	}
-	c, err = closing.Read(ctx, v.Dir, k, seal.Options{})
+	c, err = closing.Read(ctx, v.Dir, k, v.Reading(0))
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
 		return c, false, nil // removed since it was seen
@@ -259,6 +259,9 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 	now := sealed
 	for _, path := range v.Outputs(t) {
 		m, there, err := seal.Check(ctx, path)
+		if err == nil && there {
+			err = v.Accept(path, m)
+		}
 		if err != nil || !there {
 			return missing, err
 		}

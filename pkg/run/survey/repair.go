@@ -1,6 +1,8 @@
 package survey
 
 import (
+	"path/filepath"
+
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
@@ -30,9 +32,8 @@ func (s *Surveyor) readRepairs() error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	makers := s.Makers()
 	for _, file := range files {
-		if t, known := makers[file]; known {
+		if t, known := s.TaskOf(s.Dir.Join(filepath.FromSlash(file))); known && t.Stage != graph.StageMetrics {
 			s.repairs = append(s.repairs, t)
 		}
 	}

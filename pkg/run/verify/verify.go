@@ -54,11 +54,11 @@ type Verification struct {
 // and checks that each planned response has exactly one fate.
 func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v := &verifier{
-		run: r, ctx: ctx, made: r.Graph.Makers(), content: map[string]string{}, goesOn: map[string]bool{}, carried: map[closing.Ref]bool{},
+		run: r, ctx: ctx, content: map[string]string{}, goesOn: map[string]bool{}, carried: map[closing.Ref]bool{},
 		result: Verification{Faults: []Fault{}},
 	}
 	var err error
-	if v.history, err = closing.ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations); err != nil {
+	if v.history, err = closing.ReadHistory(ctx, r.Dir, r.Recipe.Schedule.Iterations, seal.Options{}); err != nil {
 		return v.result, err
 	}
 	for _, closed := range v.history {
@@ -94,9 +94,8 @@ func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 type verifier struct {
 	run       *rundir.Run
 	ctx       context.Context
-	made      map[string]graph.Task // files and folders of tasks, relative to the run
-	content   map[string]string     // sealed path relative to the run -> content digest
-	goesOn    map[string]bool       // scores of which some trace goes on in the next wave
+	content   map[string]string // sealed path relative to the run -> content digest
+	goesOn    map[string]bool   // scores of which some trace goes on in the next wave
 	history   closing.History
 	carried   map[closing.Ref]bool // shards that a later iteration was closed with
 	manifests []seal.Manifest
@@ -115,12 +114,17 @@ func (v *verifier) again() string {
 	return fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir)
 }
 
+// maker is the task that makes a path relative to the run.
+func (v *verifier) maker(rel string) (graph.Task, bool) {
+	return v.run.Graph.TaskOf(v.run.Dir.Join(filepath.FromSlash(rel)))
+}
+
 // known reports whether a path relative to the run is one that a run makes.
 func (v *verifier) known(rel string) bool {
-	if _, ok := v.made[rel]; ok {
+	if _, made := v.maker(rel); made {
 		return true
 	}
-	return rel == "run.json" || rel == "recipe.yaml" || rel == graph.TasksName || strings.HasPrefix(rel, "iter/") && strings.HasSuffix(rel, "/metrics.parquet")
+	return rel == "run.json" || rel == "recipe.yaml" || rel == graph.TasksName
 }
 
 // walk digests everything that has a manifest or ought to have one. What
@@ -185,9 +189,14 @@ func (v *verifier) check(path, rel string) error {
 	case err != nil:
 		return err
 	}
+	if err := v.run.Graph.Accept(path, m); err != nil {
+		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: v.mend(), cure: remove})
+		return nil
+	}
 	v.result.Files++
 	v.result.Bytes += m.Bytes
-	v.content[rel], v.goesOn[rel] = m.ContentSHA256, m.Metrics[shard.MetricWaiting] > 0 && v.made[rel].Judges()
+	t, _ := v.maker(rel)
+	v.content[rel], v.goesOn[rel] = m.ContentSHA256, m.Metrics[shard.MetricWaiting] > 0 && t.Judges()
 	v.remade(rel, m)
 	v.manifests, v.paths = append(v.manifests, m), append(v.paths, rel)
 	return nil
@@ -275,8 +284,8 @@ func (v *verifier) expected() {
 			visit(need)
 		}
 	}
-	for rel, t := range v.made {
-		if v.content[rel] != "" {
+	for rel := range v.content {
+		if t, made := v.maker(rel); made {
 			for _, need := range g.Needs(t.Node) {
 				visit(need)
 			}
@@ -297,7 +306,7 @@ func (v *verifier) sampled() {
 		}
 	}
 	for i, f := range v.result.Faults {
-		t, made := v.made[f.Path]
+		t, made := v.maker(f.Path)
 		if !made || f.cure == byHand || !t.Samples() {
 			continue
 		}

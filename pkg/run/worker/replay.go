@@ -41,7 +41,9 @@ func Replay(ctx context.Context, w *Worker, tasks []graph.Task) ([]Replayed, err
 	var results []Replayed
 	for _, t := range tasks {
 		was := w.Run.Graph.Outputs(t)
-		now := graph.Graph{Dir: again.Output, Recipe: w.Run.Recipe}.Outputs(t)
+		output := w.Run.Graph
+		output.Dir = again.Output
+		now := output.Outputs(t)
 		sealed := make([]seal.Manifest, len(was))
 		for i, path := range was {
 			if sealed[i], err = once(ctx, t, path); err != nil {

@@ -43,18 +43,25 @@ func (w *Worker) threads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-func (w *Worker) job() stage.Job {
+func (w *Worker) job(t graph.Task) stage.Job {
 	return stage.Job{
+		RunID: w.Run.Identity.RunID, Step: t.Step, Wave: t.Wave,
 		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
-		Files:   stage.Files{Cite: w.Run.Dir.Rel, Reading: seal.Options{Visibility: rundir.Visibility()}},
+		Files:   stage.Files{Cite: w.Run.Dir.Rel, Reading: w.Run.Graph.Reading(rundir.Visibility())},
 		Process: stage.Process{Threads: w.threads(), Log: w.Log, LogDir: w.Run.Dir.Logs()},
 	}
 }
 
 // done reports whether every output of a task is sealed.
 func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
-	for _, path := range (graph.Graph{Dir: w.Output, Recipe: w.Run.Recipe}).Outputs(t) {
-		if _, sealed, err := seal.Check(ctx, path); err != nil || !sealed {
+	output := w.Run.Graph
+	output.Dir = w.Output
+	for _, path := range output.Outputs(t) {
+		m, sealed, err := seal.Check(ctx, path)
+		if err == nil && sealed {
+			err = output.Accept(path, m)
+		}
+		if err != nil || !sealed {
 			return false, err
 		}
 	}
@@ -69,7 +76,7 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if done, err := w.done(ctx, t); err != nil || done {
 		return err
 	}
-	job := w.job()
+	job := w.job(t)
 	switch t.Stage {
 	case graph.StageGradient:
 		return w.gradient(ctx, job, t)

@@ -68,7 +68,7 @@ func (b *Board) Seal(n graph.Node, shards ...int) {
 	}
 	for _, shard := range shards {
 		for _, path := range b.Outputs(graph.Task{Node: n, Shard: shard}) {
-			if _, err := seal.WriteBytes(path, []byte(path), seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+			if _, err := seal.WriteBytes(path, []byte(path), seal.AttemptFromEnv(), b.Expected(graph.Task{Node: n, Shard: shard})); err != nil {
 				b.t.Fatal(err)
 			}
 		}
@@ -91,7 +91,7 @@ func (b *Board) Close() []closing.Closing {
 	b.t.Helper()
 	closable := b.Survey().Closable
 	for _, c := range closable {
-		if err := closing.Seal(&rundir.Run{Dir: b.Dir, Recipe: b.Recipe}, c, seal.AttemptFromEnv(), "test"); err != nil {
+		if err := closing.Seal(&rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph}, c, seal.AttemptFromEnv(), "test"); err != nil {
 			b.t.Fatal(err)
 		}
 	}
