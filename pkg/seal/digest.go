@@ -74,8 +74,9 @@ func sumFile(path string) (int64, string, error) {
 // dot are left out: file systems put their own there (.nfs0001, .snapshot).
 func measureFolder(path string) (digest, error) {
 	d := digest{kind: KindFolder}
-	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == path {
+	root := path + string(filepath.Separator) // the folder itself may be a link to another disk
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == root {
 			return err
 		}
 		if strings.HasPrefix(entry.Name(), ".") {

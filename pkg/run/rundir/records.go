@@ -57,14 +57,12 @@ func ReadExitRecords(d graph.Dir) []ExitRecord {
 // run and returns how many there were.
 func Sweep(ctx context.Context, d graph.Dir, o seal.SweepOptions) (int, error) {
 	swept := 0
-	err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
+	err := Walk(ctx, d, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // swept by another process, or sealed meanwhile
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case !entry.IsDir():
 			return nil
 		case entry.Name()[0] == '.' && path != string(d):

@@ -131,16 +131,13 @@ func (v *verifier) known(rel string) bool {
 // people put beside it is none of a run's business.
 func (v *verifier) walk() error {
 	skip := map[string]bool{v.run.Dir.Logs(): true, v.run.Dir.Jobs(): true, v.run.Dir.Report(): true}
-	return filepath.WalkDir(string(v.run.Dir), func(path string, entry fs.DirEntry, err error) error {
+	return rundir.Walk(v.ctx, v.run.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return err
-		}
-		if err := v.ctx.Err(); err != nil {
 			return err
 		}
 		rel, name := v.run.Dir.Rel(path), entry.Name()
 		switch {
-		case path == string(v.run.Dir):
+		case rel == ".":
 			return nil
 		case entry.IsDir() && (skip[path] || strings.HasPrefix(name, ".")):
 			return fs.SkipDir // a folder that is being written
