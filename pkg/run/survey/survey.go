@@ -90,9 +90,6 @@ func (w *walk) look(n graph.Node) *array {
 	return a
 }
 
-// is reports whether a task is sealed.
-func (w *walk) is(t graph.Task) bool { return w.look(t.Node).is(t.Shard) }
-
 // ready lists a task once.
 func (w *walk) ready(t graph.Task) {
 	if !w.offered[t] {
