@@ -260,20 +260,21 @@ func (r Rollout) NewTokens() []int {
 // responses of rollouts and evaluations. What it samples is sealed, so all
 // later stages can be repeated to the same bytes; the sampling itself cannot.
 type Remote struct {
-	Server         string   `yaml:"server" choices:"vllm,sglang,llama.cpp,openai"` // vllm, sglang, llama.cpp, or openai for no more than the standard fields
-	URL            string   `yaml:"url"`                                           // http://HOST:PORT; $NAME is taken from the environment; file:PATH names a file with the address, which may still be on its way. Empty with serve
-	Serve          []string `yaml:"serve"`                                         // command by which each task starts a server of its own, one word to an entry; {policy} is the policy's folder, {version} the folder's name, {port} a free port
-	API            string   `yaml:"api" choices:"completions,chat"`                // completions: token ids go in; chat: messages go in, and the server renders them
-	Model          string   `yaml:"model"`                                         // name of the model to ask for, whatever version it is; empty: the server must serve the version that the task samples from
-	APIKeyEnv      string   `yaml:"api_key_env"`                                   // environment variable that holds the server's key; empty for none
-	LogProbs       string   `yaml:"logprobs" choices:"raw,processed,none"`         // what the server's log-probabilities are of: raw, the logits before temperature, top-k and top-p (used only where that is the same); processed, the distribution sampled from (vLLM: --logprobs-mode processed_logprobs; SGLang: with top_k 0 and top_p 1); none, not used
-	Concurrency    int      `yaml:"concurrency"`                                   // requests of a task under way at a time
-	TimeoutSeconds float64  `yaml:"timeout_seconds"`                               // of one try of one request
-	TaskSeconds    float64  `yaml:"task_seconds"`                                  // of all requests of a task together; 0 for no bound
-	ReadySeconds   float64  `yaml:"ready_seconds"`                                 // how long the server may take until it is up and serves the policy
-	Retries        int      `yaml:"retries"`                                       // tries of a request after the first
-	BackoffSeconds float64  `yaml:"backoff_seconds"`                               // wait before the first retry; doubles up to a minute, unless the server asks for more
-	MaxFailed      float64  `yaml:"max_failed"`                                    // share of a task's responses that may fail for good and be left out as infra; above, the task fails and is tried again
+	Server          string   `yaml:"server" choices:"vllm,sglang,llama.cpp,openai"` // vllm, sglang, llama.cpp, or openai for no more than the standard fields
+	URL             string   `yaml:"url"`                                           // http://HOST:PORT; $NAME is taken from the environment; file:PATH names a file with the address, which may still be on its way. Empty with serve
+	Serve           []string `yaml:"serve"`                                         // command by which each task starts a server of its own, one word to an entry; {policy} is the policy's folder, {version} the folder's name, {port} a free port
+	PassEnvironment []string `yaml:"pass_environment"`                              // serve: names of the variables that the server gets of your environment, beside PATH, HOME, LANG and the like and those that say where GPUs, Python and models are; a * at the end stands for any rest
+	API             string   `yaml:"api" choices:"completions,chat"`                // completions: token ids go in; chat: messages go in, and the server renders them
+	Model           string   `yaml:"model"`                                         // name of the model to ask for, whatever version it is; empty: the server must serve the version that the task samples from
+	APIKeyEnv       string   `yaml:"api_key_env"`                                   // environment variable that holds the server's key; empty for none
+	LogProbs        string   `yaml:"logprobs" choices:"raw,processed,none"`         // what the server's log-probabilities are of: raw, the logits before temperature, top-k and top-p (used only where that is the same); processed, the distribution sampled from (vLLM: --logprobs-mode processed_logprobs; SGLang: with top_k 0 and top_p 1); none, not used
+	Concurrency     int      `yaml:"concurrency"`                                   // requests of a task under way at a time
+	TimeoutSeconds  float64  `yaml:"timeout_seconds"`                               // of one try of one request
+	TaskSeconds     float64  `yaml:"task_seconds"`                                  // of all requests of a task together; 0 for no bound
+	ReadySeconds    float64  `yaml:"ready_seconds"`                                 // how long the server may take until it is up and serves the policy
+	Retries         int      `yaml:"retries"`                                       // tries of a request after the first
+	BackoffSeconds  float64  `yaml:"backoff_seconds"`                               // wait before the first retry; doubles up to a minute, unless the server asks for more
+	MaxFailed       float64  `yaml:"max_failed"`                                    // share of a task's responses that may fail for good and be left out as infra; above, the task fails and is tried again
 }
 
 // Score says how responses are judged. A score shard reads the rollout shard

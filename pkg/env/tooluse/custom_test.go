@@ -131,6 +131,7 @@ func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	}
 	s := settings("", "")
 	s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{program}
+	s.ToolUse.PassEnvironment = []string{serve}
 	s.ToolUse.CallSeconds, s.ToolUse.Processes, s.ToolUse.Retries = 20, 4, 2
 	if change != nil {
 		change(&s.ToolUse)

@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -29,14 +29,12 @@ const (
 type process struct {
 	command string
 	timeout time.Duration
-	cmd     *exec.Cmd
+	child   *child.Child
 	stdin   *os.File
 	stdout  *os.File
 	lines   *bufio.Reader
 	errors  *tailBuffer
 	id      int // of the last request
-	exited  chan struct{}
-	err     error // how it ended, once it has exited
 }
 
 // launch starts the program.
@@ -50,26 +48,14 @@ func (p *program) launch() (*process, error) {
 		return nil, errors.Join(err, childIn.Close(), stdin.Close())
 	}
 	s := &process{
-		command: p.command[0], timeout: p.timeout, cmd: exec.Command(p.command[0], p.command[1:]...),
-		stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout), errors: &tailBuffer{}, exited: make(chan struct{}),
+		command: p.command[0], timeout: p.timeout,
+		stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout), errors: &tailBuffer{},
 	}
-	s.cmd.Dir, s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = p.folder, childIn, childOut, s.errors
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	s.cmd.WaitDelay = time.Second // for who has inherited its error output
-	started := make(chan error, 1)
-	go func() {
-		// The death signal is sent when the thread that started the program
-		// ends (golang.org/issue/27505): it is kept until the program ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			s.err = s.cmd.Wait()
-			close(s.exited)
-		}
-	}()
-	err = <-started
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.folder, childIn, childOut, s.errors
+	cmd.Env = child.Environment(p.passEnvironment...)
+	cmd.WaitDelay = time.Second // for who has inherited its error output
+	s.child, err = child.Start(cmd, syscall.SIGKILL)
 	_ = childIn.Close() // the child has its own
 	_ = childOut.Close()
 	if err != nil {
@@ -82,10 +68,10 @@ func (p *program) launch() (*process, error) {
 
 // kill ends the program and all that it started.
 func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // none may be left
+	p.child.SignalGroup(syscall.SIGKILL)
 	_ = p.stdin.Close()
 	_ = p.stdout.Close()
-	<-p.exited
+	<-p.child.Gone()
 }
 
 // ask sends a request and waits for its answer.
@@ -148,11 +134,10 @@ func (p *process) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("asking the program %q: %w", p.command, err)
 	}
 	// It has closed its output: that is the end of it, whether it knows or not.
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.exited
+	p.child.Kill()
 	how := "exit code 0"
-	if p.err != nil {
-		how = p.err.Error()
+	if err := p.child.Err(); err != nil {
+		how = err.Error()
 	}
 	return fmt.Errorf("the program %q ended: %s%s", p.command, how, p.errors.quoted())
 }

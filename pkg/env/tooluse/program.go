@@ -19,11 +19,15 @@ import (
 // are too many of them, the one that has rested longest is killed earlier and
 // started again once its episode goes on.
 //
-// The command runs as it is, with the rights of whoever runs Lathe: what a
-// policy can do through its functions is for the command to bound.
+// The command runs as it is, with the rights of whoever runs Lathe and little of
+// the environment: what a policy can do through its functions is for the command
+// to bound.
 type program struct {
 	command []string
 	folder  string // where it runs
+
+	passEnvironment []string // names of the variables that it gets beside the basic ones
+
 	timeout time.Duration
 	retries int
 	most    int // processes at a time, those at work not counted
@@ -47,7 +51,7 @@ func newProgram(tools *ToolUse, folder string) (*program, error) {
 		return nil, exitcode.WithHint(exitcode.Unavailablef("the program of the functions: %w", err), commandHint, folder)
 	}
 	return &program{
-		command: tools.Command, folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
+		command: tools.Command, folder: folder, passEnvironment: tools.PassEnvironment, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
 		retries: tools.Retries, most: tools.Processes, alive: map[*programBackend]bool{},
 	}, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -71,9 +71,8 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own, so that a SIGINT from the terminal reaches the task
 	// through us and not twice, and so that nothing of it is left behind.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: p.starter.deathSignal()}
-	started, exited := start(cmd)
-	if err := <-started; err != nil {
+	started, err := child.Start(cmd, p.starter.deathSignal())
+	if err != nil {
 		return fail(err)
 	}
 
@@ -85,53 +84,30 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 	}
 	var stopped executor.Cause // why the task was told to stop; empty if it was not
 	select {
-	case err = <-exited:
+	case <-started.Gone():
 	case <-ctx.Done():
 		stopped = executor.CauseStopped
-		err = p.stop(cmd, p.starter.stopSignals(), exited)
+		p.stop(started, p.starter.stopSignals()...)
 	case <-rehearsal:
 		stopped = interruption.Cause
-		err = p.stop(cmd, []syscall.Signal{syscall.SIGUSR2}, exited)
+		p.stop(started, syscall.SIGUSR2)
 	}
-	return p.ending(result, err, stopped)
+	return p.ending(result, started.Err(), stopped)
 }
 
-// start runs a command in a goroutine that keeps its thread until the command
-// has ended, for the death signal is sent when the thread that started the
-// command ends, not only when the process does (golang.org/issue/27505).
-func start(cmd *exec.Cmd) (started, exited <-chan error) {
-	begin, end := make(chan error, 1), make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		begin <- err
-		if err == nil {
-			err := cmd.Wait()
-			// What the task left running would write into files that nobody
-			// expects it to write any more.
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			end <- err
-		}
-	}()
-	return begin, end
-}
-
-// stop tells a task to stop, and kills its process group when the grace time
-// is over. A signal that finds nobody is not an error: exited says so.
-func (p *Pool) stop(cmd *exec.Cmd, signals []syscall.Signal, exited <-chan error) error {
+// stop tells a task to stop, and kills it when the grace time is over.
+func (p *Pool) stop(task *child.Child, signals ...syscall.Signal) {
 	for _, signal := range signals {
-		_ = syscall.Kill(cmd.Process.Pid, signal)
+		task.Signal(signal)
 		timer := time.NewTimer(p.Grace / time.Duration(len(signals)))
 		select {
-		case err := <-exited:
+		case <-task.Gone():
 			timer.Stop()
-			return err
+			return
 		case <-timer.C:
 		}
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	return <-exited
+	task.Kill()
 }
 
 // ending says how a task ended from the error of its Wait, and from why it was

@@ -48,6 +48,8 @@ type Options struct {
 	API    string // Completions or Chat
 	Key    string // sent as a bearer token; empty for none
 
+	PassEnvironment []string // names of variables that a server that is started gets, beside the usual ones
+
 	// Model is the name to ask for. Empty asks the server which of its models
 	// is Folder, and refuses a server that serves none such.
 	Model  string

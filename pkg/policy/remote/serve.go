@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -31,18 +31,17 @@ type Server struct {
 	URL     string
 	command string
 	log     string
-	cmd     *exec.Cmd
-	exited  chan struct{} // closed when it has ended
-	err     error         // of its Wait; read after exited
+	child   *child.Child
 }
 
 // Serve starts a server of a policy folder on a free port of this machine.
 // {policy} in a word of the command stands for the folder, {version} for the
-// folder's name, {port} for the port. What it prints is appended to the log.
+// folder's name, {port} for the port. What it prints is appended to the log. Of
+// the environment it gets little, and the variables that passEnvironment names.
 //
 // The server has a process group of its own, which ends with this process,
 // however this process ends.
-func Serve(command []string, folder, log string) (*Server, error) {
+func Serve(command, passEnvironment []string, folder, log string) (*Server, error) {
 	if len(command) == 0 {
 		return nil, exitcode.Usagef("the command that starts the server is empty")
 	}
@@ -67,31 +66,22 @@ func Serve(command []string, folder, log string) (*Server, error) {
 		return nil, fmt.Errorf("opening the server's log: %w", err)
 	}
 	defer output.Close() // the child has its own
-	s := &Server{
-		URL: fmt.Sprintf("http://127.0.0.1:%d", port), command: words[0], log: log, cmd: exec.Command(words[0], words[1:]...),
-		exited: make(chan struct{}),
-	}
-	s.cmd.Stdout, s.cmd.Stderr = output, output
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error, 1)
-	go func() {
-		// The death signal is sent when the thread that started the command
-		// ends (golang.org/issue/27505): it is kept until the server ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			s.err = s.cmd.Wait()
-			s.signal(syscall.SIGKILL) // what it left running
-			close(s.exited)
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Env = child.Environment(append(serverEnvironment, passEnvironment...)...)
+	started, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
 		err = exitcode.Unavailablef("starting the server %q: %w", words[0], err)
 		return nil, exitcode.WithHint(err, "rollout.remote.serve is the command, one word to an entry")
 	}
-	return s, nil
+	return &Server{URL: fmt.Sprintf("http://127.0.0.1:%d", port), command: words[0], log: log, child: started}, nil
+}
+
+// serverEnvironment are the variables that a server gets beside the basic ones:
+// those that say where GPUs and libraries are.
+var serverEnvironment = []string{
+	"CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHON*", "HF_HOME", "HF_HUB_*", "XDG_CACHE_HOME",
+	"VLLM_*", "SGLANG_*", "NCCL_*", "OMP_*", "SLURM_*",
 }
 
 // freePort finds a port that nobody listens on now.
@@ -104,10 +94,6 @@ func freePort() (int, error) {
 	return port, listener.Close()
 }
 
-// signal reaches the server and all that it started. One that has ended
-// already cannot be signalled, which is as well.
-func (s *Server) signal(signal syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, signal) }
-
 // signalGrace is how long a task waits for the signal that has ended its server:
 // a batch system sends it to all processes of a task, in any order.
 const signalGrace = time.Second
@@ -116,7 +102,7 @@ const signalGrace = time.Second
 // was told to stop with the task has not failed: that is the context's error.
 func (s *Server) Alive(ctx context.Context) error {
 	select {
-	case <-s.exited:
+	case <-s.child.Exited():
 	default:
 		return nil
 	}
@@ -128,8 +114,8 @@ func (s *Server) Alive(ctx context.Context) error {
 		}
 	}
 	how := "exit code 0"
-	if s.err != nil {
-		how = s.err.Error()
+	if s.child.Err() != nil {
+		how = s.child.Err().Error()
 	}
 	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
 }
@@ -137,7 +123,7 @@ func (s *Server) Alive(ctx context.Context) error {
 // signalled reports whether a signal that stops a task ended the server.
 func (s *Server) signalled() bool {
 	var ended *exec.ExitError
-	if !errors.As(s.err, &ended) {
+	if !errors.As(s.child.Err(), &ended) {
 		return false
 	}
 	status, ok := ended.Sys().(syscall.WaitStatus)
@@ -146,19 +132,13 @@ func (s *Server) signalled() bool {
 
 // Close ends the server: it is asked to, and killed if it takes too long.
 func (s *Server) Close() error {
-	select {
-	case <-s.exited:
-		return nil // its process id may be somebody else's by now
-	default:
-	}
-	s.signal(syscall.SIGTERM)
+	s.child.SignalGroup(syscall.SIGTERM)
 	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
-	case <-s.exited:
+	case <-s.child.Gone():
 	case <-timer.C:
-		s.signal(syscall.SIGKILL)
-		<-s.exited
+		s.child.Kill()
 	}
 	return nil
 }
@@ -191,7 +171,7 @@ type Started struct {
 // Start serves o.Folder by a command and opens a client for it. Each task
 // that samples has a server of its own.
 func Start(ctx context.Context, o Options, command []string, log string) (*Started, error) {
-	server, err := Serve(command, o.Folder, log)
+	server, err := Serve(command, o.PassEnvironment, o.Folder, log)
 	if err != nil {
 		return nil, err
 	}

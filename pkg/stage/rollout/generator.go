@@ -75,7 +75,7 @@ func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, 
 		URL: url, Server: spec.Server, API: spec.API, Key: key, Model: spec.Model, Folder: folder,
 		Concurrency: spec.Concurrency, Timeout: seconds(spec.TimeoutSeconds), Deadline: seconds(spec.TaskSeconds),
 		Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Ready: seconds(spec.ReadySeconds),
-		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: process.Log,
+		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: process.Log, PassEnvironment: spec.PassEnvironment,
 	}
 	if len(spec.Serve) > 0 {
 		return remote.Start(ctx, options, spec.Serve, serverLog(process.LogDir, folder))

@@ -1,0 +1,35 @@
+package child
+
+import (
+	"os"
+	"strings"
+)
+
+// basic are the variables that a program gets of this process's environment: who
+// and where it is, and how people want to be spoken to. What else there is, and
+// it may be a secret, is none of its business.
+var basic = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR"}
+
+// Environment is a minimal environment for a program that is not ours: the basic
+// variables of this process's, and those that pass names. A * at the end of a
+// name stands for any rest.
+func Environment(pass ...string) []string {
+	var environ []string
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if matches(name, basic) || matches(name, pass) {
+			environ = append(environ, entry)
+		}
+	}
+	return environ
+}
+
+func matches(name string, patterns []string) bool {
+	for _, pattern := range patterns {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		if name == pattern || open && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
