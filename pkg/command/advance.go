@@ -20,7 +20,8 @@ import (
 // AdvanceOptions are those of lathe advance.
 type AdvanceOptions struct {
 	LaunchOptions
-	Retry bool // forget earlier failures
+	Retry      bool   // forget earlier failures
+	SiteSHA256 string // of the site profile, which must be this one; empty for any
 }
 
 func advanceCommand() *cli.Command {
@@ -35,6 +36,7 @@ func advanceCommand() *cli.Command {
 		Name: "advance", Usage: "look at the files of a run, submit what is ready, and leave", ArgsUsage: "[RUN]",
 		Flags: o.flags(
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` to make the run from when it is not there", Destination: &o.Recipe},
+			&cli.StringFlag{Name: "site-sha256", Usage: "refuse a site profile whose resolved YAML has another `SHA256`: gates are told it", Destination: &o.SiteSHA256},
 			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again", Destination: &o.Retry},
 		),
 		Action: func(c *cli.Context) error {
@@ -75,6 +77,10 @@ func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rund
 	advancer, err := advancerOf(opened, o.Site)
 	if err != nil {
 		return err
+	}
+	if o.SiteSHA256 != "" && o.SiteSHA256 != advancer.Site.SHA256 {
+		return exitcode.WithHint(exitcode.Usagef("the site profile %q has sha256 %s and not %s: it has changed since this gate was submitted", advancer.Site.Path, advancer.Site.SHA256, o.SiteSHA256),
+			"if you changed it: lathe advance --run %s --site %s", opened.Dir, advancer.Site.Path)
 	}
 	if o.Retry {
 		if err := advance.Forgive(opened.Dir, advancer.Attempt); err != nil {

@@ -24,6 +24,7 @@ type LaunchOptions struct {
 	Site          string // profile's name or file; empty is the run's last one, or generic
 	Cores         int    // that local tasks may use together; 0 is all
 	DryRun        bool   // show what would be started
+	Trust         bool   // start what the run names although others may write its folder
 }
 
 func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
@@ -33,8 +34,22 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		trustFlag(&o.Trust),
 		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing", Destination: &o.DryRun},
 	}, extra...)
+}
+
+func trustFlag(to *bool) cli.Flag {
+	return &cli.BoolFlag{Name: "trust", Usage: "start the programs that the run names although other users may write its folder", Destination: to}
+}
+
+// trusted refuses a run that other users may write, unless they are trusted:
+// then the tasks and gates that this process starts trust them too.
+func trusted(trust bool, run string, more ...string) error {
+	if trust {
+		return os.Setenv(rundir.TrustVariable, "1")
+	}
+	return rundir.Trusted(graph.Dir(run), more...)
 }
 
 // optionalArgument stores the argument of a command that takes at most one.
@@ -75,6 +90,9 @@ func (o LaunchOptions) check() error {
 
 // open opens the run, and makes it first when a recipe is given.
 func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
+	if err := trusted(o.Trust, o.Run); err != nil {
+		return nil, err
+	}
 	if o.Recipe == "" {
 		return openRun(ctx, o.Run)
 	}

@@ -27,6 +27,7 @@ type ReplayOptions struct {
 	Wave      *int // of rollouts and scores; nil is all
 	Shard     *int // nil is all
 	Threads   int  // of the engine; 0 is the recipe's or the machine's
+	Trust     bool // start what the run names although others may write its folder
 	JSON      bool
 }
 
@@ -44,6 +45,7 @@ func replayCommand() *cli.Command {
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
 			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; all when left out"},
 			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
+			trustFlag(&o.Trust),
 			jsonFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -56,6 +58,9 @@ func replayCommand() *cli.Command {
 
 // Replay carries out a stage of a run again and compares the bytes.
 func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
+	if err := trusted(o.Trust, o.Run); err != nil {
+		return err
+	}
 	opened, err := openRun(ctx, o.Run)
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ func advancerOf(opened *rundir.Run, name string) (*advance.Advancer, error) {
 	if name == "" {
 		name = genericSite
 		if path, ok := advance.SitePath(opened.Dir); ok {
+			if err := rundir.Trusted(opened.Dir, path); err != nil {
+				return nil, err
+			}
 			name = path
 		}
 	}

@@ -96,6 +96,9 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 		return err
 	}
 	dir := graph.Dir(o.Run)
+	if err := rundir.Trusted(dir); err != nil {
+		return err
+	}
 	opened, err := rundir.Open(ctx, dir)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@
 package advance
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,11 +93,15 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if found.Done {
 		_, err := rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: drive.SweepAge})
 		// Gates that were to look again some time have nothing to look for.
-		gates := slurm.JobName(GateArray(a.Run, a.Binaries, 0))
+		gates := slurm.JobName(GateArray(a.Run, a.Binaries, "", 0))
 		return result, errors.Join(err, a.Cluster.CancelPending(ctx, gates))
 	}
-	if err := a.saveSite(); err != nil {
+	changed, err := a.saveSite()
+	if err != nil {
 		return result, err
+	}
+	if changed { // gates that wait were told of another
+		view.gates, view.watched = 0, false
 	}
 	full := false // the queue
 	for _, group := range byNode(found.Ready, view.live) {
@@ -348,11 +353,12 @@ func (v *jobsView) liveIDs() map[string]bool {
 // last given, with every default written out.
 func sitePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "site.yaml") }
 
-func (a *Advancer) saveSite() error {
+func (a *Advancer) saveSite() (changed bool, err error) {
 	if a.Site.Path == sitePath(a.Run.Dir) {
-		return nil
+		return false, nil
 	}
-	return seal.Replace(sitePath(a.Run.Dir), a.Site.YAML, a.Attempt)
+	was, _ := os.ReadFile(sitePath(a.Run.Dir)) // none at first
+	return !bytes.Equal(was, a.Site.YAML), seal.Replace(sitePath(a.Run.Dir), a.Site.YAML, a.Attempt)
 }
 
 // SitePath returns the site profile that a run was last advanced with, if it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -61,7 +62,7 @@ func (a *Advancer) gate(ctx context.Context, wait slurm.Dependency, limits slurm
 	if len(wait.AfterAny)+len(wait.AfterFirst) == 0 {
 		wait.Delay = idleGateDelay
 	}
-	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
+	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Site.SHA256, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
 	if err != nil {
 		return nil, fmt.Errorf("submitting the gate: %w", err)
 	}
@@ -98,13 +99,14 @@ func readLastGate(d graph.Dir) (gate lastGate, ok bool) {
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 
-// GateArray is a gate job of a run.
-func GateArray(r *rundir.Run, binaries string, number int) executor.Array {
+// GateArray is a gate job of a run. It takes the site profile that is in the run,
+// whose digest it is told: what that says is run by a shell.
+func GateArray(r *rundir.Run, binaries, siteSHA256 string, number int) executor.Array {
 	q := r.Recipe.Resources.Stages.Gate
 	return executor.Array{
 		Run: r.Identity.RunID, Stage: slurm.GateStage, Attempt: number, Shards: []int{0}, NoShard: true,
-		Command: []string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir)},
-		CPUs:    max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(),
+		Command: []string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir), "--site-sha256", siteSHA256},
+		CPUs:    max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(), Env: drive.WithTrust(map[string]string{}),
 	}
 }
 

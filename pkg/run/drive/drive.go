@@ -308,8 +308,17 @@ func ArrayOf(r *rundir.Run, n graph.Node, shards []int, attempt int, binaries st
 	return executor.Array{
 		Run: r.Identity.RunID, Stage: string(n.Stage), Resources: string(n.Stage.Resources()), Iteration: n.Iteration, Step: n.Step, Wave: n.Wave, Attempt: attempt, Shards: shards,
 		Command: r.Graph.Command(binaries, n), CPUs: cpus, MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes,
-		LogDir: r.Dir.Logs(), Env: map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))},
+		LogDir: r.Dir.Logs(), Env: WithTrust(map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))}),
 	}
+}
+
+// WithTrust adds to the environment of tasks and gates whether this process
+// trusts the folder of its run.
+func WithTrust(environment map[string]string) map[string]string {
+	if value := os.Getenv(rundir.TrustVariable); value != "" {
+		environment[rundir.TrustVariable] = value
+	}
+	return environment
 }
 
 // threadsOf is how many threads the engine of a task uses.
