@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
@@ -91,5 +92,37 @@ func TestSurveyLeavesTheFutureAlone(t *testing.T) {
 	}
 	if len(files) > 8 {
 		t.Errorf("%d files were opened: %v", len(files), files)
+	}
+}
+
+// A survey costs what there is to look at: neither the iterations to come nor the
+// shards that are sealed take their time.
+func TestSurveyTakesItsTime(t *testing.T) {
+	survey := func(b *runtest.Board) (survey.Result, time.Duration) {
+		t.Helper()
+		began := time.Now()
+		found, err := survey.New(b.Graph).Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found, time.Since(began)
+	}
+	half := runtest.NewBoard(t, "schedule.iterations=1", "rollout.prompts=4000", "rollout.shards=4000")
+	half.Seal(runtest.Node(graph.StageBuffer, 0))
+	half.Seal(runtest.Node(graph.StageWarm, 1))
+	for shard := range 2000 {
+		half.Seal(runtest.Node(graph.StageRollout, 1), shard)
+		half.Seal(runtest.Node(graph.StageScore, 1), shard)
+	}
+	found, took := survey(half)
+	t.Logf("2,000 of 4,000 shards sealed: %v", took)
+	if len(found.Ready) != 2000 || took > 2*time.Second {
+		t.Errorf("2,000 of 4,000 shards sealed: %d tasks are ready after %v", len(found.Ready), took)
+	}
+	long := runtest.NewBoard(t, "schedule.iterations=1000", "rollout.prompts=10000", "rollout.shards=10000")
+	found, took = survey(long)
+	t.Logf("1,000 iterations of 10,000 shards to come: %v", took)
+	if len(found.Ready) != 2 || took > 2*time.Second {
+		t.Errorf("1,000 iterations of 10,000 shards to come: %d tasks are ready after %v", len(found.Ready), took)
 	}
 }
