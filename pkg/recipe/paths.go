@@ -25,6 +25,9 @@ func (r *Remote) Resolve() (url, key string, err error) {
 		err := exitcode.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
 		return "", "", exitcode.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
 	}
+	if hasUserinfo(url) {
+		return "", "", exitcode.Usagef("rollout.remote.url holds a user or a password once its variables are in it: name the environment variable that has the key in rollout.remote.api_key_env")
+	}
 	if r.APIKeyEnv != "" {
 		if key = os.Getenv(r.APIKeyEnv); key == "" {
 			return "", "", exitcode.Usagef("rollout.remote.api_key_env names the environment variable %s, which is not set", r.APIKeyEnv)

@@ -49,7 +49,7 @@ type Profile struct {
 
 	Shell  string            `yaml:"shell"`  // interpreter of the job scripts, absolute
 	Setup  []string          `yaml:"setup"`  // lines of the job script before the binary, for example "module load cuda"
-	Export map[string]string `yaml:"export"` // environment variables of every task
+	Export map[string]string `yaml:"export"` // environment variables of every task, whose values stand in job scripts; $NAME takes the value from the environment of whoever submits, so that it stands nowhere
 
 	Binaries string `yaml:"binaries"` // folder of the lathe binaries as the nodes see it; empty: that of the running lathe
 

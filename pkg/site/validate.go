@@ -158,6 +158,8 @@ func (s *Profile) checkExport(c *config.Checker) {
 			c.Add("export", name, "is not the name of an environment variable")
 		case strings.HasPrefix(name, "SLURM_"), strings.HasPrefix(name, "SBATCH_"):
 			c.Add(place, s.Export[name], "is Slurm's own variable")
+		case strings.HasPrefix(s.Export[name], "$") && !variablePattern.MatchString(s.Export[name][1:]):
+			c.Add(place, s.Export[name], "is not $ and the name of an environment variable")
 		case strings.ContainsAny(s.Export[name], "\n\x00"):
 			c.Add(place, s.Export[name], "must be one line")
 		}

@@ -123,6 +123,10 @@ func unknownCommand(c *cli.Context) error {
 // preemption; both mean: seal or drop, then leave.
 func Main(app *cli.App, args []string) (code int) {
 	defer reportPanic(app.Name, &code)
+	if err := restrictModes(os.Getenv(umaskVariable)); err != nil {
+		fmt.Fprint(os.Stderr, exitcode.Message(app.Name, err))
+		return exitcode.Code(err)
+	}
 	ctx, stop := signalled()
 	defer stop()
 	command, args := permute(app, args)

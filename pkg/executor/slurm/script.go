@@ -238,6 +238,10 @@ func writeEnvironment(b *strings.Builder, array executor.Array, site site.Profil
 	}
 	sort.Strings(names)
 	for _, name := range names {
+		if from, isName := strings.CutPrefix(variables[name], "$"); isName {
+			fmt.Fprintf(b, "export %s=\"${%s:?the site profile takes %s from it, and whoever submitted has none}\"\n", name, from, name)
+			continue
+		}
 		fmt.Fprintf(b, "export %s=%s\n", name, quote(variables[name]))
 	}
 }

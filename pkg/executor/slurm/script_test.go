@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"os/exec"
@@ -233,5 +234,30 @@ func TestNames(t *testing.T) {
 	want = []string{"--dependency=afterany:1_0?afterany:1_12?afterany:2"}
 	if got := (Dependency{AfterFirst: []TaskID{{"1", 0}, {"1", 12}, {"2", NoIndex}}}).flags(); !slices.Equal(got, want) {
 		t.Errorf("the flags for the first of several ends are %q", got)
+	}
+}
+
+// A value that a site profile takes from the environment does not stand in the
+// script, and a script without it says so at once.
+func TestExportFromTheEnvironment(t *testing.T) {
+	profile := site.Default()
+	profile.Export = map[string]string{"HF_TOKEN": "$LATHE_TEST_TOKEN"}
+	array := testArray(0)
+	array.Command, array.LogDir = []string{"/usr/bin/env"}, t.TempDir()
+	script, err := Script(array, Chunk{Of: 1, Shards: []int{0}}, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// env takes --shard for an option that it does not have.
+	script = bytes.ReplaceAll(script, []byte(` --shard "$shard"`), nil)
+	for value, want := range map[string]string{"it's \"$(id)\"": "HF_TOKEN=it's \"$(id)\"\n", "": "the site profile takes HF_TOKEN from it, and whoever submitted has none"} {
+		cmd := exec.Command("/bin/bash")
+		cmd.Stdin, cmd.Env = bytes.NewReader(script), []string{"SLURM_ARRAY_TASK_ID=0"}
+		if value != "" {
+			cmd.Env = append(cmd.Env, "LATHE_TEST_TOKEN="+value)
+		}
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), want) || (err != nil) != (value == "") {
+			t.Errorf("with %q: %v\n%s", value, err, out)
+		}
 	}
 }

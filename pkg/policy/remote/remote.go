@@ -173,6 +173,10 @@ func (c *Client) Generate(ctx context.Context, turns []Turn) ([]Reply, error) {
 func baseURL(url string) (string, error) {
 	base := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(url), "/"), "/v1")
 	scheme, rest, ok := strings.Cut(base, "://")
+	if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, "@") {
+		// Not repeated: a password is in it.
+		return "", exitcode.WithHint(exitcode.Usagef("the server's address holds a user or a password"), "rollout.remote.api_key_env names the environment variable that has the key")
+	}
 	if !ok || (scheme != "http" && scheme != "https") || rest == "" || strings.ContainsAny(rest, " \t\n?#") {
 		return "", exitcode.Usagef("the server's address %q is not of the form http://HOST:PORT", url)
 	}
