@@ -43,6 +43,7 @@ func TestTrustBoundary(t *testing.T) {
 	if _, err := os.Stat(python); err != nil {
 		t.Skipf("there is no python3 for everybody: %v", err)
 	}
+	defer syscall.Umask(syscall.Umask(0o022)) // what is made here is for both
 	owner, other := whois(t, "daemon"), whois(t, "nobody")
 	top, err := os.MkdirTemp("/tmp", "lathe-trust-") // t.TempDir is root's alone
 	if err != nil {
