@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // Message is one message of a user's turn.
@@ -188,7 +188,7 @@ func (t Task) named(turns [][]Call) ([][]Call, error) {
 }
 
 func eachLine(path string, read func(line []byte) error) error {
-	f, err := os.Open(path)
+	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return exitcode.Dataf("opening the tasks: %w", err)
 	}

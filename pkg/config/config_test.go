@@ -2,7 +2,9 @@ package config_test
 
 import (
 	_ "embed"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -214,5 +216,17 @@ func TestChecker(t *testing.T) {
 	}
 	if err := config.NewChecker(s).Err("a.yaml"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A pipe is refused, and not waited for.
+func TestReadRefusesAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	if err := syscall.Mkfifo(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Read(path)
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "a pipe") {
+		t.Errorf("a pipe: %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"sort"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // The bounds of a YAML file. They are far above what a recipe needs, and low
@@ -167,12 +167,16 @@ func (d *Document) render(p problem) string {
 // Read parses a YAML file, or says which folder it is. The error of a file
 // that cannot be opened is that of [os.Open].
 func Read(path string) (*Document, error) {
-	f, err := os.Open(path)
+	f, info, err := plainfile.OpenAny(path)
+	var other *plainfile.KindError
+	if errors.As(err, &other) {
+		return nil, exitcode.Usagef("%q is %s, not a YAML file", path, other.Kind)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	if info.IsDir() {
 		return nil, exitcode.Usagef("%q is a folder, not a YAML file", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))

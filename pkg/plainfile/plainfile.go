@@ -16,29 +16,63 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
+// KindError is the cause when something other than a file has a name.
+type KindError struct {
+	Path string
+	Kind string // for example "a pipe"
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("reading %q: it is %s, not a file", e.Path, e.Kind)
+}
+
+// MaxDocument bounds what is read as one document, JSON or YAML, in bytes.
+const MaxDocument = 64 << 20
+
 // Open opens a regular file and returns its size. A file that is not there is
 // a data error which still is fs.ErrNotExist, so that a caller can tell.
 func Open(path string) (*os.File, int64, error) {
-	// Without O_NONBLOCK the open of a pipe waits for a writer. Regular files
-	// ignore the flag.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := OpenAny(path)
 	if err != nil {
 		return nil, 0, openError(err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, errors.Join(exitcode.Dataf("reading %q: it is %s, not a file", path, kind(info.Mode())), f.Close())
+	if info.IsDir() {
+		return nil, 0, errors.Join(exitcode.Dataf("%w", &KindError{path, "a folder"}), f.Close())
 	}
 	return f, info.Size(), nil
+}
+
+// OpenAny opens a regular file or a folder. The error is that of [os.Open], or a
+// [KindError].
+func OpenAny(path string) (*os.File, fs.FileInfo, error) {
+	// Without O_NONBLOCK the open of a pipe waits for a writer. Regular files
+	// ignore the flag.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, nil, &KindError{path, "a socket"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &KindError{path, kind(info.Mode())}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // openError makes data errors of those that lie in what was found at a path
 // and not in the file system.
 func openError(err error) error {
-	for _, cause := range []error{fs.ErrNotExist, syscall.ELOOP, syscall.ENOTDIR, syscall.ENXIO, syscall.ENAMETOOLONG, syscall.EINVAL} {
+	var other *KindError
+	if errors.As(err, &other) {
+		return exitcode.Dataf("%w", err)
+	}
+	for _, cause := range []error{fs.ErrNotExist, syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, cause) {
 			return exitcode.Dataf("reading a file: %w", err)
 		}
@@ -48,8 +82,6 @@ func openError(err error) error {
 
 func kind(mode fs.FileMode) string {
 	switch {
-	case mode.IsDir():
-		return "a folder"
 	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
 	case mode&fs.ModeSocket != 0:

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // Adopt puts a large file that nobody writes to any more into the folder: a
@@ -19,7 +21,7 @@ func (w *FolderWriter) Adopt(name, from string) (err error) {
 	if link(from, to) == nil {
 		return nil
 	}
-	source, err := os.Open(from)
+	source, _, err := plainfile.Open(from)
 	if err != nil {
 		return fmt.Errorf("adopting a file: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,15 +38,11 @@ func digestBytes(data []byte) digest {
 
 // measure digests what lies at path.
 func measure(path string) (digest, error) {
-	f, err := os.Open(path)
+	f, info, err := open(path, path)
 	if err != nil {
 		return digest{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return digest{}, err
-	}
 	if info.IsDir() {
 		return measureFolder(path)
 	}
@@ -61,8 +56,8 @@ func sumReader(r io.Reader) (int64, string, error) {
 	return n, hex.EncodeToString(h.Sum(nil)), err
 }
 
-func sumFile(path string) (int64, string, error) {
-	f, err := os.Open(path)
+func sumFile(name, path string) (int64, string, error) {
+	f, _, err := open(name, path)
 	if err != nil {
 		return 0, "", err
 	}
@@ -89,13 +84,13 @@ func measureFolder(path string) (digest, error) {
 			return nil
 		}
 		if !entry.Type().IsRegular() {
-			return fmt.Errorf("%q is neither a file nor a folder", name)
+			return damaged(path, fmt.Sprintf("%q is neither a file nor a folder", name))
 		}
 		relative, err := filepath.Rel(path, name)
 		if err != nil {
 			return err
 		}
-		n, sum, err := sumFile(name)
+		n, sum, err := sumFile(name, path)
 		if err != nil {
 			return err
 		}

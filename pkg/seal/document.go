@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // WriteBytes seals a small file.
@@ -66,7 +67,7 @@ func Claim(path string, content []byte, a Attempt) (won bool, existing []byte, e
 	if won {
 		return true, nil, syncFolder(filepath.Dir(path))
 	}
-	existing, err = os.ReadFile(path)
+	existing, err = plainfile.Read(path, plainfile.MaxDocument)
 	if err != nil {
 		return false, nil, fmt.Errorf("claiming %q: %w", path, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // A journal lies beside an output that takes long to make, row by row, and
@@ -65,7 +67,7 @@ func OpenJournal(output, key string) (*Journal, map[int]json.RawMessage, error) 
 
 func readJournal(path, key string) (map[int]json.RawMessage, error) {
 	rows := map[int]json.RawMessage{}
-	file, err := os.Open(path)
+	file, _, err := plainfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rows, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -272,7 +271,7 @@ func readManifest(path string) (m Manifest, raw []byte, err error) {
 
 // readManifestAt is readManifest for a manifest that lies elsewhere.
 func readManifestAt(at, path string) (m Manifest, raw []byte, err error) {
-	f, err := os.Open(at)
+	f, _, err := open(at, path)
 	if err != nil {
 		return m, nil, err
 	}

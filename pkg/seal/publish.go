@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 const (
@@ -208,7 +209,7 @@ func (t *tempFile) putAfter(raw []byte) error {
 		_, err := t.put()
 		return err
 	}
-	now, err := os.ReadFile(t.path)
+	now, err := plainfile.Read(t.path, maxManifestBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_, err := t.put()

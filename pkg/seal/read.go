@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // Options says how patient a reader is.
@@ -118,18 +120,25 @@ func Open(ctx context.Context, path string, o Options) ([]byte, Manifest, error)
 	return data, m, nil
 }
 
+// open opens a file or folder of what was sealed at path. A pipe, a socket or a
+// device in its place is damage, and nothing to wait for.
+func open(name, path string) (*os.File, fs.FileInfo, error) {
+	f, info, err := plainfile.OpenAny(name)
+	var other *plainfile.KindError
+	if errors.As(err, &other) {
+		return nil, nil, damaged(path, fmt.Sprintf("found %s at %s, sealed was a file", other.Kind, name))
+	}
+	return f, info, err
+}
+
 // readSized reads a file whose size is known, and one byte more if there is
 // one, so that a file that grew is noticed.
 func readSized(path string, size int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, info, err := open(path, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	if info.IsDir() {
 		return nil, damaged(path, "found a folder, sealed was a file")
 	}
@@ -149,15 +158,11 @@ func readSized(path string, size int64) ([]byte, error) {
 // cached, a stat need not.
 func compareSizes(path string, m Manifest) error {
 	check := func(name string, want int64) error {
-		f, err := os.Open(name)
+		f, info, err := open(name, path)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
 		if info.IsDir() {
 			return damaged(path, fmt.Sprintf("%s is a folder, sealed was a file", name))
 		}

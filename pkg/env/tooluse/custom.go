@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // maxLineBytes bounds a line of a file of tasks.
@@ -104,7 +104,7 @@ func (p *problem) content() (string, error) {
 
 // readFunctions reads a JSON file with a list of functions.
 func readFunctions(path string) ([]Function, error) {
-	text, err := os.ReadFile(path)
+	text, err := plainfile.Read(path, plainfile.MaxDocument)
 	if err != nil {
 		return nil, exitcode.Dataf("reading env.tooluse.functions: %w", err)
 	}
@@ -145,7 +145,7 @@ type customTask struct {
 
 // readCustom reads a file of tasks, one JSON object a line.
 func readCustom(path string, functions []Function, program *program) ([]problem, error) {
-	f, err := os.Open(path)
+	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return nil, exitcode.Dataf("opening the tasks: %w", err)
 	}

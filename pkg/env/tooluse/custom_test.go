@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -336,6 +337,26 @@ func TestBadOwnFiles(t *testing.T) {
 		_, err := New(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.functions, c.tasks, err, c.want)
+		}
+	}
+}
+
+// A pipe is refused, and not waited for.
+func TestPipeForAFile(t *testing.T) {
+	for _, pipe := range []string{"functions.json", "tasks.jsonl"} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(filepath.Join(folder, pipe))
+		if err := syscall.Mkfifo(filepath.Join(folder, pipe), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := settings("", "")
+		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
+		_, err := New(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
+			t.Errorf("%s: %v", pipe, err)
 		}
 	}
 }

@@ -3,11 +3,11 @@ package tooluse
 import (
 	"cmp"
 	"encoding/json"
-	"os"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -40,7 +40,7 @@ func stratify(problems []problem, stream rng.Stream) map[env.Split][]problem {
 // readHalves takes the halves that a file names, in the order of the problems.
 // Problems that it does not name are in neither.
 func readHalves(path string, problems []problem) (map[env.Split][]problem, error) {
-	text, err := os.ReadFile(path)
+	text, err := plainfile.Read(path, plainfile.MaxDocument)
 	if err != nil {
 		return nil, exitcode.Dataf("reading the halves of the tasks: %w", err)
 	}

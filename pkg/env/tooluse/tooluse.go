@@ -18,11 +18,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -114,12 +115,16 @@ func (e *Env) bfclParts(folder, halves string, seed uint64) (map[env.Split][]pro
 
 // input records a file by its digest.
 func (e *Env) input(path string) error {
-	content, err := os.ReadFile(path)
+	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return exitcode.Dataf("reading a file of env.tooluse: %w", err)
 	}
-	sum := sha256.Sum256(content)
-	e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(sum[:])})
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return exitcode.Dataf("reading a file of env.tooluse: %w", err)
+	}
+	e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))})
 	return nil
 }
 

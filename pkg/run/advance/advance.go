@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/prune"
@@ -357,7 +358,7 @@ func (a *Advancer) saveSite() (changed bool, err error) {
 	if a.Site.Path == sitePath(a.Run.Dir) {
 		return false, nil
 	}
-	was, _ := os.ReadFile(sitePath(a.Run.Dir)) // none at first
+	was, _ := plainfile.Read(sitePath(a.Run.Dir), plainfile.MaxDocument) // none at first
 	return !bytes.Equal(was, a.Site.YAML), seal.Replace(sitePath(a.Run.Dir), a.Site.YAML, a.Attempt)
 }
 

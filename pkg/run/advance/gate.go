@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -95,7 +95,7 @@ func (a *Advancer) lastGate(ctx context.Context, wait slurm.Dependency, limits s
 func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.json") }
 
 func readLastGate(d graph.Dir) (gate lastGate, ok bool) {
-	content, err := os.ReadFile(lastGatePath(d))
+	content, err := plainfile.Read(lastGatePath(d), plainfile.MaxDocument)
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 

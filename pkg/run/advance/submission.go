@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -72,7 +73,7 @@ func submissionPath(d graph.Dir, n graph.Node, attempt int) string {
 
 func readSubmission(d graph.Dir, n graph.Node, attempt int) (Submission, bool) {
 	var s Submission
-	content, err := os.ReadFile(submissionPath(d, n, attempt))
+	content, err := plainfile.Read(submissionPath(d, n, attempt), plainfile.MaxDocument)
 	return s, err == nil && json.Unmarshal(content, &s) == nil
 }
 
@@ -100,7 +101,7 @@ func readSubmissions(d graph.Dir) ([]Submission, error) {
 			continue
 		}
 		var s Submission
-		content, err := os.ReadFile(filepath.Join(submissionsFolder(d), entry.Name()))
+		content, err := plainfile.Read(filepath.Join(submissionsFolder(d), entry.Name()), plainfile.MaxDocument)
 		if err != nil || json.Unmarshal(content, &s) != nil {
 			continue
 		}
@@ -120,7 +121,7 @@ func Forgive(d graph.Dir, attempt seal.Attempt) error {
 
 // forgivenUntil is when failures were last forgiven; the zero time for never.
 func forgivenUntil(d graph.Dir) time.Time {
-	content, err := os.ReadFile(forgivenPath(d))
+	content, err := plainfile.Read(forgivenPath(d), plainfile.MaxDocument)
 	if err != nil {
 		return time.Time{}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -153,7 +154,7 @@ func refuseUntracked(ctx context.Context, path string, content func() ([]byte, e
 	if !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
-	f, err := os.Open(path)
+	f, _, err := plainfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -188,7 +189,7 @@ func (d *draft) resume(ctx context.Context) error {
 	if !errors.Is(err, seal.ErrNotSealed) {
 		return err
 	}
-	text, err := os.ReadFile(path)
+	text, err := plainfile.Read(path, plainfile.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

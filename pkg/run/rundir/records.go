@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -33,7 +34,7 @@ func ReadExitRecord(d graph.Dir, t graph.Task, submission, restarts int) (ExitRe
 	for last := restarts; ; last++ {
 		if _, err := os.Lstat(d.ExitRecord(t, submission, last+1)); err != nil {
 			var record ExitRecord
-			content, err := os.ReadFile(d.ExitRecord(t, submission, last))
+			content, err := plainfile.Read(d.ExitRecord(t, submission, last), plainfile.MaxDocument)
 			return record, err == nil && json.Unmarshal(content, &record) == nil
 		}
 	}
@@ -45,7 +46,7 @@ func ReadExitRecords(d graph.Dir) []ExitRecord {
 	var records []ExitRecord
 	for _, entry := range entries {
 		var record ExitRecord
-		if content, err := os.ReadFile(filepath.Join(d.ExitRecords(), entry.Name())); err == nil && json.Unmarshal(content, &record) == nil {
+		if content, err := plainfile.Read(filepath.Join(d.ExitRecords(), entry.Name()), plainfile.MaxDocument); err == nil && json.Unmarshal(content, &record) == nil {
 			records = append(records, record)
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -39,7 +39,7 @@ func QueueRepairs(d graph.Dir, files []string, attempt seal.Attempt) error {
 // ReadRepairs lists the files in the repair queue, relative to the run; those
 // that are there again are still in it.
 func ReadRepairs(d graph.Dir) ([]string, error) {
-	content, err := os.ReadFile(repairsPath(d))
+	content, err := plainfile.Read(repairsPath(d), plainfile.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

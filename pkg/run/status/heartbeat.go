@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -109,7 +110,7 @@ func (h *Heartbeat) write() error {
 // readHeartbeat returns the last heartbeat of a run, if there was any.
 func readHeartbeat(d graph.Dir) (Heartbeat, bool) {
 	var h Heartbeat
-	content, err := os.ReadFile(heartbeatPath(d))
+	content, err := plainfile.Read(heartbeatPath(d), plainfile.MaxDocument)
 	if err != nil || json.Unmarshal(content, &h) != nil {
 		return Heartbeat{}, false
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
@@ -110,7 +111,7 @@ func address(ctx context.Context, url string, patience time.Duration) (string, e
 	}
 	deadline := time.Now().Add(patience)
 	for {
-		content, err := os.ReadFile(path)
+		content, err := plainfile.Read(path, plainfile.MaxDocument)
 		if text := strings.TrimSpace(string(content)); err == nil && text != "" {
 			return text, nil
 		}

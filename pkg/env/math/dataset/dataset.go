@@ -12,13 +12,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 const (
@@ -45,19 +45,17 @@ type reader struct {
 // the recipe's name of the source, for example "data.train". Every line is
 // read, and all bad ones are counted, before it fails.
 func Read(path, where string, source Source) ([]env.Task, env.Input, error) {
-	f, err := os.Open(path)
+	f, _, err := plainfile.Open(path)
+	var other *plainfile.KindError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, env.Input{}, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
+	case errors.As(err, &other):
+		return nil, env.Input{}, exitcode.Dataf("%s.files: %q is %s, not a regular file: name the JSONL files themselves", where, path, other.Kind)
 	case err != nil:
 		return nil, env.Input{}, fmt.Errorf("opening problems: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, env.Input{}, fmt.Errorf("reading problems: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return nil, env.Input{}, exitcode.Dataf("%s.files: %q is not a regular file: name the JSONL files themselves", where, path)
-	}
 
 	digest := sha256.New()
 	tasks, _, err := readProblems(io.TeeReader(f, digest), path, where, source)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,6 +142,18 @@ func TestUnreadableFile(t *testing.T) {
 	}
 	if _, _, err := Read(path, "data.train", plain()); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("error %v has code %d, want %d", err, exitcode.Code(err), exitcode.IO)
+	}
+}
+
+// A pipe is refused, and not waited for.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	if err := syscall.Mkfifo(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Read(path, "data.train", plain())
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
+		t.Errorf("a pipe: %v", err)
 	}
 }
 
