@@ -1,11 +1,14 @@
 package seal
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -63,9 +66,19 @@ func countIn(name string) int {
 	return max(0, n)
 }
 
-// localJob is the job id of work that runs outside Slurm. It holds the host,
-// so that Sweep knows whether a process id means anything here.
-func localJob(host string) string { return "local-" + plain(host) }
+// localJob is the job id of work that runs outside Slurm. It holds the host, and
+// what tells apart boots of it and containers on it, so that Sweep knows whether
+// a process id means anything here.
+func localJob(host string) string { return "local-" + plain(host) + "-" + processSpace() }
+
+// processSpace names the processes among which an id means one: those of a boot
+// of a machine, and of a container if there is one.
+var processSpace = sync.OnceValue(func() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a system without it has no containers either
+	space, _ := os.Readlink("/proc/self/ns/pid")
+	sum := sha256.Sum256(append(boot, space...))
+	return hex.EncodeToString(sum[:4])
+})
 
 func (a Attempt) now() time.Time {
 	if a.Clock == nil {

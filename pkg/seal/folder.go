@@ -26,7 +26,7 @@ type FolderWriter struct {
 // and end with [FolderWriter.Commit] or [FolderWriter.Abort].
 func CreateFolder(path string, a Attempt) (*FolderWriter, error) {
 	path = filepath.Clean(path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("creating %q: %w", path, err)
 	}
 	for {

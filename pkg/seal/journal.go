@@ -47,7 +47,7 @@ func JournalPath(output string) string { return filepath.Clean(output) + ".journ
 // under the key, by index. The folder of the output is made when it is missing.
 func OpenJournal(output, key string) (*Journal, map[int]json.RawMessage, error) {
 	path := JournalPath(output)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, nil, fmt.Errorf("opening the journal %q: %w", path, err)
 	}
 	rows, err := readJournal(path, key)

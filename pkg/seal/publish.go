@@ -143,7 +143,7 @@ func newTempFile(path string, a Attempt, data []byte) (*tempFile, error) {
 
 // createTemp opens a new temporary file for path, and makes its folder.
 func createTemp(path string, a Attempt) (*os.File, string, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, "", fmt.Errorf("creating %q: %w", path, err)
 	}
 	for {
@@ -252,6 +252,30 @@ func noLinks(err error) bool {
 		}
 	}
 	return false
+}
+
+// makeFolder makes a folder and what is missing above it, and makes the name of
+// each durable: else a power cut takes what is sealed inside with it.
+func makeFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o777); err != nil {
+		info, errStat := os.Stat(path)
+		switch {
+		case errStat != nil:
+			return err
+		case !info.IsDir():
+			return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		}
+		return nil // another process was faster
+	}
+	return syncFolder(filepath.Dir(path))
 }
 
 // syncFolder makes new names in a folder durable, as far as the file system

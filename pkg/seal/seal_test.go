@@ -351,7 +351,7 @@ func TestAttemptFromEnv(t *testing.T) {
 		env  map[string]string
 		want Attempt
 	}{
-		{nil, Attempt{JobID: "local-" + plain(host), TaskID: "0"}},
+		{nil, Attempt{JobID: localJob(host), TaskID: "0"}},
 		{map[string]string{"SLURM_JOB_ID": "12"}, Attempt{JobID: "12", TaskID: "0"}},
 		{map[string]string{"SLURM_JOB_ID": "14", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "1"}, Attempt{JobID: "12", TaskID: "1"}},
 		{map[string]string{"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2", "LATHE_ATTEMPT": "3"}, Attempt{JobID: "12", TaskID: "0", Number: 5, Restarts: 2}},

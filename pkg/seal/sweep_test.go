@@ -70,7 +70,9 @@ func TestSweep(t *testing.T) {
 	}{
 		{local, os.Getpid(), 48 * hour, nil, false}, // alive, however old
 		{local, dead, 0, nil, true},
-		{"local-elsewhere", dead, 0, nil, false}, // perhaps alive there
+		{"local-elsewhere", dead, 0, nil, false},                    // perhaps alive there
+		{"local-" + plain(host) + "-00000000", dead, 0, nil, false}, // in another container of that name, or before it was booted again
+		{"local-" + plain(host) + "-00000000", dead, 2 * hour, nil, true},
 		{"local-elsewhere", dead, 2 * hour, nil, true},
 		{"local-elsewhere", dead, 0, map[string]bool{}, false},
 		{"17", dead, 0, nil, false},
