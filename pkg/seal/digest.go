@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,37 +38,50 @@ func digestBytes(data []byte) digest {
 }
 
 // measure digests what lies at path.
-func measure(path string) (digest, error) {
+func measure(ctx context.Context, path string) (digest, error) {
 	f, info, err := open(path, path)
 	if err != nil {
 		return digest{}, err
 	}
 	defer f.Close()
 	if info.IsDir() {
-		return measureFolder(path)
+		return measureFolder(ctx, path)
 	}
-	n, sum, err := sumReader(f)
+	n, sum, err := sumReader(ctx, f)
 	return digest{kind: KindFile, bytes: n, sha256: sum}, err
 }
 
-func sumReader(r io.Reader) (int64, string, error) {
+// during is a reader until a context is over: a large file takes minutes.
+type during struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (d during) Read(p []byte) (int, error) {
+	if err := d.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return d.Reader.Read(p)
+}
+
+func sumReader(ctx context.Context, r io.Reader) (int64, string, error) {
 	h := sha256.New()
-	n, err := io.Copy(h, r)
+	n, err := io.Copy(h, during{ctx, r})
 	return n, hex.EncodeToString(h.Sum(nil)), err
 }
 
-func sumFile(name, path string) (int64, string, error) {
+func sumFile(ctx context.Context, name, path string) (int64, string, error) {
 	f, _, err := open(name, path)
 	if err != nil {
 		return 0, "", err
 	}
 	defer f.Close()
-	return sumReader(f)
+	return sumReader(ctx, f)
 }
 
 // measureFolder digests every file below a folder. Names that begin with a
 // dot are left out: file systems put their own there (.nfs0001, .snapshot).
-func measureFolder(path string) (digest, error) {
+func measureFolder(ctx context.Context, path string) (digest, error) {
 	d := digest{kind: KindFolder}
 	root := path + string(filepath.Separator) // the folder itself may be a link to another disk
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -90,7 +104,7 @@ func measureFolder(path string) (digest, error) {
 		if err != nil {
 			return err
 		}
-		n, sum, err := sumFile(name, path)
+		n, sum, err := sumFile(ctx, name, path)
 		if err != nil {
 			return err
 		}

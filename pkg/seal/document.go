@@ -37,10 +37,21 @@ func WriteJSON(path string, v any, a Attempt, m Manifest) (Manifest, error) {
 	return WriteBytes(path, b.Bytes(), a, m)
 }
 
+// OpenDocument is [Open] for what is parsed as one document, of at most
+// [plainfile.MaxDocument] bytes.
+func OpenDocument(ctx context.Context, path string, o Options) ([]byte, Manifest, error) {
+	return openWhole(ctx, path, o, func(path string, size int64) error {
+		if size > plainfile.MaxDocument {
+			return damaged(path, fmt.Sprintf("it has %d bytes; a document has at most %d", size, plainfile.MaxDocument))
+		}
+		return nil
+	})
+}
+
 // ReadJSON decodes a sealed JSON document into v. Fields that v does not have
 // are ignored.
 func ReadJSON(ctx context.Context, path string, o Options, v any) (Manifest, error) {
-	data, m, err := Open(ctx, path, o)
+	data, m, err := OpenDocument(ctx, path, o)
 	if err != nil {
 		return Manifest{}, err
 	}

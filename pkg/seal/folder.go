@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,7 +68,7 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	if err := syncTree(w.temp); err != nil {
 		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
 	}
-	d, err := measureFolder(w.temp)
+	d, err := measureFolder(context.Background(), w.temp)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
 	}

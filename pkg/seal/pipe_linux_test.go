@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -96,5 +97,42 @@ func TestJournalIsAFile(t *testing.T) {
 	})
 	if exitcode.Code(err) != exitcode.Data {
 		t.Error(err)
+	}
+}
+
+// A sparse file has any size, and a manifest that says so is soon written. It is
+// refused before memory is taken for it.
+func TestLargerThanMemory(t *testing.T) {
+	t.Parallel()
+	for _, agrees := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "a.json")
+		m := write(t, path, "{}")
+		if err := os.Truncate(path, 4<<40); err != nil {
+			t.Skip(err)
+		}
+		if agrees {
+			m.Bytes = 4 << 40
+			encoded, err := m.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, ManifestPath(path), encoded)
+		}
+		var v any
+		if _, err := ReadJSON(t.Context(), path, Options{}, &v); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a document, agrees %v: %v", agrees, err)
+		}
+		if _, _, err := Open(t.Context(), path, Options{}); exitcode.Code(err) != exitcode.Data {
+			t.Errorf("a file, agrees %v: %v", agrees, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := within(t, "Verify", func() error {
+			_, err := Verify(ctx, path, Options{})
+			return err
+		})
+		if agrees && !errors.Is(err, context.DeadlineExceeded) || !agrees && !errors.Is(err, ErrDamaged) {
+			t.Errorf("digested, agrees %v: %v", agrees, err)
+		}
 	}
 }

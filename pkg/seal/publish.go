@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,7 +105,7 @@ func look(path string) (agreed *Manifest, raw []byte, data string, err error) {
 	if errManifest == nil || errors.Is(errManifest, ErrDamaged) {
 		raw = append([]byte{}, raw...) // not nil, also when empty
 	}
-	d, err := measure(path)
+	d, err := measure(context.Background(), path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, raw, "", nil
 	}

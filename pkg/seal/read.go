@@ -81,7 +81,12 @@ func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
 		if m, _, err = readManifest(path); err != nil {
 			return err
 		}
-		d, err := measure(path)
+		if m.Kind == KindFile { // what has another size need not be read
+			if err = compareSizes(path, m); err != nil {
+				return err
+			}
+		}
+		d, err := measure(ctx, path)
 		if err != nil {
 			return err
 		}
@@ -95,7 +100,14 @@ func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
 
 // Open returns the bytes of a sealed file. They were digested after they were
 // read, so they are the bytes that were sealed whatever happens to the file.
+//
+// A file for which there is no memory is refused.
 func Open(ctx context.Context, path string, o Options) ([]byte, Manifest, error) {
+	return openWhole(ctx, path, o, plainfile.Fits)
+}
+
+// openWhole is Open. fits refuses a size.
+func openWhole(ctx context.Context, path string, o Options, fits func(path string, size int64) error) ([]byte, Manifest, error) {
 	path = filepath.Clean(path)
 	var m Manifest
 	var data []byte
@@ -106,7 +118,7 @@ func Open(ctx context.Context, path string, o Options) ([]byte, Manifest, error)
 		if m.Kind != KindFile {
 			return damaged(path, "it is a sealed folder, expected a file")
 		}
-		if data, err = readSized(path, m.Bytes); err != nil {
+		if data, err = readSized(path, m.Bytes, fits); err != nil {
 			return err
 		}
 		if difference := digestBytes(data).compare(m); difference != "" {
@@ -133,7 +145,7 @@ func open(name, path string) (*os.File, fs.FileInfo, error) {
 
 // readSized reads a file whose size is known, and one byte more if there is
 // one, so that a file that grew is noticed.
-func readSized(path string, size int64) ([]byte, error) {
+func readSized(path string, size int64, fits func(path string, size int64) error) ([]byte, error) {
 	f, info, err := open(path, path)
 	if err != nil {
 		return nil, err
@@ -144,6 +156,9 @@ func readSized(path string, size int64) ([]byte, error) {
 	}
 	if info.Size() != size {
 		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", info.Size(), size))
+	}
+	if err := fits(path, size); err != nil {
+		return nil, err
 	}
 	data := make([]byte, size)
 	n, err := io.ReadFull(f, data)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -104,6 +105,12 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 	put(t, path, encode(t, []Metric{{Value: 2}}, nil))
 	if _, err := ReadForeign[Metric](t.Context(), path); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a file that its manifest does not describe: %v", err)
+	}
+	if err := syscall.Mkfifo(path+".pipe", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadForeign[Metric](t.Context(), path+".pipe"); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
+		t.Errorf("a pipe: %v", err)
 	}
 	if _, err := ReadForeign[Metric](t.Context(), path+".none"); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a missing file: %v", err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -164,7 +164,7 @@ func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, 
 func ReadForeign[T Row](ctx context.Context, path string) ([]T, error) {
 	data, _, err := seal.Open(ctx, path, seal.Options{})
 	if errors.Is(err, seal.ErrNotSealed) {
-		data, err = os.ReadFile(path)
+		data, err = plainfile.ReadWhole(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, exitcode.Dataf("%w", err)
 		}

@@ -236,7 +236,7 @@ func (d *draft) halfMade(ctx context.Context) error {
 	case !errors.Is(err, seal.ErrNotSealed):
 		return wayBack(d.dir, d.dir.Identity(), err)
 	}
-	content, m, err := seal.Open(ctx, d.dir.Recipe(), seal.Options{})
+	content, m, err := seal.OpenDocument(ctx, d.dir.Recipe(), seal.Options{})
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
 		if m, err = seal.Read(ctx, d.dir.Tasks(), seal.Options{}); err == nil && m.RecipeSHA256 == d.resolved.SHA256 {

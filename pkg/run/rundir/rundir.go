@@ -84,7 +84,7 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 		return nil, exitcode.Dataf("run %q has format version %d and is read by the binaries of version %s that made it; this binary reads version %d",
 			dir, identity.FormatVersion, identity.BinaryVersion, FormatVersion)
 	}
-	content, m, err := seal.Open(ctx, dir.Recipe(), seal.Options{})
+	content, m, err := seal.OpenDocument(ctx, dir.Recipe(), seal.Options{})
 	if err != nil {
 		return nil, wayBack(dir, dir.Recipe(), err)
 	}

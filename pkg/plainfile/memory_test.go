@@ -1,0 +1,65 @@
+package plainfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+func TestAvailable(t *testing.T) {
+	root := t.TempDir()
+	put := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(bytes int64) {
+		t.Helper()
+		if room, known := available(root); !known || room != bytes {
+			t.Errorf("%d bytes, known %v; want %d", room, known, bytes)
+		}
+	}
+	if _, known := available(root); known {
+		t.Error("where the kernel says nothing, nothing is known")
+	}
+	put("proc/meminfo", "MemTotal:  9 kB\nMemAvailable:     5 kB\n")
+	want(5 << 10)
+	put("proc/self/cgroup", "4:memory:/old\n0::/a/b\n")
+	want(5 << 10)
+	put("sys/fs/cgroup/a/b/memory.max", "max\n")
+	put("sys/fs/cgroup/a/b/memory.current", "100\n")
+	want(5 << 10)
+	put("sys/fs/cgroup/a/memory.max", "3000\n")
+	put("sys/fs/cgroup/a/memory.current", "2900\n")
+	want(100)
+	put("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 300\nactive_file 200\n")
+	want(600)
+}
+
+// A sparse file has any size.
+func TestReadWholeRefusesMoreThanThereIs(t *testing.T) {
+	if _, known := available("/"); !known {
+		t.Skip("this machine does not say how much memory it has")
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadWhole(path); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.Truncate(path, 4<<40); err != nil {
+		t.Skip(err)
+	}
+	if _, err := ReadWhole(path); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "bytes of memory are available") {
+		t.Error(err)
+	}
+}
