@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -10,9 +12,39 @@ import (
 
 // answer is what the servers say, in all their dialects.
 type answer struct {
-	Choices        []choice `json:"choices"`
-	Usage          *usage   `json:"usage"`
-	PromptTokenIDs []int64  `json:"prompt_token_ids"` // vLLM, chat
+	Choices        choices `json:"choices"`
+	Usage          *usage  `json:"usage"`
+	PromptTokenIDs []int64 `json:"prompt_token_ids"` // vLLM, chat
+}
+
+// choices is a list of which the first is read: one was asked for. A choice takes
+// a hundred times the memory of an empty one's text.
+type choices struct {
+	first choice
+	n     int // in the list; 2 also for more
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *choices) UnmarshalJSON(text []byte) error {
+	list := json.NewDecoder(bytes.NewReader(text))
+	opening, err := list.Token()
+	if err != nil || opening == nil { // null is none
+		return err
+	}
+	if opening != json.Delim('[') {
+		return errors.New("choices is no list")
+	}
+	if !list.More() {
+		return nil
+	}
+	c.n = 1
+	if err := list.Decode(&c.first); err != nil {
+		return err
+	}
+	if list.More() {
+		c.n = 2
+	}
+	return nil
 }
 
 type usage struct {
@@ -32,10 +64,21 @@ type choice struct {
 }
 
 type chatMessage struct {
-	Content          *string           `json:"content"`
-	Reasoning        string            `json:"reasoning"`         // vLLM
-	ReasoningContent string            `json:"reasoning_content"` // SGLang, llama.cpp, older vLLM
-	ToolCalls        []json.RawMessage `json:"tool_calls"`
+	Content          *string `json:"content"`
+	Reasoning        string  `json:"reasoning"`         // vLLM
+	ReasoningContent string  `json:"reasoning_content"` // SGLang, llama.cpp, older vLLM
+	ToolCalls        some    `json:"tool_calls"`
+}
+
+// some reports whether a list has anything in it.
+type some bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *some) UnmarshalJSON(text []byte) error {
+	list := json.NewDecoder(bytes.NewReader(text))
+	opening, err := list.Token()
+	*s = opening == json.Delim('[') && some(list.More())
+	return err
 }
 
 // logProbs is in the form of completions (two lists) or of chat (a list of

@@ -28,7 +28,7 @@ const (
 	// What an answer may be long: a fixed part, and so much for each token of
 	// the prompt, which may be echoed, and of the response, which comes with
 	// its text, its id and its log-probability.
-	answerBytes, promptTokenBytes, responseTokenBytes = 1 << 20, 64, 4 << 10
+	answerBytes, promptTokenBytes, responseTokenBytes = 256 << 10, 64, 1 << 10
 )
 
 // errDeadline is the cause of a context that ends with [Options.Deadline].
@@ -95,8 +95,12 @@ func (c *Client) ask(ctx context.Context, turn Turn) (Reply, error) {
 		if c.o.Log != nil && try == 0 {
 			c.o.Log("%s: %v; trying again", c.base, failed.err)
 		}
+		until, bounded := ctx.Deadline()
+		if !bounded { // else the server could have us wait for ever
+			failed.after = min(failed.after, longestBackoff)
+		}
 		wait := max(pause(turn.Stream, try, c.o.Backoff), failed.after)
-		if until, ok := ctx.Deadline(); ok && time.Until(until) < wait {
+		if bounded && time.Until(until) < wait {
 			return Reply{Tries: try + 1, Failed: fmt.Errorf("%w, and the next try would come after the deadline", failed.err)}, nil
 		}
 		timer := time.NewTimer(wait)

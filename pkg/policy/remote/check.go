@@ -22,10 +22,13 @@ func (c *Client) read(turn Turn, body []byte) (Reply, *fault) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return Reply{}, wrong("it is not whole or not of the form that was to be expected: %w", err)
 	}
-	if len(a.Choices) != 1 {
-		return Reply{}, wrong("it holds %d responses, 1 was asked for", len(a.Choices))
+	switch {
+	case a.Choices.n < 1:
+		return Reply{}, wrong("it holds 0 responses, 1 was asked for")
+	case a.Choices.n > 1:
+		return Reply{}, wrong("it holds 2 responses or more, 1 was asked for")
 	}
-	chosen := a.Choices[0]
+	chosen := a.Choices.first
 	if failed := c.checkPrompt(turn, a); failed != nil {
 		return Reply{}, failed
 	}
@@ -59,7 +62,7 @@ func (c *Client) read(turn Turn, body []byte) (Reply, *fault) {
 // checkPrompt makes sure that the server continued our prompt. A server that
 // renders messages to other tokens does so every time.
 func (c *Client) checkPrompt(turn Turn, a answer) *fault {
-	echoed := a.Choices[0].PromptTokenIDs
+	echoed := a.Choices.first.PromptTokenIDs
 	if echoed == nil {
 		echoed = a.PromptTokenIDs
 	}
@@ -86,7 +89,7 @@ func (c *Client) checkPrompt(turn Turn, a answer) *fault {
 // tokens finds the ids of the response, nil when the server does not say
 // them, and their log-probabilities, nil when it does not say those.
 func (c *Client) tokens(a answer) (ids []int64, values []*float64, err error) {
-	chosen := a.Choices[0]
+	chosen := a.Choices.first
 	tokens, ids, values, err := chosen.LogProbs.unpack()
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +130,7 @@ func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
 	case m != nil && (m.Reasoning != "" || m.ReasoningContent != ""):
 		return nil, exitcode.WithHint(exitcode.Unavailablef("%s cuts the reasoning out of the response and gives no token ids: what was sampled cannot be known", c.base),
 			"start the server without a reasoning parser")
-	case m != nil && len(m.ToolCalls) > 0:
+	case m != nil && bool(m.ToolCalls):
 		return nil, exitcode.WithHint(exitcode.Unavailablef("%s takes tool calls out of the response and gives no token ids: what was sampled cannot be known", c.base),
 			"start the server without a tool-call parser")
 	case m != nil && m.Content != nil:
