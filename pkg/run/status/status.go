@@ -70,9 +70,9 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		return Status{}, err
 	}
 	if s.State == StateFailed && seen.Failed == nil {
-		seen = &advance.Seen{Failed: failuresHere(r)}
+		seen = &advance.Seen{Failed: failuresHere(ctx, r)}
 	}
-	for k := 1; k <= s.Iterations; k++ {
+	for k := 1; k <= s.Iterations && ctx.Err() == nil; k++ {
 		if done, _ := surveyor.Made(ctx, graph.Task{Node: r.Graph.LastLearn(k)}); done {
 			s.Learned = k
 		}
@@ -81,6 +81,9 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		if st, ok := stageStatus(ctx, r, surveyor.Inventory, found, stage, seen); ok {
 			s.Stages = append(s.Stages, st)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Status{}, err
 	}
 	return s, nil
 }
@@ -110,6 +113,9 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 			continue
 		}
 		for shard := range r.Graph.Shards(n) {
+			if ctx.Err() != nil {
+				return st, false
+			}
 			t := graph.Task{Node: n, Shard: shard}
 			if exists, err := v.Exists(ctx, t); err == nil && !exists {
 				continue // as far as is known nothing waits for this wave
@@ -213,7 +219,7 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 
 // failuresHere are the last words of the tasks that failed under the last
 // foreground driver.
-func failuresHere(r *rundir.Run) map[graph.Task]string {
+func failuresHere(ctx context.Context, r *rundir.Run) map[graph.Task]string {
 	h, _ := readHeartbeat(r.Dir)
 	said := map[string]string{} // by the task's name
 	for _, record := range rundir.ReadExitRecords(r.Dir) {
@@ -223,7 +229,7 @@ func failuresHere(r *rundir.Run) map[graph.Task]string {
 	}
 	failed := map[graph.Task]string{}
 	for _, n := range r.Graph.Nodes() {
-		for shard := 0; len(said) > 0 && shard < r.Graph.Shards(n); shard++ {
+		for shard := 0; len(said) > 0 && ctx.Err() == nil && shard < r.Graph.Shards(n); shard++ {
 			t := graph.Task{Node: n, Shard: shard}
 			if message, is := said[t.String()]; is {
 				failed[t] = message

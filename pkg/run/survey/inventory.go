@@ -231,6 +231,9 @@ func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
 		return a, err
 	}
 	for shard := 0; folder != nil && shard < a.total; shard++ {
+		if err := ctx.Err(); err != nil {
+			return a, err
+		}
 		if a.is(shard) {
 			continue
 		}

@@ -80,6 +80,13 @@ type walk struct {
 // fail keeps the first error.
 func (w *walk) fail(err error) { w.err = cmp.Or(w.err, err) }
 
+// stopped reports whether nobody waits for the survey any more: a run may have
+// a million shards.
+func (w *walk) stopped() bool {
+	w.fail(w.ctx.Err())
+	return w.ctx.Err() != nil
+}
+
 // look is what is known of a node, with the error kept.
 func (w *walk) look(n graph.Node) *array {
 	a, err := w.array(w.ctx, n)
@@ -123,6 +130,7 @@ func (s *Surveyor) Survey(ctx context.Context) (Result, error) {
 	slices.SortStableFunc(w.result.Ready, func(a, b graph.Task) int {
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(b.Wave, a.Wave))
 	})
+	w.fail(ctx.Err())
 	return w.result, w.err
 }
 
@@ -153,6 +161,9 @@ func urgency(t graph.Task) int {
 func (w *walk) visit(n graph.Node) bool {
 	if done, seen := w.visited[n]; seen {
 		return done
+	}
+	if w.stopped() {
+		return false
 	}
 	w.visited[n] = false // a cycle would be a bug; this keeps it from recursing for ever
 	done := w.node(n)

@@ -52,6 +52,9 @@ func (w *walk) sample(rollouts graph.Node, needless func(shard int) bool) []prog
 	shards := make([]progress, w.Shards(rollouts))
 	in := map[graph.Node]int{} // shards that have come to a node
 	for shard := range shards {
+		if w.stopped() {
+			return nil
+		}
 		if needless != nil && needless(shard) {
 			continue
 		}

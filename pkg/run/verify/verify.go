@@ -74,6 +74,9 @@ func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v.inputs()
 	v.expected()
 	v.sampled()
+	if err := ctx.Err(); err != nil {
+		return v.result, err
+	}
 	ledger, err := rundir.ReadLedger(ctx, r)
 	switch {
 	case errors.Is(err, seal.ErrDamaged): // found by walk
@@ -268,6 +271,9 @@ func (v *verifier) expected() {
 		}
 		seen[n] = true
 		for shard := range g.Shards(n) {
+			if v.ctx.Err() != nil {
+				return
+			}
 			for _, path := range g.Outputs(graph.Task{Node: n, Shard: shard}) {
 				rel := v.run.Dir.Rel(path)
 				if v.content[rel] == "" && !reported[rel] && !v.excused(n, shard) && !v.pruned(rel) {
