@@ -34,8 +34,13 @@ func checkFooter(data []byte) error {
 
 // checkPages walks the headers of all pages.
 func checkPages(data []byte, m *format.FileMetaData) error {
+	decoded := int64(0)
 	for i, group := range m.RowGroups {
 		for _, column := range group.Columns {
+			// No page states more than its column.
+			if decoded += max(0, column.MetaData.TotalUncompressedSize); decoded > mostDecoded(len(data)) || decoded < 0 {
+				return grows(len(data), decoded)
+			}
 			if err := checkChunk(data, &column.MetaData); err != nil {
 				return fmt.Errorf("row group %d, column %s: %w", i, strings.Join(column.MetaData.PathInSchema, "."), err)
 			}

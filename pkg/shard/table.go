@@ -179,7 +179,7 @@ func ReadForeign[T Row](ctx context.Context, path string) ([]T, error) {
 	if err := t.checkNulls(); err != nil {
 		return nil, foreign(path, err)
 	}
-	rows, err := t.all(0)
+	rows, err := t.allForeign(len(data))
 	if err != nil {
 		return nil, foreign(path, err)
 	}
@@ -293,9 +293,12 @@ func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
 }
 
 // next decodes the next rows; io.EOF comes with or after the last ones.
-func (t *table[T]) next() (rows []T, err error) {
+func (t *table[T]) next() (rows []T, err error) { return t.read(rowsPerRead) }
+
+// read is next for at most so many rows.
+func (t *table[T]) read(most int) (rows []T, err error) {
 	defer recovered(&err)
-	rows = make([]T, rowsPerRead) // fresh: the decoder appends to lists
+	rows = make([]T, most) // fresh: the decoder appends to lists
 	n, err := t.reader.Read(rows)
 	if err == nil && n == 0 {
 		err = io.ErrNoProgress
@@ -317,6 +320,11 @@ func (t *table[T]) all(expected int64) ([]T, error) {
 			return nil, fmt.Errorf("row %d and on: %w", len(rows), err)
 		}
 	}
+	return t.counted(rows)
+}
+
+// counted checks that the rows are as many as the footer says.
+func (t *table[T]) counted(rows []T) ([]T, error) {
 	if int64(len(rows)) != t.file.NumRows() {
 		return nil, fmt.Errorf("it holds %d rows, its footer says %d", len(rows), t.file.NumRows())
 	}
