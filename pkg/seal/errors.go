@@ -2,6 +2,7 @@ package seal
 
 import (
 	"errors"
+	"syscall"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -19,6 +20,17 @@ var (
 func damaged(path, detail string) error {
 	return exitcode.WithHint(exitcode.Dataf("%q is %w: %s", path, ErrDamaged, detail),
 		"remove %s and its manifest %s and run the same command again: it will be rebuilt", path, ManifestPath(path))
+}
+
+// misplaced makes damage of an error that says that something else lies in the
+// place of a file or a folder: a file in that of a folder, a link to itself.
+func misplaced(path string, err error) error {
+	for _, cause := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP} {
+		if errors.Is(err, cause) && !errors.Is(err, ErrDamaged) {
+			return damaged(path, err.Error())
+		}
+	}
+	return err
 }
 
 func notSealed(path, detail string) error {

@@ -60,7 +60,7 @@ func Check(ctx context.Context, path string) (m Manifest, sealed bool, err error
 		if m, _, err = readManifest(path); err == nil {
 			err = compareSizes(path, m)
 		}
-		if !errors.Is(err, syscall.ESTALE) {
+		if err = misplaced(path, err); !errors.Is(err, syscall.ESTALE) {
 			break
 		}
 	}
@@ -81,10 +81,8 @@ func Verify(ctx context.Context, path string, o Options) (Manifest, error) {
 		if m, _, err = readManifest(path); err != nil {
 			return err
 		}
-		if m.Kind == KindFile { // what has another size need not be read
-			if err = compareSizes(path, m); err != nil {
-				return err
-			}
+		if err = compareSizes(path, m); err != nil { // what has another size need not be read
+			return err
 		}
 		d, err := measure(ctx, path)
 		if err != nil {
@@ -212,7 +210,7 @@ func patiently(ctx context.Context, path string, o Options, try func() error) er
 	start := time.Now()
 	stale := 0
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := try()
+		err := misplaced(path, try())
 		if err == nil {
 			return nil
 		}

@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -33,7 +32,7 @@ func Trusted(d graph.Dir, more ...string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("finding out who may write %q: %w", path, err)
+			return exitcode.Dataf("finding out who may write %q: %w", path, err)
 		}
 		if who := otherWriter(info); who != "" {
 			return exitcode.WithHint(exitcode.Usagef("%q %s, who could have this run start any program with your rights", path, who),
