@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -81,10 +82,7 @@ func TestTrustBoundary(t *testing.T) {
 	}
 	as := func(who somebody, args ...string) (ended, bool) {
 		t.Helper()
-		if err := os.RemoveAll(marks); err == nil {
-			err = os.Mkdir(marks, 0o777)
-		}
-		if err := os.Chmod(marks, 0o777); err != nil {
+		if err := errors.Join(os.RemoveAll(marks), os.Mkdir(marks, 0o777), os.Chmod(marks, 0o777)); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(filepath.Join(bin, "lathe"), args...)
