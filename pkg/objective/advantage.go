@@ -205,6 +205,7 @@ func Whiten(advantages []float64, tokens []int, ddof int) ([]float64, error) {
 	return whitened, nil
 }
 
+// mean is that of one value for each response or token; NaN for none.
 func mean(values []float64) float64 {
 	var sum float64
 	for _, v := range values {

@@ -40,6 +40,7 @@ func (m memory) Tensors() []Tensor {
 	return bare
 }
 
+// Float32To fills dst with consecutive elements of a tensor, row by row.
 func (m memory) Float32To(dst []float32, index, from int) error {
 	t := m.tensors[index]
 	if from < 0 || from > len(t.Data) || len(dst) > len(t.Data)-from {

@@ -19,6 +19,7 @@ func Add(dst, a, b []float32) {
 	}
 }
 
+// addGo sets dst to a + b, all of one length.
 func addGo(dst, a, b []float32) {
 	for i := range dst {
 		dst[i] = a[i] + b[i]
@@ -44,6 +45,7 @@ func Mul(dst, a, b []float32) {
 	}
 }
 
+// mulGo sets dst to a · b, element by element, all of one length.
 func mulGo(dst, a, b []float32) {
 	for i := range dst {
 		dst[i] = a[i] * b[i]
@@ -69,6 +71,7 @@ func AXPY(y []float32, alpha float32, x []float32) {
 	}
 }
 
+// axpyGo adds alpha · x to y, both of one length.
 func axpyGo(y []float32, alpha float32, x []float32) {
 	for i := range y {
 		y[i] = FMA(alpha, x[i], y[i])

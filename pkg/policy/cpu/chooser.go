@@ -75,6 +75,7 @@ func (c *chooser) choose(logits, exps []float32, s policy.Sampling) []int32 {
 	return append(c.kept, c.sorted[:n]...)
 }
 
+// all is every id of the vocabulary, in order; logits has one element for each.
 func (c *chooser) all(logits []float32) []int32 {
 	c.kept = grow(c.kept, len(logits))
 	for id := range c.kept {

@@ -52,6 +52,7 @@ func (l *linear) add(y, x []float32, rows, threads int, scratch *lowScratch) {
 	l.product(y, x, rows, true, threads, scratch)
 }
 
+// product sets y (rows, out) to the projection of x (rows, in), or adds it.
 func (l *linear) product(y, x []float32, rows int, accumulate bool, threads int, scratch *lowScratch) {
 	gemm.MulPacked(y, l.out, x, l.in, rows, &l.weight.packed, accumulate, threads)
 	if l.adapted() {
@@ -71,7 +72,7 @@ func (l *linear) inputGrad(dx, dy []float32, rows, threads int, scratch *lowScra
 // time, in whole panels.
 const backwardOutputs = 4096
 
-// inputGradByParts is inputGrad for a projection with so many outputs that its
+// inputGradByParts is inputGrad, dx (rows, in) of dy (rows, out), for a projection with so many outputs that its
 // weight is not made ready as a whole, and without an adapter.
 func (l *linear) inputGradByParts(dx, dy []float32, rows, threads int) {
 	for first := 0; first < l.out; first += backwardOutputs {
@@ -95,6 +96,7 @@ func (l *linear) weightGrad(p *pass, dy, x []float32, rows int) {
 // lowScratch is memory for the low-rank products of adapters.
 type lowScratch struct{ data []float32 }
 
+// of is room for (rows, width) of an adapter.
 func (s *lowScratch) of(a *adapter, rows int) []float32 {
 	s.data = grow(s.data, rows*a.width)
 	return s.data

@@ -16,6 +16,7 @@ func (s withValueHead) Tensors() []policy.Tensor {
 	return append(s.Source.Tensors(), policy.Tensor{Name: s.head.Name, Shape: s.head.Shape, DType: s.head.DType})
 }
 
+// Float32To fills dst with consecutive elements of a tensor, row by row.
 func (s withValueHead) Float32To(dst []float32, index, from int) error {
 	if index < len(s.Source.Tensors()) {
 		return s.Source.Float32To(dst, index, from)

@@ -105,6 +105,7 @@ func precisions(t testing.TB, c policy.Config) []precision {
 	return []precision{{safetensors.F32, LoudWeights(t, c)}, {safetensors.BF16, half}}
 }
 
+// forward returns one element for each token of the batch.
 func forward(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
 	t.Helper()
 	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))

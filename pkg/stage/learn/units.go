@@ -100,6 +100,7 @@ func (l *learner) sampling() policy.Sampling {
 	}
 }
 
+// widen copies a vector.
 func widen(x []float32) []float64 {
 	wide := make([]float64, len(x))
 	for i, v := range x {
