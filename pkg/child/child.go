@@ -58,9 +58,6 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Child, error) {
 	return c, <-started
 }
 
-// PID is the process id.
-func (c *Child) PID() int { return c.cmd.Process.Pid }
-
 // Exited is closed when the child has ended, and Gone when all that it had
 // started is gone too.
 func (c *Child) Exited() <-chan struct{} { return c.exited }
@@ -70,6 +67,14 @@ func (c *Child) Gone() <-chan struct{} { return c.gone }
 
 // Err is how the child ended, as [exec.Cmd.Wait] has it, once Exited is closed.
 func (c *Child) Err() error { return c.err }
+
+// How says the same in words.
+func (c *Child) How() string {
+	if c.err == nil {
+		return "exit code 0"
+	}
+	return c.err.Error()
+}
 
 // Signal sends a signal to the child alone, and SignalGroup to all of its
 // process group. One that has ended cannot be signalled, which is as well.

@@ -48,7 +48,7 @@ func TestDescendantsEnd(t *testing.T) {
 				c.Kill()
 			}
 			<-c.Gone()
-			for _, pid := range append(pids, c.PID()) {
+			for _, pid := range append(pids, c.cmd.Process.Pid) {
 				for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Errorf("process %d of %v is left", pid, pids)

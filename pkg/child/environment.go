@@ -3,6 +3,8 @@ package child
 import (
 	"os"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 // basic are the variables that a program gets of this process's environment: who
@@ -12,24 +14,14 @@ var basic = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUA
 
 // Environment is a minimal environment for a program that is not ours: the basic
 // variables of this process's, and those that pass names. A * at the end of a
-// name stands for any rest.
+// name stands for any rest ([config.Matches]).
 func Environment(pass ...string) []string {
 	var environ []string
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		if matches(name, basic) || matches(name, pass) {
+		if config.Matches(name, basic) || config.Matches(name, pass) {
 			environ = append(environ, entry)
 		}
 	}
 	return environ
-}
-
-func matches(name string, patterns []string) bool {
-	for _, pattern := range patterns {
-		prefix, open := strings.CutSuffix(pattern, "*")
-		if name == pattern || open && strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
 }

@@ -17,9 +17,9 @@ import (
 const sweeps = 1000
 
 // killLeft kills all processes of a group, those that have a mark in their
-// environment, and all that descend from either, and waits until they are gone. What has cleared its
-// environment and outlived its parents is not found: a cage or a batch system
-// ends that.
+// environment, and all that descend from either, and waits until they are gone.
+// What has cleared its environment and outlived its parents is not found: a cage
+// or a batch system ends that.
 func killLeft(group int, mark string) {
 	killed := map[int]bool{}
 	for range sweeps {
@@ -40,22 +40,24 @@ func killLeft(group int, mark string) {
 	}
 }
 
-type process struct{ pid, parent, group int }
+// Process is a process of this machine, by its id, its parent's and its group's.
+// It may have ended, and nobody has collected its end.
+type Process struct{ PID, Parent, Group int }
 
 // left lists the processes of a group, those that have a mark in their
 // environment, and those that descend from either. Of some the end has not been
 // collected yet.
 func left(group int, mark string) []int {
-	all := processes()
+	all := Processes()
 	ours := map[int]bool{}
 	for _, p := range all {
-		if p.group == group {
-			ours[p.pid] = true
+		if p.Group == group {
+			ours[p.PID] = true
 			continue
 		}
-		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "environ"))
+		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
 		if err == nil && bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+mark+"\x00")) {
-			ours[p.pid] = true
+			ours[p.PID] = true
 		}
 	}
 	if len(ours) == 0 {
@@ -64,18 +66,18 @@ func left(group int, mark string) []int {
 	for grown := true; grown; {
 		grown = false
 		for _, p := range all {
-			if ours[p.parent] && !ours[p.pid] {
-				ours[p.pid], grown = true, true
+			if ours[p.Parent] && !ours[p.PID] {
+				ours[p.PID], grown = true, true
 			}
 		}
 	}
 	return slices.Collect(maps.Keys(ours))
 }
 
-// processes lists what runs on this machine under this user, or may be read.
-func processes() []process {
+// Processes lists what runs on this machine, as far as it may be seen.
+func Processes() []Process {
 	entries, _ := os.ReadDir("/proc") // without it there is nothing to find
-	var all []process
+	var all []Process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -93,7 +95,7 @@ func processes() []process {
 		parent, errParent := strconv.Atoi(fields[1])
 		group, errGroup := strconv.Atoi(fields[2])
 		if errParent == nil && errGroup == nil {
-			all = append(all, process{pid, parent, group})
+			all = append(all, Process{pid, parent, group})
 		}
 	}
 	return all

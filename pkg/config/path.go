@@ -8,6 +8,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
+// HasUserinfo reports whether an address has a user or a password before its
+// host.
+func HasUserinfo(address string) bool {
+	_, rest, found := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return found && strings.Contains(host, "@")
+}
+
 // Expand replaces $NAME and ${NAME} by variables of the environment, and lists
 // the names that are not set.
 func Expand(text string) (expanded string, missing []string) {

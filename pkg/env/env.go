@@ -8,8 +8,8 @@ package env
 import (
 	"context"
 	"slices"
-	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -53,19 +53,8 @@ func TaskOf(row shard.TaskRow) Task {
 	}
 }
 
-// Matches reports whether a text is one of the values; a * at the end of a value
-// matches any rest. It chooses kinds of tasks, and rows by their fields.
-func Matches(text string, values []string) bool {
-	return slices.ContainsFunc(values, func(value string) bool {
-		if prefix, open := strings.CutSuffix(value, "*"); open {
-			return strings.HasPrefix(text, prefix)
-		}
-		return text == value
-	})
-}
-
 // TrainingTasks are the tasks of the training split whose kind is one of kinds
-// ([Matches]); all of them for no kinds. It is an error to have none: of the
+// ([config.Matches]); all of them for no kinds. It is an error to have none: of the
 // data, or of the setting by which the recipe names the kinds.
 func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
 	tasks := e.Tasks(Train)
@@ -75,7 +64,7 @@ func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
 	if len(kinds) == 0 {
 		return tasks, nil
 	}
-	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !Matches(t.Kind, kinds) })
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !config.Matches(t.Kind, kinds) })
 	if len(tasks) == 0 {
 		return nil, exitcode.Usagef("environment %q has no training task of a kind in %s %q", e.Name(), setting, kinds)
 	}

@@ -21,10 +21,10 @@ const module = "github.com/lathe-rl/lathe/"
 // floors below its own, and from its own folder. PATH/... means PATH and all
 // below it; the first match counts.
 var floors = [][]string{
-	{"pkg/internal/asm", "pkg/exitcode", "pkg/child", "pkg/rng", "pkg/mathverify", "pkg/jinja"},
+	{"pkg/internal/asm", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja"},
 	{"pkg/plainfile"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/policy/kvcache"},
-	{"pkg/registry", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/..."},
+	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/..."},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/env/math/answer"},

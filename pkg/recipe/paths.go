@@ -25,7 +25,7 @@ func (r *Remote) Resolve() (url, key string, err error) {
 		err := exitcode.Usagef("rollout.remote.url %q needs the environment variable %s, which is not set", r.URL, strings.Join(missing, " and "))
 		return "", "", exitcode.WithHint(err, "export %s=http://HOST:PORT where the task runs", missing[0])
 	}
-	if hasUserinfo(url) {
+	if config.HasUserinfo(url) {
 		return "", "", exitcode.Usagef("rollout.remote.url holds a user or a password once its variables are in it: name the environment variable that has the key in rollout.remote.api_key_env")
 	}
 	if r.APIKeyEnv != "" {

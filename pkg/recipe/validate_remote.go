@@ -14,14 +14,6 @@ var remoteSchemes = []string{"http://", "https://", "file:"}
 
 var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// hasUserinfo reports whether an address has a user or a password before its
-// host.
-func hasUserinfo(address string) bool {
-	_, rest, found := strings.Cut(address, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	return found && strings.Contains(host, "@")
-}
-
 func (r *Recipe) checkRemote(c *config.Checker, o *Remote) {
 	server := c.Choice("rollout.remote.server", o.Server)
 	starts := func(scheme string) bool { return strings.HasPrefix(o.URL, scheme) }
@@ -30,7 +22,7 @@ func (r *Recipe) checkRemote(c *config.Checker, o *Remote) {
 		c.Add("rollout.remote", nil, "names no server: give rollout.remote.url or rollout.remote.serve")
 	case o.URL != "" && len(o.Serve) > 0:
 		c.Add("rollout.remote.url", o.URL, "must be empty when rollout.remote.serve is given")
-	case hasUserinfo(o.URL):
+	case config.HasUserinfo(o.URL):
 		// Not repeated: a password is in it.
 		c.Add("rollout.remote.url", nil, "holds a user or a password, which would stand in logs: name the environment variable that has the key in rollout.remote.api_key_env")
 	case o.URL != "" && !slices.ContainsFunc(remoteSchemes, starts) && !strings.Contains(o.URL, "$"):

@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
@@ -60,7 +61,7 @@ func (e *Env) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) (
 
 // steps are those that lead to the reference answer, if they are known.
 func (e *Env) steps(task env.Task) string {
-	if !env.Matches(task.Kind, e.settings.Answer.Worked) {
+	if !config.Matches(task.Kind, e.settings.Answer.Worked) {
 		return ""
 	}
 	steps, worked, ok := deepmind.Work(task.Question)

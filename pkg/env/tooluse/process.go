@@ -135,11 +135,7 @@ func (p *process) explain(ctx context.Context, err error) error {
 	}
 	// It has closed its output: that is the end of it, whether it knows or not.
 	p.child.Kill()
-	how := "exit code 0"
-	if err := p.child.Err(); err != nil {
-		how = err.Error()
-	}
-	return fmt.Errorf("the program %q ended: %s%s", p.command, how, p.errors.quoted())
+	return fmt.Errorf("the program %q ended: %s%s", p.command, p.child.How(), p.errors.quoted())
 }
 
 // tailBuffer keeps the end of what is written to it.

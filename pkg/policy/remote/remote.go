@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -173,7 +174,7 @@ func (c *Client) Generate(ctx context.Context, turns []Turn) ([]Reply, error) {
 func baseURL(url string) (string, error) {
 	base := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(url), "/"), "/v1")
 	scheme, rest, ok := strings.Cut(base, "://")
-	if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, "@") {
+	if config.HasUserinfo(base) {
 		// Not repeated: a password is in it.
 		return "", exitcode.WithHint(exitcode.Usagef("the server's address holds a user or a password"), "rollout.remote.api_key_env names the environment variable that has the key")
 	}

@@ -113,11 +113,7 @@ func (s *Server) Alive(ctx context.Context) error {
 		case <-time.After(signalGrace):
 		}
 	}
-	how := "exit code 0"
-	if s.child.Err() != nil {
-		how = s.child.Err().Error()
-	}
-	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, how, tail(s.log)), "all that it said is in %s", s.log)
+	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, s.child.How(), tail(s.log)), "all that it said is in %s", s.log)
 }
 
 // signalled reports whether a signal that stops a task ended the server.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -168,24 +169,13 @@ func (c *Chaos) Report(dir string) {
 // carries out.
 func children(parent int) map[int]string {
 	found := map[int]string{}
-	entries, _ := os.ReadDir("/proc")
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
+	for _, p := range child.Processes() {
+		if p.Parent != parent {
 			continue
 		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		// PID (COMMAND) STATE PPID ...; the command may hold anything.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil {
-			found[pid] = stageOf(string(line))
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && len(line) > 0 { // one that has ended has none
+			found[p.PID] = stageOf(string(line))
 		}
 	}
 	return found

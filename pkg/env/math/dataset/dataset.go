@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -168,7 +169,7 @@ func (r *reader) passes(fields map[string]json.RawMessage) bool {
 		if jsonType(raw) == "null" {
 			text, ok = "null", true
 		}
-		all = all && ok && env.Matches(text, f.In)
+		all = all && ok && config.Matches(text, f.In)
 	}
 	return all
 }

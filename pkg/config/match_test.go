@@ -1,9 +1,9 @@
-package env_test
+package config_test
 
 import (
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 func TestMatches(t *testing.T) {
@@ -21,8 +21,8 @@ func TestMatches(t *testing.T) {
 		{"a", nil, false},
 	}
 	for _, test := range tests {
-		if got := env.Matches(test.text, test.values); got != test.want {
-			t.Errorf("env.Matches(%q, %q) is %v, want %v", test.text, test.values, got, test.want)
+		if got := config.Matches(test.text, test.values); got != test.want {
+			t.Errorf("config.Matches(%q, %q) is %v, want %v", test.text, test.values, got, test.want)
 		}
 	}
 }
