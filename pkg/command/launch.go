@@ -45,11 +45,11 @@ func trustFlag(to *bool) cli.Flag {
 
 // trusted refuses a run that other users may write, unless they are trusted:
 // then the tasks and gates that this process starts trust them too.
-func trusted(trust bool, run string, more ...string) error {
+func trusted(trust bool, run string) error {
 	if trust {
 		return os.Setenv(rundir.TrustVariable, "1")
 	}
-	return rundir.Trusted(graph.Dir(run), more...)
+	return rundir.Trusted(graph.Dir(run))
 }
 
 // optionalArgument stores the argument of a command that takes at most one.

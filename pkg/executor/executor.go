@@ -40,14 +40,18 @@ type Array struct {
 }
 
 // Name is the stage, iteration, and step or wave of the array, as logs carry it.
-func (a Array) Name() string {
+func (a Array) Name() string { return NodeName(a.Stage, a.Iteration, a.Step, a.Wave) }
+
+// NodeName names a stage of an iteration, of one of its optimizer steps, or of one
+// of its waves.
+func NodeName(stage string, iteration, step, wave int) string {
 	switch {
-	case a.Stage == "gradient" || a.Step > 0:
-		return fmt.Sprintf("%s-%06d-step%03d", a.Stage, a.Iteration, a.Step)
-	case a.Wave > 0:
-		return fmt.Sprintf("%s-%06d-w%02d", a.Stage, a.Iteration, a.Wave)
+	case stage == "gradient" || step > 0:
+		return fmt.Sprintf("%s-%06d-step%03d", stage, iteration, step)
+	case wave > 0:
+		return fmt.Sprintf("%s-%06d-w%02d", stage, iteration, wave)
 	}
-	return fmt.Sprintf("%s-%06d", a.Stage, a.Iteration)
+	return fmt.Sprintf("%s-%06d", stage, iteration)
 }
 
 // SiteStage is the stage of a site profile whose settings hold for the array.

@@ -103,12 +103,12 @@ func (g *gathering) gather(ctx context.Context) error {
 			}
 			// A shard that was late may turn up before or after this look:
 			// it is with the iteration that carries it.
-			if waved(node) && closed && !closing.Includes(t.Shard) {
+			if node.OfTraces() && closed && !closing.Includes(t.Shard) {
 				continue
 			}
 			g.take(t)
 		}
-		if !waved(node) && whole < of.Shards(node) {
+		if !node.OfTraces() && whole < of.Shards(node) {
 			g.complete = false
 		}
 	}
@@ -131,9 +131,6 @@ func (g *gathering) gather(ctx context.Context) error {
 	})
 	return nil
 }
-
-// waved reports whether an iteration may be closed without all shards of a node.
-func waved(n graph.Node) bool { return n.Samples() || n.Judges() }
 
 // take adds the metrics of one task.
 func (g *gathering) take(t finishedTask) {

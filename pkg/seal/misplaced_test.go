@@ -44,7 +44,7 @@ func TestMisplaced(t *testing.T) {
 			if _, err := Verify(t.Context(), path, Options{}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s in the place of a %s: %v", name, kind, err)
 			}
-			if _, sealed, err := Check(t.Context(), path); sealed || err != nil {
+			if _, sealed, err := Check(t.Context(), path, Options{}); sealed || err != nil {
 				t.Errorf("%s in the place of a %s: sealed %v, %v", name, kind, sealed, err)
 			}
 		}

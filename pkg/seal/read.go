@@ -53,8 +53,8 @@ func Read(ctx context.Context, path string, o Options) (Manifest, error) {
 // Check is [Read] for whoever only asks whether a file or folder is sealed. It
 // tries once and lists no folder, so what is not there costs one failed open.
 // What is damaged is not sealed. An error is that of a file system that does not
-// answer.
-func Check(ctx context.Context, path string) (m Manifest, sealed bool, err error) {
+// answer, or of o.Accept; Check has no patience.
+func Check(ctx context.Context, path string, o Options) (m Manifest, sealed bool, err error) {
 	path = filepath.Clean(path)
 	for range staleTries {
 		if m, _, err = readManifest(path); err == nil {
@@ -64,13 +64,16 @@ func Check(ctx context.Context, path string) (m Manifest, sealed bool, err error
 			break
 		}
 	}
-	switch {
-	case err == nil:
-		return m, true, ctx.Err()
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrDamaged):
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
 		return Manifest{}, false, ctx.Err()
 	}
-	return Manifest{}, false, fmt.Errorf("reading %q: %w", path, err)
+	if err != nil {
+		return Manifest{}, false, fmt.Errorf("reading %q: %w", path, err)
+	}
+	if err := o.accept(path, m); err != nil {
+		return Manifest{}, false, err
+	}
+	return m, true, ctx.Err()
 }
 
 // Verify digests a sealed file or folder and compares it with its manifest.

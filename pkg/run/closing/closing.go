@@ -84,7 +84,7 @@ type History map[int]Closing
 func ReadHistory(ctx context.Context, d graph.Dir, last int, o seal.Options) (History, error) {
 	h := History{}
 	for k := 1; k <= last; k++ {
-		if _, sealed, err := seal.Check(ctx, d.Close(k)); err != nil {
+		if _, sealed, err := seal.Check(ctx, d.Close(k), o); err != nil {
 			return h, err
 		} else if !sealed {
 			continue

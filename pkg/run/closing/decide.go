@@ -104,11 +104,7 @@ func scoreOf(d graph.Dir, rel string) (ref Ref, ok bool) {
 // anything that came out of it.
 func batchInputs(ctx context.Context, g graph.Graph, k int) ([]seal.Input, bool, error) {
 	for _, path := range []string{g.Dir.Batch(k), g.Dir.Ledger(k), g.Dir.State(k)} {
-		m, sealed, err := seal.Check(ctx, path)
-		if err == nil && sealed {
-			err = g.Accept(path, m)
-		}
-		if err != nil || sealed {
+		if m, sealed, err := seal.Check(ctx, path, g.Reading(0)); err != nil || sealed {
 			return m.Inputs, sealed, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
@@ -51,13 +52,7 @@ type Node struct {
 }
 
 func (n Node) String() string {
-	switch {
-	case n.Stage == StageGradient || n.Step > 0:
-		return fmt.Sprintf("%s-%06d-step%03d", n.Stage, n.Iteration, n.Step)
-	case n.Wave > 0:
-		return fmt.Sprintf("%s-%06d-w%02d", n.Stage, n.Iteration, n.Wave)
-	}
-	return fmt.Sprintf("%s-%06d", n.Stage, n.Iteration)
+	return executor.NodeName(string(n.Stage), n.Iteration, n.Step, n.Wave)
 }
 
 // Task is one shard of a node.

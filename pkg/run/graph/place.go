@@ -57,6 +57,17 @@ func (g Graph) Accept(path string, m seal.Manifest) error {
 	if !made {
 		return nil
 	}
+	return g.acceptAs(t, path, m)
+}
+
+// ReadingAs is [Graph.Reading] of an output whose task is known, which need not
+// be found by its path.
+func (g Graph) ReadingAs(t Task, visibility time.Duration) seal.Options {
+	accept := func(path string, m seal.Manifest) error { return g.acceptAs(t, path, m) }
+	return seal.Options{Visibility: visibility, Accept: accept}
+}
+
+func (g Graph) acceptAs(t Task, path string, m seal.Manifest) error {
 	reason := g.Foreign(t, m)
 	if reason == "" {
 		return nil

@@ -83,9 +83,9 @@ func (g Graph) Command(binaries string, n Node) []string {
 	case StageEvaluate:
 		return append(command, "--evaluate", number, "--gather")
 	case StageEvalRollout, StageEvalScore:
-		return n.inWave(append(command, "--evaluate", number))
+		return n.withWave(append(command, "--evaluate", number))
 	case StageRollout, StageScore:
-		return n.inWave(append(command, "--iteration", number))
+		return n.withWave(append(command, "--iteration", number))
 	case StageGradient:
 		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--gradient")
 	case StageLearn:
@@ -94,8 +94,8 @@ func (g Graph) Command(binaries string, n Node) []string {
 	return append(command, "--iteration", number)
 }
 
-// inWave adds the wave to a command line, if it is not the first.
-func (n Node) inWave(command []string) []string {
+// withWave adds the wave to a command line, if it is not the first.
+func (n Node) withWave(command []string) []string {
 	if n.Wave == 0 {
 		return command
 	}

@@ -10,7 +10,7 @@ package graph
 // that wait for verdicts.
 func (g Graph) Waves(s Stage) int {
 	n := Node{Stage: s}
-	if !n.Samples() && !n.Judges() {
+	if !n.OfTraces() {
 		return 1
 	}
 	waves, err := g.Recipe.Waves(n.HeldOut())
@@ -25,6 +25,10 @@ func (n Node) Samples() bool { return n.Stage == StageRollout || n.Stage == Stag
 
 // Judges reports whether tasks of the node give verdicts on rollouts.
 func (n Node) Judges() bool { return n.Stage == StageScore || n.Stage == StageEvalScore }
+
+// OfTraces reports whether a task of the node is a shard of traces: their rollouts
+// or their scores. An iteration may be closed without some of them.
+func (n Node) OfTraces() bool { return n.Samples() || n.Judges() }
 
 // HeldOut reports whether the node works on the held-out plan.
 func (n Node) HeldOut() bool {

@@ -261,10 +261,7 @@ func (v *Inventory) look(ctx context.Context, t graph.Task) (state, error) {
 func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 	now := sealed
 	for _, path := range v.Outputs(t) {
-		m, there, err := seal.Check(ctx, path)
-		if err == nil && there {
-			err = v.Accept(path, m)
-		}
+		m, there, err := seal.Check(ctx, path, v.ReadingAs(t, 0))
 		if err != nil || !there {
 			return missing, err
 		}

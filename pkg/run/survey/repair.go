@@ -15,7 +15,7 @@ func (w *walk) queued() bool {
 	}
 	done := true
 	for _, t := range w.repairs {
-		if t.Samples() || t.Judges() {
+		if t.OfTraces() {
 			done = w.task(t) && done
 		} else {
 			done = w.visit(t.Node) && done

@@ -333,11 +333,10 @@ func (v *verifier) sampled() {
 
 // excused reports whether a shard of rollouts or scores need not be there: its
 // iteration was closed without it, or not yet, and no later one was closed with
-// it; its evaluation is not gathered
-// yet; or nothing in it goes on in this wave.
+// it; its evaluation is not gathered yet; or nothing in it goes on in this wave.
 func (v *verifier) excused(n graph.Node, shard int) bool {
 	switch {
-	case !n.Samples() && !n.Judges():
+	case !n.OfTraces():
 		return false
 	case n.Wave > 0 && !v.goesOn[v.run.Dir.Rel(v.run.Dir.Sampled(n.InWave(n.Wave-1).Judging(), shard))]:
 		return true

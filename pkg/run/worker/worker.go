@@ -57,11 +57,7 @@ func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
 	output := w.Run.Graph
 	output.Dir = w.Output
 	for _, path := range output.Outputs(t) {
-		m, sealed, err := seal.Check(ctx, path)
-		if err == nil && sealed {
-			err = output.Accept(path, m)
-		}
-		if err != nil || !sealed {
+		if _, sealed, err := seal.Check(ctx, path, output.ReadingAs(t, 0)); err != nil || !sealed {
 			return false, err
 		}
 	}
