@@ -21,7 +21,7 @@ import (
 const (
 	formatName  = "lathe-manifest/"
 	formatMajor = 1
-	formatMinor = 1
+	formatMinor = 2
 )
 
 // maxManifestBytes bounds what a reader is willing to parse.
@@ -62,14 +62,15 @@ type Input struct {
 // that it can know by itself: format, name, kind, files, sizes, digests,
 // attempt, host, job, pid, times and binary version.
 type Manifest struct {
-	Format string `json:"format"` // lathe-manifest/MAJOR.MINOR
-	Name   string `json:"name"`   // base name of the file or folder
-	Kind   Kind   `json:"kind"`
-	Files  []File `json:"files,omitempty"` // of a folder, sorted by name
-	Schema Schema `json:"schema"`
-	Rows   int64  `json:"rows"`
-	Bytes  int64  `json:"bytes"`  // of a folder: the sum over its files
-	SHA256 string `json:"sha256"` // of the bytes; of a folder: of its sorted file list, see FolderDigest
+	Format string  `json:"format"` // lathe-manifest/MAJOR.MINOR
+	Name   string  `json:"name"`   // base name of the file or folder
+	Kind   Kind    `json:"kind"`
+	Files  []File  `json:"files,omitempty"`  // of a folder, sorted by name
+	Blocks *Blocks `json:"blocks,omitempty"` // of a file of which parts are read
+	Schema Schema  `json:"schema"`
+	Rows   int64   `json:"rows"`
+	Bytes  int64   `json:"bytes"`  // of a folder: the sum over its files
+	SHA256 string  `json:"sha256"` // of the bytes; of a folder: of its sorted file list, see FolderDigest
 	// ContentSHA256 leaves out volatile columns (times, hosts), so that it is
 	// the same for every attempt. It equals SHA256 when there are none.
 	ContentSHA256 string `json:"content_sha256"`
@@ -239,6 +240,11 @@ func (m *Manifest) check() error {
 	}
 	if !isDigest(m.SHA256) || !isDigest(m.ContentSHA256) {
 		return errors.New("the manifest's sha256 is not 64 hexadecimal digits")
+	}
+	if m.Blocks != nil {
+		if err := m.Blocks.check(m.Bytes); err != nil {
+			return err
+		}
 	}
 	for i, f := range m.Files {
 		if f.Bytes < 0 || !isDigest(f.SHA256) || !filepath.IsLocal(filepath.FromSlash(f.Name)) {

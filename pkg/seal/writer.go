@@ -22,6 +22,7 @@ type Writer struct {
 	started time.Time
 	file    *os.File
 	hash    hash.Hash
+	blocks  *blockHash // nil unless parts of the file will be read
 	bytes   int64
 	err     error // the first failed write
 }
@@ -37,6 +38,10 @@ func Create(path string, a Attempt) (*Writer, error) {
 	return &Writer{path: path, temp: temp, attempt: a, started: a.now(), file: f, hash: sha256.New()}, nil
 }
 
+// InBlocks has the blocks of the file digested too, for [OpenAt]. It comes before
+// the first Write.
+func (w *Writer) InBlocks() { w.blocks = newBlockHash() }
+
 // Write appends to the file.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.err != nil {
@@ -44,6 +49,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.file.Write(p)
 	w.hash.Write(p[:n])
+	if w.blocks != nil {
+		w.blocks.write(p[:n])
+	}
 	w.bytes += int64(n)
 	if err != nil {
 		w.err = fmt.Errorf("writing %q: %w", w.path, err)
@@ -75,6 +83,9 @@ func (w *Writer) Commit(m Manifest) (Manifest, error) {
 	if err := w.finish(); err != nil {
 		os.Remove(w.temp)
 		return Manifest{}, err
+	}
+	if w.blocks != nil {
+		m.Blocks = w.blocks.blocks()
 	}
 	t := &tempFile{path: w.path, temp: w.temp, spare: w.attempt.tempPath(w.path)}
 	defer t.remove()

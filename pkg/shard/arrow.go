@@ -28,11 +28,6 @@ func arrowMetadata(schema seal.Schema, meta map[string]string) (*arrow.Metadata,
 	return &m, nil
 }
 
-// sealArrow seals the record batches that write gives out.
-func sealArrow(path string, schema *arrow.Schema, a seal.Attempt, m seal.Manifest, write func(put func(arrow.Record) error) error) (seal.Manifest, error) {
-	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
-}
-
 // encodeArrow writes an Arrow IPC file, uncompressed.
 func encodeArrow(w io.Writer, schema *arrow.Schema, write func(put func(arrow.Record) error) error) (err error) {
 	defer recovered(&err)
@@ -93,43 +88,63 @@ func (a *allocator) Reallocate(size int, b []byte) []byte {
 	return a.Allocator.Reallocate(size, b)
 }
 
-// decodeArrow calls each for every record batch of an Arrow IPC file, after
-// comparing its schema with the expected fields. The record is valid during
-// the call. It returns the file's metadata without the schema's.
-func decodeArrow(data []byte, want seal.Schema, fields []arrow.Field, each func(i int, meta map[string]string, r arrow.Record) error) (meta map[string]string, err error) {
+// arrowFile is an open Arrow IPC file of known fields.
+type arrowFile struct {
+	reader    *ipc.FileReader
+	allocator *allocator
+	room      int               // memory that a record may take
+	meta      map[string]string // without the schema's key
+}
+
+// openArrow opens an Arrow IPC file and compares its schema with the expected
+// fields.
+func openArrow(r io.ReaderAt, size int64, want seal.Schema, fields []arrow.Field) (f *arrowFile, err error) {
 	defer recovered(&err)
-	if len(data) == 0 {
+	if size == 0 {
 		return nil, errors.New("it is empty")
 	}
-	reader, err := ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(&allocator{memory.NewGoAllocator(), 4*len(data) + 1<<20}))
-	if err != nil {
+	room := 4*int(size) + 1<<20
+	f = &arrowFile{room: room, allocator: &allocator{memory.NewGoAllocator(), room}}
+	if f.reader, err = ipc.NewFileReader(io.NewSectionReader(r, 0, size), ipc.WithAllocator(f.allocator)); err != nil {
 		return nil, err
 	}
-	defer reader.Close()
-	meta = reader.Schema().Metadata().ToMap()
-	found, ok := meta[schemaKey]
+	f.meta = f.reader.Schema().Metadata().ToMap()
+	found, ok := f.meta[schemaKey]
 	if !ok {
 		return nil, fmt.Errorf("it does not say what it holds; expected %s", want)
 	}
 	if err := checkVersion(found, want); err != nil {
 		return nil, err
 	}
-	delete(meta, schemaKey)
-	if err := compareFields(fields, reader.Schema()); err != nil {
+	delete(f.meta, schemaKey)
+	return f, compareFields(fields, f.reader.Schema())
+}
+
+// record calls use with a record batch, which is valid during the call.
+func (f *arrowFile) record(i int, use func(r arrow.Record) error) (err error) {
+	defer recovered(&err)
+	f.allocator.left = f.room
+	record, err := f.reader.RecordAt(i)
+	if err != nil {
+		return err
+	}
+	defer record.Release()
+	return use(record)
+}
+
+// decodeArrow calls each for every record batch of an Arrow IPC file, which is
+// valid during the call. It returns the file's metadata without the schema's.
+func decodeArrow(data []byte, want seal.Schema, fields []arrow.Field, each func(i int, meta map[string]string, r arrow.Record) error) (map[string]string, error) {
+	f, err := openArrow(bytes.NewReader(data), int64(len(data)), want, fields)
+	if err != nil {
 		return nil, err
 	}
-	for i := range reader.NumRecords() {
-		record, err := reader.RecordAt(i)
-		if err != nil {
-			return nil, fmt.Errorf("record batch %d: %w", i, err)
-		}
-		err = each(i, meta, record)
-		record.Release()
-		if err != nil {
+	for i := range f.reader.NumRecords() {
+		if err := f.record(i, func(r arrow.Record) error { return each(i, f.meta, r) }); err != nil {
 			return nil, fmt.Errorf("record batch %d: %w", i, err)
 		}
 	}
-	return meta, nil
+	return f.meta, nil
 }
 
 // compareFields reports every field that a file lacks or holds otherwise.

@@ -3,8 +3,11 @@ package shard
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,13 +44,37 @@ var sampleTensors = []Tensor{
 }
 
 // batchBytes and tensorBytes return what is sealed.
-func batchBytes(t testing.TB, sequences []Sequence, meta map[string]string) []byte {
+func batchBytes(t testing.TB, sequences []Sequence) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
-	if _, err := WriteBatch(path, sequences, meta, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := WriteBatch(path, sequences, testAttempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
 	return get(t, path)
+}
+
+// decodeBatch reads all sequences of a file that is not sealed.
+func decodeBatch(data []byte) ([]Sequence, error) {
+	b, err := newBatch(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	return b.read(func(BatchRecord) bool { return true })
+}
+
+// sealBlocks seals what parts are read of.
+func sealBlocks(t testing.TB, path string, data []byte, rows int64) {
+	t.Helper()
+	w, err := seal.Create(path, testAttempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.InBlocks()
+	_, errWrite := w.Write(data)
+	_, errCommit := w.Commit(seal.Manifest{Rows: rows})
+	if err := errors.Join(errWrite, errCommit); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte {
@@ -61,22 +88,19 @@ func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte 
 
 func TestBatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "batch.arrow")
-	m, err := WriteBatch(path, sampleBatch, map[string]string{"steps": "4", "objective": "grpo"}, testAttempt, seal.Manifest{})
+	m, err := WriteBatch(path, sampleBatch, testAttempt, seal.Manifest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 2}) || m.ContentSHA256 != m.SHA256 {
+	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 3}) || m.ContentSHA256 != m.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
-	sequences, meta, read, err := ReadBatch(t.Context(), path, seal.Options{})
+	sequences, read, err := ReadBatch(t.Context(), path, seal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sameRows(t, sequences, sampleBatch)
 	sameRows(t, read, m)
-	if !cmp.Equal(meta, map[string]string{"steps": "4", "objective": "grpo"}) {
-		t.Errorf("metadata %v", meta)
-	}
 }
 
 func TestBatchRoundTrip(t *testing.T) {
@@ -97,7 +121,7 @@ func TestBatchRoundTrip(t *testing.T) {
 				TurnWeights:    rapid.SliceOfN(rapid.Float64(), turns, turns).Draw(t, "weights"),
 				GroupID:        rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
 				Sample: rapid.Int32().Draw(t, "sample"), IterationSampled: rapid.Int32().Draw(t, "iteration"),
-				OptimizerStep: rapid.Int32().Draw(t, "step"), Unit: rapid.Int32().Draw(t, "unit"),
+				OptimizerStep: rapid.Int32Range(0, 2).Draw(t, "step"), Unit: rapid.Int32Range(0, 2).Draw(t, "unit"), Place: rapid.Int32().Draw(t, "place"),
 				PolicyVersion: rapid.Int32().Draw(t, "version"), LogProbSource: LogProbSource(rapid.String().Draw(t, "source")),
 			}
 			return s
@@ -110,12 +134,11 @@ func TestBatchRoundTrip(t *testing.T) {
 		}
 		encode := func() []byte {
 			var b bytes.Buffer
-			metadata, err := arrowMetadata(batchSchema, map[string]string{"b": "1", "a": "2", "c": "3"})
+			schema, err := batchArrowSchema(layoutOf(sequences))
 			if err != nil {
 				t.Fatal(err)
 			}
-			schema := arrow.NewSchema(batchFields, metadata)
-			if err := encodeArrow(&b, schema, putSequences(schema, sequences)); err != nil {
+			if err := encodeBatch(&b, schema, layoutOf(sequences), inOrder(sequences)); err != nil {
 				t.Fatal(err)
 			}
 			return b.Bytes()
@@ -124,11 +147,25 @@ func TestBatchRoundTrip(t *testing.T) {
 		if !bytes.Equal(data, encode()) {
 			t.Fatal("writing the same sequences twice gives other bytes")
 		}
-		got, _, err := decodeBatch(data)
+		got, err := decodeBatch(data)
 		if err != nil {
 			t.Fatal(err)
 		}
+		b, err := newBatch(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortStableFunc(sequences, func(a, b Sequence) int { return int(a.Place) - int(b.Place) })
 		sameRows(t, got, sequences)
+		for step := range 3 {
+			for unit := range 3 {
+				own, err := b.Unit(step, unit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameRows(t, own, slices.DeleteFunc(slices.Clone(sequences), func(s Sequence) bool { return int(s.OptimizerStep) != step || int(s.Unit) != unit }))
+			}
+		}
 	})
 }
 
@@ -164,8 +201,8 @@ func TestTensors(t *testing.T) {
 
 func TestPinnedArrowBytes(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
-		{"batch", shaOf(batchBytes(t, sampleBatch, map[string]string{"b": "1", "a": "2"})), "701106fc640c845376e0739dadbd9989e6515b755672c9bdd574a1ff61e79b4a"},
-		{"no sequences", shaOf(batchBytes(t, nil, nil)), "630c92dac487916aa8f269819de91509ad11a531565a8b7bca0488476de46c38"},
+		{"batch", shaOf(batchBytes(t, sampleBatch)), "848979f81a8dc0c55aa935eaa4e8203362ea5f74750785288df74711b9908bee"},
+		{"no sequences", shaOf(batchBytes(t, nil)), "4040628df1c00bbb243fcac57d499a77e4c69785d75d654fd17f1bd2f0d70569"},
 		{"tensors", shaOf(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
 	} {
 		if c.got != c.want {
@@ -181,11 +218,11 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.arrow")
 	for name, write := range map[string]func() error{
 		"mask": func() error {
-			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, testAttempt, seal.Manifest{})
 			return err
 		},
 		"a turn that there is not": func() error {
-			_, err := WriteBatch(path, []Sequence{{TokenIDs: []int32{1}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, []Sequence{{TokenIDs: []int32{1}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, testAttempt, seal.Manifest{})
 			return err
 		},
 		"shape": func() error {
@@ -215,7 +252,8 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 func TestArrowSchemaEvolution(t *testing.T) {
 	file := func(schema string, rows int, fields ...arrow.Field) []byte {
 		t.Helper()
-		metadata := arrow.NewMetadata([]string{schemaKey, tensorsKey}, []string{schema, "[]"})
+		layout := fmt.Sprintf(`[{"rows": %d}]`, rows)
+		metadata := arrow.NewMetadata([]string{schemaKey, tensorsKey, recordsKey}, []string{schema, "[]", layout})
 		s := arrow.NewSchema(fields, &metadata)
 		b := array.NewRecordBuilder(memory.NewGoAllocator(), s)
 		defer b.Release()
@@ -245,21 +283,20 @@ func TestArrowSchemaEvolution(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		data []byte
+		rows int64
 		want []string
 	}{
-		{"missing and narrowed", file("batch/v2.0", 0, narrowed...), []string{"column sample: expected int32, found int16", "column unit: missing (expected int32)"}},
-		{"twice", file("batch/v2.0", 0, append(narrowed, batchFields...)...), []string{"column sample: found 2 times"}},
-		{"newer", file("batch/v3.0", 0, batchFields...), []string{"batch/v3.0 and this binary reads up to batch/v2.0"}},
-		{"tensors", tensorBytes(t, sampleTensors, nil), []string{"it holds rows of tensors/v1.0, expected batch/v2.0"}},
-		{"null", file("batch/v2.0", 1, nullable...), []string{"column token_ids: holds NULL"}},
-		{"empty", nil, []string{"it is empty"}},
-		{"not Arrow", []byte("PAR1"), nil},
+		{"missing and narrowed", file("batch/v3.0", 0, narrowed...), 0, []string{"column sample: expected int32, found int16", "column unit: missing (expected int32)"}},
+		{"twice", file("batch/v3.0", 0, append(narrowed, batchFields...)...), 0, []string{"column sample: found 2 times"}},
+		{"newer", file("batch/v4.0", 0, batchFields...), 0, []string{"batch/v4.0 and this binary reads up to batch/v3.0"}},
+		{"tensors", tensorBytes(t, sampleTensors, nil), 0, []string{"it holds rows of tensors/v1.0, expected batch/v3.0"}},
+		{"null", file("batch/v3.0", 1, nullable...), 1, []string{"column token_ids: holds NULL"}},
+		{"empty", nil, 0, []string{"it is empty"}},
+		{"not Arrow", []byte("PAR1"), 0, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "batch.arrow")
-		if _, err := seal.WriteBytes(path, c.data, testAttempt, seal.Manifest{}); err != nil {
-			t.Fatal(err)
-		}
-		_, _, _, err := ReadBatch(t.Context(), path, seal.Options{})
+		sealBlocks(t, path, c.data, c.rows)
+		_, _, err := ReadBatch(t.Context(), path, seal.Options{})
 		if exitcode.Code(err) != exitcode.Data || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v, want exit code 65 and a hint", c.name, err)
 			continue
@@ -270,8 +307,8 @@ func TestArrowSchemaEvolution(t *testing.T) {
 			}
 		}
 	}
-	more := file("batch/v2.3", 0, nullable...)
-	if got, _, err := decodeBatch(more); err != nil || len(got) != 0 {
+	more := file("batch/v3.3", 0, nullable...)
+	if got, err := decodeBatch(more); err != nil || len(got) != 0 {
 		t.Errorf("a column more: %v, %v", got, err)
 	}
 	if _, _, err := decodeTensors(file("tensors/v1.0", 1, tensorFields...), ignore); err == nil || !strings.Contains(err.Error(), "there is no name for it") {
@@ -290,7 +327,7 @@ func TestArrowSizesAreBounded(t *testing.T) {
 		data   []byte
 		decode func(data []byte) error
 	}{
-		"batch":   {batchBytes(t, sampleBatch, nil), func(data []byte) error { _, _, err := decodeBatch(data); return err }},
+		"batch":   {batchBytes(t, sampleBatch), func(data []byte) error { _, err := decodeBatch(data); return err }},
 		"tensors": {tensorBytes(t, sampleTensors, nil), func(data []byte) error { _, _, err := decodeTensors(data, ignore); return err }},
 	} {
 		first := 16 + int(binary.LittleEndian.Uint32(c.data[12:]))

@@ -1,8 +1,10 @@
 package shard
 
 import (
-	"context"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -14,11 +16,7 @@ import (
 )
 
 // batchSchema names the layout of batch.arrow.
-var batchSchema = seal.Schema{Name: "batch", Major: 2}
-
-// sequencesPerRecord is how many sequences a record batch of batch.arrow
-// holds. It decides the bytes: a change is a new minor version of the schema.
-const sequencesPerRecord = 512
+var batchSchema = seal.Schema{Name: "batch", Major: 3}
 
 // batchFields are the columns of batch.arrow, one row for each sequence.
 var batchFields = []arrow.Field{
@@ -38,6 +36,7 @@ var batchFields = []arrow.Field{
 	{Name: "iteration_sampled", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "optimizer_step", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "unit", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "place", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "policy_version", Type: arrow.PrimitiveTypes.Int32},
 	{Name: "logprob_source", Type: arrow.BinaryTypes.String},
 }
@@ -74,36 +73,147 @@ func (s *Sequence) check() error {
 	return nil
 }
 
-// WriteBatch seals sequences as an Arrow IPC file. meta is kept in the file
-// and may be nil; its key "schema" is taken.
-func WriteBatch(path string, sequences []Sequence, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	for i := range sequences {
-		if err := sequences[i].check(); err != nil {
-			return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
-		}
+// BatchRecord says what a record batch of batch.arrow holds: sequences of one
+// gradient unit, as they were sampled. The learner reads those of its units.
+type BatchRecord struct {
+	OptimizerStep int32 `json:"step"`
+	Unit          int32 `json:"unit"`
+	Rows          int   `json:"rows"`
+	Tokens        int   `json:"tokens"`
+	Longest       int   `json:"longest"` // tokens of its longest sequence
+	// Versions are the policies that sampled sequences whose log-probabilities
+	// are not our engine's.
+	Versions []int32 `json:"versions,omitempty"`
+}
+
+// A record batch ends where the unit does, or with so many tokens or sequences.
+// They decide the bytes, and how much memory a record takes.
+const (
+	tokensPerRecord    = 1 << 18
+	sequencesPerRecord = 512
+)
+
+// BatchLayout cuts sequences into record batches.
+type BatchLayout []BatchRecord
+
+// Add puts the next sequence into the layout. Of s it reads what [Sequence.Place]
+// is for and where it was sampled; its tokens may not be there yet.
+func (l *BatchLayout) Add(s *Sequence, tokens int) {
+	last := len(*l) - 1
+	if last < 0 || (*l)[last].OptimizerStep != s.OptimizerStep || (*l)[last].Unit != s.Unit ||
+		(*l)[last].Tokens+tokens > tokensPerRecord || (*l)[last].Rows == sequencesPerRecord {
+		*l = append(*l, BatchRecord{OptimizerStep: s.OptimizerStep, Unit: s.Unit})
+		last++
 	}
-	metadata, err := arrowMetadata(batchSchema, meta)
+	r := &(*l)[last]
+	r.Rows++
+	r.Tokens += tokens
+	r.Longest = max(r.Longest, tokens)
+	if s.LogProbSource != LogProbsEngine && !slices.Contains(r.Versions, s.PolicyVersion) {
+		r.Versions = append(r.Versions, s.PolicyVersion)
+	}
+}
+
+// recordsKey is the metadata key under which a batch lists its record batches.
+const recordsKey = "records"
+
+// WriteBatch seals sequences as an Arrow IPC file.
+func WriteBatch(path string, sequences []Sequence, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return WriteBatchFrom(path, layoutOf(sequences), inOrder(sequences), a, m)
+}
+
+func layoutOf(sequences []Sequence) BatchLayout {
+	var layout BatchLayout
+	for i := range sequences {
+		layout.Add(&sequences[i], len(sequences[i].TokenIDs))
+	}
+	return layout
+}
+
+func inOrder(sequences []Sequence) func(rows int) ([]Sequence, error) {
+	return func(rows int) (next []Sequence, err error) {
+		next, sequences = sequences[:rows], sequences[rows:]
+		return next, nil
+	}
+}
+
+// WriteBatchFrom seals the sequences of a layout, in its order: next gives those
+// of the next record batch, which may be forgotten after the call that follows.
+func WriteBatchFrom(path string, layout BatchLayout, next func(rows int) ([]Sequence, error), a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	schema, err := batchArrowSchema(layout)
 	if err != nil {
 		return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
-	m.Schema, m.Rows = batchSchema, int64(len(sequences))
-	schema := arrow.NewSchema(batchFields, metadata)
-	return sealArrow(path, schema, a, m, putSequences(schema, sequences))
+	m.Schema, m.Rows = batchSchema, 0
+	for _, r := range layout {
+		m.Rows += int64(r.Rows)
+	}
+	var failed error // of next: not of the encoding
+	m, err = sealEncoded(path, true, a, m, func(w io.Writer) error {
+		return encodeBatch(w, schema, layout, func(rows int) (sequences []Sequence, err error) {
+			sequences, failed = next(rows)
+			return sequences, failed
+		})
+	})
+	return m, cmp.Or(failed, err)
 }
 
-// putSequences gives out the record batches of the sequences.
-func putSequences(schema *arrow.Schema, sequences []Sequence) func(put func(arrow.Record) error) error {
-	return func(put func(arrow.Record) error) error {
-		for chunk := range slices.Chunk(sequences, sequencesPerRecord) {
-			record := sequencesRecord(schema, chunk)
-			err := put(record)
+func batchArrowSchema(layout BatchLayout) (*arrow.Schema, error) {
+	if layout == nil {
+		layout = BatchLayout{}
+	}
+	records, err := json.Marshal(layout)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := arrowMetadata(batchSchema, map[string]string{recordsKey: string(records)})
+	if err != nil {
+		return nil, err
+	}
+	return arrow.NewSchema(batchFields, metadata), nil
+}
+
+// encodeBatch writes the record batches of a layout.
+func encodeBatch(w io.Writer, schema *arrow.Schema, layout BatchLayout, next func(rows int) ([]Sequence, error)) error {
+	return encodeArrow(w, schema, func(put func(arrow.Record) error) error {
+		for i, r := range layout {
+			sequences, err := next(r.Rows)
+			if err != nil {
+				return err
+			}
+			if err := r.check(sequences); err != nil {
+				return exitcode.Bugf("record batch %d: %w", i, err)
+			}
+			record := sequencesRecord(schema, sequences)
+			err = put(record)
 			record.Release()
 			if err != nil {
 				return err
 			}
 		}
 		return nil
+	})
+}
+
+// check compares sequences with what the layout says of them.
+func (r BatchRecord) check(sequences []Sequence) error {
+	found := BatchRecord{OptimizerStep: r.OptimizerStep, Unit: r.Unit, Rows: len(sequences)}
+	for i := range sequences {
+		s := &sequences[i]
+		if err := s.check(); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+		if s.OptimizerStep != r.OptimizerStep || s.Unit != r.Unit {
+			return fmt.Errorf("row %d is of optimizer step %d, unit %d; its record batch is of step %d, unit %d", i, s.OptimizerStep, s.Unit, r.OptimizerStep, r.Unit)
+		}
+		found.Tokens += len(s.TokenIDs)
+		found.Longest = max(found.Longest, len(s.TokenIDs))
 	}
+	if found.Rows != r.Rows || found.Tokens != r.Tokens || found.Longest != r.Longest {
+		return fmt.Errorf("it holds %d rows of %d tokens, of at most %d; the layout says %d rows of %d tokens, of at most %d",
+			found.Rows, found.Tokens, found.Longest, r.Rows, r.Tokens, r.Longest)
+	}
+	return nil
 }
 
 func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
@@ -125,10 +235,10 @@ func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
 		float64s(b.Field(9), s.TurnWeights)
 		b.Field(10).(*array.StringBuilder).Append(s.GroupID)
 		b.Field(11).(*array.StringBuilder).Append(s.InstanceID)
-		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit, s.PolicyVersion} {
+		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit, s.Place, s.PolicyVersion} {
 			b.Field(12 + j).(*array.Int32Builder).Append(v)
 		}
-		b.Field(17).(*array.StringBuilder).Append(string(s.LogProbSource))
+		b.Field(18).(*array.StringBuilder).Append(string(s.LogProbSource))
 	}
 	return b.NewRecord()
 }
@@ -149,136 +259,4 @@ func float64s(b array.Builder, values []float64) {
 	list := b.(*array.ListBuilder)
 	list.Append(true)
 	list.ValueBuilder().(*array.Float64Builder).AppendValues(values, nil)
-}
-
-// ReadBatch returns the sequences of a sealed batch and its metadata.
-func ReadBatch(ctx context.Context, path string, o seal.Options) ([]Sequence, map[string]string, seal.Manifest, error) {
-	data, m, err := seal.Open(ctx, path, o)
-	if err != nil {
-		return nil, nil, seal.Manifest{}, err
-	}
-	sequences, meta, err := decodeBatch(data)
-	if err == nil && int64(len(sequences)) != m.Rows {
-		err = fmt.Errorf("it holds %d rows, its manifest says %d", len(sequences), m.Rows)
-	}
-	if err != nil {
-		return nil, nil, seal.Manifest{}, unreadable(path, err)
-	}
-	return sequences, meta, m, nil
-}
-
-func decodeBatch(data []byte) ([]Sequence, map[string]string, error) {
-	var sequences []Sequence
-	meta, err := decodeArrow(data, batchSchema, batchFields, func(_ int, _ map[string]string, r arrow.Record) error {
-		more, err := sequencesOf(r)
-		sequences = append(sequences, more...)
-		return err
-	})
-	return sequences, meta, err
-}
-
-// sequencesOf copies the sequences out of a record.
-func sequencesOf(r arrow.Record) ([]Sequence, error) {
-	sequences := make([]Sequence, r.NumRows())
-	err := firstError(
-		eachList(r, "token_ids", func(i int, v *array.Int32, lo, hi int) {
-			sequences[i].TokenIDs = append([]int32{}, v.Int32Values()[lo:hi]...)
-		}),
-		eachList(r, "loss_mask", func(i int, v *array.Boolean, lo, hi int) {
-			mask := make([]bool, hi-lo)
-			for j := range mask {
-				mask[j] = v.Value(lo + j)
-			}
-			sequences[i].LossMask = mask
-		}),
-		eachList(r, "positions", func(i int, v *array.Int32, lo, hi int) {
-			sequences[i].Positions = append([]int32{}, v.Int32Values()[lo:hi]...)
-		}),
-		eachList(r, "turns", func(i int, v *array.Int32, lo, hi int) {
-			sequences[i].Turns = append([]int32{}, v.Int32Values()[lo:hi]...)
-		}),
-		eachList(r, "old_logprobs", func(i int, v *array.Float32, lo, hi int) {
-			sequences[i].OldLogProbs = append([]float32{}, v.Float32Values()[lo:hi]...)
-		}),
-		eachList(r, "turn_segments", func(i int, v *array.Int32, lo, hi int) {
-			sequences[i].TurnSegments = append([]int32{}, v.Int32Values()[lo:hi]...)
-		}),
-		eachList(r, "turn_advantages", func(i int, v *array.Float32, lo, hi int) {
-			sequences[i].TurnAdvantages = append([]float32{}, v.Float32Values()[lo:hi]...)
-		}),
-		eachList(r, "turn_factors", func(i int, v *array.Float64, lo, hi int) {
-			sequences[i].TurnFactors = append([]float64{}, v.Float64Values()[lo:hi]...)
-		}),
-		eachList(r, "turn_rewards", func(i int, v *array.Float64, lo, hi int) {
-			sequences[i].TurnRewards = append([]float64{}, v.Float64Values()[lo:hi]...)
-		}),
-		eachList(r, "turn_weights", func(i int, v *array.Float64, lo, hi int) {
-			sequences[i].TurnWeights = append([]float64{}, v.Float64Values()[lo:hi]...)
-		}),
-		// The strings of an array share its buffer: clone, so that it can go.
-		each(r, "group_id", func(i int, v *array.String) { sequences[i].GroupID = clone(v.Value(i)) }),
-		each(r, "instance_id", func(i int, v *array.String) { sequences[i].InstanceID = clone(v.Value(i)) }),
-		each(r, "sample", func(i int, v *array.Int32) { sequences[i].Sample = v.Value(i) }),
-		each(r, "iteration_sampled", func(i int, v *array.Int32) { sequences[i].IterationSampled = v.Value(i) }),
-		each(r, "optimizer_step", func(i int, v *array.Int32) { sequences[i].OptimizerStep = v.Value(i) }),
-		each(r, "unit", func(i int, v *array.Int32) { sequences[i].Unit = v.Value(i) }),
-		each(r, "policy_version", func(i int, v *array.Int32) { sequences[i].PolicyVersion = v.Value(i) }),
-		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = LogProbSource(clone(v.Value(i))) }),
-	)
-	if err != nil {
-		return nil, err
-	}
-	for i := range sequences {
-		if err := sequences[i].check(); err != nil {
-			return nil, fmt.Errorf("row %d: %w", i, err)
-		}
-	}
-	return sequences, nil
-}
-
-func clone(s string) string { return string([]byte(s)) }
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// each calls f for every row of a column.
-func each[A arrow.Array](r arrow.Record, name string, f func(row int, column A)) error {
-	column, err := columnOf[A](r, name)
-	if err != nil {
-		return err
-	}
-	for i := range int(r.NumRows()) {
-		f(i, column)
-	}
-	return nil
-}
-
-// eachList calls f for every row of a column of lists: the list of a row is
-// items lo to hi of the values.
-func eachList[A arrow.Array](r arrow.Record, name string, f func(row int, values A, lo, hi int)) error {
-	column, err := columnOf[*array.List](r, name)
-	if err != nil {
-		return err
-	}
-	values, ok := column.ListValues().(A)
-	if !ok {
-		return fmt.Errorf("column %s: unexpected items of type %s", name, column.ListValues().DataType())
-	}
-	if values.NullN() != 0 {
-		return fmt.Errorf("column %s: holds NULL", name)
-	}
-	for i := range int(r.NumRows()) {
-		lo, hi := column.ValueOffsets(i)
-		if lo < 0 || hi < lo || hi > int64(values.Len()) {
-			return fmt.Errorf("row %d, column %s: list from %d to %d of %d items", i, name, lo, hi, values.Len())
-		}
-		f(i, values, int(lo), int(hi))
-	}
-	return nil
 }

@@ -33,10 +33,10 @@ func sealedFiles() map[string]struct {
 		"eval.parquet":    tableFile([]EvaluationRow{{TaskID: "t", Response: "2"}}),
 		"batch.arrow": {
 			func(path string) error {
-				_, err := WriteBatch(path, sampleBatch, nil, testAttempt, seal.Manifest{})
+				_, err := WriteBatch(path, sampleBatch, testAttempt, seal.Manifest{})
 				return err
 			},
-			func(path string) error { _, _, _, err := ReadBatch(ctx, path, o); return err },
+			func(path string) error { _, _, err := ReadBatch(ctx, path, o); return err },
 		},
 		"grad.arrow": {
 			func(path string) error {

@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 	for name, write := range map[string]func(path string) error{
 		"eval.parquet": func(path string) error { _, err := Write(path, rows, nil, testAttempt, seal.Manifest{}); return err },
 		"batch.arrow": func(path string) error {
-			_, err := WriteBatch(path, sequences, nil, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, sequences, testAttempt, seal.Manifest{})
 			return err
 		},
 		"grad.arrow": func(path string) error {

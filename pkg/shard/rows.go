@@ -288,6 +288,7 @@ type Sequence struct {
 	IterationSampled int32
 	OptimizerStep    int32 // the optimizer step of the iteration that trains on it, from 0
 	Unit             int32 // the gradient unit inside the step that holds it, from 0
+	Place            int32 // among all sequences of the batch, in the order in which they are learned from
 }
 
 // Metric is a row of metrics.parquet, in long format.

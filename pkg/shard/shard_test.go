@@ -403,9 +403,6 @@ func TestMetadataKeyIsTaken(t *testing.T) {
 	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
 		t.Errorf("key schema can be overwritten: %v", err)
 	}
-	if _, err := WriteBatch(path, nil, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
-		t.Errorf("key schema can be overwritten in a batch: %v", err)
-	}
 	for _, key := range []string{"schema", "tensors"} {
 		if _, err := WriteTensors(path, nil, map[string]string{key: "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("metadata key %q is taken", key)) {
 			t.Errorf("key %s can be overwritten in tensors: %v", key, err)

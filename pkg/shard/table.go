@@ -39,7 +39,7 @@ func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt,
 	if _, hasVolatile := ContentDigest[T](nil); hasVolatile { // else the content is the bytes
 		m.ContentSHA256, _ = ContentDigest(rows)
 	}
-	return sealEncoded(path, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
+	return sealEncoded(path, false, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
 }
 
 // Encode returns the bytes that [Write] seals.
@@ -51,11 +51,14 @@ func Encode[T Row](rows []T, meta map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// sealEncoded seals what encode writes.
-func sealEncoded(path string, a seal.Attempt, m seal.Manifest, encode func(io.Writer) error) (seal.Manifest, error) {
+// sealEncoded seals what encode writes. In blocks, parts of it can be read.
+func sealEncoded(path string, blocks bool, a seal.Attempt, m seal.Manifest, encode func(io.Writer) error) (seal.Manifest, error) {
 	w, err := seal.Create(path, a)
 	if err != nil {
 		return seal.Manifest{}, err
+	}
+	if blocks {
+		w.InBlocks()
 	}
 	if err := encode(w); err != nil {
 		if w.Err() != nil { // encoders do not always wrap it

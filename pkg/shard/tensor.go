@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -64,7 +65,7 @@ func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, nex
 	}
 	m.Schema, m.Rows = tensorSchema, int64(len(tensors))
 	schema := arrow.NewSchema(tensorFields, metadata)
-	return sealArrow(path, schema, a, m, func(put func(arrow.Record) error) error {
+	write := func(put func(arrow.Record) error) error {
 		for i, t := range tensors {
 			numbers, err := next(i)
 			if err != nil {
@@ -78,7 +79,8 @@ func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, nex
 			}
 		}
 		return nil
-	})
+	}
+	return sealEncoded(path, false, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
 }
 
 // putNumbers writes one tensor. The record borrows its memory: nothing is copied.
