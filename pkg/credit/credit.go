@@ -19,8 +19,16 @@ import (
 
 // Trace is one sample of an instance with its verdict.
 type Trace struct {
-	Rows  []shard.Rollout // its contexts, in order
-	Score shard.Score
+	Contexts []Context // in order
+	Score    shard.Score
+}
+
+// Context is one context of a trace without its text and tokens, which nothing
+// here reads: an iteration may have more of them than fit into memory.
+type Context struct {
+	Tokens       int    // all, the prompt's too
+	TurnTokens   []int  // that the policy wrote in each of its messages
+	FinishReason string // of the last of them
 }
 
 // Valid reports whether the trace's outcome is the policy's own: others enter
@@ -30,8 +38,8 @@ func (t Trace) Valid() bool { return shard.Outcome(t.Score.Outcome).Policys() }
 // Turns is the number of the policy's messages in the trace.
 func (t Trace) Turns() int {
 	n := 0
-	for _, row := range t.Rows {
-		n += int(row.Turns)
+	for _, c := range t.Contexts {
+		n += len(c.TurnTokens)
 	}
 	return n
 }
@@ -51,32 +59,26 @@ func (t Trace) Turn(turn int) shard.TurnScore {
 
 // Tokens is the number of tokens of each turn that the policy wrote.
 func (t Trace) Tokens() []int {
-	tokens := make([]int, t.Turns())
-	before := 0
-	for _, row := range t.Rows {
-		for _, turn := range TokenTurns(row) {
-			if turn >= 0 {
-				tokens[before+turn]++
-			}
-		}
-		before += int(row.Turns)
+	var tokens []int
+	for _, c := range t.Contexts {
+		tokens = append(tokens, c.TurnTokens...)
 	}
 	return tokens
 }
 
 // TokenTurns says which of a context's messages of the policy, from 0, wrote
-// each token; -1 for those that the policy only read. Between two messages of
-// the policy there is always a token that it read.
-func TokenTurns(row shard.Rollout) []int {
-	turns := make([]int, len(row.LossMask))
+// each token of a loss mask; -1 for those that the policy only read. Between two
+// messages of the policy there is always a token that it read.
+func TokenTurns(mask []bool, messages int) []int {
+	turns := make([]int, len(mask))
 	turn := -1
-	for i, own := range row.LossMask {
-		if own && (i == 0 || !row.LossMask[i-1]) {
+	for i, own := range mask {
+		if own && (i == 0 || !mask[i-1]) {
 			turn++
 		}
 		turns[i] = -1
 		if own {
-			turns[i] = min(turn, max(0, int(row.Turns)-1))
+			turns[i] = min(turn, max(0, messages-1))
 		}
 	}
 	return turns

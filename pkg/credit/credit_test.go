@@ -15,19 +15,13 @@ import (
 // said is a trace of one context: a prompt of one token, and turns of the given
 // numbers of tokens with a token of the environment's between them.
 func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
-	row := shard.Rollout{Turns: int32(len(turns)), LossMask: []bool{false}, FinishReason: "stop"}
+	c := Context{TurnTokens: turns, FinishReason: "stop"}
 	score := shard.Score{Outcome: string(outcome), NormalizedScore: reward, Reward: reward}
 	for i, tokens := range turns {
-		if i > 0 {
-			row.LossMask = append(row.LossMask, false)
-		}
-		for range tokens {
-			row.LossMask = append(row.LossMask, true)
-		}
+		c.Tokens += 1 + tokens
 		score.Turns = append(score.Turns, shard.TurnScore{Outcome: string(outcome), NormalizedScore: float64(i), Reward: float64(i) / 10})
 	}
-	row.TokenIDs = make([]int32, len(row.LossMask))
-	return Trace{Rows: []shard.Rollout{row}, Score: score}
+	return Trace{Contexts: []Context{c}, Score: score}
 }
 
 // sections are those of a recipe that have settings here.
@@ -70,13 +64,13 @@ func assign(t testing.TB, c Composition, groups ...Group) [][]Segment {
 func TestTokenTurns(t *testing.T) {
 	t.Parallel()
 	trace := said(shard.OutcomeOK, 1, 2, 1)
-	if diff := cmp.Diff([]int{-1, 0, 0, -1, 1}, TokenTurns(trace.Rows[0])); diff != "" {
+	if diff := cmp.Diff([]int{-1, 0, 0, -1, 1}, TokenTurns([]bool{false, true, true, false, true}, 2)); diff != "" {
 		t.Errorf("turns of the tokens (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]int{2, 1}, trace.Tokens()); diff != "" {
 		t.Errorf("tokens of the turns (-want +got):\n%s", diff)
 	}
-	two := Trace{Rows: append(trace.Rows, said(shard.OutcomeOK, 1, 4).Rows...)}
+	two := Trace{Contexts: append(trace.Contexts, said(shard.OutcomeOK, 1, 4).Contexts...)}
 	if diff := cmp.Diff([]int{2, 1, 4}, two.Tokens()); diff != "" {
 		t.Errorf("over two contexts (-want +got):\n%s", diff)
 	}
@@ -89,9 +83,9 @@ func TestReasons(t *testing.T) {
 	infra, preempted, unknown := said(shard.OutcomeInfra, 0, 3), said(shard.OutcomePreempted, 0), said("lost", 0, 3)
 	invalid, timeout, empty := said(shard.OutcomeInvalid, 0, 3), said(shard.OutcomeTimeout, 0, 3), said(shard.OutcomeWrong, 0)
 	long, cut := said(shard.OutcomeWrong, 0, 3), said(shard.OutcomeInvalid, 0, 3)
-	long.Rows[0].FinishReason, cut.Rows[0].FinishReason = "length", "length"
+	long.Contexts[0].FinishReason, cut.Contexts[0].FinishReason = "length", "length"
 	silent := said(shard.OutcomeInvalid, 0)
-	silent.Rows[0].FinishReason = "length"
+	silent.Contexts[0].FinishReason = "length"
 	everything := objective.Filters{ConstantGroup: true, Overlong: true, MinGroup: 2, MinAdvantage: .01}
 	for _, c := range []struct {
 		what   string

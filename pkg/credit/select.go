@@ -118,8 +118,8 @@ func (empty) Drop(g Group, segments []Segment, at int) string {
 type overlong struct{ after }
 
 func (overlong) Drop(g Group, segments []Segment, at int) string {
-	rows := g.Traces[segments[at].Trace].Rows
-	if rows[len(rows)-1].FinishReason == string(policy.FinishLength) {
+	contexts := g.Traces[segments[at].Trace].Contexts
+	if contexts[len(contexts)-1].FinishReason == string(policy.FinishLength) {
 		return ReasonOverlong
 	}
 	return ""

@@ -20,10 +20,10 @@ type State struct {
 // Response is one scored response of a group: the last attempt of a trace.
 type Response struct {
 	Sample         int
-	Ref            shard.Ref // to the whole of Messages
-	Messages       []shard.Message
-	PromptMessages int // of Messages, those before the policy first speaks
-	Turns          int // messages of the policy after these
+	Ref            shard.Ref // to the whole of its conversation
+	Roles          []string  // of the conversation's messages
+	PromptMessages int       // of these messages, those before the policy first speaks
+	Turns          int       // messages of the policy after these
 	Score          shard.Score
 	Reward         float64 // what is learned from; Score.Reward is the environment's
 }

@@ -216,7 +216,7 @@ func TestOversampleCarries(t *testing.T) {
 		if carried != 4*4 {
 			t.Errorf("%d responses of the late shard have their fate in iteration 2, want 16", carried)
 		}
-		batch, _, _, err := shard.ReadBatch(t.Context(), opened.Dir.Batch(2), seal.Options{})
+		batch, _, err := shard.ReadBatch(t.Context(), opened.Dir.Batch(2), seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

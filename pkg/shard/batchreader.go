@@ -69,9 +69,9 @@ func (b *Batch) rows() int64 {
 	return rows
 }
 
-// Longest is the number of tokens of the batch's longest sequence.
+// Longest is the number of tokens of the batch's longest sequence, at least 1.
 func (b *Batch) Longest() int {
-	longest := 0
+	longest := 1
 	for _, r := range b.Layout {
 		longest = max(longest, r.Longest)
 	}

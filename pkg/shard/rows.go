@@ -155,8 +155,8 @@ func (s Score) Name() TraceName { return TraceName{s.InstanceID, s.Sample} }
 
 // Traces cuts the rows of a shard into traces: runs of rows with one instance
 // and sample.
-func Traces(rows []Rollout) [][]Rollout {
-	var traces [][]Rollout
+func Traces[R interface{ Name() TraceName }](rows []R) [][]R {
+	var traces [][]R
 	for first := 0; first < len(rows); {
 		last := first + 1
 		for last < len(rows) && rows[last].Name() == rows[first].Name() {

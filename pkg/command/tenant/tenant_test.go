@@ -107,7 +107,7 @@ func TestRun(t *testing.T) {
 	if stats[shard.StatReward+" mean"] != 1 || stats[shard.StatCurriculum+" quality"] == 0 {
 		t.Errorf("statistics: %v", stats)
 	}
-	batch, _, _, err := shard.ReadBatch(t.Context(), one.Batch(1), seal.Options{})
+	batch, _, err := shard.ReadBatch(t.Context(), one.Batch(1), seal.Options{})
 	if err != nil || len(batch) == 0 {
 		t.Fatalf("batch of %d sequences: %v", len(batch), err)
 	}

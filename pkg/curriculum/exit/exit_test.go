@@ -42,8 +42,8 @@ func baseGroup(id string, qualities ...float64) curriculum.Group {
 	for i, quality := range qualities {
 		g.Responses = append(g.Responses, curriculum.Response{
 			Sample: i, Ref: shard.Ref{Iteration: 1, Row: 7, Sample: int32(i), Messages: 2}, PromptMessages: 1, Turns: 1,
-			Messages: []shard.Message{prompt, assistant(id + " response " + string(rune('a'+i)))},
-			Score:    shard.Score{Outcome: string(shard.OutcomeOK), NormalizedScore: quality},
+			Roles: []string{"user", "assistant"},
+			Score: shard.Score{Outcome: string(shard.OutcomeOK), NormalizedScore: quality},
 		})
 	}
 	return g

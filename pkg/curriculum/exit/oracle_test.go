@@ -27,6 +27,7 @@ type plainEntry struct {
 }
 
 type oracle struct {
+	stored archive
 	spec   Settings
 	seed   uint64
 	buffer []plainEntry
@@ -73,7 +74,8 @@ func (o *oracle) update(iteration int, groups []curriculum.Group) {
 		}
 		for _, r := range valid {
 			turn := int32(0)
-			for i, message := range r.Messages {
+			messages := o.stored.resolve(r.Ref)
+			for i, message := range messages {
 				if message.Role != "assistant" {
 					continue
 				}
@@ -83,7 +85,7 @@ func (o *oracle) update(iteration int, groups []curriculum.Group) {
 				sum := sha256.Sum256(fmt.Appendf(nil, "exit\x00%d\x00%s\x00%d\x00%d", iteration, g.Instance.InstanceID, r.Sample, i+1))
 				o.insert(plainEntry{
 					id: fmt.Sprintf("exit-%06d-%x", iteration, sum[:8]), taskID: g.Instance.TaskID, parentID: g.Instance.InstanceID,
-					kind: "improve", depth: g.Instance.Depth + 1, turn: turn, messages: r.Messages[:i+1], baseScore: r.Quality(), potential: score,
+					kind: "improve", depth: g.Instance.Depth + 1, turn: turn, messages: messages[:i+1], baseScore: r.Quality(), potential: score,
 				})
 			}
 		}
@@ -187,6 +189,12 @@ func (o *oracle) probabilities() []float64 {
 // archive keeps the conversations that references name.
 type archive map[shard.Ref][]shard.Message
 
+// keep files a conversation under its reference.
+func (a archive) keep(ref shard.Ref, messages []shard.Message) {
+	ref.Messages = 0
+	a[ref] = messages
+}
+
 func (a archive) resolve(ref shard.Ref) []shard.Message {
 	if ref.IsZero() {
 		return nil
@@ -207,9 +215,9 @@ func TestOracle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := &oracle{spec: spec, seed: seed}
-		var state curriculum.State
 		stored := archive{}
+		plain := &oracle{spec: spec, seed: seed, stored: stored}
+		var state curriculum.State
 		for iteration := 1; iteration <= 8; iteration++ {
 			const prompts = 5
 			selections, err := e.Next(state, iteration, prompts, tasks)
@@ -226,12 +234,7 @@ func TestOracle(t *testing.T) {
 				if diff := cmp.Diff(want[i], got, cmp.AllowUnexported(plainSelection{})); diff != "" {
 					t.Fatalf("iteration %d, prompt %d (-oracle +got):\n%s", iteration, i, diff)
 				}
-				groups[i] = drawGroup(t, iteration, i, got, s.ParentID)
-				for _, r := range groups[i].Responses {
-					ref := r.Ref
-					ref.Messages = 0
-					stored[ref] = r.Messages
-				}
+				groups[i] = drawGroup(t, iteration, i, got, s.ParentID, stored)
 				wanted[i] = groups[i]
 				wanted[i].Instance.ParentID = want[i].parentID
 			}
@@ -262,8 +265,17 @@ func inFull(entries []shard.Entry, like []plainEntry, stored archive) []plainEnt
 	return out
 }
 
+// roles are those of messages.
+func roles(messages []shard.Message) []string {
+	var out []string
+	for _, m := range messages {
+		out = append(out, m.Role)
+	}
+	return out
+}
+
 // drawGroup plays a selection: one turn or two, with drawn outcomes.
-func drawGroup(t *rapid.T, iteration, row int, s plainSelection, parentID string) curriculum.Group {
+func drawGroup(t *rapid.T, iteration, row int, s plainSelection, parentID string, stored archive) curriculum.Group {
 	prompt := append(slices.Clone(s.history), user(fmt.Sprintf("prompt %d of iteration %d", row, iteration)))
 	g := curriculum.Group{Instance: shard.Instance{
 		InstanceID: fmt.Sprintf("i%06d-%06d", iteration, row), TaskID: s.taskID, Kind: s.kind, ParentID: parentID,
@@ -278,9 +290,10 @@ func drawGroup(t *rapid.T, iteration, row int, s plainSelection, parentID string
 		if rapid.Bool().Draw(t, "two turns") {
 			messages = append(messages, user("again"), assistant("second"))
 		}
+		ref := shard.Ref{Iteration: int32(iteration), Row: int32(row), Sample: int32(sample), Messages: int32(len(messages))}
+		stored.keep(ref, messages)
 		g.Responses = append(g.Responses, curriculum.Response{
-			Sample: sample, Messages: messages, PromptMessages: len(prompt), Turns: (len(messages) - len(prompt) + 1) / 2, Score: score,
-			Ref: shard.Ref{Iteration: int32(iteration), Row: int32(row), Sample: int32(sample), Messages: int32(len(messages))},
+			Sample: sample, Ref: ref, Roles: roles(messages), PromptMessages: len(prompt), Turns: (len(messages) - len(prompt) + 1) / 2, Score: score,
 		})
 	}
 	return g

@@ -40,7 +40,7 @@ func plan(t *rapid.T, iteration int, selections []curriculum.Selection) []curric
 				score.Outcome = "infra"
 			}
 			groups[i].Responses = append(groups[i].Responses, curriculum.Response{
-				Sample: sample, Messages: append(slices.Clone(prompt), assistant("a")), PromptMessages: len(prompt), Turns: 1, Score: score,
+				Sample: sample, Roles: append(roles(prompt), "assistant"), PromptMessages: len(prompt), Turns: 1, Score: score,
 				Ref: shard.Ref{Iteration: int32(iteration), Row: int32(i), Sample: int32(sample), Messages: int32(len(prompt) + 1)},
 			})
 		}

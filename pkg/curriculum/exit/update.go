@@ -130,8 +130,8 @@ func (e *Exit) expand(g curriculum.Group, iteration int) []curriculum.Response {
 func children(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {
 	var entries []shard.Entry
 	turn := int32(0)
-	for i, message := range r.Messages {
-		if message.Role != "assistant" {
+	for i, role := range r.Roles {
+		if role != "assistant" {
 			continue
 		}
 		turn++

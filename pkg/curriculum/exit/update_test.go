@@ -85,7 +85,7 @@ func TestSolvedEntryFallsToZero(t *testing.T) {
 func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	g := baseGroup("m1", 1, 0)
 	for i := range g.Responses {
-		g.Responses[i].Messages = append(g.Responses[i].Messages, user("again"), assistant("second"))
+		g.Responses[i].Roles = append(g.Responses[i].Roles, "user", "assistant")
 		g.Responses[i].Turns = 2
 	}
 	spec := settings()
@@ -109,7 +109,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	g.Instance.Messages = []shard.Message{user("q"), assistant("first"), user("again")}
 	for i := range g.Responses {
 		g.Responses[i].PromptMessages = 3
-		g.Responses[i].Messages = append(append([]shard.Message(nil), g.Instance.Messages...), assistant("second"))
+		g.Responses[i].Roles = []string{"user", "assistant", "user", "assistant"}
 	}
 	got = mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries
 	if len(got) != 2 || got[0].Turn != 2 || got[0].Ref.Messages != 4 {
@@ -172,7 +172,7 @@ func TestScoresComeBeforeReplacement(t *testing.T) {
 	solved := baseGroup("m2", 1, 1)
 	solved.Instance.ParentID = "y"
 	for i := range solved.Responses {
-		solved.Responses[i].Messages = nil // nothing to expand
+		solved.Responses[i].Roles = nil // nothing to expand
 	}
 	spec := settings()
 	spec.Expand, spec.BufferSize = ExpandOne, 2
@@ -188,7 +188,7 @@ func TestEntryWithSeveralGroups(t *testing.T) {
 	first, second, gone := baseGroup("m1", 1, 0), baseGroup("m2", .5, 1), baseGroup("m3", 1, 0)
 	first.Instance.ParentID, second.Instance.ParentID, gone.Instance.ParentID = "x", "x", "w"
 	for _, g := range []int{0, 1} {
-		first.Responses[g].Messages, second.Responses[g].Messages, gone.Responses[g].Messages = nil, nil, nil
+		first.Responses[g].Roles, second.Responses[g].Roles, gone.Responses[g].Roles = nil, nil, nil
 	}
 	got := mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .1)), 4, first, second, gone).Entries
 	if len(got) != 1 || got[0].Potential != .0625 || got[0].Visits != 2 || got[0].LastSampled != 4 {

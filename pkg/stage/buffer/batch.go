@@ -2,32 +2,34 @@ package buffer
 
 import (
 	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// learned is a sequence of the batch with where its turns are in its group.
+// learned is a sequence of the batch, without its tokens, and where it is from.
 type learned struct {
 	shard.Sequence
-	group int
-	trace int
-	turns []int // of the trace, that the messages of the sequence are
+	group, trace, context int
+	firstTurn             int   // of the trace, in its context
+	turns                 []int // of the context, that are learned from
+	lengths               []int // tokens of each of them
+	tokens                int   // of the context
 }
 
-// batch lays what is trained on out into optimizer steps and gradient units.
-// The layout depends on the traces and the recipe alone. A mini-batch is whole
-// groups, in a random order: a response's advantage is beside those that it was
-// compared with, and their gradients cancel in what they share.
-func (r *reduction) batch(critic bool) ([]shard.Sequence, error) {
+// layOut lays what is trained on out into optimizer steps and gradient units,
+// and gives the turns their weights. The layout depends on the traces and the
+// recipe alone. A mini-batch is whole groups, in a random order: a response's
+// advantage is beside those that it was compared with, and their gradients
+// cancel in what they share. The sequences come in plan order, as they are
+// written; their places say in which order they are learned from.
+func (r *reduction) layOut(critic bool) ([]learned, error) {
 	var sequences []learned
 	starts := []int{0} // of the groups that are trained on, and their end
 	for g, group := range r.groups {
-		for i, t := range group.Traces {
-			for _, s := range sequencesOf(t, group.segmentsOf(i)) {
-				s.group, s.trace, s.IterationSampled = g, i, int32(group.iteration)
-				sequences = append(sequences, s)
-			}
+		for i := range group.Traces {
+			sequences = append(sequences, r.sequencesOf(g, i)...)
 		}
 		if len(sequences) > starts[len(starts)-1] {
 			starts = append(starts, len(sequences))
@@ -47,25 +49,20 @@ func (r *reduction) batch(critic bool) ([]shard.Sequence, error) {
 	if miniBatches > 1 {
 		order = rng.New(r.recipe.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
 	}
-	laid := make([]learned, 0, len(sequences))
+	place := int32(0)
 	for step := range miniBatches {
-		first := len(laid)
+		var laid []*learned
 		for _, g := range order[groups*step/miniBatches : groups*(step+1)/miniBatches] {
-			laid = append(laid, sequences[starts[g]:starts[g+1]]...)
+			for i := starts[g]; i < starts[g+1]; i++ {
+				sequences[i].Place = place
+				laid, place = append(laid, &sequences[i]), place+1
+			}
 		}
-		if err := r.layOut(laid[first:], step); err != nil {
+		if err := r.layOutStep(laid, step); err != nil {
 			return nil, err
 		}
 	}
-	var tokens, trained float64
-	batch := make([]shard.Sequence, len(laid))
-	for i, s := range laid {
-		batch[i] = s.Sequence
-		tokens += float64(len(s.TokenIDs))
-		trained += float64(maskedIn(s.LossMask))
-	}
-	r.metrics["sequences"], r.metrics["tokens"], r.metrics["trained_tokens"] = float64(len(batch)), tokens, trained
-	return batch, nil
+	return sequences, nil
 }
 
 // segmentsOf are the segments of one trace.
@@ -81,46 +78,37 @@ func (g group) segmentsOf(trace int) []credit.Segment {
 
 // sequencesOf are the contexts of a trace of which something is learned: the
 // turns of segments that are neither dropped nor masked.
-func sequencesOf(t credit.Trace, segments []credit.Segment) []learned {
+func (r *reduction) sequencesOf(group, trace int) []learned {
+	g := r.groups[group]
+	segments := g.segmentsOf(trace)
 	var sequences []learned
 	before := 0 // turns of earlier contexts
-	for _, row := range t.Rows {
-		s := learned{Sequence: shard.Sequence{
-			TokenIDs: row.TokenIDs, LossMask: make([]bool, len(row.TokenIDs)), OldLogProbs: row.LogProbs, Turns: make([]int32, len(row.TokenIDs)),
+	for i, c := range g.Traces[trace].Contexts {
+		row := g.contexts[trace][i]
+		s := learned{group: group, trace: trace, context: i, firstTurn: before, tokens: c.Tokens, Sequence: shard.Sequence{
 			LogProbSource: shard.LogProbSource(row.LogProbSource), PolicyVersion: row.PolicyVersion,
-			Positions: make([]int32, len(row.TokenIDs)), GroupID: row.GroupID, InstanceID: row.InstanceID, Sample: row.Sample,
+			GroupID: row.GroupID, InstanceID: row.InstanceID, Sample: row.Sample, IterationSampled: int32(g.iteration),
 		}}
-		number := map[int]int{} // turn of the context -> of the sequence
-		for i, turn := range credit.TokenTurns(row) {
-			s.Positions[i] = int32(i)
-			if turn < 0 {
-				continue
-			}
+		for turn, tokens := range c.TurnTokens {
 			at, segment, found := find(segments, before+turn)
-			if !found || segment.Dropped != "" || segment.Masked {
+			if tokens == 0 || !found || segment.Dropped != "" || segment.Masked {
 				continue
 			}
-			n, seen := number[turn]
-			if !seen {
-				n = len(s.turns)
-				number[turn] = n
-				s.turns = append(s.turns, before+turn)
-				s.TurnSegments = append(s.TurnSegments, int32(at))
-				s.TurnAdvantages = append(s.TurnAdvantages, float32(segment.Advantage))
-				s.TurnFactors = append(s.TurnFactors, segment.Factor)
-				reward := 0.0
-				if before+turn == segment.Last { // it comes with the segment's last token
-					reward = segment.Reward
-				}
-				s.TurnRewards = append(s.TurnRewards, reward)
+			s.turns, s.lengths = append(s.turns, turn), append(s.lengths, tokens)
+			s.TurnSegments = append(s.TurnSegments, int32(at))
+			s.TurnAdvantages = append(s.TurnAdvantages, float32(segment.Advantage))
+			s.TurnFactors = append(s.TurnFactors, segment.Factor)
+			reward := 0.0
+			if before+turn == segment.Last { // it comes with the segment's last token
+				reward = segment.Reward
 			}
-			s.LossMask[i], s.Turns[i] = true, int32(n)
+			s.TurnRewards = append(s.TurnRewards, reward)
 		}
 		if len(s.turns) > 0 {
 			s.TurnWeights = make([]float64, len(s.turns))
 			sequences = append(sequences, s)
 		}
-		before += int(row.Turns)
+		before += len(c.TurnTokens)
 	}
 	return sequences
 }
@@ -135,22 +123,22 @@ func find(segments []credit.Segment, turn int) (at int, segment credit.Segment, 
 	return 0, credit.Segment{}, false
 }
 
-// layOut gives the sequences of one optimizer step the weights of their turns
+// layOutStep gives the sequences of one optimizer step the weights of their turns
 // and cuts them into units of about equal numbers of tokens.
-func (r *reduction) layOut(sequences []learned, step int) error {
+func (r *reduction) layOutStep(sequences []*learned, step int) error {
 	if err := r.weigh(sequences); err != nil {
 		return err
 	}
 	total := 0
 	for _, s := range sequences {
-		total += len(s.TokenIDs)
+		total += s.tokens
 	}
 	units := r.recipe.Schedule.GradientUnits
 	before := 0
-	for i := range sequences {
-		sequences[i].OptimizerStep = int32(step)
-		sequences[i].Unit = int32(before * units / max(1, total))
-		before += len(sequences[i].TokenIDs)
+	for _, s := range sequences {
+		s.OptimizerStep = int32(step)
+		s.Unit = int32(before * units / max(1, total))
+		before += s.tokens
 	}
 	return nil
 }
@@ -162,7 +150,7 @@ type span struct {
 
 // weigh asks the recipe's aggregation for the weights of the turns of a step.
 // Segments that are masked count with their tokens.
-func (r *reduction) weigh(sequences []learned) error {
+func (r *reduction) weigh(sequences []*learned) error {
 	var segments []credit.Segment
 	var spans [][]int
 	var lengths []int
@@ -198,23 +186,21 @@ func (r *reduction) weigh(sequences []learned) error {
 	for _, s := range sequences {
 		for i, turn := range s.turns {
 			n := at[span{s.group, s.trace, int(s.TurnSegments[i])}]
-			s.TurnWeights[i] = weights[n][turn-segments[n].First] * segments[n].Weight
+			s.TurnWeights[i] = weights[n][s.firstTurn+turn-segments[n].First] * segments[n].Weight
 		}
 	}
 	return nil
 }
 
-// whiten centres and scales the advantages over all tokens of the batch.
+// whiten centres and scales the advantages over all tokens of the batch. Those of
+// a turn have one advantage.
 func (r *reduction) whiten(sequences []learned) error {
 	var advantages []float64
 	var tokens []int
 	for _, s := range sequences {
-		for i, masked := range s.LossMask {
-			value, count := 0.0, 0
-			if masked {
-				value, count = float64(s.TurnAdvantages[s.Turns[i]]), 1
-			}
-			advantages, tokens = append(advantages, value), append(tokens, count)
+		tokens = append(tokens, s.lengths...)
+		for _, a := range s.TurnAdvantages {
+			advantages = append(advantages, float64(a))
 		}
 	}
 	whitened, err := objective.Whiten(advantages, tokens, r.recipe.Advantage.WhiteningDDof)
@@ -222,22 +208,71 @@ func (r *reduction) whiten(sequences []learned) error {
 		return err
 	}
 	for _, s := range sequences {
-		for i, masked := range s.LossMask {
-			if masked { // the tokens of a turn have one advantage
-				s.TurnAdvantages[s.Turns[i]] = float32(whitened[i])
-			}
+		for i := range s.TurnAdvantages {
+			s.TurnAdvantages[i] = float32(whitened[i])
 		}
-		whitened = whitened[len(s.LossMask):]
+		whitened = whitened[len(s.TurnAdvantages):]
 	}
 	return nil
 }
 
-func maskedIn(mask []bool) int {
-	n := 0
-	for _, m := range mask {
-		if m {
-			n++
+// writeBatch seals the sequences with their tokens, which are read shard by
+// shard.
+func (r *reduction) writeBatch(sequences []learned) error {
+	var layout shard.BatchLayout
+	var read, trained float64 // tokens
+	for i := range sequences {
+		s := &sequences[i]
+		layout.Add(&s.Sequence, s.tokens)
+		read += float64(s.tokens)
+		for _, n := range s.lengths {
+			trained += float64(n)
 		}
 	}
-	return n
+	r.metrics["sequences"], r.metrics["tokens"], r.metrics["trained_tokens"] = float64(len(sequences)), read, trained
+	m := r.manifest()
+	m.Metrics = r.metrics
+	held := &tokens{shard: -1}
+	_, err := shard.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
+		record := make([]shard.Sequence, rows)
+		for i, s := range sequences[:rows] {
+			g := r.groups[s.group]
+			contexts, err := r.tokensOf(held, g, s.trace)
+			if err != nil {
+				return nil, err
+			}
+			if record[i], err = s.with(contexts[s.context]); err != nil {
+				return nil, err
+			}
+		}
+		sequences = sequences[rows:]
+		return record, nil
+	}, r.attempt, m)
+	return err
+}
+
+// with is the sequence with its tokens.
+func (s learned) with(row tokensRow) (shard.Sequence, error) {
+	n := len(row.TokenIDs)
+	full := s.Sequence
+	full.TokenIDs, full.OldLogProbs = row.TokenIDs, row.LogProbs
+	full.LossMask, full.Positions, full.Turns = make([]bool, n), make([]int32, n), make([]int32, n)
+	if n != s.tokens || len(row.LossMask) != n || len(row.LogProbs) != n || int(row.Turns) <= s.turns[len(s.turns)-1] {
+		return full, exitcode.Dataf("instance %q sample %d: %d token_ids, %d of a loss_mask and %d logprobs in %d turns; there were %d when they were counted",
+			s.InstanceID, s.Sample, n, len(row.LossMask), len(row.LogProbs), row.Turns, s.tokens)
+	}
+	number := make([]int, row.Turns) // of the context's turn among those of the sequence
+	for i := range number {
+		number[i] = -1
+	}
+	for i, turn := range s.turns {
+		number[turn] = i
+	}
+	for i, turn := range credit.TokenTurns(row.LossMask, int(row.Turns)) {
+		full.Positions[i] = int32(i)
+		if turn >= 0 && number[turn] >= 0 {
+			full.LossMask[i], full.Turns[i] = true, int32(number[turn])
+		}
+	}
+	return full, nil
 }

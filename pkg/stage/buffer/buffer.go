@@ -6,14 +6,12 @@ package buffer
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -106,6 +104,8 @@ type reduction struct {
 type group struct {
 	credit.Group
 	iteration int              // in whose plan it was
+	shard     int              // index of the input that holds its traces
+	contexts  [][]contextRow   // of each trace
 	segments  []credit.Segment // by trace and turn, once they have their credit
 }
 
@@ -129,79 +129,14 @@ func (r *reduction) read() error {
 			all = append(all, group{Group: credit.Group{Instance: instance}, iteration: plan.Iteration})
 		}
 	}
-	for _, ref := range r.in.Shards {
-		if err := r.readShard(ref, all, at); err != nil {
+	for i := range r.in.Shards {
+		if err := r.readShard(i, all, at); err != nil {
 			return err
 		}
 	}
 	for _, g := range all {
 		if len(g.Traces) > 0 {
 			r.groups = append(r.groups, g)
-		}
-	}
-	return nil
-}
-
-// readShard files the traces of a shard under their groups: those of its last
-// waves, which are whole.
-func (r *reduction) readShard(ref ShardRef, all []group, at map[string]int) error {
-	var order []shard.TraceName
-	final := map[shard.TraceName]credit.Trace{}
-	for _, wave := range ref.waves() {
-		rollouts, citedRollouts, err := stage.ReadTable[shard.Rollout](r.ctx, r.files, wave.Rollout)
-		if err != nil {
-			return err
-		}
-		scores, citedScores, err := stage.ReadTable[shard.Score](r.ctx, r.files, wave.Score)
-		if err != nil {
-			return err
-		}
-		if err := r.judged(wave, citedRollouts); err != nil {
-			return err
-		}
-		r.cited = append(r.cited, citedRollouts, citedScores)
-		traces := shard.Traces(rollouts)
-		if len(scores) != len(traces) {
-			return exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", wave.Score, len(scores), wave.Rollout, len(traces))
-		}
-		for i, rows := range traces {
-			name := rows[0].Name()
-			if name != scores[i].Name() {
-				return exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
-					wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
-			}
-			if _, known := at[rows[0].GroupID]; !known {
-				return exitcode.Dataf("rollout %q, trace %d: group %q is in no plan of this iteration", wave.Rollout, i, rows[0].GroupID)
-			}
-			if _, before := final[name]; !before {
-				order = append(order, name)
-			}
-			final[name] = credit.Trace{Rows: rows, Score: scores[i]}
-		}
-	}
-	for _, name := range order {
-		trace := final[name]
-		g := &all[at[trace.Rows[0].GroupID]]
-		g.Traces = append(g.Traces, trace)
-	}
-	return nil
-}
-
-// judged makes sure that a score shard judges the responses that are there now.
-// A rollout shard that was lost and sampled again by a server holds others.
-func (r *reduction) judged(ref WaveRef, rollout seal.Input) error {
-	m, err := seal.Read(r.ctx, ref.Score, r.files.Reading)
-	if r.files.Plain && errors.Is(err, seal.ErrNotSealed) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, input := range m.Inputs {
-		if input.Path == rollout.Path && input.ContentSHA256 != rollout.ContentSHA256 {
-			err := exitcode.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
-				ref.Score, ref.Rollout, input.ContentSHA256, rollout.ContentSHA256)
-			return exitcode.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
 		}
 	}
 	return nil
@@ -229,13 +164,11 @@ func (r *reduction) learnable() error {
 		r.groups[i].segments = segments[i]
 	}
 	r.account()
-	batch, err := r.batch(composition.Advantage.Critic())
+	sequences, err := r.layOut(composition.Advantage.Critic())
 	if err != nil {
 		return err
 	}
-	m := r.manifest()
-	m.Metrics = r.metrics
-	if _, err := shard.WriteBatch(r.in.BatchOutput, batch, nil, r.attempt, m); err != nil {
+	if err := r.writeBatch(sequences); err != nil {
 		return err
 	}
 	r.lost()

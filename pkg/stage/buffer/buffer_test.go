@@ -97,7 +97,7 @@ func (f *reduction) try() error {
 func (f *reduction) run() ([]shard.Sequence, map[string]float64) {
 	f.Helper()
 	f.Check(f.try())
-	batch, _, m, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+	batch, m, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
 	f.Check(err)
 	return batch, m.Metrics
 }

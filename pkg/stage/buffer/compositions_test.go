@@ -87,7 +87,7 @@ func TestCompositions(t *testing.T) {
 						if err := f.try(); err != nil {
 							t.Fatalf("%v: %v", settings, err)
 						}
-						batch, _, _, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+						batch, _, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
 						f.Check(err)
 						if len(batch) == 0 {
 							t.Fatalf("%v: nothing is learned from", settings)

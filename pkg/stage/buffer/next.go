@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -165,8 +164,8 @@ func (r *reduction) curriculumGroups() []curriculum.Group {
 	for i, g := range r.groups {
 		groups[i] = curriculum.Group{Instance: g.Instance, Responses: make([]curriculum.Response, len(g.Traces))}
 		for j, t := range g.Traces {
-			response := lastAttempt(t)
-			response.Reward = g.reward(j)
+			response := lastAttempt(g.contexts[j])
+			response.Score, response.Reward = t.Score, g.reward(j)
 			response.Ref.Iteration, response.Ref.Row = int32(g.iteration), int32(rows[g.Instance.InstanceID])
 			groups[i].Responses[j] = response
 		}
@@ -176,21 +175,21 @@ func (r *reduction) curriculumGroups() []curriculum.Group {
 
 // lastAttempt is what the curriculum sees of a trace: its last attempt, contexts
 // one after the other.
-func lastAttempt(t credit.Trace) curriculum.Response {
-	last := t.Rows[len(t.Rows)-1]
-	r := curriculum.Response{
-		Sample: int(last.Sample), Ref: shard.Ref{Sample: last.Sample, Step: last.Step, Wave: last.Wave}, Score: t.Score,
-	}
-	for _, row := range t.Rows {
-		if row.Step != last.Step {
+func lastAttempt(contexts []contextRow) curriculum.Response {
+	last := contexts[len(contexts)-1]
+	r := curriculum.Response{Sample: int(last.Sample), Ref: shard.Ref{Sample: last.Sample, Step: last.Step, Wave: last.Wave}}
+	for _, c := range contexts {
+		if c.Step != last.Step {
 			continue
 		}
-		if r.Messages == nil {
-			r.PromptMessages = int(row.PromptMessages)
+		if r.Roles == nil {
+			r.PromptMessages = int(c.PromptMessages)
 		}
-		r.Messages = append(r.Messages, row.Messages...)
-		r.Turns += int(row.Turns)
+		for _, message := range c.Messages {
+			r.Roles = append(r.Roles, message.Role)
+		}
+		r.Turns += int(c.Turns)
 	}
-	r.Ref.Messages = int32(len(r.Messages))
+	r.Ref.Messages = int32(len(r.Roles))
 	return r
 }

@@ -5,24 +5,19 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
-// estimateAdvantages gives sequences, under advantage.kind gae, the values of the
-// policy that the iteration starts from, and what follows from them: advantages
-// and returns. The reward of a segment comes with its last token. Whitening is over
-// all tokens of the batch and needs every sequence's; else only those wanted
-// are computed. It must come before the first optimizer step.
-func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequence) bool) (err error) {
+// estimateAdvantages computes, under advantage.kind gae, the values of the policy
+// that the iteration starts from, and what follows from them: advantages and
+// returns. The reward of a segment comes with its last token. Whitening is over
+// all tokens of the batch and needs every sequence's; else only those of wanted
+// units are computed. It must come before the first optimizer step.
+//
+// What it computes stays in memory: some 25 bytes for each token.
+func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool) (err error) {
 	spec := l.recipe.Advantage
-	if !spec.Critic() {
-		for i := range l.batch {
-			l.batch[i].SpreadAdvantages()
-			l.batch[i].ApplyFactors()
-		}
-		return nil
-	}
 	engine := l.engine
 	if start := l.in.Start; start != "" && start != l.in.Policy {
 		if engine, err = l.openPolicy(ctx, start); err != nil {
@@ -30,44 +25,53 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(shard.Sequ
 		}
 		defer engine.Close()
 	}
-	var chosen []*trainer.Sequence
-	for i := range l.batch {
-		if spec.Whitening || wanted(l.batch[i].Sequence) {
-			chosen = append(chosen, &l.batch[i])
-		}
-	}
-	plain := make([]trainer.Sequence, len(chosen))
-	for i, s := range chosen {
-		plain[i] = *s
-	}
-	for _, micro := range l.microBatches(engine, plain) {
-		if err := ctx.Err(); err != nil {
+	var places []int32 // in the batch's order
+	for _, u := range l.unitsOf(func(u unit) bool { return spec.Whitening || wanted(u) }) {
+		read, err := l.batch.Unit(u.step, u.number)
+		if err != nil {
 			return err
 		}
-		batch := trainer.Pack(micro)
-		n := len(batch.TokenIDs)
-		values := make([]float32, n)
-		if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
-			return err
+		sequences := make([]trainer.Sequence, len(read))
+		for i, s := range read {
+			sequences[i].Sequence = s
+			places = append(places, s.Place)
 		}
-		if err := engine.Values(values); err != nil {
-			return err
-		}
-		for i := range batch.Sequences {
-			if err := estimate(chosen[0], spec.Gamma, spec.Lambda, widen(batch.Of(i, values))); err != nil {
-				return fmt.Errorf("instance %q sample %d: %w", chosen[0].InstanceID, chosen[0].Sample, err)
+		for _, micro := range l.microBatches(engine, sequences) {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			chosen = chosen[1:]
+			if err := l.estimateMicroBatch(engine, trainer.Pack(micro)); err != nil {
+				return err
+			}
 		}
 	}
 	if spec.Whitening {
-		if err := l.whiten(); err != nil {
+		if err := l.whiten(places); err != nil {
 			return err
 		}
 	}
-	for i := range l.batch {
-		if l.batch[i].Values != nil {
-			l.batch[i].ApplyFactors()
+	for _, place := range places {
+		l.before[place].ApplyFactors()
+	}
+	return nil
+}
+
+// estimateMicroBatch does so for the sequences of one forward pass, but for
+// whitening and factors.
+func (l *learner) estimateMicroBatch(engine policy.Engine, batch trainer.Packed) error {
+	n := len(batch.TokenIDs)
+	values := make([]float32, n)
+	if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
+		return err
+	}
+	if err := engine.Values(values); err != nil {
+		return err
+	}
+	for i, sequence := range batch.Sequences {
+		s := l.computed(sequence.Place)
+		s.LossMask, s.Turns, s.TurnFactors, s.TurnRewards = sequence.LossMask, sequence.Turns, sequence.TurnFactors, sequence.TurnRewards
+		if err := estimate(s, l.recipe.Advantage.Gamma, l.recipe.Advantage.Lambda, widen(batch.Of(i, values))); err != nil {
+			return fmt.Errorf("instance %q sample %d: %w", sequence.InstanceID, sequence.Sample, err)
 		}
 	}
 	return nil
@@ -103,10 +107,10 @@ func estimate(s *trainer.Sequence, gamma, lambda float64, values []float64) erro
 }
 
 // whiten centres and scales the advantages of all learned tokens of the batch.
-func (l *learner) whiten() error {
+func (l *learner) whiten(places []int32) error {
 	var advantages []float64
 	var ones []int
-	l.learned(func(a *float32) {
+	l.learned(places, func(a *float32) {
 		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
 	})
 	whitened, err := objective.Whiten(advantages, ones, l.recipe.Advantage.WhiteningDDof)
@@ -114,19 +118,20 @@ func (l *learner) whiten() error {
 		return fmt.Errorf("whitening the batch: %w", err)
 	}
 	next := 0
-	l.learned(func(a *float32) {
+	l.learned(places, func(a *float32) {
 		*a = float32(whitened[next])
 		next++
 	})
 	return nil
 }
 
-// learned calls f for the advantage of every learned token, in batch order.
-func (l *learner) learned(f func(advantage *float32)) {
-	for i := range l.batch {
-		for t, learned := range l.batch[i].LossMask {
+// learned calls f for the advantage of every learned token of sequences.
+func (l *learner) learned(places []int32, f func(advantage *float32)) {
+	for _, place := range places {
+		s := l.before[place]
+		for t, learned := range s.LossMask {
 			if learned {
-				f(&l.batch[i].Advantages[t])
+				f(&s.Advantages[t])
 			}
 		}
 	}

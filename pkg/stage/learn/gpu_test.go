@@ -60,7 +60,7 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 		sequences = append(sequences, s)
 	}
 	batch = r.Path("batch.arrow")
-	_, err = shard.WriteBatch(batch, sequences, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err = shard.WriteBatch(batch, sequences, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	return r, batch
 }

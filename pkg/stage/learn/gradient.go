@@ -31,14 +31,11 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	defer l.close()
 	l.engine.ZeroGradients()
 	t := newPart(l.engine, job.Recipe.Schedule.GradientUnits, n, of)
-	mine := func(s shard.Sequence) bool {
-		return int(s.OptimizerStep) == step%job.Recipe.Loss.MiniBatches && t.first <= int(s.Unit) && int(s.Unit) < t.last
+	mine := func(u unit) bool {
+		return u.step == step%job.Recipe.Loss.MiniBatches && t.first <= u.number && u.number < t.last
 	}
-	if err := l.recompute(ctx, mine); err != nil {
+	if err := l.prepare(ctx, mine); err != nil {
 		return seal.Manifest{}, err
-	}
-	if err := l.estimateAdvantages(ctx, mine); err != nil {
-		return seal.Manifest{}, fmt.Errorf("values: %w", err)
 	}
 	stats := &stepStats{}
 	if err := l.units(ctx, step, t, stats); err != nil {
@@ -52,7 +49,7 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 		return seal.Manifest{}, err
 	}
 	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
-	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens)}
+	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens), "batch_bytes_read": float64(l.batch.BytesRead())}
 	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
 	}

@@ -57,15 +57,12 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	defer l.close()
 	if len(in.Gradients) == 0 {
 		miniBatches := job.Recipe.Loss.MiniBatches
-		wanted := func(s shard.Sequence) bool { // in one of the steps to take
-			first := (int(s.OptimizerStep) - in.FirstStep%miniBatches + miniBatches) % miniBatches
+		wanted := func(u unit) bool { // in one of the steps to take
+			first := (u.step - in.FirstStep%miniBatches + miniBatches) % miniBatches
 			return in.FirstStep+first < in.LastStep
 		}
-		if err := l.recompute(ctx, wanted); err != nil {
+		if err := l.prepare(ctx, wanted); err != nil {
 			return seal.Manifest{}, err
-		}
-		if err := l.estimateAdvantages(ctx, wanted); err != nil {
-			return seal.Manifest{}, fmt.Errorf("values: %w", err)
 		}
 	}
 	var totals totals
@@ -82,6 +79,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	m := job.Manifest("learn", in.Iteration, 0, 1, started, l.cited...)
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
+	m.Metrics["batch_bytes_read"] = float64(l.batch.BytesRead())
 	m.Metrics["seconds"] = time.Since(started).Seconds()
 	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
 		return seal.Manifest{}, err
@@ -112,26 +110,27 @@ type learner struct {
 	engine    policy.Engine
 	base      string        // that the new adapter will name
 	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
-	batch     []trainer.Sequence
-	cited     []seal.Input
+	batch     *shard.Batch
+	// before is what was computed of sequences before the first optimizer step, by
+	// place. Their tokens are not there: they are read again.
+	before map[int32]*trainer.Sequence
+	cited  []seal.Input
 }
 
 // open reads the batch and opens the policies, of which the one that is trained
 // gets a workload.
 func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longest int) policy.Workload) error {
 	in := l.in
-	batch, _, batchManifest, err := shard.ReadBatch(ctx, in.Batch, l.files.Reading)
+	batch, batchManifest, err := shard.OpenBatch(ctx, in.Batch, l.files.Reading)
 	if err != nil {
 		return err
 	}
-	for _, s := range batch {
-		l.batch = append(l.batch, trainer.Sequence{Sequence: s})
-	}
+	l.batch = batch
 	l.cited = append(l.cited, l.files.Input(in.Batch, batchManifest))
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return err
 	}
-	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, workload(l.recipe, l.longest())); err != nil {
+	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, workload(l.recipe, l.batch.Longest())); err != nil {
 		return err
 	}
 	if in.Base != "" {
@@ -169,16 +168,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine,
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, trainer.EngineOptions(l.recipe.Policy, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.longest())))
-}
-
-// longest is the number of tokens of the batch's longest sequence.
-func (l *learner) longest() int {
-	longest := 1
-	for _, s := range l.batch {
-		longest = max(longest, len(s.TokenIDs))
-	}
-	return longest
+	return backend.Open(folder, trainer.EngineOptions(l.recipe.Policy, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.batch.Longest())))
 }
 
 func (l *learner) close() {
@@ -186,6 +176,7 @@ func (l *learner) close() {
 		l.reference.Close()
 	}
 	l.engine.Close()
+	l.batch.Close()
 }
 
 // gradient leaves the summed gradient of one optimizer step in the engine: it

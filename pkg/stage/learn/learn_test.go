@@ -222,7 +222,7 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 func TestEmptyBatchIsASkip(t *testing.T) {
 	r := stagetest.New(t)
 	data := r.Path("empty.arrow")
-	_, err := shard.WriteBatch(data, nil, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err := shard.WriteBatch(data, nil, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	got := update(r, inputs(r, data, "learned"))
 	if got["skipped_steps"] != 1 || got["optimizer_steps"] != 1 || got["sequences"] != 0 || got["grad_norm"] != 0 {

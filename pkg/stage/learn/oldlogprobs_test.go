@@ -15,12 +15,12 @@ import (
 // sampled them. change may change what is known of the sampler.
 func sampledElsewhere(r *stagetest.Rig, batch, name string, change func(*shard.Sequence)) string {
 	r.Helper()
-	sequences, _, _, err := shard.ReadBatch(r.Context(), batch, seal.Options{})
+	sequences, _, err := shard.ReadBatch(r.Context(), batch, seal.Options{})
 	r.Check(err)
 	for i := range sequences {
 		change(&sequences[i])
 	}
-	_, err = shard.WriteBatch(r.Path(name), sequences, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err = shard.WriteBatch(r.Path(name), sequences, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	return r.Path(name)
 }

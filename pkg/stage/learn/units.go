@@ -1,8 +1,10 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -10,26 +12,88 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
-// units adds the gradients of a tree's units of one optimizer step to it.
-func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
-	byUnit := make([][]trainer.Sequence, l.recipe.Schedule.GradientUnits)
-	miniBatch := int32(step % l.recipe.Loss.MiniBatches)
-	for _, s := range l.batch {
-		if s.OptimizerStep == miniBatch {
-			byUnit[s.Unit] = append(byUnit[s.Unit], s)
+// unit names a gradient unit of an optimizer step of the batch.
+type unit struct{ step, number int }
+
+// unitsOf lists the units of the batch that have sequences and are wanted.
+func (l *learner) unitsOf(wanted func(unit) bool) []unit {
+	var units []unit
+	for _, r := range l.batch.Layout {
+		if u := (unit{int(r.OptimizerStep), int(r.Unit)}); wanted(u) && !slices.Contains(units, u) {
+			units = append(units, u)
 		}
 	}
-	for unit := t.first; unit < t.last; unit++ {
-		for _, micro := range l.microBatches(l.engine, byUnit[unit]) {
+	slices.SortFunc(units, func(a, b unit) int { return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.number, b.number)) })
+	return units
+}
+
+// sequences reads those of a unit, with what was computed of them.
+func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
+	read, err := l.batch.Unit(u.step, u.number)
+	if err != nil {
+		return nil, err
+	}
+	sequences := make([]trainer.Sequence, len(read))
+	for i := range read {
+		s := &sequences[i]
+		s.Sequence = read[i]
+		before := l.before[s.Place]
+		if before != nil && before.OldLogProbs != nil {
+			s.ReplaceOld(before.OldLogProbs)
+		}
+		if before != nil && before.Advantages != nil {
+			s.Values, s.Returns, s.Advantages = before.Values, before.Returns, before.Advantages
+			continue
+		}
+		s.SpreadAdvantages()
+		s.ApplyFactors()
+	}
+	return sequences, nil
+}
+
+// prepare computes what of the units that are wanted must be known before the
+// first optimizer step.
+func (l *learner) prepare(ctx context.Context, wanted func(unit) bool) error {
+	l.before = map[int32]*trainer.Sequence{}
+	if err := l.recompute(ctx, wanted); err != nil {
+		return err
+	}
+	if !l.recipe.Advantage.Critic() {
+		return nil
+	}
+	if err := l.estimateAdvantages(ctx, wanted); err != nil {
+		return fmt.Errorf("values: %w", err)
+	}
+	return nil
+}
+
+// computed is what is known of a sequence before the first optimizer step.
+func (l *learner) computed(place int32) *trainer.Sequence {
+	s := l.before[place]
+	if s == nil {
+		s = &trainer.Sequence{}
+		l.before[place] = s
+	}
+	return s
+}
+
+// units adds the gradients of a tree's units of one optimizer step to it.
+func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
+	for number := t.first; number < t.last; number++ {
+		sequences, err := l.sequences(unit{step % l.recipe.Loss.MiniBatches, number})
+		if err != nil {
+			return err
+		}
+		for _, micro := range l.microBatches(l.engine, sequences) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if err := l.accumulate(micro, stats); err != nil {
-				return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
+				return fmt.Errorf("optimizer step %d, unit %d: %w", step, number, err)
 			}
 		}
-		if err := t.add(unit, 0); err != nil {
-			return fmt.Errorf("optimizer step %d, unit %d: %w", step, unit, err)
+		if err := t.add(number, 0); err != nil {
+			return fmt.Errorf("optimizer step %d, unit %d: %w", step, number, err)
 		}
 	}
 	return nil

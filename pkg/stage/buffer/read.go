@@ -1,0 +1,203 @@
+package buffer
+
+import (
+	"errors"
+
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+)
+
+// A shard is read twice. First without its text and tokens, of all but which an
+// iteration fits into memory; credit and curriculum need no more. Then, once the
+// batch is laid out, for the tokens, one shard after the other.
+
+// contextRow is what is first read of a rollout's row.
+type contextRow struct {
+	InstanceID     string   `parquet:"instance_id"`
+	GroupID        string   `parquet:"group_id"`
+	Sample         int32    `parquet:"sample"`
+	Step           int32    `parquet:"step"`
+	Messages       []author `parquet:"messages,list"`
+	PromptMessages int32    `parquet:"prompt_messages"`
+	LossMask       []bool   `parquet:"loss_mask,list"` // nil once its tokens are counted
+	FinishReason   string   `parquet:"finish_reason,dict"`
+	Turns          int32    `parquet:"turns"`
+	PolicyVersion  int32    `parquet:"policy_version"`
+	LogProbSource  string   `parquet:"logprob_source,dict"`
+	Wave           int32    `parquet:"wave"`
+}
+
+// author is what is read of a message.
+type author struct {
+	Role string `parquet:"role,dict"`
+}
+
+// Schema is that of the whole row.
+func (contextRow) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// Name is that of the row's trace.
+func (r contextRow) Name() shard.TraceName {
+	return shard.TraceName{InstanceID: r.InstanceID, Sample: r.Sample}
+}
+
+// tokensRow is what is read of a rollout's row to learn from it.
+type tokensRow struct {
+	InstanceID string    `parquet:"instance_id"`
+	Sample     int32     `parquet:"sample"`
+	TokenIDs   []int32   `parquet:"token_ids,list" parquet-element:",delta"`
+	LossMask   []bool    `parquet:"loss_mask,list"`
+	LogProbs   []float32 `parquet:"logprobs,list"`
+	Turns      int32     `parquet:"turns"`
+}
+
+// Schema is that of the whole row.
+func (tokensRow) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// Name is that of the row's trace.
+func (r tokensRow) Name() shard.TraceName {
+	return shard.TraceName{InstanceID: r.InstanceID, Sample: r.Sample}
+}
+
+// judged is a trace with its verdict.
+type judged struct {
+	contexts []contextRow
+	trace    credit.Trace
+}
+
+// readShard files the traces of a shard under their groups: those of its last
+// waves, which are whole.
+func (r *reduction) readShard(number int, all []group, at map[string]int) error {
+	var order []shard.TraceName
+	final := map[shard.TraceName]judged{}
+	for _, wave := range r.in.Shards[number].waves() {
+		traces, err := r.readWave(wave)
+		if err != nil {
+			return err
+		}
+		for i, t := range traces {
+			name := t.contexts[0].Name()
+			if _, known := at[t.contexts[0].GroupID]; !known {
+				return exitcode.Dataf("rollout %q, trace %d: group %q is in no plan of this iteration", wave.Rollout, i, t.contexts[0].GroupID)
+			}
+			if _, before := final[name]; !before {
+				order = append(order, name)
+			}
+			final[name] = t
+		}
+	}
+	for _, name := range order {
+		t := final[name]
+		g := &all[at[t.contexts[0].GroupID]]
+		g.shard = number
+		g.contexts, g.Traces = append(g.contexts, t.contexts), append(g.Traces, t.trace)
+	}
+	return nil
+}
+
+// readWave reads the traces of one wave of a shard and their verdicts.
+func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
+	rows, citedRollouts, err := stage.ReadTable[contextRow](r.ctx, r.files, wave.Rollout)
+	if err != nil {
+		return nil, err
+	}
+	scores, citedScores, err := stage.ReadTable[shard.Score](r.ctx, r.files, wave.Score)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.sameResponses(wave, citedRollouts); err != nil {
+		return nil, err
+	}
+	r.cited = append(r.cited, citedRollouts, citedScores)
+	traces := shard.Traces(rows)
+	if len(scores) != len(traces) {
+		return nil, exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", wave.Score, len(scores), wave.Rollout, len(traces))
+	}
+	all := make([]judged, len(traces))
+	for i, contexts := range traces {
+		name := contexts[0].Name()
+		if name != scores[i].Name() {
+			return nil, exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
+				wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
+		}
+		all[i] = judged{contexts: contexts, trace: credit.Trace{Score: scores[i], Contexts: make([]credit.Context, len(contexts))}}
+		for j := range contexts {
+			c := &contexts[j]
+			tokens := make([]int, c.Turns)
+			for _, turn := range credit.TokenTurns(c.LossMask, int(c.Turns)) {
+				if turn >= len(tokens) {
+					return nil, exitcode.Dataf("rollout %q: instance %q sample %d has tokens of the policy's and no message of its", wave.Rollout, name.InstanceID, name.Sample)
+				}
+				if turn >= 0 {
+					tokens[turn]++
+				}
+			}
+			all[i].trace.Contexts[j] = credit.Context{Tokens: len(c.LossMask), TurnTokens: tokens, FinishReason: c.FinishReason}
+			c.LossMask = nil
+		}
+	}
+	return all, nil
+}
+
+// sameResponses makes sure that a score shard judges the responses that are
+// there now. A rollout shard that was lost and sampled again by a server holds
+// others.
+func (r *reduction) sameResponses(ref WaveRef, rollout seal.Input) error {
+	m, err := seal.Read(r.ctx, ref.Score, r.files.Reading)
+	if r.files.Plain && errors.Is(err, seal.ErrNotSealed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, input := range m.Inputs {
+		if input.Path == rollout.Path && input.ContentSHA256 != rollout.ContentSHA256 {
+			err := exitcode.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
+				ref.Score, ref.Rollout, input.ContentSHA256, rollout.ContentSHA256)
+			return exitcode.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
+		}
+	}
+	return nil
+}
+
+// tokens are those of the shard that was read last.
+type tokens struct {
+	shard  int // index of the input; -1 for none
+	traces map[shard.TraceName][]tokensRow
+}
+
+// tokensOf reads the tokens of a trace, with those of its shard.
+func (r *reduction) tokensOf(t *tokens, g group, trace int) ([]tokensRow, error) {
+	if t.shard != g.shard {
+		t.shard, t.traces = g.shard, map[shard.TraceName][]tokensRow{}
+		for _, wave := range r.in.Shards[g.shard].waves() {
+			rows, cited, err := stage.ReadTable[tokensRow](r.ctx, r.files, wave.Rollout)
+			if err != nil {
+				return nil, err
+			}
+			if !r.citedAs(cited) {
+				return nil, exitcode.Dataf("rollout %q was replaced while it was read", wave.Rollout)
+			}
+			for _, contexts := range shard.Traces(rows) {
+				t.traces[contexts[0].Name()] = contexts
+			}
+		}
+	}
+	rows := t.traces[g.contexts[trace][0].Name()]
+	if len(rows) != len(g.contexts[trace]) {
+		return nil, exitcode.Dataf("rollout %q was replaced while it was read", r.in.Shards[g.shard].Rollout)
+	}
+	return rows, nil
+}
+
+// citedAs reports whether a file was read with this content before.
+func (r *reduction) citedAs(now seal.Input) bool {
+	for _, before := range r.cited {
+		if before.Path == now.Path {
+			return before.ContentSHA256 == now.ContentSHA256
+		}
+	}
+	return false
+}
