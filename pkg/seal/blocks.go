@@ -22,8 +22,8 @@ type Blocks struct {
 }
 
 // blockBytes is the size of the blocks that writers digest: 75 bytes of a
-// manifest for 4 MiB of its file.
-const blockBytes = 4 << 20
+// manifest for 1 MiB of its file.
+const blockBytes = 1 << 20
 
 // check compares the number of blocks with the size of their file.
 func (b *Blocks) check(bytes int64) error {

@@ -22,7 +22,7 @@ func writeBlocks(t testing.TB, path string, data []byte) Manifest {
 	}
 	w.InBlocks()
 	for chunk := data; len(chunk) > 0; { // across the borders of blocks
-		n := min(len(chunk), 3<<20+7)
+		n := min(len(chunk), blockBytes-7)
 		if _, err := w.Write(chunk[:n]); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 func TestEpisodesThatFillTheContext(t *testing.T) {
 	for _, longest := range []int{200, 260, 330} {
 		r := stagetest.NewOf(t, "tooluse-smoke", "filters.constant_group=false")
-		r.Shorten(longest)
+		r.LimitContext(longest)
 		got := update(r, inputs(r, batch(r), "learned"))
 		if got["first_step_ratio_deviation_max"] != 0 {
 			t.Errorf("context of %d: ratios deviate from 1 by up to %g", longest, got["first_step_ratio_deviation_max"])

@@ -123,8 +123,8 @@ func inMemory(folder fs.FS) (fstest.MapFS, error) {
 	return files, err
 }
 
-// Shorten gives the rig's policy a context of fewer tokens.
-func (r *Rig) Shorten(longest int) {
+// LimitContext gives the rig's policy a context of other than its own length.
+func (r *Rig) LimitContext(longest int) {
 	r.Helper()
 	whole := r.Policy()
 	config, err := os.ReadFile(filepath.Join(whole, "config.json"))
@@ -134,13 +134,13 @@ func (r *Rig) Shorten(longest int) {
 	values["max_position_embeddings"] = longest
 	config, err = json.Marshal(values)
 	r.Check(err)
-	folder, err := seal.CreateFolder(r.Path("short"), seal.Attempt{})
+	folder, err := seal.CreateFolder(r.Path("limited"), seal.Attempt{})
 	r.Check(err)
 	r.Check(os.CopyFS(folder.Path(), os.DirFS(whole)))
 	r.Check(os.WriteFile(filepath.Join(folder.Path(), "config.json"), config, 0o666))
 	_, err = folder.Commit(seal.Manifest{})
 	r.Check(err)
-	r.policy = r.Path("short")
+	r.policy = r.Path("limited")
 }
 
 // Plan seals a plan with the initial prompts of the first n training tasks.

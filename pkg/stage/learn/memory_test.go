@@ -1,0 +1,107 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
+)
+
+// gradientShard tells a child of this test what it computes.
+const gradientShard = "LATHE_TEST_GRADIENT_SHARD"
+
+// TestGradientShardReadsItsUnits: bytes read and memory of a gradient shard are
+// those of its units, however large the batch. LATHE_TEST_RESPONSES and
+// LATHE_TEST_TOKENS measure other sizes: a quarter of the responses, and all of
+// them, with a gradient shard for each 16.
+func TestGradientShardReadsItsUnits(t *testing.T) {
+	if encoded := os.Getenv(gradientShard); encoded != "" {
+		computeShard(t, encoded)
+		return
+	}
+	const perUnit = 16
+	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 512), stagetest.Number(t, "LATHE_TEST_TOKENS", 2048)
+	r := stagetest.New(t)
+	r.LimitContext(tokens)
+	peak := map[int]int64{}
+	for _, n := range []int{responses / 4, responses} {
+		units := n / perUnit
+		r.Job.Recipe.Schedule.GradientUnits = units
+		in := inputs(r, r.Path(fmt.Sprintf("batch-%d.arrow", n)), "learned")
+		size := longBatch(r, in.Batch, n, tokens, units)
+		started := time.Now()
+		output := r.Path(fmt.Sprintf("gradient-%d.arrow", n))
+		encoded, err := json.Marshal(map[string]any{
+			"Batch": in.Batch, "Policy": in.Policy, "Reference": in.Reference, "Units": units, "Shard": units / 2, "Output": output,
+		})
+		r.Check(err)
+		peak[n] = r.PeakMemory("TestGradientShardReadsItsUnits", gradientShard, string(encoded))
+		m, err := seal.Read(t.Context(), output, seal.Options{})
+		r.Check(err)
+		read := int64(m.Metrics["batch_bytes_read"])
+		t.Logf("%d responses of %d tokens, shard %d of %d: %.1f s, %d MB at most, %.1f of %.1f MB of the batch read",
+			n, tokens, units/2, units, time.Since(started).Seconds(), peak[n]>>20, float64(read)/1e6, float64(size)/1e6)
+		if own, block := size/int64(units), int64(1<<20); read > own+3*block {
+			t.Errorf("%d bytes were read: the shard's units have %d, a block %d", read, own, block)
+		}
+	}
+	if more := float64(peak[responses]-peak[responses/4]) / float64(responses*3/4*tokens); more > 12 {
+		t.Errorf("each further token of others takes %.1f bytes of memory", more)
+	}
+}
+
+// computeShard is the child.
+func computeShard(t *testing.T, encoded string) {
+	var in struct {
+		learn.Inputs
+		Units, Shard int
+		Output       string
+	}
+	r := stagetest.New(t)
+	r.Check(json.Unmarshal([]byte(encoded), &in))
+	r.Job.Recipe.Schedule.GradientUnits, r.Job.Recipe.Schedule.GradientShards = in.Units, in.Units
+	_, err := learn.RunGradient(t.Context(), r.Job, in.Inputs, 0, in.Shard, in.Units, in.Output)
+	r.Check(err)
+	r.ReportPeakMemory()
+}
+
+// longBatch seals a batch of long sequences, and gives its size in bytes.
+func longBatch(r *stagetest.Rig, path string, n, tokens, units int) int64 {
+	r.Helper()
+	sequence := func(i int) shard.Sequence {
+		stream := rand.New(rand.NewPCG(1, uint64(i)))
+		s := shard.Sequence{
+			TokenIDs: make([]int32, tokens), LossMask: make([]bool, tokens), Positions: make([]int32, tokens), Turns: make([]int32, tokens), OldLogProbs: make([]float32, tokens),
+			TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{1}, TurnWeights: []float64{1e-3},
+			GroupID: strconv.Itoa(i / 8), InstanceID: strconv.Itoa(i / 8), Sample: int32(i % 8), Unit: int32(i * units / n), Place: int32(i), LogProbSource: shard.LogProbsEngine,
+		}
+		for t := range tokens {
+			s.TokenIDs[t], s.Positions[t], s.LossMask[t], s.OldLogProbs[t] = stream.Int32N(8), int32(t), t > 0, -2
+		}
+		s.OldLogProbs[0] = 0
+		return s
+	}
+	var layout shard.BatchLayout
+	for i := range n {
+		layout.Add(&shard.Sequence{Unit: int32(i * units / n), LogProbSource: shard.LogProbsEngine}, tokens)
+	}
+	next := 0
+	m, err := shard.WriteBatchFrom(path, layout, func(rows int) ([]shard.Sequence, error) {
+		sequences := make([]shard.Sequence, rows)
+		for i := range sequences {
+			sequences[i] = sequence(next)
+			next++
+		}
+		return sequences, nil
+	}, seal.AttemptFromEnv(), seal.Manifest{})
+	r.Check(err)
+	return m.Bytes
+}
