@@ -60,8 +60,9 @@ type Selection struct {
 type Curriculum interface {
 	Name() string
 	// Update folds the finished groups of an iteration, in plan order, into
-	// a new state. The old state is not changed.
-	Update(state State, iteration int, groups []Group) (State, error)
+	// a new state. The old state is not changed. taskIDs are those of the training
+	// tasks, in their fixed order.
+	Update(state State, iteration int, groups []Group, taskIDs []string) (State, error)
 	// Next selects n instances for an iteration's plan from the state and the
 	// ids of the training tasks, in their fixed order.
 	Next(state State, iteration, n int, taskIDs []string) ([]Selection, error)
@@ -76,7 +77,14 @@ type Term struct {
 // Explainer is a curriculum that can say where the probabilities of its
 // selections come from.
 type Explainer interface {
-	// Explain lists the terms of a selection that Next made from the state, the
-	// probability itself last.
-	Explain(state State, selected Selection) ([]Term, error)
+	// Explain lists the terms of a selection that Next made from the state for an
+	// iteration of n prompts, the probability itself last. It may be one that is
+	// too costly to state for every selection of a plan.
+	Explain(state State, iteration, n int, selected Selection) ([]Term, error)
+}
+
+// Measurer is a curriculum that says in numbers how it stands.
+type Measurer interface {
+	// Metrics are of a state that Update made, by name.
+	Metrics(state State) map[string]float64
 }

@@ -57,7 +57,7 @@ type worst struct{}
 
 func (worst) Name() string { return "tenant-worst" }
 
-func (worst) Update(state curriculum.State, iteration int, groups []curriculum.Group) (curriculum.State, error) {
+func (worst) Update(state curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration, Stats: slices.Clone(state.Stats)}
 	for _, g := range groups {
 		var sum float64

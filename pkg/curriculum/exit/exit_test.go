@@ -63,7 +63,7 @@ func stateOf(entries ...shard.Entry) curriculum.State {
 
 func mustUpdate(t testing.TB, e *Exit, state curriculum.State, iteration int, groups ...curriculum.Group) curriculum.State {
 	t.Helper()
-	next, err := e.Update(state, iteration, groups)
+	next, err := e.Update(state, iteration, groups, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,14 +199,14 @@ func TestUpdateErrors(t *testing.T) {
 		{2, []curriculum.Group{nan}, exitcode.Data, "quality NaN"},
 		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, exitcode.Bug, `instance "m1" has two groups`},
 	} {
-		_, err := mustNew(t, settings()).Update(stateOf(), test.iteration, test.groups)
+		_, err := mustNew(t, settings()).Update(stateOf(), test.iteration, test.groups, nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
 			t.Errorf("error %v, want %q (code %d)", err, test.want, test.code)
 		}
 	}
 	// What is not the policy's own is not judged.
 	nan.Responses[1].Score.Outcome = "infra"
-	if _, err := mustNew(t, settings()).Update(stateOf(), 2, []curriculum.Group{nan}); err != nil {
+	if _, err := mustNew(t, settings()).Update(stateOf(), 2, []curriculum.Group{nan}, nil); err != nil {
 		t.Errorf("an invalid response of quality NaN: %v", err)
 	}
 }

@@ -98,7 +98,7 @@ func (e *Exit) ofKind(kind shard.Kind) float64 {
 // Explain gives the probability of a base task, 1 - p, or that of an entry of
 // a kind: p, its share of the buffer, and that of the kind, multiplied. A
 // selection of an entry that the state does not hold is an error of the data.
-func (e *Exit) Explain(state curriculum.State, selected curriculum.Selection) ([]curriculum.Term, error) {
+func (e *Exit) Explain(state curriculum.State, _, _ int, selected curriculum.Selection) ([]curriculum.Term, error) {
 	fromBuffer := e.fromBuffer(state.Entries)
 	terms := []curriculum.Term{{Name: "entries", Value: float64(len(state.Entries))}, {Name: "p", Value: fromBuffer}}
 	if selected.Origin != shard.OriginBuffer {

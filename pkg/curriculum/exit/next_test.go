@@ -167,7 +167,7 @@ func TestStatedProbabilities(t *testing.T) {
 			if counts[name] > 1 {
 				continue
 			}
-			terms, err := e.Explain(state, s)
+			terms, err := e.Explain(state, 1, 1, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestExplain(t *testing.T) {
 	spec.InverseTemperature = 4 * math.Log(3)
 	e := mustNew(t, spec)
 	state := stateOf(entry("x", 0), entry("y", .25))
-	terms, err := e.Explain(state, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "y", Kind: shard.KindImprove})
+	terms, err := e.Explain(state, 2, 1, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "y", Kind: shard.KindImprove})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,11 @@ func TestExplain(t *testing.T) {
 	if diff := cmp.Diff(want, terms, cmpopts.EquateApprox(0, 1e-15)); diff != "" {
 		t.Errorf("terms (-want +got):\n%s", diff)
 	}
-	terms, err = e.Explain(state, curriculum.Selection{Origin: shard.OriginBase})
+	terms, err = e.Explain(state, 2, 1, curriculum.Selection{Origin: shard.OriginBase})
 	if diff := cmp.Diff([]curriculum.Term{{Name: "entries", Value: 2}, {Name: "p", Value: .5}, {Name: "probability", Value: .5}}, terms); diff != "" || err != nil {
 		t.Errorf("of a base task: error %v, terms (-want +got):\n%s", err, diff)
 	}
-	_, err = e.Explain(state, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "v"})
+	_, err = e.Explain(state, 2, 1, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "v"})
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "v" is not in the buffer`) {
 		t.Errorf("an entry that is not there: %v", err)
 	}

@@ -238,7 +238,7 @@ func TestOracle(t *testing.T) {
 				wanted[i] = groups[i]
 				wanted[i].Instance.ParentID = want[i].parentID
 			}
-			if state, err = e.Update(state, iteration, groups); err != nil {
+			if state, err = e.Update(state, iteration, groups, nil); err != nil {
 				t.Fatal(err)
 			}
 			plain.update(iteration, wanted)

@@ -67,7 +67,7 @@ func TestRunsOfAnySettings(t *testing.T) {
 			}
 			checkSelections(t, state, selections)
 			groups := plan(t, iteration, selections)
-			next, err := e.Update(state, iteration, groups)
+			next, err := e.Update(state, iteration, groups, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestRunsOfAnySettings(t *testing.T) {
 			for i := range groups {
 				groups[i].Responses = rapid.Permutation(groups[i].Responses).Draw(t, "arrival")
 			}
-			replayed, err := e.Update(state, iteration, groups)
+			replayed, err := e.Update(state, iteration, groups, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,11 +137,11 @@ func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		groups := plan(t, 1, selections)
-		inOrder, err := e.Update(curriculum.State{}, 1, groups)
+		inOrder, err := e.Update(curriculum.State{}, 1, groups, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shuffled, err := e.Update(curriculum.State{}, 1, rapid.Permutation(groups).Draw(t, "groups"))
+		shuffled, err := e.Update(curriculum.State{}, 1, rapid.Permutation(groups).Draw(t, "groups"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 // buffer: first the scores of the entries that were sampled, then the
 // expansion of each group. Groups with fewer than two valid responses have no
 // score and change nothing but the count of visits.
-func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group) (curriculum.State, error) {
+func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
 	if iteration <= state.Iteration {
 		return curriculum.State{}, exitcode.Bugf("updating the exit curriculum: iteration %d is already in the state of iteration %d", iteration, state.Iteration)
 	}

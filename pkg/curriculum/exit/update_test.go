@@ -265,7 +265,7 @@ func TestAblationWithoutImprovement(t *testing.T) {
 
 // An entry without a place in the order of scores would never be replaced.
 func TestScoresThatAreNoNumbers(t *testing.T) {
-	_, err := mustNew(t, settings()).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil)
+	_, err := mustNew(t, settings()).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil, nil)
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "y" has the score NaN`) {
 		t.Errorf("error %v, want one that names y", err)
 	}

@@ -36,7 +36,7 @@ func New(seed uint64) *Uniform { return &Uniform{seed: seed} }
 func (u *Uniform) Name() string { return Name }
 
 // Update records that the iteration is done. Nothing is learned from groups.
-func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group) (curriculum.State, error) {
+func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group, _ []string) (curriculum.State, error) {
 	return curriculum.State{Iteration: iteration}, nil
 }
 
@@ -68,7 +68,7 @@ func Selection(taskID string, probability float64) curriculum.Selection {
 }
 
 // Explain says that every prompt is a base task.
-func (u *Uniform) Explain(curriculum.State, curriculum.Selection) ([]curriculum.Term, error) {
+func (u *Uniform) Explain(curriculum.State, int, int, curriculum.Selection) ([]curriculum.Term, error) {
 	return []curriculum.Term{{Name: "probability", Value: 1}}, nil
 }
 

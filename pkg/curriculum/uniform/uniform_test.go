@@ -88,7 +88,7 @@ func TestEpochsAndSeedsDiffer(t *testing.T) {
 // What is sampled does not depend on the state, and the state stays empty.
 func TestStateDoesNotMatter(t *testing.T) {
 	u := New(7)
-	state, err := u.Update(curriculum.State{Iteration: 2, Entries: []shard.Entry{{EntryID: "x"}}}, 3, []curriculum.Group{{}})
+	state, err := u.Update(curriculum.State{Iteration: 2, Entries: []shard.Entry{{EntryID: "x"}}}, 3, []curriculum.Group{{}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestStatedProbabilities(t *testing.T) {
 			t.Errorf("task %q: %d of %d prompts", id, n, prompts)
 		}
 	}
-	terms, err := u.Explain(curriculum.State{}, selections[0])
+	terms, err := u.Explain(curriculum.State{}, 1, len(selections), selections[0])
 	if diff := cmp.Diff([]curriculum.Term{{Name: "probability", Value: 1}}, terms); diff != "" || err != nil {
 		t.Errorf("error %v, terms (-want +got):\n%s", err, diff)
 	}

@@ -26,7 +26,8 @@ type Explanation struct {
 	Origin     string `json:"origin"`
 	SelectedBy string `json:"selected_by"`
 	Depth      int    `json:"depth"`
-	// Probability is that of the plan's row. Terms are what it was made from.
+	// Probability is that of the plan's row, or, where it states none, what the
+	// curriculum comes to now. Terms are what it was made from.
 	Probability float64           `json:"probability"`
 	Terms       []curriculum.Term `json:"terms"`
 	Entry       *Entry            `json:"entry,omitempty"` // that was selected; absent for a base task
@@ -144,14 +145,19 @@ func (e *explainer) terms(x *Explanation, row shard.Instance) error {
 	if !ok {
 		return nil // the curriculum states the probability alone
 	}
-	x.Terms, err = curriculumOf.Explain(state, curriculum.Selection{
+	x.Terms, err = curriculumOf.Explain(state, int(row.Iteration), len(e.plans[int(row.Iteration)]), curriculum.Selection{
 		TaskID: row.TaskID, Kind: shard.Kind(row.Kind), Origin: shard.Origin(row.Origin), ParentID: row.ParentID, Depth: int(row.Depth), Turn: int(row.Turn),
 		BaseScore: row.BaseScore, Potential: row.Potential, Probability: row.Probability, SelectedBy: row.SelectedBy,
 	})
 	if err != nil {
 		return fmt.Errorf("explaining instance %q: %w", row.InstanceID, err)
 	}
-	if last := x.Terms[len(x.Terms)-1]; last.Value != row.Probability {
+	last := x.Terms[len(x.Terms)-1]
+	if row.Probability == 0 { // too costly to state in every plan
+		x.Probability = last.Value
+		return nil
+	}
+	if last.Value != row.Probability {
 		return exitcode.Dataf("instance %q was drawn with the probability %v; from the state of iteration %d it comes to %v: the plan was made by other binaries",
 			row.InstanceID, row.Probability, state.Iteration, last.Value)
 	}

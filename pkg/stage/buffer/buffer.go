@@ -200,6 +200,7 @@ func (r *reduction) account() {
 			r.ledger = append(r.ledger, row)
 		}
 		for i, t := range g.Traces {
+			r.countTransition(g, i)
 			r.metrics["outcome_"+t.Score.Outcome]++
 			if t.Valid() {
 				responses++

@@ -2,6 +2,7 @@ package buffer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
@@ -69,15 +70,21 @@ func (r *reduction) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
 
 // next folds the groups into the curriculum and writes the state and plans.
 func (r *reduction) next() error {
+	ids, err := r.taskIDs()
+	if err != nil {
+		return err
+	}
 	state := r.state
 	if r.in.Iteration > 0 {
-		var err error
-		if state, err = r.chooser.Update(state, r.in.Iteration, r.curriculumGroups()); err != nil {
+		if state, err = r.chooser.Update(state, r.in.Iteration, r.curriculumGroups(), ids); err != nil {
 			return fmt.Errorf("updating curriculum %q: %w", r.chooser.Name(), err)
 		}
 	}
 	m := r.manifest()
 	m.Metrics = map[string]float64{"curriculum_instances": float64(len(state.Entries))}
+	if measurer, ok := r.chooser.(curriculum.Measurer); ok {
+		maps.Copy(m.Metrics, measurer.Metrics(state))
+	}
 	if _, err := shard.Write(r.in.StateOutput, state.Entries, nil, r.attempt, m); err != nil {
 		return err
 	}
@@ -86,14 +93,6 @@ func (r *reduction) next() error {
 	}
 	if len(r.in.PlanOutputs) == 0 { // the last iteration
 		return nil
-	}
-	tasks, err := env.TrainingTasks(r.environment, "curriculum.kinds", r.recipe.Curriculum.Kinds)
-	if err != nil {
-		return err
-	}
-	ids := make([]string, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
 	}
 	for _, plan := range r.in.PlanOutputs {
 		rows, cited, err := r.plan(state, plan.Iteration, ids)
@@ -107,6 +106,23 @@ func (r *reduction) next() error {
 		}
 	}
 	return nil
+}
+
+// taskIDs are those of the training tasks that the recipe samples. A run that
+// only evaluates needs none.
+func (r *reduction) taskIDs() ([]string, error) {
+	if r.in.Iteration == 0 && len(r.in.PlanOutputs) == 0 {
+		return nil, nil
+	}
+	tasks, err := env.TrainingTasks(r.environment, "curriculum.kinds", r.recipe.Curriculum.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids, nil
 }
 
 // of says whose statistics these are.

@@ -15,7 +15,7 @@ type goesOn struct{ ref shard.Ref }
 
 func (goesOn) Name() string { return "goes on" }
 
-func (goesOn) Update(state curriculum.State, iteration int, _ []curriculum.Group) (curriculum.State, error) {
+func (goesOn) Update(state curriculum.State, iteration int, _ []curriculum.Group, _ []string) (curriculum.State, error) {
 	return curriculum.State{Iteration: iteration, Stats: append(state.Stats, shard.Stat{Scope: "run", Name: "updates", Iteration: int32(iteration)})}, nil
 }
 
