@@ -4,6 +4,7 @@ package builtin
 
 import (
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/exit"
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/flipts"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform"
 	_ "github.com/lathe-rl/lathe/pkg/env/math"
 	_ "github.com/lathe-rl/lathe/pkg/env/tooluse"

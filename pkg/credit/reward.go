@@ -12,6 +12,7 @@ func init() {
 	}{
 		{"verdict", "what the environment's verdict on the segment's last turn says", verdictReward},
 		{"score", "the normalised score of the segment's last turn", scoreReward},
+		{"signed", "1 where the segment's last turn succeeds, -1 elsewhere (FlipTS, section 3.1)", signedReward},
 		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere the verdict", improvementReward},
 	} {
 		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Default: r.name == "verdict", Make: func(any) (Reward, error) { return r.of, nil }})
@@ -43,6 +44,15 @@ func verdictReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64)
 
 func scoreReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	return last.NormalizedScore, last.NormalizedScore
+}
+
+// signedReward is r_t of "FlipTS: Failure-to-Success Mathematical Self-Refinement
+// via Trajectory-Aware Sampling in End-to-End Online RL", section 3.1.
+func signedReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
+	if shard.Outcome(last.Outcome) == shard.OutcomeOK {
+		return last.NormalizedScore, 1
+	}
+	return last.NormalizedScore, -1
 }
 
 // improvementReward is max(0, Δ/Δmax), where Δ is what a step has gained over

@@ -24,6 +24,35 @@ func init() {
 	} {
 		WeightAxis.Register(registry.Choice[Weight]{Name: w.name, Summary: w.summary, Make: func(any) (Weight, error) { return aggregation(w.name), nil }})
 	}
+	WeightAxis.Register(registry.Choice[Weight]{
+		Name: "seq_mean_turn_mean_token_mean", Summary: "the mean over segments of the mean over their turns of the mean over the turn's tokens (FlipTS, equation 1)",
+		Make: func(any) (Weight, error) { return turnMeans{}, nil },
+	})
+}
+
+// turnMeans gives a token of turn t of segment i the weight 1/(N·T_i·|a_t|), where
+// N is the number of segments and T_i that of the segment's turns: every turn of a
+// segment has the same total ("FlipTS: Failure-to-Success Mathematical
+// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
+// equation 1). Turns without a token count in T_i.
+type turnMeans struct{}
+
+func (turnMeans) Weights(spans [][]int, _ int) ([][]float64, error) {
+	byTurn := make([][]float64, len(spans))
+	any := false
+	for i, turns := range spans {
+		byTurn[i] = make([]float64, len(turns))
+		for t, tokens := range turns {
+			if tokens > 0 {
+				byTurn[i][t] = 1 / (float64(len(spans)) * float64(len(turns)) * float64(tokens))
+				any = true
+			}
+		}
+	}
+	if !any {
+		return nil, nil
+	}
+	return byTurn, nil
 }
 
 // aggregation is one of [objective.Weights].

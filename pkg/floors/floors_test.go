@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/env/math/answer"},
 	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/curriculum/uniform"},
-	{"pkg/env/math", "pkg/curriculum/exit", "pkg/credit", "pkg/scaffold"},
+	{"pkg/env/math", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/credit", "pkg/scaffold"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
 	{"pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},

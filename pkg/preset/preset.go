@@ -45,6 +45,7 @@ func Lookup(name string) (Objective, error) { return presets.Make(name, nil) }
 func init() {
 	Register(Default, "our own: GRPO as verl has it, the mean over tokens, and no group that teaches nothing", lathePreset)
 	Register("exit", "ExIt (Jiang, Lupu, Bachrach): standardised, mean over responses of the mean over tokens", exitPreset)
+	Register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
 	Register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
 	Register("ppo", "PPO (Schulman et al.) with a critic", ppo)
 	Register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
@@ -123,6 +124,15 @@ func exitPreset() Objective {
 	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
 	loss.KL = objective.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
 	return Objective{groupStandardised(0, 1e-8), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
+}
+
+// fliptsPreset is trajectory-level GRPO as "FlipTS: Failure-to-Success Mathematical
+// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL" has it:
+// section 3.1's advantage, with the population's standard deviation and no epsilon,
+// and equation 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
+// group of equal rewards has no gradient and counts in the mean.
+func fliptsPreset() Objective {
+	return Objective{groupStandardised(0, 0), objective.Filters{MinGroup: 1}, clipped("seq_mean_turn_mean_token_mean", 0.2, 0.2)}
 }
 
 // verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the

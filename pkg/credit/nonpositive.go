@@ -1,0 +1,44 @@
+package credit
+
+import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/registry"
+)
+
+//go:embed nonpositive.go
+var nonPositiveSource string
+
+var _ = config.Docs[NonPositive](nonPositiveSource)
+
+// ReasonNonPositive is the reason of [NonPositive] in the ledger.
+const ReasonNonPositive = "non_positive"
+
+// NonPositive drops segments whose advantage is 0 or less, as the baseline
+// "Dynamic-filter GRPO" does ("FlipTS: Failure-to-Success Mathematical
+// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
+// appendix D). What it costs is in the ledger: responses that were sampled for
+// nothing.
+type NonPositive struct {
+	Enabled bool `yaml:"enabled"` // drop segments whose advantage is not above 0 (FlipTS, appendix D)
+}
+
+func init() {
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonNonPositive, Summary: "drops segments whose advantage is not above 0 (FlipTS, appendix D)",
+		Settings: func() any { return &NonPositive{} },
+		Make:     func(settings any) (Select, error) { return *settings.(*NonPositive), nil },
+	})
+}
+
+// When is after the advantage.
+func (NonPositive) When() When { return After }
+
+// Drop compares with 0.
+func (NonPositive) Drop(_ Group, segments []Segment, at int) string {
+	if segments[at].Advantage <= 0 {
+		return ReasonNonPositive
+	}
+	return ""
+}

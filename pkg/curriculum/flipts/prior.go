@@ -1,0 +1,44 @@
+package flipts
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// beta is the parameters of a Beta distribution, both 0 or more.
+type beta struct{ alpha, beta float64 }
+
+// mean is α/(α+β).
+func (b beta) mean() float64 { return b.alpha / (b.alpha + b.beta) }
+
+// prior is the Beta distribution whose moments are those of the probabilities
+// ξ̂_q (Eq. 2):
+//
+//	α₀ = μ₀κ,  β₀ = (1-μ₀)κ,  κ = μ₀(1-μ₀)/σ₀² - 1
+//
+// Where that is no finite positive pair, which is so when all are equal, or when
+// they vary as much as a Beta distribution can or more, it is weak and keeps the
+// mean: κ = 2, a distribution of two counts; and where the mean is 0 or 1, or
+// there is no probability, Beta(1, G) or Beta(G, 1), as if one of G traces and
+// one more had been otherwise.
+func prior(rates []float64, sampleVariance bool, g int) beta {
+	if len(rates) == 0 {
+		return beta{1, float64(g)}
+	}
+	mu, variance := stat.PopMeanVariance(rates, nil)
+	if sampleVariance {
+		variance = stat.Variance(rates, nil)
+	}
+	switch {
+	case mu <= 0:
+		return beta{1, float64(g)}
+	case mu >= 1:
+		return beta{float64(g), 1}
+	}
+	kappa := mu*(1-mu)/variance - 1
+	if !(kappa > 0) || math.IsInf(kappa, 0) {
+		kappa = 2
+	}
+	return beta{mu * kappa, (1 - mu) * kappa}
+}
