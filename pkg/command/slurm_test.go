@@ -63,11 +63,7 @@ func TestSlurmAccounting(t *testing.T) {
 		t.Errorf("policy %s, on one machine %s", got, want)
 	}
 
-	for deadline := time.Now().Add(10 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) { // a gate that was to look again later would wait longer
-			t.Fatalf("the run is done, and it has jobs in the queue:\n%s", c.Must("squeue"))
-		}
-	}
+	emptyQueue(t, c)
 	me := strings.TrimSpace(c.Must("id", "-un"))
 	c.Must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=6")
 	for range 4 {
@@ -99,6 +95,7 @@ func TestSlurmAccounting(t *testing.T) {
 // time that they start: fail, or wait for something to happen to them.
 const trouble = `memory_flag: false
 partition: low
+watchdog_seconds: 30
 stages:
   learn: {partition: high}
   buffer: {partition: high}

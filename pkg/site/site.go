@@ -61,6 +61,7 @@ type Profile struct {
 	KillOnInvalidDependency bool `yaml:"kill_on_invalid_dependency"` // --kill-on-invalid-dep=yes rather than no
 	SignalSeconds           int  `yaml:"signal_seconds"`             // seconds before the time limit at which a task is told to stop
 	Requeue                 bool `yaml:"requeue"`                    // let Slurm requeue preempted tasks
+	WatchdogSeconds         int  `yaml:"watchdog_seconds"`           // seconds after which a gate looks at the run although no task has ended: Slurm may leave one in the queue for ever; 0: none does
 
 	Skip  []string `yaml:"skip"`  // managed flags that are never given, for example --export
 	Extra []string `yaml:"extra"` // flags that are given as they stand; a managed flag only if it is in skip
@@ -99,7 +100,7 @@ type Stage struct {
 func Default() Profile {
 	return Profile{
 		Name: "local", Executor: "local", GPUFlag: "gres", MemoryFlag: true,
-		Shell: "/bin/bash", SignalSeconds: 180, Requeue: true,
+		Shell: "/bin/bash", SignalSeconds: 180, Requeue: true, WatchdogSeconds: 1800,
 	}
 }
 

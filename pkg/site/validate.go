@@ -101,6 +101,7 @@ func (s *Profile) validate(what string) error {
 	c.AtLeast("max_submit", s.MaxSubmit, 0)
 	c.AtLeast("throttle", s.Throttle, 0)
 	c.Between("signal_seconds", s.SignalSeconds, 0, 65535)
+	c.Between("watchdog_seconds", s.WatchdogSeconds, 0, 30*24*60*60)
 	for i, flag := range s.Skip {
 		place := fmt.Sprintf("skip.%d", i)
 		if _, managed := managedFlags[flag]; !managed {

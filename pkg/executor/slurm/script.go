@@ -20,13 +20,16 @@ const maxScript = 4 << 20
 // GateStage is the stage of gate jobs, which advance a run.
 const GateStage = "gate"
 
+// NamePrefix is what the names of all jobs of a run begin with.
+func NamePrefix(run string) string { return fmt.Sprintf("lathe-%s-", run) }
+
 // JobName is the name of the jobs of an array. Every gate of a run has the
 // same name, so that the dependency "singleton" lets one run at a time.
 func JobName(array executor.Array) string {
 	if array.Stage == GateStage {
-		return fmt.Sprintf("lathe-%s-%s", array.Run, array.Stage)
+		return NamePrefix(array.Run) + array.Stage
 	}
-	return fmt.Sprintf("lathe-%s-%s", array.Run, array.Name())
+	return NamePrefix(array.Run) + array.Name()
 }
 
 // Script is the text of the job script of one chunk: submit it with sbatch

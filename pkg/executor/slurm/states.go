@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type State struct {
 	Signal   string         `json:"signal,omitempty"`
 	Nodes    string         `json:"nodes,omitempty"`
 	Restarts int            `json:"restarts"` // times the task was requeued; only the queue knows
+	Hopeless bool           `json:"hopeless"` // it counts as ended and is in the queue still, where it will never start
 	Start    time.Time      `json:"start,omitzero"`
 	End      time.Time      `json:"end,omitzero"`
 	Evidence string         `json:"evidence"` // what was read, and where
@@ -58,6 +60,18 @@ func (s States) Live(job Job) bool {
 		phase := s.Of(t).Phase
 		return phase == PhasePending || phase == PhaseRunning
 	})
+}
+
+// Hopeless lists the tasks that wait in the queue and will never start.
+func (s States) Hopeless() []TaskID {
+	var tasks []TaskID
+	for task, state := range s.tasks {
+		if state.Hopeless {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b TaskID) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index)) })
+	return tasks
 }
 
 // States asks for the tasks of all the jobs at once: the queue, which knows
@@ -151,6 +165,7 @@ func stateOf(r record, source string) State {
 		return state
 	}
 	state.End = r.end
+	state.Hopeless = phaseOfState(r.state) == PhasePending
 	switch {
 	case r.signal != 0:
 		state.Signal = executor.SignalName(syscall.Signal(r.signal))
@@ -205,7 +220,8 @@ func phaseOfState(state string) Phase {
 }
 
 // hopeless is the cause for which a pending job will never start; empty when
-// it may. Slurm leaves such jobs in the queue for ever.
+// it may. Slurm leaves such jobs in the queue for ever. One that a person holds
+// (JobHeldUser, JobHeldAdmin, requeued in held state) waits for that person.
 func hopeless(reason string) executor.Cause {
 	switch reason {
 	case "DependencyNeverSatisfied":

@@ -164,6 +164,11 @@ func TestRarerStates(t *testing.T) {
 		{"REVOKED", "", 0, PhaseEnded, executor.CauseCancelled},
 		{"FAILED", "", 0, PhaseEnded, executor.CauseFailed}, // 0:0 and yet failed
 		{"PENDING", "JobHoldMaxRequeue", 0, PhaseEnded, executor.CauseLaunchFailed},
+		{"PENDING", "launch failed requeued held", 0, PhaseEnded, executor.CauseLaunchFailed},
+		{"CANCELLED", "launch failed requeued held", 0, PhaseEnded, executor.CauseLaunchFailed}, // by a gate
+		{"PENDING", "JobHeldUser", 0, PhasePending, ""},
+		{"PENDING", "JobHeldAdmin", 0, PhasePending, ""},
+		{"PENDING", "job requeued in held state", 0, PhasePending, ""},
 		{"PENDING", "Priority", 0, PhasePending, ""},
 		{"REQUEUE_HOLD", "", 0, PhasePending, ""},
 		{"COMPLETING", "", 0, PhaseRunning, ""},
@@ -174,6 +179,9 @@ func TestRarerStates(t *testing.T) {
 		got := stateOf(record{state: c.state, reason: c.reason, code: c.code, start: at, end: at}, "squeue")
 		if got.Phase != c.phase || got.Cause != c.cause {
 			t.Errorf("%s %s: state is %+v, want phase %s, cause %q", c.state, c.reason, got, c.phase, c.cause)
+		}
+		if waits := c.state == "PENDING" && c.phase == PhaseEnded; got.Hopeless != waits {
+			t.Errorf("%s %s: hopeless %v, want %v", c.state, c.reason, got.Hopeless, waits)
 		}
 	}
 }

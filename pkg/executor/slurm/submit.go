@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,9 +181,25 @@ func (c *Cluster) Cancel(ctx context.Context, ids ...string) error {
 	return c.cancel(ctx, args...)
 }
 
-// CancelPending cancels the jobs of a name that have not started.
-func (c *Cluster) CancelPending(ctx context.Context, name string) error {
-	return c.cancel(ctx, "--state=PENDING", "--name="+name)
+// CancelPending cancels those jobs and array tasks of this user that have not
+// started, of every name with a prefix.
+func (c *Cluster) CancelPending(ctx context.Context, prefix string) error {
+	out, err := c.retry(ctx, func() (string, error) {
+		return c.run(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-t", "PENDING", "-o", "%F %j")
+	})
+	if err != nil {
+		return explain(err)
+	}
+	var ids []string
+	for line := range strings.Lines(out) {
+		if id, name, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, prefix) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return c.cancel(ctx, append([]string{"--state=PENDING"}, ids...)...)
 }
 
 func (c *Cluster) cancel(ctx context.Context, args ...string) error {

@@ -59,7 +59,8 @@ type jobsView struct {
 	broken      map[graph.Task]bool
 	attempts    map[graph.Task]int
 	evidence    map[graph.Task]string // of the last failure
-	gates       int                   // gates that wait to start
+	gates       int                   // gates that wait to start, the watchdog aside
+	watchdog    string                // the id of its job, if that waits to start
 	watched     bool                  // one of them follows the first end among tasks whose shards go through waves
 	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
 	forgiven    time.Time             // failures of submissions up to here do not count
@@ -71,12 +72,18 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return Advanced{}, err
 	}
+	if err := a.renewWatchdog(ctx, limits); err != nil {
+		return Advanced{}, err
+	}
 	if err := a.Run.RestoreTasks(ctx, a.Attempt, a.Version); err != nil {
 		return Advanced{}, err
 	}
 	surveyor := survey.New(a.Run.Graph)
 	view, err := a.look(ctx, surveyor, limits)
 	if err != nil {
+		return Advanced{}, err
+	}
+	if err := a.cancelHopeless(ctx, view); err != nil {
 		return Advanced{}, err
 	}
 	surveyor.GaveUp = func(t graph.Task) bool {
@@ -93,16 +100,25 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	result := Advanced{Done: found.Done, Live: len(view.live)}
 	if found.Done {
 		_, err := rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: drive.SweepAge})
-		// Gates that were to look again some time have nothing to look for.
-		gates := slurm.JobName(GateArray(a.Run, a.Binaries, "", 0))
-		return result, errors.Join(err, a.Cluster.CancelPending(ctx, gates))
+		// What has not started, gates and tasks, has nothing to do any more.
+		return result, errors.Join(err, a.Cluster.CancelPending(ctx, slurm.NamePrefix(a.Run.Identity.RunID)))
 	}
 	changed, err := a.saveSite()
 	if err != nil {
 		return result, err
 	}
+	if len(view.live) == 0 && len(found.Ready) == 0 {
+		return result, errors.Join(a.stuck(found, view), a.cancelWatchdog(ctx, view))
+	}
 	if changed { // gates that wait were told of another
-		view.gates, view.watched = 0, false
+		view.gates, view.watched, view.watchdog = 0, false, ""
+	}
+	// Before anything else is submitted: whatever ends this process, the run is
+	// looked at again.
+	if view.watchdog == "" {
+		if err := a.submitWatchdog(ctx, limits); err != nil {
+			return result, err
+		}
 	}
 	full := false // the queue
 	for _, group := range byNode(found.Ready, view.live) {
@@ -123,8 +139,6 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	live := a.watch(view, result.Submitted)
 	switch {
-	case result.Live == 0 && len(found.Ready) == 0:
-		return result, a.stuck(found, view)
 	case len(live) > 0 && (!view.watched || slices.ContainsFunc(result.Submitted, a.goesThroughWaves)):
 		err = a.lastGate(ctx, slurm.Dependency{AfterFirst: live}, limits)
 	case view.gates == 0:
@@ -178,6 +192,10 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		}
 	}
 	jobs = append(jobs, gates...)
+	watchdog, watchdogKnown := readWatchdog(a.Run.Dir)
+	if watchdogKnown {
+		jobs = append(jobs, watchdog)
+	}
 	if len(jobs) == 0 {
 		return view, nil
 	}
@@ -190,6 +208,9 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 			view.gates++
 			view.watched = view.watched || lastKnown && last.First && gate.ID == last.ID
 		}
+	}
+	if watchdogKnown && view.states.Of(watchdog.Tasks()[0]).Phase == slurm.PhasePending {
+		view.watchdog = watchdog.ID
 	}
 	if err := view.await(ctx, v.Inventory); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 // gate submits the job that advances the run when what it waits for has come.
 // Of gates that run at once, claims let one submit each array.
 func (a *Advancer) gate(ctx context.Context, wait slurm.Dependency, limits slurm.Limits) (*slurm.Job, error) {
-	if len(wait.AfterAny)+len(wait.AfterFirst) == 0 {
+	if len(wait.AfterAny)+len(wait.AfterFirst) == 0 && wait.Delay == 0 {
 		wait.Delay = idleGateDelay
 	}
 	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Site.SHA256, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)

@@ -26,6 +26,9 @@ func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
 		return seen, err
 	}
 	seen.Gates = view.gates
+	if view.watchdog != "" {
+		seen.Gates++
+	}
 	for _, s := range view.submissions {
 		for _, job := range s.Jobs {
 			for i, id := range job.Tasks() {

@@ -1,0 +1,98 @@
+package command_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+)
+
+// prolog is what a node runs before a job: for a rollout task of the first
+// iteration it fails once in each run, and Slurm drains the node, puts the task
+// back into the queue and holds it there.
+const prolog = `#!/bin/bash
+case "$SLURM_JOB_STDOUT" in
+*/logs/rollout-000001-*) ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.held" 2>/dev/null ;;
+esac
+`
+
+const patient = `memory_flag: false
+partition: high
+watchdog_seconds: 15
+`
+
+// TestSlurmHeld: Slurm holds a task whose start failed in the queue for ever,
+// and the gate behind it. The watchdog cancels it, and the run goes on; where
+// the task has no attempts left, it fails. Neither leaves a job in the queue.
+func TestSlurmHeld(t *testing.T) {
+	script, site := filepath.Join(t.TempDir(), "prolog"), filepath.Join(t.TempDir(), "patient.yaml")
+	for path, content := range map[string]string{script: prolog, site: patient} {
+		if err := os.WriteFile(path, []byte(content), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--set", "Prolog="+script)
+	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=3")
+	want := c.Reference("jobs/smoke.yaml", settings...)
+
+	t.Run("the run goes on", func(t *testing.T) {
+		c := c.In(t)
+		dir := filepath.Join(t.TempDir(), "run")
+		c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
+		c.Await(dir, "done", 3*time.Minute, nil)
+		if got := c.PolicySHA256(dir); got != want {
+			t.Errorf("policy %s, where every start goes well %s", got, want)
+		}
+		wasHeld(t, c, dir)
+		emptyQueue(t, c)
+	})
+	t.Run("the run fails", func(t *testing.T) {
+		c := c.In(t)
+		dir := filepath.Join(t.TempDir(), "run")
+		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("schedule.max_attempts=1"), append(settings, "--site", site)...)...)
+		var status struct{ State, Evidence string }
+		for deadline := time.Now().Add(2 * time.Minute); status.State != "failed"; time.Sleep(time.Second) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the run is %s, %s; want failed\n%s", status.State, status.Evidence, c.Must("squeue"))
+			}
+			if out, err := c.Command(filepath.Join(c.Bin, "lathe"), "status", "--json", dir); err == nil {
+				if err := json.Unmarshal([]byte(out), &status); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !strings.Contains(status.Evidence, "launch failed requeued held") {
+			t.Errorf("the evidence is %q", status.Evidence)
+		}
+		wasHeld(t, c, dir)
+		emptyQueue(t, c)
+	})
+}
+
+// wasHeld checks that what the test is about has happened, and makes the node
+// usable again.
+func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir + ".held"); err != nil {
+		t.Errorf("no start failed: %v", err)
+	}
+	if ended := c.Must("squeue", "-h", "-t", "cancelled", "-o", "%j %r"); !strings.Contains(ended, "rollout-000001 launch failed requeued held") {
+		t.Errorf("no task that Slurm held was cancelled:\n%s", ended)
+	}
+	drained := strings.Fields(c.Must("sinfo", "-h", "-N", "-p", "high", "-t", "drain", "-o", "%N"))
+	c.Must("scontrol", "update", "nodename="+strings.Join(drained, ","), "state=resume")
+}
+
+// emptyQueue checks that nothing is left in the queue, now that a run is over.
+func emptyQueue(t *testing.T, c *commandtest.Cluster) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) { // a gate that was to look again later would wait longer
+			t.Fatalf("the run is over, and it has jobs in the queue:\n%s", c.Must("squeue"))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package advance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// The watchdog of a run is a gate that follows no task and starts after a while.
+// Slurm may leave a task in the queue for ever, and the gates behind it too. While
+// a run lives, one watchdog waits in the queue.
+
+// submitWatchdog submits a watchdog, and notes it. Where the queue is full the
+// next gate does.
+func (a *Advancer) submitWatchdog(ctx context.Context, limits slurm.Limits) error {
+	delay := time.Duration(a.Site.Site.WatchdogSeconds) * time.Second
+	if delay == 0 {
+		return nil
+	}
+	gate, err := a.gate(ctx, slurm.Dependency{Delay: delay}, limits)
+	if errors.Is(err, slurm.ErrQueueFull) {
+		a.Log("left out the gate that looks again after %v: %v", delay, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	content, err := json.Marshal(gate)
+	if err != nil {
+		return err
+	}
+	return seal.Replace(watchdogPath(a.Run.Dir), append(content, '\n'), a.Attempt)
+}
+
+// renewWatchdog submits the next watchdog when this process is the last. It does
+// so before anything else: if it is killed at any later step, the next looks.
+func (a *Advancer) renewWatchdog(ctx context.Context, limits slurm.Limits) error {
+	last, known := readWatchdog(a.Run.Dir)
+	if !known || last.Tasks()[0].Job != a.Attempt.JobID {
+		return nil
+	}
+	return a.submitWatchdog(ctx, limits)
+}
+
+// cancelWatchdog cancels the watchdog of a run that cannot go on by itself.
+func (a *Advancer) cancelWatchdog(ctx context.Context, view *jobsView) error {
+	if view.watchdog == "" {
+		return nil
+	}
+	return a.Cluster.Cancel(ctx, view.watchdog)
+}
+
+// cancelHopeless cancels the jobs that will never start, which releases what
+// waits for their end.
+func (a *Advancer) cancelHopeless(ctx context.Context, view *jobsView) error {
+	var ids []string
+	for _, task := range view.states.Hopeless() {
+		a.Log("cancelling job %s, which will never start: %s", task, view.states.Of(task).Evidence)
+		ids = append(ids, task.String())
+	}
+	return a.Cluster.Cancel(ctx, ids...)
+}
+
+func watchdogPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "watchdog.json") }
+
+func readWatchdog(d graph.Dir) (gate slurm.Job, ok bool) {
+	content, err := plainfile.Read(watchdogPath(d), plainfile.MaxDocument)
+	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
+}
