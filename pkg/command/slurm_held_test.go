@@ -11,12 +11,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 )
 
-// prolog is what a node runs before a job: for a rollout task of the first
-// iteration it fails once in each run, and Slurm drains the node, puts the task
-// back into the queue and holds it there.
+// prolog is what a node runs before a job: for the second part of the warm start,
+// beside which nothing runs whose gate would look, it fails once in each run.
+// Slurm drains the node, puts the task back into the queue and holds it there.
 const prolog = `#!/bin/bash
 case "$SLURM_JOB_STDOUT" in
-*/logs/rollout-000001-*) ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.held" 2>/dev/null ;;
+*/logs/warm-000002-*) ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.held" 2>/dev/null ;;
 esac
 `
 
@@ -36,7 +36,7 @@ func TestSlurmHeld(t *testing.T) {
 		}
 	}
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--set", "Prolog="+script)
-	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=3")
+	settings := commandtest.Set("schedule.iterations=1")
 	want := c.Reference("jobs/smoke.yaml", settings...)
 
 	t.Run("the run goes on", func(t *testing.T) {
@@ -80,7 +80,7 @@ func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {
 	if _, err := os.Stat(dir + ".held"); err != nil {
 		t.Errorf("no start failed: %v", err)
 	}
-	if ended := c.Must("squeue", "-h", "-t", "cancelled", "-o", "%j %r"); !strings.Contains(ended, "rollout-000001 launch failed requeued held") {
+	if ended := c.Must("squeue", "-h", "-t", "cancelled", "-o", "%j %r"); !strings.Contains(ended, "warm-000002 launch failed requeued held") {
 		t.Errorf("no task that Slurm held was cancelled:\n%s", ended)
 	}
 	drained := strings.Fields(c.Must("sinfo", "-h", "-N", "-p", "high", "-t", "drain", "-o", "%N"))
