@@ -103,6 +103,7 @@ func (w *Simulator) describe() *python.Dict {
 
 // The traces were recorded from the reference implementation.
 func TestReferenceTraces(t *testing.T) {
+	t.Parallel()
 	byID := taskByID(t)
 	type turn struct {
 		Calls   []string
@@ -144,6 +145,7 @@ func TestReferenceTraces(t *testing.T) {
 }
 
 func TestCheckerCases(t *testing.T) {
+	t.Parallel()
 	byID := taskByID(t)
 	type row struct {
 		ID, Variant string
@@ -173,6 +175,7 @@ func TestCheckerCases(t *testing.T) {
 // A policy that makes the reference calls gets every point, on all 200 tasks,
 // the three turns without reference calls included.
 func TestGroundTruths(t *testing.T) {
+	t.Parallel()
 	tasks := allTasks(t)
 	calls := 0
 	for _, task := range tasks {
@@ -204,6 +207,7 @@ func TestGroundTruths(t *testing.T) {
 // Every documented function is there, with the parameters, their order and
 // their defaults as documented.
 func TestSignaturesAreAsDocumented(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"gorilla_file_system": "GorillaFileSystem", "math_api": "MathAPI", "message_api": "MessageAPI", "ticket_api": "TicketAPI",
 		"posting_api": "TwitterAPI", "trading_bot": "TradingBot", "travel_booking": "TravelAPI", "vehicle_control": "VehicleControlAPI",

@@ -13,6 +13,7 @@ import (
 // A task of two turns with calls, and one without between them, judged by
 // hand: the counter of tickets is 1 at the beginning, and each ticket raises it.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	const login, create = "ticket_login('ann', 'x')", "create_ticket('a', priority=2)"
 	parse := func(turns [][]string) [][]Call {
 		var all [][]Call
@@ -101,6 +102,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestReadTasksNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	const task = `{"id": "t", "question": [[{"role": "user", "content": "hi"}]], "involved_classes": ["MathAPI"], "initial_config": {}}`
 	for _, c := range []struct{ tasks, answers, want string }{
 		{task, `{"id": "t", "ground_truth": [["mean([1)"]]}`, "line 1: t, mean([1)"},

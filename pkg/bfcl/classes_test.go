@@ -43,6 +43,7 @@ func (calls transcript) run(t *testing.T, simulator *Simulator) {
 }
 
 func TestFileSystem(t *testing.T) {
+	t.Parallel()
 	simulator := newSimulator(t, `{"GorillaFileSystem": {"root": {"home": {"type": "directory", "contents": {
 		"a.txt": {"type": "file", "content": "one\ntwo\r\nthree é\n"}, ".hidden": {"type": "file", "content": ""},
 		"sub": {"type": "directory", "contents": {"a.txt": {"type": "file", "content": "b"}}}}}}}}`, "GorillaFileSystem")
@@ -109,6 +110,7 @@ func TestFileSystem(t *testing.T) {
 
 // A folder copied into itself doubles; the tree stays bounded.
 func TestCopiesAreBounded(t *testing.T) {
+	t.Parallel()
 	simulator := newSimulator(t, `{"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {"d": {"type": "directory", "contents": {}}}}}}}`, "GorillaFileSystem")
 	refused := false
 	for i := range 60 {
@@ -132,6 +134,7 @@ func TestCopiesAreBounded(t *testing.T) {
 }
 
 func TestArithmetic(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"add(1, 2)", `{"result": 3}`},
 		{"add(0.1, 0.2)", `{"result": 0.30000000000000004}`},
@@ -174,6 +177,7 @@ func TestArithmetic(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"send_message('USR002', 'hi')", "error"},
 		{"message_login('USR999')", `{"login_status": false, "message": "User ID 'USR999' not found."}`},
@@ -196,6 +200,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestTickets(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"create_ticket('a')", "error"},
 		{"get_user_tickets()", ""},
@@ -222,6 +227,7 @@ func TestTickets(t *testing.T) {
 }
 
 func TestTweets(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"post_tweet('x')", "error"},
 		{"retweet(0)", "error"},
@@ -254,6 +260,7 @@ func TestTweets(t *testing.T) {
 }
 
 func TestTrading(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"get_account_info()", "error"},
 		{"trading_logout()", `{"status": "No user is currently logged in"}`},
@@ -289,6 +296,7 @@ func TestTrading(t *testing.T) {
 }
 
 func TestTravel(t *testing.T) {
+	t.Parallel()
 	const book = "book_flight('tok', 'c1', '2026-11-10', 'SFO', 'LAX', 'first')"
 	transcript{
 		{"get_flight_cost('SFO', 'LAX', '2026-11-11', 'first')", `{"travel_cost_list": [2000.0]}`}, // 14 is even: twice 5 * 200
@@ -327,6 +335,7 @@ func TestTravel(t *testing.T) {
 }
 
 func TestVehicle(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"startEngine('START')", "error"},
 		{"lockDoors(False, ['driver', 'boot'])", "error"},
@@ -366,6 +375,7 @@ func TestVehicle(t *testing.T) {
 }
 
 func TestWrongConfigurations(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ config, class, want string }{
 		{`{}`, "ChessAPI", `there is no API class "ChessAPI"`},
 		{`{"TicketAPI": 1}`, "TicketAPI", `the configuration of TicketAPI is no object`},

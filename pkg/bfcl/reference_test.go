@@ -6,6 +6,7 @@ import "testing"
 // the traces do not have: those that need no login or are refused with a list,
 // and those that leave a state behind although they fail.
 func TestCallsBeyondTheTraces(t *testing.T) {
+	t.Parallel()
 	transcript{
 		{"get_order_details(12345)", `{"id": 12345, "order_type": "Buy", "symbol": "AAPL", "price": 210.65, "amount": 10, "status": "Completed"}`},
 		{"get_order_history()", "[{'error': 'User not authenticated. Please log in to view order history.'}]"},
@@ -70,6 +71,7 @@ func TestCallsBeyondTheTraces(t *testing.T) {
 
 // A cruise that is refused for its speed has set the distance.
 func TestRefusedCruiseSetsTheDistance(t *testing.T) {
+	t.Parallel()
 	simulator := newSimulator(t, `{"VehicleControlAPI": {"engineState": "running"}}`, "VehicleControlAPI")
 	transcript{{"setCruiseControl(52, True, 10)", "error"}}.run(t, simulator)
 	if distance := simulator.members[0].object.(*vehicle).value("distanceToNextVehicle"); distance != 10.0 {

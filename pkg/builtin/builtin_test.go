@@ -86,6 +86,7 @@ func load(t *testing.T, text string, settings ...string) (*recipe.Resolved, erro
 // A registered choice is read from files and settings, written with what was
 // chosen and nothing else, and comes back.
 func TestRegisteredChoices(t *testing.T) {
+	t.Parallel()
 	resolved, err := load(t, file, "loss.haste.half=5", "scaffold.ladder.turns=6")
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +141,7 @@ func TestRegisteredChoices(t *testing.T) {
 }
 
 func TestBadChoices(t *testing.T) {
+	t.Parallel()
 	for setting, want := range map[string]string{
 		"credit.sentence.n=0":         "credit.sentence.n: must be 1 or more (0)",
 		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn ("paragraph")`,
@@ -160,6 +162,7 @@ func TestBadChoices(t *testing.T) {
 
 // Whatever is registered says what it is, and its settings are described.
 func TestEverythingIsDescribed(t *testing.T) {
+	t.Parallel()
 	for _, name := range env.Names() {
 		m, err := env.Lookup(name)
 		if err != nil || m.Summary == "" {

@@ -42,6 +42,7 @@ func text(c Chat, ids []int32, mask []bool) string {
 // whatever the messages say, for every template: a demonstration is the prompt,
 // the answer, and what continues after it, and only answers are marked.
 func TestTurnsFitTogether(t *testing.T) {
+	t.Parallel()
 	g := readGolden(t, "testdata/golden.json.gz")
 	for _, template := range g.Templates {
 		c := newChat(t, template.Name, template.Template, "")
@@ -103,6 +104,7 @@ func TestTurnsFitTogether(t *testing.T) {
 
 // A template that says the same as the house format gives the same tokens.
 func TestHouseAndTemplateAgree(t *testing.T) {
+	t.Parallel()
 	c := newChat(t, "house", chatML.Jinja(), "")
 	format, err := tokenizer.NewChat(c.Tokenizer(), chatML)
 	if err != nil {
@@ -147,6 +149,7 @@ func TestHouseAndTemplateAgree(t *testing.T) {
 
 // Worked by hand from the templates' texts.
 func TestMasks(t *testing.T) {
+	t.Parallel()
 	g := readGolden(t, "testdata/golden.json.gz")
 	two := []shard.Message{user("q"), says("<think>\nr\n</think>\n\na"), user("p"), says("b")}
 	for _, test := range []struct {
@@ -210,6 +213,7 @@ func TestMasks(t *testing.T) {
 
 // A template whose answers do not follow their prompts cannot be learned from.
 func TestDemonstrateRefuses(t *testing.T) {
+	t.Parallel()
 	backwards := "{% for m in messages[::-1] %}{{ m.role + ':' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
 	c := newChat(t, "backwards.jinja", backwards, "")
 	_, _, err := c.Demonstrate([]shard.Message{user("q"), says("a")})
@@ -228,6 +232,7 @@ func TestDemonstrateRefuses(t *testing.T) {
 
 // The token that ends a turn in the template ends responses, too.
 func TestStopTokens(t *testing.T) {
+	t.Parallel()
 	c := newChat(t, "x", "{% for m in messages %}{{ m.role }}:{{ m.content }}<|eot_id|>{% endfor %}", "")
 	var names []string
 	for _, id := range c.StopTokens() {
@@ -243,6 +248,7 @@ func TestStopTokens(t *testing.T) {
 }
 
 func TestTemplatesByName(t *testing.T) {
+	t.Parallel()
 	text, err := tokenizer.Load("testdata/model")
 	if err != nil {
 		t.Fatal(err)
@@ -266,6 +272,7 @@ func TestTemplatesByName(t *testing.T) {
 }
 
 func TestHouseRefuses(t *testing.T) {
+	t.Parallel()
 	text, err := tokenizer.Load("testdata/model")
 	if err != nil {
 		t.Fatal(err)

@@ -119,6 +119,7 @@ func sameKind(python string, ours error) bool {
 // Renderings, token ids and masks are those of transformers, and where it
 // fails, so do we. LATHE_CHAT_GOLDEN names one more file to compare with.
 func TestAgainstTransformers(t *testing.T) {
+	t.Parallel()
 	paths := []string{filepath.Join("testdata", "golden.json.gz")}
 	if more := os.Getenv("LATHE_CHAT_GOLDEN"); more != "" {
 		paths = append(paths, more)

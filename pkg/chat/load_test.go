@@ -43,6 +43,7 @@ func folder(t testing.TB, files map[string]string) string {
 const eos = `{"eos_token_id": 700}`
 
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		files map[string]string
 		text  string
@@ -107,6 +108,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestDate(t *testing.T) {
+	t.Parallel()
 	dir := folder(t, map[string]string{"chat_template.jinja": "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no day' }}", "config.json": eos})
 	for want, date := range map[string]time.Time{"no day": {}, "05 Feb 2026": time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC)} {
 		c, err := Load(dir, date)

@@ -11,6 +11,7 @@ import (
 // the templates of the Qwen families have it; in the role of a tool they are
 // wrapped.
 func TestResultsOfTools(t *testing.T) {
+	t.Parallel()
 	g := readGolden(t, "testdata/golden.json.gz")
 	for _, c := range []struct{ template, role, want string }{
 		{"qwen2.5-instruct", "system", "<|im_end|>\n<|im_start|>system\n[3]<|im_end|>\n<|im_start|>assistant\n"},

@@ -33,6 +33,7 @@ func newTestAdapter(t *testing.T) policy.Adapter {
 }
 
 func TestAdapterFolder(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "v000001")
 	if err := os.Mkdir(folder, 0o777); err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestAdapterFolder(t *testing.T) {
 
 // What an adapter's folder says that we cannot follow is one clear error.
 func TestAdapterRefused(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		setting string // of adapter_config.json
 		change  func(tensors []safetensors.Tensor) []safetensors.Tensor

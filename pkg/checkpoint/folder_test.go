@@ -25,6 +25,7 @@ func testConfig() policy.Config {
 }
 
 func TestConfigRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, change := range []func(*policy.Config){
 		func(*policy.Config) {},
 		func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false },
@@ -46,6 +47,7 @@ func TestConfigRoundTrip(t *testing.T) {
 
 // The layout of config.json that transformers 5 writes.
 func TestConfigOfTransformers5(t *testing.T) {
+	t.Parallel()
 	c, err := ParseConfig([]byte(`{"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
 		"bos_token_id":1,"dtype":"float32","eos_token_id":2,"head_dim":8,"hidden_act":"silu","hidden_size":32,
 		"initializer_range":0.02,"intermediate_size":48,"max_position_embeddings":64,"mlp_bias":false,"model_type":"llama",
@@ -61,6 +63,7 @@ func TestConfigOfTransformers5(t *testing.T) {
 }
 
 func TestConfigRefusals(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ old, new, want string }{
 		{`"Qwen2ForCausalLM"`, `"MixtralForCausalLM"`, "MixtralForCausalLM"},
 		{`"silu"`, `"gelu"`, `hidden_act is "gelu"`},
@@ -124,6 +127,7 @@ func FuzzParseConfig(f *testing.F) {
 // Settings that are there and change nothing, and defaults that depend on the
 // family.
 func TestConfigOfFamilies(t *testing.T) {
+	t.Parallel()
 	shape := `"vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,"num_attention_heads":4,
 		"max_position_embeddings":16,"rms_norm_eps":1e-6,`
 	for _, test := range []struct {
@@ -199,6 +203,7 @@ func FuzzParseIndex(f *testing.F) {
 }
 
 func TestFolderRoundTrip(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	weights, err := policy.Init(c, 7)
 	if err != nil {
@@ -242,6 +247,7 @@ func TestFolderRoundTrip(t *testing.T) {
 }
 
 func TestLoadFaults(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	weights, err := policy.Init(c, 7)
 	if err != nil {
@@ -293,6 +299,7 @@ func TestLoadFaults(t *testing.T) {
 }
 
 func TestOptimizerRoundTrip(t *testing.T) {
+	t.Parallel()
 	var tensors []policy.Tensor
 	for i, prefix := range []string{"exp_avg.", "exp_avg_sq.", "master."} {
 		for j, layout := range policy.Layout(testConfig()) {
@@ -318,6 +325,7 @@ func TestOptimizerRoundTrip(t *testing.T) {
 }
 
 func TestOptimizerFaults(t *testing.T) {
+	t.Parallel()
 	nan := policy.Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
 	folder := t.TempDir()
 	if err := SaveOptimizer(folder, []policy.Tensor{nan}, 1); err != nil {
@@ -335,6 +343,7 @@ func TestOptimizerFaults(t *testing.T) {
 }
 
 func TestSaveRefusesBugs(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	weights, err := policy.Init(c, 7)
 	if err != nil {

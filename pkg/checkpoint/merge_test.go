@@ -55,6 +55,7 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 // The merged matrices are W + s·B·A, within rounding of float32 and then of
 // the base's type; all else is the base's.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		dtype        safetensors.DType
 		maxFileBytes int64
@@ -135,6 +136,7 @@ func sum(t *testing.T, folder, name string) string {
 
 // A piece of a matrix is merged as the whole is, wherever it starts and ends.
 func TestMergeInPieces(t *testing.T) {
+	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
 	source, err := Open(base)
 	if err != nil {
@@ -168,6 +170,7 @@ func TestMergeInPieces(t *testing.T) {
 }
 
 func TestMergeRefused(t *testing.T) {
+	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
 	if err := Merge(base, "", t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "it is no adapter") {
 		t.Errorf("a whole policy: %v", err)
@@ -183,6 +186,7 @@ func TestMergeRefused(t *testing.T) {
 // A value head goes where its policy goes: a critic that is lost would begin
 // again at zero, and nobody would be told.
 func TestValueHeadIsCarried(t *testing.T) {
+	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
 	head := policy.ValueHeadLayout(adapterConfig())
 	for i := range head.Shape[1] {

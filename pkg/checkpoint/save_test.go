@@ -100,6 +100,7 @@ func foreignFolder(t testing.TB) string {
 
 // A policy that is written back unchanged has the same bytes in every file.
 func TestSaveLikeKeepsEverything(t *testing.T) {
+	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
 	c, weights, err := Load(from)
 	if err != nil {
@@ -128,6 +129,7 @@ func TestSaveLikeKeepsEverything(t *testing.T) {
 // Weights in another type change the files of weights and two words of
 // config.json.
 func TestSaveLikeInAnotherType(t *testing.T) {
+	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
 	_, weights, err := Load(from)
 	if err != nil {
@@ -159,6 +161,7 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 // A head that is stored although it is tied is written back with the
 // embedding's new numbers.
 func TestSaveLikeWithStoredTiedHead(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	weights, err := policy.Init(c, 3)
 	if err != nil {
@@ -186,6 +189,7 @@ func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 }
 
 func TestSaveRefusesWhatCannotBeLoaded(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	weights, err := policy.Init(c, 3)
 	if err != nil {
@@ -199,6 +203,7 @@ func TestSaveRefusesWhatCannotBeLoaded(t *testing.T) {
 }
 
 func TestDigestOfSeveralFiles(t *testing.T) {
+	t.Parallel()
 	folder := foreignFolder(t)
 	var lines bytes.Buffer
 	for _, name := range []string{"part-a.safetensors", "part-b.safetensors", "part-c.safetensors"} {
@@ -212,6 +217,7 @@ func TestDigestOfSeveralFiles(t *testing.T) {
 }
 
 func TestConvert(t *testing.T) {
+	t.Parallel()
 	from := foreignFolder(t)
 	_, want, err := Load(from)
 	if err != nil {
@@ -278,6 +284,7 @@ func TestConvert(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
+	t.Parallel()
 	a := foreignFolder(t)
 	_, weights, err := Load(a)
 	if err != nil {
@@ -334,6 +341,7 @@ func TestDiff(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	folder := foreignFolder(t)
 	x, err := Inspect(folder)
 	if err != nil {
@@ -354,6 +362,7 @@ func TestInspect(t *testing.T) {
 // in their folder too, other folders, hidden files and weights of other
 // formats not, and nothing is written over.
 func TestCarryFiles(t *testing.T) {
+	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	write := func(folder, name, content string) {
 		path := filepath.Join(folder, name)

@@ -15,6 +15,7 @@ import (
 // What a child starts ends with it: also what has a session of its own, and what has
 // lost its parent.
 func TestDescendantsEnd(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skipf("there is no setsid: %v", err)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 )
 
-// prolog is what a node runs before a job: for the second part of the warm start,
-// beside which nothing runs whose gate would look, it fails once in each run.
+// prolog is what a node runs before a job: for the second part of the warm start
+// it fails twice in each run, since another gate may look after the first time.
 // Slurm drains the node, puts the task back into the queue and holds it there.
 const prolog = `#!/bin/bash
 case "$SLURM_JOB_STDOUT" in
-*/logs/warm-000002-*) ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.held" 2>/dev/null ;;
+*/logs/warm-000002-*) ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.held" 2>/dev/null && ! mkdir "${SLURM_JOB_STDOUT%/logs/*}.again" 2>/dev/null ;;
 esac
 `
 

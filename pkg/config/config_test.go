@@ -96,6 +96,7 @@ func fill(t *testing.T, text string, options config.Options, changes ...string) 
 // Fields of inline and open parts are read from files and settings, written,
 // compared and described as any other.
 func TestOpenParts(t *testing.T) {
+	t.Parallel()
 	s, err := fill(t, "world:\n  board: {size: 8}\nmethods:\n  kind: greedy\n  greedy: {depth: 4}\n  clipped: true\n",
 		config.Options{}, "world.clock=blitz", "methods.greedy.depth=5")
 	if err != nil {
@@ -140,6 +141,7 @@ func TestOpenParts(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
+	t.Parallel()
 	want := map[string]config.Field{
 		"name":                 {Type: "text", Default: `""`, Doc: "of the thing"},
 		"mode":                 {Type: "text", Default: `""`, Doc: "how it goes", Choices: []string{"fast", "slow"}},
@@ -169,6 +171,7 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestUnknownFields(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"world: {clok: none}":       `a.yaml:1:9: unknown field "clok" in world; did you mean "clock"?`,
 		"methods: {greedi: {}}":     `a.yaml:1:11: unknown field "greedi" in methods; did you mean "greedy"?`,
@@ -194,6 +197,7 @@ func TestUnknownFields(t *testing.T) {
 
 // Paths are rewritten in files, never in settings of the command line.
 func TestRebase(t *testing.T) {
+	t.Parallel()
 	options := config.Options{Rebase: func(path string) string { return config.RebasePath(path, "jobs", "jobs/more") }}
 	s, err := fill(t, "files: [a, /b, $C/d]\nname: x", options, "files.3=e")
 	if diff := cmp.Diff([]string{"../a", "/b", "$C/d", "e"}, s.Files); diff != "" || err != nil || s.Name != "x" {
@@ -203,6 +207,7 @@ func TestRebase(t *testing.T) {
 
 // Problems come in the order of the fields, whatever the order of the checks.
 func TestChecker(t *testing.T) {
+	t.Parallel()
 	s := newSettings()
 	c := config.NewChecker(s)
 	c.Add("methods.greedy.depth", 3, "is deep")
@@ -221,6 +226,7 @@ func TestChecker(t *testing.T) {
 
 // A pipe is refused, and not waited for.
 func TestReadRefusesAPipe(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Fatal(err)

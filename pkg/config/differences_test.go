@@ -10,6 +10,7 @@ import (
 )
 
 func TestDifferences(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		was, is string
 		want    []string

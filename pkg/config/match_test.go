@@ -7,6 +7,7 @@ import (
 )
 
 func TestMatches(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		text   string
 		values []string

@@ -15,6 +15,7 @@ import (
 // Settings that were written read back as themselves, and write the same
 // bytes: inline and open parts too.
 func TestWriteReadRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		was, is := newSettings(), newSettings()
 		configtest.Any(t, reflect.ValueOf(was).Elem(), "")

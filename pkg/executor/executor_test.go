@@ -11,6 +11,7 @@ import (
 )
 
 func TestLogNames(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		array Array
 		shard int
@@ -29,6 +30,7 @@ func TestLogNames(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	good := Array{Stage: "score", Shards: []int{0, 1}, Command: []string{"lathe-score"}, CPUs: 1, LogDir: "/r/logs"}
 	if err := good.Validate(); err != nil {
 		t.Errorf("a good array: %v", err)
@@ -57,6 +59,7 @@ func TestValidate(t *testing.T) {
 
 // The codes are those of package exitcode; signals are those of a batch system.
 func TestCauseOf(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		code   int
 		signal syscall.Signal
@@ -112,6 +115,7 @@ func TestEnviron(t *testing.T) {
 }
 
 func TestResourceFlags(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		site site.Profile
 		gpus int

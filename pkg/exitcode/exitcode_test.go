@@ -14,6 +14,7 @@ import (
 )
 
 func TestCode(t *testing.T) {
+	t.Parallel()
 	plain := errors.New("plain")
 	for _, c := range []struct {
 		name string
@@ -53,6 +54,7 @@ func TestCode(t *testing.T) {
 }
 
 func TestErrorKeepsItsCause(t *testing.T) {
+	t.Parallel()
 	err := Dataf("reading %q: %w", "x.parquet", io.ErrUnexpectedEOF)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error("the cause is lost")
@@ -63,6 +65,7 @@ func TestErrorKeepsItsCause(t *testing.T) {
 }
 
 func TestHints(t *testing.T) {
+	t.Parallel()
 	if WithHint(nil, "x") != nil {
 		t.Error("a hint makes an error of none")
 	}
@@ -90,6 +93,7 @@ func TestHints(t *testing.T) {
 
 // A hint below errors.Join is a hint like any other.
 func TestHintsBelowJoin(t *testing.T) {
+	t.Parallel()
 	err := fmt.Errorf("two shards: %w", errors.Join(WithHint(Dataf("a"), "mend a"), WithHint(Dataf("b"), "mend b")))
 	if got, want := Hints(err), []string{"mend a", "mend b"}; !cmp.Equal(got, want) {
 		t.Errorf("Hints = %q, want %q", got, want)
@@ -98,6 +102,7 @@ func TestHintsBelowJoin(t *testing.T) {
 
 // An only hint stands in the place of those below it, and not of those above.
 func TestOnlyHint(t *testing.T) {
+	t.Parallel()
 	if OnlyHint(nil, "x") != nil {
 		t.Error("a hint makes an error of none")
 	}

@@ -110,6 +110,7 @@ func packages(t *testing.T) []listed {
 }
 
 func TestFloors(t *testing.T) {
+	t.Parallel()
 	for _, p := range packages(t) {
 		path := strings.TrimPrefix(p.ImportPath, module)
 		for _, problem := range importProblems(path, p.Imports) {
@@ -120,6 +121,7 @@ func TestFloors(t *testing.T) {
 
 // TestFloorsCanFail shows each rule a package that breaks it.
 func TestFloorsCanFail(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		path, imports, want string
 	}{
@@ -210,6 +212,7 @@ var renames = []string{"os.Rename(", "os.Link(", "unix.Rename", "syscall.Rename"
 // TestOnlySealRenames reads every source file: a file that appears under its
 // name by any other way than a seal may be half written.
 func TestOnlySealRenames(t *testing.T) {
+	t.Parallel()
 	for path, content := range sources(t) {
 		if strings.HasPrefix(path, "pkg/seal/") || strings.HasPrefix(path, "pkg/floors/") || strings.HasSuffix(path, "_test.go") {
 			continue
@@ -231,6 +234,7 @@ const (
 
 // TestFileSizes keeps files short enough to be read at a sitting.
 func TestFileSizes(t *testing.T) {
+	t.Parallel()
 	for path, content := range sources(t) {
 		if bytes.Contains(content[:min(len(content), 200)], []byte("DO NOT EDIT")) {
 			continue // generated
@@ -248,6 +252,7 @@ func TestFileSizes(t *testing.T) {
 // TestMainsAreThin: a binary is flags, one call and an exit code, so that all
 // of it can be tested in a process.
 func TestMainsAreThin(t *testing.T) {
+	t.Parallel()
 	for _, p := range packages(t) {
 		path := strings.TrimPrefix(p.ImportPath, module)
 		if path == "cmd/lathe-monitor" {

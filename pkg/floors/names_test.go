@@ -72,6 +72,7 @@ func named() map[string][]string {
 // TestNamesStayAtHome: whoever adds an environment or an algorithm edits its
 // own folder and the import list. No other file names one.
 func TestNamesStayAtHome(t *testing.T) {
+	t.Parallel()
 	names := named()
 	for name, content := range sources(t) {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "pkg/builtin/") {
@@ -140,6 +141,7 @@ func importsChoice(file, imported string) string {
 
 // TestNamesCanFail shows each rule a file that breaks it.
 func TestNamesCanFail(t *testing.T) {
+	t.Parallel()
 	names := named()
 	for _, c := range []struct{ file, content, want string }{
 		{"pkg/stage/x.go", `package x; const a = "tooluse"`, "names the choice tooluse"},

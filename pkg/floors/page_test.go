@@ -156,6 +156,7 @@ func (h house) pageProblems(page string) []string {
 
 // TestPage: what pkg/README.md says of the house is so.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(pageText)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +168,7 @@ func TestPage(t *testing.T) {
 
 // TestPageCanFail shows the test pages that are wrong.
 func TestPageCanFail(t *testing.T) {
+	t.Parallel()
 	h := house{
 		imports: map[string][]string{"seal": nil, "shard": {"seal"}},
 		symbols: map[string]map[string][]string{"seal": {"Writer.Commit": {"seal/writer.go"}}},

@@ -31,6 +31,7 @@ func checkDefinition(t rapid.TB, p *problem, threads int) {
 // every instruction set, and nothing written beside C. The shapes cross every
 // edge of the blocking.
 func TestDefinition(t *testing.T) {
+	t.Parallel()
 	before := vec.Active().String()
 	defer func() { _ = vec.SelectISA(before) }()
 	shapes := [][3]int{ // m, n, k
@@ -73,6 +74,7 @@ func TestDefinition(t *testing.T) {
 }
 
 func TestDefinitionRandomly(t *testing.T) {
+	t.Parallel()
 	before := vec.Active().String()
 	defer func() { _ = vec.SelectISA(before) }()
 	rapid.Check(t, func(t *rapid.T) {
@@ -92,6 +94,7 @@ func TestDefinitionRandomly(t *testing.T) {
 
 // TestOracle checks the definition itself against float64.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	for _, op := range ops {
 		p := newProblem(op, 17, 45, 300, 3, true, 0, 11)
 		got := p.run(2)
@@ -114,6 +117,7 @@ func TestOracle(t *testing.T) {
 // TestRowsDoNotDependOnBatch takes rows out of a large product and compares
 // them with products of fewer rows.
 func TestRowsDoNotDependOnBatch(t *testing.T) {
+	t.Parallel()
 	const n, k, most = 1000, 700, 300
 	r := rand.New(rand.NewPCG(5, 6))
 	a, w := make([]float32, most*k), make([]float32, n*k)

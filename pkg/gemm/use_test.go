@@ -11,6 +11,7 @@ import (
 
 // TestConcurrentCallers runs products of all kinds at once on shared operands.
 func TestConcurrentCallers(t *testing.T) {
+	t.Parallel()
 	var problems []*problem
 	var want [][]float32
 	for i, op := range ops {
@@ -51,6 +52,7 @@ func TestNoAllocations(t *testing.T) {
 // TestPackAgain packs matrices of other shapes into one Packed. What is left of
 // a larger matrix must not show.
 func TestPackAgain(t *testing.T) {
+	t.Parallel()
 	eachISA(t, func(isa string) {
 		var b Packed
 		r := rand.New(rand.NewPCG(8, 9))
@@ -80,6 +82,7 @@ func TestPackAgain(t *testing.T) {
 
 // Column gives back what was packed.
 func TestColumn(t *testing.T) {
+	t.Parallel()
 	const n, k = 70, 45
 	w, got := make([]float32, n*k), make([]float32, k)
 	fill(rand.New(rand.NewPCG(1, 9)), w)
@@ -101,6 +104,7 @@ func TestColumn(t *testing.T) {
 // Columns gives back parts of what was packed, Transpose what PackNN makes of
 // them; on every instruction set, in both formats, at every edge.
 func TestColumnsAndTranspose(t *testing.T) {
+	t.Parallel()
 	eachISA(t, func(isa string) {
 		for _, s := range [][2]int{{1, 1}, {32, 32}, {33, 31}, {70, 45}, {200, 97}, {31, 300}} {
 			n, k := s[0], s[1]
@@ -132,6 +136,7 @@ func TestColumnsAndTranspose(t *testing.T) {
 
 // A Packed may change its format from one packing to the next.
 func TestPackInAnotherFormat(t *testing.T) {
+	t.Parallel()
 	const n, k = 40, 9
 	w, x := make([]float32, n*k), make([]float32, k)
 	fill(rand.New(rand.NewPCG(1, 9)), w)
@@ -154,6 +159,7 @@ func TestPackInAnotherFormat(t *testing.T) {
 }
 
 func TestShapePanics(t *testing.T) {
+	t.Parallel()
 	x := func(n int) []float32 { return make([]float32, n) }
 	var packed Packed
 	PackNT(x(12), 4, 3, &packed, 1)

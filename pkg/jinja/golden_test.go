@@ -28,6 +28,7 @@ var kindOf = map[string]*regexp.Regexp{
 // The golden texts were rendered by Jinja as transformers sets it up
 // (testdata/make_golden.py).
 func TestAgainstJinja(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {
 		t.Fatal(err)

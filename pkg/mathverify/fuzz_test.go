@@ -38,7 +38,10 @@ func answers() *rapid.Generator[string] {
 }
 
 // Properties that hold for every answer.
-func TestProperties(t *testing.T) { rapid.Check(t, properties) }
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, properties)
+}
 
 func properties(t *rapid.T) {
 	verify := func(a, b string) Result { return Verify("$"+a+"$", `\boxed{`+b+"}", DefaultOptions()) }

@@ -17,6 +17,7 @@ func preset(t *testing.T, name string) Options {
 }
 
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	with := func(change func(*Options)) Options {
 		options := DefaultOptions()
 		change(&options)
@@ -86,6 +87,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestNamesOfOptions(t *testing.T) {
+	t.Parallel()
 	for _, name := range Presets() {
 		if _, err := Preset(name); err != nil {
 			t.Error(err)
@@ -116,6 +118,7 @@ func TestNamesOfOptions(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		gold, response string
 		want           []string

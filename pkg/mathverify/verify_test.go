@@ -16,6 +16,7 @@ import (
 // (README and tests of Math-Verify 0.8.0; section numbers of its grader), or
 // plain mathematics.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		rule           string
 		gold, response string
@@ -236,6 +237,7 @@ func agreement(t *testing.T, name string, pairs []pair, options Options) (agree,
 // full stop behind, thousands in a fraction, units and boldface that the
 // library could not read, a multiple of an equation.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	pairs := oracle(t)
 	split := DefaultOptions()
 	split.SplitImaginary = true
@@ -266,6 +268,7 @@ func TestOracle(t *testing.T) {
 // Pairs of references that the verifier was written without (make_pairs.py in
 // testdata), at the bounds that are asked of unseen ones.
 func TestUnseenPairs(t *testing.T) {
+	t.Parallel()
 	share, accepted := agreement(t, "unseen", readPairs(t, filepath.Join("testdata", "pairs.jsonl")), DefaultOptions())
 	if share < 0.97 || accepted > 0.01 {
 		t.Errorf("agreement %.4f, false accepts %.4f; at least 0.97 and at most 0.01 are wanted", share, accepted)

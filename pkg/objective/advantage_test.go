@@ -57,6 +57,7 @@ func allValid(n int) []bool {
 // What the frameworks that the cases name give, worked out in float64 from the
 // formula of each.
 func TestAdvantagesOfTheFrameworks(t *testing.T) {
+	t.Parallel()
 	oneOfFour := []float64{1, 0, 0, 0}
 	twoOfFour := []float64{1, 1, 0, 0}
 	graded := []float64{.2, .5, .9, .4}
@@ -111,6 +112,7 @@ var everyAdvantage = []Advantage{
 // mean that is not 0.7, and a standard deviation as small as the difference.
 // In float32 the quotient is 0.912.
 func TestConstantGroupIsExactlyZero(t *testing.T) {
+	t.Parallel()
 	for _, spec := range everyAdvantage {
 		for n := 2; n <= 257; n++ {
 			for _, reward := range []float64{.7, .1, 1. / 3, 1e-300, -2.3, 0, 1} {
@@ -135,6 +137,7 @@ func TestConstantGroupIsExactlyZero(t *testing.T) {
 // verl gives a lone response r/(1+1e-6); the others have nothing to compare
 // it with.
 func TestGroupOfOne(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		spec Advantage
 		want float64
@@ -159,6 +162,7 @@ func TestGroupOfOne(t *testing.T) {
 // open-instruct#1887: responses that our own failure ended are not rewards
 // of 0. With the invalid one the mean would be 0.5.
 func TestInvalidResponsesDoNotCount(t *testing.T) {
+	t.Parallel()
 	got, err := Advantages(centredAdvantage, []float64{1, math.NaN(), 1, .4}, []bool{true, false, true, true}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +177,7 @@ func TestInvalidResponsesDoNotCount(t *testing.T) {
 }
 
 func TestBaselineNoneKeepsRewards(t *testing.T) {
+	t.Parallel()
 	spec := Advantage{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
 	got, err := Advantages(spec, []float64{1, 1, 1}, allValid(3), nil)
 	if err != nil {
@@ -182,6 +187,7 @@ func TestBaselineNoneKeepsRewards(t *testing.T) {
 }
 
 func TestAdvantageClip(t *testing.T) {
+	t.Parallel()
 	spec := nemoAdvantage
 	spec.Clip = 1.5
 	got, err := Advantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil)
@@ -192,6 +198,7 @@ func TestAdvantageClip(t *testing.T) {
 }
 
 func TestAdvantageErrors(t *testing.T) {
+	t.Parallel()
 	zeroDivisor := Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
 	for _, test := range []struct {
 		name    string
@@ -224,6 +231,7 @@ func TestAdvantageErrors(t *testing.T) {
 // Whitening by REINFORCE++, and of the advantages of TestGAE as a batch of
 // three tokens, worked out in float64 from the formulas of the frameworks named.
 func TestWhiten(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name       string
 		advantages []float64
@@ -257,6 +265,7 @@ func TestWhiten(t *testing.T) {
 // Every advantage is the same wherever its response stands in the group, and
 // whatever invalid responses stand beside it.
 func TestAdvantagesDoNotDependOnOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec := rapid.SampledFrom(everyAdvantage).Draw(t, "spec")
 		spec.Epsilon = max(spec.Epsilon, 1e-8)

@@ -29,6 +29,7 @@ func mustCoefficients(t *testing.T, spec Loss, in TokenInputs) TokenGradient {
 // Clip-higher and dual clip as verl has them, and TRL, which has no dual clip
 // but may bound the ratio; worked out by hand.
 func TestClipVectors(t *testing.T) {
+	t.Parallel()
 	verl := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	plain := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28}
 	delta := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 4} // TRL's delta of 4
@@ -68,6 +69,7 @@ func TestClipVectors(t *testing.T) {
 // The bound of ±20 keeps a ratio finite and takes its gradient away; without
 // it the overflow is an error and not an infinite coefficient.
 func TestRatioClamp(t *testing.T) {
+	t.Parallel()
 	far := TokenInputs{New: []float64{0}, Old: []float64{-800}, Advantage: []float64{-1}, Mask: []bool{true}, Weight: 1}
 	gradient := mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, RatioClamp: 20}, far)
 	near(t, "loss / exp(20)", gradient.Stats.Loss()/math.Exp(20), 1)
@@ -83,6 +85,7 @@ func TestRatioClamp(t *testing.T) {
 // CISPO by hand: A = 1, lp = -1, r = 1.5. verl, slime and NeMo clip to
 // 1+0.28; TRL's bound is absolute; the ratio carries no gradient.
 func TestCISPOVectors(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		spec  Loss
@@ -104,6 +107,7 @@ func TestCISPOVectors(t *testing.T) {
 
 // GSPO by hand: log-ratios .1, -.2, .4 give s = exp(0.1) for each token.
 func TestGSPOVector(t *testing.T) {
+	t.Parallel()
 	in := TokenInputs{
 		New: []float64{-.9, -1.2, -.6, 7}, Old: []float64{-1, -1, -1, -9},
 		Advantage: []float64{1, 1, 1, 1}, Mask: []bool{true, true, true, false}, Weight: 1. / 3,
@@ -123,6 +127,7 @@ func TestGSPOVector(t *testing.T) {
 // As prime-rl: the change of probability decides. exp(-.5) - exp(-1)
 // = .238651 is above .2, exp(-1) - exp(-1.5) = .144749 is not.
 func TestDPPOVectors(t *testing.T) {
+	t.Parallel()
 	spec := Loss{Kind: "dppo", ClipLow: .2, ClipHigh: .2}
 	for _, test := range []struct {
 		newLogProb, oldLogProb, advantage float64
@@ -149,6 +154,7 @@ func TestDPPOVectors(t *testing.T) {
 }
 
 func TestReinforceAndNLL(t *testing.T) {
+	t.Parallel()
 	gradient := mustCoefficients(t, Loss{Kind: "reinforce"}, one(-1.5, 2, -.5))
 	near(t, "reinforce loss", gradient.Stats.Loss(), -.75) // -A·lp = .5 · -1.5
 	near(t, "reinforce slope", gradient.LogProb[0], .5)
@@ -162,6 +168,7 @@ func TestReinforceAndNLL(t *testing.T) {
 // The estimators of the divergence, worked out in float64 from their formulas,
 // without clamps and with those of verl and NeMo-RL.
 func TestPenaltyVectors(t *testing.T) {
+	t.Parallel()
 	type values struct{ k1, k2, k3, k3Slope float64 }
 	for _, test := range []struct {
 		logProb, reference float64
@@ -218,6 +225,7 @@ func TestPenaltyVectors(t *testing.T) {
 // slime and TRL may multiply the estimate by the importance ratio: with r = 2
 // and k2 = .02 the value is .04 and the slope r·k2 + r·k2' = .04 + .4.
 func TestPenaltyImportance(t *testing.T) {
+	t.Parallel()
 	in := one(-1, 2, 0)
 	in.Reference = []float64{-1.2}
 	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, KL: KL{Coef: 1, Estimator: "k2", Gradient: "estimator", Importance: true}}
@@ -229,6 +237,7 @@ func TestPenaltyImportance(t *testing.T) {
 // Log-ratios .5, -.3, 1.2 of the old policy to the sampler,
 // truncated at 2. The weights multiply the policy term alone.
 func TestTruncatedImportanceVector(t *testing.T) {
+	t.Parallel()
 	in := TokenInputs{
 		New: []float64{-1, -1, -1}, Old: []float64{-1, -1, -1}, Sampler: []float64{-1.5, -.7, -2.2},
 		Advantage: []float64{1, 1, 1}, Mask: []bool{true, true, true}, Weight: 1,
@@ -242,6 +251,7 @@ func TestTruncatedImportanceVector(t *testing.T) {
 // At the first epoch new and old log-probabilities are the same bits, and
 // the ratio is 1, not nearly 1.
 func TestRatioIsExactlyOne(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"} {
 		in := TokenInputs{Mask: make([]bool, 1000), Weight: 1}
 		for i := range in.Mask {
@@ -257,6 +267,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 }
 
 func TestCoefficientErrors(t *testing.T) {
+	t.Parallel()
 	spec := Loss{
 		Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01, TruncatedIS: 2,
 		KL: KL{Coef: .1, Estimator: "k3", Gradient: "estimator"},

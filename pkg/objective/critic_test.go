@@ -15,6 +15,7 @@ var close9 = cmpopts.EquateApprox(0, 1e-9)
 // A_2 = 1 - .7 = .3; A_1 = (.7 - .6) + .95·.3 = .385; A_0 = (.6 - .5) +
 // .95·.385 = .46575.
 func TestGAE(t *testing.T) {
+	t.Parallel()
 	advantages, returns, err := GAE([]float64{0, 0, 1}, []float64{.5, .6, .7}, 1, .95)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,7 @@ func TestGAE(t *testing.T) {
 // With lambda 1 and gamma 1 a return is the sum of what comes, whatever the
 // critic says; with lambda 0 it is one step of reward and the next value.
 func TestGAEExtremes(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 12).Draw(rt, "tokens")
 		number := rapid.Float64Range(-3, 3)
@@ -65,6 +67,7 @@ func TestGAEExtremes(t *testing.T) {
 }
 
 func TestValueLoss(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		clip, value, old, target, loss, slope float64
 	}{
@@ -85,6 +88,7 @@ func TestValueLoss(t *testing.T) {
 
 // Returns 1 and 3, values 2 and 3: Var(R) = 1, R - V = -1 and 0, Var = ¼.
 func TestExplainedVariance(t *testing.T) {
+	t.Parallel()
 	var one, two ValueStats
 	one.Record(2, 1, .5, 1)
 	two.Record(3, 3, 0, 0)
@@ -99,6 +103,7 @@ func TestExplainedVariance(t *testing.T) {
 
 // Equal returns that rounding has made unequal explain nothing.
 func TestExplainedVarianceOfEqualReturns(t *testing.T) {
+	t.Parallel()
 	values := []float64{0.013, -0.021, 0.37, 0.11, -0.3, 0.77, 0.123}
 	for _, reward := range []float64{0, 1} {
 		rewards := make([]float64, len(values))

@@ -9,6 +9,7 @@ import (
 // ExIt, equation 6, by hand: the centroid of (0,0), (4,0), (0,0), (0,4)
 // is (1,1); the distances are √2, √10, √2, √10 and their range √10-√2.
 func TestDiversity(t *testing.T) {
+	t.Parallel()
 	r2, r10 := math.Sqrt2, math.Sqrt(10)
 	got, err := Diversity([][]float32{{0, 0}, {4, 0}, {0, 0}, {0, 4}}, allValid(4))
 	if err != nil {
@@ -21,6 +22,7 @@ func TestDiversity(t *testing.T) {
 
 // A range of 0 is defined as "nobody is more diverse": advantages stay.
 func TestDiversityWithoutRange(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name       string
 		embeddings [][]float32
@@ -46,6 +48,7 @@ func TestDiversityWithoutRange(t *testing.T) {
 }
 
 func TestDiversityErrors(t *testing.T) {
+	t.Parallel()
 	nan := float32(math.NaN())
 	for _, test := range []struct {
 		name       string

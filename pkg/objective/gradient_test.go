@@ -11,6 +11,7 @@ import (
 // penalty: a central difference with step h agrees up to h² times the third
 // derivative. Draws near a kink (a clip bound, |d| = 0) are left out.
 func TestCoefficientsAreTheGradient(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawLoss(t)
 		in := drawSequence(t)

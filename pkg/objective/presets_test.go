@@ -20,6 +20,7 @@ func lookup(t *testing.T, name string) preset.Objective {
 // advantages of rewards 1, 0, 0, 0, and the aggregate of the token losses
 // [[1,2],[3,4,5,6]] where responses may have 8 tokens.
 func TestPresetsGiveTheirVectors(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name      string
 		first     float64 // advantage of the reward of 1
@@ -64,6 +65,7 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 // The policy terms of TestClipVectors at one token of log-probability -1, with
 // the bounds that each preset has by default.
 func TestPresetsClip(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name             string
 		advantage, ratio float64
@@ -98,6 +100,7 @@ func TestPresetsClip(t *testing.T) {
 
 // NeMo-RL's k3 has the gradient of k2: lp - ref.
 func TestNeMoPenaltyGradient(t *testing.T) {
+	t.Parallel()
 	kl := lookup(t, "nemo-grpo").Loss.KL
 	objective.Near(t, "slope", objective.Penalty(kl, -1, -1.2).Slope(), .2)
 	objective.Near(t, "slope", objective.Penalty(kl, -1, -.5).Slope(), -.5)
@@ -106,6 +109,7 @@ func TestNeMoPenaltyGradient(t *testing.T) {
 // The complete step of verl by the preset verl-grpo, whose upper bound
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
+	t.Parallel()
 	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, objective.CompleteStep(t))
 	objective.Near(t, "loss", stats.Loss(), .143048048625)
 }
@@ -113,6 +117,7 @@ func TestCompleteStepByPreset(t *testing.T) {
 // Every preset is complete: a step with every input it may need has no
 // error.
 func TestEveryPresetRuns(t *testing.T) {
+	t.Parallel()
 	for _, name := range preset.Names() {
 		t.Run(name, func(t *testing.T) {
 			o := lookup(t, name)

@@ -10,6 +10,7 @@ import (
 // Worked by hand: 2 steps of warmup, 10 in all, so 8 steps of decay, from 1
 // to .2.
 func TestLearningRate(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		decay string
 		step  int
@@ -51,6 +52,7 @@ func TestLearningRate(t *testing.T) {
 
 // M = 3: versions 3 and 6 refresh; iteration 4 is the first that has v3.
 func TestReferenceVersion(t *testing.T) {
+	t.Parallel()
 	want := []int{0, 0, 0, 3, 3, 3, 6}
 	for i, version := range want {
 		if got := ReferenceVersion(3, i+1); got != version {
@@ -67,6 +69,7 @@ func TestReferenceVersion(t *testing.T) {
 
 // ExIt, section 2.2: ref ← α·policy + (1-α)·ref.
 func TestRefreshReference(t *testing.T) {
+	t.Parallel()
 	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32)}
 	for _, test := range []struct {
 		alpha float64

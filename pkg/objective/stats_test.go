@@ -9,6 +9,7 @@ import (
 // A sequence whose tokens are computed in two parts has the statistics of
 // the whole: every sum is carried over by Add.
 func TestStatsAdd(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawLoss(t)
 		if spec.Kind == "gspo" {
@@ -44,6 +45,7 @@ func TestStatsAdd(t *testing.T) {
 
 // No tokens, no division by 0.
 func TestMetricsOfNothing(t *testing.T) {
+	t.Parallel()
 	for _, m := range (Stats{}).Metrics() {
 		if m.Value != 0 {
 			t.Errorf("%s of no tokens is %v, want 0", m.Name, m.Value)

@@ -55,6 +55,7 @@ func metric(t *testing.T, stats Stats, name string) float64 {
 }
 
 func TestCompleteStep(t *testing.T) {
+	t.Parallel()
 	vanilla := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	for aggregation, want := range map[string]float64{
 		"token_mean":              .143032568578,
@@ -91,6 +92,7 @@ func TestCompleteStep(t *testing.T) {
 // A sequence whose sampler is unknown counts in the loss, and not in the gap:
 // what is left is the second sequence, old -.7, -1.5, -.3 and sampler -.7, -2.4, -.25.
 func TestUnknownSamplerIsNoGap(t *testing.T) {
+	t.Parallel()
 	spec := Loss{Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2.5}
 	batch := completeStep(t)
 	batch[0].Sampler, batch[0].SamplerUnknown = nil, true
@@ -110,6 +112,7 @@ func TestUnknownSamplerIsNoGap(t *testing.T) {
 
 // The loss of each token, taken one by one with weight 1.
 func TestCompleteStepTokens(t *testing.T) {
+	t.Parallel()
 	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
 	want := [][]float64{{-.781472745372, -.639815769328}, {.863660951454, .565684624950, .707105781188}}
 	for i, s := range completeStep(t) {
@@ -124,6 +127,7 @@ func TestCompleteStepTokens(t *testing.T) {
 }
 
 func TestCompleteStepWithPenalty(t *testing.T) {
+	t.Parallel()
 	spec := Loss{
 		Kind: "clip", Aggregation: "token_mean", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
 		KL: KL{Coef: .001, Estimator: "k3", Gradient: "estimator", InputClamp: 20, OutputClamp: 10},
@@ -135,6 +139,7 @@ func TestCompleteStepWithPenalty(t *testing.T) {
 }
 
 func TestCompleteStepWithTruncatedImportance(t *testing.T) {
+	t.Parallel()
 	for aggregation, want := range map[string]float64{"token_mean": .241258909502, "seq_mean_token_mean": .079269467990} {
 		spec := Loss{Kind: "clip", Aggregation: aggregation, ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2}
 		stats, _ := runStep(t, spec, completeStep(t))
@@ -146,6 +151,7 @@ func TestCompleteStepWithTruncatedImportance(t *testing.T) {
 // Logits 2, 1, 0 have entropy .832395581840. Two tokens of it
 // under a token mean, beside a policy term of 0.
 func TestEntropyTerm(t *testing.T) {
+	t.Parallel()
 	const entropy = .832395581840
 	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, EntropyCoef: .01}
 	in := TokenInputs{

@@ -11,6 +11,7 @@ import (
 // The modes have the names and meanings of verl. The aggregates of token losses
 // [[1,2],[3,4,5,6]] are worked out by hand.
 func TestWeightsOfTheFrameworks(t *testing.T) {
+	t.Parallel()
 	losses := [][]float64{{1, 2}, {3, 4, 5, 6}}
 	for _, test := range []struct {
 		aggregation string
@@ -45,6 +46,7 @@ func weightedSum(weights []float64, losses [][]float64) float64 {
 }
 
 func TestNormTokens(t *testing.T) {
+	t.Parallel()
 	lengths := []int{2, 4}
 	for _, test := range []struct {
 		name string
@@ -66,6 +68,7 @@ var aggregations = []string{"token_mean", "seq_mean_token_mean", "seq_mean_token
 // A fully masked sequence is no sequence: it weighs nothing, and the others
 // weigh what they would without it (verl's agg_loss).
 func TestFullyMaskedSequencesAreNotCounted(t *testing.T) {
+	t.Parallel()
 	for _, aggregation := range aggregations {
 		with, err := Weights(aggregation, []int{0, 2, 0, 4, 0}, 8)
 		if err != nil {
@@ -81,6 +84,7 @@ func TestFullyMaskedSequencesAreNotCounted(t *testing.T) {
 
 // A step without tokens is an explicit nil, never a division by zero.
 func TestWeightsOfNothing(t *testing.T) {
+	t.Parallel()
 	for _, aggregation := range aggregations {
 		for _, lengths := range [][]int{nil, {}, {0}, {0, 0, 0}} {
 			weights, err := Weights(aggregation, lengths, NormTokens(Loss{NormPadded: true}, lengths, 8))
@@ -92,6 +96,7 @@ func TestWeightsOfNothing(t *testing.T) {
 }
 
 func TestWeightsErrors(t *testing.T) {
+	t.Parallel()
 	if _, err := Weights("mean", []int{1}, 1); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("unknown aggregation: error %v, want a usage error", err)
 	}
@@ -107,6 +112,7 @@ func TestWeightsErrors(t *testing.T) {
 // micro-batches, on their order, or on padding; sequences given twice leave
 // every mean as it is.
 func TestLossInvariances(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		aggregation := rapid.SampledFrom(aggregations).Draw(t, "aggregation")
 		count := rapid.IntRange(1, 8).Draw(t, "sequences")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAvailable(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	put := func(path, text string) {
 		t.Helper()
@@ -46,6 +47,7 @@ func TestAvailable(t *testing.T) {
 
 // A sparse file has any size.
 func TestReadWholeRefusesMoreThanThereIs(t *testing.T) {
+	t.Parallel()
 	if _, known := available("/"); !known {
 		t.Skip("this machine does not say how much memory it has")
 	}

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a")
 	if err := os.WriteFile(path, []byte("hello"), 0o644); err != nil {
@@ -34,6 +35,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	tests := []struct {
 		name string

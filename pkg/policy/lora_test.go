@@ -18,6 +18,7 @@ func adapterConfig() Config {
 }
 
 func TestLoRALayout(t *testing.T) {
+	t.Parallel()
 	c := adapterConfig()
 	c.NumHiddenLayers = 1
 	var got []string
@@ -41,6 +42,7 @@ func TestLoRALayout(t *testing.T) {
 // A uniform in ±1/sqrt(in) has the variance 1/(3·in); B is zero. The numbers
 // of a tensor do not depend on the other tensors.
 func TestInitAdapter(t *testing.T) {
+	t.Parallel()
 	c := adapterConfig()
 	c.HiddenSize, c.IntermediateSize = 64, 300
 	c.HeadDim = 16
@@ -79,6 +81,7 @@ func TestInitAdapter(t *testing.T) {
 }
 
 func TestLoRAValidate(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		lora LoRA
 		want string

@@ -11,6 +11,7 @@ import (
 // Recipes, which stand below policies, have the bound of the engines: what one
 // takes the other does not refuse.
 func TestTemperaturesOfRecipes(t *testing.T) {
+	t.Parallel()
 	for _, temperature := range []float64{policy.MinTemperature, policy.MinTemperature * 0.99} {
 		r := recipe.Defaults()
 		r.Rollout.Temperature = temperature

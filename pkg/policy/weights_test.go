@@ -18,6 +18,7 @@ func testConfig() Config {
 }
 
 func TestInit(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	c.HiddenSize, c.HeadDim, c.NumHiddenLayers, c.VocabSize = 128, 32, 2, 300
 	weights, err := Init(c, 1)
@@ -53,6 +54,7 @@ func TestInit(t *testing.T) {
 
 // Four times the range is the same draw, four times as wide.
 func TestInitializerRange(t *testing.T) {
+	t.Parallel()
 	c := testConfig()
 	usual, err := Init(c, 1)
 	if err != nil {
@@ -85,6 +87,7 @@ func TestInitializerRange(t *testing.T) {
 // Qwen2.5-0.5B has 0.49 B parameters and takes 3.10 and
 // 3.49 GFLOP for a token of sequences of 1,024 and 4,096 tokens.
 func TestFLOPsPerToken(t *testing.T) {
+	t.Parallel()
 	c := Config{
 		Architecture: Qwen2, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
 		NumAttentionHeads: 14, NumKeyValueHeads: 2, HeadDim: 64, TieWordEmbeddings: true,
@@ -103,6 +106,7 @@ func TestFLOPsPerToken(t *testing.T) {
 // values per token in half precision, GFLOP per trained token at 1,024 and
 // 4,096 tokens, gigabytes of weights, gradients and moments in float32.
 func TestMemoryOfKnownModels(t *testing.T) {
+	t.Parallel()
 	shape := func(a Architecture, vocab, hidden, inner, layers, heads, kv, dim int) Config {
 		return Config{
 			Architecture: a, VocabSize: vocab, HiddenSize: hidden, IntermediateSize: inner, NumHiddenLayers: layers,

@@ -8,6 +8,7 @@ import (
 )
 
 func TestLookup(t *testing.T) {
+	t.Parallel()
 	if _, err := preset.Lookup(preset.Default); err != nil {
 		t.Error(err)
 	}
@@ -19,6 +20,7 @@ func TestLookup(t *testing.T) {
 
 // The settings that tell the frameworks' GRPO apart : one row for each.
 func TestPresetTable(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		baseline, scale string
 		ddof            int

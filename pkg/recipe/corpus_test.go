@@ -14,6 +14,7 @@ import (
 )
 
 func TestBadRecipes(t *testing.T) {
+	t.Parallel()
 	configtest.Bad(t, "testdata/bad", func(path string) error {
 		_, err := recipe.Load(path, nil)
 		return err
@@ -21,6 +22,7 @@ func TestBadRecipes(t *testing.T) {
 }
 
 func TestGoodRecipes(t *testing.T) {
+	t.Parallel()
 	for _, path := range append(configtest.Glob(t, "testdata/good/*.yaml"), configtest.Glob(t, "testdata/good/overlays/*.yaml")...) {
 		resolved, err := recipe.Load(path, nil)
 		if err != nil {
@@ -48,6 +50,7 @@ func TestGoodRecipes(t *testing.T) {
 // A file above the bound is refused before it is parsed; one below it is
 // never slow, whatever it holds.
 func TestFileBounds(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(path, []byte("# "+strings.Repeat("x", 64<<10)+"\n"), 0o644); err != nil {
 		t.Fatal(err)

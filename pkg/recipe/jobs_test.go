@@ -52,6 +52,7 @@ func shippedRecipes(t *testing.T) []string {
 // Every recipe that is shipped loads, validates, is called after its file,
 // and comes back from its written form.
 func TestShippedRecipes(t *testing.T) {
+	t.Parallel()
 	for _, path := range shippedRecipes(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			resolved, err := recipe.Load(path, nil)
@@ -166,6 +167,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 
 // Table 4 of ExIt (Bootstrapping Task Spaces for Self-Improvement), column by column: what distinguishes the ablations.
 func TestExitAblations(t *testing.T) {
+	t.Parallel()
 	type column struct {
 		curriculum     string
 		improve        bool
@@ -232,6 +234,7 @@ func TestExitAblations(t *testing.T) {
 
 // jobs/REFERENCE.md says what the types say.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	configtest.Golden(t, jobsFolder+"/REFERENCE.md", recipe.Reference())
 	for _, f := range append(recipe.Describe(), site.Describe()...) {
 		if f.Doc == "" {

@@ -37,6 +37,7 @@ func train(r recipe.Recipe) math.Source { return r.Data.Settings.(*math.Data).Tr
 // Defaults, then the preset, then base, file and settings: the preset lies
 // beneath what any of them says, wherever it is named.
 func TestLayers(t *testing.T) {
+	t.Parallel()
 	dapo, err := preset.Lookup("dapo")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestLayers(t *testing.T) {
 
 // A name comes from the file itself or from its file name, never from a base.
 func TestName(t *testing.T) {
+	t.Parallel()
 	for path, want := range map[string]string{
 		minimal:                                   "minimal",
 		"testdata/good/crlf.yaml":                 "crlf",
@@ -144,6 +146,7 @@ func TestResolvePaths(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	r := load(t, minimal,
 		"rollout.shards=3", "optimizer.learning_rate=1e-4", "evaluation.greedy=false", "name=a", `description="quoted # text"`,
 		"env.prompts.initial={question}=", "env.answer.marker=####", "policy.new.hidden_size=64", "policy={backend: cpu}",
@@ -170,6 +173,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestBadSettings(t *testing.T) {
+	t.Parallel()
 	for setting, want := range map[string]string{
 		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
 		"":                                "--set : want FIELD=VALUE",
@@ -206,6 +210,7 @@ func TestBadSettings(t *testing.T) {
 
 // The recipe of a run is whole; whoever edits it is told where.
 func TestParse(t *testing.T) {
+	t.Parallel()
 	resolved, err := recipe.Load(minimal, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +231,7 @@ func TestParse(t *testing.T) {
 
 // Every preset makes a recipe that validates.
 func TestPresetsValidate(t *testing.T) {
+	t.Parallel()
 	for _, name := range preset.Names() {
 		if _, err := recipe.Load(minimal, []string{"preset=" + name}); err != nil {
 			t.Error(err)

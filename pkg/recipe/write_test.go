@@ -16,6 +16,7 @@ import (
 
 // A recipe that was written reads back as itself, and writes the same bytes.
 func TestWriteParseRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := Defaults()
 		chosen, err := env.Lookup(rapid.SampledFrom(env.Names()).Draw(t, "environment"))

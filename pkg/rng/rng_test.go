@@ -12,6 +12,7 @@ import (
 
 // The known answers of Random123 1.14, tests/kat_vectors, philox4x32 10.
 func TestPhiloxKnownAnswers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		counter [4]uint32
 		key     [2]uint32
@@ -40,6 +41,7 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 }
 
 func TestBlockPlacesPositionAndSample(t *testing.T) {
+	t.Parallel()
 	s := Stream{Key: [2]uint32{5, 6}, Sample: 7}
 	got := s.Block(3<<32 | 2)
 	if want := philox([4]uint32{2, 3, 7, 0}, [2]uint32{5, 6}); got != want {
@@ -50,6 +52,7 @@ func TestBlockPlacesPositionAndSample(t *testing.T) {
 // The key is spelled out, because a device kernel and another language must
 // be able to derive it.
 func TestNewKey(t *testing.T) {
+	t.Parallel()
 	const seed, iteration, instance, sample = 1<<63 + 9, -2, "task 7/é", 11
 	head := []byte("lth1")
 	head = binary.LittleEndian.AppendUint32(head, uint32(PurposeSelect))
@@ -69,6 +72,7 @@ func TestNewKey(t *testing.T) {
 // Numbers that were computed apart from this package, by a program in another
 // language. A change here changes every run's bytes.
 func TestPinnedStream(t *testing.T) {
+	t.Parallel()
 	const pinned = 0xc324ae0ee508e16c
 	s := New(1, PurposeTest, 2, "instance", 3)
 	if got, want := s.Uint64(4), uint64(pinned); got != want {
@@ -87,6 +91,7 @@ func TestPinnedStream(t *testing.T) {
 
 // Streams that differ in one thing share no numbers.
 func TestStreamsAreApart(t *testing.T) {
+	t.Parallel()
 	base := New(1, PurposeTest, 2, "a", 3)
 	seen := map[[4]uint32]string{base.Block(0): "base"}
 	for name, s := range map[string]Stream{
@@ -116,6 +121,7 @@ func anyStream(t *rapid.T) Stream {
 }
 
 func TestRanges(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyStream(t)
 		position := rapid.Uint64().Draw(t, "position")
@@ -140,6 +146,7 @@ func TestRanges(t *testing.T) {
 }
 
 func TestPermutationHoldsEachOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 100).Draw(t, "n")
 		p := anyStream(t).Permutation(rapid.Uint64().Draw(t, "base"), n)
@@ -156,6 +163,7 @@ func TestPermutationHoldsEachOnce(t *testing.T) {
 }
 
 func TestIntNNeedsARange(t *testing.T) {
+	t.Parallel()
 	defer func() {
 		if recover() == nil {
 			t.Error("IntN(0) does not panic")
@@ -166,6 +174,7 @@ func TestIntNNeedsARange(t *testing.T) {
 
 // Moments over n = 200,000 draws; the bounds are five standard errors.
 func TestMoments(t *testing.T) {
+	t.Parallel()
 	const n = 200_000
 	s := New(1, PurposeTest, 0, "moments", 0)
 	var uniform, normal, square, heads float64

@@ -17,6 +17,7 @@ import (
 // Every half-precision value comes back from float32 as it went in; a NaN
 // comes back quiet.
 func TestHalvesComeBack(t *testing.T) {
+	t.Parallel()
 	for bits := range 1 << 16 {
 		h := uint16(bits)
 		wide := math.Float32frombits(uint32(h) << 16)
@@ -33,6 +34,7 @@ func TestHalvesComeBack(t *testing.T) {
 // Rounding goes to the nearest neighbour and in the middle to the even one.
 // The neighbours of x are those of its truncation.
 func TestNarrowRoundsToNearestEven(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		h := uint16(rapid.IntRange(0, 0x7bfe).Draw(t, "half"))
 		low, high := float64(halfToFloat(h)), float64(halfToFloat(h+1))
@@ -65,6 +67,7 @@ func TestNarrowRoundsToNearestEven(t *testing.T) {
 // 0 and the least half, 65519.99 rounds to 65504; 1 + 2^-8 between 1 and
 // 1 + 2^-7.
 func TestNarrowByHand(t *testing.T) {
+	t.Parallel()
 	for x, want := range map[float32]uint16{
 		1 + 0x1p-11: 0x3c00, 1 + 3*0x1p-11: 0x3c02, 0x1p-25: 0, 0x1.8p-25: 1, 3 * 0x1p-25: 2, 65519.99: 0x7bff, 65520: 0x7c00,
 		0x1.ff8p-15: 0x03ff, 0x1.ffcp-15: 0x0400, 1e30: 0x7c00, -1e30: 0xfc00,
@@ -87,6 +90,7 @@ func TestNarrowByHand(t *testing.T) {
 }
 
 func TestWriteInHalfPrecision(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	values := []float32{1, -2, 0.5, 0}
 	err := Write(&b, []Tensor{
@@ -125,6 +129,7 @@ func TestWriteInHalfPrecision(t *testing.T) {
 }
 
 func TestWriteRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	for dtype, x := range map[DType]float32{F16: 65520, BF16: math.MaxFloat32} {
 		err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{2}, DType: dtype, Data: []float32{1, -x}}}, nil)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "element 1 is") {
@@ -138,6 +143,7 @@ func TestWriteRefusesWhatDoesNotFit(t *testing.T) {
 
 // A file that is cut short while it is open is an error and not a signal.
 func TestFileCutShortWhileOpen(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := Write(&b, []Tensor{{Name: "a", Shape: []int{1 << 16}, Data: make([]float32, 1<<16)}}, nil); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ func read(raw []byte) (*File, error) {
 }
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	tensors := []Tensor{
 		{Name: "z", Shape: []int{2, 3}, Data: []float32{1, -2, 3.5, 0, float32(math.Copysign(0, -1)), math.MaxFloat32}},
 		{Name: "a\"é", Shape: []int{}, Data: []float32{7}},
@@ -71,6 +72,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEmptyFileOfNoTensors(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := Write(&b, nil, nil); err != nil {
 		t.Fatal(err)
@@ -83,6 +85,7 @@ func TestEmptyFileOfNoTensors(t *testing.T) {
 // The half values are those of IEEE 754-2008 binary16, the bfloat16 ones the
 // upper halves of binary32 words.
 func TestWiden(t *testing.T) {
+	t.Parallel()
 	header := `{"h":{"dtype":"F16","shape":[6],"data_offsets":[0,12]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[12,16]}}`
 	data := []byte{}
 	for _, bits := range []uint16{0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0xfc00, 0x3f80, 0xc049} {
@@ -108,6 +111,7 @@ func TestWiden(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	eight := make([]byte, 8)
 	tests := []struct {
 		name string
@@ -146,6 +150,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestWrongReads(t *testing.T) {
+	t.Parallel()
 	f, err := read(encode(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, make([]byte, 8)))
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +171,7 @@ func TestWrongReads(t *testing.T) {
 }
 
 func TestWriteRefusesBugs(t *testing.T) {
+	t.Parallel()
 	for _, tensors := range [][]Tensor{
 		{{Name: "a", Shape: []int{2}, Data: []float32{1}}},
 		{{Name: "a", Shape: []int{1}, Data: []float32{1}}, {Name: "a", Shape: []int{1}, Data: []float32{1}}},

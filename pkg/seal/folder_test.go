@@ -33,6 +33,7 @@ func writeFolder(t *testing.T, path string, files map[string]string) (Manifest, 
 var policyFiles = map[string]string{"config.json": "{}", "a/x": "1", "a.b": "22", "a/b/y": ""}
 
 func TestFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "policy", "v000001")
 	m, err := writeFolder(t, path, policyFiles)
@@ -69,6 +70,7 @@ func TestFolder(t *testing.T) {
 }
 
 func TestFolderDamage(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(path string)
 		want  string
@@ -110,6 +112,7 @@ func TestFolderDamage(t *testing.T) {
 }
 
 func TestFolderWithoutManifest(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(path string){
 		"adopted":  func(string) {},
 		"replaced": func(path string) { os.Remove(filepath.Join(path, "a.b")) },
@@ -134,6 +137,7 @@ func TestFolderWithoutManifest(t *testing.T) {
 }
 
 func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "v000001")
 	if _, err := writeFolder(t, path, map[string]string{".hidden": "x"}); exitcode.Code(err) != exitcode.Bug {
@@ -164,6 +168,7 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 
 // A placed folder has its files and no manifest; a taken name stays as it is.
 func TestPlace(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "model")
 	place := func(content string) error {
 		w, err := CreateFolder(path, Attempt{})

@@ -149,6 +149,7 @@ func TestGuardFolder(t *testing.T) {
 }
 
 func TestCheckOutputBelowAFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, nil)
 	if _, err := CheckOutput(filepath.Join(file, "out"), KindFile); exitcode.Code(err) != exitcode.Usage {

@@ -38,6 +38,7 @@ func signed(body string) []byte {
 }
 
 func TestManifestRoundTrip(t *testing.T) {
+	t.Parallel()
 	m := testManifest()
 	data := encoded(t, m)
 	got, err := parseManifest(data)
@@ -60,6 +61,7 @@ func damageNoticed(err error) bool {
 
 // Whatever happens to the bytes of a manifest, it does not parse.
 func TestManifestNoticesAllDamage(t *testing.T) {
+	t.Parallel()
 	data := encoded(t, testManifest())
 	for n := range data {
 		if _, err := parseManifest(data[:n]); !damageNoticed(err) {
@@ -81,6 +83,7 @@ func TestManifestNoticesAllDamage(t *testing.T) {
 }
 
 func TestManifestOfAnotherVersion(t *testing.T) {
+	t.Parallel()
 	good := string(encoded(t, testManifest()))
 	body, _, _ := strings.Cut(good, tailHead)
 	later := strings.Replace(body, "lathe-manifest/1.0", "lathe-manifest/1.7", 1)

@@ -12,6 +12,7 @@ import (
 // which a repair removes, and no failure of the file system. A file that has
 // another size, however large, is not read to find that out.
 func TestMisplaced(t *testing.T) {
+	t.Parallel()
 	for name, put := range map[string]func(path string) error{
 		"a link to itself": func(path string) error { return os.Symlink(path, path) },
 		"a device":         func(path string) error { return os.Symlink("/dev/zero", path) },

@@ -29,6 +29,7 @@ func mountSmall(t *testing.T) string {
 // A full disk ends with exit code 74, leaves nothing behind, at whichever
 // step it fills up, and the same work succeeds once there is room.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := mountSmall(t)
 	path := filepath.Join(dir, "x")
 	filler := filepath.Join(dir, "filler")
@@ -63,6 +64,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestFullDiskFolder(t *testing.T) {
+	t.Parallel()
 	dir := mountSmall(t)
 	path := filepath.Join(dir, "v000001")
 	w, err := CreateFolder(path, testAttempt)
@@ -86,6 +88,7 @@ func TestFullDiskFolder(t *testing.T) {
 }
 
 func TestReadOnlyFileSystem(t *testing.T) {
+	t.Parallel()
 	dir := mountSmall(t)
 	path := filepath.Join(dir, "x")
 	write(t, path, "text")

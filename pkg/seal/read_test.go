@@ -113,6 +113,7 @@ func TestDamageIsNoticed(t *testing.T) {
 }
 
 func TestRenamedFileIsDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "00001.parquet"), filepath.Join(dir, "00002.parquet")
 	write(t, a, "text")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestReplaceUnsealed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "report", "index.html")
 	for _, content := range []string{"first", "second, longer", ""} {
 		if err := Replace(path, []byte(content), Attempt{}); err != nil {

@@ -76,6 +76,7 @@ func shaOf(data string) string {
 }
 
 func TestCommit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "iter", "000001", "plan.parquet")
 	at := time.Date(2026, 10, 1, 12, 0, 0, 5, time.FixedZone("CEST", 2*3600))
@@ -143,6 +144,7 @@ func TestCommit(t *testing.T) {
 }
 
 func TestAbortLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w, err := Create(filepath.Join(dir, "x"), testAttempt)
 	if err != nil {
@@ -161,6 +163,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 }
 
 func TestCommitRefusesManifestsOfNoMeaning(t *testing.T) {
+	t.Parallel()
 	for name, m := range map[string]Manifest{
 		"NaN":     {Metrics: map[string]float64{"loss": nan()}},
 		"rows":    {Rows: -1},
@@ -182,6 +185,7 @@ func nan() float64 { zero := 0.0; return zero / zero }
 
 // A writer that comes second loses harmlessly, with the same bytes or others.
 func TestSecondWriterKeepsTheFirst(t *testing.T) {
+	t.Parallel()
 	for _, second := range []string{"first", "other"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x")
@@ -201,6 +205,7 @@ func TestSecondWriterKeepsTheFirst(t *testing.T) {
 
 // What a killed or damaged attempt can leave is replaced by the next one.
 func TestNextAttemptMends(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"data without manifest, same bytes":  func(t *testing.T, path string) { os.Remove(ManifestPath(path)) },
 		"data without manifest, other bytes": func(t *testing.T, path string) { os.Remove(ManifestPath(path)); put(t, path, []byte("oops")) },
@@ -282,6 +287,7 @@ func TestOddLinks(t *testing.T) {
 }
 
 func TestJSONDocuments(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run.json")
 	type document struct {
 		ID string `json:"id"`

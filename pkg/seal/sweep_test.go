@@ -18,6 +18,7 @@ import (
 )
 
 func TestTempNamesCanBeTakenApart(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a := Attempt{
 			JobID: rapid.String().Draw(t, "job"), TaskID: rapid.String().Draw(t, "task"),
@@ -54,6 +55,7 @@ func deadPID(t *testing.T) int {
 }
 
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +100,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestSweepTakesFoldersAndNothingElse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "x"), "text")
 	put(t, filepath.Join(dir, "orphan"), nil)
@@ -116,6 +119,7 @@ func TestSweepTakesFoldersAndNothingElse(t *testing.T) {
 }
 
 func TestListAndOrphans(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	write(t, in("00000.parquet"), "x")
@@ -150,6 +154,7 @@ func TestListAndOrphans(t *testing.T) {
 }
 
 func TestReplace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "report", "index.html")
 	for _, text := range []string{"one", "two", "two"} {
@@ -169,6 +174,7 @@ func TestReplace(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "x"), filepath.Join(dir, "v000001")
 	write(t, file, "text")
@@ -191,6 +197,7 @@ func TestRemove(t *testing.T) {
 
 // A folder that takes no files ends with exit code 74 and nothing left.
 func TestUnwritableFolder(t *testing.T) {
+	t.Parallel()
 	// A file in the place of a folder refuses everybody, root too.
 	blocked := filepath.Join(t.TempDir(), "file")
 	put(t, blocked, nil)
@@ -219,6 +226,7 @@ func TestUnwritableFolder(t *testing.T) {
 
 // A zombie writes nothing any more.
 func TestRunning(t *testing.T) {
+	t.Parallel()
 	if !Running(os.Getpid()) {
 		t.Error("this process does not run")
 	}

@@ -17,6 +17,7 @@ import (
 const jobsFolder = "../../jobs"
 
 func TestBadSites(t *testing.T) {
+	t.Parallel()
 	configtest.Bad(t, "testdata/bad", func(path string) error {
 		_, err := site.Load(path)
 		return err
@@ -24,6 +25,7 @@ func TestBadSites(t *testing.T) {
 }
 
 func TestGoodSites(t *testing.T) {
+	t.Parallel()
 	for _, path := range configtest.Glob(t, "testdata/good/*.yaml") {
 		resolved, err := site.Load(path)
 		if err != nil {
@@ -45,6 +47,7 @@ func TestGoodSites(t *testing.T) {
 }
 
 func TestStage(t *testing.T) {
+	t.Parallel()
 	resolved, err := site.Load("testdata/good/full.yaml", "throttle=8", "stages.learn.throttle=2")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ func newSet(t testing.TB, stops ...string) *Set {
 }
 
 func TestMatches(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		stops []string
@@ -59,6 +60,7 @@ func TestMatches(t *testing.T) {
 // However a text is cut, the match is that of the whole text, and comes with
 // the part that completes it.
 func TestCutsDoNotShow(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		letters := rapid.StringOfN(rapid.SampledFrom([]rune("abé🙂")), 0, 40, -1)
 		stops := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.SampledFrom([]rune("abé🙂")), 1, 4, -1), 0, 4, rapid.ID).Draw(rt, "stops")
@@ -107,6 +109,7 @@ func TestCutsDoNotShow(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for name, stops := range map[string][]string{
 		"empty": {"a", ""}, "twice": {"a", "b", "a"}, "not UTF-8": {"\xff"},
 	} {

@@ -7,6 +7,7 @@ import (
 
 // The results are those of tokenizers 0.23.3; the last two make it panic.
 func TestAddedTokensAmongBlanks(t *testing.T) {
+	t.Parallel()
 	tokens := []addedToken{
 		{content: "[R]", rightStrip: true},
 		{content: "[L]", leftStrip: true},

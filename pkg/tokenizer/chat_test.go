@@ -21,6 +21,7 @@ var testFormat = ChatFormat{
 }
 
 func TestRender(t *testing.T) {
+	t.Parallel()
 	chat, err := NewChat(newBytes(t), testFormat)
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +53,7 @@ func TestRender(t *testing.T) {
 
 // What the policy saw and made is what a conversation with the answer renders to.
 func TestRenderContinuesPrompt(t *testing.T) {
+	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
 		chat, err := NewChat(tok, testFormat)
 		if err != nil {
@@ -89,6 +91,7 @@ func TestRenderContinuesPrompt(t *testing.T) {
 }
 
 func TestNewChatWantsStopToken(t *testing.T) {
+	t.Parallel()
 	_, err := NewChat(newBytes(t), ChatFormat{AssistantSuffix: "\n"})
 	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "no special token") {
 		t.Errorf("got %v", err)
@@ -98,6 +101,7 @@ func TestNewChatWantsStopToken(t *testing.T) {
 // The golden text was rendered by Jinja (testdata/make_golden.py) from the
 // template of testFormat.
 func TestJinja(t *testing.T) {
+	t.Parallel()
 	if *update {
 		quoted, err := json.Marshal(testFormat.Jinja())
 		if err != nil {

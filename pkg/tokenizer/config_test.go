@@ -13,6 +13,7 @@ import (
 // TestConfigAgainstPeer compares folders with a tokenizer_config.json with
 // what transformers makes of them (testdata/peer/make_config.py).
 func TestConfigAgainstPeer(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("testdata", "peer", "config.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +74,7 @@ func TestConfigAgainstPeer(t *testing.T) {
 // same role in tokenizer_config.json, unless that has an added_tokens_decoder,
 // so that a token with no role left is not made special.
 func TestRolesOfTheMap(t *testing.T) {
+	t.Parallel()
 	const config = `{"bos_token":"<|end|>","eos_token":"ab","pad_token":"abc","image_token":"<|end|>"%s}`
 	tests := []struct {
 		name, more string

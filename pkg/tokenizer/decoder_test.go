@@ -30,6 +30,7 @@ func checkStream(t interface{ Fatalf(string, ...any) }, tok *Tokenizer, ids []in
 // The rows are table 3-8 and 3-9 to 3-11 of The Unicode Standard 15.0, section
 // 3.9 (U+FFFD Substitution of Maximal Subparts), and texts that end early.
 func TestDecoderReplaces(t *testing.T) {
+	t.Parallel()
 	tok := newBytes(t)
 	tests := []struct{ raw, want string }{
 		{"a\xf1\x80\x80\xe1\x80\xc2b\x80c\x80\xbfd", "a\ufffd\ufffd\ufffdb\ufffdc\ufffd\ufffdd"},
@@ -55,6 +56,7 @@ func TestDecoderReplaces(t *testing.T) {
 
 // A character that takes three tokens comes out with the third.
 func TestDecoderHoldsBack(t *testing.T) {
+	t.Parallel()
 	tok := newBytes(t)
 	d := tok.NewDecoder()
 	var got []string
@@ -70,6 +72,7 @@ func TestDecoderHoldsBack(t *testing.T) {
 }
 
 func TestDecoderOfAnyBytes(t *testing.T) {
+	t.Parallel()
 	tok := newBytes(t)
 	rapid.Check(t, func(t *rapid.T) {
 		ids := tok.EncodeText(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))

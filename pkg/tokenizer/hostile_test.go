@@ -35,6 +35,7 @@ func hostileTokenizer() string {
 // TestRefuses damages one thing at a time. Each folder is one data error that
 // names the file and says what is wrong.
 func TestRefuses(t *testing.T) {
+	t.Parallel()
 	good := hostileTokenizer()
 	const byteA, mergeAB = `"a":97`, `["a","b"]`
 	deep := strings.Repeat("[", 1_000_000)
@@ -145,6 +146,7 @@ func checkRefused(t *testing.T, folder, path, want string) {
 
 // TestRefusesConfig damages the files beside a good tokenizer.json.
 func TestRefusesConfig(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, file, content, want string }{
 		{"not JSON", ConfigFile, `{`, "JSON"},
 		{"a list", ConfigFile, `[]`, "array"},

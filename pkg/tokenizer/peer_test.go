@@ -66,6 +66,7 @@ func appendIDs(raw []byte, ids []int32) []byte {
 // each text: ids with special tokens found and spelled out, and what two of
 // three ids decode to, with an id beyond the vocabulary at the end.
 func TestAgainstPeer(t *testing.T) {
+	t.Parallel()
 	texts := peerTexts(t)
 	var golden struct {
 		Tokenizers []struct {

@@ -55,6 +55,7 @@ func worstTexts(n int) map[string]string {
 // TestWorstTexts would take hours if anything were quadratic in the length of
 // a text.
 func TestWorstTexts(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"qwen2", "flags1", "flags2"} {
 		tok := peerTokenizer(t, name)
 		for kind, text := range worstTexts(1 << 19) {

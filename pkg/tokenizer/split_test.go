@@ -11,6 +11,7 @@ import (
 
 // The pieces follow from reading the patterns.
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		pattern, text string
 		want          []string
@@ -64,6 +65,7 @@ func pieces(pattern, text string) []string {
 // White_Space since Unicode 6.3, and Unicode 9.0 has 2060 code points with a
 // canonical decomposition beside the syllables of Hangul.
 func TestUnicodeTables(t *testing.T) {
+	t.Parallel()
 	c := unicodeTables()
 	count := map[class]int{}
 	for r := rune(0); r <= 0x10ffff; r++ {
@@ -80,6 +82,7 @@ func TestUnicodeTables(t *testing.T) {
 }
 
 func TestNormalize(t *testing.T) {
+	t.Parallel()
 	n := &unicodeTables().norm
 	tests := []struct{ text, want string }{
 		{"", ""},
@@ -114,6 +117,7 @@ func TestNormalize(t *testing.T) {
 // TestConcurrent encodes the same texts from many goroutines, in different
 // orders, so that they fill and replace the cache's slots beside each other.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	tok := peerTokenizer(t, "qwen2")
 	texts := peerTexts(t)[:2000]
 	want := make([][]int32, len(texts))

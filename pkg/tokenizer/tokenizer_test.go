@@ -57,6 +57,7 @@ func newNumbers(t testing.TB) *Tokenizer {
 // Groups of digits are cut from the left, whatever the ranks of their merges;
 // what is no number is merged as it was.
 func TestNumbers(t *testing.T) {
+	t.Parallel()
 	tok := newNumbers(t)
 	for _, c := range []struct {
 		text string
@@ -92,6 +93,7 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
+	t.Parallel()
 	tok := newBytes(t)
 	if tok.Size() != 260 {
 		t.Errorf("size %d, want 260", tok.Size())
@@ -119,6 +121,7 @@ func TestBytes(t *testing.T) {
 // 5 (lowest's w is gone): (l,o). Then (we,r) 6, (n,e) 6, (e,we) 6: the lowest
 // left id is e (101): (e,we). Then (n,ewe) 6 and (ewe,r) 6: n is lower.
 func TestTrain(t *testing.T) {
+	t.Parallel()
 	var texts []string
 	for word, n := range map[string]int{"low": 5, "lowest": 2, "newer": 6, "widest": 3} {
 		texts = append(texts, strings.TrimSpace(strings.Repeat(word+"\n", n)))
@@ -165,6 +168,7 @@ func mergeNaively(t *Tokenizer, piece string) []int32 {
 }
 
 func TestMergeAgainstDefinition(t *testing.T) {
+	t.Parallel()
 	tok, err := Train([]string{strings.Repeat("abababaaabbbab aab ", 20), "ccabcabccc"}, 290, nil, Roles{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +192,7 @@ func TestMergeAgainstDefinition(t *testing.T) {
 
 // Training on few letters makes pairs that spell the same token.
 func TestTrainSavesWhatItMakes(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[ab]{1,60}`), 1, 8).Draw(t, "texts")
 		tok, err := Train(texts, 300, testSpecials, testRoles)
@@ -209,6 +214,7 @@ func TestTrainSavesWhatItMakes(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{
 		"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t), "gpt2": peerTokenizer(t, "gpt2"), "llama3": peerTokenizer(t, "llama3"), "qwen2": peerTokenizer(t, "qwen2"),
 	} {
@@ -227,6 +233,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -281,6 +288,7 @@ func TestSaveAndLoad(t *testing.T) {
 // The golden ids were computed by Hugging Face tokenizers from the golden
 // tokenizer.json files (testdata/make_golden.py names the version).
 func TestAgainstHuggingFace(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -306,6 +314,7 @@ func TestAgainstHuggingFace(t *testing.T) {
 }
 
 func TestPrintableBytes(t *testing.T) {
+	t.Parallel()
 	// openai/gpt-2, bytes_to_unicode: space is Ġ, newline Ċ, and 0xad, the
 	// soft hyphen, the last of the moved bytes, is U+0143.
 	for b, want := range map[byte]rune{' ': 'Ġ', '\n': 'Ċ', 'a': 'a', 0x00: 'Ā', 0xad: 'Ń', 0xff: 'ÿ'} {

@@ -9,6 +9,7 @@ import (
 // Rounding to nearest, ties to even, worked by hand: 1 has the bits 3f80, and
 // the places that are dropped count 2⁻²³ each.
 func TestRoundBF16(t *testing.T) {
+	t.Parallel()
 	bits := math.Float32frombits
 	for _, c := range []struct {
 		x    float32
@@ -50,6 +51,7 @@ func TestRoundBF16(t *testing.T) {
 // Every bfloat16 goes to float32 and back unchanged, whichever way it is
 // rounded; signalling NaNs become quiet.
 func TestBF16RoundTrip(t *testing.T) {
+	t.Parallel()
 	half, random := make([]uint16, 1<<16), make([]uint16, 1<<16)
 	for i := range half {
 		half[i], random[i] = uint16(i), uint16(i*40503)
@@ -77,6 +79,7 @@ func TestBF16RoundTrip(t *testing.T) {
 // With each of the 2¹⁶ random numbers once, the number of results that are
 // further from zero is the dropped part, and no instruction set differs.
 func TestRoundBF16RandomlyIsUnbiased(t *testing.T) {
+	t.Parallel()
 	random := make([]uint16, 1<<16)
 	for i := range random {
 		random[i] = uint16(i)
@@ -109,6 +112,7 @@ func TestRoundBF16RandomlyIsUnbiased(t *testing.T) {
 
 // The kernels write nothing beside their slices, whatever length and place.
 func TestBF16Bounds(t *testing.T) {
+	t.Parallel()
 	eachISA(t, func(isa string) {
 		for n := range 50 {
 			wide, half := make([]float32, n+8), make([]uint16, n+8)

@@ -140,6 +140,7 @@ func checkEqual(t rapid.TB, c kernelCase, seed uint64, n, misalignment int, spec
 // TestEqualAcrossISA is the contract of the package: the same bits, and nothing
 // written outside the slices, for every length up to three steps of the loops.
 func TestEqualAcrossISA(t *testing.T) {
+	t.Parallel()
 	before := Active().String()
 	defer func() { _ = SelectISA(before) }()
 	for _, c := range kernelCases {
@@ -151,6 +152,7 @@ func TestEqualAcrossISA(t *testing.T) {
 }
 
 func TestEqualAcrossISARandomly(t *testing.T) {
+	t.Parallel()
 	before := Active().String()
 	defer func() { _ = SelectISA(before) }()
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,6 +169,7 @@ func TestEqualAcrossISARandomly(t *testing.T) {
 // TestExpEqualDensely looks for differences that only one argument in many
 // thousands would show, such as a coefficient that is off in its last bit.
 func TestExpEqualDensely(t *testing.T) {
+	t.Parallel()
 	x := make([]float32, 1<<20)
 	for i := range x {
 		x[i] = -88 + 177*float32(i)/float32(len(x))

@@ -20,6 +20,7 @@ func exactFMA(a, b, c float32) float32 {
 // TestFMATies has sums next to the middle of two float32 values. A float64 sum
 // loses the addend or the product there, and rounding it again goes wrong.
 func TestFMATies(t *testing.T) {
+	t.Parallel()
 	half := float32(1 + 0x1p-12) // its square is 1 + 2⁻¹¹ + 2⁻²⁴, a tie
 	for _, c := range [][3]float32{
 		{half, half, 0},
@@ -45,6 +46,7 @@ func TestFMATies(t *testing.T) {
 // TestFMANearTies draws operands whose exact result is close to a tie, which
 // random operands almost never are. The hardware must agree too.
 func TestFMANearTies(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 4096
 	x, y, alphas := make([]float32, n), make([]float32, n), make([]float32, n)
@@ -66,6 +68,7 @@ func TestFMANearTies(t *testing.T) {
 }
 
 func TestFMASpecial(t *testing.T) {
+	t.Parallel()
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	negativeZero := float32(math.Copysign(0, -1))
 	for _, c := range []struct{ a, b, c, want float32 }{

@@ -59,6 +59,7 @@ func draw(r *rand.Rand, x []float32, specials float64) {
 }
 
 func TestSelectISA(t *testing.T) {
+	t.Parallel()
 	before := Active()
 	for _, name := range []string{"", "sse2", "AVX2", "avx-512"} {
 		if err := SelectISA(name); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {

@@ -14,6 +14,7 @@ func ulps(got float32, want float64) float64 {
 }
 
 func TestExpAccuracy(t *testing.T) {
+	t.Parallel()
 	worst, at := 0.0, float32(0)
 	for y := expMin; y <= expMax; y += 0.00037 {
 		if u := ulps(Exp(y), math.Exp(float64(y))); u > worst {
@@ -34,6 +35,7 @@ func TestExpAccuracy(t *testing.T) {
 }
 
 func TestExpSpecial(t *testing.T) {
+	t.Parallel()
 	inf := float32(math.Inf(1))
 	for _, c := range []struct{ y, want float32 }{
 		{0, 1},
@@ -64,6 +66,7 @@ func TestExpSpecial(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200_000 {
 		x := math.Float32frombits(r.Uint32() & 0x7fffffff)
@@ -107,6 +110,7 @@ func rows(seed uint64, count, n int) [][]float32 {
 }
 
 func TestReductions(t *testing.T) {
+	t.Parallel()
 	x := rows(1, 2, 1003)
 	var sum, dot, squares float64
 	largest := math.Inf(-1)
@@ -137,6 +141,7 @@ func TestReductions(t *testing.T) {
 func silu64(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
 func TestSwiGLU(t *testing.T) {
+	t.Parallel()
 	const n = 77
 	x := rows(2, 6, n)
 	gate, up, dOut, out, dGate, dUp := x[0], x[1], x[2], x[3], x[4], x[5]
@@ -172,6 +177,7 @@ func rmsNorm64(x, weight []float64, eps float64) []float64 {
 }
 
 func TestRMSNorm(t *testing.T) {
+	t.Parallel()
 	const n, eps, h = 45, 1e-6, 1e-5
 	r := rows(3, 6, n)
 	x, weight, dy, out, dx, dWeight := r[0], r[1], r[2], r[3], r[4], r[5]
@@ -218,6 +224,7 @@ func TestRMSNorm(t *testing.T) {
 }
 
 func TestRoPE(t *testing.T) {
+	t.Parallel()
 	const half, heads = 24, 3
 	r := rows(4, 2, 2*half*heads)
 	angles := rows(5, 1, half)[0]
@@ -246,6 +253,7 @@ func TestRoPE(t *testing.T) {
 }
 
 func TestSoftmaxGrad(t *testing.T) {
+	t.Parallel()
 	const n, temperature, h = 37, 0.3, 1e-5
 	r := rows(6, 4, n)
 	x, dp, p, dx := r[0], r[1], r[2], r[3]
@@ -272,6 +280,7 @@ func TestSoftmaxGrad(t *testing.T) {
 }
 
 func TestAdamW(t *testing.T) {
+	t.Parallel()
 	const n = 50
 	r := rows(7, 4, n)
 	w, m, v, g := r[0], r[1], r[2], r[3]

@@ -8,6 +8,7 @@ import (
 )
 
 func TestLengthPanics(t *testing.T) {
+	t.Parallel()
 	x := func(n int) []float32 { return make([]float32, n) }
 	for _, c := range []struct {
 		name, want string
@@ -46,6 +47,7 @@ func TestLengthPanics(t *testing.T) {
 // TestISAFromEnvironment runs itself with LATHE_ISA set and looks at what the
 // child reports.
 func TestISAFromEnvironment(t *testing.T) {
+	t.Parallel()
 	const childVariable = "VEC_TEST_CHILD"
 	if os.Getenv(childVariable) != "" {
 		name, err := ISA()

@@ -83,6 +83,7 @@ func scores(state curriculum.State) []float64 {
 // variance 1/4·3/4; qualities .2, .5, .9, .4 have mean .5 and squares .09, 0,
 // .16, .01.
 func TestLearnability(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name      string
 		qualities []float64
@@ -115,6 +116,7 @@ func TestLearnability(t *testing.T) {
 // Section 4.1: exp(S_i κ) / sum exp(S_j κ). With κ = 4 ln 3 scores 0 and 1/4
 // have odds 1 to 3.
 func TestProbabilities(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		scores []float64
@@ -151,6 +153,7 @@ func ofScores(scores ...float64) []shard.Entry {
 }
 
 func TestPick(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		u    float64
 		want int
@@ -163,6 +166,7 @@ func TestPick(t *testing.T) {
 }
 
 func TestSettingsOutOfRange(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		change func(*Settings)
 		want   string
@@ -185,6 +189,7 @@ func TestSettingsOutOfRange(t *testing.T) {
 }
 
 func TestUpdateErrors(t *testing.T) {
+	t.Parallel()
 	bad := baseGroup("m1", 0, 1)
 	bad.Responses[1].Score.NormalizedScore = 1.5
 	nan := baseGroup("m1", 0, math.NaN())
@@ -213,6 +218,7 @@ func TestUpdateErrors(t *testing.T) {
 
 // The state that was passed in stays as it was.
 func TestUpdateKeepsTheOldState(t *testing.T) {
+	t.Parallel()
 	before := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
 	kept := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
 	g := baseGroup("m2", 1, 0)

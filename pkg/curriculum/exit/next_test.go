@@ -29,6 +29,7 @@ func mustNext(t testing.TB, e *Exit, state curriculum.State, iteration, n int) [
 // size, else a base task; with an empty buffer always a base task, whatever
 // p and the minimum.
 func TestBaseTasks(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		p        float64
@@ -54,6 +55,7 @@ func TestBaseTasks(t *testing.T) {
 
 // An entry is sampled with what the environment needs to iterate on it.
 func TestSelectionFromTheBuffer(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.SelectProbability, spec.DivergeProbability = 1, 0
 	e := entry("x", .1)
@@ -77,6 +79,7 @@ func TestSelectionFromTheBuffer(t *testing.T) {
 // The frequencies of 20000 prompts agree with section 4's and 4.1's
 // probabilities to five standard deviations of a binomial count.
 func TestSelectionFrequencies(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.SelectProbability, spec.DivergeProbability = .7, .3
 	spec.InverseTemperature = 4 * math.Log(3) // odds 1 : 3 : 9 for 0, .25, .5
@@ -108,6 +111,7 @@ func TestSelectionFrequencies(t *testing.T) {
 
 // κ of 0 forgets the scores; a huge one takes the best alone.
 func TestInverseTemperatureExtremes(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.SelectProbability = 1
 	state := stateOf(entry("x", .1), entry("y", .25), entry("z", 0))
@@ -132,6 +136,7 @@ func TestInverseTemperatureExtremes(t *testing.T) {
 // Prompt i of an iteration is drawn for itself: more prompts do not change
 // the first ones, and another iteration draws anew.
 func TestPromptsAreIndependent(t *testing.T) {
+	t.Parallel()
 	e := mustNew(t, settings())
 	state := stateOf(entry("x", .1), entry("y", .25))
 	// The first iteration's slots begin at 0 whatever n is.
@@ -148,6 +153,7 @@ func TestPromptsAreIndependent(t *testing.T) {
 // prompts each outcome has its share to four standard deviations, the shares of
 // all outcomes add up to 1, and the explanation ends with the same number.
 func TestStatedProbabilities(t *testing.T) {
+	t.Parallel()
 	state := stateOf(entry("x", 0), entry("y", .1), entry("z", .1875), entry("w", .25))
 	for _, improve := range []bool{true, false} {
 		spec := settings()
@@ -192,6 +198,7 @@ func TestStatedProbabilities(t *testing.T) {
 // The terms by hand: four times ln 3 makes odds of 1 to 3 of scores 0 and 1/4;
 // p is a half and p_div a fifth, so y improves with 1/2 · 3/4 · 4/5.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.InverseTemperature = 4 * math.Log(3)
 	e := mustNew(t, spec)

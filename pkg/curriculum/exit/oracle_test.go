@@ -209,6 +209,7 @@ func (a archive) resolve(ref shard.Ref) []shard.Message {
 // same probabilities. Scores are few, so that ties are many, and buffers small,
 // so that entries come and go.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec, seed := drawSettings(t), rapid.Uint64().Draw(t, "seed")
 		e, err := New(spec, seed)
@@ -302,6 +303,7 @@ func drawGroup(t *rapid.T, iteration, row int, s plainSelection, parentID string
 // A binary search in the sums finds the entry that a walk along the
 // probabilities does, wherever the number falls.
 func TestPickIsTheWalk(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := oracle{spec: Settings{InverseTemperature: rapid.SampledFrom([]float64{0, 8, 500, 1e4, 1e300}).Draw(t, "κ")}}
 		scores := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1e-300, .01, .09, .1875, .2, .25}), 1, 40).Draw(t, "scores")

@@ -53,6 +53,7 @@ func plan(t *rapid.T, iteration int, selections []curriculum.Selection) []curric
 // entry of the buffer or a task, the order in which responses arrived does
 // not matter, and a replay gives the same.
 func TestRunsOfAnySettings(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSettings(t)
 		e, err := New(spec, rapid.Uint64().Draw(t, "seed"))
@@ -127,6 +128,7 @@ func checkBuffer(t *rapid.T, spec Settings, state curriculum.State) {
 // While the buffer has room, the order of the groups decides the order of
 // the entries and nothing else.
 func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		e, err := New(Settings{BufferSize: 100, Improve: true, Expand: ExpandAll}, 1)
 		if err != nil {

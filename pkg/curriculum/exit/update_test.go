@@ -14,6 +14,7 @@ import (
 // Section 4, expansion: m+ = (m, k+1, τ). Section 4.1: it starts with the
 // empirical score of the group that it comes from, here var(1, 0) = 1/4.
 func TestExpansionOfABaseTask(t *testing.T) {
+	t.Parallel()
 	got := mustUpdate(t, mustNew(t, settings()), stateOf(), 2, baseGroup("m1", 1, 0))
 	want := []shard.Entry{
 		{
@@ -40,6 +41,7 @@ func TestExpansionOfABaseTask(t *testing.T) {
 // The same step from an entry of depth 2: its score becomes var(1, 1, 0) =
 // 2/9, and the child asks for step 3.
 func TestExpansionOfAnEntry(t *testing.T) {
+	t.Parallel()
 	parent := entry("x", .1)
 	parent.Depth = 2
 	g := baseGroup("m1", 1, 1, 0)
@@ -71,6 +73,7 @@ func near(t *testing.T, what string, got, want float64) {
 // Section 4.1: a policy that always succeeds from m' has learnability 0
 // there, and so has the child.
 func TestSolvedEntryFallsToZero(t *testing.T) {
+	t.Parallel()
 	g := baseGroup("m1", 1, 1)
 	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
 	got := scores(mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .25)), 2, g))
@@ -83,6 +86,7 @@ func TestSolvedEntryFallsToZero(t *testing.T) {
 // inserted. A trajectory of two turns gives two; what the prompt already held
 // gives none.
 func TestEveryTurnPrefixIsInserted(t *testing.T) {
+	t.Parallel()
 	g := baseGroup("m1", 1, 0)
 	for i := range g.Responses {
 		g.Responses[i].Roles = append(g.Responses[i].Roles, "user", "assistant")
@@ -120,6 +124,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 // Section 4.1, |B| = N: inserted only if the score is greater than or equal
 // to the lowest, which is replaced. N is 3, and one response is expanded.
 func TestReplacement(t *testing.T) {
+	t.Parallel()
 	full := stateOf(entry("x", .1), entry("y", 3./16), entry("z", .1))
 	for _, test := range []struct {
 		name      string
@@ -169,6 +174,7 @@ func names(entries []shard.Entry) []string {
 // Scores are settled before anything is inserted: y falls to 0 by the second
 // group, so the first group's child replaces y and not x.
 func TestScoresComeBeforeReplacement(t *testing.T) {
+	t.Parallel()
 	solved := baseGroup("m2", 1, 1)
 	solved.Instance.ParentID = "y"
 	for i := range solved.Responses {
@@ -185,6 +191,7 @@ func TestScoresComeBeforeReplacement(t *testing.T) {
 // An entry sampled by two groups keeps the score of the later one in plan
 // order, and counts both visits. An entry that is gone is not brought back.
 func TestEntryWithSeveralGroups(t *testing.T) {
+	t.Parallel()
 	first, second, gone := baseGroup("m1", 1, 0), baseGroup("m2", .5, 1), baseGroup("m3", 1, 0)
 	first.Instance.ParentID, second.Instance.ParentID, gone.Instance.ParentID = "x", "x", "w"
 	for _, g := range []int{0, 1} {
@@ -199,6 +206,7 @@ func TestEntryWithSeveralGroups(t *testing.T) {
 // Infra failures are no rewards of 0: a group without two valid responses
 // has no score, changes none and expands to nothing.
 func TestGroupsWithoutScore(t *testing.T) {
+	t.Parallel()
 	fromBuffer := baseGroup("m1", 0, 0, 1)
 	fromBuffer.Instance.ParentID = "x"
 	base := baseGroup("m2", 0, 1)
@@ -216,6 +224,7 @@ func TestGroupsWithoutScore(t *testing.T) {
 // one: of 3000 draws of two each is drawn 1500 ± 137 times (five standard
 // deviations of 27.4).
 func TestExpandOneIsUniformOverTheValid(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.Expand, spec.BufferSize = ExpandOne, 1
 	e := mustNew(t, spec)
@@ -233,6 +242,7 @@ func TestExpandOneIsUniformOverTheValid(t *testing.T) {
 // Section 5.2, ablation "curriculum": the base task itself is the entry. It
 // is there once, with its newest score, and is sampled as it was.
 func TestAblationWithoutImprovement(t *testing.T) {
+	t.Parallel()
 	spec := settings()
 	spec.Improve, spec.SelectProbability = false, 1
 	e := mustNew(t, spec)
@@ -265,6 +275,7 @@ func TestAblationWithoutImprovement(t *testing.T) {
 
 // An entry without a place in the order of scores would never be replaced.
 func TestScoresThatAreNoNumbers(t *testing.T) {
+	t.Parallel()
 	_, err := mustNew(t, settings()).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil, nil)
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "y" has the score NaN`) {
 		t.Errorf("error %v, want one that names y", err)

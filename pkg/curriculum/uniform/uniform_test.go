@@ -23,6 +23,7 @@ func taskIDs(n int) []string {
 // Whatever the number of prompts, the slots of all iterations cut into runs
 // of the number of tasks hold every task once each.
 func TestEpochsHoldEveryTaskOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ids := taskIDs(rapid.IntRange(1, 20).Draw(t, "tasks"))
 		n := rapid.IntRange(1, 50).Draw(t, "prompts")
@@ -47,6 +48,7 @@ func TestEpochsHoldEveryTaskOnce(t *testing.T) {
 }
 
 func TestSelectionIsAFirstAttempt(t *testing.T) {
+	t.Parallel()
 	got, err := New(3).Next(curriculum.State{}, 1, 1, []string{"only"})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +62,7 @@ func TestSelectionIsAFirstAttempt(t *testing.T) {
 // Epochs and seeds differ: of 100 tasks two permutations agree in one place
 // on average, and in 20 or more hardly ever.
 func TestEpochsAndSeedsDiffer(t *testing.T) {
+	t.Parallel()
 	ids := taskIDs(100)
 	draw := func(seed uint64, iteration int) []string {
 		tasks, err := Tasks(seed, iteration, 100, ids)
@@ -87,6 +90,7 @@ func TestEpochsAndSeedsDiffer(t *testing.T) {
 
 // What is sampled does not depend on the state, and the state stays empty.
 func TestStateDoesNotMatter(t *testing.T) {
+	t.Parallel()
 	u := New(7)
 	state, err := u.Update(curriculum.State{Iteration: 2, Entries: []shard.Entry{{EntryID: "x"}}}, 3, []curriculum.Group{{}}, nil)
 	if err != nil {
@@ -109,6 +113,7 @@ func TestStateDoesNotMatter(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		iteration, n int
 		ids          []string
@@ -131,6 +136,7 @@ func TestErrors(t *testing.T) {
 // being one; which task it is was not drawn for it. Over epochs every task has
 // the same share to a fraction of one draw each.
 func TestStatedProbabilities(t *testing.T) {
+	t.Parallel()
 	u, ids := New(5), taskIDs(7)
 	const prompts = 20000
 	selections, err := u.Next(curriculum.State{}, 1, prompts, ids)

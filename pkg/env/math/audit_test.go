@@ -14,6 +14,7 @@ import (
 
 // The reason, the reference's form, and what the other verifiers say.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	settings := answer.Settings{Verifier: answer.VerifierMath, Extract: answer.ExtractLast, Preset: "lathe"}
 	grader, err := answer.NewGrader(settings)
 	if err != nil {

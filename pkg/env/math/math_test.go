@@ -55,6 +55,7 @@ func system(text string) shard.Message    { return shard.Message{Role: "system",
 var task = env.Task{ID: "t", Question: "1+1", Answer: "2"}
 
 func TestTasks(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, short())
 	if len(e.Tasks(env.Train)) != 20 || len(e.Tasks(env.Test)) != 5 || e.Name() != "math" {
 		t.Fatalf("%d and %d tasks, want 20 and 5", len(e.Tasks(env.Train)), len(e.Tasks(env.Test)))
@@ -72,6 +73,7 @@ func TestTasks(t *testing.T) {
 }
 
 func TestNewErrors(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
@@ -124,6 +126,7 @@ func TestNewErrors(t *testing.T) {
 // either split asks is not generated, and counted; nor does a generated
 // problem of one split stand in for a file's of the other.
 func TestFilesAndGenerate(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	every := generate.Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
 	generated, err := generate.Tasks(every, env.Train, 1)
@@ -208,6 +211,7 @@ func TestFilesAndLimit(t *testing.T) {
 }
 
 func TestPrompt(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		system  string
@@ -267,6 +271,7 @@ func TestPrompt(t *testing.T) {
 }
 
 func TestPromptErrors(t *testing.T) {
+	t.Parallel()
 	settings := short()
 	settings.Prompts.Diverge = ""
 	e := newEnv(t, settings)
@@ -292,6 +297,7 @@ func TestPromptErrors(t *testing.T) {
 
 // An episode of three turns, and one that goes on from an improved turn 2.
 func TestTurns(t *testing.T) {
+	t.Parallel()
 	settings := short()
 	settings.MaxTurns = 3
 	e := newEnv(t, settings)
@@ -337,6 +343,7 @@ func TestTurns(t *testing.T) {
 }
 
 func TestScore(t *testing.T) {
+	t.Parallel()
 	parts := func(correct, format float64) []shard.RewardPart {
 		return []shard.RewardPart{{Name: "correct", Value: correct}, {Name: "format", Value: format}}
 	}
@@ -378,6 +385,7 @@ func TestScore(t *testing.T) {
 // A demonstration ends with a correct response to its prompt; about half of
 // the earlier responses are right, and the others are read as wrong.
 func TestDemonstration(t *testing.T) {
+	t.Parallel()
 	var modes []answer.Settings
 	for _, verifier := range []string{answer.VerifierExact, answer.VerifierMath} {
 		modes = append(modes, answer.Settings{Verifier: verifier, Extract: answer.ExtractWhole}, answer.Settings{Verifier: verifier, Extract: answer.ExtractLast},
@@ -426,6 +434,7 @@ func TestDemonstration(t *testing.T) {
 // and lead to the reference answer, and before the wrong answer of an earlier
 // response too.
 func TestDemonstrationWorked(t *testing.T) {
+	t.Parallel()
 	settings := short()
 	settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractMarked, Marker: "#", Worked: []string{"arithmetic__*"}}
 	e := newEnv(t, settings)
@@ -452,6 +461,7 @@ func TestDemonstrationWorked(t *testing.T) {
 }
 
 func TestDemonstrationTurns(t *testing.T) {
+	t.Parallel()
 	settings := short()
 	settings.MaxTurns = 2
 	e := newEnv(t, settings)

@@ -31,6 +31,7 @@ func sharedData(t *testing.T) string {
 // GSM8K has 7,473 and 1,319 problems (its README), whose answers are whole
 // numbers after "####".
 func TestGSM8K(t *testing.T) {
+	t.Parallel()
 	folder := sharedData(t)
 	source := func(file string) Source {
 		return Source{Source: dataset.Source{
@@ -67,6 +68,7 @@ func TestGSM8K(t *testing.T) {
 // Every reference answer of DeepMind's arithmetic and comparison modules is
 // right in every extraction mode, and a changed one is read as wrong.
 func TestDeepMind(t *testing.T) {
+	t.Parallel()
 	folder := sharedData(t)
 	source := func(file string) Source {
 		return Source{Source: dataset.Source{
@@ -107,6 +109,7 @@ func TestDeepMind(t *testing.T) {
 
 // The other JSONL sets load, with field names alone.
 func TestOtherSets(t *testing.T) {
+	t.Parallel()
 	folder := sharedData(t)
 	tests := []struct {
 		file   string

@@ -308,6 +308,7 @@ func TestProgramFails(t *testing.T) {
 }
 
 func TestBadOwnFiles(t *testing.T) {
+	t.Parallel()
 	const good = purseFunctions
 	for _, c := range []struct{ functions, tasks, want string }{
 		{`{}`, "", "a list of functions"},
@@ -343,6 +344,7 @@ func TestBadOwnFiles(t *testing.T) {
 
 // A pipe is refused, and not waited for.
 func TestPipeForAFile(t *testing.T) {
+	t.Parallel()
 	for _, pipe := range []string{"functions.json", "tasks.jsonl"} {
 		folder := t.TempDir()
 		if err := os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600); err != nil {
@@ -364,6 +366,7 @@ func TestPipeForAFile(t *testing.T) {
 // A task of one split is not in the other by another id. Without state and
 // reference a program may know by the id what a request means.
 func TestSplitsShareNoTask(t *testing.T) {
+	t.Parallel()
 	const train = `{"id": "a", "turns": ["Pay."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}
 {"id": "b", "turns": ["Look."]}
 `
@@ -392,6 +395,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 // A file of tasks may begin with a byte order mark, end its lines as Windows
 // does, and have blank ones.
 func TestTasksOfOtherEditors(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.jsonl")
 	text := "\uFEFF" + `{"id": "a", "turns": ["Go."]}` + "\r\n\r\n" + `{"id": "b", "turns": ["Stop."]}` + "\r\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		said  string
 		end   ending
@@ -35,6 +36,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestParseList(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"":                       notAList,
 		"x":                      notAList,
@@ -54,6 +56,7 @@ func TestParseList(t *testing.T) {
 }
 
 func TestParseCall(t *testing.T) {
+	t.Parallel()
 	for entry, want := range map[string]string{
 		`{"name": "f", "args": {"a": [1, 2.0], "b": "<&"}}`: `f {"a":[1,2.0],"b":"<&"}`,
 		`{"args": {}, "name": "", "more": 1}`:               ` {}`,
@@ -75,6 +78,7 @@ func TestParseCall(t *testing.T) {
 }
 
 func TestClip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text, most := rapid.String().Draw(t, "text"), rapid.IntRange(4, 40).Draw(t, "most")
 		got := clip(text, most)

@@ -50,6 +50,7 @@ func roles(conversation []shard.Message) string {
 // An episode of all the user's turns, by hand: the word count of "w w " is 2,
 // and 2 + 0 is 2.
 func TestEpisode(t *testing.T) {
+	t.Parallel()
 	e := everything(t, env.Test, nil)
 	const count = `<reasoning>count</reasoning><tool>[{"name": "cd", "args": {"folder": "box"}}, {"name": "wc", "args": {"file_name": "a.txt", "mode": "w"}}]</tool>`
 	const count2 = `<tool>[{"name": "wc", "args": {"file_name": "a.txt", "mode": "w"}}]</tool>`
@@ -96,6 +97,7 @@ assistant: <TASK_FINISHED>`
 // TestEnds: how an episode ends, and what it is worth. The task has the turns
 // "log in and open a ticket" (two calls), "thank you" (none) and "close it".
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	const task = "ticket_printer"
 	const login, open, closing = `{"name": "ticket_login", "args": {"username": "ann", "password": "x"}}`, `{"name": "create_ticket", "args": {"title": "printer"}}`, `{"name": "close_ticket", "args": {"ticket_id": 1}}`
 	const look = `{"name": "get_ticket", "args": {"ticket_id": 1}}`
@@ -166,6 +168,7 @@ func TestEnds(t *testing.T) {
 // instead of a message of the policy, and is judged by what was done; one whose
 // message was cut is invalid.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	e := everything(t, env.Train, nil)
 	task, _ := e.Task("sum_0")
 	calls := assistant(`<tool>[{"name": "add", "args": {"a": 2, "b": 3}}]</tool>`)
@@ -197,6 +200,7 @@ func TestCut(t *testing.T) {
 // policy can be iterated on; the backend is brought back to where the prefix
 // leaves it, and the prompts of earlier iterations leave no trace.
 func TestIterate(t *testing.T) {
+	t.Parallel()
 	e := everything(t, env.Test, nil)
 	const touch, echo, cat = `<tool>[{"name": "touch", "args": {"file_name": "home.txt"}}]</tool>`, `<tool>[{"name": "echo", "args": {"content": "hello", "file_name": "home.txt"}}]</tool>`, `<tool>[{"name": "cat", "args": {"file_name": "home.txt"}}]</tool>`
 	task, _ := e.Task("file_home")
@@ -255,6 +259,7 @@ func TestIterate(t *testing.T) {
 // TestHistoryMustReplay: results that do not come out again are an error of
 // the data, as is a history that goes on after its end.
 func TestHistoryMustReplay(t *testing.T) {
+	t.Parallel()
 	e := everything(t, env.Train, nil)
 	task, _ := e.Task("sum_1")
 	add := assistant(`<tool>[{"name": "add", "args": {"a": 4, "b": 4}}]</tool>`)
@@ -288,6 +293,7 @@ func TestHistoryMustReplay(t *testing.T) {
 // TestStratify: halves of equal size, in which every stratum is split evenly,
 // the same for a seed and others for another.
 func TestStratify(t *testing.T) {
+	t.Parallel()
 	folder := small
 	if _, err := os.Stat(filepath.Join("..", "..", "..", "..", "shared", "data", "bfcl")); err == nil {
 		folder = shared(t)
@@ -324,6 +330,7 @@ func TestStratify(t *testing.T) {
 }
 
 func TestBadHalves(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		`{"train": ["sum_0", "sum_0"]}`: `names the task "sum_0" twice`,
 		`{"test": ["chess"]}`:           `the task "chess", which there is not`,
@@ -348,6 +355,7 @@ func TestBadHalves(t *testing.T) {
 // TestDemonstrations: what is demonstrated is right, whatever the kind and the
 // draws, and iterates on right and on wrong messages.
 func TestDemonstrations(t *testing.T) {
+	t.Parallel()
 	for _, split := range []env.Split{env.Train, env.Test} {
 		e := everything(t, split, nil)
 		wrong := 0

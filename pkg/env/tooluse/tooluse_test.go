@@ -112,6 +112,7 @@ func lines(said ...string) func(int) string {
 // TestReferencePolicy: the reference calls are right in every task of both
 // halves, whether each has a message of its own or not.
 func TestReferencePolicy(t *testing.T) {
+	t.Parallel()
 	for _, set := range []struct {
 		name, folder, halves string
 		each                 int

@@ -149,6 +149,7 @@ func TestTasksRunAndLogsAreKept(t *testing.T) {
 }
 
 func TestNoShard(t *testing.T) {
+	t.Parallel()
 	array := testArray(t.TempDir(), "say=hello", 0)
 	array.NoShard = true
 	r := launch(t.Context(), t, New(1), array)[0]
@@ -158,6 +159,7 @@ func TestNoShard(t *testing.T) {
 }
 
 func TestCauses(t *testing.T) {
+	t.Parallel()
 	for task, want := range map[string]executor.Result{
 		"exit=0":   {Cause: executor.CauseOK},
 		"exit=1":   {Cause: executor.CauseFailed, Exit: 1},
@@ -211,6 +213,7 @@ func TestCoresBoundTasks(t *testing.T) {
 }
 
 func TestLaunchErrors(t *testing.T) {
+	t.Parallel()
 	good := testArray(t.TempDir(), "exit=0", 0)
 	never := func(executor.Result) { t.Error("a task that could not be launched has a result") }
 	for _, c := range []struct {
@@ -237,6 +240,7 @@ func TestLaunchErrors(t *testing.T) {
 }
 
 func TestLogThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	logs := t.TempDir()
 	array := testArray(logs, "exit=0", 0)
 	if err := os.Mkdir(array.Log(0), 0o777); err != nil {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSumCounts(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]int{
 		"4": 4, "4(x3)": 12, "4(x2),1": 9, "16,8(x2),4": 36,
 	} {

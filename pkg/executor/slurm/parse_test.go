@@ -23,6 +23,7 @@ func capture(t testing.TB, name string) string {
 }
 
 func TestParseTasks(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string][]TaskID{
 		"12":               {{"12", NoIndex}},
 		"12_3":             {{"12", 3}},
@@ -51,6 +52,7 @@ func TestParseTasks(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string][2]int{
 		"0":     {0, 0},
 		"16640": {65, 0},  // 65 << 8
@@ -73,6 +75,7 @@ func TestParseStatus(t *testing.T) {
 }
 
 func TestStateWord(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"RUNNING": "RUNNING", "CANCELLED by 1000": "CANCELLED", "CANCELLED+": "CANCELLED", " NODE_FAIL ": "NODE_FAIL",
 		"": "", "running": "", "1_2": "",
@@ -84,6 +87,7 @@ func TestStateWord(t *testing.T) {
 }
 
 func TestParseJobID(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		capture(t, "sbatch.txt"): "17", "12;cluster\n": "12;cluster", "sbatch: your quota is low\n12\n": "12",
 	} {
@@ -99,6 +103,7 @@ func TestParseJobID(t *testing.T) {
 }
 
 func TestParseConfig(t *testing.T) {
+	t.Parallel()
 	got, err := parseConfig(capture(t, "config.txt"))
 	want := Limits{
 		Version: "22.05.8", MaxArraySize: 101, MaxJobCount: 2000, MinJobAge: 300 * time.Second, KillWait: 5 * time.Second,
@@ -121,6 +126,7 @@ func TestParseConfig(t *testing.T) {
 }
 
 func TestMalformedLinesAreErrors(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"12_1|RUNNING|0", "x|RUNNING|0|0|N/A|N/A||None|", "12_1||0|0|N/A|N/A||None|", "12_1|RUNNING|x|0|N/A|N/A||None|",
 		"12_1|RUNNING|0|-1|N/A|N/A||None|", "slurm_load_jobs error: Zero Bytes were transmitted",
@@ -137,6 +143,7 @@ func TestMalformedLinesAreErrors(t *testing.T) {
 }
 
 func TestStepsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	records, err := parseSacct(capture(t, "sacct-steps.txt"))
 	if err != nil {
 		t.Fatal(err)

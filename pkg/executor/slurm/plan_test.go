@@ -26,6 +26,7 @@ func testArray(shards ...int) executor.Array {
 }
 
 func TestPlan(t *testing.T) {
+	t.Parallel()
 	type chunk struct{ tasks, throttle, after int }
 	for _, c := range []struct {
 		name     string
@@ -70,6 +71,7 @@ func TestPlan(t *testing.T) {
 // Chunks hold every shard once and in order, respect every limit, and never
 // let more tasks run at once than the throttle.
 func TestPlanKeepsItsPromises(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.SliceOfNDistinct(rapid.IntRange(0, 5000), 1, 300, rapid.ID[int]).Draw(t, "shards")
 		slices.Sort(shards)

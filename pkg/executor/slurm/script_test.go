@@ -72,6 +72,7 @@ func scriptCases() map[string]func() (executor.Array, Chunk, site.Profile) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	for name, make := range scriptCases() {
 		got, err := Script(make())
 		if err != nil {
@@ -95,6 +96,7 @@ func TestScripts(t *testing.T) {
 }
 
 func TestScriptErrors(t *testing.T) {
+	t.Parallel()
 	chunk := Chunk{Of: 1, Shards: []int{0}, After: -1}
 	array := testArray(0)
 	array.LogDir = "/data/two\nlines"
@@ -126,6 +128,7 @@ func runScript(t *testing.T, script []byte, index string) string {
 }
 
 func TestScriptsFindTheirShardAndLog(t *testing.T) {
+	t.Parallel()
 	logs := filepath.Join(t.TempDir(), "it's a run", "logs")
 	if err := os.MkdirAll(logs, 0o777); err != nil {
 		t.Fatal(err)
@@ -170,6 +173,7 @@ func TestScriptsFindTheirShardAndLog(t *testing.T) {
 }
 
 func TestSetupThatFailsIsNamed(t *testing.T) {
+	t.Parallel()
 	site := site.Default()
 	site.Setup = []string{"ls /no/such/module"}
 	script, err := Script(testArray(0), Chunk{Of: 1, Shards: []int{0}, After: -1}, site)
@@ -187,6 +191,7 @@ func TestSetupThatFailsIsNamed(t *testing.T) {
 
 // The shell reads back what quote wrote, whatever it is.
 func TestQuote(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ -~\n\t]{0,30}`).Draw(t, "text")
 		out, err := exec.Command("/bin/bash", "-c", "printf %s. "+quote(text)).Output()
@@ -197,6 +202,7 @@ func TestQuote(t *testing.T) {
 }
 
 func TestSignalSeconds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ minutes, wanted, want int }{
 		{0, 180, 180},  // no limit of ours
 		{60, 180, 180}, // plenty of time
@@ -213,6 +219,7 @@ func TestSignalSeconds(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	a := testArray(0)
 	if got := JobName(a); got != "lathe-r1-rollout-000001" {
 		t.Errorf("job name is %s", got)
@@ -240,6 +247,7 @@ func TestNames(t *testing.T) {
 // A value that a site profile takes from the environment does not stand in the
 // script, and a script without it says so at once.
 func TestExportFromTheEnvironment(t *testing.T) {
+	t.Parallel()
 	profile := site.Default()
 	profile.Export = map[string]string{"HF_TOKEN": "$LATHE_TEST_TOKEN"}
 	array := testArray(0)

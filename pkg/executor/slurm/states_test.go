@@ -27,6 +27,7 @@ func replay(t *testing.T, states *States, source, name string, parse func(string
 }
 
 func TestCapturedStates(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		task   TaskID
 		squeue State // its evidence is a part of the whole
@@ -113,6 +114,7 @@ func TestCapturedStates(t *testing.T) {
 }
 
 func TestNeverSatisfied(t *testing.T) {
+	t.Parallel()
 	states := States{tasks: map[TaskID]State{}}
 	task := TaskID{"8", NoIndex}
 	replay(t, &states, "squeue", "squeue-never.txt", parseSqueue, task)
@@ -122,6 +124,7 @@ func TestNeverSatisfied(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	states := States{tasks: map[TaskID]State{}}
 	ended, pending := TaskID{"10", NoIndex}, TaskID{"1", 5}
 	replay(t, &states, "squeue", "squeue.txt", parseSqueue, ended, pending)
@@ -135,6 +138,7 @@ func TestTimes(t *testing.T) {
 
 // What the queue says holds; the accounting fills in what it does not know.
 func TestQueueBeforeAccounting(t *testing.T) {
+	t.Parallel()
 	states := States{tasks: map[TaskID]State{}}
 	task := TaskID{"1", 5}
 	replay(t, &states, "squeue", "squeue.txt", parseSqueue, task)
@@ -150,6 +154,7 @@ func TestQueueBeforeAccounting(t *testing.T) {
 // Causes that no capture shows, from the man page squeue(1), JOB STATE CODES,
 // and JOB REASON CODES.
 func TestRarerStates(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(1795220689, 0)
 	for _, c := range []struct {
 		state, reason string

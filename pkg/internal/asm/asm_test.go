@@ -10,6 +10,7 @@ import (
 )
 
 func TestFile(t *testing.T) {
+	t.Parallel()
 	f := asm.NewFile("textflag.h")
 	f.MaskTable("masks", 2)
 	f.Function("twice", "(x *float32, n int)", 16)
@@ -34,6 +35,7 @@ loop1:
 }
 
 func TestStale(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	for name, text := range map[string]string{"same.s": "a", "other.s": "b"} {
 		if err := os.WriteFile(filepath.Join(directory, name), []byte(text), 0o644); err != nil {

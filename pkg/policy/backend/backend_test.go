@@ -11,6 +11,7 @@ import (
 )
 
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	config := policy.Config{
 		Architecture: policy.Llama, VocabSize: 10, HiddenSize: 8, IntermediateSize: 8, NumHiddenLayers: 1,
 		NumAttentionHeads: 2, NumKeyValueHeads: 1, HeadDim: 4, MaxPositionEmbeddings: 8,
@@ -53,6 +54,7 @@ func TestOpen(t *testing.T) {
 // An adapter's folder opens with the policy that it names, wherever the two
 // lie, or with another that is given.
 func TestOpenAdapter(t *testing.T) {
+	t.Parallel()
 	config := policy.Config{
 		Architecture: policy.Llama, VocabSize: 10, HiddenSize: 8, IntermediateSize: 8, NumHiddenLayers: 1,
 		NumAttentionHeads: 2, NumKeyValueHeads: 1, HeadDim: 4, MaxPositionEmbeddings: 8,

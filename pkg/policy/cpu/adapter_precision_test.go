@@ -14,6 +14,7 @@ import (
 // bits of one on the rounded policy in float32: the adapter itself stays
 // float32, whatever the policy is held in.
 func TestAdapterOnHalfPrecision(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"tiny": tinyConfig(), "normed": normedConfig()} {
 		for _, dtype := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
 			adapter := policytest.LoudAdapter(t, c, policytest.Everywhere())
@@ -66,6 +67,7 @@ func TestAdapterOnHalfPrecision(t *testing.T) {
 
 // With bfloat16 moments an adapter learns what it does with float32 ones.
 func TestAdapterLearnsWithHalfMoments(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	var last []float64
 	for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {

@@ -27,6 +27,7 @@ func adaptedEngine(t testing.TB, c policy.Config, a *policy.Adapter, threads int
 // Values within 1e-5 and gradients of A and B within 1e-4 of the float64
 // reference, which adds the product to the weight; the base has no gradient.
 func TestAdapterAgainstReference(t *testing.T) {
+	t.Parallel()
 	llama := tinyConfig()
 	llama.Architecture, llama.TieWordEmbeddings, llama.NumKeyValueHeads = policy.Llama, false, 1
 	qwen3 := tinyConfig()
@@ -86,6 +87,7 @@ func TestAdapterAgainstReference(t *testing.T) {
 // Log-probabilities with an adapter have the same bits alone, and at any place
 // of any batch, on any number of threads.
 func TestAdaptedForwardIgnoresCompany(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig()} {
 		t.Run(name, func(t *testing.T) {
 			adapter := policytest.LoudAdapter(t, c, policytest.Everywhere())
@@ -136,6 +138,7 @@ func adaptedDigest(t *testing.T, c policy.Config, threads int, change func(e *En
 }
 
 func TestAdaptedTrainingIgnoresThreadsAndInstructionSet(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig()} {
 		want := adaptedDigest(t, c, 1, nil)
 		for _, threads := range []int{2, 3, 7} {
@@ -176,6 +179,7 @@ func TestAdaptedTrainingIgnoresThreadsAndInstructionSet(t *testing.T) {
 // A policy with its adapter merged gives the log-probabilities of the two
 // apart, within rounding.
 func TestMergedAndUnmergedAgree(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	dir := t.TempDir()
 	base, adapted, merged := filepath.Join(dir, "base"), filepath.Join(dir, "adapter"), filepath.Join(dir, "merged")

@@ -36,6 +36,7 @@ func checkNoUsers(t testing.TB, e *Engine) {
 // cut, on threads, on what is kept from earlier calls, or on the company: any
 // mix of requests gives each of them what it gets alone.
 func TestGenerateIsIndependentOfEverything(t *testing.T) {
+	t.Parallel()
 	c := longConfig()
 	weights := policytest.LoudWeights(t, c)
 	stream := rng.New(3, rng.PurposeTest, 0, "mix", 0)
@@ -117,6 +118,7 @@ func TestGenerateIsIndependentOfEverything(t *testing.T) {
 // Decoders that find no pages leave their requests to the others, and what no
 // one had pages for is done at last.
 func TestDecodersThatStarve(t *testing.T) {
+	t.Parallel()
 	c := longConfig()
 	weights := policytest.LoudWeights(t, c)
 	requests := make([]policy.Request, 12)
@@ -140,6 +142,7 @@ func TestDecodersThatStarve(t *testing.T) {
 // A conversation computes its earlier turns once: what the next turn's prompt
 // begins with is found, and the tokens are the same as without.
 func TestTurnsReuseTheirPast(t *testing.T) {
+	t.Parallel()
 	c := longConfig()
 	weights := policytest.LoudWeights(t, c)
 	play := func(keep bool) (ids []int32, computed int) {
@@ -178,6 +181,7 @@ func TestTurnsReuseTheirPast(t *testing.T) {
 
 // What was kept is forgotten when the weights change.
 func TestNewWeightsForgetTheCache(t *testing.T) {
+	t.Parallel()
 	c := longConfig()
 	e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 	r := policy.Request{Prompt: make([]int32, 200), MaxNewTokens: 9, Sampling: policy.Sampling{Temperature: 1}, Keep: true}
@@ -202,6 +206,7 @@ func TestNewWeightsForgetTheCache(t *testing.T) {
 
 // Nor is it used for the base of an adapter.
 func TestTheBaseHasAnotherCache(t *testing.T) {
+	t.Parallel()
 	c := longConfig()
 	r := policy.Request{Prompt: make([]int32, 200), MaxNewTokens: 9, Sampling: policy.Sampling{Temperature: 1}, Keep: true}
 	e := adaptedEngine(t, c, policytest.LoudAdapter(t, c, policytest.Everywhere()), 1)
@@ -223,6 +228,7 @@ func TestTheBaseHasAnotherCache(t *testing.T) {
 // A prompt of 8,192 tokens is computed in pieces: neither activations nor
 // scores grow with its square.
 func TestLongPrompt(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	c.MaxPositionEmbeddings = 1<<13 + 20
 	e := newEngine(t, c, policytest.LoudWeights(t, c), 2)
@@ -245,6 +251,7 @@ func TestLongPrompt(t *testing.T) {
 
 // An engine that is stopped in the middle gives its pages back.
 func TestGenerateCanBeStopped(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	for _, threads := range []int{1, 3} {
 		e := newEngine(t, c, policytest.LoudWeights(t, c), threads)

@@ -16,6 +16,7 @@ import (
 // The set is that of sorting everything, however the logits lie: near each
 // other, far away, equal.
 func TestKeptSetAgainstSorting(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		spread := rapid.SampledFrom([]float64{1e-6, 0.01, 1, 30, 1000}).Draw(rt, "spread")
 		steps := rapid.SampledFrom([]int{2, 10, 1000}).Draw(rt, "steps")

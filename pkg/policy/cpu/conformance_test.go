@@ -8,6 +8,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	policytest.Conform(t, policytest.Backend{
 		Ways: []string{"one thread", "three threads", "chunks"},
 		Open: func(_ testing.TB, way string, source policy.Source, o policytest.Options) (policy.Engine, error) {

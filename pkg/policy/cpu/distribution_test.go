@@ -23,6 +23,7 @@ func logsOf(p ...float64) []float32 {
 
 // Worked by hand from p = (.1, .4, .1, .3, .1).
 func TestKeptSet(t *testing.T) {
+	t.Parallel()
 	logits := logsOf(.1, .4, .1, .3, .1)
 	tests := []struct {
 		name   string
@@ -71,6 +72,7 @@ func TestKeptSet(t *testing.T) {
 
 // With p = (e², e, 1)/(e² + e + 1), -Σ p_j ln p_j is 0.832395581840.
 func TestEntropy(t *testing.T) {
+	t.Parallel()
 	var d distribution
 	logits := []float32{2, 1, 0}
 	d.set(logits, policy.Sampling{Temperature: 1}, -1)
@@ -84,6 +86,7 @@ func TestEntropy(t *testing.T) {
 
 // The inverse of the cumulative distribution .1 .5 .6 .9 1, at and between its steps.
 func TestSampleInverts(t *testing.T) {
+	t.Parallel()
 	var d distribution
 	d.set(logsOf(.1, .4, .1, .3, .1), policy.Sampling{Temperature: 1}, -1)
 	for u, want := range map[float64]int32{0: 0, .0999: 0, .1001: 1, .4999: 1, .5001: 2, .5999: 2, .6001: 3, .8999: 3, .9001: 4, 1 - 0x1p-53: 4} {
@@ -102,6 +105,7 @@ func TestSampleInverts(t *testing.T) {
 // A sampled token always has a positive probability and lies where the
 // float64 cumulative distribution says, up to rounding.
 func TestSampleAgainstDefinition(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		logits := rapid.SliceOfN(rapid.Float32Range(-30, 5), 1, 300).Draw(t, "logits")
 		u := rapid.Float64Range(0, 1-0x1p-53).Draw(t, "u")
@@ -129,6 +133,7 @@ func TestSampleAgainstDefinition(t *testing.T) {
 // Chi-square over 20,000 draws from a known distribution of eight tokens at
 // temperature 2. With 7 degrees of freedom, 24.3 is exceeded once in 1,000.
 func TestSamplingDistribution(t *testing.T) {
+	t.Parallel()
 	logits := logsOf(.3, .05, .2, .1, .05, .15, .1, .05)
 	s := policy.Sampling{Temperature: 2}
 	weights, total := make([]float64, len(logits)), 0.0
@@ -155,6 +160,7 @@ func TestSamplingDistribution(t *testing.T) {
 }
 
 func TestGreedyTies(t *testing.T) {
+	t.Parallel()
 	if got := argmax([]float32{1, 3, 2, 3, 3}); got != 1 {
 		t.Errorf("argmax is %d, want the lowest of 1, 3 and 4", got)
 	}
@@ -162,6 +168,7 @@ func TestGreedyTies(t *testing.T) {
 
 // Logits that are not numbers are no distribution.
 func TestNotFinite(t *testing.T) {
+	t.Parallel()
 	bad := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
 	for _, s := range []policy.Sampling{{}, {Temperature: 1, TopK: 2}, {Temperature: 1, TopP: 0.5}, {Temperature: 1, TopK: 2, TopP: 0.5}} {
 		for i, x := range bad {
@@ -183,6 +190,7 @@ func TestNotFinite(t *testing.T) {
 // Down to the least temperature that is taken, logits of the size that large
 // models have make a distribution.
 func TestLowTemperature(t *testing.T) {
+	t.Parallel()
 	s := policy.Sampling{Temperature: policy.MinTemperature}
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ func generate(t testing.TB, e *Engine, requests []policy.Request) []policy.Compl
 // More requests than slots: one prompt with 600 samples, and prompts that fill
 // a prefill.
 func TestGenerateRefillsSlots(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	weights := policytest.LoudWeights(t, c)
 	var requests []policy.Request

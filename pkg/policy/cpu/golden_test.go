@@ -74,6 +74,7 @@ func (g goldenFile) batch() policy.Batch {
 // heads, all three types of weights, one file and several, both spellings of
 // scaled rotary embedding, and sequences of 5,300 tokens.
 func TestAgainstTransformers(t *testing.T) {
+	t.Parallel()
 	for _, folder := range goldenFolders(t) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			source, err := checkpoint.Open(folder)
@@ -149,6 +150,7 @@ func compareLogits(t *testing.T, e *Engine, golden goldenFile) {
 // Angles are those of float32 arithmetic: at positions beyond 5,000 they are
 // 1e-4 and more off the exact ones, and have to be.
 func TestAnglesAreRounded(t *testing.T) {
+	t.Parallel()
 	c := policy.Config{Architecture: policy.Llama, HeadDim: 64, RopeTheta: 10_000}
 	table := newRopeTable(c)
 	table.extend(5300)
@@ -179,6 +181,7 @@ func widened(x []float32) []float64 {
 // and gives there the log-probabilities that it gives here. This needs Python
 // with transformers: LATHE_TEST_TRANSFORMERS is the interpreter.
 func TestTrainedPolicyInTransformers(t *testing.T) {
+	t.Parallel()
 	python := os.Getenv("LATHE_TEST_TRANSFORMERS")
 	if python == "" {
 		t.Skip("LATHE_TEST_TRANSFORMERS is not set")

@@ -67,6 +67,7 @@ func difference(a []float32, b []float64) float64 {
 // relative to the largest of their tensor: float32 rounds at 6e-8, and sums
 // here have up to a few hundred terms.
 func TestAgainstReference(t *testing.T) {
+	t.Parallel()
 	change := func(f func(c *policy.Config)) policy.Config {
 		c := tinyConfig()
 		f(&c)
@@ -131,6 +132,7 @@ func TestAgainstReference(t *testing.T) {
 // The reference's own gradients against central differences in float64, with
 // step 1e-5 and so an error of about 1e-10 of the third derivative.
 func TestReferenceAgainstFiniteDifferences(t *testing.T) {
+	t.Parallel()
 	for _, architecture := range []policy.Architecture{policy.Qwen2, policy.Qwen3} {
 		t.Run(string(architecture), func(t *testing.T) {
 			c := tinyConfig()

@@ -28,6 +28,7 @@ func digest(tensors []policy.Tensor) string {
 // A sequence's log-probabilities and entropies have the same bits alone, and
 // at any place of any batch, on any number of threads.
 func TestForwardIgnoresCompany(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		t.Run(name, func(t *testing.T) {
 			weights := policytest.LoudWeights(t, c)
@@ -73,6 +74,7 @@ func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engi
 }
 
 func TestTrainingIgnoresThreads(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "even": evenConfig(), "normed": normedConfig()} {
 		want := trainDigest(t, c, 1, nil)
 		for _, threads := range []int{2, 3, 7} {
@@ -84,6 +86,7 @@ func TestTrainingIgnoresThreads(t *testing.T) {
 }
 
 func TestBitsIgnoreInstructionSet(t *testing.T) {
+	t.Parallel()
 	name, err := vec.ISA()
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +124,7 @@ func TestBitsIgnoreInstructionSet(t *testing.T) {
 // A batch whose activations and logits are worked off in chunks gives the same
 // bits.
 func TestChunks(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	weights := policytest.LoudWeights(t, c)
 	whole, chunked := newEngine(t, c, weights, 2), newEngine(t, c, weights, 2)

@@ -12,6 +12,7 @@ import (
 // The bytes of activations that policy.MemoryOf says are those that a pass
 // allocates.
 func TestActivationBytes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]policy.Config{"Qwen2": tinyConfig(), "Qwen3": normedConfig()} {
 		e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 		m := policy.MemoryOf(c, safetensors.F32)

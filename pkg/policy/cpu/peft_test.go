@@ -19,6 +19,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // log-probabilities and gradients that PEFT computed in float64 from their
 // folders (../testdata/make_lora_golden.py).
 func TestAgainstPEFT(t *testing.T) {
+	t.Parallel()
 	lora := filepath.Join("..", "testdata", "lora")
 	ours := filepath.Join(lora, "lathe")
 	writeGoldenAdapter(t, ours)

@@ -60,6 +60,7 @@ func eachPrecision(t *testing.T, f func(t *testing.T, precision string)) {
 // An engine of bfloat16 weights computes the same bits as one in float32 that
 // is given the rounded values, and writes these values.
 func TestRoundedWeights(t *testing.T) {
+	t.Parallel()
 	for _, c := range []policy.Config{tinyConfig(), normedConfig()} {
 		for _, dtype := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
 			weights := policytest.LoudWeights(t, c)
@@ -100,6 +101,7 @@ func TestRoundedWeights(t *testing.T) {
 // The sampler's log-probabilities are the learner's in every precision, after
 // a step too, from whatever engine.
 func TestSamplerAndLearnerAgreeInAnyPrecision(t *testing.T) {
+	t.Parallel()
 	eachPrecision(t, func(t *testing.T, precision string) {
 		for _, c := range []policy.Config{tinyConfig(), normedConfig()} {
 			learner := precise(t, c, precision, 2, true)
@@ -138,6 +140,7 @@ func preciseDigest(t *testing.T, c policy.Config, precision string, threads int)
 }
 
 func TestPrecisionIgnoresThreadsAndInstructionSet(t *testing.T) {
+	t.Parallel()
 	name, err := vec.ISA()
 	if err != nil {
 		t.Fatal(err)
@@ -170,6 +173,7 @@ func TestPrecisionIgnoresThreadsAndInstructionSet(t *testing.T) {
 // Four steps at once, and two, saved and loaded, and two more: the same bits of
 // weights and state, in every precision.
 func TestPrecisionGoesOn(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	batch := policytest.Batch(c, 2, 20, 24)
 	eachPrecision(t, func(t *testing.T, precision string) {
@@ -216,6 +220,7 @@ func TestPrecisionGoesOn(t *testing.T) {
 
 // A state of another precision, or of other weights, is refused.
 func TestStateOfAnotherPolicy(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	batch := policytest.Batch(c, 2, 20, 24)
 	mastered := precise(t, c, "bfloat16 and float32 masters", 1, true)
@@ -244,6 +249,7 @@ func TestStateOfAnotherPolicy(t *testing.T) {
 // Training reaches the same loss in every precision, so that masters and random
 // rounding keep steps that are smaller than a bfloat16's last place.
 func TestOverfitInAnyPrecision(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	weights, err := policy.Init(c, 3)
 	if err != nil {
@@ -267,6 +273,7 @@ func TestOverfitInAnyPrecision(t *testing.T) {
 // rounding to nearest would never bring it to its limit. Rounded randomly, its
 // mean over many elements follows the exact value.
 func TestRandomRoundingFollowsSmallSteps(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	e := precise(t, c, "bfloat16 and bfloat16 state", 1, true)
 	for i := range e.grads.data {
@@ -303,6 +310,7 @@ func TestRandomRoundingFollowsSmallSteps(t *testing.T) {
 // passes at the ends of sequences, and however many of its activations and
 // logits are kept.
 func TestGradientsIgnoreDivision(t *testing.T) {
+	t.Parallel()
 	tied, untied, normed := tinyConfig(), tinyConfig(), normedConfig()
 	untied.TieWordEmbeddings = false
 	for name, c := range map[string]policy.Config{"tied": tied, "untied": untied, "normed": normed} {

@@ -48,6 +48,7 @@ func trainSteps(t *testing.T, e *Engine, batch policy.Batch, n int) []float64 {
 }
 
 func TestOverfit(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	weights, err := policy.Init(c, 3)
 	if err != nil {

@@ -29,6 +29,7 @@ func values(t testing.TB, e *Engine, n int) []float32 {
 // Values within 1e-5 and gradients, also through the trunk, within 1e-4 of the
 // float64 reference; alone, beside the policy's loss, and with an adapter.
 func TestValueHeadAgainstReference(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	for name, test := range map[string]struct {
 		adapter *policy.Adapter
@@ -82,6 +83,7 @@ func TestValueHeadAgainstReference(t *testing.T) {
 // The reference's gradient of the value head against central differences in
 // float64.
 func TestValueReferenceAgainstFiniteDifferences(t *testing.T) {
+	t.Parallel()
 	c := tinyConfig()
 	head := policy.ValueHeadLayout(c)
 	head.Data = policytest.LoudValueHead(c)

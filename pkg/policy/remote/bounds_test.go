@@ -33,6 +33,7 @@ func bounded(s says) (*Client, Turn) {
 // Without a deadline of the task's own the server does not say how long a task
 // takes.
 func TestRetryAfterIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, header := range []string{"86400", time.Now().AddDate(200, 0, 0).UTC().Format(http.TimeFormat)} {
 		synctest.Test(t, func(t *testing.T) {
 			client, turn := bounded(func(*http.Request) *http.Response {

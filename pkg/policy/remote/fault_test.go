@@ -187,6 +187,7 @@ var spoiled = []struct {
 // TestSpoiledAnswersAreAskedForAgain: the first two answers are wrong, and the
 // replies are those of a server that never was.
 func TestSpoiledAnswersAreAskedForAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range spoiled {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,6 +213,7 @@ func TestSpoiledAnswersAreAskedForAgain(t *testing.T) {
 // TestSpoiledAnswersAreNeverBelieved: a server that is wrong every time leaves
 // the response without an answer, and says why.
 func TestSpoiledAnswersAreNeverBelieved(t *testing.T) {
+	t.Parallel()
 	for _, c := range spoiled {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -296,6 +298,7 @@ func TestRefusalsEndTheTask(t *testing.T) {
 // TestTakenApart: a server that takes the response apart and gives no ids has
 // told what was sampled to nobody.
 func TestTakenApart(t *testing.T) {
+	t.Parallel()
 	for name, add := range map[string]func(message map[string]any){
 		"reasoning":  func(m map[string]any) { m["reasoning_content"] = "I think" },
 		"tool calls": func(m map[string]any) { m["tool_calls"] = []any{map[string]any{"type": "function"}} },
@@ -314,6 +317,7 @@ func TestTakenApart(t *testing.T) {
 // TestUnknownLogProbs: null, and what stands for a probability of 0, are no
 // log-probabilities; the tokens are none the worse.
 func TestUnknownLogProbs(t *testing.T) {
+	t.Parallel()
 	for _, value := range []any{nil, -9999.0, -3.4028234663852886e38} {
 		f := newFixture(t, remote.SGLang)
 		f.server.Tamper = change(func(_, c map[string]any) {
@@ -340,6 +344,7 @@ func TestUnknownLogProbs(t *testing.T) {
 // TestTrimmedStopToken: a server that leaves the stop token out and names it
 // is understood; what it knew of its probability is unknown.
 func TestTrimmedStopToken(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.SGLang)
 	f.server.Tamper = change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"], c["matched_stop"] = []int32{'b', 'c'}, nil, "stop", 258
@@ -410,6 +415,7 @@ func TestDeadline(t *testing.T) {
 
 // TestStopIsNotAFailure: a task that is told to stop says so, and nothing else.
 func TestStopIsNotAFailure(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.server.Tamper = func(_ int, w http.ResponseWriter, r *http.Request, _ map[string]any) bool {

@@ -35,6 +35,7 @@ func listing(t *testing.T, body func() (health, code int, models string)) string
 
 // TestTheServerMustServeTheVersion that the task samples from.
 func TestTheServerMustServeTheVersion(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	other := makePolicy(t, filepath.Join(t.TempDir(), "v000003"), 16) // of another run
 	for _, c := range []struct {
@@ -83,6 +84,7 @@ func TestTheServerMustServeTheVersion(t *testing.T) {
 
 // TestWaitsUntilReady: while the server loads, and until it serves the version.
 func TestWaitsUntilReady(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.LlamaCpp)
 	var looks atomic.Int32
 	o := f.options()
@@ -116,6 +118,7 @@ func TestWaitsUntilReady(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	for _, url := range []string{"", "localhost:8000", "ftp://host", "http://", "http://a b", "http://host?x=1"} {
 		o := f.options()

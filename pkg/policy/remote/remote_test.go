@@ -17,6 +17,7 @@ func mkdir(folder string) error { return os.MkdirAll(folder, 0o777) }
 // by token and log-probability by log-probability, to the last bit. The server
 // is our engine and draws the numbers that the engine draws.
 func TestSameAsTheEngine(t *testing.T) {
+	t.Parallel()
 	for _, dialect := range []string{remote.VLLM, remote.SGLang, remote.LlamaCpp} {
 		for _, api := range []string{remote.Completions, remote.Chat} {
 			t.Run(dialect+" "+api, func(t *testing.T) {
@@ -65,6 +66,7 @@ func TestSameAsTheEngine(t *testing.T) {
 // TestTextAlone: a server that gives no token ids gives text, which is
 // retokenized and said to be, without log-probabilities.
 func TestTextAlone(t *testing.T) {
+	t.Parallel()
 	for _, api := range []string{remote.Completions, remote.Chat} {
 		f := newFixture(t, remote.OpenAI)
 		o := f.options()
@@ -101,6 +103,7 @@ func TestTextAlone(t *testing.T) {
 
 // TestLogProbsOfAnotherDistribution are not taken for those of ours.
 func TestLogProbsOfAnotherDistribution(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	for _, c := range []struct {
 		logProbs string
@@ -138,6 +141,7 @@ func TestLogProbsOfAnotherDistribution(t *testing.T) {
 // TestWatch: a response that a watcher ends is cut where an engine would have
 // stopped.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	turns := f.turns(16, policy.Sampling{Temperature: 1})
 	for i := range turns {
@@ -165,6 +169,7 @@ func TestWatch(t *testing.T) {
 // TestLongestSequence: a prompt that fills the model gets no answer and no
 // request, one that nearly does gets a short one.
 func TestLongestSequence(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	client := f.open(f.options())
 	turns := f.turns(2, policy.Sampling{Temperature: 1})
@@ -193,6 +198,7 @@ func TestLongestSequence(t *testing.T) {
 // TestRetriesChangeNoResult: the same replies whether requests go through at
 // once or after failures, and in any company.
 func TestRetriesChangeNoResult(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, remote.VLLM)
 	turns := f.turns(12, policy.Sampling{Temperature: 1})
 	want, err := f.open(f.options()).Generate(t.Context(), turns)

@@ -16,6 +16,7 @@ import (
 // string, as it does in an engine; a server that keeps that token is told of
 // the strings and samples no further.
 func TestStopStrings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		server, api string
 		told        bool

@@ -19,6 +19,7 @@ import (
 // Of two processes that saw the same of a run, one submits an array, also when
 // the other claims it after the first has recorded its submission.
 func TestClaim(t *testing.T) {
+	t.Parallel()
 	d, n, attempt := graph.Dir(t.TempDir()), graph.Node{Stage: graph.StageRollout, Iteration: 1}, seal.AttemptFromEnv()
 	number, won, err := claim(d, n, nil, attempt)
 	if number != 0 || !won || err != nil {
@@ -41,6 +42,7 @@ func TestClaim(t *testing.T) {
 // What Slurm did to a task is counted as that, whatever the task said when it
 // was told to stop.
 func TestCauseOfAnEnd(t *testing.T) {
+	t.Parallel()
 	r := &rundir.Run{Dir: graph.Dir(t.TempDir())}
 	r.Recipe.Resources.Stages.Rollout.Minutes = 60
 	r.Graph = graph.Graph{Dir: r.Dir, Recipe: r.Recipe}

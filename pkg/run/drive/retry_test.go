@@ -9,6 +9,7 @@ import (
 
 // TestClassify: what a failed attempt means for the next, by its cause.
 func TestClassify(t *testing.T) {
+	t.Parallel()
 	for cause, want := range map[executor.Cause]drive.Retry{
 		executor.CauseStopped: drive.Again, executor.CausePreempted: drive.Again, executor.CauseNodeFail: drive.Again, executor.CauseCancelled: drive.Again,
 		executor.CauseUsage: drive.Never, executor.CauseData: drive.Never, executor.CauseUnavailable: drive.Never, executor.CauseBug: drive.Never,

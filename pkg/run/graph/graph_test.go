@@ -42,6 +42,7 @@ func names(nodes []graph.Node) string {
 // TestStalenessIsAnOffset: with staleness s the rollouts of iteration k need
 // policy v(max(0, k-1-s)) and the plan that the fold of that iteration wrote.
 func TestStalenessIsAnOffset(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		staleness string
 		versions  []int    // of iterations 1 to 4
@@ -76,6 +77,7 @@ func TestStalenessIsAnOffset(t *testing.T) {
 }
 
 func TestGradientShardsAreNodes(t *testing.T) {
+	t.Parallel()
 	g := planned(t, "schedule.gradient_shards=3", "loss.mini_batches=2", "schedule.iterations=1", "loss.kl.coef=0.1")
 	var learning []graph.Node
 	for _, n := range g.Nodes() {
@@ -104,6 +106,7 @@ func TestGradientShardsAreNodes(t *testing.T) {
 }
 
 func TestWarmChunks(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ steps, chunk, want int }{{0, 100, 1}, {1, 100, 1}, {100, 100, 1}, {101, 100, 2}, {300, 100, 3}} {
 		g := planned(t, fmt.Sprintf("warm_start.steps=%d", c.steps), fmt.Sprintf("warm_start.chunk=%d", c.chunk))
 		if got := g.WarmChunks(); got != c.want {
@@ -122,6 +125,7 @@ func TestWarmChunks(t *testing.T) {
 // TestReferenceVersion: iteration k learns with the last multiple of M below
 // k; iterations that are multiples of M leave a new reference behind.
 func TestReferenceVersion(t *testing.T) {
+	t.Parallel()
 	g := planned(t, "loss.kl.coef=0.1", "loss.kl.ref_every=3", "schedule.iterations=8")
 	for k, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 3, 5: 3, 6: 3, 7: 6, 8: 6} {
 		if got := g.ReferenceVersion(k); got != want {
@@ -147,6 +151,7 @@ func TestReferenceVersion(t *testing.T) {
 }
 
 func TestEvaluatedVersions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		settings []string
 		want     []int
@@ -164,6 +169,7 @@ func TestEvaluatedVersions(t *testing.T) {
 // TestShardRangesCoverEveryRowOnce holds for every total and number of
 // shards.
 func TestShardRangesCoverEveryRowOnce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		total, shards := rapid.IntRange(0, 1000).Draw(t, "total"), rapid.IntRange(1, 64).Draw(t, "shards")
 		next := 0
@@ -182,6 +188,7 @@ func TestShardRangesCoverEveryRowOnce(t *testing.T) {
 
 // TestShardOf: a row is in the shard whose range holds it.
 func TestShardOf(t *testing.T) {
+	t.Parallel()
 	base := load(t).Recipe
 	rapid.Check(t, func(t *rapid.T) {
 		g := graph.Graph{Recipe: base}
@@ -202,6 +209,7 @@ func TestShardOf(t *testing.T) {
 // it in Nodes, whatever the schedule, so a run can always begin and end; and
 // every goal is a node.
 func TestGraphHasNoCycleAndNoGap(t *testing.T) {
+	t.Parallel()
 	base := load(t).Recipe
 	rapid.Check(t, func(rt *rapid.T) {
 		r := base

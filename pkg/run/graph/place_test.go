@@ -12,6 +12,7 @@ import (
 
 // TaskOf is the inverse of Outputs, for every output that a run can have.
 func TestTaskOfAnOutput(t *testing.T) {
+	t.Parallel()
 	for _, settings := range [][]string{
 		{"schedule.iterations=3", "rollout.shards=3", "schedule.staleness=1", "evaluation.every=1"},
 		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=3", "warm_start.chunk=100"},
@@ -47,6 +48,7 @@ func TestTaskOfAnOutput(t *testing.T) {
 
 // A sealed file is a task's by what its manifest says.
 func TestAccept(t *testing.T) {
+	t.Parallel()
 	g := planned(t, "schedule.iterations=2", "rollout.shards=3")
 	g.RunID, g.RecipeSHA256 = "here-1", "aa"
 	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}, Shard: 2}

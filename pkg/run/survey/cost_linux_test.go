@@ -15,6 +15,7 @@ import (
 // What a gate looks at: it lists each folder once, opens each manifest and each
 // file that is sealed once, and nothing for what is missing.
 func TestSurveyListsEachFolderOnce(t *testing.T) {
+	t.Parallel()
 	const shards, judged, sampled = 10_000, 100, 250
 	n := fmt.Sprint(shards)
 	b := runtest.NewBoard(t, "schedule.iterations=50", "rollout.prompts="+n, "rollout.shards="+n)
@@ -75,6 +76,7 @@ func TestSurveyListsEachFolderOnce(t *testing.T) {
 
 // Iterations that have not begun are not looked at, however many there are.
 func TestSurveyLeavesTheFutureAlone(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=400", "rollout.prompts=500", "rollout.shards=500", "evaluation.problems=500", "data.test.generate.count=500", "evaluation.shards=500", "evaluation.every=1")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))

@@ -18,6 +18,7 @@ import (
 
 // TestPlannerWalksARun follows one iteration from nothing to its end.
 func TestPlannerWalksARun(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=1", "rollout.shards=3")
 	b.Ready("buffer-000000-00000", "warm-000001-00000")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
@@ -51,6 +52,7 @@ func TestPlannerWalksARun(t *testing.T) {
 // TestPlannerOverlapsIterations: with staleness 1 the rollouts of iteration 2
 // may go while iteration 1 learns, and after everything of iteration 1.
 func TestPlannerOverlapsIterations(t *testing.T) {
+	t.Parallel()
 	for staleness, want := range map[string][]string{
 		"0": {"rollout-000001-00001"},
 		"1": {"rollout-000001-00001", "rollout-000002-00000", "rollout-000002-00001"},
@@ -67,6 +69,7 @@ func TestPlannerOverlapsIterations(t *testing.T) {
 // TestUrgency: older iterations first, what is nearest to the learner first
 // inside one, evaluations last.
 func TestUrgency(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=3", "schedule.staleness=2", "rollout.shards=2", "evaluation.problems=16", "evaluation.shards=1")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
@@ -92,6 +95,7 @@ func TestUrgency(t *testing.T) {
 // TestWhatIsGoneIsMadeAgain: the surveyor believes manifests, and a damaged
 // file is as good as none.
 func TestWhatIsGoneIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=1")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
@@ -106,6 +110,7 @@ func TestWhatIsGoneIsMadeAgain(t *testing.T) {
 }
 
 func TestQuorum(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		quorum  string
 		gaveUp  []int
@@ -147,6 +152,7 @@ func TestQuorum(t *testing.T) {
 // TestNoQuorumForDamage: a shard that failed because its input is damaged, or
 // by our bug, is not left out, however low the quorum.
 func TestNoQuorumForDamage(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=1", "rollout.shards=2", "schedule.quorum=0.1")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
@@ -161,6 +167,7 @@ func TestNoQuorumForDamage(t *testing.T) {
 
 // TestGivenUpTasksAreStuck: everything but rollouts and scores is needed.
 func TestGivenUpTasksAreStuck(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=1")
 	b.Surveyor.GaveUp = func(task graph.Task) bool { return task.Stage == graph.StageWarm }
 	s := b.Survey()
@@ -172,6 +179,7 @@ func TestGivenUpTasksAreStuck(t *testing.T) {
 // TestOversampleClosesEarly: 8 of 16 planned rows are enough; what is late is
 // still made, and carried into the iteration that finds it done.
 func TestOversampleClosesEarly(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=2", "schedule.oversample=2", "rollout.shards=4")
 	if got := b.PlanRows(); got != 16 {
 		t.Fatalf("%d rows are planned, want 16", got)
@@ -211,6 +219,7 @@ func TestOversampleClosesEarly(t *testing.T) {
 // TestSurveyReportsUnreadableManifests: a file that is there and cannot be
 // read is not a file that is missing.
 func TestSurveyReportsUnreadableManifests(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=1")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	manifest := seal.ManifestPath(b.Dir.State(0))
@@ -229,6 +238,7 @@ func TestSurveyReportsUnreadableManifests(t *testing.T) {
 // Two iterations that overlap become closable between two looks: a late shard
 // is carried into the first of them alone.
 func TestLateShardIsCarriedOnce(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=4", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
@@ -259,6 +269,7 @@ func TestLateShardIsCarriedOnce(t *testing.T) {
 
 // The score of a late rollout that was given up is not to be done.
 func TestLateRolloutThatGaveUp(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=4", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))

@@ -22,6 +22,7 @@ func measure(r *stagetest.Rig, first, last int) []shard.EvaluationRow {
 // TestChains: each step's prompt holds the answer before it; a greedy chain
 // comes first, then the samples; problems in order.
 func TestChains(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "evaluation.steps=3", "evaluation.samples=2", "evaluation.greedy=true")
 	rows := measure(r, 0, 16)
 	tasks := r.Env.Tasks(env.Test)
@@ -56,6 +57,7 @@ func TestChains(t *testing.T) {
 // TestEvaluationIsDeterministic: whatever the cut and the threads; another
 // seed changes the samples and leaves the greedy chain alone.
 func TestEvaluationIsDeterministic(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "evaluation.steps=2")
 	whole := measure(r, 0, 7)
 	r.Job.Threads = 2
@@ -82,6 +84,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 }
 
 func TestMoreProblemsThanThereAre(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	_, err := r.Measure(r.Policy(), 0, 17, 0)
 	if exitcode.Code(err) != exitcode.Usage {
@@ -92,6 +95,7 @@ func TestMoreProblemsThanThereAre(t *testing.T) {
 // An answer that has no room for an improvement stays; a problem that leaves
 // no room for an answer has none.
 func TestNoRoom(t *testing.T) {
+	t.Parallel()
 	const filler = "################################################################"
 	learned := stagetest.New(t)
 	for name, test := range map[string]struct {

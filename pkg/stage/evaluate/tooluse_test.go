@@ -70,6 +70,7 @@ func hasty(tasks []env.Task, folder *string) http.Handler {
 // A policy that is right only at second thought fails at step 0, and is right
 // at all others, in every turn.
 func TestEveryMessageIsImprovedOn(t *testing.T) {
+	t.Parallel()
 	var folder string
 	var tasks []env.Task
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hasty(tasks, &folder).ServeHTTP(w, r) }))

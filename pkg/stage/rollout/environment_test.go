@@ -35,6 +35,7 @@ func (b broken) Begin(ctx context.Context, task env.Task, prompt []shard.Message
 // up to the share that the recipe bears; what is wrong with the data ends the
 // task.
 func TestEnvironmentFails(t *testing.T) {
+	t.Parallel()
 	r := stagetest.NewOf(t, "tooluse-smoke", "env.tooluse.max_failed=0.1")
 	r.Job.Plain = true // the policy has no seal
 	folder := r.Path("policy")

@@ -39,6 +39,7 @@ func remoteRig(t *testing.T, dialect string, settings ...string) (*stagetest.Rig
 // TestRemoteGreedyIsLocal: a greedy evaluation by a server of our engine is
 // that of our engine, step after step, whatever the interface.
 func TestRemoteGreedyIsLocal(t *testing.T) {
+	t.Parallel()
 	measure := func(r *stagetest.Rig) []shard.EvaluationRow {
 		rows, err := r.Measure(r.Policy(), 0, 16, 0)
 		r.Check(err)
@@ -61,6 +62,7 @@ func TestRemoteGreedyIsLocal(t *testing.T) {
 // TestRemoteTurns: an episode of several turns goes on from the very tokens
 // that the server sampled.
 func TestRemoteTurns(t *testing.T) {
+	t.Parallel()
 	r, _ := remoteRig(t, "sglang", "env.prompts.refine={question}={previous_response};", "env.max_turns=3")
 	plan, instances := r.Plan(12)
 	longest := 0
@@ -85,6 +87,7 @@ func TestRemoteTurns(t *testing.T) {
 
 // TestRemoteTextIsFlagged: rows of a server that gives text alone say so.
 func TestRemoteTextIsFlagged(t *testing.T) {
+	t.Parallel()
 	r, _ := remoteRig(t, "openai")
 	plan, instances := r.Plan(4)
 	for _, row := range sample(r, plan, 0, len(instances), "rollout.parquet") {
@@ -100,6 +103,7 @@ func TestRemoteTextIsFlagged(t *testing.T) {
 // TestRemoteFailures: responses that cannot be had are ours to answer for, up
 // to the share that the recipe bears; more of them, and nothing is sealed.
 func TestRemoteFailures(t *testing.T) {
+	t.Parallel()
 	r, server := remoteRig(t, "vllm", "rollout.remote.max_failed=0.25", "rollout.remote.retries=0", "rollout.remote.concurrency=1")
 	plan, instances := r.Plan(8)
 	every := 8

@@ -34,6 +34,7 @@ func sample(r *stagetest.Rig, plan string, first, last int, name string) []shard
 // format gives for its conversation, the policy's own are marked, and only
 // they have log-probabilities. It holds turn after turn.
 func TestEpisodesRenderAsChats(t *testing.T) {
+	t.Parallel()
 	for _, turns := range []int{1, 2, 3} {
 		r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", fmt.Sprintf("env.max_turns=%d", turns))
 		plan, instances := r.Plan(12)
@@ -95,6 +96,7 @@ func TestEpisodesRenderAsChats(t *testing.T) {
 // TestMessagesAreText: a policy of random bytes says much that is not UTF-8;
 // its messages are all the same, as other readers of the rows demand of text.
 func TestMessagesAreText(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=2")
 	plan, instances := r.Plan(12)
 	format, err := chat.Load(r.Policy(), time.Time{})
@@ -118,6 +120,7 @@ func TestMessagesAreText(t *testing.T) {
 // TestJinjaFolders: a folder without a house format is sampled by its Jinja
 // template, which says the same here: so do the rows.
 func TestJinjaFolders(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=2")
 	r.Job.Plain = true // the folder is not sealed
 	plan, _ := r.Plan(6)
@@ -145,6 +148,7 @@ func TestJinjaFolders(t *testing.T) {
 // TestCutsDoNotShow: a row depends on its instance, not on the shard that it
 // was sampled in, nor on threads.
 func TestCutsDoNotShow(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=2")
 	plan, instances := r.Plan(9)
 	whole := sample(r, plan, 0, 9, "whole.parquet")
@@ -173,6 +177,7 @@ func TestCutsDoNotShow(t *testing.T) {
 }
 
 func TestRowsOutOfThePlanAreRefused(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	plan, rows := r.Plan(2)
 	in := rollout.Inputs{Plan: plan, LastRow: 3, PolicyFolder: r.Policy(), Output: r.Path("rollout.parquet")}
@@ -192,6 +197,7 @@ func TestRowsOutOfThePlanAreRefused(t *testing.T) {
 // the token that completes one; the text ends before it or with it, the tokens
 // with it, and a message that goes on is closed like one that was cut off.
 func TestStopStrings(t *testing.T) {
+	t.Parallel()
 	const stop = "1"
 	for _, include := range []bool{false, true} {
 		plain := stagetest.New(t)
@@ -239,6 +245,7 @@ func TestStopStrings(t *testing.T) {
 // TestTurnsAfterStopStrings: the next turn's prompt closes the message as the
 // chat format does, and each turn has its own bound.
 func TestTurnsAfterStopStrings(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=3",
 		`rollout.stop=["1", "2", "3", "4", "5"]`, "rollout.max_new_tokens_by_turn=[3, 2]")
 	plan, instances := r.Plan(12)

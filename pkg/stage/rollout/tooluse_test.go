@@ -190,6 +190,7 @@ var scriptedPolicies = []scriptedPolicy{
 // from a server and judging what is sealed, exactly the rewards that the rules
 // give, on all training tasks.
 func TestScriptedPolicies(t *testing.T) {
+	t.Parallel()
 	small, err := filepath.Abs("../../../data/tooluse/small")
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func run(r *stagetest.Rig, plan, rollouts string) ([]shard.Score, map[string]flo
 // TestOutcomesAreNotRewards: what the policy did wrong is its outcome; what
 // we did wrong is infra, after three tries, with the reason beside it.
 func TestOutcomesAreNotRewards(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	plan, instances := r.Plan(6)
 	right := func(i int) string {
@@ -104,6 +105,7 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 // A prompt that leaves no room for a response is answered by nobody: that is
 // no answer, and no failure of ours.
 func TestNoRoom(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"smoke", "tooluse-smoke"} {
 		r := stagetest.NewOf(t, name, "score.embedding=ngrams")
 		plan, instances := r.Plan(1)
@@ -125,6 +127,7 @@ func TestNoRoom(t *testing.T) {
 // TestImpossibleResponse: a response that cannot have been had is no verdict
 // and no failure of ours: the file is wrong.
 func TestImpossibleResponse(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	plan, instances := r.Plan(2)
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK })
@@ -143,6 +146,7 @@ func TestImpossibleResponse(t *testing.T) {
 }
 
 func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	plan, instances := r.Plan(2)
 	instances[1].InstanceID = "i000009-000001"
@@ -162,6 +166,7 @@ func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
 // that both finish, but what was called before. What an earlier episode said,
 // and this one's prompt shows, is none of it.
 func TestToolUseIsEmbeddedWhole(t *testing.T) {
+	t.Parallel()
 	r := stagetest.NewOf(t, "tooluse-smoke", "score.embedding=ngrams")
 	plan, instances := r.Plan(1)
 	task, _ := r.Env.Task(instances[0].TaskID)
@@ -198,6 +203,7 @@ func cosine(a, b []float32) float64 {
 // TestNGrams: unit length, or zero; the same text gives the same vector, and
 // texts that share more are closer.
 func TestNGrams(t *testing.T) {
+	t.Parallel()
 	if v := score.NGrams(""); cosine(v, v) != 0 || len(v) != 64 {
 		t.Errorf("the empty text is %v", v)
 	}

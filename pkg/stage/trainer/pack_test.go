@@ -19,6 +19,7 @@ func response(group string, prompt, answer []int32) Sequence {
 }
 
 func TestBundles(t *testing.T) {
+	t.Parallel()
 	prompt, other := []int32{1, 2, 3, 4}, []int32{5, 6, 7}
 	sequences := []Sequence{
 		response("a", prompt, []int32{9, 9}),
@@ -53,6 +54,7 @@ func TestBundles(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
+	t.Parallel()
 	prompt := []int32{1, 2, 3}
 	p := Pack(Bundles([]Sequence{
 		response("a", prompt, []int32{10, 11}), response("a", prompt, []int32{20}), response("b", []int32{4, 5}, []int32{30}),
@@ -88,6 +90,7 @@ func TestPack(t *testing.T) {
 // TestMicroBatches: in order, up to the limit and as the engine has room, never
 // empty; a sequence that is longer than the limit is alone.
 func TestMicroBatches(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		lengths []int
 		limit   int

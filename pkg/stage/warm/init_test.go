@@ -17,6 +17,7 @@ import (
 // token; with numbers, up to three digits are one, alone; and texts come back
 // as they were.
 func TestTokensOfNewPolicies(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		tokenizer, size  string
 		digits           int // of the longest token with a digit, which has nothing else

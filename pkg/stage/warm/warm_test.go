@@ -12,6 +12,7 @@ import (
 // A warm start demonstrates the kinds of tasks that it names, and all without a
 // name.
 func TestKindsOfDemonstrations(t *testing.T) {
+	t.Parallel()
 	learned := func(kinds string) (digest string, err error) {
 		r := stagetest.New(t, "data.train.generate.kinds=[add, sub]", "warm_start.kinds="+kinds)
 		folder := r.Path("policy")

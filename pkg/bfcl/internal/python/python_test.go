@@ -56,6 +56,7 @@ func decode[T any](t *testing.T, raw json.RawMessage) T {
 }
 
 func TestParseCallReadsWhatPythonReads(t *testing.T) {
+	t.Parallel()
 	for _, c := range golden(t).Calls {
 		call, err := ParseCall(c.Call)
 		if err != nil {
@@ -71,6 +72,7 @@ func TestParseCallReadsWhatPythonReads(t *testing.T) {
 }
 
 func TestParseCallRefuses(t *testing.T) {
+	t.Parallel()
 	wrong := append(golden(t).Wrong, "f("+strings.Repeat("[", 200)+strings.Repeat("]", 200)+")", "f('\xff')", `f('\q')`)
 	for _, text := range wrong {
 		if call, err := ParseCall(text); err == nil || !strings.HasPrefix(err.Error(), "parsing the call at byte ") {
@@ -80,6 +82,7 @@ func TestParseCallRefuses(t *testing.T) {
 }
 
 func TestNumbersAreThoseOfPython(t *testing.T) {
+	t.Parallel()
 	values := golden(t)
 	for _, text := range values.Floats {
 		if got := Repr(literal(t, text)); got != text {
@@ -123,6 +126,7 @@ func TestNumbersAreThoseOfPython(t *testing.T) {
 }
 
 func TestPower(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ base, exponent, want string }{
 		{"2", "10", "1024"},
 		{"2", "-1", "0.5"},
@@ -161,6 +165,7 @@ func TestPower(t *testing.T) {
 
 // Equality counts values and not types, as Python's does: 1 == 1.0 == True.
 func TestEqual(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		a, b             string
 		equal, arguments bool
@@ -195,6 +200,7 @@ func TestEqual(t *testing.T) {
 }
 
 func TestDictKeepsItsOrder(t *testing.T) {
+	t.Parallel()
 	d := NewDict("a", int64(1), int64(2), "b", true, "c", "d", nil)
 	d.Delete("a")
 	d.Set(2.0, "B") // the same key as 2
@@ -210,6 +216,7 @@ func TestDictKeepsItsOrder(t *testing.T) {
 
 // json.dumps knows no sets; str writes them.
 func TestWhatJSONRefuses(t *testing.T) {
+	t.Parallel()
 	set := &Set{}
 	set.Add(7)
 	set.Add(3)
@@ -223,6 +230,7 @@ func TestWhatJSONRefuses(t *testing.T) {
 }
 
 func TestCallFromJSON(t *testing.T) {
+	t.Parallel()
 	var call Call
 	if err := json.Unmarshal([]byte(`{"name":"f","args":{"b":1.0,"a":[1,{"x":null}],"b":2}}`), &call); err != nil {
 		t.Fatal(err)
@@ -242,6 +250,7 @@ func TestCallFromJSON(t *testing.T) {
 
 // The vectors are CPython's, recorded for the seeds that BFCL uses.
 func TestRandomIsThatOfCPython(t *testing.T) {
+	t.Parallel()
 	shared := os.Getenv("LATHE_SHARED")
 	if shared == "" {
 		shared = filepath.Join("..", "..", "..", "..", "..", "shared")
@@ -289,6 +298,7 @@ func TestRandomIsThatOfCPython(t *testing.T) {
 // Seeds of one and of two words, and a second filling of the state, as
 // CPython 3.11 has them.
 func TestRandomSeeds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		seed       uint64
 		bits, tail uint64

@@ -46,6 +46,7 @@ func judgement(v Verification) string {
 }
 
 func TestVerifyWhole(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("9", MaxDigits)
 	tests := []struct {
 		gold, response, want string
@@ -177,6 +178,7 @@ func TestVerifyWhole(t *testing.T) {
 }
 
 func TestVerifyDecimalPlaces(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		places         int
 		gold, response string
@@ -203,6 +205,7 @@ func TestVerifyDecimalPlaces(t *testing.T) {
 }
 
 func TestVerifyExtraction(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		mode, gold, response string
 		want, extracted      string
@@ -291,6 +294,7 @@ func TestVerifyIsLinear(t *testing.T) {
 }
 
 func TestNewExactSettings(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		settings Settings
 		want     string
@@ -311,6 +315,7 @@ func TestNewExactSettings(t *testing.T) {
 // Every way to write a rational is equal to its lowest terms, and to no
 // neighbour.
 func TestVerifyRationals(t *testing.T) {
+	t.Parallel()
 	verifier := exact(t, Settings{Extract: ExtractWhole})
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.Int64Range(-1e12, 1e12).Draw(t, "numerator")
@@ -331,6 +336,7 @@ func TestVerifyRationals(t *testing.T) {
 }
 
 func TestVerifyDecimalsAreFractions(t *testing.T) {
+	t.Parallel()
 	verifier := exact(t, Settings{Extract: ExtractWhole})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(-1e15, 1e15).Draw(t, "n")

@@ -8,6 +8,7 @@ import (
 
 // What is an answer to a multiple-choice problem, and to true or false.
 func TestGrade(t *testing.T) {
+	t.Parallel()
 	choice := env.Task{ID: "c", Answer: "B", Form: FormOption, Choices: []string{"32400", "6000", "600", "None of these"}}
 	twice := env.Task{ID: "t", Answer: "A", Form: FormOption, Choices: []string{"1/2", "0.5", "3"}}
 	truth := env.Task{ID: "b", Answer: "True", Form: FormBool}
@@ -76,6 +77,7 @@ func TestGrade(t *testing.T) {
 // Letters with another number of bytes in lower case, and bytes that are no
 // letters, do not move the answer that is announced behind them.
 func TestAnnouncedLetterBehindOddText(t *testing.T) {
+	t.Parallel()
 	for _, before := range []string{"", "300 \u212a. ", "\u0130\u0130\u0130\u0130\u0130\u0130\u0130\u0130 ", "\xff\xff\xff "} {
 		if got, ok := announcedLetter(before+"The ANSWER is B\nNext", 3); got != "B" || !ok {
 			t.Errorf("behind %q: got %q, %v", before, got, ok)

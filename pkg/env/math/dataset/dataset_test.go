@@ -28,6 +28,7 @@ func withFields(change func(*Fields)) Source {
 
 // Each file of testdata/bad gets exactly one message, with exit code 65.
 func TestBadFiles(t *testing.T) {
+	t.Parallel()
 	marked := withFields(func(f *Fields) { f.AnswerMarker = "####" })
 	ids := withFields(func(f *Fields) { f.ID = "id" })
 	kinds := withFields(func(f *Fields) { f.Kind = "kind" })
@@ -120,6 +121,7 @@ func noAnswerLines(n int) []string {
 // A line that is too long is one bad line, however long it is, and the line
 // after it is read.
 func TestLongLine(t *testing.T) {
+	t.Parallel()
 	var text bytes.Buffer
 	fmt.Fprintf(&text, `{"question": "%s", "answer": "2"}`+"\n", strings.Repeat("1", 3*maxLineBytes))
 	fmt.Fprintln(&text, `{"question": "1+1"}`)
@@ -133,6 +135,7 @@ func TestLongLine(t *testing.T) {
 }
 
 func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("root reads every file")
 	}
@@ -147,6 +150,7 @@ func TestUnreadableFile(t *testing.T) {
 
 // A pipe is refused, and not waited for.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Fatal(err)
@@ -160,6 +164,7 @@ func TestPipe(t *testing.T) {
 // A byte order mark, CRLF line ends, blank lines, no line feed at the end,
 // numbers, thousands and an earlier marker are all read.
 func TestGoodFile(t *testing.T) {
+	t.Parallel()
 	source := Source{Fields: Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	path := filepath.Join("testdata", "good", "good.jsonl")
 	tasks, input, err := Read(path, "data.train", source)

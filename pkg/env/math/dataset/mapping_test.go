@@ -15,6 +15,7 @@ import (
 
 // The ways in which a line becomes a problem, in the shapes of real sets.
 func TestMapping(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, file, content string
 		fields              Fields
@@ -150,6 +151,7 @@ func TestMapping(t *testing.T) {
 
 // Bad lines up to max_bad are left out.
 func TestMaxBad(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	if err := os.WriteFile(path, []byte("{\"question\": \"?\", \"answer\": \"5\"}\n{}\n"), 0o600); err != nil {
 		t.Fatal(err)

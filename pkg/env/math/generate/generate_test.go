@@ -45,6 +45,7 @@ func tasks(t testing.TB, g Settings, split env.Split, seed uint64) []env.Task {
 // The bytes of generated problems are a contract: a run that is made again
 // must train on the same ones.
 func TestGenerateGolden(t *testing.T) {
+	t.Parallel()
 	var got bytes.Buffer
 	g := Settings{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
@@ -70,6 +71,7 @@ func TestGenerateGolden(t *testing.T) {
 // Written problems are read back as they were, but for the file's name in
 // front of the ids.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: Kinds(), Levels: []int{1, 3}, Count: 100, TestShare: 0.1}
 	want := tasks(t, g, env.Train, 1)
 	path := filepath.Join(t.TempDir(), "made.jsonl")
@@ -100,6 +102,7 @@ func counted() []string { return Kinds()[:len(kinds)] }
 // Every answer is what an independent reading of the question gives, and
 // verifies; every question has the digits that its level promises.
 func TestGenerateAnswers(t *testing.T) {
+	t.Parallel()
 	whole := verifier(t)
 	easy := Settings{Kinds: counted(), Levels: []int{1}, Count: 500, TestShare: 0.2}
 	rest := Settings{Kinds: counted(), Levels: []int{2, 3, 4, 5, 6, 7, 8, 9}, Count: 8000, TestShare: 0.2}
@@ -201,6 +204,7 @@ func (e *expression) number() *big.Rat {
 // The splits share no question, whatever they are made with, and no split has
 // a question twice.
 func TestGenerateDisjoint(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) Settings {
 			levels := rapid.SliceOfNDistinct(rapid.IntRange(1, 2), 1, 2, rapid.ID[int]).Draw(t, name+" levels")
@@ -226,6 +230,7 @@ func TestGenerateDisjoint(t *testing.T) {
 
 // Words may ask what a counted kind asks too: "4+2" of both.
 func TestGenerateOverlap(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: []string{"arithmetic__add_or_sub", "add"}, Levels: []int{1}, Count: 17, TestShare: 0.5}
 	for seed := range uint64(0x130) {
 		seen := map[string]bool{}
@@ -240,6 +245,7 @@ func TestGenerateOverlap(t *testing.T) {
 
 // Kinds and levels come in turn, and the first ones get what is left over.
 func TestGenerateSpread(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}
 	var got []string
 	for _, task := range tasks(t, g, env.Test, 1) {
@@ -253,6 +259,7 @@ func TestGenerateSpread(t *testing.T) {
 
 // All problems of a small space can be had, each once; one more cannot.
 func TestGenerateWholeSpace(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: []string{"add"}, Levels: []int{1}, TestShare: 0.3}
 	questions := map[string]bool{}
 	for _, split := range []env.Split{env.Train, env.Test} {
@@ -283,6 +290,7 @@ func TestGenerateWholeSpace(t *testing.T) {
 // Problems in words are as many as are asked for, and where there are fewer
 // (no two names, few digits) the message says how many were found.
 func TestGeneratePhrased(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: []string{"comparison__pair"}, Levels: []int{3, 8}, Count: 3000, TestShare: 0.2}
 	whole := verifier(t)
 	seen := map[string]bool{}
@@ -307,6 +315,7 @@ func TestGeneratePhrased(t *testing.T) {
 // The held-out share is what the recipe says, within chance: 4 standard
 // deviations of a binomial of 10,000 are 0.018.
 func TestGenerateShare(t *testing.T) {
+	t.Parallel()
 	g := Settings{Kinds: []string{"add"}, Levels: []int{2}, Count: 10000, TestShare: 0.3}
 	held := 0
 	for a := range 100 {
@@ -322,6 +331,7 @@ func TestGenerateShare(t *testing.T) {
 }
 
 func TestGenerateSettings(t *testing.T) {
+	t.Parallel()
 	modules := strings.Join(deepmind.Modules(), ", ")
 	good := Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 10, TestShare: 0.2}
 	tests := []struct {
@@ -362,6 +372,7 @@ func TestGenerateSettings(t *testing.T) {
 // Two levels of a kind in words may ask the same question: "1 divided by 5" was
 // once in a split twice.
 func TestGenerateLevelsOverlap(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		g := Settings{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
 		tasks, err := Tasks(g, env.Train, seed)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestUpToDate(t *testing.T) {
+	t.Parallel()
 	files, err := generate()
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ func realProblems(t *testing.T) []real {
 // of every module and agrees with each answer: what it cannot read are
 // functions given as derivatives or by other functions.
 func TestRealProblems(t *testing.T) {
+	t.Parallel()
 	read, all := map[string]int{}, map[string]int{}
 	for _, r := range realProblems(t) {
 		known := false
@@ -71,6 +72,7 @@ func TestRealProblems(t *testing.T) {
 // Every generated problem is one that the same solver reads, with its answer,
 // within the lengths of the dataset.
 func TestMake(t *testing.T) {
+	t.Parallel()
 	for _, module := range Modules() {
 		for level := 1; level <= 9; level++ {
 			for sample := range 200 {

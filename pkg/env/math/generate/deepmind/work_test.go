@@ -9,6 +9,7 @@ import (
 
 // Hand-worked steps of each form.
 func TestWork(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ question, steps, answer string }{
 		{"What is 8 + -6 - ((15 - 28 - -27) + -11)?", "8 -6=2 -15=-13 +28=15 -27=-12 +11=-1", "-1"},
 		{"Evaluate -4 + (-4 - 15 - -68).", "-4 -4=-8 -15=-23 +68=45", "45"},
@@ -40,6 +41,7 @@ func TestWork(t *testing.T) {
 // Of the modules that have steps, nearly every problem, real or generated, is
 // worked out, and always to the reference answer.
 func TestWorkAnswers(t *testing.T) {
+	t.Parallel()
 	steps := map[string]bool{}
 	for _, m := range Modules() {
 		steps[m] = strings.HasPrefix(m, "comparison__")
