@@ -159,6 +159,8 @@ var hostileFolders = map[string]struct {
 }
 
 // Each gives one data error that names the file, soon.
+//
+// Alone: its time is bounded.
 func TestHostileFolders(t *testing.T) {
 	for name, test := range hostileFolders {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 // An adopted file is the same file, or a copy where there are no links; a
 // symbolic link stands for what it leads to.
+//
+// Alone: it replaces link, which the package shares.
 func TestAdopt(t *testing.T) {
 	dir := t.TempDir()
 	blob, named := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")

@@ -26,6 +26,8 @@ func TestReplaceUnsealed(t *testing.T) {
 }
 
 // Where links are refused the file is renamed.
+//
+// Alone: it replaces link, which the package shares.
 func TestReplaceUnsealedWithoutLinks(t *testing.T) {
 	defer func() { link = os.Link }()
 	link = func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM} }

@@ -250,6 +250,8 @@ func TestNextAttemptMends(t *testing.T) {
 
 // File systems without links (FAT, some FUSE) and NFS, which may answer
 // "exists" to a repeated request that has succeeded.
+//
+// Alone: it replaces link, which the package shares.
 func TestOddLinks(t *testing.T) {
 	defer func() { link = os.Link }()
 	refuse := func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM} }

@@ -42,6 +42,7 @@ func TestPermute(t *testing.T) {
 	}
 }
 
+// Alone: Main sets the umask of the process.
 func TestMainEndsWithTheErrorsCode(t *testing.T) {
 	for _, c := range []struct {
 		args string

@@ -83,6 +83,7 @@ func runSteps() int {
 	return 0
 }
 
+// Alone: its Slurm takes every core.
 func TestRealSteps(t *testing.T) {
 	dev := devcluster.Start(t, "--nodes", "2", "--cpus", "2")
 	logs := t.TempDir()
@@ -143,6 +144,8 @@ func TestRealSteps(t *testing.T) {
 
 // The first gate finds its binary and hands over its arguments; nothing of
 // Lathe itself is under test.
+//
+// Alone: its Slurm takes every core.
 func TestRealTrainScript(t *testing.T) {
 	dev := devcluster.Start(t, "--nodes", "1")
 	folder := t.TempDir()

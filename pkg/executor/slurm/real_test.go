@@ -162,6 +162,7 @@ func (b *bench) log(t *testing.T, shard int) string {
 	return string(content)
 }
 
+// Alone: its Slurm takes every core.
 func TestRealSlurm(t *testing.T) {
 	dev := devcluster.Start(t, "--set", "RequeueExit=99")
 	t.Run("group", func(t *testing.T) {
@@ -398,6 +399,7 @@ func testRefusals(t *testing.T, b *bench) {
 	}
 }
 
+// Alone: its Slurm takes every core.
 func TestRealPreemptionAndNodeFailure(t *testing.T) {
 	dev := devcluster.Start(t, "--nodes", "2", "--cpus", "2")
 	on := func(node string, requeue bool) func(*site.Profile) {
@@ -444,6 +446,8 @@ func TestRealPreemptionAndNodeFailure(t *testing.T) {
 }
 
 // With accounting, what the queue has forgotten is still known.
+//
+// Alone: its Slurm takes every core.
 func TestRealAccounting(t *testing.T) {
 	dev := devcluster.Start(t, "--nodes", "1", "--accounting", "--set", "MinJobAge=2", "--set", "RequeueExit=99")
 	b := newBench(t, dev, nil)

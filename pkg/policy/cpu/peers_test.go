@@ -102,6 +102,8 @@ func (s *randomSource) Float32To(dst []float32, index, from int) error {
 // and with PyTorch on transformers' model, in turns, and prints tokens per
 // second and peak memory of both. The ratio by CPU time is the one to read on a
 // machine with other work.
+//
+// Alone: it measures.
 func TestAgainstPyTorch(t *testing.T) {
 	python := os.Getenv(peerVariable)
 	if python == "" {

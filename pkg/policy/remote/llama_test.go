@@ -20,6 +20,8 @@ import (
 // TestLlamaServer samples from the llama-server that LATHE_LLAMA_SERVER names:
 // the tokens and log-probabilities of llama.cpp's engine are those of ours, as
 // near as two orders of summation come.
+//
+// Alone: the server takes every core.
 func TestLlamaServer(t *testing.T) {
 	program := os.Getenv("LATHE_LLAMA_SERVER")
 	if program == "" {

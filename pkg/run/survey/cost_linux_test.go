@@ -99,6 +99,8 @@ func TestSurveyLeavesTheFutureAlone(t *testing.T) {
 
 // A survey costs what there is to look at: neither the iterations to come nor the
 // shards that are sealed take their time.
+//
+// Alone: its time is bounded.
 func TestSurveyTakesItsTime(t *testing.T) {
 	survey := func(b *runtest.Board) (survey.Result, time.Duration) {
 		t.Helper()

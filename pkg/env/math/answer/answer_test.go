@@ -270,6 +270,8 @@ func TestVerifyExtraction(t *testing.T) {
 }
 
 // A policy must not be able to buy time: each text here is 1 MiB.
+//
+// Alone: its time is bounded.
 func TestVerifyIsLinear(t *testing.T) {
 	const size = 1 << 20
 	units := []string{
