@@ -44,6 +44,7 @@ func numbered(n int) []byte {
 }
 
 func TestReadAt(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 1, blockBytes - 1, blockBytes, blockBytes + 1, 2*blockBytes + 5} {
 		path := filepath.Join(t.TempDir(), "batch.arrow")
 		data := numbered(size)
@@ -74,6 +75,7 @@ func TestReadAt(t *testing.T) {
 
 // A part that is read is digested, and the rest is not looked at.
 func TestReadAtDamage(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
 	data := numbered(2*blockBytes + 5)
 	writeBlocks(t, path, data)
@@ -128,6 +130,7 @@ func TestReadAtDamage(t *testing.T) {
 }
 
 func TestBlocksAreChecked(t *testing.T) {
+	t.Parallel()
 	digest := strings.Repeat("0", 64)
 	for _, c := range []struct {
 		blocks Blocks

@@ -87,6 +87,7 @@ func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte 
 }
 
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
 	m, err := WriteBatch(path, sampleBatch, testAttempt, seal.Manifest{})
 	if err != nil {
@@ -104,6 +105,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestBatchRoundTrip(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sequences := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Sequence {
 			n, turns := rapid.IntRange(0, 20).Draw(t, "length"), rapid.IntRange(1, 3).Draw(t, "turns")
@@ -170,6 +172,7 @@ func TestBatchRoundTrip(t *testing.T) {
 }
 
 func TestTensors(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "grad.arrow")
 	m, err := WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, testAttempt, seal.Manifest{})
 	if err != nil {
@@ -200,6 +203,7 @@ func TestTensors(t *testing.T) {
 }
 
 func TestPinnedArrowBytes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, got, want string }{
 		{"batch", shaOf(batchBytes(t, sampleBatch)), "848979f81a8dc0c55aa935eaa4e8203362ea5f74750785288df74711b9908bee"},
 		{"no sequences", shaOf(batchBytes(t, nil)), "4040628df1c00bbb243fcac57d499a77e4c69785d75d654fd17f1bd2f0d70569"},
@@ -215,6 +219,7 @@ func TestPinnedArrowBytes(t *testing.T) {
 func ignore(Tensor) error { return nil }
 
 func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.arrow")
 	for name, write := range map[string]func() error{
 		"mask": func() error {
@@ -250,6 +255,7 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 
 // A sealed Arrow file of another layout is one clear error.
 func TestArrowSchemaEvolution(t *testing.T) {
+	t.Parallel()
 	file := func(schema string, rows int, fields ...arrow.Field) []byte {
 		t.Helper()
 		layout := fmt.Sprintf(`[{"rows": %d}]`, rows)
@@ -322,6 +328,7 @@ func TestArrowSchemaEvolution(t *testing.T) {
 // nothing bounds, and the footer, which repeats it (Arrow columnar format, "IPC
 // file format").
 func TestArrowSizesAreBounded(t *testing.T) {
+	t.Parallel()
 	refused := 0
 	for name, c := range map[string]struct {
 		data   []byte

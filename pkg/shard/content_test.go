@@ -11,6 +11,7 @@ import (
 
 // The digest spelled out by hand, as its doc comment says.
 func TestContentDigestByHand(t *testing.T) {
+	t.Parallel()
 	var b []byte
 	u32 := func(v uint32) { b = binary.LittleEndian.AppendUint32(b, v) }
 	u64 := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
@@ -68,6 +69,7 @@ turns []struct{step int32;part int32;outcome string;raw_score float64;normalized
 }
 
 func TestContentDigestLeavesOutVolatileColumns(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		of   reflect.Type
 		want []string
@@ -121,6 +123,7 @@ func TestContentDigestLeavesOutVolatileColumns(t *testing.T) {
 
 // What lies in one column cannot be mistaken for what lies in the next.
 func TestContentDigestKeepsColumnsApart(t *testing.T) {
+	t.Parallel()
 	seen := map[string]int{}
 	for i, rows := range [][]Rollout{
 		nil,

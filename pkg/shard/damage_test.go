@@ -127,6 +127,7 @@ func TestDamage(t *testing.T) {
 // A folder that cannot be written, whatever the file type: no panic of an
 // encoder, the cause kept, nothing half sealed.
 func TestWriteFailure(t *testing.T) {
+	t.Parallel()
 	blocked := filepath.Join(t.TempDir(), "file")
 	put(t, blocked, nil)
 	for name, file := range sealedFiles() {

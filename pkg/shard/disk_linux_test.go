@@ -16,6 +16,7 @@ import (
 // A disk that fills up in the middle of a file: exit code 74 whatever the
 // encoder makes of the error, nothing half sealed, and it works afterwards.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96k"); err != nil {
 		t.Skipf("cannot mount a small file system (%v): run this test as root to rehearse a full disk", err)

@@ -40,6 +40,7 @@ type metricColumns struct {
 }
 
 func TestSchemaEvolution(t *testing.T) {
+	t.Parallel()
 	type reordered struct {
 		Value     float64 `parquet:"value,split"`
 		Added     []int64 `parquet:"added,list"`
@@ -132,6 +133,7 @@ func TestSchemaEvolution(t *testing.T) {
 
 // A column inside a list of structs is compared too.
 func TestSchemaOfNestedColumns(t *testing.T) {
+	t.Parallel()
 	type message struct {
 		Role    string `parquet:"role"`
 		Content int64  `parquet:"content"`
@@ -150,6 +152,7 @@ func TestSchemaOfNestedColumns(t *testing.T) {
 }
 
 func TestRowCountOfManifestCounts(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "metrics.parquet")
 	if _, err := seal.WriteBytes(path, encode(t, []Metric{{}}, nil), testAttempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)

@@ -50,6 +50,7 @@ func turn(text string) TurnScore {
 }
 
 func TestReadForeign(t *testing.T) {
+	t.Parallel()
 	want := func(text string) Score {
 		return Score{
 			InstanceID: text, GroupID: text, Sample: 3, Outcome: text, RawScore: 0.5, NormalizedScore: 0.5, Reward: 0.5,
@@ -98,6 +99,7 @@ func TestReadForeign(t *testing.T) {
 }
 
 func TestReadForeignKeepsToTheManifest(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "metrics.parquet")
 	if _, err := Write(path, []Metric{{Value: 1}}, nil, testAttempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
@@ -120,6 +122,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 // Files that nobody listed may be damaged: an error, or for a bit that does
 // not matter the same rows; never a panic. The pages carry checksums.
 func TestReadForeignDamage(t *testing.T) {
+	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
 	want, err := decode[Rollout](good, true)
 	if err != nil {

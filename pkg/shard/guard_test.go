@@ -18,6 +18,7 @@ import (
 )
 
 func TestCodecs(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		codec compress.Codec
 		want  string // of the error; empty when it reads
@@ -57,6 +58,7 @@ func footer(metadata ...byte) []byte {
 }
 
 func TestFooterLengthsAreChecked(t *testing.T) {
+	t.Parallel()
 	huge := binary.AppendUvarint(nil, 1<<40)
 	for name, c := range map[string]struct {
 		data []byte
@@ -86,6 +88,7 @@ func TestFooterLengthsAreChecked(t *testing.T) {
 }
 
 func TestPageSizesAreChecked(t *testing.T) {
+	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
 	file, err := openParquet(good)
 	if err != nil {

@@ -181,6 +181,7 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func TestRowTypes(t *testing.T) {
+	t.Parallel()
 	checkRowType[Instance](t, `instance_id STRING
 task_id STRING
 env STRING
@@ -311,6 +312,7 @@ milestones []STRING
 }
 
 func TestWriteAndRead(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rollout", "00001.parquet")
 	m, err := Write(path, sampleRollouts, map[string]string{"curriculum": "exit"}, testAttempt, seal.Manifest{PolicyVersion: 2})
 	if err != nil {
@@ -353,6 +355,7 @@ func TestWriteAndRead(t *testing.T) {
 // The bytes of a table are part of every run's digest: they were pinned once
 // and must not move with a library or a machine.
 func TestPinnedBytes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, got, want string
 	}{
@@ -368,6 +371,7 @@ func TestPinnedBytes(t *testing.T) {
 
 // Many row groups, and text long enough to be worth a statistic.
 func TestLargeTable(t *testing.T) {
+	t.Parallel()
 	const n = 2*rowsPerRowGroup + 5
 	rows := make([]EvaluationRow, n)
 	for i := range rows {
@@ -399,6 +403,7 @@ func TestLargeTable(t *testing.T) {
 }
 
 func TestMetadataKeyIsTaken(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
 		t.Errorf("key schema can be overwritten: %v", err)

@@ -44,6 +44,7 @@ func entries(n int, graded bool) []Entry {
 // An entry takes well under 60 bytes, which no conversation would: about 7
 // where answers are right or wrong, 20 where every score is another.
 func TestBytesOfAnEntry(t *testing.T) {
+	t.Parallel()
 	for _, graded := range []bool{false, true} {
 		rows := entries(100_000, graded)
 		if perEntry := float64(len(encode(t, rows, nil))) / float64(len(rows)); perEntry > 30 {

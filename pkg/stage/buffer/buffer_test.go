@@ -143,6 +143,7 @@ var centred = []string{"advantage.scale=none", "filters.constant_group=true"}
 // (ExIt, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
 // it, 1 all, 0.2 and 0.4 nothing.
 func TestStepImprovement(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		kind shard.Kind
@@ -174,6 +175,7 @@ func TestStepImprovement(t *testing.T) {
 // TestOurFailuresEnterNoStatistic: of rewards 1, 0 and two that we failed to
 // give, the mean is a half; the failures are counted with their reasons.
 func TestOurFailuresEnterNoStatistic(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 1, centred...)
 	f.shard("a", f.plan, []verdict{{score: 1}, {outcome: shard.OutcomeInfra}, {outcome: shard.OutcomeWrong}, {outcome: shard.OutcomePreempted}})
 	batch, metrics := f.run()
@@ -197,6 +199,7 @@ func TestOurFailuresEnterNoStatistic(t *testing.T) {
 // statistics and loses its gradient (DAPO, section 3.4); groups without a
 // difference teach nothing.
 func TestFiltersLeaveTheirReasons(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 3, append(centred, "filters.overlong=true")...)
 	f.shard("a", f.plan,
 		[]verdict{{score: 1}, {score: 0, finish: "length"}, {score: 0}, {score: 0}},
@@ -220,6 +223,7 @@ func TestFiltersLeaveTheirReasons(t *testing.T) {
 // TestWeightsOfAStepSumToOne: the loss of each optimizer step is a mean, of
 // tokens or of sequences, whatever the lengths.
 func TestWeightsOfAStepSumToOne(t *testing.T) {
+	t.Parallel()
 	groups := [][]verdict{
 		{{score: 1, tokens: 1}, {tokens: 6}, {tokens: 3}, {tokens: 2}},
 		{{score: 1, tokens: 5}, {tokens: 1}, {tokens: 1}, {tokens: 4}},
@@ -259,6 +263,7 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 // TestMiniBatchesAreWholeGroups, each in one step, in an order of the
 // iteration's; with more steps than groups, some have nothing to learn from.
 func TestMiniBatchesAreWholeGroups(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ groups, miniBatches int }{{12, 1}, {12, 3}, {12, 5}, {12, 8}, {5, 8}} {
 		miniBatches := c.miniBatches
 		var groups [][]verdict
@@ -298,6 +303,7 @@ func TestMiniBatchesAreWholeGroups(t *testing.T) {
 // TestUnitsAreBalanced: units are cut in batch order at about equal numbers
 // of tokens: none is longer than its share and one sequence.
 func TestUnitsAreBalanced(t *testing.T) {
+	t.Parallel()
 	var groups [][]verdict
 	for i := range 12 {
 		groups = append(groups, []verdict{{score: 1, tokens: 1 + i%6}, {tokens: 6 - i%6}, {tokens: 1 + i*i%6}, {tokens: 6}})
@@ -326,6 +332,7 @@ func TestUnitsAreBalanced(t *testing.T) {
 // of 2 tokens at 0.5 and one of 4 at -0.5 have the mean -1/6 and, with ddof
 // 0, the variance (2·(2/3)² + 4·(1/3)²)/6 = 2/9: sqrt(2) and -sqrt(2)/2.
 func TestWhitening(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
 	f.shard("a", f.plan, []verdict{{score: 1, tokens: 2}, {tokens: 4}})
 	batch, _ := f.run()
@@ -337,6 +344,7 @@ func TestWhitening(t *testing.T) {
 // TestCutsDoNotShow: the same responses in one shard or three, and in any
 // order of the shards' rows, come to the same bytes.
 func TestCutsDoNotShow(t *testing.T) {
+	t.Parallel()
 	groups := [][]verdict{scores(1, 0, 0, 1), scores(0, 1, 0, 0), scores(1, 1, 1, 0), scores(0, 0, 0, 1), scores(1, 0, 1, 1)}
 	whole := newReduction(t, 5, "loss.mini_batches=2")
 	whole.shard("a", whole.plan, groups...)
@@ -357,6 +365,7 @@ func TestCutsDoNotShow(t *testing.T) {
 // its age, after this iteration's; what was given up or came too late has its
 // fate in the ledger, response by response.
 func TestCarriedAndLost(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 2, append(centred, "rollout.group=2")...)
 	later := make([]shard.Instance, 4)
 	for i := range later {
@@ -392,6 +401,7 @@ func TestCarriedAndLost(t *testing.T) {
 }
 
 func TestRowsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(f *reduction){
 		"a score of another response": func(f *reduction) {
 			f.shard("other", f.plan[1:], scores(1, 0))
@@ -421,6 +431,7 @@ func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 // TestNothingToLearnFrom: every group constant gives an empty batch, a whole
 // ledger, and the next plan all the same.
 func TestNothingToLearnFrom(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 2, centred...)
 	f.shard("a", f.plan, scores(0, 0, 0, 0), scores(1, 1, 1, 1))
 	batch, metrics := f.run()
@@ -437,6 +448,7 @@ func TestNothingToLearnFrom(t *testing.T) {
 // sampled anew, by a server that samples otherwise each time, is not what its
 // verdicts judge.
 func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 2, centred...)
 	f.shard("all", f.plan, scores(1, 0), scores(0, 1))
 	rollouts, verdicts := f.in.Shards[0].Rollout, f.in.Shards[0].Score
@@ -454,40 +466,4 @@ func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
 	}
 	judged(f.Digest(rollouts))
 	f.run()
-}
-
-// Prompts are drawn from the kinds of tasks that the curriculum names, and from
-// all without a name.
-func TestKindsOfPrompts(t *testing.T) {
-	drawn := func(kinds string) ([]string, error) {
-		f := newReduction(t, 1, "data.train.generate.kinds=[add, sub]", "curriculum.kinds="+kinds)
-		f.in.PlanRows = 60 // as many as there are tasks
-		f.shard("a", f.plan, scores(0, 1))
-		if err := f.try(); err != nil {
-			return nil, err
-		}
-		var kindsDrawn []string
-		for _, instance := range stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path) {
-			task, _ := f.Env.Task(instance.TaskID)
-			kindsDrawn = append(kindsDrawn, task.Kind)
-		}
-		slices.Sort(kindsDrawn)
-		return slices.Compact(kindsDrawn), nil
-	}
-	for kinds, want := range map[string][]string{
-		"[]": {"add", "sub"}, "[sub]": {"sub"}, "[s*]": {"sub"}, "[sub, add]": {"add", "sub"},
-	} {
-		if got, err := drawn(kinds); err != nil || !slices.Equal(got, want) {
-			t.Errorf("curriculum.kinds %s draws %q and %v, want %q", kinds, got, err, want)
-		}
-	}
-	_, err := drawn("[mul]")
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `no training task of a kind in curriculum.kinds ["mul"]`) {
-		t.Errorf("kinds that no task has: %v", err)
-	}
-
-	// Where nothing is ever sampled, none are looked for.
-	f := newReduction(t, 1, "curriculum.kinds=[mul]")
-	f.in.Iteration, f.in.PlanOutputs = 0, nil
-	f.Check(f.try())
 }

@@ -58,6 +58,7 @@ func conversation(texts ...string) []shard.Message {
 // of the right iteration, row, sample, attempt and wave, up to the right
 // message. The plan cites what it was made from, and nothing else does.
 func TestPlansGoOnFromHistory(t *testing.T) {
+	t.Parallel()
 	entries := []shard.Entry{
 		{Kind: "improve", Depth: 1, Turn: 1, Ref: shard.Ref{Iteration: 2, Row: 1, Sample: 1, Messages: 2}},
 		{Kind: "improve", Depth: 2, Turn: 1, Ref: shard.Ref{Iteration: 4, Row: 0, Sample: 0, Step: 1, Wave: 1, Messages: 2}},
@@ -115,6 +116,7 @@ func TestPlansGoOnFromHistory(t *testing.T) {
 
 // A conversation that is not there, or not all of it, is one clear error.
 func TestHistoryThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		ref        shard.Ref
 		code       int
@@ -140,6 +142,7 @@ func TestHistoryThatIsNotThere(t *testing.T) {
 // What was sampled enters the state by reference: the row of the plan that it
 // was planned in, also where its plan is an earlier one, and of any ids.
 func TestReferencesOfEntries(t *testing.T) {
+	t.Parallel()
 	f := newReduction(t, 3, "curriculum.name=exit")
 	f.in.PlanOutputs = nil
 	f.shard("late", f.plan[2:], scores(1, 0))

@@ -23,6 +23,8 @@ var long = []string{"advantage.scale=none", "schedule.gradient_units=16", "filte
 // TestMemory: the memory of an iteration is that of its shards, not of all their
 // tokens, and its time is linear. LATHE_TEST_RESPONSES and LATHE_TEST_TOKENS
 // measure other sizes: a quarter of the responses, and all of them.
+//
+// Alone: it measures memory.
 func TestMemory(t *testing.T) {
 	if part := os.Getenv(partOfAnIteration); part != "" {
 		reducePart(t, part)

@@ -18,6 +18,7 @@ var critic = []string{
 // A critic is trained beside the policy or its adapter, saved beside it, and
 // goes on from there; one task or gradient shards give the same bytes.
 func TestCritic(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string][]string{
 		"policy":            {},
 		"adapter":           {"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
@@ -74,6 +75,7 @@ func TestCritic(t *testing.T) {
 // Trained on one batch again and again, the critic comes to foretell its
 // returns.
 func TestCriticLearns(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, append(critic, "advantage.lambda=1", "optimizer.learning_rate=1e-3", "loss.epochs=1", "loss.mini_batches=1", "loss.value.clip=0")...)
 	in := inputs(r, batch(r), "critic-0")
 	first := update(r, in)

@@ -14,6 +14,7 @@ import (
 
 // What computed an output's numbers is in its manifest, whichever stage wrote it.
 func TestManifestsNameTheEngine(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	data := batch(r)
 	update(r, inputs(r, data, "learned"))

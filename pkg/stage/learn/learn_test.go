@@ -67,6 +67,7 @@ func update(r *stagetest.Rig, in learn.Inputs) map[string]float64 {
 // TestRatioIsExactlyOne: sampler and learner are one code at one temperature
 // over one kept set, so on policy the importance ratio is 1 to the last bit.
 func TestRatioIsExactlyOne(t *testing.T) {
+	t.Parallel()
 	for _, settings := range [][]string{
 		{},
 		{"rollout.temperature=0.7"},
@@ -103,6 +104,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 // shards and an apply, which goes on from the files of the step before. So it is
 // in every precision.
 func TestGradientShardsGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
 	for _, precision := range [][]string{
 		{},
 		{"policy.dtype=bfloat16"},
@@ -155,6 +157,7 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 // losses to the last bit and the same gradients but for rounding, with any
 // micro-batches; and other bits of the policy than without.
 func TestSharedPrompts(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "loss.mini_batches=1", "schedule.gradient_units=2", "loss.kl.coef=0.01", "loss.entropy_coef=0.01")
 	data := batch(r)
 	apart := update(r, inputs(r, data, "apart"))
@@ -195,6 +198,7 @@ func TestSharedPrompts(t *testing.T) {
 // TestForeignGradientsAreRefused: shards that do not cover the units, or that
 // are no gradients of this policy.
 func TestForeignGradientsAreRefused(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	in := inputs(r, batch(r), "learned")
 	half := r.Path("half.arrow")
@@ -220,6 +224,7 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 
 // TestEmptyBatchIsASkip: nothing to learn from changes nothing, and says so.
 func TestEmptyBatchIsASkip(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	data := r.Path("empty.arrow")
 	_, err := shard.WriteBatch(data, nil, seal.AttemptFromEnv(), seal.Manifest{})
@@ -242,6 +247,7 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 
 // A second turn that has no room leaves the first one's answer to be judged.
 func TestTurnsWithoutRoom(t *testing.T) {
+	t.Parallel()
 	const filler = "################################################################"
 	r := stagetest.New(t, "env.max_turns=2", "env.prompts.refine={question}={previous_response};"+filler+filler)
 	batch(r)
@@ -256,6 +262,7 @@ func TestTurnsWithoutRoom(t *testing.T) {
 
 // A step whose gradient is not finite is left out and counted.
 func TestSkippedStep(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "loss.entropy_coef=1e39")
 	got := update(r, inputs(r, batch(r), "learned"))
 	if got["skipped_steps"] != got["optimizer_steps"] || got["skipped_steps"] == 0 || got["grad_norm"] != 0 {
@@ -267,6 +274,7 @@ func TestSkippedStep(t *testing.T) {
 // (ExIt, section 2.2), and the divergence from it is 0 where it is the
 // policy itself.
 func TestReferenceIsRefreshed(t *testing.T) {
+	t.Parallel()
 	const alpha = 0.25
 	r := stagetest.New(t, "loss.kl.coef=0.1", "loss.kl.ref_every=1", fmt.Sprintf("loss.kl.ref_alpha=%g", alpha))
 	in := inputs(r, batch(r), "learned")
@@ -309,6 +317,7 @@ func weights(r *stagetest.Rig, folder string) []policy.Tensor {
 // TestLearningRaisesWhatPaid: after a step the trained responses with a
 // positive advantage are more likely.
 func TestLearningRaisesWhatPaid(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "optimizer.learning_rate=2e-5") // small enough for the first order to hold
 	in := inputs(r, batch(r), "learned")
 	first := update(r, in)

@@ -15,6 +15,7 @@ import (
 // given, or goes on with the one that it is given. The reference is the policy
 // without it: a new adapter diverges from it by nothing.
 func TestLoRA(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "policy.lora={rank: 4, alpha: 8}", "loss.kl.coef=0.1", "loss.kl.ref_every=0")
 	in := inputs(r, batch(r), "adapted")
 	first := update(r, in)

@@ -22,6 +22,8 @@ const gradientShard = "LATHE_TEST_GRADIENT_SHARD"
 // those of its units, however large the batch. LATHE_TEST_RESPONSES and
 // LATHE_TEST_TOKENS measure other sizes: a quarter of the responses, and all of
 // them, with a gradient shard for each 16.
+//
+// Alone: it measures memory.
 func TestGradientShardReadsItsUnits(t *testing.T) {
 	if encoded := os.Getenv(gradientShard); encoded != "" {
 		computeShard(t, encoded)

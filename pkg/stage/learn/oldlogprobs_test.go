@@ -46,6 +46,7 @@ func unknown(s *shard.Sequence) {
 // policy that comes out is that of our own engine's sampling, and the gap to
 // what it said is measured.
 func TestOldLogProbsAreTheLearners(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "rollout.temperature=0.8", "rollout.top_k=20", "loss.epochs=2", "schedule.micro_batch_tokens=48")
 	engine := batch(r)
 	update(r, inputs(r, engine, "engine"))
@@ -87,6 +88,7 @@ func TestOldLogProbsAreTheLearners(t *testing.T) {
 // probability doubles the loss at a bound of 2, and changes nothing where it is
 // unknown.
 func TestTruncatedIS(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "loss.truncated_is=2")
 	engine := batch(r)
 	plain := update(r, inputs(r, engine, "plain"))
@@ -107,6 +109,7 @@ func TestTruncatedIS(t *testing.T) {
 // learned from as if our engine had sampled it then, in one task and in
 // gradient shards.
 func TestOldPolicyIsTheOneThatSampled(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "loss.mini_batches=2", "schedule.gradient_units=4")
 	engine := batch(r)
 	update(r, inputs(r, engine, "newer"))
@@ -150,6 +153,7 @@ func TestOldPolicyIsTheOneThatSampled(t *testing.T) {
 }
 
 func TestForeignSourceIsRefused(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	data := sampledElsewhere(r, batch(r), "foreign.arrow", func(s *shard.Sequence) { s.LogProbSource = "hearsay" })
 	_, err := learn.Run(r.Context(), r.Job, inputs(r, data, "learned"))

@@ -13,6 +13,7 @@ import (
 // last bit; and the curriculum takes up every prefix of an episode that ends
 // with a message of the policy, each of which an episode can go on from.
 func TestTurnsOfToolUse(t *testing.T) {
+	t.Parallel()
 	r := stagetest.NewOf(t, "tooluse-smoke", "loss.epochs=2", "curriculum.exit.buffer_size=100", "filters.constant_group=false")
 	got := update(r, inputs(r, batch(r), "learned"))
 	if got["trained_tokens"] == 0 || got["first_step_ratio_deviation_max"] != 0 || got["ratio_deviation_max"] == 0 {
@@ -49,6 +50,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 // An episode that fills the context ends with what the policy said last: it
 // is judged by that, and can be learned from.
 func TestEpisodesThatFillTheContext(t *testing.T) {
+	t.Parallel()
 	for _, longest := range []int{200, 260, 330} {
 		r := stagetest.NewOf(t, "tooluse-smoke", "filters.constant_group=false")
 		r.LimitContext(longest)

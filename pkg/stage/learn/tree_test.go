@@ -65,6 +65,7 @@ func sumOf(t interface{ Fatal(...any) }, values []float32) float32 {
 // TestTreeOrder works the order of additions by hand. In float32, 1e8 + 1 is
 // 1e8: the spacing of numbers there is 8. So each order shows in its sum.
 func TestTreeOrder(t *testing.T) {
+	t.Parallel()
 	const big = 1e8
 	for _, c := range []struct {
 		values []float32
@@ -87,6 +88,7 @@ func TestTreeOrder(t *testing.T) {
 // TestTreeDoesNotDependOnShards: any cut of the units into gradient shards
 // gives the same bits.
 func TestTreeDoesNotDependOnShards(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float32Range(-1e6, 1e6), 1, 33).Draw(t, "units")
 		shards := rapid.IntRange(1, len(values)).Draw(t, "shards")
@@ -125,6 +127,7 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 // TestSums: while unit u is computed, the blocks that wait are the ones of u in
 // binary, numbered by their levels; a part's blocks come after them.
 func TestSums(t *testing.T) {
+	t.Parallel()
 	for units, want := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4, 16: 4} {
 		if got := sumsOfStep(units); got != want {
 			t.Errorf("%d units need %d partial sums, want %d", units, got, want)
@@ -140,6 +143,7 @@ func TestSums(t *testing.T) {
 }
 
 func TestTreeRefuses(t *testing.T) {
+	t.Parallel()
 	var e scalar
 	tr := newTree(&e, 3)
 	for _, b := range []block{{start: 1}, {start: 0, level: 2}} {
@@ -160,6 +164,7 @@ func TestTreeRefuses(t *testing.T) {
 
 // TestBlockName: what a gradient shard calls its tensors.
 func TestBlockName(t *testing.T) {
+	t.Parallel()
 	start, level, name, ok := blockName("6/1/model.layers.0.mlp/up")
 	if start != 6 || level != 1 || name != "model.layers.0.mlp/up" || !ok {
 		t.Errorf("got %d, %d, %q, %v", start, level, name, ok)

@@ -61,6 +61,7 @@ func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards 
 // shard or three. Only those that wait take part in a wave, and what a wave
 // costs is counted.
 func TestWaves(t *testing.T) {
+	t.Parallel()
 	fresh := func(turn int) bool { return turn%2 == 0 }
 	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "filters.constant_group=false")
 	plan, instances := r.Plan(9)
@@ -123,6 +124,7 @@ func TestWaves(t *testing.T) {
 // TestRatioOverParts: over a trace of four contexts the importance ratio is 1 to
 // the last bit, and each turn can have a credit of its own.
 func TestRatioOverParts(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "filters.constant_group=false", "loss.epochs=2")
 	plan, instances := r.Plan(12)
 	environment := stagetest.Turns{Env: r.Env, Of: 4, Fresh: func(int) bool { return true }}
@@ -155,6 +157,7 @@ func TestRatioOverParts(t *testing.T) {
 // TestJournal: a score task that is killed does not judge again what it had
 // judged, and seals what one that is not killed does.
 func TestJournal(t *testing.T) {
+	t.Parallel()
 	r := stagetest.New(t)
 	r.Job.Threads = 2
 	plan, instances := r.Plan(8)
