@@ -30,29 +30,11 @@ func init() {
 	})
 }
 
-// turnMeans gives a token of turn t of segment i the weight 1/(N·T_i·|a_t|), where
-// N is the number of segments and T_i that of the segment's turns: every turn of a
-// segment has the same total ("FlipTS: Failure-to-Success Mathematical
-// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
-// equation 1). Turns without a token count in T_i.
+// turnMeans is [objective.TurnWeights].
 type turnMeans struct{}
 
 func (turnMeans) Weights(spans [][]int, _ int) ([][]float64, error) {
-	byTurn := make([][]float64, len(spans))
-	any := false
-	for i, turns := range spans {
-		byTurn[i] = make([]float64, len(turns))
-		for t, tokens := range turns {
-			if tokens > 0 {
-				byTurn[i][t] = 1 / (float64(len(spans)) * float64(len(turns)) * float64(tokens))
-				any = true
-			}
-		}
-	}
-	if !any {
-		return nil, nil
-	}
-	return byTurn, nil
+	return objective.TurnWeights(spans), nil
 }
 
 // aggregation is one of [objective.Weights].

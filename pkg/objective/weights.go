@@ -14,6 +14,9 @@ import (
 //	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [NormTokens])
 //	token_sum                1
 //
+// seq_mean_turn_mean_token_mean tells the turns of a sequence apart, which here
+// has one, and so is seq_mean_token_mean (see [TurnWeights]).
+//
 // A sequence without masked-in tokens weighs 0 and is not counted in S. When
 // no sequence has any, the result is nil: the step is to be skipped.
 func Weights(aggregation string, lengths []int, normTokens int) ([]float64, error) {
@@ -31,7 +34,7 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 	switch aggregation {
 	case "token_mean":
 		weight = func(float64) float64 { return 1 / tokens }
-	case "seq_mean_token_mean":
+	case "seq_mean_token_mean", "seq_mean_turn_mean_token_mean":
 		weight = func(length float64) float64 { return 1 / (sequences * length) }
 	case "seq_mean_token_sum":
 		weight = func(float64) float64 { return 1 / sequences }
@@ -55,6 +58,32 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 		}
 	}
 	return weights, nil
+}
+
+// TurnWeights returns the weight of each turn of each sequence of one optimizer
+// step, so that every turn of a sequence has the same total: a token of turn t of
+// sequence i weighs 1/(S·T_i·length_it), where S is the number of sequences and T_i
+// that of the sequence's turns ("FlipTS: Failure-to-Success Mathematical
+// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
+// equation 1). spans[i] are the masked-in tokens of the turns of sequence i. Turns
+// without a token weigh 0 and count in T_i. When no turn has any, the result is
+// nil: the step is to be skipped.
+func TurnWeights(spans [][]int) [][]float64 {
+	weights := make([][]float64, len(spans))
+	learned := false
+	for i, turns := range spans {
+		weights[i] = make([]float64, len(turns))
+		for t, length := range turns {
+			if length > 0 {
+				weights[i][t] = 1 / (float64(len(spans)) * float64(len(turns)) * float64(length))
+				learned = true
+			}
+		}
+	}
+	if !learned {
+		return nil
+	}
+	return weights
 }
 
 // NormTokens returns the divisor of seq_mean_token_sum_norm for an optimizer
