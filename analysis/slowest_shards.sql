@@ -5,7 +5,7 @@ WITH tasks AS (
         iteration, stage, shard,
         max(value) FILTER (name LIKE '%task_seconds') AS seconds,
         max(value) FILTER (name LIKE '%attempt')      AS attempt
-    FROM read_parquet(getvariable('run') || '/iter/*/metrics.parquet')
+    FROM read_parquet(getvariable('run') || '/iter/*/usage.parquet')
     WHERE stage <> 'warm' -- its checkpoints follow one another
     GROUP BY ALL
 )

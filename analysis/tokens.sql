@@ -1,7 +1,7 @@
 -- Tokens by stage, and how many a task handled in a second.
 WITH numbers AS (
     SELECT iteration, stage, shard, regexp_replace(name, '^step-\d+/', '') AS name, sum(value) AS value
-    FROM read_parquet(getvariable('run') || '/iter/*/metrics.parquet')
+    FROM read_parquet([getvariable('run') || '/iter/*/metrics.parquet', getvariable('run') || '/iter/*/usage.parquet'])
     GROUP BY ALL
 )
 SELECT

@@ -143,7 +143,7 @@ func checkRemote(t *testing.T, dir string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Metrics["requests"] < float64(len(rows)) || m.Metrics["infra"] != 0 || m.Metrics["retokenized"] != 0 {
+			if m.Usage["requests"] < float64(len(rows)) || m.Metrics["infra"] != 0 || m.Metrics["retokenized"] != 0 {
 				t.Errorf("rollout %d shard %d: metrics %v", k, n, m.Metrics)
 			}
 			if slices.ContainsFunc(rows, func(r shard.Rollout) bool { return r.LogProbSource != string(shard.LogProbsServer) }) {

@@ -112,7 +112,7 @@ func (f *fixture) plan(k int, a seal.Attempt, m seal.Manifest) {
 func (f *fixture) begin() {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := f.job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000, "seconds": 9.5})
+	a, m := f.job("a", 0, 10, graph.StageWarm, 1, 0, 1, map[string]float64{"loss": 1.5, "tokens": 1000})
 	f.folder(d.Policy(0), "weights 0", a, m)
 	a, m = f.job("a", 10, 11, graph.StageBuffer, 0, 0, 1, map[string]float64{"curriculum_instances": 0})
 	f.check(shard.Write(d.State(0), []shard.Entry(nil), nil, a, m))

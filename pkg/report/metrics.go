@@ -16,68 +16,59 @@ import (
 )
 
 // Metrics returns what the tasks of iteration k measured, in long format, and
-// seals it as iter/K/metrics.parquet once the iteration is complete. The
-// rows are sorted by iteration, stage (in the order of an iteration), shard
-// and name.
+// seals it as iter/K/metrics.parquet and usage.parquet once the iteration is
+// complete. The rows are sorted by iteration, stage (in the order of an iteration),
+// shard and name.
 //
 // Iteration 0 has the warm start, whose checkpoints are its shards, and the
 // first plan. A shard that was late is with the iteration that it was carried
-// into, under the iteration that sampled it. Beside what the stages put into
-// their manifests there is, for each task,
+// into, under the iteration that sampled it. Metrics are the same in every run of
+// a recipe. Usage is of an attempt: beside what the stages note of their devices
+// and servers there is, for each task,
 //
 //	task_seconds   from its start to its seal
 //	attempt        which try it was, from 0
 //
-// and where gradients are computed in shards the names of the stages gradient
-// and learn begin with their optimizer step, as in "step-003/grad_norm"; those of
+// Where gradients are computed in shards the names of the stages gradient and
+// learn begin with their optimizer step, as in "step-003/grad_norm"; those of
 // later waves of rollouts and scores begin with the wave, as in "w01/responses".
-// Unlike the data files of a run, times make this table differ between two
-// runs of one recipe.
-func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, error) {
-	rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), r.Graph.Reading(0))
-	if err == nil {
-		return rows, nil
-	}
+func Metrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, []shard.Usage, error) {
+	metrics, usage, err := sealedMetrics(ctx, r, k)
 	if !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
-		return nil, err
+		return metrics, usage, err
 	}
 	started := time.Now()
 	g := gathering{run: r, iteration: k}
 	if err := g.gather(ctx); err != nil {
-		return nil, fmt.Errorf("gathering the metrics of iteration %d: %w", k, err)
+		return nil, nil, fmt.Errorf("gathering the metrics of iteration %d: %w", k, err)
 	}
 	if !g.complete {
-		return g.rows, nil
+		return g.metrics, g.usage, nil
 	}
 	m := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageMetrics, Iteration: k}})
 	m.Started, m.Inputs, m.BinaryVersion = started, g.inputs, r.Identity.BinaryVersion
-	_, err = shard.Write(r.Dir.Metrics(k), g.rows, nil, seal.AttemptFromEnv(), m)
-	return g.rows, err
+	if _, err = shard.Write(r.Dir.Metrics(k), g.metrics, nil, seal.AttemptFromEnv(), m); err != nil {
+		return nil, nil, err
+	}
+	_, err = shard.Write(r.Dir.Usage(k), g.usage, nil, seal.AttemptFromEnv(), m)
+	return g.metrics, g.usage, err
 }
 
-// ReadMetrics returns what the tasks of all iterations measured, sealed or
-// not, from iteration 0 on. It writes nothing.
-func ReadMetrics(ctx context.Context, r *rundir.Run) ([]shard.Metric, error) {
-	var all []shard.Metric
-	for k := 0; k <= r.Recipe.Schedule.Iterations; k++ {
-		rows, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), r.Graph.Reading(0))
-		if errors.Is(err, seal.ErrNotSealed) || errors.Is(err, seal.ErrDamaged) {
-			g := gathering{run: r, iteration: k}
-			err = g.gather(ctx)
-			rows = g.rows
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the metrics of iteration %d: %w", k, err)
-		}
-		all = append(all, rows...)
+// sealedMetrics reads both tables of an iteration.
+func sealedMetrics(ctx context.Context, r *rundir.Run, k int) ([]shard.Metric, []shard.Usage, error) {
+	metrics, _, err := shard.Read[shard.Metric](ctx, r.Dir.Metrics(k), r.Graph.Reading(0))
+	if err != nil {
+		return nil, nil, err
 	}
-	return all, nil
+	usage, _, err := shard.Read[shard.Usage](ctx, r.Dir.Usage(k), r.Graph.Reading(0))
+	return metrics, usage, err
 }
 
 type gathering struct {
 	run       *rundir.Run
 	iteration int
-	rows      []shard.Metric
+	metrics   []shard.Metric
+	usage     []shard.Usage
 	inputs    []seal.Input
 	complete  bool
 }
@@ -125,10 +116,12 @@ func (g *gathering) gather(ctx context.Context) error {
 	for i, stage := range graph.Stages() {
 		rank[string(stage)] = i
 	}
-	slices.SortFunc(g.rows, func(a, b shard.Metric) int {
+	order := func(a, b shard.Metric) int {
 		return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(rank[a.Stage], rank[b.Stage]),
 			cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Name, b.Name))
-	})
+	}
+	slices.SortFunc(g.metrics, order)
+	slices.SortFunc(g.usage, func(a, b shard.Usage) int { return order(shard.Metric(a), shard.Metric(b)) })
 	return nil
 }
 
@@ -148,16 +141,18 @@ func (g *gathering) take(t finishedTask) {
 	if t.Wave > 0 {
 		prefix = fmt.Sprintf("w%02d/", t.Wave)
 	}
-	add := func(name string, value float64) {
-		g.rows = append(g.rows, shard.Metric{
-			Iteration: int32(iteration), Stage: string(t.Stage), Shard: int32(number), Name: prefix + name, Value: value,
-		})
+	row := func(name string, value float64) shard.Metric {
+		return shard.Metric{Iteration: int32(iteration), Stage: string(t.Stage), Shard: int32(number), Name: prefix + name, Value: value}
 	}
 	for name, value := range t.metrics {
-		add(name, value)
+		g.metrics = append(g.metrics, row(name, value))
 	}
-	add("task_seconds", t.span.seconds())
-	add("attempt", float64(t.outputs[0].manifest.Attempt))
+	use := func(name string, value float64) { g.usage = append(g.usage, shard.Usage(row(name, value))) }
+	for name, value := range t.usage {
+		use(name, value)
+	}
+	use("task_seconds", t.span.seconds())
+	use("attempt", float64(t.outputs[0].manifest.Attempt))
 	for _, o := range t.outputs {
 		g.inputs = append(g.inputs, seal.Input{Path: g.run.Dir.Rel(o.path), ContentSHA256: o.manifest.ContentSHA256})
 	}

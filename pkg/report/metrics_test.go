@@ -17,7 +17,16 @@ import (
 
 func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 	t.Helper()
-	rows, err := Metrics(context.Background(), r, k)
+	rows, _, err := Metrics(context.Background(), r, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func usageOf(t *testing.T, r *rundir.Run, k int) []shard.Usage {
+	t.Helper()
+	_, rows, err := Metrics(context.Background(), r, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,17 +36,21 @@ func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 func TestMetrics(t *testing.T) {
 	f := finished(t)
 	want := []shard.Metric{
-		{Iteration: 0, Stage: "warm", Shard: 1, Name: "attempt", Value: 0},
 		{Iteration: 0, Stage: "warm", Shard: 1, Name: "loss", Value: 1.5},
-		{Iteration: 0, Stage: "warm", Shard: 1, Name: "seconds", Value: 9.5},
-		{Iteration: 0, Stage: "warm", Shard: 1, Name: "task_seconds", Value: 10},
 		{Iteration: 0, Stage: "warm", Shard: 1, Name: "tokens", Value: 1000},
-		{Iteration: 0, Stage: "buffer", Shard: 0, Name: "attempt", Value: 0},
 		{Iteration: 0, Stage: "buffer", Shard: 0, Name: "curriculum_instances", Value: 0},
-		{Iteration: 0, Stage: "buffer", Shard: 0, Name: "task_seconds", Value: 1},
 	}
 	if diff := cmp.Diff(want, metricsOf(t, f.run, 0)); diff != "" {
-		t.Errorf("iteration 0 (-want +got):\n%s", diff)
+		t.Errorf("metrics of iteration 0 (-want +got):\n%s", diff)
+	}
+	used := []shard.Usage{
+		{Iteration: 0, Stage: "warm", Shard: 1, Name: "attempt", Value: 0},
+		{Iteration: 0, Stage: "warm", Shard: 1, Name: "task_seconds", Value: 10},
+		{Iteration: 0, Stage: "buffer", Shard: 0, Name: "attempt", Value: 0},
+		{Iteration: 0, Stage: "buffer", Shard: 0, Name: "task_seconds", Value: 1},
+	}
+	if diff := cmp.Diff(used, usageOf(t, f.run, 0)); diff != "" {
+		t.Errorf("usage of iteration 0 (-want +got):\n%s", diff)
 	}
 	rows := metricsOf(t, f.run, 1)
 	sealed, m, err := shard.Read[shard.Metric](context.Background(), f.run.Dir.Metrics(1), seal.Options{})
@@ -52,7 +65,7 @@ func TestMetrics(t *testing.T) {
 	if m.Stage != "metrics" || m.Iteration != 1 || len(m.Inputs) != 11 {
 		t.Errorf("manifest: stage %s, iteration %d, %d inputs", m.Stage, m.Iteration, len(m.Inputs))
 	}
-	if slices.IndexFunc(rows, func(m shard.Metric) bool {
+	if slices.IndexFunc(usageOf(t, f.run, 1), func(m shard.Usage) bool {
 		return m.Stage == "rollout" && m.Shard == 1 && m.Name == "task_seconds" && m.Value == 8
 	}) < 0 {
 		t.Error("the second rollout did not take 8 s")
@@ -80,33 +93,21 @@ func TestMetricsOfAnUnfinishedIteration(t *testing.T) {
 	}
 }
 
-func TestReadMetrics(t *testing.T) {
+// A damaged table is made again from the manifests.
+func TestDamagedMetrics(t *testing.T) {
 	f := finished(t)
 	ctx := context.Background()
-	before, err := ReadMetrics(ctx, f.run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(f.run.Dir.Metrics(0)); err == nil {
-		t.Error("reading wrote something")
-	}
-	for k := range 3 {
-		metricsOf(t, f.run, k)
-	}
-	// A damaged table is made again from the manifests.
-	if err := os.WriteFile(f.run.Dir.Metrics(2), []byte("damage"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	after, err := ReadMetrics(ctx, f.run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("sealed and gathered metrics differ:\n%s", diff)
-	}
-	metricsOf(t, f.run, 2)
-	if _, err := seal.Verify(ctx, f.run.Dir.Metrics(2), seal.Options{}); err != nil {
-		t.Errorf("the damage was not mended: %v", err)
+	metrics, usage := metricsOf(t, f.run, 2), usageOf(t, f.run, 2)
+	for _, path := range []string{f.run.Dir.Metrics(2), f.run.Dir.Usage(2)} {
+		if err := os.WriteFile(path, []byte("damage"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(metrics, metricsOf(t, f.run, 2)) + cmp.Diff(usage, usageOf(t, f.run, 2)); diff != "" {
+			t.Errorf("sealed and gathered metrics differ:\n%s", diff)
+		}
+		if _, err := seal.Verify(ctx, path, seal.Options{}); err != nil {
+			t.Errorf("the damage was not mended: %v", err)
+		}
 	}
 }
 

@@ -243,7 +243,7 @@ func TestLateAndCarriedShards(t *testing.T) {
 		t.Errorf("series %+v", s.Series)
 	}
 	shards := func(k int) (list []int32) {
-		rows, err := Metrics(context.Background(), f.run, k)
+		rows, _, err := Metrics(context.Background(), f.run, k)
 		if err != nil {
 			t.Fatal(err)
 		}

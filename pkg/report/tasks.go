@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -15,6 +16,7 @@ type finishedTask struct {
 	outputs []output
 	whole   bool // every output is sealed
 	metrics map[string]float64
+	usage   map[string]float64
 	span    span
 }
 
@@ -69,7 +71,7 @@ func finishedTasks(ctx context.Context, g graph.Graph, list []graph.Node) ([]fin
 }
 
 func finish(ctx context.Context, g graph.Graph, task graph.Task) (finishedTask, error) {
-	t := finishedTask{Task: task, whole: true, metrics: map[string]float64{}}
+	t := finishedTask{Task: task, whole: true, metrics: map[string]float64{}, usage: map[string]float64{}}
 	for _, path := range g.Outputs(task) {
 		m, err := seal.Record(ctx, path)
 		if errors.Is(err, seal.ErrNotSealed) {
@@ -90,9 +92,8 @@ func finish(ctx context.Context, g graph.Graph, task graph.Task) (finishedTask, 
 		}
 		t.outputs = append(t.outputs, output{path, m})
 		// Outputs of one task repeat its metrics or have different ones.
-		for name, value := range m.Metrics {
-			t.metrics[name] = value
-		}
+		maps.Copy(t.metrics, m.Metrics)
+		maps.Copy(t.usage, m.Usage)
 	}
 	return t, nil
 }

@@ -26,7 +26,7 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
 	}
 	for k := range f.Iterations + 1 {
-		if _, err := Metrics(ctx, r, k); err != nil {
+		if _, _, err := Metrics(ctx, r, k); err != nil {
 			return f.Summary, err
 		}
 	}

@@ -93,12 +93,17 @@ func TestPruning(t *testing.T) {
 	}
 	exact(t, pruned)
 	names := func(r *rundir.Run) (list []string) {
-		rows, err := report.ReadMetrics(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			list = append(list, strings.Join([]string{row.Stage, row.Name}, "/"))
+		for k := range r.Recipe.Schedule.Iterations + 1 {
+			metrics, usage, err := report.Metrics(t.Context(), r, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range metrics {
+				list = append(list, row.Stage+"/"+row.Name)
+			}
+			for _, row := range usage {
+				list = append(list, row.Stage+"/"+row.Name)
+			}
 		}
 		return list
 	}

@@ -96,7 +96,8 @@ type Manifest struct {
 	ExitCause     string    `json:"exit_cause"` // done unless the writer says otherwise
 	BinaryVersion string    `json:"binary_version"`
 
-	Metrics map[string]float64         `json:"metrics,omitempty"` // finite
+	Metrics map[string]float64         `json:"metrics,omitempty"` // finite; the same for every attempt
+	Usage   map[string]float64         `json:"usage,omitempty"`   // finite; what the attempt took: a device's seconds, requests
 	Notes   map[string]json.RawMessage `json:"notes,omitempty"`   // for example an algorithm preset, printed whole
 }
 
@@ -170,9 +171,11 @@ const (
 
 // encode returns the bytes of the manifest file.
 func (m *Manifest) encode() ([]byte, error) {
-	for name, value := range m.Metrics {
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			return nil, fmt.Errorf("metric %q is %v; a manifest holds finite numbers", name, value)
+	for _, numbers := range []map[string]float64{m.Metrics, m.Usage} {
+		for name, value := range numbers {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				return nil, fmt.Errorf("metric %q is %v; a manifest holds finite numbers", name, value)
+			}
 		}
 	}
 	if err := m.check(); err != nil {

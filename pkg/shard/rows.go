@@ -300,6 +300,16 @@ type Metric struct {
 	Value     float64 `parquet:"value"`
 }
 
+// Usage is a row of usage.parquet: what the attempt at a task took that made its
+// outputs. Of another attempt it is other.
+type Usage struct {
+	Iteration int32   `parquet:"iteration"`
+	Stage     string  `parquet:"stage,dict"`
+	Shard     int32   `parquet:"shard"`
+	Name      string  `parquet:"name,dict"`
+	Value     float64 `parquet:"value" lathe:"volatile"`
+}
+
 // EvaluationRow is a row of eval/vNNNNNN/NNNNN.parquet: one response of one
 // chain of self-improvement steps on one held-out task.
 type EvaluationRow struct {

@@ -32,6 +32,9 @@ func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major
 // Schema names the table of metrics.
 func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 1} }
 
+// Schema names the table of usage.
+func (Usage) Schema() seal.Schema { return seal.Schema{Name: "usage", Major: 1} }
+
 // Schema names the table of evaluation responses.
 func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 1} }
 

@@ -268,7 +268,7 @@ func (g Graph) Outputs(t Task) []string {
 	case StageClose:
 		return []string{d.Close(k)}
 	case StageMetrics:
-		return []string{d.Metrics(k)}
+		return []string{d.Metrics(k), d.Usage(k)}
 	case StageBuffer:
 		outputs := []string{d.State(k), d.Stats(k)}
 		if k > 0 {

@@ -121,6 +121,9 @@ func (d Dir) StepOptimizer(k, step int) string { return d.StepPolicy(k, step) + 
 // Metrics gathers what the stages of an iteration measured.
 func (d Dir) Metrics(k int) string { return filepath.Join(d.Iteration(k), "metrics.parquet") }
 
+// Usage is what the attempts at these tasks took.
+func (d Dir) Usage(k int) string { return filepath.Join(d.Iteration(k), "usage.parquet") }
+
 // EvaluationPlan names the held-out instances that every evaluation samples.
 func (d Dir) EvaluationPlan() string { return d.Join("eval", "plan.parquet") }
 

@@ -98,7 +98,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	m := job.Manifest("evaluate", in.PolicyVersion, in.Shard, in.Of, started, inputs...)
 	m.PolicyVersion = in.PolicyVersion
-	m.Metrics = map[string]float64{"responses": float64(len(rows)), "response_tokens": 0, "seconds": time.Since(started).Seconds()}
+	m.Metrics = map[string]float64{"responses": float64(len(rows)), "response_tokens": 0}
 	for _, row := range rows {
 		m.Metrics["response_tokens"] += float64(row.ResponseTokens)
 	}

@@ -49,8 +49,8 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 		return seal.Manifest{}, err
 	}
 	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
-	m.Metrics = map[string]float64{"seconds": time.Since(started).Seconds(), "tokens": float64(stats.Tokens), "batch_bytes_read": float64(l.batch.BytesRead())}
-	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
+	m.Metrics = map[string]float64{"tokens": float64(stats.Tokens), "batch_bytes_read": float64(l.batch.BytesRead())}
+	if err := trainer.NoteDevice(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {

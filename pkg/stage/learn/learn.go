@@ -80,8 +80,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
 	m.Metrics["batch_bytes_read"] = float64(l.batch.BytesRead())
-	m.Metrics["seconds"] = time.Since(started).Seconds()
-	if err := trainer.DeviceMetrics(l.engine, m.Metrics); err != nil {
+	if err := trainer.NoteDevice(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := notePreset(&m, job.Recipe); err != nil {
@@ -97,7 +96,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 		return seal.Manifest{}, err
 	}
 	job.Log("learn %d: %d tokens, loss %.5f, gradient norm %.4f, %.1f s",
-		in.Iteration, totals.all.Tokens, m.Metrics["loss"], m.Metrics["grad_norm"], m.Metrics["seconds"])
+		in.Iteration, totals.all.Tokens, m.Metrics["loss"], m.Metrics["grad_norm"], time.Since(started).Seconds())
 	return trainer.SavePolicy(l.engine, in.Policy, in.PolicyOutput, l.base, job.Attempt, m)
 }
 

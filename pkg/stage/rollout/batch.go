@@ -189,9 +189,7 @@ func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
 	}
 	count(rows, 1)
 	count(b.resumed, -1)
-	all := make([]*Trace, len(b.traces))
-	for i, t := range b.traces {
-		all[i] = t.Trace
+	for _, t := range b.traces {
 		if t.failed != nil {
 			m["infra"]++
 		}
@@ -200,9 +198,18 @@ func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
 		}
 	}
 	if b.recipe.Rollout.Remote != nil {
-		addRemoteMetrics(m, all)
+		addRemoteMetrics(m, b.all())
 	}
 	return m
+}
+
+// all lists the traces.
+func (b *Batch) all() []*Trace {
+	all := make([]*Trace, len(b.traces))
+	for i, t := range b.traces {
+		all[i] = t.Trace
+	}
+	return all
 }
 
 // wave is what one wave of a shard holds.

@@ -132,9 +132,20 @@ func address(ctx context.Context, url string, patience time.Duration) (string, e
 	}
 }
 
+// requests is how often a server was asked.
+func requests(traces []*Trace) float64 {
+	n := 0
+	for _, t := range traces {
+		for _, p := range t.parts {
+			n += p.tries
+		}
+	}
+	return float64(n)
+}
+
 // addRemoteMetrics counts what came of asking a server.
 func addRemoteMetrics(metrics map[string]float64, traces []*Trace) {
-	for _, name := range []string{"requests", "infra", "retokenized", "without_logprobs"} {
+	for _, name := range []string{"infra", "retokenized", "without_logprobs"} {
 		metrics[name] = 0
 	}
 	for _, t := range traces {
@@ -142,7 +153,6 @@ func addRemoteMetrics(metrics map[string]float64, traces []*Trace) {
 			metrics["infra"]++
 		}
 		for _, p := range t.parts {
-			metrics["requests"] += float64(p.tries)
 			if p.retokenized {
 				metrics["retokenized"]++
 			}

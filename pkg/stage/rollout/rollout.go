@@ -83,12 +83,14 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = batch.metrics(rows)
-	m.Metrics["seconds"] = time.Since(started).Seconds()
 	m.Metrics["tokens_read_again"] = float64(readAgain)
+	if job.Recipe.Rollout.Remote != nil {
+		m.Usage = map[string]float64{"requests": requests(batch.all())}
+	}
 	if err := sampler.Note(&m); err != nil {
 		return seal.Manifest{}, err
 	}
-	job.Log("%s %d shard %d: %d responses, %.0f tokens, %.1f s", stageName(in), in.Iteration, in.Shard, len(batch.traces), m.Metrics["response_tokens"], m.Metrics["seconds"])
+	job.Log("%s %d shard %d: %d responses, %.0f tokens, %.1f s", stageName(in), in.Iteration, in.Shard, len(batch.traces), m.Metrics["response_tokens"], time.Since(started).Seconds())
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
 

@@ -103,7 +103,6 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
 	rows, metrics := gather(traces, verdicts)
 	m.Metrics = metrics
-	m.Metrics["seconds"] = time.Since(started).Seconds()
 	m, err = shard.Write(in.Output, rows, nil, job.Attempt, m)
 	if err == nil && s.journal != nil {
 		err = s.journal.Remove()

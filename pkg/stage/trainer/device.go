@@ -1,10 +1,13 @@
 package trainer
 
-import "github.com/lathe-rl/lathe/pkg/policy"
+import (
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
 
-// DeviceMetrics adds what an engine on a device of its own did so far: the
-// seconds that the device was busy, and the bytes that were copied each way.
-func DeviceMetrics(engine policy.Engine, metrics map[string]float64) error {
+// NoteDevice notes what an engine on a device of its own did so far: the seconds
+// that the device was busy, and the bytes that were copied each way.
+func NoteDevice(m *seal.Manifest, engine policy.Engine) error {
 	meter, ok := engine.(policy.DeviceMeter)
 	if !ok {
 		return nil
@@ -13,8 +16,8 @@ func DeviceMetrics(engine policy.Engine, metrics map[string]float64) error {
 	if err != nil {
 		return err
 	}
-	metrics["device_seconds"] = use.Seconds
-	metrics["host_to_device_bytes"] = float64(use.ToDeviceBytes)
-	metrics["device_to_host_bytes"] = float64(use.ToHostBytes)
+	m.Usage = map[string]float64{
+		"device_seconds": use.Seconds, "host_to_device_bytes": float64(use.ToDeviceBytes), "device_to_host_bytes": float64(use.ToHostBytes),
+	}
 	return nil
 }

@@ -118,7 +118,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		}
 	}
 	m.Metrics = map[string]float64{
-		"loss": loss, "tokens": learned, "optimizer_steps": float64(steps), "seconds": time.Since(started).Seconds(),
+		"loss": loss, "tokens": learned, "optimizer_steps": float64(steps),
 		recentSumMetric: recent.sum, recentStepsMetric: float64(recent.steps),
 	}
 	if err := stage.NoteEngine(&m, engine); err != nil {
