@@ -1,9 +1,17 @@
 package credit
 
 import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
+
+//go:embed advantage.go
+var advantageSource string
+
+var _ = config.Docs[Diversity](advantageSource)
 
 func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
@@ -24,7 +32,18 @@ func init() {
 	})
 	FactorAxis.Register(registry.Choice[Factor]{
 		Name: "diversity", Summary: "how far a trace's embedding lies from the group's centre (ExIt, equation 6)",
-		Make: func(any) (Factor, error) { return diversity{}, nil },
+		Settings: func() any { return &Diversity{} },
+		Validate: func(c *config.Checker, settings any) {
+			if bound := settings.(*Diversity).Bound; bound != 0 && !(bound >= 1) {
+				c.Add("advantage.diversity.bound", bound, "must be 1 or more, or 0 for none")
+			}
+		},
+		Make: func(settings any) (Factor, error) {
+			if spec, ok := settings.(*Diversity); ok {
+				return diversity{spec.Bound}, nil
+			}
+			return diversity{}, nil
+		},
 	})
 }
 
@@ -70,14 +89,20 @@ func (reward) Advantage(g Group, segments []Segment) error {
 	return nil
 }
 
-// diversity multiplies by the diversity of each trace.
-type diversity struct{}
+// Diversity are the settings of the factor diversity.
+type Diversity struct {
+	Bound float64 `yaml:"bound"` // most that a factor may be, where two clusters that are close together would make thousands; 0 for none, as equation 6 has it
+}
+
+// diversity multiplies by the diversity of each trace, up to a bound unless that
+// is 0.
+type diversity struct{ bound float64 }
 
 func (diversity) AfterWhitening() bool { return false }
 
 // Factor is [objective.Diversity] of each segment's trace; 1 for those that we
 // failed to judge.
-func (diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
+func (d diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 	factors := make([][]float64, len(groups))
 	for g, group := range groups {
 		embeddings, valid := make([][]float32, len(group.Traces)), make([]bool, len(group.Traces))
@@ -93,6 +118,9 @@ func (diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, erro
 			factors[g][i] = 1
 			if valid[s.Trace] {
 				factors[g][i] = scores[s.Trace]
+				if d.bound > 0 {
+					factors[g][i] = min(factors[g][i], d.bound)
+				}
 			}
 		}
 	}

@@ -172,6 +172,42 @@ func TestImprovement(t *testing.T) {
 	}
 }
 
+// Appendix A.4 of ExIt: diverge steps and base tasks earn the normalised score.
+func TestImprovementOrScore(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[shard.Kind]float64{shard.KindImprove: .5, shard.KindDiverge: .8, shard.KindInitial: .8} {
+		_, got := improvementOrScore(shard.Instance{Kind: string(kind), BaseScore: .6}, shard.TurnScore{NormalizedScore: .8, Reward: .3})
+		if math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s from 0.6 to 0.8: %g, want %g", kind, got, want)
+		}
+	}
+}
+
+// Equation 6 of ExIt has no bound: two clusters that are about as far from the
+// centre make large factors.
+func TestDiversityBound(t *testing.T) {
+	t.Parallel()
+	group := Group{}
+	for _, x := range []float32{0, 0, 1, 1.01} {
+		trace := said(shard.OutcomeOK, 1, 1)
+		trace.Score.Embedding = []float32{x}
+		group.Traces = append(group.Traces, trace)
+	}
+	segments := [][]Segment{{{}, {Trace: 1}, {Trace: 2}, {Trace: 3}}}
+	// The centre is 0.5025, the distances 0.5025, 0.5025, 0.4975 and 0.5075, their
+	// range 0.01.
+	for bound, want := range map[float64][]float64{0: {50.25, 50.25, 49.75, 50.75}, 50: {50, 50, 49.75, 50}, 1: {1, 1, 1, 1}} {
+		factor, err := FactorAxis.Make("diversity", &Diversity{Bound: bound})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := factor.Factor([]Group{group}, segments)
+		if diff := cmp.Diff([][]float64{want}, got, cmpopts.EquateApprox(0, 1e-3)); diff != "" || err != nil {
+			t.Errorf("bound %g (-want +got): %v\n%s", bound, err, diff)
+		}
+	}
+}
+
 // phase is a choice of select for tests: it drops rewards below a half.
 type phase When
 

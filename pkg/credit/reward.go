@@ -14,6 +14,7 @@ func init() {
 		{"score", "the normalised score of the segment's last turn", scoreReward},
 		{"signed", "1 where the segment's last turn succeeds, -1 elsewhere (FlipTS, section 3.1)", signedReward},
 		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere the verdict", improvementReward},
+		{"improvement_or_score", "on improve steps max(0, Δ/Δmax) over the response that is iterated on, elsewhere the normalised score (ExIt, appendix A.4)", improvementOrScore},
 	} {
 		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Default: r.name == "verdict", Make: func(any) (Reward, error) { return r.of, nil }})
 	}
@@ -67,4 +68,14 @@ func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, rewa
 		return last.NormalizedScore, 0
 	}
 	return last.NormalizedScore, max(0, (last.NormalizedScore-instance.BaseScore)/most)
+}
+
+// improvementOrScore is what ExIt's appendix A.4 has for ML engineering: the
+// improvement on improve steps, and the normalised score on diverge steps and base
+// tasks.
+func improvementOrScore(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
+	if shard.Kind(instance.Kind) == shard.KindImprove {
+		return improvementReward(instance, last)
+	}
+	return scoreReward(instance, last)
 }

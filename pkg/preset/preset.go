@@ -37,9 +37,10 @@ func All() []registry.Choice[Objective] { return presets.All() }
 func Lookup(name string) (Objective, error) { return presets.Make(name, nil) }
 
 // Each states the semantics of its source as its code or paper has them, with
-// three deviations that hold for all: statistics are float64, a group of equal
-// rewards has A = 0 exactly, and responses that we failed to judge enter no
-// statistic. The sources' corrections for a sampler that disagrees with the
+// three deviations that hold for all: statistics are float64; where rewards are
+// compared with their group's, a group of equal rewards has A = 0 exactly, whatever
+// the epsilon (a reward that is compared with nothing stays: ppo, reinforce, nll);
+// and responses that we failed to judge enter no statistic. The sources' corrections for a sampler that disagrees with the
 // learner are left out but where noted: here both are one code, and the weight
 // would be 1.
 func init() {

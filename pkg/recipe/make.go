@@ -71,7 +71,7 @@ func (r *Recipe) CreditSpec() (credit.Spec, error) {
 	if chosen.Factors != nil {
 		for _, name := range chosen.Factors(r.Curriculum.Settings()) {
 			if !slices.Contains(r.Advantage.Factors, name) {
-				spec.Factors = append(spec.Factors, credit.Choice{Name: name})
+				spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
 			}
 		}
 	}

@@ -168,9 +168,22 @@ func assess(version int, rows []shard.EvaluationRow, last int) Version {
 		if e, ok := paired(first, final); ok {
 			v.DeltaK, v.DeltaKStandardError = &e.mean, e.err
 			v.Corrections = corrections(first, final)
+			v.NetCorrections = netCorrections(rows, last)
 		}
 	}
 	return v
+}
+
+// netCorrections are those of every pair of steps.
+func netCorrections(rows []shard.EvaluationRow, last int) [][]int {
+	net := make([][]int, last+1)
+	for i := range net {
+		net[i] = make([]int, last+1)
+		for j := i + 1; j <= last; j++ {
+			net[i][j] = corrections(sampledAt(rows, i), sampledAt(rows, j)).Net
+		}
+	}
+	return net
 }
 
 // corrections counts what self-improvement did to the answers of a step.
@@ -202,6 +215,7 @@ func corrections(first, final []shard.EvaluationRow) *Corrections {
 		}
 		change[row.TaskID] += row.Score - was.Score
 	}
+	c.Net = c.Corrected - c.Broken
 	for _, d := range change {
 		switch {
 		case d > 0:

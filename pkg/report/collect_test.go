@@ -52,7 +52,7 @@ func TestAccuracies(t *testing.T) {
 	if diff := cmp.Diff([]float64{0.75, 0.75}, s.AccuracyByStep); diff != "" {
 		t.Error("by step:", diff)
 	}
-	if diff := cmp.Diff(&Corrections{Chains: 4, Corrected: 1, KeptRight: 1, KeptWrong: 2, ProblemsImproved: 1}, s.CorrectionsBefore); diff != "" {
+	if diff := cmp.Diff(&Corrections{Chains: 4, Corrected: 1, KeptRight: 1, KeptWrong: 2, Net: 1, ProblemsImproved: 1}, s.CorrectionsBefore); diff != "" {
 		t.Error("corrections before:", diff)
 	}
 	if diff := cmp.Diff(&Corrections{Chains: 4, Corrected: 1, Broken: 1, KeptRight: 2, ProblemsImproved: 1, ProblemsWorsened: 1}, s.Corrections); diff != "" {

@@ -151,6 +151,10 @@ func accuracyRows(s Summary) [][]string {
 			[]string{
 				"right answers broken", count(s.CorrectionsBefore, func(c Corrections) int { return c.Broken }),
 				count(s.Corrections, func(c Corrections) int { return c.Broken }), "",
+			},
+			[]string{
+				"net corrections", count(s.CorrectionsBefore, func(c Corrections) int { return c.Net }),
+				count(s.Corrections, func(c Corrections) int { return c.Net }), "",
 			})
 	}
 	return rows

@@ -105,7 +105,10 @@ type Version struct {
 	DeltaKStandardError   *float64     `json:"delta_k_standard_error"`
 	ResponseTokensPerStep []float64    `json:"response_tokens_by_step"` // mean length of an answer
 	Corrections           *Corrections `json:"corrections"`
-	Excluded              int          `json:"excluded"` // responses that failed for a reason that is not the policy's
+	// NetCorrections[i][j] is Corrections.Net from step i to step j, for i < j; 0
+	// elsewhere.
+	NetCorrections [][]int `json:"net_corrections"`
+	Excluded       int     `json:"excluded"` // responses that failed for a reason that is not the policy's
 }
 
 // Corrections compares answers before and after K self-improvement steps.
@@ -115,6 +118,7 @@ type Corrections struct {
 	Broken    int `json:"broken"`     // right at step 0, wrong at step K
 	KeptRight int `json:"kept_right"` // right at both
 	KeptWrong int `json:"kept_wrong"` // wrong at both
+	Net       int `json:"net"`        // corrected less broken
 	// Problems whose average over samples rose or fell.
 	ProblemsImproved int `json:"problems_improved"`
 	ProblemsWorsened int `json:"problems_worsened"`

@@ -133,8 +133,8 @@ func (t *textReport) accuracy() {
 	}
 	t.table(rows)
 	if c := s.Corrections; c != nil {
-		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken; %d %s better, %d worse.",
-			c.Chains, c.Corrected, c.Broken, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
+		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
+			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
 	}
 }
 

@@ -154,8 +154,11 @@ func (v *verifier) walk() error {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-		case !entry.IsDir() && strings.HasSuffix(rel, ".json"):
+		case strings.HasSuffix(rel, ".json") && v.known(strings.TrimSuffix(rel, ".json")):
 			v.alone(strings.TrimSuffix(rel, ".json"))
+			if entry.IsDir() { // whatever made a folder of it
+				return fs.SkipDir
+			}
 		}
 		return nil
 	})
@@ -163,7 +166,7 @@ func (v *verifier) walk() error {
 
 // alone notes a manifest whose file is gone.
 func (v *verifier) alone(rel string) {
-	if v.known(rel) && !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
+	if !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
 		v.fault(Fault{Path: rel, Problem: fmt.Sprintf("%q is sealed by its manifest, and is not there", rel), Mend: v.mend(), cure: remove})
 	}
 }
