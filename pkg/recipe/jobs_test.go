@@ -242,3 +242,45 @@ func TestReference(t *testing.T) {
 		}
 	}
 }
+
+// Table 5 of ExIt (Bootstrapping Task Spaces for Self-Improvement), column by column.
+func TestExitToolUseAblations(t *testing.T) {
+	t.Parallel()
+	type column struct {
+		curriculum             string
+		learningRate           float64
+		size, least            int
+		p                      float64
+		improve                bool
+		pDiverge               float64
+		bonus, usesEmbeddings  bool
+		prompts, group, epochs int
+		beta                   float64
+		refEvery               int
+		refAlpha               float64
+	}
+	for name, want := range map[string]column{
+		"bfcl-grpo":       {"uniform", 1e-6, 0, 0, 0, false, 0, false, false, 16, 8, 2, .001, 100, 1},
+		"bfcl-curriculum": {"exit", 5e-7, 320, 320, .2, false, 0, false, false, 16, 8, 2, .001, 100, 1},
+		"bfcl-improve":    {"exit", 5e-7, 640, 320, .5, true, 0, false, false, 16, 8, 2, .001, 100, 1},
+		"bfcl-diverge":    {"exit", 5e-7, 640, 320, .5, true, .2, false, false, 16, 8, 2, .001, 100, 1},
+		"bfcl-exit":       {"exit", 1e-6, 640, 320, .5, true, .5, true, true, 16, 8, 2, .001, 100, 1},
+	} {
+		resolved, err := recipe.Load(filepath.Join(jobsFolder, name+".yaml"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := resolved.Recipe
+		e, selects := r.Curriculum.Settings().(*exit.Settings)
+		if !selects {
+			e = &exit.Settings{}
+		}
+		got := column{
+			r.Curriculum.Name, r.Optimizer.LearningRate, e.BufferSize, e.MinBufferSize, e.SelectProbability, e.Improve, e.DivergeProbability, e.DiversityBonus,
+			r.Score.Embedding != "none", r.Rollout.Prompts, r.Rollout.Group, r.Loss.Epochs, r.Loss.KL.Coef, r.Loss.KL.RefEvery, r.Loss.KL.RefAlpha,
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
