@@ -11,16 +11,21 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
+	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
 // task reads the fields of a problem.
 func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.Task, fault string) {
 	names := r.source.Fields
 	task = env.Task{ID: r.stem + "/" + strconv.Itoa(number), Kind: r.stem}
-	if names.Choices != "" {
-		if task.Choices, fault = r.choices(fields); fault != "" {
-			return task, fault
-		}
+	switch {
+	case len(names.Wrong) > 0:
+		task.Choices, fault = r.shuffled(fields)
+	case names.Choices != "":
+		task.Choices, fault = r.choices(fields)
+	}
+	if fault != "" {
+		return task, fault
 	}
 	if task.Question, fault = r.question(fields, task.Choices); fault != "" {
 		return task, fault
@@ -176,6 +181,42 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 	return choices, ""
 }
 
+// shuffled reads the right option and the wrong ones, and puts them into an order
+// that says nothing of which is which: it depends on the texts, and on no seed, so
+// that a data set is the same in every run.
+func (r *reader) shuffled(fields map[string]json.RawMessage) ([]string, string) {
+	names := r.source.Fields
+	var options []string
+	for i, path := range append([]string{names.Answer}, names.Wrong...) {
+		use := "wrong"
+		if i == 0 {
+			use = "answer"
+		}
+		raw, fault := r.need(fields, path, use)
+		if fault != "" {
+			return nil, fault
+		}
+		text, ok := scalarText(raw)
+		if text = strings.TrimSpace(text); !ok || text == "" {
+			return nil, fmt.Sprintf("field %q is %s: an option must be a string that is not empty, or a number", path, jsonType(raw))
+		}
+		if slices.Contains(options, text) {
+			return nil, fmt.Sprintf("field %q is %q, as another option is", path, mathverify.Clip(text))
+		}
+		options = append(options, text)
+	}
+	if len(options) > answer.MaxChoices {
+		return nil, fmt.Sprintf("there are %d options: at most %d are possible", len(options), answer.MaxChoices)
+	}
+	key := slices.Clone(options)
+	slices.Sort(key)
+	shuffled := make([]string, len(options))
+	for i, at := range rng.New(0, rng.PurposeData, 0, "options\x00"+strings.Join(key, "\x00"), 0).Permutation(0, len(options)) {
+		shuffled[i] = key[at]
+	}
+	return shuffled, ""
+}
+
 // withoutLetter drops "A)", "(A)", "A." or "A:" in front of the first option,
 // and so on.
 func withoutLetter(text string, at int) string {
@@ -196,7 +237,7 @@ var forms = map[string]string{
 // form reads the form of the answer.
 func (r *reader) form(fields map[string]json.RawMessage) (string, string) {
 	names := r.source.Fields
-	if names.Choices != "" {
+	if names.Choices != "" || len(names.Wrong) > 0 {
 		return answer.FormOption, ""
 	}
 	if names.Form == "" {

@@ -47,6 +47,16 @@ func TestMapping(t *testing.T) {
 			fields: Fields{Question: "{q} {choices}", Choices: "o", Answer: "k", AnswerFrom: fromOptionText},
 			want:   env.Task{ID: "a/1", Kind: "a", Question: "? (A) x\n(B) y", Answer: "B", Form: answer.FormOption, Choices: []string{"x", "y"}},
 		},
+		{ // an order of the texts, whichever is right
+			name: "wrong options in fields of their own", file: "a.csv", content: "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2\n?, z ,x,y\n",
+			fields: Fields{Question: "{Question} {choices}", Answer: "Correct Answer", Wrong: []string{"Incorrect Answer 1", "Incorrect Answer 2"}, AnswerFrom: fromOptionText},
+			want:   env.Task{ID: "a/2", Kind: "a", Question: "? (A) y\n(B) z\n(C) x", Answer: "B", Form: answer.FormOption, Choices: []string{"y", "z", "x"}},
+		},
+		{
+			name: "a wrong option that is the right one", file: "a.jsonl", content: `{"q": "?", "a": "x", "b": "x"}`,
+			fields: Fields{Question: "{q} {choices}", Answer: "a", Wrong: []string{"b"}, AnswerFrom: fromOptionText},
+			fault:  `FILE:1: field "b" is "x", as another option is`,
+		},
 		{
 			name: "last box of a solution", file: "a.jsonl", content: `{"problem": "?", "solution": "First \\boxed{1}, so \\boxed{\\frac{1}{2}}."}`,
 			fields: Fields{Question: "problem", Answer: "solution", AnswerFrom: fromBoxed},

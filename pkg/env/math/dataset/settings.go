@@ -28,16 +28,17 @@ type Source struct {
 // Fields says how a line becomes a problem. A path is the name of a field, or
 // names and positions in lists with dots between: a.b, options.0.text.
 type Fields struct {
-	ID           string `yaml:"id"`                                                                  // path; empty: the line's number
-	Question     string `yaml:"question"`                                                            // path to what {question} stands for; or a text with paths in braces, such as "{Body} {Question}", in which {choices} stands for the options, one a line, lettered (A), (B) …
-	Answer       string `yaml:"answer"`                                                              // path to the reference answer; the values of a list are joined with commas
-	AnswerMarker string `yaml:"answer_marker"`                                                       // the answer is what follows the last one, for example "####" of GSM8K
-	AnswerFrom   string `yaml:"answer_from" choices:"text,boxed,letter,position,number,option_text"` // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
-	Choices      string `yaml:"choices"`                                                             // path to the options of a multiple-choice problem, a list; letters of their own, as in "A) 5", are dropped
-	ChoiceText   string `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
-	Form         string `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
-	Kind         string `yaml:"kind"`                                                                // optional: path, or =TEXT for all lines
-	Level        string `yaml:"level"`                                                               // optional: path to a whole number, or =NUMBER for all lines
+	ID           string   `yaml:"id"`                                                                  // path; empty: the line's number
+	Question     string   `yaml:"question"`                                                            // path to what {question} stands for; or a text with paths in braces, such as "{Body} {Question}", in which {choices} stands for the options, one a line, lettered (A), (B) …
+	Answer       string   `yaml:"answer"`                                                              // path to the reference answer; the values of a list are joined with commas
+	AnswerMarker string   `yaml:"answer_marker"`                                                       // the answer is what follows the last one, for example "####" of GSM8K
+	AnswerFrom   string   `yaml:"answer_from" choices:"text,boxed,letter,position,number,option_text"` // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
+	Choices      string   `yaml:"choices"`                                                             // path to the options of a multiple-choice problem, a list; letters of their own, as in "A) 5", are dropped
+	Wrong        []string `yaml:"wrong"`                                                               // paths to the wrong options of a multiple-choice problem whose right one is the answer's field, in place of choices: they are put in an order that depends on their texts alone; with answer_from option_text
+	ChoiceText   string   `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
+	Form         string   `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
+	Kind         string   `yaml:"kind"`                                                                // optional: path, or =TEXT for all lines
+	Level        string   `yaml:"level"`                                                               // optional: path to a whole number, or =NUMBER for all lines
 }
 
 // Filter keeps the lines whose field has one of the values, where a * at
@@ -78,6 +79,21 @@ func (s Source) Validate(c *config.Checker, field string) {
 	c.AtLeast(field+".max_bad", s.MaxBad, 0)
 }
 
+// checkWrong checks the wrong options of a problem.
+func checkWrong(c *config.Checker, field string, f Fields) {
+	switch {
+	case f.Choices != "" || f.ChoiceText != "":
+		c.Add(field+".wrong", f.Wrong, "is for problems without %s.choices", field)
+	case f.AnswerFrom != "option_text":
+		c.Add(field+".wrong", f.Wrong, "needs %s.answer_from option_text: the answer's field is the right option", field)
+	}
+	for i, path := range f.Wrong {
+		if strings.TrimSpace(path) == "" {
+			c.Add(fmt.Sprintf("%s.wrong.%d", field, i), path, "must not be empty")
+		}
+	}
+}
+
 // Forms are the forms of answers that a recipe may name for all lines.
 var Forms = []string{"any", "integer", "float", "bool", "list", "option"}
 
@@ -93,6 +109,10 @@ func checkFields(c *config.Checker, field string, f Fields) {
 		return
 	}
 	ofOption := f.AnswerFrom != "text" && f.AnswerFrom != "boxed"
+	if len(f.Wrong) > 0 {
+		checkWrong(c, field, f)
+		f.Choices = "wrong" // the rest is as with options in one field
+	}
 	listed := strings.Contains(f.Question, "{choices}")
 	switch {
 	case ofOption && f.Choices == "":
