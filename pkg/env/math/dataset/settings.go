@@ -86,6 +86,8 @@ func checkWrong(c *config.Checker, field string, f Fields) {
 		c.Add(field+".wrong", f.Wrong, "is for problems without %s.choices", field)
 	case f.AnswerFrom != "option_text":
 		c.Add(field+".wrong", f.Wrong, "needs %s.answer_from option_text: the answer's field is the right option", field)
+	case !strings.Contains(f.Question, "{choices}"):
+		c.Add(field+".question", f.Question, "must contain {choices}, or the options are not shown")
 	}
 	for i, path := range f.Wrong {
 		if strings.TrimSpace(path) == "" {
@@ -109,12 +111,10 @@ func checkFields(c *config.Checker, field string, f Fields) {
 		return
 	}
 	ofOption := f.AnswerFrom != "text" && f.AnswerFrom != "boxed"
-	if len(f.Wrong) > 0 {
-		checkWrong(c, field, f)
-		f.Choices = "wrong" // the rest is as with options in one field
-	}
 	listed := strings.Contains(f.Question, "{choices}")
 	switch {
+	case len(f.Wrong) > 0:
+		checkWrong(c, field, f)
 	case ofOption && f.Choices == "":
 		c.Add(field+".answer_from", f.AnswerFrom, "needs %s.choices, the path to the options", field)
 	case f.Choices != "" && !ofOption:
