@@ -51,7 +51,7 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 
 	waited := false
 	for range mendTries {
-		there, raw, data, err := look(path)
+		there, raw, data, err := look(path, m.Bytes)
 		if err != nil {
 			return Manifest{}, err
 		}
@@ -75,7 +75,9 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 		case a.Guard && !mine && !ours(path, raw, data):
 			return Manifest{}, otherContents(path)
 		default:
-			err = c.replace()
+			if err = c.replace(); err != nil && m.Kind == KindFile && isFolder(path) {
+				return Manifest{}, damaged(path, "found a folder, sealed was a file")
+			}
 		}
 		if err == nil {
 			err = syncFolder(filepath.Dir(path))
@@ -96,26 +98,46 @@ func publish(path string, c candidate, m Manifest, a Attempt) (Manifest, error) 
 
 // look reports what has the name path: the manifest when it and the data
 // agree, else the raw manifest (nil when there is none) and the digest of the
-// data (empty when there is none).
-func look(path string) (agreed *Manifest, raw []byte, data string, err error) {
+// data (empty when there is none). Data that has another size than its manifest
+// says, or than so many bytes where there is none, is not read: it may be endless.
+func look(path string, bytes int64) (agreed *Manifest, raw []byte, data string, err error) {
 	m, raw, errManifest := readManifest(path)
+	errManifest = misplaced(path, errManifest)
 	if errManifest != nil && !errors.Is(errManifest, fs.ErrNotExist) && !errors.Is(errManifest, ErrDamaged) {
 		return nil, nil, "", fmt.Errorf("reading the manifest of %q: %w", path, errManifest)
 	}
 	if errManifest == nil || errors.Is(errManifest, ErrDamaged) {
 		raw = append([]byte{}, raw...) // not nil, also when empty
 	}
-	d, err := measure(context.Background(), path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, raw, "", nil
+	if errManifest == nil {
+		bytes = m.Bytes
 	}
-	if err != nil {
+	if otherSize(path, bytes) {
+		return nil, raw, unread, nil
+	}
+	d, err := measure(context.Background(), path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, raw, "", nil
+	case errors.Is(err, syscall.ELOOP): // a link to itself
+		return nil, raw, unread, nil
+	case err != nil:
 		return nil, nil, "", fmt.Errorf("reading back %q: %w", path, err)
 	}
 	if errManifest == nil && d.compare(m) == "" {
 		return &m, raw, d.sha256, nil
 	}
 	return nil, raw, d.sha256, nil
+}
+
+// unread stands for the digest of data that is none of ours, without a look at it.
+const unread = "unread"
+
+// otherSize reports whether a file is there and has not so many bytes; any number
+// is taken for a negative one.
+func otherSize(path string, bytes int64) bool {
+	info, err := os.Stat(path)
+	return err == nil && bytes >= 0 && info.Mode().IsRegular() && info.Size() != bytes
 }
 
 // tempFile is a written and synced file under its temporary name.
@@ -215,7 +237,7 @@ func (t *tempFile) putAfter(raw []byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		_, err := t.put()
 		return err
-	case err != nil:
+	case err != nil && !errors.Is(err, syscall.ELOOP): // a link to itself holds nothing
 		return err
 	case bytes.Equal(now, raw):
 		return t.replace()
@@ -235,6 +257,11 @@ func (t *tempFile) remove() error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 func sameFile(a, b string) bool {
