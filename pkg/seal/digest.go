@@ -79,24 +79,30 @@ func sumFile(ctx context.Context, name, path string) (int64, string, error) {
 	return sumReader(ctx, f)
 }
 
-// measureFolder digests every file below a folder. Names that begin with a
-// dot are left out: file systems put their own there (.nfs0001, .snapshot).
-func measureFolder(ctx context.Context, path string) (digest, error) {
-	d := digest{kind: KindFolder}
+// walkFiles visits every file below a folder. Names that begin with a dot are left
+// out: file systems put their own there (.nfs0001, .snapshot).
+func walkFiles(path string, visit func(name string, entry fs.DirEntry) error) error {
 	root := path + string(filepath.Separator) // the folder itself may be a link to another disk
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == root {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == root:
 			return err
-		}
-		if strings.HasPrefix(entry.Name(), ".") {
+		case strings.HasPrefix(entry.Name(), "."):
 			if entry.IsDir() {
 				return filepath.SkipDir
 			}
 			return nil
-		}
-		if entry.IsDir() {
+		case entry.IsDir():
 			return nil
 		}
+		return visit(name, entry)
+	})
+}
+
+// measureFolder digests every file below a folder.
+func measureFolder(ctx context.Context, path string) (digest, error) {
+	d := digest{kind: KindFolder}
+	err := walkFiles(path, func(name string, entry fs.DirEntry) error {
 		if !entry.Type().IsRegular() {
 			return damaged(path, fmt.Sprintf("%q is neither a file nor a folder", name))
 		}

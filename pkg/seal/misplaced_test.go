@@ -98,3 +98,39 @@ func TestSealOverWhatIsMisplaced(t *testing.T) {
 		}
 	}
 }
+
+// So it is with a folder in which a file has another size.
+func TestSealOverAFolderWithAGiant(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sealed")
+	write := func() error {
+		w, err := CreateFolder(path, AttemptFromEnv())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(w.Path(), "part"), []byte("content"), 0o640); err != nil {
+			return err
+		}
+		_, err = w.Commit(Manifest{})
+		return err
+	}
+	for _, manifest := range []bool{true, false} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(path, "part"), 4<<40); err != nil {
+			t.Skip(err)
+		}
+		if !manifest {
+			if err := os.Remove(ManifestPath(path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := write(); err != nil {
+			t.Errorf("manifest %v: %v", manifest, err)
+		}
+		if _, err := Verify(t.Context(), path, Options{}); err != nil {
+			t.Errorf("manifest %v: %v", manifest, err)
+		}
+	}
+}

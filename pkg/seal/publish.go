@@ -133,11 +133,25 @@ func look(path string, bytes int64) (agreed *Manifest, raw []byte, data string, 
 // unread stands for the digest of data that is none of ours, without a look at it.
 const unread = "unread"
 
-// otherSize reports whether a file is there and has not so many bytes; any number
-// is taken for a negative one.
+// otherSize reports whether a file, or the files of a folder together, are there
+// and have not so many bytes; any number is taken for a negative one.
 func otherSize(path string, bytes int64) bool {
 	info, err := os.Stat(path)
-	return err == nil && bytes >= 0 && info.Mode().IsRegular() && info.Size() != bytes
+	if err != nil || bytes < 0 {
+		return false
+	}
+	if !info.IsDir() {
+		return info.Mode().IsRegular() && info.Size() != bytes
+	}
+	var sum int64
+	err = walkFiles(path, func(_ string, entry fs.DirEntry) error {
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+		return err
+	})
+	return err == nil && sum != bytes
 }
 
 // tempFile is a written and synced file under its temporary name.
