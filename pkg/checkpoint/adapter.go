@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -45,8 +46,11 @@ type adapterJSON struct {
 // IsAdapter reports whether a folder holds an adapter and not a whole policy.
 func IsAdapter(folder string) (bool, error) {
 	_, err := os.Stat(filepath.Join(folder, AdapterConfigFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return false, exitcode.Dataf("%q is no policy folder: %w", folder, err)
 	}
 	return err == nil, err
 }

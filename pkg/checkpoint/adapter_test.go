@@ -41,6 +41,16 @@ func TestAdapterFolder(t *testing.T) {
 	if is, err := IsAdapter(folder); is || err != nil {
 		t.Errorf("an empty folder is an adapter: %v", err)
 	}
+	file := filepath.Join(folder, "file")
+	if err := os.WriteFile(file, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := IsAdapter(file); is || exitcode.Code(err) != exitcode.Data {
+		t.Errorf("a file is an adapter: %v, %v", is, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
 	a := newTestAdapter(t)
 	if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
 		t.Fatal(err)
