@@ -15,7 +15,6 @@ var together = map[string]string{
 	"pkg/command":        "whole runs, whose processes wait for each other",
 	"pkg/command/tenant": "whole runs, whose processes wait for each other",
 	"pkg/policy/cuda":    "one device",
-	"pkg/report":         "whole runs",
 	"pkg/run":            "whole runs",
 }
 

@@ -13,6 +13,7 @@ import (
 // With one value per problem the clustered error is the usual one of a mean:
 // of 1, 2, 3, 4 it is sqrt(5/3) / 2.
 func TestEstimate(t *testing.T) {
+	t.Parallel()
 	var tl tally
 	for i, x := range []float64{1, 2, 3, 4} {
 		tl.add(fmt.Sprint(i), x)
@@ -34,6 +35,7 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestEstimateInvariances(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		problems := rapid.IntRange(2, 8).Draw(t, "problems")
 		shift := float64(rapid.IntRange(-3, 3).Draw(t, "shift"))
@@ -70,6 +72,7 @@ func TestEstimateInvariances(t *testing.T) {
 }
 
 func TestMerged(t *testing.T) {
+	t.Parallel()
 	of := func(pairs ...float64) (spans []span) {
 		for i := 0; i < len(pairs); i += 2 {
 			spans = append(spans, span{second(pairs[i]), second(pairs[i+1])})

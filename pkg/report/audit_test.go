@@ -10,6 +10,7 @@ import (
 
 // Two shards, one of them all zero, counted by hand.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	shard := func(metrics map[string]float64) finishedTask {
 		return finishedTask{Task: graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}}, metrics: metrics}
 	}

@@ -30,6 +30,7 @@ func near(t *testing.T, name string, got *float64, want float64) {
 // verdictsAfter. Before: problem means 1/2 and 0, so
 // SE = sqrt(((1/2-1/4)² + (0-1/4)²) / (2·1)) = 1/4.
 func TestAccuracies(t *testing.T) {
+	t.Parallel()
 	s := finished(t).collect()
 	near(t, "before", s.AccuracyBefore, 0.25)
 	near(t, "before SE", s.AccuracyBeforeStandardError, 0.25)
@@ -98,6 +99,7 @@ func TestAccuracies(t *testing.T) {
 //
 // so no task runs in 21-22 (iteration 1), 33-34 and 39-40 (iteration 2).
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	s := finished(t).collect()
 	near(t, "wall", s.WallSeconds, 60)
 	want := map[string]float64{"warm": 10, "buffer": 3, "rollout": 11, "score": 3, "learn": 20, "evaluate": 13}
@@ -123,6 +125,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestCountsAndSeries(t *testing.T) {
+	t.Parallel()
 	s := finished(t).collect()
 	number := func(n int64) *int64 { return &n }
 	tokens := Tokens{
@@ -163,6 +166,7 @@ func TestCountsAndSeries(t *testing.T) {
 // A gradient that is computed in shards has one learn task per optimizer
 // step; their metrics are joined by tokens, steps and maxima.
 func TestShardedLearner(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
 	for step, m := range []map[string]float64{
 		{
@@ -194,6 +198,7 @@ func TestShardedLearner(t *testing.T) {
 
 // What is not known is null with a reason, and never 0.
 func TestUnfinished(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	s := f.collect()
 	if s.State != "pending" || s.WallSeconds != nil || s.PolicyVersion != nil || s.Outcomes != nil || s.Tokens.Prompt != nil {
@@ -234,6 +239,7 @@ func TestUnfinished(t *testing.T) {
 }
 
 func TestWithoutEvaluation(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.run.Recipe.Evaluation.Problems = 0
 	f.run.Graph.Recipe = f.run.Recipe
@@ -252,6 +258,7 @@ func TestWithoutEvaluation(t *testing.T) {
 }
 
 func TestWithoutSamplesOrSteps(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, "evaluation.steps=0", "evaluation.greedy=false")
 	f.evaluate(0, 0, 1, []shard.EvaluationRow{
 		{TaskID: "t1", Outcome: "ok", Score: 1, ResponseTokens: 2},
@@ -274,6 +281,7 @@ func TestWithoutSamplesOrSteps(t *testing.T) {
 
 // Iteration 1 was closed without its second shard.
 func TestLeftOutShards(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, "schedule.quorum=0.5")
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
@@ -295,6 +303,7 @@ func TestLeftOutShards(t *testing.T) {
 
 // An empty batch changes nothing, so the learner's means are no numbers.
 func TestSkippedLearner(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	a, m := f.job("a", 0, 1, graph.StageLearn, 1, 0, 1, map[string]float64{"tokens": 0, "entropy": 0, "loss": 0, "skipped_steps": 1, "optimizer_steps": 1})
 	f.folder(f.run.Dir.Policy(1), "weights", a, m)
@@ -305,6 +314,7 @@ func TestSkippedLearner(t *testing.T) {
 }
 
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	f := finished(t)
 	if err := os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666); err != nil {
 		t.Fatal(err)
@@ -317,6 +327,7 @@ func TestDamage(t *testing.T) {
 
 // The keys of summary.json that people and programs lean on.
 func TestSummaryKeys(t *testing.T) {
+	t.Parallel()
 	content, err := json.Marshal(finished(t).collect())
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ func usageOf(t *testing.T, r *rundir.Run, k int) []shard.Usage {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	f := finished(t)
 	want := []shard.Metric{
 		{Iteration: 0, Stage: "warm", Shard: 1, Name: "loss", Value: 1.5},
@@ -82,6 +83,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestMetricsOfAnUnfinishedIteration(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
@@ -95,6 +97,7 @@ func TestMetricsOfAnUnfinishedIteration(t *testing.T) {
 
 // A damaged table is made again from the manifests.
 func TestDamagedMetrics(t *testing.T) {
+	t.Parallel()
 	f := finished(t)
 	ctx := context.Background()
 	metrics, usage := metricsOf(t, f.run, 2), usageOf(t, f.run, 2)
@@ -114,6 +117,7 @@ func TestDamagedMetrics(t *testing.T) {
 // Gradient shards have one learn task per optimizer step: its number is in
 // the name.
 func TestMetricsOfShardedLearner(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
 	a, m := f.job("a", 0, 1, graph.StageGradient, 1, 1, 2, map[string]float64{"tokens": 7})
 	m.Step = 1

@@ -49,6 +49,7 @@ func (f *fixture) names() []string {
 }
 
 func TestWrite(t *testing.T) {
+	t.Parallel()
 	f := finished(t)
 	s, page := f.write()
 	want := []string{
@@ -90,6 +91,7 @@ func TestWrite(t *testing.T) {
 
 // A report may be made of a run in any state.
 func TestWriteUnderWay(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	if s, page := f.write(); s.State != "pending" || !strings.Contains(page, "not begun") {
 		t.Errorf("state %s before anything is sealed", s.State)
@@ -116,6 +118,7 @@ var (
 
 // The page loads nothing and runs nothing, whatever a policy wrote.
 func TestPageIsSelfContained(t *testing.T) {
+	t.Parallel()
 	const hostile = `</pre></style></script><script>alert("x")</script><img src=x onerror=alert(1)>{{.RunID}}]]>` + "\x00\x1b[2J\u202e"
 	f := newFixture(t)
 	f.begin()
@@ -149,6 +152,7 @@ func TestPageIsSelfContained(t *testing.T) {
 
 // The drawings are well-formed, and the same in every run of the program.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	s := finished(t).collect()
 	once, again := figures(s), figures(s)
 	for i, f := range once {
@@ -178,6 +182,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestTicks(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		low, high float64
 		want      string
@@ -206,6 +211,7 @@ func TestTicks(t *testing.T) {
 }
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
 	var got []string
 	for _, tr := range transcripts(before, after, 2) {
@@ -227,6 +233,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 func TestLateAndCarriedShards(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, "schedule.oversample=2")
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})

@@ -53,6 +53,7 @@ func smokeRun(t *testing.T) *rundir.Run {
 // What the stages write under a name is found here under that name: the
 // report of a real run misses nothing.
 func TestRealRun(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a whole run takes some seconds")
 	}

@@ -40,6 +40,7 @@ func printed(t *testing.T, s Summary) string {
 }
 
 func TestText(t *testing.T) {
+	t.Parallel()
 	golden(t, "finished.txt", printed(t, finished(t).collect()))
 	f := newFixture(t)
 	golden(t, "pending.txt", printed(t, f.collect()))
@@ -51,6 +52,7 @@ func TestText(t *testing.T) {
 
 // A name from a file cannot talk to the terminal.
 func TestTextIsPlain(t *testing.T) {
+	t.Parallel()
 	s := finished(t).collect()
 	s.Name = "evil\x1b[2Jname\nsecond line"
 	s.AccuracyByKind[0].Kind = "\x1b]0;title\a"
@@ -65,6 +67,7 @@ func TestTextIsPlain(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
+	t.Parallel()
 	half, zero := 0.5, 0.0
 	for _, c := range []struct{ got, want string }{
 		{percent(nil), "-"},

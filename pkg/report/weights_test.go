@@ -12,6 +12,7 @@ import (
 // The digest that a manifest gives is that of the folder, in one file or in
 // several.
 func TestWeightsDigest(t *testing.T) {
+	t.Parallel()
 	config := policy.Config{
 		Architecture: policy.Llama, VocabSize: 300, HiddenSize: 16, IntermediateSize: 24, NumHiddenLayers: 2, NumAttentionHeads: 2,
 		NumKeyValueHeads: 1, HeadDim: 8, MaxPositionEmbeddings: 64, RMSNormEps: 1e-5, RopeTheta: 1e4, BOSTokenID: -1,
