@@ -87,7 +87,7 @@ var pathForms = func() []pathForm {
 		{"plan", `iter/(?P<iteration>\d{6,})/plan\.parquet`},
 		{"rollout", `iter/(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?rollout/(?P<shard>\d{5,})\.parquet`},
 		{"score", `iter/(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?score/(?P<shard>\d{5,})\.parquet`},
-		{"metrics", `iter/(?P<iteration>\d{6,})/metrics\.parquet`},
+		{"metrics", `iter/(?P<iteration>\d{6,})/(metrics|usage)\.parquet`},
 		{"close", `iter/(?P<iteration>\d{6,})/close\.json`},
 		{"buffer", `iter/(?P<iteration>\d{6,})/(state\.parquet|stats\.parquet|batch\.arrow|ledger\.parquet)`},
 		{"gradient", `iter/(?P<iteration>\d{6,})/grad/step-(?P<step>\d{3,})/(?P<shard>\d{5,})\.arrow`},
