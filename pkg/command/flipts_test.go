@@ -66,9 +66,9 @@ func TestFlipTS(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k > 2 {
-			joined += state.Metrics["pool_joined"]
+			joined += state.Metrics["curriculum_pool_joined"]
 		}
-		if (k >= 2) != (state.Metrics["pool"] == 20) {
+		if (k >= 2) != (state.Metrics["curriculum_pool"] == 20) {
 			t.Errorf("iteration %d: %v", k, state.Metrics)
 		}
 	}

@@ -85,6 +85,7 @@ type Explainer interface {
 
 // Measurer is a curriculum that says in numbers how it stands.
 type Measurer interface {
-	// Metrics are of a state that Update made, by name.
+	// Metrics are of a state that Update made, by names that curriculum_ is put
+	// before.
 	Metrics(state State) map[string]float64
 }

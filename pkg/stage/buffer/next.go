@@ -2,7 +2,6 @@ package buffer
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
@@ -83,7 +82,9 @@ func (r *reduction) next() error {
 	m := r.manifest()
 	m.Metrics = map[string]float64{"curriculum_instances": float64(len(state.Entries))}
 	if measurer, ok := r.chooser.(curriculum.Measurer); ok {
-		maps.Copy(m.Metrics, measurer.Metrics(state))
+		for name, value := range measurer.Metrics(state) {
+			m.Metrics["curriculum_"+name] = value
+		}
 	}
 	if _, err := shard.Write(r.in.StateOutput, state.Entries, nil, r.attempt, m); err != nil {
 		return err
