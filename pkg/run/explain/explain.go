@@ -100,7 +100,7 @@ func (e *explainer) instance(k int, id string) (shard.Instance, error) {
 		var err error
 		plan, _, err = shard.Read[shard.Instance](e.ctx, e.run.Dir.Plan(k), e.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
-			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet: %w", k, err), "lathe run --run %s goes on with the run", e.run.Dir)
+			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet: there is no %s", k, e.run.Dir.Rel(e.run.Dir.Plan(k))), "lathe run --run %s goes on with the run", e.run.Dir)
 		}
 		if err != nil {
 			return shard.Instance{}, err
