@@ -159,9 +159,7 @@ func (d *Document) fillSlice(v reflect.Value, node ast.Node, path string) {
 	}
 	out := reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values))
 	for i, value := range list.Values {
-		if with, ok := out.Index(i).Addr().Interface().(Defaulter); ok {
-			with.SetDefaults()
-		}
+		out.Index(i).Set(newWithDefaults(v.Type().Elem()).Elem())
 		d.fill(out.Index(i), value, joinPath(path, strconv.Itoa(i)))
 	}
 	v.Set(out)

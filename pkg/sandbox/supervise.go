@@ -142,21 +142,7 @@ func end(ended <-chan struct{}) {
 
 // descendants lists the processes that descend from this one and have not been
 // collected. All do that the program has started, however: orphans are adopted.
-func descendants() []int {
-	all := child.Processes()
-	ours := map[int]bool{os.Getpid(): true}
-	var pids []int
-	for grown := true; grown; {
-		grown = false
-		for _, p := range all {
-			if ours[p.Parent] && !ours[p.PID] {
-				ours[p.PID], grown = true, true
-				pids = append(pids, p.PID)
-			}
-		}
-	}
-	return pids
-}
+func descendants() []int { return child.Descendants(os.Getpid()) }
 
 // resident is the memory that processes hold.
 func resident(pids []int) int64 {

@@ -2,6 +2,7 @@ package exit
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -134,15 +135,7 @@ func (e *Exit) expand(g curriculum.Group, iteration int) []curriculum.Response {
 // that it comes from (section 4.1).
 func children(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {
 	var entries []shard.Entry
-	turn := int32(0)
-	for i, role := range r.Roles {
-		if role != "assistant" {
-			continue
-		}
-		turn++
-		if i < r.PromptMessages {
-			continue
-		}
+	for i, turn := range own(r) {
 		ref := r.Ref
 		ref.Messages = int32(i + 1)
 		entries = append(entries, shard.Entry{
@@ -172,22 +165,34 @@ func childID(parentID string, ref shard.Ref) string {
 // shortest first. That before the first is the planned instance itself.
 func again(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {
 	var entries []shard.Entry
-	turn := int32(0)
-	for i, role := range r.Roles {
-		if role != "assistant" {
+	for i, turn := range own(r) {
+		if i == r.PromptMessages {
 			continue
 		}
-		if i > r.PromptMessages {
-			ref := r.Ref
-			ref.Messages = int32(i)
-			entries = append(entries, shard.Entry{
-				EntryID: childID(parent.InstanceID, ref), TaskID: parent.TaskID, Kind: parent.Kind, ParentID: parent.InstanceID,
-				Depth: parent.Depth, Turn: turn, Ref: ref, Potential: score,
-			})
-		}
-		turn++
+		ref := r.Ref
+		ref.Messages = int32(i)
+		entries = append(entries, shard.Entry{
+			EntryID: childID(parent.InstanceID, ref), TaskID: parent.TaskID, Kind: parent.Kind, ParentID: parent.InstanceID,
+			Depth: parent.Depth, Turn: turn - 1, Ref: ref, Potential: score,
+		})
 	}
 	return entries
+}
+
+// own are the positions of the messages of the policy in this episode, with the
+// number of each among all of the policy's, from 1.
+func own(r curriculum.Response) iter.Seq2[int, int32] {
+	return func(yield func(int, int32) bool) {
+		turn := int32(0)
+		for i, role := range r.Roles {
+			if role != "assistant" {
+				continue
+			}
+			if turn++; i >= r.PromptMessages && !yield(i, turn) {
+				return
+			}
+		}
+	}
 }
 
 // insertTask lets a base task itself enter the buffer of that ablation, once.

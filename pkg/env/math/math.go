@@ -179,7 +179,7 @@ func (e *Env) finish(p part, seed uint64) error {
 	tasks := e.splits[p.split]
 	delete(e.splits, p.split)
 	if p.Limit > 0 {
-		tasks = choose(tasks, p.Limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(p.split), 0))
+		tasks, _ = env.Draw(tasks, p.Limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(p.split), 0))
 	}
 	for _, task := range tasks {
 		if p.split != env.Train && p.split != env.Test {
@@ -191,21 +191,6 @@ func (e *Env) finish(p part, seed uint64) error {
 		e.add(p.split, task)
 	}
 	return nil
-}
-
-// choose keeps limit of the tasks, any of them with equal probability, in
-// their order.
-func choose(tasks []env.Task, limit int, stream rng.Stream) []env.Task {
-	if limit >= len(tasks) {
-		return tasks
-	}
-	keep := stream.Permutation(0, len(tasks))[:limit]
-	slices.Sort(keep)
-	kept := make([]env.Task, limit)
-	for i, at := range keep {
-		kept[i] = tasks[at]
-	}
-	return kept
 }
 
 // keepApart refuses a question that training has too, or leaves it out: what is

@@ -19,7 +19,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -74,15 +73,15 @@ func New(settings Settings, data Data, seed uint64, folder string) (*Env, error)
 		split env.Split
 		limit int
 	}{{env.Train, data.Train.Limit}, {env.Test, data.Test.Limit}} {
-		if problems := parts[part.split]; part.limit > 0 && part.limit < len(problems) {
-			parts[part.split], _ = draw(problems, part.limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(part.split), 0))
+		if part.limit > 0 {
+			parts[part.split], _ = env.Draw(parts[part.split], part.limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(part.split), 0))
 		}
 	}
 	if n := data.Validation; n > 0 {
 		if n >= len(parts[env.Train]) {
 			return nil, exitcode.Usagef("data.validation is %d: training has %d tasks", n, len(parts[env.Train]))
 		}
-		parts[Validation], parts[env.Train] = draw(parts[env.Train], n, rng.New(seed, rng.PurposeData, 0, "validation", 0))
+		parts[Validation], parts[env.Train] = env.Draw(parts[env.Train], n, rng.New(seed, rng.PurposeData, 0, "validation", 0))
 	}
 	for _, split := range splits {
 		for _, p := range parts[split] {
@@ -143,22 +142,6 @@ func (e *Env) input(path string) error {
 	}
 	e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))})
 	return nil
-}
-
-// draw takes n of the problems, any with equal probability; both parts stay in
-// their order.
-func draw(problems []problem, n int, stream rng.Stream) (drawn, left []problem) {
-	order := stream.Permutation(0, len(problems))
-	slices.Sort(order[:n])
-	slices.Sort(order[n:])
-	for i, at := range order {
-		if i < n {
-			drawn = append(drawn, problems[at])
-		} else {
-			left = append(left, problems[at])
-		}
-	}
-	return drawn, left
 }
 
 // add files a problem under its id.

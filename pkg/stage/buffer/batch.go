@@ -56,9 +56,9 @@ func (r *reduction) layOut(critic bool) ([]learned, error) {
 	place := int32(0)
 	for step := range miniBatches {
 		var laid []*learned
-		var of []group
+		var of []int // groups
 		for _, g := range order[groups*step/miniBatches : groups*(step+1)/miniBatches] {
-			of = append(of, r.groups[counting[g]])
+			of = append(of, counting[g])
 			for i := starts[g]; i < starts[g+1]; i++ {
 				sequences[i].Place = place
 				laid, place = append(laid, &sequences[i]), place+1
@@ -132,7 +132,7 @@ func find(segments []credit.Segment, turn int) (at int, segment credit.Segment, 
 // layOutStep gives the sequences of one optimizer step, which are those of whole
 // groups, the weights of their turns, and cuts them into units of about equal
 // numbers of tokens.
-func (r *reduction) layOutStep(sequences []*learned, groups []group, step int) error {
+func (r *reduction) layOutStep(sequences []*learned, groups []int, step int) error {
 	if err := r.weigh(sequences, groups); err != nil {
 		return err
 	}
@@ -152,25 +152,25 @@ func (r *reduction) layOutStep(sequences []*learned, groups []group, step int) e
 
 // span is the segment of a trace, and the turns of it that are learned from.
 type span struct {
-	group          string
-	trace, segment int
+	group, trace, segment int
 }
 
 // weigh asks the recipe's aggregation for the weights of the turns of a step.
 // Segments that are masked count with their tokens.
-func (r *reduction) weigh(sequences []*learned, groups []group) error {
+func (r *reduction) weigh(sequences []*learned, groups []int) error {
 	var segments []credit.Segment
 	var spans [][]int
 	var lengths []int
 	at := map[span]int{} // index into all three
-	for _, g := range groups {
+	for _, group := range groups {
+		g := r.groups[group]
 		for trace := range g.Traces {
 			tokens := g.Traces[trace].Tokens()
 			for i, segment := range g.segmentsOf(trace) {
 				if segment.Dropped != "" {
 					continue
 				}
-				at[span{g.Instance.InstanceID, trace, i}] = len(segments)
+				at[span{group, trace, i}] = len(segments)
 				turns, length := tokens[segment.First:segment.Last+1], 0
 				for _, n := range turns {
 					length += n
@@ -190,7 +190,7 @@ func (r *reduction) weigh(sequences []*learned, groups []group) error {
 	}
 	for _, s := range sequences {
 		for i, turn := range s.turns {
-			n := at[span{s.InstanceID, s.trace, int(s.TurnSegments[i])}]
+			n := at[span{s.group, s.trace, int(s.TurnSegments[i])}]
 			s.TurnWeights[i] = weights[n][s.firstTurn+turn-segments[n].First] * segments[n].Weight
 		}
 	}

@@ -58,8 +58,15 @@ func TestGradientShardReadsItsUnits(t *testing.T) {
 			t.Errorf("%d bytes were read: the shard's units have %d, a block %d", read, own, block)
 		}
 	}
+	wantFlat(t, peak, responses, tokens)
+}
+
+// wantFlat holds the peaks of memory, in bytes, by the responses of the batch, to
+// what a batch may take that is not kept.
+func wantFlat(t *testing.T, peak map[int]int64, responses, tokens int) {
+	t.Helper()
 	if more := float64(peak[responses]-peak[responses/4]) / float64(responses*3/4*tokens); more > 24 {
-		t.Errorf("each further token of others takes %.1f bytes of memory", more)
+		t.Errorf("each further token takes %.1f bytes of memory", more)
 	}
 }
 
@@ -88,9 +95,7 @@ func TestLearnKeepsOneUnit(t *testing.T) {
 		peak[n] = r.PeakMemory("TestLearnKeepsOneUnit", wholeUpdate, string(encoded))
 		t.Logf("%d responses of %d tokens: %.1f s, %d MB at most", n, tokens, time.Since(started).Seconds(), peak[n]>>20)
 	}
-	if more := float64(peak[responses]-peak[responses/4]) / float64(responses*3/4*tokens); more > 24 {
-		t.Errorf("each further token takes %.1f bytes of memory", more)
-	}
+	wantFlat(t, peak, responses, tokens)
 }
 
 // wholeUpdateOf is what a child of TestLearnKeepsOneUnit computes.

@@ -1,0 +1,26 @@
+package env
+
+import (
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Draw takes n of some things, at most all, any with equal probability; both
+// parts stay in their order.
+func Draw[T any](all []T, n int, stream rng.Stream) (drawn, left []T) {
+	if n >= len(all) {
+		return all, nil
+	}
+	order := stream.Permutation(0, len(all))
+	slices.Sort(order[:n])
+	slices.Sort(order[n:])
+	for i, at := range order {
+		if i < n {
+			drawn = append(drawn, all[at])
+		} else {
+			left = append(left, all[at])
+		}
+	}
+	return drawn, left
+}
