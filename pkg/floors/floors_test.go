@@ -24,7 +24,7 @@ var floors = [][]string{
 	{"pkg/internal/asm", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja"},
 	{"pkg/plainfile", "pkg/mlebench/metric"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench", "pkg/policy/kvcache"},
-	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/..."},
+	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective"},
 	{"pkg/env/math/answer"},

@@ -3,6 +3,7 @@ package mlebench
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -13,8 +14,7 @@ import (
 // one.
 type Board struct{ scores []float64 }
 
-// ReadBoard reads a leaderboard, a CSV file with the columns rank and score,
-// best first.
+// ReadBoard reads a leaderboard, a CSV file with a column score, best first.
 func ReadBoard(content []byte) (Board, error) {
 	b, err := readBoard(content)
 	if err != nil {
@@ -28,13 +28,13 @@ func readBoard(content []byte) (Board, error) {
 	if err != nil {
 		return Board{}, err
 	}
-	places, err := t.columns([]string{"rank", "score"})
-	if err != nil {
-		return Board{}, err
+	place := slices.Index(t.Header, "score")
+	if place < 0 {
+		return Board{}, exitcode.Dataf("there is no column %q; the columns are %s", "score", quoted(t.Header))
 	}
 	b := Board{make([]float64, len(t.Rows))}
 	for i, row := range t.Rows {
-		v, problem := number(row[places[1]])
+		v, problem := number(row[place])
 		if problem != "" {
 			return Board{}, exitcode.Dataf("row %d, column %q: %s", i+1, "score", problem)
 		}
@@ -53,6 +53,9 @@ func (b Board) Teams() int { return len(b.scores) }
 
 // LowerIsBetter says the direction: the first score is less than the last.
 func (b Board) LowerIsBetter() bool { return b.scores[0] < b.scores[len(b.scores)-1] }
+
+// Ends are the last score and the first.
+func (b Board) Ends() (worst, best float64) { return b.scores[len(b.scores)-1], b.scores[0] }
 
 // Degenerate says that all scores are equal, so that the board ranks nothing.
 func (b Board) Degenerate() bool { return b.scores[0] == b.scores[len(b.scores)-1] }

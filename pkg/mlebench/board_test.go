@@ -105,7 +105,7 @@ func TestReadBoardRefuses(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{"", "the file is empty"},
 		{"rank,score\n", "there is a header and no row"},
-		{"rank,points\n1,2\n", `column "score" is missing; the columns are "rank", "score"`},
+		{"rank,points\n1,2\n", `there is no column "score"; the columns are "rank", "points"`},
 		{"rank,score\n1,2\n2,x\n", `row 2, column "score": "x" is not a number`},
 		{"rank,score\n1,2\n2,nan\n", `row 2, column "score": it is NaN`},
 		{"rank,score\n1,3\n2,1\n3,2\n", "row 3: the score 2 is better than that of the row before, 1: the best is first"},

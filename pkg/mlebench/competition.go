@@ -211,16 +211,44 @@ func (c *Competition) Score(submission []byte) (float64, error) {
 	return Round(score), nil
 }
 
+// CheckRows checks the columns and the ids of a submission, a CSV file, and no
+// value: the sample that a competition hands out may have empty ones.
+func (c *Competition) CheckRows(submission []byte) error {
+	_, _, _, _, err := c.align(submission)
+	return err
+}
+
+// Milestones are the steps towards a valid submission that this one has come to,
+// in their order: it is there, it is a table, it has the columns, it has the ids,
+// it is valid. Nothing that a program prints is among them.
+func (c *Competition) Milestones(submission []byte) []string {
+	_, _, _, reached, err := c.align(submission)
+	if err == nil && c.Validate(submission) == nil {
+		reached = append(reached, "valid submission")
+	}
+	return reached
+}
+
+// align reads a submission and finds its columns and, for each row of the
+// answers, its row. reached is how far that went.
+func (c *Competition) align(submission []byte) (table Table, places, order []int, reached []string, err error) {
+	reached = append(reached, "submission")
+	if table, err = ReadTable(submission); err != nil {
+		return table, nil, nil, reached, err
+	}
+	reached = append(reached, "table")
+	if places, err = table.columns(c.Columns()); err != nil {
+		return table, nil, nil, reached, err
+	}
+	reached = append(reached, "columns")
+	if order, err = c.order(table, places[0]); err != nil {
+		return table, places, nil, reached, err
+	}
+	return table, places, order, append(reached, "ids"), nil
+}
+
 func (c *Competition) score(submission []byte) (float64, error) {
-	table, err := ReadTable(submission)
-	if err != nil {
-		return 0, err
-	}
-	places, err := table.columns(c.Columns())
-	if err != nil {
-		return 0, err
-	}
-	order, err := c.order(table, places[0])
+	table, places, order, _, err := c.align(submission)
 	if err != nil {
 		return 0, err
 	}

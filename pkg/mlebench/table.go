@@ -89,7 +89,7 @@ func (t Table) columns(names []string) ([]int, error) {
 	for i, name := range names {
 		place, there := at[name]
 		if !there {
-			return nil, exitcode.Dataf("column %q is missing; the columns are %s", name, quoted(names))
+			return nil, exitcode.Dataf("column %q is missing; asked for are %s", name, quoted(names))
 		}
 		found[i], wanted[name] = place, true
 	}
@@ -97,9 +97,9 @@ func (t Table) columns(names []string) ([]int, error) {
 		switch {
 		case wanted[name]:
 		case name == "":
-			return nil, exitcode.Dataf("column %d has no name, as when the index of a data frame is written too; the columns are %s", i+1, quoted(names))
+			return nil, exitcode.Dataf("column %d has no name, as when the index of a data frame is written too; asked for are %s", i+1, quoted(names))
 		default:
-			return nil, exitcode.Dataf("column %q is not asked for; the columns are %s", name, quoted(names))
+			return nil, exitcode.Dataf("column %q is not asked for; asked for are %s", name, quoted(names))
 		}
 	}
 	return found, nil

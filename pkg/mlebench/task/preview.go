@@ -1,0 +1,238 @@
+package task
+
+import (
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+)
+
+// What a preview shows at most, so that it stays a preview.
+const (
+	previewEntries = 10 // of a folder
+	previewColumns = 30 // of a table
+	previewCell    = 40 // characters of an example
+	previewTables  = 8  // tables that are looked into
+	previewDepth   = 3  // folders below the public one
+)
+
+// lookAtPublic makes the preview of the public folder and the digest of what is
+// in it. A link out of the folder, or what is neither file nor folder, is an
+// error: no program could read it.
+func (t *Task) lookAtPublic() error {
+	var tables []string
+	sum := sha256.New()
+	err := filepath.WalkDir(t.PublicDir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(t.PublicDir, path)
+		if inside, err := filepath.Rel(t.PublicDir, real); err != nil || !filepath.IsLocal(inside) {
+			return exitcode.Dataf("%q is a link out of the folder", name)
+		}
+		f, size, err := plainfile.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Fprintf(sum, "%q %d\n", name, size)
+		if size <= maxDigested {
+			if _, err := io.Copy(sum, f); err != nil {
+				return fmt.Errorf("reading %q: %w", path, err)
+			}
+		}
+		if strings.EqualFold(filepath.Ext(name), ".csv") {
+			tables = append(tables, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("public: %w", err)
+	}
+	t.Inputs = append(t.Inputs, Input{t.PublicDir, hex.EncodeToString(sum.Sum(nil))})
+	var b strings.Builder
+	if err := tree(&b, t.PublicDir, "", 0); err != nil {
+		return err
+	}
+	for _, name := range tables[:min(len(tables), previewTables)] {
+		if err := t.describe(&b, name); err != nil {
+			return err
+		}
+	}
+	t.Preview = strings.TrimRight(b.String(), "\n")
+	return nil
+}
+
+// tree lists a folder, files before folders, each sorted.
+func tree(b *strings.Builder, folder, indent string, depth int) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	sort.SliceStable(entries, func(i, j int) bool { return !entries[i].IsDir() && entries[j].IsDir() })
+	for i, entry := range entries {
+		if i == previewEntries {
+			fmt.Fprintf(b, "%s... and %d more\n", indent, len(entries)-i)
+			break
+		}
+		if entry.IsDir() {
+			fmt.Fprintf(b, "%s%s/\n", indent, entry.Name())
+			if depth < previewDepth {
+				if err := tree(b, filepath.Join(folder, entry.Name()), indent+"    ", depth+1); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		info, err := os.Stat(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "%s%s (%s)\n", indent, entry.Name(), bytes(info.Size()))
+	}
+	return nil
+}
+
+func bytes(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	}
+	return strconv.FormatInt(n, 10) + " B"
+}
+
+// column is what is seen of a table's column.
+type column struct {
+	numeric, whole bool
+	filled, empty  int
+	least, most    float64
+	values         map[string]bool // at most a few
+	example        string
+}
+
+// describe says what a table holds. A file that is no table by the rules of CSV is
+// left to the program.
+func (t *Task) describe(b *strings.Builder, name string) error {
+	f, size, err := plainfile.Open(filepath.Join(t.PublicDir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintf(b, "\n%s:", name)
+	if size > maxDigested {
+		b.WriteString(" a large table\n")
+		return nil
+	}
+	r := csv.NewReader(f)
+	r.ReuseRecord, r.FieldsPerRecord = true, -1
+	header, err := r.Read()
+	if err != nil {
+		b.WriteString(" cannot be read as a table\n")
+		return nil
+	}
+	names := append([]string{}, header...)
+	columns := make([]column, len(names))
+	for i := range columns {
+		columns[i] = column{numeric: true, whole: true, values: map[string]bool{}}
+	}
+	rows := 0
+	for ; ; rows++ {
+		record, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			b.WriteString(" cannot be read as a table\n")
+			return nil
+		}
+		for i := range min(len(record), len(columns)) {
+			columns[i].add(record[i])
+		}
+	}
+	fmt.Fprintf(b, " %d rows, %d columns\n", rows, len(names))
+	for i, c := range columns[:min(len(columns), previewColumns)] {
+		fmt.Fprintf(b, "  %s: %s\n", names[i], c)
+	}
+	if more := len(columns) - previewColumns; more > 0 {
+		fmt.Fprintf(b, "  ... and %d more columns\n", more)
+	}
+	return nil
+}
+
+func (c *column) add(cell string) {
+	if cell == "" || cell == "NA" {
+		c.empty++
+		return
+	}
+	c.filled++
+	if c.example == "" {
+		c.example = strings.ToValidUTF8(cell, "?")
+	}
+	if len(c.values) <= 12 {
+		c.values[strings.Clone(cell)] = true // the record is used again
+	}
+	if !c.numeric {
+		return
+	}
+	v, err := strconv.ParseFloat(cell, 64)
+	if err != nil {
+		c.numeric = false
+		return
+	}
+	if c.filled == 1 {
+		c.least, c.most = v, v
+	}
+	c.least, c.most = min(c.least, v), max(c.most, v)
+	c.whole = c.whole && v == float64(int64(v))
+}
+
+func (c column) String() string {
+	var s string
+	switch {
+	case c.filled == 0:
+		return "empty"
+	case c.numeric && c.whole:
+		s = fmt.Sprintf("whole numbers, %.0f to %.0f", c.least, c.most)
+	case c.numeric:
+		s = fmt.Sprintf("numbers, %.4g to %.4g", c.least, c.most)
+	case len(c.values) <= 12:
+		values := make([]string, 0, len(c.values))
+		for v := range c.values {
+			values = append(values, strings.ToValidUTF8(v, "?"))
+		}
+		sort.Strings(values)
+		s = "one of " + clip(strings.Join(values, ", "), 4*previewCell)
+	default:
+		s = fmt.Sprintf("text, such as %q", clip(c.example, previewCell))
+	}
+	if c.empty > 0 {
+		s += fmt.Sprintf("; %d empty", c.empty)
+	}
+	return s
+}
+
+// clip shortens a text to so many characters.
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

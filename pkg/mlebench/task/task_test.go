@@ -1,0 +1,282 @@
+package task
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// files of a small task, MLE-bench's layout. Three of the reference scores are
+// better than 0.5.
+func files() map[string]string {
+	return map[string]string{
+		FileName: "title: Seeds\nmetric: accuracy\ndirection: maximize\nid_column: id\ntarget_columns: [kind]\nscore_range: {worst: 0.5, best: 1}\n" +
+			"leaderboard: {of: reference}\n",
+		"description.md":               "Tell the kind of a seed.\n",
+		"public/train.csv":             "id,length,colour,kind\n1,2.5,red,a\n2,3.5,,b\n3,4,green,a\n",
+		"public/test.csv":              "id,length,colour\n4,2,red\n5,3,green\n",
+		"public/sample_submission.csv": "id,kind\n4,a\n5,a\n",
+		"private/answers.csv":          "id,kind\n4,a\n5,b\n",
+		"leaderboard.csv":              "rank,score\n1,1\n2,0.9\n3,0.8\n4,0.5\n",
+	}
+}
+
+// write writes files; a text that begins with "-> " is a link.
+func write(t *testing.T, all map[string]string) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "seeds")
+	for name, text := range all {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		target, link := strings.CutPrefix(text, "-> ")
+		err := os.WriteFile(path, []byte(text), 0o644)
+		if link {
+			_ = os.Remove(path)
+			err = os.Symlink(target, path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	task, err := Open(write(t, files()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if task.Name != "seeds" || task.Description != "Tell the kind of a seed." || task.LowerIsBetter() || task.Split != "train" {
+		t.Errorf("%q, %q, lower is better: %v, split %q", task.Name, task.Description, task.LowerIsBetter(), task.Split)
+	}
+	want := `sample_submission.csv (16 B)
+test.csv (35 B)
+train.csv (55 B)
+
+sample_submission.csv: 2 rows, 2 columns
+  id: whole numbers, 4 to 5
+  kind: one of a
+
+test.csv: 2 rows, 3 columns
+  id: whole numbers, 4 to 5
+  length: whole numbers, 2 to 3
+  colour: one of green, red
+
+train.csv: 3 rows, 4 columns
+  id: whole numbers, 1 to 3
+  length: numbers, 2.5 to 4
+  colour: one of green, red; 1 empty
+  kind: one of a, b`
+	if diff := cmp.Diff(want, task.Preview); diff != "" {
+		t.Errorf("preview (-want +got):\n%s", diff)
+	}
+	if want := "id,kind\n4,a\n5,a\n"; task.Sample != want {
+		t.Errorf("sample %q, want %q", task.Sample, want)
+	}
+	score, err := task.Grader.Score([]byte("id,kind\n5,b\n4,b\n"))
+	if err != nil || score != 0.5 {
+		t.Errorf("score %v, %v; want 0.5: one of two", score, err)
+	}
+	for raw, want := range map[float64]float64{0.4: 0, 0.5: 0, 0.75: 0.5, 1: 1} {
+		if got, err := task.Normalised(raw); err != nil || got != want {
+			t.Errorf("normalised %v is %v, %v; want %v", raw, got, err, want)
+		}
+	}
+	if got := task.HumanRank(mlebench.Paper, 0.85, true); got != 0.25 {
+		t.Errorf("rank %v, want 1 − 3/4: two are better", got)
+	}
+}
+
+// TestLayouts: whatever lies where MLE-bench's preparation or MLE-Dojo puts it
+// is found.
+func TestLayouts(t *testing.T) {
+	t.Parallel()
+	dojo := files()
+	for from, to := range map[string]string{
+		"description.md": "info/description.txt", "leaderboard.csv": "info/private_leaderboard.csv", "private/answers.csv": "data/private/test_answer.csv",
+		"public/train.csv": "data/public/train.csv", "public/test.csv": "data/public/test.csv", "public/sample_submission.csv": "data/public/sample_submission.csv",
+	} {
+		dojo[to] = dojo[from]
+		delete(dojo, from)
+	}
+	dojo["info/public_leaderboard.csv"] = "rank,score\n1,0.7\n2,0.6\n"
+	prepared := files()
+	for from, to := range map[string]string{
+		"description.md": "prepared/public/description.md", "private/answers.csv": "prepared/private/test.csv",
+		"public/train.csv": "prepared/public/train.csv", "public/test.csv": "prepared/public/test.csv", "public/sample_submission.csv": "prepared/public/sampleSubmission.csv",
+	} {
+		prepared[to] = prepared[from]
+		delete(prepared, from)
+	}
+	prepared["leaderboard.csv"] = "scoreNullable,teamId,score\n1,7,1\n0.9,8,0.9\n" // MLE-bench's own columns
+	for name, all := range map[string]map[string]string{"MLE-Dojo": dojo, "MLE-bench": prepared} {
+		task, err := Open(write(t, all))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name == "MLE-Dojo" {
+			// 0.85: 3rd of 4 in private, 1st of 2 in public.
+			if got := task.HumanRank(mlebench.Paper, 0.85, true); got != (0.25+0.5)/2 {
+				t.Errorf("%s: rank on both boards %v, want 0.375", name, got)
+			}
+		}
+	}
+}
+
+// bad folders: what is changed, and what is said of it stands in
+// testdata/messages.txt.
+var bad = []struct {
+	name   string
+	change map[string]string // "" removes; "a=>b" in a name replaces a by b in that file
+}{
+	{"no task.yaml", map[string]string{FileName: ""}},
+	{"empty task.yaml", map[string]string{FileName: "# nothing\n"}},
+	{"task.yaml is no YAML", map[string]string{FileName: "metric: [\n"}},
+	{"task.yaml is a list", map[string]string{FileName: "- metric\n"}},
+	{"unknown field", map[string]string{FileName + ":title:=>titel:": ""}},
+	{"field twice", map[string]string{FileName + ":title: Seeds=>title: Seeds\ntitle: Seeds": ""}},
+	{"unknown metric", map[string]string{FileName + ":accuracy=>acuracy": ""}},
+	{"wrong direction", map[string]string{FileName + ":maximize=>minimize": ""}},
+	{"no direction", map[string]string{FileName + ":direction: maximize=>direction:": ""}},
+	{"direction of another word", map[string]string{FileName + ":maximize=>up": ""}},
+	{"range the wrong way", map[string]string{FileName + ":{worst: 0.5, best: 1}=>{worst: 1, best: 0}": ""}},
+	{"range of nothing", map[string]string{FileName + ":{worst: 0.5, best: 1}=>{worst: 1, best: 1}": ""}},
+	{"range that is no number", map[string]string{FileName + ":{worst: 0.5, best: 1}=>{worst: .nan, best: 1}": ""}},
+	{"limit of zero", map[string]string{FileName + ":title: Seeds=>limits: {wall_seconds: 0}": ""}},
+	{"limit below zero", map[string]string{FileName + ":title: Seeds=>limits: {memory_mb: -5, gpus: -1}": ""}},
+	{"limit that is no number", map[string]string{FileName + ":title: Seeds=>limits: {wall_seconds: long}": ""}},
+	{"split of another word", map[string]string{FileName + ":title: Seeds=>split: dev": ""}},
+	{"name with a slash", map[string]string{FileName + ":title: Seeds=>name: a/b": ""}},
+	{"no id column", map[string]string{FileName + ":id_column: id=>id_column:": ""}},
+	{"id column that the answers lack", map[string]string{FileName + ":id_column: id=>id_column: Id": ""}},
+	{"target that the answers lack", map[string]string{FileName + ":[kind]=>[sort]": ""}},
+	{"target twice", map[string]string{FileName + ":[kind]=>[kind, kind]": ""}},
+	{"target is the id", map[string]string{FileName + ":[kind]=>[id]": ""}},
+	{"no target", map[string]string{FileName + ":[kind]=>[]": ""}},
+	{"class twice", map[string]string{FileName + ":title: Seeds=>classes: [a, b, a]": ""}},
+	{"answer of no class", map[string]string{FileName + ":title: Seeds=>classes: [a, c]": ""}},
+	{"no answers", map[string]string{"private/answers.csv": ""}},
+	{"answers that are named and not there", map[string]string{FileName + ":title: Seeds=>answers: private/truth.csv": ""}},
+	{"two files of answers", map[string]string{"private/more.csv": "id,kind\n4,a\n"}},
+	{"answers in the public folder", map[string]string{"public/answers.csv": "id,kind\n4,a\n5,b\n", FileName + ":title: Seeds=>answers: public/answers.csv": ""}},
+	{"answers linked into the public folder", map[string]string{"public/hidden.csv": "id,kind\n4,a\n5,b\n", "private/answers.csv": "-> ../public/hidden.csv"}},
+	{"public file linked to the answers", map[string]string{"public/extra.csv": "-> ../private/answers.csv"}},
+	{"answers without rows", map[string]string{"private/answers.csv": "id,kind\n"}},
+	{"answers that are empty", map[string]string{"private/answers.csv": "\n"}},
+	{"answers with an id twice", map[string]string{"private/answers.csv": "id,kind\n4,a\n4,b\n"}},
+	{"answers with a missing cell", map[string]string{"private/answers.csv": "id,kind\n4,a\n5,\n"}},
+	{"answers with a short row", map[string]string{"private/answers.csv": "id,kind\n4,a\n5\n"}},
+	{"answers not in UTF-8", map[string]string{"private/answers.csv": "id,kind\n4,a\n5,\xff\xfe\n"}},
+	{"answers of one class, for AUC", map[string]string{FileName + ":accuracy=>auc-roc": "", "private/answers.csv": "id,kind\n4,1\n5,1\n"}},
+	{"ids of the sample that do not match", map[string]string{"public/sample_submission.csv": "id,kind\n4,a\n6,a\n"}},
+	{"sample with a row too few", map[string]string{"public/sample_submission.csv": "id,kind\n4,a\n"}},
+	{"sample with other columns", map[string]string{"public/sample_submission.csv": "id,sort\n4,a\n5,a\n"}},
+	{"sample with more columns", map[string]string{"public/sample_submission.csv": "id,kind,sure\n4,a,1\n5,a,1\n"}},
+	{"no sample", map[string]string{"public/sample_submission.csv": ""}},
+	{"no public folder", map[string]string{"public/sample_submission.csv": "", "public/train.csv": "", "public/test.csv": ""}},
+	{"public is a file", map[string]string{FileName + ":title: Seeds=>public: leaderboard.csv": ""}},
+	{"a link out of the public folder", map[string]string{"public/etc": "-> /etc/hostname"}},
+	{"a link to nothing in the public folder", map[string]string{"public/gone.csv": "-> nowhere.csv"}},
+	{"no description", map[string]string{"description.md": ""}},
+	{"description not in UTF-8", map[string]string{"description.md": "caf\xe9"}},
+	{"description of blanks", map[string]string{"description.md": " \n"}},
+	{"no leaderboard", map[string]string{"leaderboard.csv": ""}},
+	{"leaderboard in the wrong direction", map[string]string{"leaderboard.csv": "rank,score\n1,0.1\n2,0.5\n3,0.9\n"}},
+	{"leaderboard that is not sorted", map[string]string{"leaderboard.csv": "rank,score\n1,0.9\n2,0.95\n3,0.8\n"}},
+	{"leaderboard without rows", map[string]string{"leaderboard.csv": "rank,score\n"}},
+	{"leaderboard without scores", map[string]string{"leaderboard.csv": "rank,points\n1,0.5\n"}},
+	{"leaderboard with words", map[string]string{"leaderboard.csv": "rank,score\n1,high\n"}},
+	{"leaderboard of one value and no range", map[string]string{"leaderboard.csv": "rank,score\n1,0.9\n2,0.9\n", FileName + ":score_range: {worst: 0.5, best: 1}=>": ""}},
+	{"public leaderboard in the wrong direction", map[string]string{"info/public_leaderboard.csv": "rank,score\n1,0.1\n2,0.5\n"}},
+}
+
+// TestBadFolders: each is one data error, which names the file or the field.
+func TestBadFolders(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	for _, c := range bad {
+		all := files()
+		for name, text := range c.change {
+			file, edit, replaces := strings.Cut(name, ":")
+			switch from, to, _ := strings.Cut(edit, "=>"); {
+			case replaces && !strings.Contains(all[file], from):
+				t.Fatalf("%s: %q is not in %s", c.name, from, file)
+			case replaces:
+				all[file] = strings.Replace(all[file], from, to, 1)
+			case text == "":
+				delete(all, name)
+			default:
+				all[name] = text
+			}
+		}
+		folder := write(t, all)
+		_, err := Open(folder)
+		if err == nil {
+			t.Errorf("%s: accepted", c.name)
+			continue
+		}
+		if code := exitcode.Code(err); code != exitcode.Data {
+			t.Errorf("%s: exit code %d, want that of data: %v", c.name, code, err)
+		}
+		got.WriteString("# " + c.name + "\n" + strings.ReplaceAll(strings.ReplaceAll(err.Error(), folder, "TASK"), filepath.Dir(folder), "TASKS") + "\n\n")
+	}
+	const golden = "testdata/messages.txt"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	one, two := write(t, files()), write(t, files())
+	rename := filepath.Join(filepath.Dir(two), "corn")
+	if err := os.Rename(two, rename); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := Find([]string{filepath.Dir(one), rename}, nil)
+	if err != nil || len(tasks) != 2 || tasks[0].Name != "corn" || tasks[1].Name != "seeds" {
+		t.Errorf("found %d tasks, %v; want corn and seeds", len(tasks), err)
+	}
+	if tasks, err := Find([]string{filepath.Dir(one), rename}, []string{"s*"}); err != nil || len(tasks) != 1 {
+		t.Errorf("found %d tasks by pattern, %v; want seeds", len(tasks), err)
+	}
+	for _, c := range []struct {
+		folders, names []string
+		code           int
+		message        string
+	}{
+		{[]string{one, filepath.Dir(one)}, nil, exitcode.Data, "two tasks have the name"},
+		{[]string{one}, []string{"wheat"}, exitcode.Usage, "there is no task \"wheat\""},
+		{[]string{t.TempDir()}, nil, exitcode.Data, "has no task"},
+		{[]string{filepath.Join(one, "nowhere")}, nil, exitcode.Data, "no such file"},
+	} {
+		if _, err := Find(c.folders, c.names); exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%q %q: %v; want code %d and %q", c.folders, c.names, err, c.code, c.message)
+		}
+	}
+}
