@@ -15,12 +15,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
 // TestMain puts the binaries of Lathe on PATH, all of them this test binary
 // under another name, so that tests start real processes: lathe finds the
 // task binaries beside itself.
 func TestMain(m *testing.M) {
+	sandbox.Enter()
 	testscript.Main(m, map[string]func(){
 		"lathe":         binary(command.Lathe),
 		"lathe-rollout": binary(command.Rollout),

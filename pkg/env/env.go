@@ -85,7 +85,34 @@ type TurnVerdict struct {
 	// ExecuteSeconds is how long the policy's program ran, queueing excluded; 0
 	// in environments that run none. It is data: it may become a weight.
 	ExecuteSeconds  float64
-	ValidationScore float64 // what the program says of itself on its own hold-out
+	CPUSeconds      float64 // the same on all cores together
+	ValidationScore float64 // what the program says of itself on its own hold-out; see [TurnVerdict.Validation]
+}
+
+// PartValidation is the part that holds what a program says of itself, its sign
+// flipped where lower is better. Without it, it has said nothing.
+const PartValidation = "validation"
+
+// Part finds a part of the reward.
+func (v TurnVerdict) Part(name string) (value float64, ok bool) {
+	for _, part := range v.Parts {
+		if part.Name == name {
+			return part.Value, true
+		}
+	}
+	return 0, false
+}
+
+// Validation is what the program says of itself on its own hold-out data: more
+// is better.
+func (v TurnVerdict) Validation() (score float64, ok bool) { return v.Part(PartValidation) }
+
+// Blind is the verdict without what comes from held-out answers: what an
+// evaluation may choose by, and tell the policy.
+func (v TurnVerdict) Blind() TurnVerdict {
+	v.RawScore, v.NormalizedScore, v.Reward = 0, 0, 0
+	v.Parts = slices.DeleteFunc(slices.Clone(v.Parts), func(part shard.RewardPart) bool { return part.Name != PartValidation })
+	return v
 }
 
 // Row is the verdict as score.parquet has it.
@@ -93,7 +120,7 @@ func (v TurnVerdict) Row() shard.TurnScore {
 	return shard.TurnScore{
 		Outcome: string(v.Outcome), RawScore: v.RawScore, NormalizedScore: v.NormalizedScore, Reward: v.Reward,
 		RewardParts: append([]shard.RewardPart{}, v.Parts...), Milestones: append([]string{}, v.Milestones...),
-		ExecuteSeconds: v.ExecuteSeconds, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
+		ExecuteSeconds: v.ExecuteSeconds, CPUSeconds: v.CPUSeconds, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
 	}
 }
 
@@ -102,7 +129,7 @@ func TurnVerdictOf(row shard.TurnScore) TurnVerdict {
 	return TurnVerdict{
 		Outcome: shard.Outcome(row.Outcome), RawScore: row.RawScore, NormalizedScore: row.NormalizedScore, Reward: row.Reward,
 		Parts: row.RewardParts, Milestones: row.Milestones,
-		ExecuteSeconds: row.ExecuteSeconds, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
+		ExecuteSeconds: row.ExecuteSeconds, CPUSeconds: row.CPUSeconds, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
 	}
 }
 
@@ -116,6 +143,8 @@ type Verdict struct {
 	Reason string  // why, in words from a small set
 	Form   string  // of the reference answer: integer, rational, set …
 	Others []Other // what other verifiers or options make of the response
+
+	Protection string // in force around the policy's last program; empty where none ran
 }
 
 // NoRoom is the verdict where the prompt alone fills the policy's context, so
@@ -213,6 +242,8 @@ func (r Reply) Close() error { return nil }
 type Traits struct {
 	Turns     int     // bound on the policy's messages in one attempt
 	Slow      bool    // a verdict may take minutes: what is judged is kept in a journal
+	Threads   int     // that one verdict keeps busy; 0 is 1
+	Validated bool    // an attempt says of itself how good it is: evaluations choose by that alone, and no verdict of theirs shows more ([TurnVerdict.Blind])
 	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for verdicts
 	MaxFailed float64 // share of a task's episodes that may fail by the environment's fault
 	// MaxFailedSetting names the setting that MaxFailed is; empty for none.
@@ -236,9 +267,10 @@ type Env interface {
 	// Inputs lists the data files that the tasks were read from.
 	Inputs() []Input
 
-	// LeftOut counts the tasks that were generated and left out because a
-	// file of either split has the same.
-	LeftOut() int
+	// LeftOut counts the tasks that are not trained on because they are held
+	// out, or that were generated and a file of either split has the same; names
+	// are those of tasks that have one.
+	LeftOut() (count int, names []string)
 
 	// Tasks lists the tasks of a split in a fixed order.
 	Tasks(split Split) []Task

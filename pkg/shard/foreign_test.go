@@ -33,6 +33,7 @@ type (
 		Turns           []TurnScore  `parquet:"turns,optional,list"`
 		Attempt         *int32       `parquet:"attempt,optional"`
 		Node            *string      `parquet:"node,optional"`
+		Protection      *string      `parquet:"protection,optional"`
 	}
 )
 
@@ -41,7 +42,7 @@ func nullable(text string) nullableScore {
 	return nullableScore{
 		InstanceID: &text, GroupID: &text, Sample: &whole, Outcome: &text, RawScore: &number, NormalizedScore: &number,
 		Reward: &number, RewardParts: []RewardPart{{text, number}}, Milestones: []*string{&text, &text}, ExecuteSeconds: &number,
-		Feedback: &text, Extracted: &text, ValidationScore: &number, Embedding: []float32{1}, Turns: []TurnScore{turn(text)}, Attempt: &whole, Node: &text,
+		Feedback: &text, Extracted: &text, ValidationScore: &number, Embedding: []float32{1}, Turns: []TurnScore{turn(text)}, Attempt: &whole, Node: &text, Protection: &text,
 	}
 }
 
@@ -55,7 +56,7 @@ func TestReadForeign(t *testing.T) {
 		return Score{
 			InstanceID: text, GroupID: text, Sample: 3, Outcome: text, RawScore: 0.5, NormalizedScore: 0.5, Reward: 0.5,
 			RewardParts: []RewardPart{{text, 0.5}}, Milestones: []string{text, text}, ExecuteSeconds: 0.5, Feedback: text,
-			Extracted: text, ValidationScore: 0.5, Embedding: []float32{1}, Turns: []TurnScore{turn(text)}, Attempt: 3, Node: text,
+			Extracted: text, ValidationScore: 0.5, Embedding: []float32{1}, Turns: []TurnScore{turn(text)}, Attempt: 3, Node: text, Protection: text,
 		}
 	}
 	dir := t.TempDir()

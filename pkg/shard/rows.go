@@ -23,6 +23,7 @@ const (
 	KindRefine  Kind = "refine"  // a later turn of one trajectory
 	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
 	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
+	KindDebug   Kind = "debug"   // mend an earlier program that failed (AceGRPO, section 4.1)
 )
 
 // Origin says where an instance of a plan came from.
@@ -214,6 +215,7 @@ type TurnScore struct {
 	ValidationScore float64      `parquet:"validation_score"`
 	Feedback        string       `parquet:"feedback"`
 	Extracted       string       `parquet:"extracted"`
+	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"` // of the policy's program, on all cores
 }
 
 // Score is a row of score/NNNNN.parquet: the verdict on one trace, in the
@@ -237,6 +239,7 @@ type Score struct {
 	Turns           []TurnScore  `parquet:"turns,list"`     // one for each message of the policy
 	Attempt         int32        `parquet:"attempt" lathe:"volatile"`
 	Node            string       `parquet:"node,dict" lathe:"volatile"`
+	Protection      string       `parquet:"protection,dict" lathe:"volatile"` // in force around the policy's last program; empty where none ran
 }
 
 // Fate says what became of one sampled response.

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
 // stdout is standard output. Main fails a command whose data did not all get
@@ -122,6 +123,7 @@ func unknownCommand(c *cli.Context) error {
 // exit code. Slurm sends SIGUSR2 before a time limit and SIGTERM before a
 // preemption; both mean: seal or drop, then leave.
 func Main(app *cli.App, args []string) (code int) {
+	sandbox.Enter()
 	defer reportPanic(app.Name, &code)
 	if err := restrictModes(os.Getenv(umaskVariable)); err != nil {
 		fmt.Fprint(os.Stderr, exitcode.Message(app.Name, err))

@@ -83,7 +83,7 @@ type letters struct {
 func (e *letters) Name() string                     { return "tenant-letters" }
 func (e *letters) Traits() env.Traits               { return traits(e.settings) }
 func (e *letters) Inputs() []env.Input              { return nil }
-func (e *letters) LeftOut() int                     { return 0 }
+func (e *letters) LeftOut() (int, []string)         { return 0, nil }
 func (e *letters) Tasks(split env.Split) []env.Task { return e.splits[split] }
 
 func (e *letters) Task(id string) (env.Task, bool) {

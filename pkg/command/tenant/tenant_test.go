@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -21,6 +22,7 @@ import (
 // TestMain lets this test's program stand in for the binaries: those of a
 // module that imports the tenant, and nothing else of its own.
 func TestMain(m *testing.M) {
+	sandbox.Enter()
 	binary := func(app func() *cli.App) func() {
 		return func() { os.Exit(cmdline.Main(app(), os.Args)) }
 	}

@@ -250,7 +250,7 @@ func (e *Env) Task(id string) (env.Task, bool) {
 
 // LeftOut counts the problems that were generated and left out because a file
 // of either split asks the same: what is held out must not be trained on.
-func (e *Env) LeftOut() int { return e.leftOut }
+func (e *Env) LeftOut() (int, []string) { return e.leftOut, nil }
 
 // Inputs lists the data files that were read, with their digests.
 func (e *Env) Inputs() []env.Input { return e.inputs }

@@ -187,7 +187,7 @@ func (e *Env) Traits() env.Traits { return e.settings.traits() }
 func (e *Env) Inputs() []env.Input { return e.inputs }
 
 // LeftOut is 0: nothing is generated.
-func (e *Env) LeftOut() int { return 0 }
+func (e *Env) LeftOut() (int, []string) { return 0, nil }
 
 // Tasks lists the tasks of a split in the order of their files. The caller must
 // not change the slice.

@@ -331,3 +331,14 @@ func taskFolders(folder string) ([]string, error) {
 	}
 	return paths, nil
 }
+
+// Input is the digest of a file that the task was read from, by its name in the
+// folder; empty for none.
+func (t *Task) Input(name string) string {
+	for _, input := range t.Inputs {
+		if input.Path == filepath.Join(t.Folder, name) {
+			return input.SHA256
+		}
+	}
+	return ""
+}

@@ -129,7 +129,7 @@ func (d *draft) readTasks() error {
 	for _, input := range environment.Inputs() {
 		d.identity.Data = append(d.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
 	}
-	d.identity.DataLeftOut = environment.LeftOut()
+	d.identity.DataLeftOut, d.identity.DataLeftOutNames = environment.LeftOut()
 	if err := r.Evaluation.CheckTasks(environment); err != nil {
 		return err
 	}

@@ -34,11 +34,13 @@ type Identity struct {
 	RecipeFolder  string     `json:"recipe_folder"` // relative data paths of the recipe start here
 	Data          []DataFile `json:"data"`          // files that the tasks were read from
 	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet
-	DataLeftOut   int        `json:"data_left_out"` // tasks that were generated and left out because a file has the same
-	PolicySource  string     `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
-	BinaryVersion string     `json:"binary_version"`
-	Created       time.Time  `json:"created"`
-	Host          string     `json:"host"`
+	DataLeftOut   int        `json:"data_left_out"` // tasks that are not trained on because they are held out, or were generated and a file has the same
+
+	DataLeftOutNames []string  `json:"data_left_out_names,omitempty"`
+	PolicySource     string    `json:"policy_source"` // folder that policy v000000 was copied from; empty for a new policy
+	BinaryVersion    string    `json:"binary_version"`
+	Created          time.Time `json:"created"`
+	Host             string    `json:"host"`
 }
 
 // DataFile is an input outside the run, pinned by its digest.

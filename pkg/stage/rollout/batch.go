@@ -49,6 +49,7 @@ func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, 
 			t := &Trace{
 				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
 				Sampling: samples.settings(s), MaxNewTokens: samples.maxNewTokens,
+				blind: in.Evaluation && environment.Traits().Validated,
 			}
 			t.Stream, t.DraftStream = trainingStreams(r.Seed, in.Iteration, instance.InstanceID, s)
 			if in.Evaluation {

@@ -32,6 +32,7 @@ type Trace struct {
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
 	goingOn  bool // the policy speaks next
+	blind    bool // scaffold and environment see verdicts without what held-out answers say
 }
 
 // part is one context of a trace: what the policy has read and written since
@@ -144,6 +145,9 @@ func (t *Trace) resume(rows []shard.Rollout, score shard.Score, closes func(toke
 	t.verdicts = map[int]*env.TurnVerdict{}
 	for _, row := range score.Turns {
 		verdict := env.TurnVerdictOf(row)
+		if t.blind {
+			verdict = verdict.Blind()
+		}
 		t.verdicts[int(row.Step)] = &verdict // the last of an attempt stays
 	}
 	for _, row := range rows {

@@ -33,7 +33,7 @@ type Inputs struct {
 }
 
 // Run judges every trace of a rollout shard, as many at a time as the task has
-// threads, and seals the verdicts in the shard's order. A failure of ours on
+// threads for, and seals the verdicts in the shard's order. A failure of ours on
 // one trace is that row's outcome, never the policy's reward; a trace that
 // cannot have been had in this environment is an error. Where verdicts are
 // slow, those that a killed task had reached are not made again.
@@ -78,7 +78,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		firstRow[i] = firstRow[i-1] + len(traces[i-1])
 	}
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, job.Threads))
+	group.SetLimit(max(1, job.Threads/max(1, environment.Traits().Threads)))
 	for i, trace := range traces {
 		if verdicts[i].done {
 			continue
@@ -313,6 +313,7 @@ func (s scorer) fill(v *verdict, last env.Verdict, rows []shard.Rollout) {
 	for _, turn := range row.Turns {
 		row.ExecuteSeconds += turn.ExecuteSeconds
 	}
+	row.Protection = last.Protection
 	v.Judged, v.Reason, v.Form, v.Others = true, last.Reason, last.Form, last.Others
 	switch s.embedding {
 	case recipe.EmbeddingNGrams:

@@ -1,0 +1,201 @@
+package mle
+
+import (
+	"context"
+	_ "embed"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+)
+
+//go:embed check.go
+var checkSource string
+
+var _ = config.Docs[checkSettings](checkSource)
+
+// checkSettings are the flags of the checker.
+type checkSettings struct {
+	Tasks       string   `yaml:"tasks"`        // `FOLDER` in which a line's task is looked for by its name
+	Interpreter string   `yaml:"interpreter"`  // `PYTHON` that runs programs
+	Require     []string `yaml:"require"`      // run no program without this `PROTECTION`; may be given again
+	WallSeconds float64  `yaml:"wall_seconds"` // stop a program after so many `SECONDS`; 0 for the task's own limit
+}
+
+// checkLine is a line: a score on a leaderboard, a submission, or a program.
+type checkLine struct {
+	ID          any      `json:"id"`
+	Leaderboard string   `json:"leaderboard"` // a CSV file
+	Score       *float64 `json:"score"`       // null for no valid submission
+	Task        string   `json:"task"`        // a folder, or a name in --tasks
+	Submission  string   `json:"submission"`  // a CSV file
+	Program     *string  `json:"program"`     // the text of one
+}
+
+// ranked is the verdict on a score.
+type ranked struct {
+	ID            any  `json:"id"`
+	GoldMedal     bool `json:"gold_medal"`
+	SilverMedal   bool `json:"silver_medal"`
+	BronzeMedal   bool `json:"bronze_medal"`
+	AboveMedian   bool `json:"above_median"`
+	IsLowerBetter bool `json:"is_lower_better"`
+
+	GoldThreshold   float64 `json:"gold_threshold"`
+	SilverThreshold float64 `json:"silver_threshold"`
+	BronzeThreshold float64 `json:"bronze_threshold"`
+	MedianThreshold float64 `json:"median_threshold"`
+
+	HumanRankPaper   *float64 `json:"humanrank_paper"` // null where there is no score
+	HumanRankMLEDojo *float64 `json:"humanrank_mledojo"`
+}
+
+// graded is the verdict on a submission.
+type graded struct {
+	ID any `json:"id"`
+	mlebench.Report
+	Why string `json:"why,omitempty"` // the submission is not valid
+}
+
+// ran is the verdict on a program.
+type ran struct {
+	ID             any      `json:"id"`
+	Outcome        string   `json:"outcome"`
+	Score          *float64 `json:"score"` // null of a submission that is not valid
+	Milestones     []string `json:"milestones"`
+	ExecuteSeconds float64  `json:"execute_seconds"`
+	CPUSeconds     float64  `json:"cpu_seconds"`
+	Validation     *float64 `json:"validation_score"`
+	Feedback       string   `json:"feedback"`
+	Protection     string   `json:"protection"`
+}
+
+var checker = env.LineChecker{
+	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its verdict is medals and ranks, ` +
+		`MLE-bench's report, or the outcome of the program in its cage`,
+	Settings: func() any {
+		return &checkSettings{Interpreter: DefaultSettings().Program.Interpreter, Require: DefaultSettings().Sandbox.Require}
+	},
+	Line: func() any { return new(checkLine) },
+	Verifier: func(settings any) (func(line any) (any, error), error) {
+		v := &lineVerifier{settings: *settings.(*checkSettings), tasks: map[string]*task.Task{}}
+		of := DefaultSettings()
+		of.Program.Interpreter, of.Sandbox.Require, of.Limits.WallSeconds = v.settings.Interpreter, v.settings.Require, v.settings.WallSeconds
+		of.Milestones = "submission"
+		e, err := empty(*of)
+		if err != nil {
+			return nil, err
+		}
+		v.env = e
+		return func(line any) (any, error) { return v.verdict(*line.(*checkLine)) }, nil
+	},
+}
+
+// lineVerifier keeps the tasks that lines have named.
+type lineVerifier struct {
+	settings checkSettings
+	env      *Env
+
+	mu    sync.Mutex
+	tasks map[string]*task.Task
+}
+
+func (v *lineVerifier) verdict(line checkLine) (any, error) {
+	switch {
+	case line.Leaderboard != "" && line.Task == "":
+		return rank(line)
+	case line.Task != "" && line.Submission != "" && line.Program == nil:
+		t, err := v.task(line.Task)
+		if err != nil {
+			return nil, err
+		}
+		return grade(line, t), nil
+	case line.Task != "" && line.Program != nil && line.Submission == "":
+		t, err := v.task(line.Task)
+		if err != nil {
+			return nil, err
+		}
+		return v.run(line, t)
+	}
+	return nil, exitcode.Dataf("a line has a leaderboard and a score, or a task and either a submission or a program")
+}
+
+// task finds the task that a line names.
+func (v *lineVerifier) task(name string) (*task.Task, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if t, ok := v.tasks[name]; ok {
+		return t, nil
+	}
+	folder := name
+	if _, err := os.Stat(filepath.Join(folder, task.FileName)); err != nil && v.settings.Tasks != "" {
+		folder = filepath.Join(v.settings.Tasks, name)
+	}
+	t, err := task.Open(folder)
+	if err == nil {
+		v.tasks[name] = t
+	}
+	return t, err
+}
+
+// maxBoard bounds a leaderboard that a line names.
+const maxBoard = 64 << 20
+
+func rank(line checkLine) (any, error) {
+	content, err := plainfile.Read(line.Leaderboard, maxBoard)
+	if err != nil {
+		return nil, err
+	}
+	board, err := mlebench.ReadBoard(content)
+	if err != nil {
+		return nil, err
+	}
+	at := board.Thresholds()
+	r := ranked{
+		ID: line.ID, IsLowerBetter: board.LowerIsBetter(),
+		GoldThreshold: at.Gold, SilverThreshold: at.Silver, BronzeThreshold: at.Bronze, MedianThreshold: at.Median,
+	}
+	if line.Score == nil {
+		return r, nil
+	}
+	medal := board.Medal(*line.Score)
+	r.GoldMedal, r.SilverMedal, r.BronzeMedal = medal == mlebench.Gold, medal == mlebench.Silver, medal == mlebench.Bronze
+	r.AboveMedian = board.AboveMedian(*line.Score)
+	paper, dojo := mlebench.Paper.Of(*line.Score, board), mlebench.MLEDojo.Of(*line.Score, board)
+	r.HumanRankPaper, r.HumanRankMLEDojo = &paper, &dojo
+	return r, nil
+}
+
+func grade(line checkLine, t *task.Task) any {
+	report, err := t.Grader.Grade(line.Submission, time.Now().UTC())
+	g := graded{ID: line.ID, Report: report}
+	if err != nil {
+		g.Why = err.Error()
+	}
+	return g
+}
+
+func (v *lineVerifier) run(line checkLine, t *task.Task) (any, error) {
+	j, err := v.env.submit(context.Background(), t, *line.Program)
+	if err != nil {
+		return nil, err
+	}
+	r := ran{
+		ID: line.ID, Outcome: string(j.Outcome), Milestones: append([]string{}, j.Milestones...),
+		ExecuteSeconds: j.ExecuteSeconds, CPUSeconds: j.CPUSeconds, Feedback: j.Feedback, Protection: j.protection,
+	}
+	if _, ok := j.Part(partScore); ok {
+		r.Score = &j.RawScore
+	}
+	if _, ok := j.Validation(); ok {
+		r.Validation = &j.ValidationScore
+	}
+	return r, nil
+}

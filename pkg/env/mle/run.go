@@ -1,0 +1,198 @@
+package mle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
+)
+
+// runner runs programs in cages.
+type runner struct {
+	settings    *Settings
+	interpreter func() (interpreter, error)
+}
+
+func newRunner(s *Settings) *runner {
+	return &runner{settings: s, interpreter: sync.OnceValues(func() (interpreter, error) { return find(s.Program.Interpreter) })}
+}
+
+// interpreter is a Python and the folders that it needs.
+type interpreter struct {
+	path    string
+	folders []string
+}
+
+// find asks an interpreter where it and its libraries are.
+func find(name string) (interpreter, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return interpreter{}, exitcode.WithHint(exitcode.Unavailablef("env.program.interpreter: %w", err), "install python3, or name another interpreter")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const ask = "import json,os,sys; print(json.dumps([os.path.realpath(sys.executable), sys.executable, sys.prefix, sys.base_prefix] + sys.path))"
+	out, err := exec.CommandContext(ctx, path, "-I", "-c", ask).Output()
+	var said []string
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil || len(said) < 4 {
+		return interpreter{}, exitcode.Unavailablef("env.program.interpreter: %q does not behave as Python 3: %w", path, errors.Join(err))
+	}
+	found := interpreter{path: said[1]}
+	for _, folder := range said {
+		if _, err := os.Stat(folder); err == nil && folder != "" {
+			found.folders = append(found.folders, folder)
+		}
+	}
+	return found, nil
+}
+
+// execution is what came of a program.
+type execution struct {
+	sandbox.Report
+	stdout     string // without paths of this machine
+	output     string // both streams, the second last; the same
+	submission []byte // nil for none
+	badFile    string // why what it left cannot be read as a submission
+	protection string
+}
+
+// where programs may leave their submission, the first that is there: the
+// papers name all three.
+var submissionPaths = []string{"submission/submission.csv", "submission.csv", "working/submission.csv"}
+
+// outputBytes bounds each of a program's streams.
+const outputBytes = 64 << 10
+
+// run runs a program on a task's data for at most so long, in a scratch folder of its
+// own that is gone afterwards. Its submission is read when it and all that it
+// started are dead. An error is ours.
+func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time.Duration) (x execution, err error) {
+	python, err := r.interpreter()
+	if err != nil {
+		return x, err
+	}
+	scratch, err := os.MkdirTemp("", "lathe-mle-")
+	if err != nil {
+		return x, err
+	}
+	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
+		return x, err
+	}
+	defer func() { err = errors.Join(err, clean(scratch)) }()
+	for _, folder := range []string{"submission", "working", "tmp"} {
+		if err := os.Mkdir(filepath.Join(scratch, folder), 0o700); err != nil {
+			return x, err
+		}
+	}
+	if err := os.Symlink(t.PublicDir, filepath.Join(scratch, "input")); err != nil {
+		return x, err
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "solution.py"), []byte(source), 0o600); err != nil {
+		return x, err
+	}
+	limits := r.settings.limits(t)
+	threads := strconv.Itoa(r.settings.Program.Threads)
+	result, err := sandbox.Run(ctx, sandbox.Program{
+		Args: []string{python.path, "-B", "-s", "solution.py"}, Dir: scratch,
+		Env: []string{
+			"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
+			"PUBLIC_RESOURCE_PATH=" + filepath.Join(scratch, "input"), "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "MPLBACKEND=Agg", "CUDA_VISIBLE_DEVICES=",
+			"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
+		},
+		Read: append([]string{t.PublicDir}, python.folders...), Write: []string{scratch}, Require: r.settings.Sandbox.Require,
+		Limits: sandbox.Limits{
+			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20, Output: outputBytes,
+		},
+	})
+	if err != nil {
+		return x, fmt.Errorf("running a program on task %q: %w", t.Name, err)
+	}
+	if result.End == sandbox.NotStarted {
+		return x, fmt.Errorf("running a program on task %q: the cage could not be built: %s", t.Name, result.Stderr)
+	}
+	x.Report, x.protection = result.Report, result.Protection.String()
+	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")
+	x.stdout = plain(same.Replace(result.Stdout.String()))
+	x.output = strings.TrimRight(x.stdout, "\n") + "\n" + plain(same.Replace(result.Stderr.String()))
+	x.submission, x.badFile = submissionIn(scratch, int64(limits.FileMB)<<20)
+	return x, nil
+}
+
+// addresses differ from run to run, and tell a policy nothing.
+var addresses = regexp.MustCompile(`0x[0-9a-f]{8,}`)
+
+// plain is a program's output as text that is the same for the same program.
+func plain(s string) string {
+	return addresses.ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd"), "0x…")
+}
+
+// submissionIn reads the submission that a dead program has left: a regular file
+// below the folder, whatever links lead there, of at most so many bytes.
+func submissionIn(scratch string, most int64) (content []byte, bad string) {
+	root, err := os.OpenRoot(scratch)
+	if err != nil {
+		return nil, "its folder is gone"
+	}
+	defer root.Close()
+	for _, name := range submissionPaths {
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Sprintf("%s cannot be read", name)
+		}
+		info, err := f.Stat()
+		switch {
+		case err != nil:
+			bad = fmt.Sprintf("%s cannot be read", name)
+		case !info.Mode().IsRegular():
+			bad = fmt.Sprintf("%s is not a file", name)
+		case info.Size() > most:
+			bad = fmt.Sprintf("%s has %d bytes, and at most %d are read", name, info.Size(), most)
+		default:
+			var b bytes.Buffer
+			if _, err := io.Copy(&b, io.LimitReader(f, most)); err != nil {
+				bad = fmt.Sprintf("%s cannot be read", name)
+			}
+			content = b.Bytes()
+		}
+		_ = f.Close() // nothing was written
+		return content, bad
+	}
+	return nil, ""
+}
+
+// clean removes a scratch folder, whatever modes a program has left in it.
+func clean(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil // what cannot be entered is tried all the same
+	})
+	return os.RemoveAll(folder)
+}

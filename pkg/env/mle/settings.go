@@ -1,0 +1,192 @@
+package mle
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+//go:embed settings.go
+var settingsSource string
+
+var _ = config.Docs[Settings](settingsSource)
+
+// Name is the name of this environment in recipes and rows.
+const Name = "mle"
+
+// Settings are the fields of the section env.
+type Settings struct {
+	Style    string   `yaml:"style" choices:"ExIt,MLE-agents,AceGRPO,MLE-Dojo,short"` // whose prompts: ExIt (appendix B), Reinforcement Learning for Machine Learning Engineering Agents (appendix C), AceGRPO (appendix C), MLE-Dojo's actions as MLE-RL takes them (appendix B), or a few words for policies of a million weights
+	MaxTurns int      `yaml:"max_turns"`                                              // messages of the policy in one trace; after each the program runs and the next prompt says what came of it
+	Prompts  Prompts  `yaml:"prompts"`
+	Program  Program  `yaml:"program"`
+	Limits   Limits   `yaml:"limits"`
+	Sandbox  Sandbox  `yaml:"sandbox"`
+	Feedback Feedback `yaml:"feedback"`
+
+	Quality    string `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt, appendix A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
+	Boards     string `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
+	Reward     string `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
+	Milestones string `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
+	Validation string `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
+}
+
+// Prompts are templates in the place of the style's own. An empty one is that of
+// the style. {task_name}, {title}, {metric}, {task_description}, {data_preview},
+// {data_files}, {sample_submission}, {packages}, {hardware}, {wall_seconds} and
+// {validation_format} are the task's; {program}, {response} and
+// {terminal_output} those of the solution that is iterated on.
+type Prompts struct {
+	System     string `yaml:"system"`     // of the system message; empty for the style's own, as all of these
+	Draft      string `yaml:"draft"`      // of a first attempt
+	Debug      string `yaml:"debug"`      // after a program that failed
+	Improve    string `yaml:"improve"`    // after one that did not
+	Diverge    string `yaml:"diverge"`    // for another approach
+	Validation string `yaml:"validation"` // what {validation_format} says
+}
+
+// Program says how programs are run.
+type Program struct {
+	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for
+	Threads     int      `yaml:"threads"`     // of numerical libraries, for each program; a score task runs as many programs at once as it has cores for
+	Packages    []string `yaml:"packages"`    // that prompts name
+	Hardware    string   `yaml:"hardware"`    // that prompts name
+}
+
+// Limits bound each program in the place of the task's own limits; 0 takes the
+// task's.
+type Limits struct {
+	WallSeconds     float64 `yaml:"wall_seconds"`     // of one run; 0 for the task's
+	MemoryMB        int     `yaml:"memory_mb"`        // of all its processes; 0 for the task's
+	ValidateSeconds float64 `yaml:"validate_seconds"` // of the run of validate_code
+}
+
+// Sandbox says how programs are kept apart.
+type Sandbox struct {
+	Require []string `yaml:"require"` // protections without which no program runs; lathe-score sandbox lists what this host gives
+}
+
+// Feedback is what a policy is told of its program.
+type Feedback struct {
+	MaxCharacters int    `yaml:"max_characters"`                       // of what the program printed: its end
+	Score         string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
+	History       int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
+}
+
+// Data says which tasks there are.
+type Data struct {
+	Tasks []string `yaml:"tasks" path:"file"` // folders of tasks: each has a task.yaml, or folders with one; $NAME is taken from the environment
+	Train []string `yaml:"train"`             // names or shell patterns; empty for those whose task.yaml says split: train
+	Test  []string `yaml:"test"`              // names or shell patterns; empty for those whose task.yaml says split: test. What is here is never trained on
+
+	Demonstrations string `yaml:"demonstrations" path:"file"` // JSON lines {"task": pattern, "kind": "initial", "response"} for a warm start; of another kind than initial also "parent", the response that it goes on from, and "failed", what that one's program said as it failed
+}
+
+// validationFormat is the line that our prompts ask for.
+const (
+	validationFormat  = "Print the evaluation metric on the hold-out data on a line of its own, as `validation: 0.1234`."
+	validationPattern = `(?i)^\s*validation(?: score| metric)?\s*[:=]\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*$`
+)
+
+// DefaultSettings are ExIt's.
+func DefaultSettings() *Settings {
+	return &Settings{
+		Style: "ExIt", MaxTurns: 1,
+		Prompts:  Prompts{Validation: validationFormat},
+		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: "one CPU core"},
+		Limits:   Limits{ValidateSeconds: 30},
+		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
+		Feedback: Feedback{MaxCharacters: 2000, Score: "validation", History: 3},
+		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Validation: validationPattern,
+	}
+}
+
+func init() {
+	env.Register(env.Maker{
+		Name: Name, Summary: "machine-learning tasks that a program of the policy solves",
+		Settings: func() any { return DefaultSettings() },
+		Data:     func() any { return &Data{} },
+		Validate: func(c *config.Checker, settings, data any) {
+			validate(c, settings.(*Settings))
+			if len(data.(*Data).Tasks) == 0 {
+				c.Add("data.tasks", nil, "is empty: name a folder of tasks")
+			}
+		},
+		Traits: func(settings any) env.Traits { return settings.(*Settings).traits() },
+		New: func(settings, data any, _ uint64, folder string) (env.Env, error) {
+			return made(New(*settings.(*Settings), *data.(*Data), folder))
+		},
+		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
+			return made(FromRows(*settings.(*Settings), rows))
+		},
+		Checker: &checker,
+	})
+}
+
+// made keeps a nil pointer from becoming an environment.
+func made(e *Env, err error) (env.Env, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// traits: a program may take minutes, so each turn after the first takes a wave.
+func (s *Settings) traits() env.Traits {
+	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Threads: s.Program.Threads, Validated: true}
+}
+
+func validate(c *config.Checker, s *Settings) {
+	c.AtLeast("env.max_turns", s.MaxTurns, 1)
+	c.AtLeast("env.program.threads", s.Program.Threads, 1)
+	c.AtLeast("env.limits.memory_mb", s.Limits.MemoryMB, 0)
+	c.NotNegative("env.limits.wall_seconds", s.Limits.WallSeconds)
+	c.Positive("env.limits.validate_seconds", s.Limits.ValidateSeconds)
+	c.AtLeast("env.feedback.max_characters", s.Feedback.MaxCharacters, 100)
+	c.AtLeast("env.feedback.history", s.Feedback.History, 1)
+	for field, value := range map[string]string{
+		"env.style": s.Style, "env.quality": s.Quality, "env.boards": s.Boards, "env.reward": s.Reward,
+		"env.milestones": s.Milestones, "env.feedback.score": s.Feedback.Score,
+	} {
+		c.Choice(field, value)
+	}
+	if strings.TrimSpace(s.Program.Interpreter) == "" {
+		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")
+	}
+	for _, name := range s.Sandbox.Require {
+		if !slices.Contains(sandbox.Names(), name) {
+			c.Add("env.sandbox.require", name, "is none of %s", strings.Join(sandbox.Names(), ", "))
+		}
+	}
+	if pattern, err := regexp.Compile(s.Validation); err != nil || pattern.NumSubexp() != 1 {
+		c.Add("env.validation", s.Validation, "must be a regular expression with one group")
+	}
+	if s.Style == "MLE-Dojo" && s.MaxTurns == 1 {
+		c.Add("env.max_turns", s.MaxTurns, "leaves no turn after the first action: MLE-RL takes 15")
+	}
+	for _, p := range []struct{ field, text string }{
+		{"system", s.Prompts.System}, {"draft", s.Prompts.Draft}, {"debug", s.Prompts.Debug},
+		{"improve", s.Prompts.Improve}, {"diverge", s.Prompts.Diverge}, {"validation", s.Prompts.Validation},
+	} {
+		checkTemplate(c, "env.prompts."+p.field, p.text)
+	}
+}
+
+// limits of a program: the recipe's, else the task's.
+func (s *Settings) limits(t *task.Task) task.Limits {
+	l := t.Limits
+	if s.Limits.WallSeconds > 0 {
+		l.WallSeconds = s.Limits.WallSeconds
+	}
+	if s.Limits.MemoryMB > 0 {
+		l.MemoryMB = s.Limits.MemoryMB
+	}
+	return l
+}

@@ -1,0 +1,238 @@
+package mle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// The parts of a reward, each of a valid submission unless it says otherwise.
+const (
+	partScore            = "score"             // its sign flipped where lower is better: more is better
+	partHumanRank        = "humanrank"         // 1 − p/N
+	partHumanRankMLEDojo = "humanrank_mledojo" // (N − p + 1)/N
+	partAboveMedian      = "above_median"      // 1 or 0
+	partMedal            = "medal"             // 3 gold, 2 silver, 1 bronze, 0 none
+	partPartialCredit    = "partial_credit"    // of any message: −10 and 0.1 for each milestone, or the score
+)
+
+// Partial credit ("Reinforcement Learning for Machine Learning Engineering
+// Agents", section 4, implementation details).
+const (
+	failedReward    = -10
+	milestoneReward = 0.1
+)
+
+// terminalMilestones are what instrumentation prints (appendix C.3 of the same).
+var terminalMilestones = []string{
+	"imported packages", "loaded data", "defined model", "training loss:", "trained model", "testing loss:", "predicted test labels",
+}
+
+// Score runs the programs of the messages that have no verdict yet, one after
+// the other, and grades what they submit.
+func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
+	t, err := e.folder(a.Task)
+	if err != nil {
+		return env.Verdict{}, err
+	}
+	v := env.Verdict{Turns: append([]env.TurnVerdict{}, a.Earlier...)}
+	for i := len(a.Earlier); i < len(a.Own); i++ {
+		cut := i == len(a.Own)-1 && a.Finish == finishLength
+		j, err := e.judge(ctx, t, a.Messages[a.Own[i]].Content, cut)
+		if err != nil {
+			return env.Verdict{}, err
+		}
+		v.Turns = append(v.Turns, j.TurnVerdict)
+		v.Reason, v.Protection = j.reason, j.protection
+	}
+	v.TurnVerdict = v.Turns[len(v.Turns)-1]
+	return v, nil
+}
+
+const finishLength = "length"
+
+// judgement is a verdict with what a row says beside it.
+type judgement struct {
+	env.TurnVerdict
+	reason     string // from a small set
+	protection string
+}
+
+// judge gives the verdict on one message.
+func (e *Env) judge(ctx context.Context, t *task.Task, message string, cut bool) (judgement, error) {
+	if e.style.actions {
+		return e.judgeAction(ctx, t, message, cut)
+	}
+	if cut {
+		return e.failed("cut off", "The response was cut off at the length limit."), nil
+	}
+	program, ok := e.programIn(message)
+	if !ok {
+		return e.failed("no program", "The response has no program in a fenced block."), nil
+	}
+	return e.submit(ctx, t, program)
+}
+
+// failed is the verdict on a message that nothing was run for.
+func (e *Env) failed(reason, feedback string) judgement {
+	j := judgement{reason: reason, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: feedback}}
+	e.reward(&j.TurnVerdict, nil, 0)
+	return j
+}
+
+// submit runs a program and grades its submission.
+func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgement, error) {
+	wall := time.Duration(e.settings.limits(t).WallSeconds * float64(time.Second))
+	x, err := e.runner.run(ctx, t, program, wall)
+	if err != nil {
+		return judgement{}, err
+	}
+	j := e.measured(x, program)
+	v := &j.TurnVerdict
+	e.readValidation(v, t, x.stdout)
+	switch e.settings.Milestones {
+	case "terminal":
+		for _, line := range terminalMilestones {
+			if strings.Contains(x.stdout, line) {
+				v.Milestones = append(v.Milestones, line)
+			}
+		}
+	case "submission":
+		if x.End == sandbox.Exited && x.ExitCode == 0 && x.submission != nil {
+			v.Milestones = t.Grader.Milestones(x.submission)
+		}
+	}
+	trouble, reason := "", ""
+	score := 0.0
+	switch {
+	case x.End != sandbox.Exited || x.ExitCode != 0:
+		trouble, reason = ended(x, wall), "failed"
+		if x.End == sandbox.OverTime {
+			v.Outcome, reason = shard.OutcomeTimeout, "timeout"
+		}
+	case x.badFile != "":
+		trouble, reason = "The submission is not valid: "+x.badFile+".", "bad submission"
+	case x.submission == nil:
+		trouble, reason = "The program ended without a submission.csv.", "no submission"
+	default:
+		if score, err = t.Grader.Score(x.submission); err != nil {
+			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"
+		}
+	}
+	v.Feedback = e.tail(x.output, trouble)
+	if trouble != "" {
+		j.reason = reason
+		e.reward(v, nil, 0)
+		return j, nil
+	}
+	j.reason, v.Outcome = "graded", shard.OutcomeOK
+	e.reward(v, t, score)
+	return j, nil
+}
+
+// measured is the beginning of a verdict on a program that has run. It is not
+// valid until something says so.
+func (e *Env) measured(x execution, program string) judgement {
+	return judgement{protection: x.protection, TurnVerdict: env.TurnVerdict{
+		Outcome: shard.OutcomeInvalid, Extracted: program, ExecuteSeconds: x.Wall.Seconds(), CPUSeconds: x.CPU.Seconds(),
+	}}
+}
+
+// ended says how a program ended that did not end well.
+func ended(x execution, wall time.Duration) string {
+	switch x.End {
+	case sandbox.OverTime:
+		return fmt.Sprintf("The program was stopped: it ran for more than %v.", wall)
+	case sandbox.OverMemory:
+		return "The program was stopped: it took more memory than there is."
+	case sandbox.Killed:
+		return fmt.Sprintf("The program was ended by signal %d.", int(x.Signal))
+	}
+	return fmt.Sprintf("The program ended with exit code %d.", x.ExitCode)
+}
+
+// tail is the end of what a program printed, with what we say of it.
+func (e *Env) tail(output, trouble string) string {
+	output = strings.Trim(output, "\n")
+	if r := []rune(output); len(r) > e.settings.Feedback.MaxCharacters {
+		output = "…" + string(r[len(r)-e.settings.Feedback.MaxCharacters:])
+	}
+	return strings.TrimSpace(output + "\n" + trouble)
+}
+
+// readValidation finds what a program says of itself. The last line counts. A
+// number that is none is not said.
+func (e *Env) readValidation(v *env.TurnVerdict, t *task.Task, stdout string) {
+	pattern := regexp.MustCompile(e.settings.Validation)
+	said := math.NaN()
+	for line := range strings.Lines(stdout) {
+		if match := pattern.FindStringSubmatch(strings.TrimRight(line, "\n")); match != nil {
+			if number, err := strconv.ParseFloat(match[1], 64); err == nil && !math.IsInf(number, 0) {
+				said = number
+			}
+		}
+	}
+	if math.IsNaN(said) {
+		return
+	}
+	v.ValidationScore = said
+	v.Parts = append(v.Parts, shard.RewardPart{Name: env.PartValidation, Value: mlebench.Signed(said, t.LowerIsBetter())})
+}
+
+// reward fills in what a verdict is worth: of a valid submission with a score,
+// or of none where there is no task.
+func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
+	credit := failedReward + milestoneReward*float64(len(v.Milestones))
+	add := func(name string, value float64) {
+		v.Parts = append(v.Parts, shard.RewardPart{Name: name, Value: value})
+	}
+	if t != nil {
+		v.RawScore = score
+		v.NormalizedScore = e.quality(t, score)
+		credit = mlebench.Signed(score, t.LowerIsBetter())
+		add(partScore, credit)
+		add(partHumanRank, t.HumanRank(mlebench.Paper, score, e.settings.Boards == "both"))
+		add(partHumanRankMLEDojo, t.HumanRank(mlebench.MLEDojo, score, e.settings.Boards == "both"))
+		add(partAboveMedian, oneIf(t.Board.AboveMedian(score)))
+		add(partMedal, map[mlebench.Medal]float64{mlebench.Gold: 3, mlebench.Silver: 2, mlebench.Bronze: 1}[t.Board.Medal(score)])
+	}
+	add(partPartialCredit, credit)
+	switch e.settings.Reward {
+	case "partial_credit":
+		v.Reward = credit
+	case "valid":
+		v.Reward = oneIf(t != nil)
+	default:
+		v.Reward = v.NormalizedScore
+	}
+}
+
+// quality is the normalised score of a valid submission, 0 to 1.
+func (e *Env) quality(t *task.Task, score float64) float64 {
+	if formula, ok := e.settings.humanRank(); ok {
+		return t.HumanRank(formula, score, e.settings.Boards == "both")
+	}
+	quality, err := t.Normalised(score)
+	if err != nil {
+		panic(errors.Join(errors.New("a range that was checked"), err))
+	}
+	return quality
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
