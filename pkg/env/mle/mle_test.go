@@ -157,8 +157,12 @@ func TestParts(t *testing.T) {
 	}
 	want := []shard.RewardPart{
 		{Name: env.PartValidation, Value: 0.75},
-		{Name: partScore, Value: 0.66667}, {Name: partHumanRank, Value: 0.5}, {Name: partHumanRankMLEDojo, Value: 0.75},
-		{Name: partAboveMedian, Value: 1}, {Name: partMedal, Value: 0}, {Name: partPartialCredit, Value: 0.66667},
+		{Name: partScore, Value: 0.66667},
+		{Name: partHumanRank, Value: 0.5},
+		{Name: partHumanRankMLEDojo, Value: 0.75},
+		{Name: partAboveMedian, Value: 1},
+		{Name: partMedal, Value: 0},
+		{Name: partPartialCredit, Value: 0.66667},
 	}
 	if diff := cmp.Diff(want, v.Parts); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)

@@ -172,8 +172,12 @@ func validate(c *config.Checker, s *Settings) {
 		c.Add("env.max_turns", s.MaxTurns, "leaves no turn after the first action: MLE-RL takes 15")
 	}
 	for _, p := range []struct{ field, text string }{
-		{"system", s.Prompts.System}, {"draft", s.Prompts.Draft}, {"debug", s.Prompts.Debug},
-		{"improve", s.Prompts.Improve}, {"diverge", s.Prompts.Diverge}, {"validation", s.Prompts.Validation},
+		{"system", s.Prompts.System},
+		{"draft", s.Prompts.Draft},
+		{"debug", s.Prompts.Debug},
+		{"improve", s.Prompts.Improve},
+		{"diverge", s.Prompts.Diverge},
+		{"validation", s.Prompts.Validation},
 	} {
 		checkTemplate(c, "env.prompts."+p.field, p.text)
 	}

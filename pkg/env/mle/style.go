@@ -72,8 +72,11 @@ func styleOf(s Settings) style {
 		of  *string
 		own string
 	}{
-		{&chosen.system, s.Prompts.System}, {&chosen.draft, s.Prompts.Draft}, {&chosen.debug, s.Prompts.Debug},
-		{&chosen.improve, s.Prompts.Improve}, {&chosen.diverge, s.Prompts.Diverge},
+		{&chosen.system, s.Prompts.System},
+		{&chosen.draft, s.Prompts.Draft},
+		{&chosen.debug, s.Prompts.Debug},
+		{&chosen.improve, s.Prompts.Improve},
+		{&chosen.diverge, s.Prompts.Diverge},
 	} {
 		if p.own != "" {
 			*p.of = p.own
