@@ -81,19 +81,22 @@ func (r *Recipe) CreditSpec() (credit.Spec, error) {
 
 // NewScaffold makes the scaffold of the traces that are learned from.
 func (r *Recipe) NewScaffold() (scaffold.Scaffold, error) {
-	return r.scaffold(r.Scaffold.Name, r.Scaffold.Steps)
+	return r.scaffold(r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds)
 }
 
 // NewEvaluationScaffold makes the scaffold of the traces of an evaluation with so
 // many attempts after the first.
 func (r *Recipe) NewEvaluationScaffold(steps int) (scaffold.Scaffold, error) {
-	return r.scaffold(r.Evaluation.Scaffold, steps)
+	return r.scaffold(r.Evaluation.Scaffold, steps, r.Evaluation.Seconds)
 }
 
-func (r *Recipe) scaffold(name string, steps int) (scaffold.Scaffold, error) {
+func (r *Recipe) scaffold(name string, steps int, seconds float64) (scaffold.Scaffold, error) {
 	maker, err := scaffold.Axis.Make(name, r.Scaffold.Variants.Of(name))
 	if err != nil {
 		return nil, err
+	}
+	if seconds > 0 {
+		return scaffold.Budget{Scaffold: maker(steps), Seconds: seconds}, nil
 	}
 	return maker(steps), nil
 }
@@ -105,14 +108,14 @@ func (r *Recipe) Waves(evaluation bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	name, steps := r.Scaffold.Name, r.Scaffold.Steps
+	name, steps, seconds := r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds
 	if evaluation {
-		name, steps = r.Evaluation.Scaffold, 0
+		name, steps, seconds = r.Evaluation.Scaffold, 0, r.Evaluation.Seconds
 		for _, m := range r.Evaluation.Measured() {
 			steps = max(steps, m.Steps)
 		}
 	}
-	s, err := r.scaffold(name, steps)
+	s, err := r.scaffold(name, steps, seconds)
 	if err != nil {
 		return 0, err
 	}

@@ -155,8 +155,9 @@ func (c Curriculum) Settings() any { return c.Variants.Of(c.Name) }
 
 // Scaffold says what the attempts of a trace after the first start from.
 type Scaffold struct {
-	Name     string          `yaml:"name"`  // which scaffold; its settings, and those of evaluation.scaffold, stand under their names
-	Steps    int             `yaml:"steps"` // attempts of a trace after the first, where the scaffold makes several
+	Name     string          `yaml:"name"`    // which scaffold; its settings, and those of evaluation.scaffold, stand under their names
+	Steps    int             `yaml:"steps"`   // attempts of a trace after the first, where the scaffold makes several
+	Seconds  float64         `yaml:"seconds"` // end a trace when its programs have run for so long; 0 for no bound
 	Variants config.Variants `yaml:",inline"`
 }
 
@@ -368,6 +369,7 @@ type Evaluation struct {
 	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
 	Steps        int     `yaml:"steps"`          // K attempts after the first: self-improvement steps of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
 	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
+	Seconds      float64 `yaml:"seconds"`        // end a trace when its programs have run for so long, before it has made K further attempts; 0 for no bound
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
 	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
 	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout

@@ -144,6 +144,8 @@ func (r *Recipe) checkEnv(c *config.Checker) {
 func (r *Recipe) checkChoices(c *config.Checker) {
 	scaffold.Axis.Validate(c, "scaffold.name", r.Scaffold.Name, r.Scaffold.Variants)
 	c.AtLeast("scaffold.steps", r.Scaffold.Steps, 0)
+	c.NotNegative("scaffold.seconds", r.Scaffold.Seconds)
+	c.NotNegative("evaluation.seconds", r.Evaluation.Seconds)
 	if r.Evaluation.Scaffold == r.Scaffold.Name {
 		c.Choice("evaluation.scaffold", r.Evaluation.Scaffold)
 	} else {

@@ -25,15 +25,16 @@ type Purpose uint32
 
 // The purposes of streams.
 const (
-	PurposeSample     Purpose = 1 // a token of a response, by position
-	PurposeSelect     Purpose = 2 // the curriculum's choice of instances
-	PurposeInit       Purpose = 3 // initial weights, one stream per tensor
-	PurposeData       Purpose = 4 // generated problems
-	PurposeWarmStart  Purpose = 5 // the order and kind of demonstrations
-	PurposeShuffle    Purpose = 6 // the order of sequences inside a batch
-	PurposeEvaluation Purpose = 7 // a token of an evaluation response
-	PurposeTest       Purpose = 8 // tests and benchmarks
-	PurposeRounding   Purpose = 9 // an optimizer step's rounding, by parameter
+	PurposeSample     Purpose = 1  // a token of a response, by position
+	PurposeSelect     Purpose = 2  // the curriculum's choice of instances
+	PurposeInit       Purpose = 3  // initial weights, one stream per tensor
+	PurposeData       Purpose = 4  // generated problems
+	PurposeWarmStart  Purpose = 5  // the order and kind of demonstrations
+	PurposeShuffle    Purpose = 6  // the order of sequences inside a batch
+	PurposeEvaluation Purpose = 7  // a token of an evaluation response
+	PurposeTest       Purpose = 8  // tests and benchmarks
+	PurposeRounding   Purpose = 9  // an optimizer step's rounding, by parameter
+	PurposeScaffold   Purpose = 10 // what the next attempt of a trace starts from
 )
 
 // Stream is a sequence of random numbers addressed by position. The zero

@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -20,7 +21,27 @@ type Attempt struct {
 	Spoke bool // the policy has said something: a prompt may leave it no room
 	// Verdict is that on the attempt's last message; nil while it is not known.
 	Verdict *env.TurnVerdict
+	Seconds float64 // that the attempt's programs have run
 }
+
+// Failed says that there is a verdict, and that it is not a success.
+func (a Attempt) Failed() bool { return a.Verdict != nil && a.Verdict.Outcome != shard.OutcomeOK }
+
+// Trace is what a scaffold sees: the attempts so far, one or more, and where its
+// random numbers come from: number i of the choice of attempt n is draw 16n + i.
+type Trace struct {
+	Attempts []Attempt
+	Stream   rng.Stream
+}
+
+// last is the latest attempt.
+func (t Trace) last() Attempt { return t.Attempts[len(t.Attempts)-1] }
+
+// before is the trace as it was when attempt n was chosen.
+func (t Trace) before(n int) Trace { return Trace{t.Attempts[:n], t.Stream} }
+
+// draw is random number i of the choice of the next attempt, in [0, 1).
+func (t Trace) draw(i int) float64 { return t.Stream.Float64(uint64(16*len(t.Attempts) + i)) }
 
 // Next is what a scaffold wants after the attempts so far.
 type Next struct {
@@ -40,8 +61,9 @@ type Next struct {
 // instance's own prompt.
 type Scaffold interface {
 	// Next says what comes after one attempt or more. Traits are the
-	// environment's.
-	Next(attempts []Attempt, traits env.Traits) Next
+	// environment's. An attempt of which it has known the verdict once it knows
+	// again, so what it has chosen before it would choose again.
+	Next(trace Trace, traits env.Traits) Next
 }
 
 // Maker makes a scaffold of at most so many attempts after the first.
@@ -76,22 +98,26 @@ func init() {
 
 // Waves bounds the waves that a trace of at most so many attempts takes: one,
 // one more for each turn that waits for its verdict, and one more for each
-// attempt that does. A scaffold that needs verdicts asks for the first.
+// attempt that does. A scaffold that has needed one verdict needs all that
+// follow.
 func Waves(s Scaffold, attempts int, traits env.Traits) int {
-	trace := []Attempt{{Kind: shard.KindInitial, Spoke: true}}
-	if s.Next(trace, traits).Wait {
-		return attempts * traits.Waves
+	trace := Trace{Attempts: []Attempt{{Kind: shard.KindInitial, Spoke: true}}}
+	next := s.Next(trace, traits)
+	for ; len(trace.Attempts) < attempts && !next.Done && !next.Wait; next = s.Next(trace, traits) {
+		trace.Attempts = append(trace.Attempts, trace.Attempts[0])
 	}
-	for ; len(trace) < attempts && !s.Next(trace, traits).Done; trace = append(trace, trace[0]) {
+	waves := len(trace.Attempts)*(traits.Waves-1) + 1
+	if next.Wait {
+		waves += (attempts - len(trace.Attempts)) * traits.Waves
 	}
-	return len(trace)*(traits.Waves-1) + 1
+	return waves
 }
 
 // Single ends a trace after its first attempt.
 type Single struct{}
 
 // Next is done.
-func (Single) Next([]Attempt, env.Traits) Next { return Next{Done: true} }
+func (Single) Next(Trace, env.Traits) Next { return Next{Done: true} }
 
 // ChainSettings are what a recipe says of a chain.
 type ChainSettings struct {
@@ -109,10 +135,15 @@ type Chain struct {
 }
 
 // Next iterates on the last attempt in which the policy has said something;
-// where there is none it tries the task again.
-func (c Chain) Next(attempts []Attempt, traits env.Traits) Next {
+// where there is none it tries the task again. Where attempts say how good they
+// are it waits for that, and debugs what has failed.
+func (c Chain) Next(trace Trace, traits env.Traits) Next {
+	attempts := trace.Attempts
 	if len(attempts) > c.Steps {
 		return Next{Done: true}
+	}
+	if traits.Validated && !trace.known() {
+		return Next{Wait: true}
 	}
 	if traits.ByMessage {
 		return Next{Kind: attempts[0].Kind, Parent: -1, Drafts: len(attempts)}
@@ -123,6 +154,8 @@ func (c Chain) Next(attempts []Attempt, traits env.Traits) Next {
 	}
 	if next.Parent < 0 {
 		next.Kind = attempts[0].Kind
+	} else if traits.Validated && attempts[next.Parent].Failed() {
+		next.Kind = shard.KindDebug
 	}
 	return next
 }

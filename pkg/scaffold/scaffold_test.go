@@ -9,19 +9,9 @@ import (
 
 func TestSingle(t *testing.T) {
 	t.Parallel()
-	if next := (Single{}).Next([]Attempt{{Spoke: true}}, env.Traits{}); !next.Done {
+	if next := (Single{}).Next(Trace{Attempts: []Attempt{{Spoke: true}}}, env.Traits{}); !next.Done {
 		t.Errorf("after one attempt: %+v", next)
 	}
-}
-
-// greedy needs the verdict on an attempt before it chooses the next.
-type greedy struct{}
-
-func (greedy) Next(attempts []Attempt, _ env.Traits) Next {
-	if attempts[len(attempts)-1].Verdict == nil {
-		return Next{Wait: true}
-	}
-	return Next{Done: len(attempts) == 4, Kind: shard.KindImprove}
 }
 
 // An attempt of 5 turns that wait takes 5 waves. A chain of 4 of them goes on
@@ -39,8 +29,8 @@ func TestWaves(t *testing.T) {
 		{Single{}, 1, slow, 5},
 		{Chain{Steps: 3}, 4, quick, 1},
 		{Chain{Steps: 3}, 4, slow, 4*4 + 1},
-		{greedy{}, 4, quick, 4},
-		{greedy{}, 4, slow, 4 * 5},
+		{Greedy{Steps: 3}, 4, quick, 4},
+		{Greedy{Steps: 3}, 4, slow, 4 * 5},
 	} {
 		if got := Waves(c.scaffold, c.attempts, c.traits); got != c.want {
 			t.Errorf("%T of %d attempts with waves %d: %d waves, want %d", c.scaffold, c.attempts, c.traits.Waves, got, c.want)
@@ -51,7 +41,7 @@ func TestWaves(t *testing.T) {
 // TestChain by hand, with K = 2.
 func TestChain(t *testing.T) {
 	t.Parallel()
-	said, silent := Attempt{Kind: shard.KindInitial, Spoke: true}, Attempt{Kind: shard.KindInitial}
+	said := Attempt{Kind: shard.KindInitial, Spoke: true}
 	improved := Attempt{Kind: shard.KindImprove, Spoke: true}
 	for _, c := range []struct {
 		what     string
@@ -67,11 +57,11 @@ func TestChain(t *testing.T) {
 		{"by message", []Attempt{said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 1}},
 		{"by message again", []Attempt{said, said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 2}},
 	} {
-		if got := (Chain{Steps: 2, Kind: shard.KindImprove}).Next(c.attempts, c.traits); got != c.want {
+		if got := (Chain{Steps: 2, Kind: shard.KindImprove}).Next(Trace{Attempts: c.attempts}, c.traits); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
 		}
 	}
-	if got := (Chain{Steps: 1, Kind: shard.KindDiverge}).Next([]Attempt{said}, env.Traits{}); got.Kind != shard.KindDiverge {
+	if got := (Chain{Steps: 1, Kind: shard.KindDiverge}).Next(Trace{Attempts: []Attempt{said}}, env.Traits{}); got.Kind != shard.KindDiverge {
 		t.Errorf("a chain of divergences goes on with %+v", got)
 	}
 }

@@ -52,8 +52,10 @@ func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, 
 				blind: in.Evaluation && environment.Traits().Validated,
 			}
 			t.Stream, t.DraftStream = trainingStreams(r.Seed, in.Iteration, instance.InstanceID, s)
+			t.Choices = rng.New(r.Seed, rng.PurposeScaffold, in.Iteration, instance.InstanceID, s)
 			if in.Evaluation {
 				t.Stream, t.DraftStream = evaluationStreams(r.Seed, task.ID, s)
+				t.Choices = rng.New(r.Seed, rng.PurposeScaffold, 0, task.ID, s)
 			}
 			b.traces = append(b.traces, planned{t, instance, s})
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -111,7 +112,7 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
 	t.close()
 	t.goingOn = false
-	next := t.Scaffold.Next(t.attempts(), environment.Traits())
+	next := t.Scaffold.Next(scaffold.Trace{Attempts: t.attempts(), Stream: t.Choices}, environment.Traits())
 	switch {
 	case next.Done:
 		return nil

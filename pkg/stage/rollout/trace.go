@@ -20,6 +20,8 @@ type Trace struct {
 	// Stream is what a context's tokens are drawn from: context part of an
 	// attempt, both from 0.
 	Stream func(step, part int) rng.Stream
+	// Choices is what the scaffold draws from.
+	Choices rng.Stream
 	// DraftStream is what drafts are drawn from, where an attempt has any: the
 	// message of a turn, from 1, after a number of improvements.
 	DraftStream func(step, turn, draft int) rng.Stream
@@ -28,6 +30,7 @@ type Trace struct {
 	step     int // attempt that is under way
 	drafts   int // improvements of each of its messages before the environment sees it
 	verdicts map[int]*env.TurnVerdict
+	executed map[int]float64 // seconds of programs, by attempt
 	waits    shard.Wait
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
@@ -105,6 +108,9 @@ func (t *Trace) conversation(step int) []shard.Message {
 // attempts is what the scaffold sees of the trace.
 func (t *Trace) attempts() []scaffold.Attempt {
 	attempts := make([]scaffold.Attempt, t.step+1)
+	for step, seconds := range t.executed {
+		attempts[step].Seconds = seconds
+	}
 	for _, p := range t.parts {
 		attempts[p.step].Kind = p.kind
 		attempts[p.step].Spoke = attempts[p.step].Spoke || p.turns > 0
@@ -142,8 +148,9 @@ func (t *Trace) Rows(wave int) []shard.Rollout {
 // resume takes up a trace that waits, from its rows and the verdict on it.
 // closes says whether a token ends a message.
 func (t *Trace) resume(rows []shard.Rollout, score shard.Score, closes func(token int32) bool) {
-	t.verdicts = map[int]*env.TurnVerdict{}
+	t.verdicts, t.executed = map[int]*env.TurnVerdict{}, map[int]float64{}
 	for _, row := range score.Turns {
+		t.executed[int(row.Step)] += row.ExecuteSeconds
 		verdict := env.TurnVerdictOf(row)
 		if t.blind {
 			verdict = verdict.Blind()

@@ -1,0 +1,145 @@
+package scaffold
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// said makes an attempt that is valid and says its validation score. Its test
+// score is the opposite, so that whoever chooses by that chooses otherwise.
+func said(validation float64) Attempt {
+	return Attempt{Kind: shard.KindInitial, Spoke: true, Verdict: &env.TurnVerdict{
+		Outcome: shard.OutcomeOK, RawScore: -validation, NormalizedScore: 1 - validation, Reward: 1 - validation,
+		Parts: []shard.RewardPart{{Name: env.PartValidation, Value: validation}},
+	}}
+}
+
+var (
+	mute    = Attempt{Kind: shard.KindInitial, Spoke: true, Verdict: &env.TurnVerdict{Outcome: shard.OutcomeOK, NormalizedScore: 1}} // valid, says nothing
+	failed  = Attempt{Kind: shard.KindInitial, Spoke: true, Verdict: &env.TurnVerdict{Outcome: shard.OutcomeInvalid}}
+	unknown = Attempt{Kind: shard.KindInitial, Spoke: true}
+	silent  = Attempt{Kind: shard.KindInitial}
+)
+
+func draft() Next             { return Next{Kind: shard.KindInitial, Parent: -1} }
+func improve(parent int) Next { return Next{Kind: shard.KindImprove, Parent: parent} }
+func debug(parent int) Next   { return Next{Kind: shard.KindDebug, Parent: parent} }
+
+func TestBest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attempts []Attempt
+		want     int
+	}{
+		{[]Attempt{failed, silent}, -1},
+		{[]Attempt{said(0.2), said(0.8), said(0.5)}, 1},
+		{[]Attempt{said(0.8), said(0.8)}, 0},
+		{[]Attempt{mute, said(-3)}, 1},
+		{[]Attempt{mute, mute}, 0},
+		{[]Attempt{failed, mute}, 1},
+		{[]Attempt{said(0.1), unknown}, 0},
+	} {
+		if got := Best(c.attempts); got != c.want {
+			t.Errorf("best of %d attempts: %d, want %d", len(c.attempts), got, c.want)
+		}
+	}
+}
+
+// TestSearch by hand, with 4 attempts after the first.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	greedy, drafts := Greedy{Steps: 4}, Drafts{Steps: 4, DraftsSettings: DraftsSettings{Drafts: 3}}
+	always := AIDE{Steps: 4, AIDESettings: AIDESettings{Drafts: 2, Debug: 1, MaxDebugging: 1}}
+	never := AIDE{Steps: 4, AIDESettings: AIDESettings{Drafts: 2, Debug: 0, MaxDebugging: 1}}
+	wait, done := Next{Wait: true}, Next{Done: true}
+	for _, c := range []struct {
+		what     string
+		of       Scaffold
+		attempts []Attempt
+		want     Next
+	}{
+		{"greedy: what came of it is not known", greedy, []Attempt{said(0.1), unknown}, wait},
+		{"greedy: the best is not the last", greedy, []Attempt{said(0.5), said(0.9), said(0.7)}, improve(1)},
+		{"greedy: the last failed", greedy, []Attempt{said(0.5), failed}, debug(1)},
+		{"greedy: all failed", greedy, []Attempt{failed}, debug(0)},
+		{"greedy: no room", greedy, []Attempt{silent}, draft()},
+		{"greedy: K steps", greedy, []Attempt{mute, mute, mute, mute, unknown}, done},
+		{"drafts: not all there", drafts, []Attempt{unknown, unknown}, draft()},
+		{"drafts: not known", drafts, []Attempt{unknown, unknown, unknown}, wait},
+		{"drafts: the best of them", drafts, []Attempt{said(0.3), said(0.4), failed}, improve(1)},
+		{"drafts: an improvement is the best", drafts, []Attempt{said(0.3), said(0.4), failed, said(0.6)}, improve(3)},
+		{"drafts: none is valid", drafts, []Attempt{failed, failed, failed}, debug(2)},
+		{"aide: drafts first", always, []Attempt{failed}, draft()},
+		{"aide: a failed leaf", always, []Attempt{failed, said(0.5)}, debug(0)},
+		{"aide: debugged once, in vain", always, []Attempt{failed, said(0.5), failed}, improve(1)},
+		{"aide: debugged and mended", always, []Attempt{failed, said(0.5), said(0.6)}, improve(2)},
+		{"aide: an improvement failed", always, []Attempt{said(0.4), said(0.5), failed}, debug(2)},
+		{"aide: never debugs", never, []Attempt{failed, said(0.5), failed}, improve(1)},
+		{"aide: nothing valid, nothing to debug", never, []Attempt{failed, failed}, draft()},
+	} {
+		if got := c.of.Next(Trace{Attempts: c.attempts, Stream: rng.New(1, rng.PurposeTest, 0, "", 0)}, env.Traits{}); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+}
+
+// TestBudget: three attempts of 2 seconds and a budget of 5.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	two := said(0.5)
+	two.Seconds = 2
+	budget := Budget{Scaffold: Chain{Steps: 9, Kind: shard.KindImprove}, Seconds: 5}
+	for n, want := range map[int]Next{1: improve(0), 2: improve(1), 3: {Done: true}} {
+		var attempts []Attempt
+		for range n {
+			attempts = append(attempts, two)
+		}
+		if got := budget.Next(Trace{Attempts: attempts}, env.Traits{}); got != want {
+			t.Errorf("after %d attempts: %+v, want %+v", n, got, want)
+		}
+	}
+	if got := budget.Next(Trace{Attempts: []Attempt{two, unknown}}, env.Traits{}); !got.Wait {
+		t.Errorf("seconds that are not known: %+v, want to wait", got)
+	}
+}
+
+// TestNoTestScore: what a scaffold chooses does not depend on anything that a
+// blind verdict lacks.
+func TestNoTestScore(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		var open, blind []Attempt
+		for range rapid.IntRange(1, 12).Draw(rt, "attempts") {
+			a := rapid.SampledFrom([]Attempt{failed, mute, silent, said(rapid.Float64Range(0, 1).Draw(rt, "validation"))}).Draw(rt, "attempt")
+			if a.Verdict != nil {
+				v := *a.Verdict
+				v.RawScore, v.NormalizedScore = rapid.Float64().Draw(rt, "raw"), rapid.Float64Range(0, 1).Draw(rt, "normalised")
+				v.Parts = append([]shard.RewardPart{{Name: "score", Value: v.RawScore}}, v.Parts...)
+				a.Verdict = &v
+			}
+			open = append(open, a)
+			if a.Verdict != nil {
+				v := a.Verdict.Blind()
+				a.Verdict = &v
+			}
+			blind = append(blind, a)
+		}
+		stream := rng.New(rapid.Uint64().Draw(rt, "seed"), rng.PurposeTest, 0, "", 0)
+		for _, s := range []Scaffold{
+			Chain{Steps: 20, Kind: shard.KindImprove},
+			Greedy{Steps: 20},
+			Drafts{Steps: 20, DraftsSettings: DraftsSettings{Drafts: 3}},
+			AIDE{Steps: 20, AIDESettings: AIDESettings{Drafts: 3, Debug: 0.5, MaxDebugging: 2}},
+		} {
+			traits := env.Traits{Validated: true, Waves: 1}
+			if a, b := s.Next(Trace{open, stream}, traits), s.Next(Trace{blind, stream}, traits); a != b {
+				rt.Fatalf("%T: %+v, and blind %+v", s, a, b)
+			}
+		}
+	})
+}
