@@ -102,8 +102,8 @@ func (worst) Next(state curriculum.State, _, n int, taskIDs []string) ([]curricu
 // afresh is a scaffold of so many attempts after the first.
 type afresh int
 
-func (s afresh) Next(attempts []scaffold.Attempt, _ env.Traits) scaffold.Next {
-	return scaffold.Next{Done: len(attempts) > int(s), Kind: attempts[0].Kind, Parent: -1}
+func (s afresh) Next(trace scaffold.Trace, _ env.Traits) scaffold.Next {
+	return scaffold.Next{Done: len(trace.Attempts) > int(s), Kind: trace.Attempts[0].Kind, Parent: -1}
 }
 
 type halves struct{}
