@@ -193,7 +193,7 @@ func (c *column) add(cell string) {
 		return
 	}
 	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
+	if err != nil || strings.ContainsAny(cell, "xX_") { // 3_0_1 and 0x1 are numbers of Go alone
 		c.numeric = false
 		return
 	}

@@ -99,6 +99,28 @@ train.csv: 3 rows, 4 columns
 	}
 }
 
+// TestNumbers: what a CSV file of other programs holds as a number is one.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cells []string
+		want  string
+	}{
+		{[]string{"-1", "2e1"}, "whole numbers, -1 to 20"},
+		{[]string{"1", "", "2.5"}, "numbers, 1 to 2.5; 1 empty"},
+		{[]string{"3_0_1", "3_0_0"}, "one of 3_0_0, 3_0_1"}, // a picture, a row and a column
+		{[]string{"0x1"}, "one of 0x1"},
+	} {
+		seen := column{numeric: true, whole: true, values: map[string]bool{}}
+		for _, cell := range c.cells {
+			seen.add(cell)
+		}
+		if got := seen.String(); got != c.want {
+			t.Errorf("%q: %s; want %s", c.cells, got, c.want)
+		}
+	}
+}
+
 // TestLayouts: whatever lies where MLE-bench's preparation or MLE-Dojo puts it
 // is found.
 func TestLayouts(t *testing.T) {

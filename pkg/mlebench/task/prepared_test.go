@@ -1,7 +1,6 @@
-package mlebench_test
+package task
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,13 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
-const preparer = "../../data/mle"
+const preparer = "../../../data/mle"
 
 // prepare runs the preparer, with variables of the environment set, and says
 // what it printed on both outputs and its exit code.
@@ -30,7 +27,7 @@ func prepare(t *testing.T, environment []string, args ...string) (out, problems 
 	}
 	command := exec.Command(python, append([]string{filepath.Join(preparer, "prepare.py")}, args...)...)
 	command.Env = append(os.Environ(), environment...)
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	var failed *exec.ExitError
 	if err := command.Run(); err != nil && !errors.As(err, &failed) {
@@ -39,19 +36,19 @@ func prepare(t *testing.T, environment []string, args ...string) (out, problems 
 	return stdout.String(), stderr.String(), command.ProcessState.ExitCode()
 }
 
-// column reads a column of a CSV file.
-func column(t *testing.T, file, name string) []string {
+// cells reads a column of a CSV file.
+func cells(t *testing.T, file, name string) []string {
 	t.Helper()
 	table := read(t, file)
 	at := slices.Index(table.Header, name)
 	if at < 0 {
 		t.Fatalf("%s: no column %q among %q", file, name, table.Header)
 	}
-	cells := make([]string, len(table.Rows))
+	found := make([]string, len(table.Rows))
 	for i, row := range table.Rows {
-		cells[i] = row[at]
+		found[i] = row[at]
 	}
-	return cells
+	return found
 }
 
 func read(t *testing.T, file string) mlebench.Table {
@@ -72,8 +69,8 @@ func load(t *testing.T, file string) []byte {
 	return content
 }
 
-// tree is the content of all files of a folder, by their path in it.
-func tree(t *testing.T, folder string) map[string]string {
+// contents is the content of all files of a folder, by their path in it.
+func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	if err := fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -102,7 +99,7 @@ func TestPrepared(t *testing.T) {
 	if second, _, _ := prepare(t, nil, again, "--tasks", strings.Join(tasks, ",")); second != sum {
 		t.Errorf("the sums of two runs are %s and %s", sum, second)
 	}
-	files, other := tree(t, folder), tree(t, again)
+	files, other := contents(t, folder), contents(t, again)
 	for name, content := range files {
 		if other[name] != content {
 			t.Errorf("%s differs in a second run", name)
@@ -119,40 +116,20 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-func checkPrepared(t *testing.T, task string) {
-	var about struct {
-		Name, Metric, Direction string
-		ID                      string   `yaml:"id_column"`
-		Targets                 []string `yaml:"target_columns"`
-		Classes                 []string
-		Range                   struct{ Worst, Best float64 } `yaml:"score_range"`
-	}
-	if err := yaml.Unmarshal(load(t, filepath.Join(task, "task.yaml")), &about); err != nil {
-		t.Fatal(err)
-	}
-	board, err := mlebench.ReadBoard(load(t, filepath.Join(task, "leaderboard.csv")))
+func checkPrepared(t *testing.T, folder string) {
+	task, err := Open(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := filepath.Join(task, "public")
-	answers, sample := filepath.Join(task, "private", "answers.csv"), filepath.Join(public, "sample_submission.csv")
-	spec := mlebench.Spec{ID: about.Name, Metric: about.Metric, IDColumn: about.ID, Columns: about.Targets, Classes: about.Classes}
-	competition, err := mlebench.Open(spec, load(t, answers), board)
-	if err != nil {
-		t.Fatal(err)
+	public := filepath.Join(folder, "public")
+	sample := load(t, filepath.Join(public, "sample_submission.csv"))
+	if score, err := task.Grader.Score(sample); err != nil || score != task.ScoreRange.Worst {
+		t.Errorf("the sample submission, which is constant, scores %v, %v; the worst of the range is %v", score, err, task.ScoreRange.Worst)
 	}
-	score, err := competition.Score(load(t, sample))
-	if err != nil || score != about.Range.Worst {
-		t.Errorf("the sample submission, which is constant, scores %v, %v; the worst of the range is %v", score, err, about.Range.Worst)
+	if task.ScoreRange.Best < task.ScoreRange.Worst != task.LowerIsBetter() || task.Leaderboard.Of != "reference" {
+		t.Errorf("the range is %+v, that lower is better is %v, and the board is of %s", task.ScoreRange, task.LowerIsBetter(), task.Leaderboard.Of)
 	}
-	if m, err := metric.Lookup(about.Metric); err != nil || string(m.Direction) != about.Direction {
-		t.Errorf("the direction is %q; that of %s is %q, %v", about.Direction, about.Metric, m.Direction, err)
-	}
-	if better := about.Range.Best < about.Range.Worst; better != board.LowerIsBetter() {
-		t.Errorf("the range is %+v, and that lower is better is %v", about.Range, board.LowerIsBetter())
-	}
-
-	train, test := column(t, filepath.Join(public, "train.csv"), about.ID), column(t, filepath.Join(public, "test.csv"), about.ID)
+	train, test := cells(t, filepath.Join(public, "train.csv"), task.IDColumn), cells(t, filepath.Join(public, "test.csv"), task.IDColumn)
 	seen := map[string]bool{}
 	for _, id := range slices.Concat(train, test) {
 		if seen[id] {
@@ -160,11 +137,11 @@ func checkPrepared(t *testing.T, task string) {
 		}
 		seen[id] = true
 	}
-	if asked := column(t, answers, about.ID); !slices.Equal(asked, test) {
+	if asked := cells(t, filepath.Join(folder, "private", "answers.csv"), task.IDColumn); !slices.Equal(asked, test) {
 		t.Error("the answers are not those of the test rows in their order")
 	}
 	for _, name := range read(t, filepath.Join(public, "test.csv")).Header {
-		if slices.Contains(about.Targets, name) {
+		if slices.Contains(task.TargetColumns, name) {
 			t.Errorf("the test rows have the column %q, which is asked for", name)
 		}
 	}
@@ -183,7 +160,7 @@ func TestPreparerNamesPackages(t *testing.T) {
 	if code != 1 || problems != want {
 		t.Errorf("exit code %d: %s; want 1: %s", code, problems, want)
 	}
-	if files := tree(t, folder); len(files) > 0 {
+	if files := contents(t, folder); len(files) > 0 {
 		t.Errorf("%d files are written", len(files))
 	}
 }
@@ -209,7 +186,7 @@ func TestReferenceBoards(t *testing.T) {
 			continue
 		}
 		file := filepath.Join(preparer, "boards", id+".csv")
-		scores, baselines := column(t, file, "score"), column(t, file, "baseline")
+		scores, baselines := cells(t, file, "score"), cells(t, file, "baseline")
 		scored := "rank,score\n"
 		for i, score := range scores {
 			scored += strconv.Itoa(i+1) + "," + score + "\n"
