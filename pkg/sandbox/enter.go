@@ -1,37 +1,43 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"time"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
 	"golang.org/x/sys/unix"
 )
 
-// How a binary is started to supervise a program, and to become one.
-const supervisorName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-cage"
+// How a binary is started to supervise a program, to supervise a warm interpreter,
+// and to become a program.
+const supervisorName, warmName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-warm", "lathe-sandbox-cage"
 
-// The descriptors of both: the program is read from the first; why it cannot be
-// started is written to the second, and what came of it to the third.
+// The descriptors of a supervisor and of a cage: what is to be run is read from the
+// first; why it cannot be started is written to the second, and what came of it to
+// the third.
 const ordersFD, faultsFD, reportFD = 3, 4, 5
+
+// entered is whether this binary can be started as what it is not.
+var entered atomic.Bool
 
 // Enter makes this process the supervisor of a sandbox, or its program, if that is
 // what it was started for, and does not return then. It is the first thing that
 // main does in a binary that runs sandboxes.
 func Enter() {
-	if len(os.Args) != 1 || os.Args[0] != supervisorName && os.Args[0] != cageName {
+	roles := map[string]func() error{supervisorName: supervise, warmName: superviseWarm, cageName: enter}
+	do, ok := roles[os.Args[0]]
+	if len(os.Args) != 1 || !ok {
+		entered.Store(true)
 		return
 	}
 	unix.CloseOnExec(faultsFD)
-	do := enter
-	if os.Args[0] == supervisorName {
-		do = supervise
-	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.NewFile(faultsFD, "faults"), err)
 		os.Exit(1)
@@ -39,70 +45,155 @@ func Enter() {
 	os.Exit(0)
 }
 
-// enter returns only when it has failed.
+// enter builds the cage and becomes the program. With namespaces of its own it is
+// their first process, and the program another. It returns when it has failed.
 func enter() error {
+	// All that follows holds for this thread, and for what it becomes or starts.
+	runtime.LockOSThread()
 	orders := os.NewFile(ordersFD, "orders")
 	text, err := io.ReadAll(orders)
 	if err != nil {
 		return fmt.Errorf("reading the program: %w", err)
 	}
 	orders.Close()
-	var p Program
+	var p plan
 	if err := json.Unmarshal(text, &p); err != nil {
 		return fmt.Errorf("reading the program: %w", err)
 	}
-	// All that follows holds for this thread, which becomes the program.
-	runtime.LockOSThread()
 	unix.Umask(0o077)
-	if err := p.Limits.set(); err != nil {
+	if err := closeOthers(); err != nil {
 		return err
+	}
+	for _, s := range p.View {
+		if err := s.take(); err != nil {
+			return err
+		}
+	}
+	if err := unix.Chdir(p.Dir); err != nil {
+		return fmt.Errorf("going to %q: %w", p.Dir, err)
+	}
+	for _, limit := range p.Rlimits {
+		if err := limit.set(); err != nil {
+			return err
+		}
+	}
+	if p.View == nil {
+		if err := p.restrict(); err != nil || len(p.Args) == 0 {
+			return err
+		}
+		return fmt.Errorf("starting %q: %w", p.Args[0], unix.Exec(p.Args[0], p.Args, p.environ()))
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keeping this process to itself: %w", err)
+	}
+	if err := giveUp(); err != nil {
+		return err
+	}
+	started := make(chan error)
+	go p.first(started)
+	if err := <-started; err != nil {
+		return err
+	}
+	unix.Close(faultsFD)
+	select {}
+}
+
+// first starts the program as a process of its own, and carries on as the first of
+// its namespaces, which no signal of theirs reaches. What restricts the program
+// restricts this thread, and not the process: it is none of what the program may
+// signal.
+func (p *plan) first(started chan<- error) {
+	runtime.LockOSThread()
+	if err := p.restrict(); err != nil || len(p.Args) == 0 {
+		if err == nil {
+			os.Exit(0)
+		}
+		started <- err
+		return
+	}
+	program, err := syscall.ForkExec(p.Args[0], p.Args, &syscall.ProcAttr{
+		Env: p.environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		started <- fmt.Errorf("starting %q: %w", p.Args[0], err)
+		return
+	}
+	for fd := range 3 { // they are the program's
+		unix.Close(fd)
+	}
+	for signal := 1; signal <= 64; signal++ {
+		unhandle(signal)
+	}
+	started <- nil
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		if pid == program {
+			_ = binary.Write(os.NewFile(reportFD, "report"), binary.NativeEndian, uint32(status)) // who reads it sees that it is not there
+			os.Exit(0)
+		}
+		if err != nil && err != unix.EINTR {
+			os.Exit(1)
+		}
+	}
+}
+
+// environ is the program's environment, with the mark by which a child finds it.
+func (p *plan) environ() []string { return append(slices.Clone(p.Env), os.Environ()...) }
+
+// unhandle gives a signal back its default, which the kernel does not carry out on
+// the first process of a namespace. A handler, such as those of Go's, would be
+// called, and end it.
+func unhandle(signal int) {
+	var none [32]byte // struct sigaction of the kernel
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+}
+
+// restrict restricts the calling thread, and all that it starts.
+func (p *plan) restrict() error {
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.Nice); err != nil {
+		return fmt.Errorf("being as nice as before: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up privileges: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("forbidding core files: %w", err)
-	}
-	if err := closeOthers(); err != nil {
+	if err := giveUp(); err != nil {
 		return err
 	}
-	if Probe().Has(Files) {
-		if err := landlock.V9.BestEffort().Restrict(p.rules()...); err != nil {
-			return fmt.Errorf("restricting files: %w", err)
-		}
+	if err := p.Files.restrict(); err != nil {
+		return fmt.Errorf("restricting files: %w", err)
 	}
-	if Probe().Seccomp {
-		if err := filterCalls(); err != nil {
+	for _, filter := range p.Filters {
+		program := unix.SockFprog{Len: uint16(len(filter) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
+		if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
 			return fmt.Errorf("filtering system calls: %w", err)
 		}
 	}
-	return fmt.Errorf("starting %q: %w", p.Args[0], unix.Exec(p.Args[0], p.Args, os.Environ()))
+	return nil
 }
 
-// set applies the limits that a kernel keeps for each process.
-func (l Limits) set() error {
-	seconds := func(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-	for _, limit := range []struct {
-		name     string
-		resource int
-		value    int64
-		always   bool
-	}{
-		{"core files", unix.RLIMIT_CORE, 0, true},
-		{"CPU seconds", unix.RLIMIT_CPU, seconds(l.CPU), false},
-		{"bytes of a file", unix.RLIMIT_FSIZE, l.FileBytes, false},
-		{"processes", unix.RLIMIT_NPROC, int64(l.Processes), false},
-	} {
-		if limit.value == 0 && !limit.always {
-			continue
-		}
-		most := uint64(limit.value)
-		if limit.resource == unix.RLIMIT_CPU {
-			most++ // its end comes with a signal of its own a second before
-		}
-		if err := unix.Setrlimit(limit.resource, &unix.Rlimit{Cur: uint64(limit.value), Max: most}); err != nil {
-			return fmt.Errorf("limiting %s to %d: %w", limit.name, limit.value, err)
-		}
+// giveUp gives up, for the calling thread, what root may do and others may not, and
+// what a user may do in a namespace of its own.
+func giveUp() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up capabilities: %w", err)
+	}
+	header, none := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("giving up capabilities: %w", err)
+	}
+	return nil
+}
+
+func (l rlimit) set() error {
+	limit := unix.Rlimit{Cur: l.Soft, Max: l.Hard}
+	var now unix.Rlimit
+	if err := unix.Getrlimit(l.Resource, &now); err == nil { // nobody may raise it
+		limit.Max = min(limit.Max, now.Max)
+		limit.Cur = min(limit.Cur, limit.Max)
+	}
+	if err := unix.Setrlimit(l.Resource, &limit); err != nil {
+		return fmt.Errorf("limiting %s to %d: %w", l.Name, l.Soft, err)
 	}
 	return nil
 }
@@ -123,40 +214,4 @@ func closeOthers() error {
 		}
 	}
 	return nil
-}
-
-// system is what every program may read: programs, libraries and what says how
-// they are found. Not all of /etc or /proc: keys are in the one and other
-// processes in the other.
-var system = struct{ folders, files, devices []string }{
-	folders: []string{
-		"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/opt",
-		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3", "/etc/python3.11",
-		"/proc/self", "/proc/sys/kernel", "/proc/sys/vm", "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup",
-	},
-	files: []string{
-		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/mime.types",
-		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/loadavg", "/proc/version",
-		"/dev/urandom", "/dev/random",
-	},
-	devices: []string{"/dev/null", "/dev/zero", "/dev/full"},
-}
-
-// rules are what the program may do with files.
-func (p Program) rules() []landlock.Rule {
-	rules := []landlock.Rule{
-		landlock.RODirs(system.folders...).IgnoreIfMissing(), landlock.ROFiles(system.files...).IgnoreIfMissing(),
-		landlock.RWFiles(system.devices...).IgnoreIfMissing(), landlock.RWDirs(p.Write...),
-	}
-	for _, path := range p.Read {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			rules = append(rules, landlock.ROFiles(path))
-		} else {
-			rules = append(rules, landlock.RODirs(path))
-		}
-	}
-	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
-		rules = append(rules, landlock.ROFiles(resolved))
-	}
-	return rules
 }

@@ -1,49 +1,164 @@
 package sandbox
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/elastic/go-seccomp-bpf"
-	"github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
 // Protection is what a host gives.
 type Protection struct {
-	Landlock int  `json:"landlock"` // version of its interface; 0 for none
-	Seccomp  bool `json:"seccomp"`
+	Landlock   int      `json:"landlock"` // version of its interface; 0 for none
+	Seccomp    bool     `json:"seccomp"`
+	Namespaces []string `json:"namespaces"` // of "user", "mount", "pid", "ipc", "net", "uts"
+	// Reasons say why what is missing is.
+	Reasons map[string]string `json:"reasons,omitempty"`
 }
 
 // What may be required.
 const (
-	Files   = "files"   // only granted files can be opened: Landlock
-	Network = "network" // no socket of any family: seccomp
-	Signals = "signals" // no signal to processes outside: Landlock's scopes, interface 6
+	Files     = "files"     // only granted files can be opened: Landlock, or a mount namespace
+	Network   = "network"   // no socket of any family: seccomp, or a network namespace
+	Signals   = "signals"   // no signal to processes outside: Landlock's scopes, interface 6, or a PID namespace
+	Processes = "processes" // no process outside can be seen: a PID namespace with a /proc of its own
+	Paths     = "paths"     // what is not granted is not there, neither its name nor its size: a mount namespace
+	IPC       = "ipc"       // no queue, semaphore or memory that others share: seccomp, or an IPC namespace
 )
 
 // Names lists what may be required.
-func Names() []string { return []string{Files, Network, Signals} }
+func Names() []string { return []string{Files, Network, Signals, Processes, Paths, IPC} }
 
-// Probe looks at this host.
+// namespaces are those that a program gets, by the flags of clone. The first needs
+// no rights, and gives those that the others need. Mounts and processes go
+// together: a /proc of one's own takes both.
+var namespaces = []struct {
+	name  string
+	flag  uintptr
+	needs []string
+}{
+	{"user", unix.CLONE_NEWUSER, nil},
+	{"mount", unix.CLONE_NEWNS, []string{"user", "pid"}},
+	{"pid", unix.CLONE_NEWPID, []string{"user", "mount"}},
+	{"ipc", unix.CLONE_NEWIPC, []string{"user"}},
+	{"net", unix.CLONE_NEWNET, []string{"user"}},
+	{"uts", unix.CLONE_NEWUTS, []string{"user"}},
+}
+
+// Probe looks at this host, by really building a cage.
 var Probe = sync.OnceValue(func() Protection {
-	p := Protection{Seccomp: seccomp.Supported()}
-	if version, err := syscall.LandlockGetABIVersion(); err == nil {
+	p := Protection{Seccomp: seccomp.Supported(), Reasons: map[string]string{}}
+	if version, err := landlockVersion(); err != nil {
+		p.Reasons["landlock"] = err.Error()
+	} else {
 		p.Landlock = version
+	}
+	if !p.Seccomp {
+		p.Reasons["seccomp"] = "this kernel has none"
+	}
+	if p.Landlock > 0 && p.Landlock < 6 {
+		p.Reasons["landlock 6"] = fmt.Sprintf("this kernel has version %d, without scopes", p.Landlock)
+	}
+	var all []string
+	for _, n := range namespaces {
+		all = append(all, n.name)
+	}
+	err := try(all)
+	if err == nil {
+		p.Namespaces = all
+		return p
+	}
+	var some []string
+	for _, n := range namespaces {
+		if one := try(append([]string{n.name}, n.needs...)); one == nil {
+			some = append(some, n.name)
+		} else {
+			p.Reasons[n.name] = one.Error()
+		}
+	}
+	if len(some) > 0 {
+		if err := try(some); err == nil {
+			p.Namespaces = some
+		} else {
+			p.Reasons["user"] = err.Error()
+		}
 	}
 	return p
 })
+
+// try builds a cage in namespaces, in which nothing runs.
+func try(names []string) error {
+	if !entered.Load() {
+		return errors.New("this program runs no sandboxes")
+	}
+	protection := Protection{Namespaces: names}
+	p := plan{Clone: protection.clone(), Own: &identity{os.Getuid(), os.Getgid()}, Dir: "/"}
+	if protection.namespace("mount") {
+		p.View = (&Program{Args: []string{"/"}}).view(nil)
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	faults, faultsEnd, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer faults.Close()
+	cmd := p.cage([]*os.File{nil, faultsEnd})
+	cmd.Env = []string{}
+	orders, err := start(cmd)
+	faultsEnd.Close()
+	if err != nil {
+		return err
+	}
+	_, _ = orders.Write(text) // who does not read it says why
+	orders.Close()
+	fault, _ := io.ReadAll(io.LimitReader(faults, 64<<10))
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(fault)))
+	}
+	return nil
+}
+
+// namespace reports whether one is in force.
+func (p Protection) namespace(name string) bool { return slices.Contains(p.Namespaces, name) }
+
+// clone are the flags of the namespaces.
+func (p Protection) clone() uintptr {
+	var flags uintptr
+	for _, n := range namespaces {
+		if p.namespace(n.name) {
+			flags |= n.flag
+		}
+	}
+	return flags
+}
 
 // Has reports whether a protection is in force.
 func (p Protection) Has(name string) bool {
 	switch name {
 	case Files:
-		return p.Landlock >= 1
+		return p.Landlock >= 1 || p.namespace("mount")
 	case Network:
-		return p.Seccomp
+		return p.Seccomp || p.namespace("net")
 	case Signals:
-		return p.Landlock >= 6
+		return p.Landlock >= 6 || p.namespace("pid")
+	case Processes:
+		return p.namespace("pid")
+	case Paths:
+		return p.namespace("mount")
+	case IPC:
+		return p.Seccomp || p.namespace("ipc")
 	}
 	return false
 }
@@ -53,7 +168,7 @@ func (p Protection) Missing(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), p.Has)
 }
 
-// String names what is in force.
+// String names what is in force, and why not more.
 func (p Protection) String() string {
 	var has []string
 	for _, name := range Names() {
@@ -61,8 +176,12 @@ func (p Protection) String() string {
 			has = append(has, name)
 		}
 	}
-	if len(has) == 0 {
-		return "nothing but resource limits"
+	text := "nothing but resource limits"
+	if len(has) > 0 {
+		text = fmt.Sprintf("%s (Landlock %d, namespaces: %s)", strings.Join(has, ", "), p.Landlock, cmp.Or(strings.Join(p.Namespaces, " "), "none"))
 	}
-	return fmt.Sprintf("%s (Landlock %d)", strings.Join(has, ", "), p.Landlock)
+	for _, name := range slices.Sorted(maps.Keys(p.Reasons)) {
+		text += fmt.Sprintf("; no %s: %s", name, p.Reasons[name])
+	}
+	return text
 }

@@ -1,23 +1,15 @@
-// Package sandbox runs programs that nobody has read in a cage that an ordinary
-// user can build: no network, no file but those that are granted, no process but
-// their own, bounded time, memory, output and files, and nothing left afterwards.
-//
-// Two processes of this binary ([Enter]) do it. A supervisor adopts whatever the
-// program leaves behind, so that nothing escapes it, keeps the limits that kernels
-// do not, and ends all. The cage sets resource limits, gives up the right to gain
-// privileges, restricts itself by Landlock and by seccomp filters, and becomes the
-// program. What a kernel does not have is left out and said ([Protection]); who
-// needs it refuses to run.
 package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -31,8 +23,10 @@ type Limits struct {
 	Wall      time.Duration `json:"wall"`
 	CPU       time.Duration `json:"cpu"`       // of one process
 	Memory    int64         `json:"memory"`    // bytes that are resident, of all processes together
-	Processes int           `json:"processes"` // at once, threads included, of the user; a kernel does not bind root by it
+	Processes int           `json:"processes"` // at once, threads included
 	FileBytes int64         `json:"file_bytes"`
+	Disk      int64         `json:"disk"`   // bytes that all files in the writable folders take together, those that were there included
+	Files     int           `json:"files"`  // files and folders in the writable folders
 	Output    int           `json:"output"` // bytes of each of standard output and error that are kept: the first and the last
 }
 
@@ -44,11 +38,18 @@ type Program struct {
 	Read  []string `json:"read"`  // files and folders that may be read, and run, beside the system's own
 	Write []string `json:"write"` // folders in which files may be made, changed and removed
 
+	// GPUs are those that may be used, by UUID or by index in the order of the bus.
+	// CUDA_VISIBLE_DEVICES names them to the program.
+	GPUs []string `json:"gpus"`
+
 	Limits Limits    `json:"limits"`
 	Stdin  io.Reader `json:"-"`
 	// Require names what must be in force ([Protection.Has]); a host that cannot
 	// give it is a usage error.
 	Require []string `json:"-"`
+
+	protection *Protection // nil for what this host gives
+	devices    string      // folder in the place of / in which GPUs are looked for
 }
 
 // End says how a program ended.
@@ -60,7 +61,11 @@ const (
 	Killed     End = "killed" // by a signal that is not ours
 	OverTime   End = "time"   // wall clock or CPU
 	OverMemory End = "memory"
-	NotStarted End = "not_started" // the cage could not be built
+	OverDisk   End = "disk" // bytes, or files; or folders nested deeper than 256 where these are bounded
+	// OverProcesses is by the supervisor; of a fork that the kernel refused before,
+	// a program may make what it wants.
+	OverProcesses End = "processes"
+	NotStarted    End = "not_started" // the cage could not be built
 )
 
 // Report is how a program ended and what it took, with all that it started; the
@@ -71,7 +76,12 @@ type Report struct {
 	Signal     syscall.Signal `json:"signal"`    // of one that was killed
 	Wall       time.Duration  `json:"wall"`
 	CPU        time.Duration  `json:"cpu"`
-	PeakMemory int64          `json:"peak_memory"` // bytes, as it was seen every few milliseconds; what processes share counts for each
+	PeakMemory int64          `json:"peak_memory"` // bytes, as it was seen every few milliseconds; what processes share counts for each, but for shared memory
+	// MemoryBy says who keeps memory bounded beside the supervisor, which looks
+	// every few milliseconds: "cgroup v2" or "cgroup v1" where this user has been
+	// delegated one, and "polling" for nobody.
+	MemoryBy      string `json:"memory_by"`
+	PeakProcesses int    `json:"peak_processes"` // and threads, as they were seen
 }
 
 // Result is what came of a program.
@@ -88,42 +98,26 @@ const patience = 5 * time.Second
 // Run runs a program in a cage and returns when it and all that it has started
 // are gone. An error is ours or the host's, never the program's.
 func Run(ctx context.Context, p Program) (Result, error) {
-	r := Result{Protection: Probe()}
-	if missing := r.Protection.Missing(p.Require); len(missing) > 0 {
-		return r, exitcode.Usagef("the sandbox must have %s, which this host does not give: it has %s", strings.Join(missing, ", "), r.Protection)
-	}
-	encoded, err := json.Marshal(p)
+	r, pl, err := prepare(&p)
 	if err != nil {
-		return r, exitcode.Bugf("encoding a program: %w", err)
+		return r, err
 	}
-	var ends [3][2]*os.File // of the pipes by which the supervisor is spoken with: to read, to write
-	for i := range ends {
-		if ends[i][0], ends[i][1], err = os.Pipe(); err != nil {
-			return r, fmt.Errorf("starting a sandbox: %w", err)
-		}
-		defer ends[i][0].Close()
-		defer ends[i][1].Close()
+	lines, err := newLines(&p, pl)
+	if err != nil {
+		return r, err
 	}
-	orders, faults, report := ends[0], ends[1], ends[2]
-	stdout, stderr := newKeeper(p.Limits.Output), newKeeper(p.Limits.Output)
+	defer lines.close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{supervisorName}
-	cmd.Env = append([]string{}, p.Env...)
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, p.Stdin, stdout, stderr
-	cmd.ExtraFiles = []*os.File{orders[0], faults[1], report[1]}
+	cmd.Args, cmd.Env = []string{supervisorName}, []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, lines.stdout, lines.stderr
+	cmd.ExtraFiles = lines.theirs()
 	cmd.WaitDelay = patience // should somebody hold its output open
 	c, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return r, fmt.Errorf("starting a sandbox: %w", err)
 	}
-	faults[1].Close()
-	report[1].Close()
-	if _, err = orders[1].Write(encoded); err != nil {
-		c.Kill()
-		return r, fmt.Errorf("starting a sandbox: %w", err)
-	}
-	orders[1].Close()
-	fault, _ := io.ReadAll(io.LimitReader(faults[0], 64<<10)) // it is closed when the cage becomes the program
+	go lines.order()
+	fault := lines.fault()
 	select {
 	case <-c.Exited():
 	case <-ctx.Done():
@@ -136,13 +130,92 @@ func Run(ctx context.Context, p Program) (Result, error) {
 		return r, ctx.Err()
 	}
 	<-c.Gone()
+	return r, lines.result(&r, fault, c.How())
+}
+
+// prepare checks a program and works out how it is started.
+func prepare(p *Program) (Result, *plan, error) {
+	r := Result{Protection: Probe()}
+	if p.protection != nil {
+		r.Protection = *p.protection
+	}
+	if missing := r.Protection.Missing(p.Require); len(missing) > 0 {
+		return r, nil, exitcode.Usagef("the sandbox must have %s, which this host does not give: it has %s", strings.Join(missing, ", "), r.Protection)
+	}
+	if len(p.Args) == 0 {
+		return r, nil, exitcode.Usagef("the sandbox is given no program")
+	}
+	p.Dir = cmp.Or(p.Dir, "/")
+	for _, paths := range [][]string{{p.Dir}, p.Args[:1], p.Read, p.Write} {
+		for _, path := range paths {
+			if !filepath.IsAbs(path) {
+				return r, nil, exitcode.Usagef("the sandbox is granted %q, which is no absolute path", path)
+			}
+		}
+	}
+	pl, err := newPlan(p, r.Protection)
+	return r, pl, err
+}
+
+// lines are the pipes by which a supervisor is spoken with.
+type lines struct {
+	ends           [3][2]*os.File // orders, faults, report: to read, to write
+	text           []byte
+	stdout, stderr *keeper
+}
+
+func newLines(p *Program, pl *plan) (*lines, error) {
+	text, err := json.Marshal(pl)
+	if err != nil {
+		return nil, exitcode.Bugf("encoding a program: %w", err)
+	}
+	l := &lines{text: text, stdout: newKeeper(p.Limits.Output), stderr: newKeeper(p.Limits.Output)}
+	for i := range l.ends {
+		if l.ends[i][0], l.ends[i][1], err = os.Pipe(); err != nil {
+			l.close()
+			return nil, fmt.Errorf("starting a sandbox: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// theirs are the ends of the other side.
+func (l *lines) theirs() []*os.File { return []*os.File{l.ends[0][0], l.ends[1][1], l.ends[2][1]} }
+
+// order sends what is to be done.
+func (l *lines) order() {
+	_, _ = l.ends[0][1].Write(l.text) // who does not read it says so
+	l.ends[0][1].Close()
+}
+
+// fault waits until the cage is built, or why it cannot be is said.
+func (l *lines) fault() []byte {
+	for _, end := range l.theirs() {
+		end.Close()
+	}
+	text, _ := io.ReadAll(io.LimitReader(l.ends[1][0], 64<<10))
+	return text
+}
+
+// result completes a result by what the supervisor reports.
+func (l *lines) result(r *Result, fault []byte, how string) error {
 	if len(fault) > 0 {
 		r.End = NotStarted
-		return r, fmt.Errorf("building a sandbox: %s", bytes.TrimSpace(fault))
+		return fmt.Errorf("building a sandbox: %s", bytes.TrimSpace(fault))
 	}
-	if err := json.NewDecoder(report[0]).Decode(&r.Report); err != nil {
-		return r, fmt.Errorf("the supervisor of a sandbox ended without a report: %s: %s", c.How(), stderr.kept())
+	if err := json.NewDecoder(l.ends[2][0]).Decode(&r.Report); err != nil {
+		return fmt.Errorf("the supervisor of a sandbox ended without a report: %s: %s", how, l.stderr.kept())
 	}
-	r.Stdout, r.Stderr = stdout.kept(), stderr.kept()
-	return r, nil
+	r.Stdout, r.Stderr = l.stdout.kept(), l.stderr.kept()
+	return nil
+}
+
+func (l *lines) close() {
+	for _, pipe := range l.ends {
+		for _, end := range pipe {
+			if end != nil {
+				end.Close()
+			}
+		}
+	}
 }

@@ -1,111 +1,229 @@
 package sandbox
 
 import (
-	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/lathe-rl/lathe/pkg/child"
 )
 
-// looks is how often a supervisor looks at memory and time.
-const looks = 20 * time.Millisecond
-
-// supervise runs the program whose orders it reads, and reports what came of it
+// supervise runs the program whose plan it reads, and reports what came of it
 // once all that it has started is gone.
 func supervise() error {
 	// The program dies with this thread.
 	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("adopting what a program leaves behind: %w", err)
+	stop, err := adopt()
+	if err != nil {
+		return err
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	text, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
 	if err != nil {
 		return fmt.Errorf("reading the program: %w", err)
 	}
-	var p Program
+	var p plan
 	if err := json.Unmarshal(text, &p); err != nil {
 		return fmt.Errorf("reading the program: %w", err)
 	}
-	orders, ordersEnd, err := os.Pipe()
+	status, statusEnd, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	faults := os.NewFile(faultsFD, "faults")
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env = []string{cageName}, os.Environ()
+	cmd := p.cage([]*os.File{nil, faults, statusEnd})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{orders, faults}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	group := newGroup(p.Limits)
+	defer group.remove()
 	started := time.Now()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the cage: %w", err)
+	orders, err := start(cmd)
+	if err != nil {
+		return err
 	}
-	orders.Close()
 	faults.Close()
-	go func() { // a pipe takes less than an order may be long
-		_, _ = ordersEnd.Write(text) // the cage that does not read them says so
-		ordersEnd.Close()
-	}()
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // how it ended is in its state
-		close(ended)
-	}()
-	var r Report
-	forced := r.watch(p.Limits, started, ended, stop)
-	end(ended)
-	r.Wall = time.Since(started)
-	r.judge(forced, cmd.ProcessState)
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err == nil {
-		r.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	statusEnd.Close()
+	t := &tree{session: cmd.Process.Pid, first: cmd.Process.Pid, status: status, started: started, group: group, nested: p.View != nil}
+	if err := group.add(t.first); err != nil {
+		return err
 	}
-	return json.NewEncoder(os.NewFile(reportFD, "report")).Encode(r)
+	go func() { // a pipe takes less than a plan may be long
+		_, _ = orders.Write(text) // the cage that does not read it says so
+		orders.Close()
+	}()
+	return json.NewEncoder(os.NewFile(reportFD, "report")).Encode(t.follow(&p, stop))
 }
 
-// watch waits for the end of the program, or for the reason to bring it about.
-func (r *Report) watch(limits Limits, started time.Time, ended <-chan struct{}, stop <-chan os.Signal) (forced End) {
-	look := time.NewTicker(looks)
+// adopt makes this process the one that inherits what programs leave behind, and
+// returns the signals by which it is told to stop.
+func adopt() (<-chan os.Signal, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("adopting what a program leaves behind: %w", err)
+	}
+	// Among processes without number it must still get to run. Who is not root may not.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	return stop, nil
+}
+
+// cage is the command that starts a program's cage. The first of its files is left
+// for the orders.
+func (p *plan) cage(files []*os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args, cmd.Env, cmd.ExtraFiles = []string{cageName}, os.Environ(), files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: p.Clone}
+	if p.Own != nil {
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: p.Own.User, HostID: p.Own.User, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: p.Own.Group, HostID: p.Own.Group, Size: 1}}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	return cmd
+}
+
+// start starts a cage and returns where its orders are written to.
+func start(cmd *exec.Cmd) (*os.File, error) {
+	orders, end, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer orders.Close()
+	cmd.ExtraFiles[0] = orders
+	if err := cmd.Start(); err != nil {
+		end.Close()
+		return nil, fmt.Errorf("starting the cage: %w", err)
+	}
+	return end, nil
+}
+
+// tree is a program with all that it has started.
+type tree struct {
+	session int // and process group: of all of them, as none may leave it
+	first   int // process: the program, or the first of its namespace
+	status  *os.File
+	started time.Time
+	group   *group // of cgroups
+	nested  bool   // the first is ours
+
+	report Report
+	ended  bool // the first process has
+	how    unix.WaitStatus
+	cpu    time.Duration // of those that have ended
+}
+
+// follow waits for the end of the program, or for the reason to bring it about,
+// ends all and reports.
+func (t *tree) follow(p *plan, stop <-chan os.Signal) Report {
+	defer t.status.Close()
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	defer signal.Stop(children)
+	forced := t.watch(p, stop, children)
+	t.end()
+	if forced == "" && newWalker(p.Write, p.Limits).over() {
+		forced = OverDisk
+	}
+	t.report.Wall = time.Since(t.started)
+	t.judge(forced)
+	t.report.CPU = max(t.report.CPU, t.cpu)
+	t.report.MemoryBy = t.group.memoryBy()
+	return t.report
+}
+
+// watch waits for the end of the first process, or for the reason to bring it about.
+func (t *tree) watch(p *plan, stop, children <-chan os.Signal) (forced End) {
+	disk := newDisk(p.Write, p.Limits)
+	defer disk.stop()
+	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
+		var began time.Time
 		select {
-		case <-ended:
-			return ""
 		case <-stop:
 			return Killed
-		case <-look.C:
+		case <-disk.full:
+			return OverDisk
+		case <-children:
+			if t.reap(); t.ended {
+				return t.group.end()
+			}
+			continue
+		case began = <-look.C:
 		}
-		r.PeakMemory = max(r.PeakMemory, resident(descendants()))
+		if t.reap(); t.ended {
+			return t.group.end()
+		}
+		use := t.look(p.Limits.Processes)
+		t.report.PeakMemory, t.report.CPU = max(t.report.PeakMemory, use.memory), max(t.report.CPU, use.cpu)
+		t.report.PeakProcesses = max(t.report.PeakProcesses, use.threads)
+		limits := p.Limits
 		switch {
-		case limits.Memory > 0 && r.PeakMemory > limits.Memory:
+		case limits.Memory > 0 && use.memory > limits.Memory:
 			return OverMemory
-		case limits.Wall > 0 && time.Since(started) > limits.Wall:
+		case limits.Processes > 0 && use.threads > limits.Processes:
+			return OverProcesses
+		case limits.Disk > 0 && use.unlinked > limits.Disk:
+			return OverDisk
+		case limits.Wall > 0 && time.Since(t.started) > limits.Wall:
 			return OverTime
+		}
+		next := min(max(looks, 10*time.Since(began)), time.Second) // at a tenth of a core
+		if limits.Wall > 0 {
+			next = min(next, max(time.Millisecond, limits.Wall-time.Since(t.started)))
+		}
+		look.Reset(next)
+	}
+}
+
+// reap collects the ends of the processes of the tree that are children of this one.
+func (t *tree) reap() {
+	for {
+		var status unix.WaitStatus
+		var usage unix.Rusage
+		pid, err := unix.Wait4(-t.session, &status, unix.WNOHANG, &usage)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		t.cpu += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		if pid == t.first {
+			t.ended, t.how = true, status
 		}
 	}
 }
 
-// judge says how the program ended.
-func (r *Report) judge(forced End, state *os.ProcessState) {
-	status, ok := state.Sys().(syscall.WaitStatus)
-	r.End, r.ExitCode = Exited, state.ExitCode()
-	if ok && status.Signaled() {
-		r.End, r.Signal = Killed, status.Signal()
+// end kills all of the tree until there is nothing left. A process group is killed
+// at once, with what is just being started.
+func (t *tree) end() {
+	for {
+		err := syscall.Kill(-t.session, syscall.SIGKILL)
+		t.reap()
+		if err == syscall.ESRCH {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// judge says how the program ended. With a namespace of processes its first one
+// was told, and says so.
+func (t *tree) judge(forced End) {
+	var told uint32
+	if binary.Read(t.status, binary.NativeEndian, &told) == nil { // nothing is written where the program is the first itself
+		t.how = unix.WaitStatus(told)
+	}
+	r := &t.report
+	if t.how.Exited() {
+		r.End, r.ExitCode = Exited, t.how.ExitStatus()
+	} else {
+		r.End, r.ExitCode, r.Signal = Killed, -1, t.how.Signal()
 	}
 	if r.Signal == syscall.SIGXCPU {
 		r.End = OverTime
@@ -113,49 +231,4 @@ func (r *Report) judge(forced End, state *os.ProcessState) {
 	if forced != "" {
 		r.End = forced
 	}
-}
-
-// end kills all that descends from this process until there is nothing left, the
-// program itself included.
-func end(ended <-chan struct{}) {
-	for {
-		pids := descendants()
-		if len(pids) == 0 {
-			<-ended
-			return
-		}
-		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // what is stopped starts no other
-			for _, pid := range pids {
-				_ = syscall.Kill(pid, signal)
-			}
-		}
-		for _, pid := range pids {
-			select {
-			case <-ended: // its end was collected
-				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // an orphan's
-			default:
-			}
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// descendants lists the processes that descend from this one and have not been
-// collected. All do that the program has started, however: orphans are adopted.
-func descendants() []int { return child.Descendants(os.Getpid()) }
-
-// resident is the memory that processes hold.
-func resident(pids []int) int64 {
-	var pages int64
-	for _, pid := range pids {
-		statm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
-		if err != nil {
-			continue // it has ended
-		}
-		if fields := strings.Fields(string(bytes.TrimSpace(statm))); len(fields) > 1 {
-			n, _ := strconv.ParseInt(fields[1], 10, 64) // the kernel's own number
-			pages += n
-		}
-	}
-	return pages * int64(os.Getpagesize())
 }

@@ -1,0 +1,29 @@
+// Package sandbox runs programs that nobody has read in a cage that an ordinary
+// user can build: no network, no file but those that are granted, no process but
+// their own, bounded time, memory, disk, output and files, and nothing left
+// afterwards.
+//
+// Processes of this binary ([Enter]) do it. A supervisor adopts whatever the program
+// leaves behind, keeps the limits that kernels do not, and ends all: a program stays
+// in one process group, which is killed at once. The cage makes namespaces (user,
+// mount, PID, IPC, network, UTS) where the kernel lets this user, sets resource
+// limits, gives up capabilities and the right to gain them, restricts itself by
+// Landlock and by seccomp filters, and becomes the program. What a kernel does not
+// have is left out and said ([Protection]); who needs it refuses to run
+// ([Program].Require).
+//
+// With namespaces there is a file system of the system's own files, read-only, and
+// of those that are granted, and /tmp is the folder that TMPDIR names if the
+// program may write there and nothing granted is in /tmp. Without them these stay
+// open, and [Paths] and [Processes] say so: a program sees whether a file outside
+// is there, its size and its times (stat), and which process ids are in use.
+//
+// In any case these stay open. A program may lock files that it is granted to read.
+// Memory that waits in pipes and pairs of sockets is bounded by descriptors alone,
+// and memory that is held for less than a look is not seen, but where a control
+// group was delegated to this user. The processes of root, whom no resource limit
+// binds, are bounded by the supervisor's looks where there is neither a control group
+// of their number nor a kernel of version 6.14, which has ids for each namespace.
+// Nobody has tried a real GPU in it: GPUs are granted by their device files, and
+// system calls that CUDA makes may be among those that are refused.
+package sandbox

@@ -1,0 +1,142 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// looks is how often a supervisor looks at memory, processes and time at most.
+const looks = 20 * time.Millisecond
+
+// use is what a tree takes at a moment.
+type use struct {
+	memory   int64 // bytes
+	unlinked int64 // bytes of files that are open or mapped and in no folder
+	threads  int
+	cpu      time.Duration
+}
+
+// clockTick is the unit of processor times in /proc: 100 a second in what the
+// kernel shows to programs, on every architecture of Go's.
+const clockTick = 10 * time.Millisecond
+
+// look adds up what the processes of the tree take, and stops where they are more
+// than they may be. With a namespace the first of them is ours.
+func (t *tree) look(most int) use {
+	var u use
+	shared := map[string]int64{} // by device and inode
+	u.cpu = t.cpu
+	entries, _ := readNames("/proc")
+	for _, name := range slices.Backward(entries) { // the newest are the last
+		if most > 0 && u.threads > most {
+			return u
+		}
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (COMMAND) STATE PPID PGRP …; the command may hold anything. The
+		// numbers below are those of proc(5) less 3.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 22 || number(fields[2]) != int64(t.session) {
+			continue
+		}
+		for _, i := range []int{11, 12, 13, 14} {
+			u.cpu += time.Duration(number(fields[i])) * clockTick
+		}
+		if t.nested && name == strconv.Itoa(t.first) {
+			continue
+		}
+		u.threads += int(number(fields[17]))
+		u.memory += private(name)
+		if !mapped(name, shared) {
+			u.memory += number(fields[20]) // all that it has mapped, as it hides it
+		}
+		opened(name, shared)
+	}
+	for key, size := range shared {
+		if key[0] == 'm' {
+			u.memory += size
+		} else {
+			u.unlinked += size
+		}
+	}
+	return u
+}
+
+func number(text []byte) int64 {
+	n, _ := strconv.ParseInt(string(text), 10, 64) // the kernel's own number
+	return n
+}
+
+// readNames lists a folder of /proc.
+func readNames(path string) ([]string, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
+// private is the memory of a process but for what is in shared memory.
+func private(pid string) int64 {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	var sum int64
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "RssAnon", "RssFile", "VmSwap", "VmPTE":
+			sum += number(bytes.TrimSuffix(bytes.TrimSpace(value), []byte(" kB"))) << 10
+		}
+	}
+	return sum
+}
+
+// mapped adds what a process has mapped of shared memory and of files that are in
+// no folder: by its size, of which a process's own numbers show only what it has
+// itself touched. It reports whether it may be seen.
+func mapped(pid string, sizes map[string]int64) bool {
+	maps, err := os.ReadFile("/proc/" + pid + "/maps")
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	for line := range bytes.Lines(maps) {
+		if !bytes.HasSuffix(line, []byte(" (deleted)\n")) {
+			continue
+		}
+		// FROM-TO MODES OFFSET DEVICE INODE NAME
+		fields := bytes.Fields(line)
+		from, to, _ := bytes.Cut(fields[0], []byte("-"))
+		begin, _ := strconv.ParseInt(string(from), 16, 64)
+		end, _ := strconv.ParseInt(string(to), 16, 64)
+		offset, _ := strconv.ParseInt(string(fields[2]), 16, 64)
+		kind := "f"
+		if name := fields[5]; bytes.HasPrefix(name, []byte("/dev/zero")) || bytes.HasPrefix(name, []byte("/memfd:")) || bytes.HasPrefix(name, []byte("/SYSV")) {
+			kind = "m"
+		}
+		key := kind + string(fields[3]) + ":" + string(fields[4])
+		sizes[key] = max(sizes[key], offset+end-begin)
+	}
+	return true
+}
+
+// opened adds the files in no folder that a process has open.
+func opened(pid string, sizes map[string]int64) {
+	folder := "/proc/" + pid + "/fd"
+	names, _ := readNames(folder) // one that has ended has none
+	for _, name := range names {
+		if info, err := os.Stat(folder + "/" + name); err == nil && info.Mode().IsRegular() {
+			addUnlinked(info, sizes)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// newRoot is where the file system that a program sees is put together. What is
+// there is hidden by it, and a program has a /proc of its own.
+const newRoot = "/proc"
+
+// step is one of those by which a mount namespace gets the files that a program
+// sees, and no others. The same steps are taken by the cage and by a warm
+// interpreter.
+type step struct {
+	Do     string `json:"do"` // mount, folder, file, link, write, attributes, root
+	Source string `json:"source,omitempty"`
+	Target string `json:"target"`
+	Type   string `json:"type,omitempty"`
+	Flags  uint64 `json:"flags,omitempty"`
+	Data   string `json:"data,omitempty"`
+}
+
+// readOnly is what a mount is that nothing can be written in.
+const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// view lists the steps to a file system of the system's own files and those that
+// the program is granted. All but the folders in which it may write is read-only.
+func (p *Program) view(devices []string) []step {
+	v := viewer{steps: []step{
+		{Do: "mount", Source: "none", Target: "/", Flags: unix.MS_REC | unix.MS_PRIVATE},
+		{Do: "mount", Source: "none", Target: newRoot, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV, Data: "mode=0755,size=1m"},
+	}}
+	for _, path := range slices.Concat(system.folders, system.files) {
+		v.system(path)
+	}
+	for _, path := range slices.Concat(system.devices, devices) {
+		v.bind(path, path, unix.MOUNT_ATTR_NOSUID)
+	}
+	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
+		v.grant(resolved, readOnly)
+		v.grant(p.Args[0], readOnly)
+	}
+	// The outer before the inner, and at one place writing after reading.
+	type grant struct {
+		path  string
+		flags uint64
+	}
+	var grants []grant
+	for _, path := range p.Read {
+		if !slices.ContainsFunc(p.Write, func(folder string) bool { return beneath(path, folder) }) {
+			grants = append(grants, grant{path, readOnly})
+		}
+	}
+	for _, path := range p.Write {
+		grants = append(grants, grant{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	}
+	slices.SortStableFunc(grants, func(a, b grant) int { return len(a.path) - len(b.path) })
+	if tmp := p.scratch(); tmp != "" && !slices.ContainsFunc(grants, func(g grant) bool { return beneath(g.path, "/tmp") }) {
+		v.bind(tmp, "/tmp", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	} else {
+		v.folder("/tmp")
+	}
+	for _, g := range grants {
+		v.grant(g.path, g.flags)
+	}
+	v.folder("/proc")
+	v.steps = append(v.steps,
+		step{Do: "mount", Source: "proc", Target: newRoot + "/proc", Type: "proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC})
+	if p.Limits.Processes > 0 && kernel() >= 6_014 { // before, it is one number for all namespaces
+		most := max(p.Limits.Processes+ownProcesses, fewestIDs)
+		v.steps = append(v.steps, step{Do: "write", Target: newRoot + "/proc/sys/kernel/pid_max", Data: strconv.Itoa(most)})
+	}
+	v.steps = append(v.steps,
+		step{Do: "attributes", Target: newRoot + "/proc", Flags: unix.MOUNT_ATTR_RDONLY},
+		step{Do: "root", Target: newRoot},
+		step{Do: "attributes", Source: "alone", Target: "/", Flags: readOnly})
+	return v.steps
+}
+
+// fewestIDs is the least number of process ids that a kernel takes for a namespace.
+const fewestIDs = 301
+
+// kernel is the version of this host's, as 1000 times the major number and the minor.
+func kernel() int {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return 0
+	}
+	var major, minor int
+	_, _ = fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor) // 0 of what is none
+	return major*1000 + minor
+}
+
+// scratch is the folder that TMPDIR names if the program may write there, or "".
+func (p *Program) scratch() string {
+	for _, entry := range p.Env {
+		if dir, ok := strings.CutPrefix(entry, "TMPDIR="); ok && slices.ContainsFunc(p.Write, func(path string) bool { return beneath(dir, path) }) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// beneath reports whether a path is a folder or in it.
+func beneath(path, folder string) bool {
+	path, folder = filepath.Clean(path), filepath.Clean(folder)
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}
+
+type viewer struct {
+	steps []step
+	bound []mounted
+	made  []string // folders of the new root
+}
+
+type mounted struct {
+	path  string
+	flags uint64
+}
+
+// system shows what is there of the system's own. Links, as /bin is one on most
+// systems, stay links.
+func (v *viewer) system(path string) {
+	if to, err := os.Readlink(path); err == nil && filepath.Dir(path) == "/" {
+		v.steps = append(v.steps, step{Do: "link", Source: to, Target: newRoot + path})
+		return
+	}
+	if _, err := os.Stat(path); err == nil {
+		v.bind(path, path, readOnly)
+	}
+}
+
+// grant shows a file or a folder, unless it is there already.
+func (v *viewer) grant(path string, flags uint64) {
+	path = filepath.Clean(path)
+	for _, m := range slices.Backward(v.bound) {
+		if beneath(path, m.path) {
+			if m.flags == flags {
+				return
+			}
+			break
+		}
+	}
+	for _, s := range v.steps { // through /bin and the like, which are links
+		if s.Do == "link" && beneath(path, strings.TrimPrefix(s.Target, newRoot)) {
+			return
+		}
+	}
+	v.bind(path, path, flags)
+}
+
+// bind shows a path of the host at a path of the program.
+func (v *viewer) bind(source, target string, flags uint64) {
+	if !slices.ContainsFunc(v.bound, func(m mounted) bool { return beneath(target, m.path) }) {
+		if info, err := os.Stat(source); err == nil && info.IsDir() {
+			v.folder(target)
+		} else {
+			v.folder(filepath.Dir(target))
+			v.steps = append(v.steps, step{Do: "file", Target: newRoot + target})
+		}
+	}
+	v.bound = append(v.bound, mounted{target, flags})
+	v.steps = append(v.steps,
+		step{Do: "mount", Source: source, Target: newRoot + target, Flags: unix.MS_BIND | unix.MS_REC},
+		step{Do: "attributes", Target: newRoot + target, Flags: flags})
+}
+
+// folder makes a folder of the new root, and those above it.
+func (v *viewer) folder(path string) {
+	if path == "/" || slices.Contains(v.made, path) || slices.ContainsFunc(v.bound, func(m mounted) bool { return beneath(path, m.path) }) {
+		return
+	}
+	v.folder(filepath.Dir(path))
+	v.made = append(v.made, path)
+	v.steps = append(v.steps, step{Do: "folder", Target: newRoot + path})
+}
+
+// take takes a step.
+func (s step) take() error {
+	var err error
+	switch s.Do {
+	case "mount":
+		err = unix.Mount(s.Source, s.Target, s.Type, uintptr(s.Flags), s.Data)
+	case "folder":
+		err = unix.Mkdir(s.Target, 0o755)
+	case "file":
+		err = unix.Mknod(s.Target, unix.S_IFREG|0o444, 0)
+	case "write":
+		err = os.WriteFile(s.Target, []byte(s.Data), 0)
+	case "link":
+		err = unix.Symlink(s.Source, s.Target)
+	case "attributes":
+		flags := uint(unix.AT_RECURSIVE)
+		if s.Source == "alone" {
+			flags = 0
+		}
+		err = unix.MountSetattr(unix.AT_FDCWD, s.Target, flags, &unix.MountAttr{Attr_set: s.Flags})
+	case "root":
+		err = changeRoot(s.Target)
+	}
+	if err != nil {
+		return fmt.Errorf("hiding files: %s %s%s: %w", s.Do, s.Source, strings.TrimPrefix(s.Target, newRoot), err)
+	}
+	return nil
+}
+
+// changeRoot makes a folder the root, and lets go of the old one.
+func changeRoot(path string) error {
+	if err := unix.Chdir(path); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
