@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,7 @@ import (
 // "Cgroup delegation"). Slurm's of a step is not delegated, and bounds us with the
 // program.
 type group struct {
+	name    string
 	folders []string
 	memory  string // the folder that bounds memory, or ""
 	second  bool   // that is of cgroups v2
@@ -27,6 +29,9 @@ const (
 	ownMemory    = 32 << 20
 	ownProcesses = 32
 )
+
+// groups numbers those of this process.
+var groups atomic.Int64
 
 // place is a control group that this process is in.
 type place struct {
@@ -39,7 +44,7 @@ type place struct {
 func newGroup(limits Limits) *group {
 	own, _ := os.ReadFile("/proc/self/cgroup") // without either there are no groups
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	g := &group{}
+	g := &group{name: fmt.Sprintf("lathe-%d-%d", os.Getpid(), groups.Add(1))}
 	for controller, most := range map[string]int64{"memory": limits.Memory, "pids": int64(limits.Processes)} {
 		if most == 0 {
 			continue
@@ -90,7 +95,7 @@ func (p place) delegated() bool {
 // make makes a group with a limit in a place or beside it, or leaves nothing.
 func (g *group) make(p place, controller string, most int64) bool {
 	for _, parent := range []place{p, {filepath.Dir(p.folder), false, p.second}} {
-		folder := filepath.Join(parent.folder, "lathe-"+strconv.Itoa(os.Getpid()))
+		folder := filepath.Join(parent.folder, g.name)
 		if !parent.delegated() || !slices.Contains(g.folders, folder) && os.Mkdir(folder, 0o700) != nil {
 			continue
 		}

@@ -40,7 +40,7 @@ func TestPlaces(t *testing.T) {
 // place of the kernel's, and not where the controller is missing.
 func TestGroup(t *testing.T) {
 	t.Parallel()
-	var g group
+	g := group{name: "lathe-1"}
 	top := t.TempDir()
 	if g.make(place{top, true, true}, "memory", 1<<20) || len(g.folders) > 0 || g.memoryBy() != "polling" || g.end() != "" {
 		t.Error("a group without a controller bounds memory")

@@ -12,6 +12,9 @@
 // have is left out and said ([Protection]); who needs it refuses to run
 // ([Program].Require).
 //
+// A [Warm] interpreter has imported modules once, and forks a process for each
+// program, which is caged by the same plan before any of the program's code runs.
+//
 // With namespaces there is a file system of the system's own files, read-only, and
 // of those that are granted, and /tmp is the folder that TMPDIR names if the
 // program may write there and nothing granted is in /tmp. Without them these stay

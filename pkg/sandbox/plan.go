@@ -27,6 +27,7 @@ type plan struct {
 	View    []step    `json:"view"`    // none without a mount namespace
 	Own     *identity `json:"own"`     // of a user namespace
 	Nice    int       `json:"nice"`
+	Seed    *uint32   `json:"seed"`
 }
 
 // rlimit is what setrlimit takes.
@@ -55,7 +56,7 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 		return nil, err
 	}
 	pl := &plan{
-		Args: p.Args, Env: append(slices.Clone(p.Env), environ...), Dir: p.Dir, Write: p.Write, Limits: p.Limits, Rlimits: p.Limits.rlimits(),
+		Args: p.Args, Env: append(slices.Clone(p.Env), environ...), Dir: p.Dir, Seed: p.Seed, Write: p.Write, Limits: p.Limits, Rlimits: p.Limits.rlimits(),
 		Files: newRuleset(protection.Landlock, p.rules(devices, own)), Clone: protection.clone(),
 	}
 	if protection.Seccomp {

@@ -42,6 +42,10 @@ type Program struct {
 	// CUDA_VISIBLE_DEVICES names them to the program.
 	GPUs []string `json:"gpus"`
 
+	// Seed is that of the random numbers of Python's random and NumPy's numpy.random
+	// in a warm interpreter; nil for new ones each time. [Run] does not look at it.
+	Seed *uint32 `json:"seed"`
+
 	Limits Limits    `json:"limits"`
 	Stdin  io.Reader `json:"-"`
 	// Require names what must be in force ([Protection.Has]); a host that cannot

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +18,16 @@ import (
 
 func TestMain(m *testing.M) {
 	Enter()
-	os.Exit(m.Run())
+	code := m.Run()
+	warm.Close()
+	os.Exit(code)
 }
+
+// warm runs the programs of all tests that take a warm interpreter.
+var (
+	warm      Warm
+	startWarm = sync.OnceValue(func() error { return warm.Start(context.Background(), python, []string{"json", "random", "decimal"}) })
+)
 
 const python = "/usr/bin/python3"
 
@@ -42,11 +51,12 @@ func ways(t *testing.T) []way {
 	}
 	bare := Probe()
 	bare.Namespaces = nil
-	all := []way{{"without namespaces", &bare, alone, Run}}
+	fatal(t, startWarm())
+	all := []way{{"without namespaces", &bare, alone, Run}, {"warm, without namespaces", &bare, alone, warm.Run}}
 	if len(Probe().Missing(Names())) == 0 {
 		old := Probe()
 		old.Landlock = 0
-		all = append(all, way{"with namespaces", nil, Names(), Run}, way{"with namespaces, without Landlock", &old, Names(), Run})
+		all = append(all, way{"with namespaces", nil, Names(), Run}, way{"warm, with namespaces", nil, Names(), warm.Run}, way{"with namespaces, without Landlock", &old, Names(), Run})
 	} else {
 		t.Logf("no test with namespaces: %s", Probe())
 	}
@@ -92,7 +102,7 @@ func TestAsUser(t *testing.T) {
 	dir := t.TempDir()
 	fatal(t, os.Chmod(filepath.Dir(dir), 0o711))
 	fatal(t, os.Chmod(dir, 0o777))
-	cmd := exec.Command("/proc/self/exe", "-test.run", "^Test(Honest|Hostile|ModesStay|Namespaces|Limits|Ends|NoLateFiles|NothingIsLeft|RunErrors|Clean)", "-test.timeout", "5m")
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^Test(Honest|Hostile|ModesStay|Namespaces|Limits|Ends|NoLateFiles|NothingIsLeft|RunErrors|Clean|Warm)", "-test.timeout", "5m")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
 	const nobody = 65534
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -155,12 +165,19 @@ func testNothingIsLeft(t *testing.T, w way) {
 // left complains of processes that are in the folder of a program.
 func left(t *testing.T, what string, p Program) {
 	t.Helper()
+	if isLeft(p) {
+		t.Errorf("%s: a process is left", what)
+	}
+}
+
+func isLeft(p Program) bool {
 	for _, process := range child.Processes() {
 		cwd, err := os.Readlink("/proc/" + strconv.Itoa(process.PID) + "/cwd")
 		if err == nil && cwd == p.Dir {
-			t.Errorf("%s: process %d is left", what, process.PID)
+			return true
 		}
 	}
+	return false
 }
 
 // TestRunErrors: what is ours, or the host's, is an error.
@@ -172,13 +189,27 @@ func TestRunErrors(t *testing.T) {
 func testRunErrors(t *testing.T, w way) {
 	p := w.program(t, "")
 	p.Args[0] = "/nowhere/python"
-	if r, err := w.run(t.Context(), p); err == nil || r.End != NotStarted || !strings.Contains(err.Error(), "/nowhere/python") {
+	if r, err := Run(t.Context(), p); err == nil || r.End != NotStarted || !strings.Contains(err.Error(), "/nowhere/python") {
 		t.Errorf("a program that is not there: %s, %v", r.End, err)
 	}
 	p = w.program(t, "")
 	p.Write = []string{"/nowhere"}
 	if _, err := w.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("a folder that is not there: %v", err)
+	}
+	for _, change := range []func(*Program){
+		func(p *Program) { p.Args = nil }, func(p *Program) { p.Args[0] = "python3" }, func(p *Program) { p.Dir = "here" }, func(p *Program) { p.Read = []string{"there"} },
+	} {
+		p := w.program(t, "")
+		change(&p)
+		if _, err := w.run(t.Context(), p); exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("%q in %q: %v", p.Args, p.Dir, err)
+		}
+	}
+	p = w.program(t, "")
+	p.Dir = "/nowhere"
+	if _, err := w.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("a folder to be in that is not there: %v", err)
 	}
 	p = w.program(t, "")
 	p.Require = []string{"gravity"}
