@@ -34,7 +34,7 @@ func Score() *cli.App {
 		&cli.BoolFlag{Name: "gather", Usage: "instead gather what was judged of an evaluation into its rows", Destination: &o.Gather},
 		waveFlag(&o.Wave),
 	}, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout))
-	cmdline.Group(app, checkCommand())
+	cmdline.Group(app, checkCommand(), sandboxCommand())
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
 		return DoScore(c.Context, c.App.Writer, o)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/elastic/go-seccomp-bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // Protection is what a host gives.
@@ -21,22 +23,55 @@ type Protection struct {
 	Landlock   int      `json:"landlock"` // version of its interface; 0 for none
 	Seccomp    bool     `json:"seccomp"`
 	Namespaces []string `json:"namespaces"` // of "user", "mount", "pid", "ipc", "net", "uts"
+	// MemoryBy says who keeps memory bounded, as a [Report] says it.
+	MemoryBy string `json:"memory_by"`
 	// Reasons say why what is missing is.
 	Reasons map[string]string `json:"reasons,omitempty"`
 }
 
 // What may be required.
 const (
-	Files     = "files"     // only granted files can be opened: Landlock, or a mount namespace
-	Network   = "network"   // no socket of any family: seccomp, or a network namespace
-	Signals   = "signals"   // no signal to processes outside: Landlock's scopes, interface 6, or a PID namespace
-	Processes = "processes" // no process outside can be seen: a PID namespace with a /proc of its own
-	Paths     = "paths"     // what is not granted is not there, neither its name nor its size: a mount namespace
-	IPC       = "ipc"       // no queue, semaphore or memory that others share: seccomp, or an IPC namespace
+	Files     = "files"
+	Network   = "network"
+	Signals   = "signals"
+	Processes = "processes"
+	Paths     = "paths"
+	IPC       = "ipc"
 )
 
+type required struct {
+	name, meaning string
+	by            func(Protection) bool
+}
+
+// protections are what may be required: what it means, and by what of a host it is had.
+var protections = []required{
+	{Files, "only granted files can be opened (Landlock, or a mount namespace)", func(p Protection) bool { return p.Landlock >= 1 || p.namespace("mount") }},
+	{Network, "no socket of any family (seccomp, or a network namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("net") }},
+	{Signals, "no signal to processes outside (Landlock 6, or a PID namespace)", func(p Protection) bool { return p.Landlock >= 6 || p.namespace("pid") }},
+	{Processes, "no process outside can be seen (a PID namespace)", func(p Protection) bool { return p.namespace("pid") }},
+	{Paths, "what is not granted is not there, neither its name nor its size (a mount namespace)", func(p Protection) bool { return p.namespace("mount") }},
+	{IPC, "no queue, semaphore or memory that others share (seccomp, or an IPC namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("ipc") }},
+}
+
 // Names lists what may be required.
-func Names() []string { return []string{Files, Network, Signals, Processes, Paths, IPC} }
+func Names() []string {
+	var names []string
+	for _, p := range protections {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Meaning says what one of the names means, and by what it is had; "" for another name.
+func Meaning(name string) string {
+	for _, p := range protections {
+		if p.name == name {
+			return p.meaning
+		}
+	}
+	return ""
+}
 
 // namespaces are those that a program gets, by the flags of clone. The first needs
 // no rights, and gives those that the others need. Mounts and processes go
@@ -68,6 +103,9 @@ var Probe = sync.OnceValue(func() Protection {
 	if p.Landlock > 0 && p.Landlock < 6 {
 		p.Reasons["landlock 6"] = fmt.Sprintf("this kernel has version %d, without scopes", p.Landlock)
 	}
+	g := newGroup(Limits{Memory: 1 << 30})
+	p.MemoryBy = g.memoryBy()
+	g.remove()
 	var all []string
 	for _, n := range namespaces {
 		all = append(all, n.name)
@@ -146,26 +184,26 @@ func (p Protection) clone() uintptr {
 
 // Has reports whether a protection is in force.
 func (p Protection) Has(name string) bool {
-	switch name {
-	case Files:
-		return p.Landlock >= 1 || p.namespace("mount")
-	case Network:
-		return p.Seccomp || p.namespace("net")
-	case Signals:
-		return p.Landlock >= 6 || p.namespace("pid")
-	case Processes:
-		return p.namespace("pid")
-	case Paths:
-		return p.namespace("mount")
-	case IPC:
-		return p.Seccomp || p.namespace("ipc")
-	}
-	return false
+	return slices.ContainsFunc(protections, func(r required) bool { return r.name == name && r.by(p) })
 }
 
 // Missing lists what of the names is not in force.
 func (p Protection) Missing(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), p.Has)
+}
+
+// Require is an error unless all of the names are in force: of usage for what is no
+// name, and that something is unavailable on this host else.
+func (p Protection) Require(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(Names(), name) {
+			return exitcode.Usagef("a sandbox cannot be required to have %q; it has %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	if missing := p.Missing(names); len(missing) > 0 {
+		return exitcode.Unavailablef("the sandbox must have %s, which this host does not give: it has %s", strings.Join(missing, ", "), p)
+	}
+	return nil
 }
 
 // String names what is in force, and why not more.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -48,8 +47,8 @@ type Program struct {
 
 	Limits Limits    `json:"limits"`
 	Stdin  io.Reader `json:"-"`
-	// Require names what must be in force ([Protection.Has]); a host that cannot
-	// give it is a usage error.
+	// Require names what must be in force ([Names]); that a host does not give it is
+	// an error ([Protection.Require]).
 	Require []string `json:"-"`
 
 	protection *Protection // nil for what this host gives
@@ -143,8 +142,8 @@ func prepare(p *Program) (Result, *plan, error) {
 	if p.protection != nil {
 		r.Protection = *p.protection
 	}
-	if missing := r.Protection.Missing(p.Require); len(missing) > 0 {
-		return r, nil, exitcode.Usagef("the sandbox must have %s, which this host does not give: it has %s", strings.Join(missing, ", "), r.Protection)
+	if err := r.Protection.Require(p.Require); err != nil {
+		return r, nil, err
 	}
 	if len(p.Args) == 0 {
 		return r, nil, exitcode.Usagef("the sandbox is given no program")
