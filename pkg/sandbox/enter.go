@@ -15,13 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a binary is started to supervise a program, to supervise a warm interpreter,
-// and to become a program.
-const supervisorName, warmName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-warm", "lathe-sandbox-cage"
+// How a binary is started to supervise programs, and to become one.
+const supervisorName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-cage"
 
-// The descriptors of a supervisor and of a cage: what is to be run is read from the
-// first; why it cannot be started is written to the second, and what came of it to
-// the third.
+// The descriptors of a supervisor and of a cage: what is to be done is read from the
+// first, and why it cannot be is written to the second. A supervisor receives
+// programs from the third, and a cage tells there how its program ended.
 const ordersFD, faultsFD, reportFD = 3, 4, 5
 
 // entered is whether this binary can be started as what it is not.
@@ -31,7 +30,7 @@ var entered atomic.Bool
 // what it was started for, and does not return then. It is the first thing that
 // main does in a binary that runs sandboxes.
 func Enter() {
-	roles := map[string]func() error{supervisorName: supervise, warmName: superviseWarm, cageName: enter}
+	roles := map[string]func() error{supervisorName: supervise, cageName: enter}
 	do, ok := roles[os.Args[0]]
 	if len(os.Args) != 1 || !ok {
 		entered.Store(true)

@@ -2,10 +2,8 @@ package sandbox
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -143,25 +141,18 @@ func try(names []string) error {
 	if protection.namespace("mount") {
 		p.View = (&Program{Args: []string{"/"}}).view(nil)
 	}
-	text, err := json.Marshal(p)
+	l, err := newLines(p)
 	if err != nil {
 		return err
 	}
-	faults, faultsEnd, err := os.Pipe()
-	if err != nil {
-		return err
+	defer l.close()
+	cmd := p.cage()
+	cmd.Env, cmd.ExtraFiles = []string{}, l.theirs()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the cage: %w", err)
 	}
-	defer faults.Close()
-	cmd := p.cage([]*os.File{nil, faultsEnd})
-	cmd.Env = []string{}
-	orders, err := start(cmd)
-	faultsEnd.Close()
-	if err != nil {
-		return err
-	}
-	_, _ = orders.Write(text) // who does not read it says why
-	orders.Close()
-	fault, _ := io.ReadAll(io.LimitReader(faults, 64<<10))
+	go l.order()
+	fault := l.fault()
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(fault)))
 	}

@@ -1,19 +1,13 @@
 package sandbox
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -99,41 +93,18 @@ type Result struct {
 const patience = 5 * time.Second
 
 // Run runs a program in a cage and returns when it and all that it has started
-// are gone. An error is ours or the host's, never the program's.
+// are gone. An error is ours or the host's, never the program's. Several may run at
+// once.
 func Run(ctx context.Context, p Program) (Result, error) {
 	r, pl, err := prepare(&p)
 	if err != nil {
 		return r, err
 	}
-	lines, err := newLines(&p, pl)
+	s, err := resident.get()
 	if err != nil {
 		return r, err
 	}
-	defer lines.close()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env = []string{supervisorName}, []string{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, lines.stdout, lines.stderr
-	cmd.ExtraFiles = lines.theirs()
-	cmd.WaitDelay = patience // should somebody hold its output open
-	c, err := child.Start(cmd, syscall.SIGKILL)
-	if err != nil {
-		return r, fmt.Errorf("starting a sandbox: %w", err)
-	}
-	go lines.order()
-	fault := lines.fault()
-	select {
-	case <-c.Exited():
-	case <-ctx.Done():
-		c.Signal(syscall.SIGTERM)
-		select {
-		case <-c.Exited():
-		case <-time.After(patience):
-		}
-		c.Kill()
-		return r, ctx.Err()
-	}
-	<-c.Gone()
-	return r, lines.result(&r, fault, c.How())
+	return r, s.run(ctx, &p, pl, &r)
 }
 
 // prepare checks a program and works out how it is started.
@@ -158,67 +129,4 @@ func prepare(p *Program) (Result, *plan, error) {
 	}
 	pl, err := newPlan(p, r.Protection)
 	return r, pl, err
-}
-
-// lines are the pipes by which a supervisor is spoken with.
-type lines struct {
-	ends           [3][2]*os.File // orders, faults, report: to read, to write
-	text           []byte
-	stdout, stderr *keeper
-}
-
-func newLines(p *Program, pl *plan) (*lines, error) {
-	text, err := json.Marshal(pl)
-	if err != nil {
-		return nil, exitcode.Bugf("encoding a program: %w", err)
-	}
-	l := &lines{text: text, stdout: newKeeper(p.Limits.Output), stderr: newKeeper(p.Limits.Output)}
-	for i := range l.ends {
-		if l.ends[i][0], l.ends[i][1], err = os.Pipe(); err != nil {
-			l.close()
-			return nil, fmt.Errorf("starting a sandbox: %w", err)
-		}
-	}
-	return l, nil
-}
-
-// theirs are the ends of the other side.
-func (l *lines) theirs() []*os.File { return []*os.File{l.ends[0][0], l.ends[1][1], l.ends[2][1]} }
-
-// order sends what is to be done.
-func (l *lines) order() {
-	_, _ = l.ends[0][1].Write(l.text) // who does not read it says so
-	l.ends[0][1].Close()
-}
-
-// fault waits until the cage is built, or why it cannot be is said.
-func (l *lines) fault() []byte {
-	for _, end := range l.theirs() {
-		end.Close()
-	}
-	text, _ := io.ReadAll(io.LimitReader(l.ends[1][0], 64<<10))
-	return text
-}
-
-// result completes a result by what the supervisor reports.
-func (l *lines) result(r *Result, fault []byte, how string) error {
-	if len(fault) > 0 {
-		r.End = NotStarted
-		return fmt.Errorf("building a sandbox: %s", bytes.TrimSpace(fault))
-	}
-	if err := json.NewDecoder(l.ends[2][0]).Decode(&r.Report); err != nil {
-		return fmt.Errorf("the supervisor of a sandbox ended without a report: %s: %s", how, l.stderr.kept())
-	}
-	r.Stdout, r.Stderr = l.stdout.kept(), l.stderr.kept()
-	return nil
-}
-
-func (l *lines) close() {
-	for _, pipe := range l.ends {
-		for _, end := range pipe {
-			if end != nil {
-				end.Close()
-			}
-		}
-	}
 }

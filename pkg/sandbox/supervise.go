@@ -3,60 +3,238 @@ package sandbox
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// supervise runs the program whose plan it reads, and reports what came of it
-// once all that it has started is gone.
+// The files that come with a program: the three of a
+// supervisor, the standard ones, and one that ends when the program shall.
+const programFiles = 7
+
+// supervise starts programs, or the interpreter that does, and supervises them until
+// the other side is closed.
 func supervise() error {
-	// The program dies with this thread.
+	// The interpreter dies with this thread.
 	runtime.LockOSThread()
 	stop, err := adopt()
 	if err != nil {
 		return err
 	}
+	socket := os.NewFile(reportFD, "socket")
+	unix.CloseOnExec(reportFD)
 	text, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
 	if err != nil {
-		return fmt.Errorf("reading the program: %w", err)
+		return fmt.Errorf("reading what to do: %w", err)
+	}
+	var orders serverOrders
+	if err := json.Unmarshal(text, &orders); err != nil {
+		return fmt.Errorf("reading what to do: %w", err)
+	}
+	start := startCage
+	if len(orders.Args) > 0 {
+		interpreter, err := startInterpreter(orders)
+		if err != nil {
+			return err
+		}
+		start = interpreter.start
+	}
+	unix.Close(ordersFD)
+	unix.Close(faultsFD)
+	go func() {
+		<-stop
+		os.Exit(1)
+	}()
+	for {
+		files, err := receiveFiles(socket)
+		if err != nil || len(files) != programFiles {
+			os.Exit(0) // the other side is closed
+		}
+		go superviseProgram(start, files)
+	}
+}
+
+// starter starts a program by its plan, and returns its session and first process.
+// Its files are its plan, where its end is told by the first process of a namespace,
+// where it is said why it cannot start, and the standard ones. It begins when
+// the plan has been read to its end.
+type starter func(p *plan, files []*os.File) (session, first int, err error)
+
+// startCage starts a program in a process of its own.
+func startCage(p *plan, files []*os.File) (session, first int, err error) {
+	cmd := p.cage()
+	cmd.ExtraFiles = []*os.File{files[0], files[2], files[1]}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[3], files[4], files[5]
+	if err := cmd.Start(); err != nil {
+		return 0, 0, fmt.Errorf("starting the cage: %w", err)
+	}
+	pid := cmd.Process.Pid
+	return pid, pid, cmd.Process.Release() // its end is collected with those of what it leaves
+}
+
+// interpreter is a warm one, as its supervisor sees it.
+type interpreter struct{ socket *os.File }
+
+func startInterpreter(orders serverOrders) (*interpreter, error) {
+	ours, theirs, err := pair()
+	if err != nil {
+		return nil, err
+	}
+	// It ends with this process, and with it what is in namespaces of its own. Nobody
+	// else has the other end.
+	var lifeline [2]int
+	if err := unix.Pipe2(lifeline[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(orders.Args[0], orders.Args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = "/", append(orders.Env, os.Environ()...), os.Stderr
+	cmd.ExtraFiles = []*os.File{theirs, os.NewFile(uintptr(lifeline[0]), "lifeline")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	theirs.Close()
+	hello := make([]byte, 64<<10)
+	n, err := unix.Read(int(ours.Fd()), hello)
+	if err != nil || string(hello[:n]) != "ready" {
+		_ = cmd.Process.Kill()
+		return nil, fmt.Errorf("importing its modules: %s", hello[:max(n, 0)])
+	}
+	return &interpreter{ours}, nil
+}
+
+// start has the interpreter fork a program.
+func (i *interpreter) start(p *plan, files []*os.File) (session, first int, err error) {
+	begin, err := json.Marshal(map[string]any{"clone": p.Clone, "own": p.Own})
+	if err != nil {
+		return 0, 0, err
+	}
+	answer, end, err := os.Pipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer answer.Close()
+	err = sendFiles(i.socket, begin, append(slices.Clone(files), end))
+	end.Close()
+	if err != nil {
+		return 0, 0, fmt.Errorf("the interpreter has ended: %w", err)
+	}
+	var started [2]int32
+	if err := binary.Read(answer, binary.NativeEndian, &started); err != nil {
+		return 0, 0, errSaid
+	}
+	return int(started[0]), int(started[1]), nil
+}
+
+// errSaid is that of an interpreter that has itself said why.
+var errSaid = errors.New("")
+
+// receiveFiles receives the files that come with a packet.
+func receiveFiles(from *os.File) ([]*os.File, error) {
+	packet, ancillary := make([]byte, 64), make([]byte, unix.CmsgSpace(programFiles*4))
+	var n, size int
+	var err error
+	for {
+		n, size, _, _, err = unix.Recvmsg(int(from.Fd()), packet, ancillary, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(ancillary[:size])
+	if err != nil || len(messages) == 0 {
+		return nil, err
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for _, fd := range fds {
+		files = append(files, os.NewFile(uintptr(fd), "received"))
+	}
+	return files, nil
+}
+
+// superviseProgram starts a program and reports what came of it.
+func superviseProgram(start starter, files []*os.File) {
+	// A cage dies with this thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	faults, report := files[1], files[2]
+	defer report.Close()
+	r, err := followProgram(start, files)
+	if err != nil && err != errSaid {
+		fmt.Fprintln(faults, err)
+	}
+	faults.Close()
+	if err == nil {
+		_ = json.NewEncoder(report).Encode(r) // who is gone does not read it
+	}
+}
+
+func followProgram(start starter, files []*os.File) (*Report, error) {
+	orders, faults, standard, end := files[0], files[1], files[3:6:6], files[6]
+	defer end.Close()
+	for _, file := range append(standard, orders) {
+		defer file.Close()
+	}
+	text, err := io.ReadAll(orders)
+	if err != nil {
+		return nil, fmt.Errorf("reading the program: %w", err)
 	}
 	var p plan
 	if err := json.Unmarshal(text, &p); err != nil {
-		return fmt.Errorf("reading the program: %w", err)
+		return nil, fmt.Errorf("reading the program: %w", err)
 	}
+	plan, planEnd, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer planEnd.Close()
 	status, statusEnd, err := os.Pipe()
 	if err != nil {
-		return err
+		plan.Close()
+		return nil, err
 	}
-	faults := os.NewFile(faultsFD, "faults")
-	cmd := p.cage([]*os.File{nil, faults, statusEnd})
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	defer status.Close()
 	group := newGroup(p.Limits)
 	defer group.remove()
-	started := time.Now()
-	orders, err := start(cmd)
+	t := &tree{status: status, started: time.Now(), group: group, nested: p.View != nil}
+	t.session, t.first, err = start(&p, append([]*os.File{plan, statusEnd, faults}, standard...))
+	for _, file := range append(standard, plan, statusEnd) {
+		file.Close()
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	faults.Close()
-	statusEnd.Close()
-	t := &tree{session: cmd.Process.Pid, first: cmd.Process.Pid, status: status, started: started, group: group, nested: p.View != nil}
 	if err := group.add(t.first); err != nil {
-		return err
+		t.end()
+		return nil, err
 	}
-	go func() { // a pipe takes less than a plan may be long
-		_, _ = orders.Write(text) // the cage that does not read it says so
-		orders.Close()
+	go func() {
+		_, _ = planEnd.Write(text) // a pipe takes less than a plan may be long; who does not read it says so
+		planEnd.Close()
 	}()
-	return json.NewEncoder(os.NewFile(reportFD, "report")).Encode(t.follow(&p, stop))
+	faults.Close() // it is read to its end
+	stop := make(chan os.Signal, 1)
+	go func() {
+		_, _ = end.Read(make([]byte, 1)) // it is closed on the other side
+		stop <- syscall.SIGTERM
+	}()
+	r := t.follow(&p, stop)
+	return &r, nil
 }
 
 // adopt makes this process the one that inherits what programs leave behind, and
@@ -72,11 +250,10 @@ func adopt() (<-chan os.Signal, error) {
 	return stop, nil
 }
 
-// cage is the command that starts a program's cage. The first of its files is left
-// for the orders.
-func (p *plan) cage(files []*os.File) *exec.Cmd {
+// cage is the command that starts a program's cage.
+func (p *plan) cage() *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env, cmd.ExtraFiles = []string{cageName}, os.Environ(), files
+	cmd.Args, cmd.Env = []string{cageName}, os.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: p.Clone}
 	if p.Own != nil {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: p.Own.User, HostID: p.Own.User, Size: 1}}
@@ -84,151 +261,4 @@ func (p *plan) cage(files []*os.File) *exec.Cmd {
 		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
 	return cmd
-}
-
-// start starts a cage and returns where its orders are written to.
-func start(cmd *exec.Cmd) (*os.File, error) {
-	orders, end, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer orders.Close()
-	cmd.ExtraFiles[0] = orders
-	if err := cmd.Start(); err != nil {
-		end.Close()
-		return nil, fmt.Errorf("starting the cage: %w", err)
-	}
-	return end, nil
-}
-
-// tree is a program with all that it has started.
-type tree struct {
-	session int // and process group: of all of them, as none may leave it
-	first   int // process: the program, or the first of its namespace
-	status  *os.File
-	started time.Time
-	group   *group // of cgroups
-	nested  bool   // the first is ours
-
-	report Report
-	ended  bool // the first process has
-	how    unix.WaitStatus
-	cpu    time.Duration // of those that have ended
-}
-
-// follow waits for the end of the program, or for the reason to bring it about,
-// ends all and reports.
-func (t *tree) follow(p *plan, stop <-chan os.Signal) Report {
-	defer t.status.Close()
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, syscall.SIGCHLD)
-	defer signal.Stop(children)
-	forced := t.watch(p, stop, children)
-	t.end()
-	if forced == "" && newWalker(p.Write, p.Limits).over() {
-		forced = OverDisk
-	}
-	t.report.Wall = time.Since(t.started)
-	t.judge(forced)
-	t.report.CPU = max(t.report.CPU, t.cpu)
-	t.report.MemoryBy = t.group.memoryBy()
-	return t.report
-}
-
-// watch waits for the end of the first process, or for the reason to bring it about.
-func (t *tree) watch(p *plan, stop, children <-chan os.Signal) (forced End) {
-	disk := newDisk(p.Write, p.Limits)
-	defer disk.stop()
-	look := time.NewTimer(0)
-	defer look.Stop()
-	for {
-		var began time.Time
-		select {
-		case <-stop:
-			return Killed
-		case <-disk.full:
-			return OverDisk
-		case <-children:
-			if t.reap(); t.ended {
-				return t.group.end()
-			}
-			continue
-		case began = <-look.C:
-		}
-		if t.reap(); t.ended {
-			return t.group.end()
-		}
-		use := t.look(p.Limits.Processes)
-		t.report.PeakMemory, t.report.CPU = max(t.report.PeakMemory, use.memory), max(t.report.CPU, use.cpu)
-		t.report.PeakProcesses = max(t.report.PeakProcesses, use.threads)
-		limits := p.Limits
-		switch {
-		case limits.Memory > 0 && use.memory > limits.Memory:
-			return OverMemory
-		case limits.Processes > 0 && use.threads > limits.Processes:
-			return OverProcesses
-		case limits.Disk > 0 && use.unlinked > limits.Disk:
-			return OverDisk
-		case limits.Wall > 0 && time.Since(t.started) > limits.Wall:
-			return OverTime
-		}
-		next := min(max(looks, 10*time.Since(began)), time.Second) // at a tenth of a core
-		if limits.Wall > 0 {
-			next = min(next, max(time.Millisecond, limits.Wall-time.Since(t.started)))
-		}
-		look.Reset(next)
-	}
-}
-
-// reap collects the ends of the processes of the tree that are children of this one.
-func (t *tree) reap() {
-	for {
-		var status unix.WaitStatus
-		var usage unix.Rusage
-		pid, err := unix.Wait4(-t.session, &status, unix.WNOHANG, &usage)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
-		t.cpu += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-		if pid == t.first {
-			t.ended, t.how = true, status
-		}
-	}
-}
-
-// end kills all of the tree until there is nothing left. A process group is killed
-// at once, with what is just being started.
-func (t *tree) end() {
-	for {
-		err := syscall.Kill(-t.session, syscall.SIGKILL)
-		t.reap()
-		if err == syscall.ESRCH {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// judge says how the program ended. With a namespace of processes its first one
-// was told, and says so.
-func (t *tree) judge(forced End) {
-	var told uint32
-	if binary.Read(t.status, binary.NativeEndian, &told) == nil { // nothing is written where the program is the first itself
-		t.how = unix.WaitStatus(told)
-	}
-	r := &t.report
-	if t.how.Exited() {
-		r.End, r.ExitCode = Exited, t.how.ExitStatus()
-	} else {
-		r.End, r.ExitCode, r.Signal = Killed, -1, t.how.Signal()
-	}
-	if r.Signal == syscall.SIGXCPU {
-		r.End = OverTime
-	}
-	if forced != "" {
-		r.End = forced
-	}
 }

@@ -6,18 +6,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -37,20 +29,11 @@ type Warm struct {
 
 	interpreter string
 	protection  Protection
-	child       *child.Child
-	socket      *os.File
-	stderr      *keeper
-	closing     sync.Once
+	server      *server
 }
 
 //go:embed warm.py
 var warmScript string
-
-// warmOrders are what the supervisor of a warm interpreter is told.
-type warmOrders struct {
-	Args []string `json:"args"`
-	Env  []string `json:"env"`
-}
 
 // Start starts an interpreter, a path, and imports modules, by their names. A
 // context that ends before ends it.
@@ -67,42 +50,9 @@ func (w *Warm) Start(ctx context.Context, interpreter string, modules []string) 
 		env = append(env, "PYTHONHASHSEED=0")
 	}
 	w.Env, w.interpreter, w.protection = env, interpreter, Probe()
-	text, err := json.Marshal(warmOrders{[]string{interpreter, "-s", "-c", warmScript, string(list)}, env})
+	w.server, err = startServer(ctx, serverOrders{[]string{interpreter, "-s", "-c", warmScript, string(list)}, env})
 	if err != nil {
-		return exitcode.Bugf("encoding an interpreter: %w", err)
-	}
-	l := &lines{text: text}
-	defer l.close()
-	for i := range l.ends[:2] {
-		if l.ends[i][0], l.ends[i][1], err = os.Pipe(); err != nil {
-			return fmt.Errorf("starting an interpreter: %w", err)
-		}
-	}
-	var theirs *os.File
-	if w.socket, theirs, err = pair(); err != nil {
-		return fmt.Errorf("starting an interpreter: %w", err)
-	}
-	w.stderr = newKeeper(8 << 10)
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env, cmd.Stderr = []string{warmName}, []string{}, w.stderr
-	cmd.ExtraFiles, cmd.WaitDelay = []*os.File{l.ends[0][0], l.ends[1][1], theirs}, patience
-	if w.child, err = child.Start(cmd, syscall.SIGKILL); err != nil {
-		w.socket.Close()
-		theirs.Close()
-		return fmt.Errorf("starting an interpreter: %w", err)
-	}
-	theirs.Close()
-	go l.order()
-	stop := context.AfterFunc(ctx, w.child.Kill)
-	defer stop()
-	fault := l.fault()
-	if err := ctx.Err(); err != nil {
-		w.Close()
-		return err
-	}
-	if len(fault) > 0 {
-		w.Close()
-		return exitcode.Unavailablef("starting the interpreter %q: %s", interpreter, strings.TrimSpace(string(fault)+w.stderr.kept().String()))
+		return fmt.Errorf("starting the interpreter %q: %w", interpreter, err)
 	}
 	return w.try(ctx)
 }
@@ -129,12 +79,9 @@ func (w *Warm) Protection() Protection { return w.protection }
 // Close ends the interpreter and all programs that it runs. One that was not
 // started is closed.
 func (w *Warm) Close() {
-	w.closing.Do(func() {
-		if w.child != nil {
-			w.socket.Close()
-			w.child.Kill()
-		}
-	})
+	if w.server != nil {
+		w.server.close()
+	}
 }
 
 // variable is the value of a variable of an environment, "" if it is not there.
@@ -163,112 +110,5 @@ func (w *Warm) Run(ctx context.Context, p Program) (Result, error) {
 	if seed, own := variable(p.Env, "PYTHONHASHSEED"), variable(w.Env, "PYTHONHASHSEED"); cmp.Or(seed, own) != own {
 		return r, exitcode.Usagef("a program wants PYTHONHASHSEED=%s of a warm interpreter that has %s", seed, own)
 	}
-	l, err := newLines(&p, pl)
-	if err != nil {
-		return r, err
-	}
-	defer l.close()
-	standard, err := newStandard(&p, l)
-	if err != nil {
-		return r, fmt.Errorf("starting a program: %w", err)
-	}
-	defer standard.close()
-	if err := sendFiles(w.socket, []byte("run"), append(l.theirs(), standard.theirs...)); err != nil {
-		return r, fmt.Errorf("starting a program in a warm interpreter: %w: %s", err, w.stderr.kept())
-	}
-	standard.started()
-	go l.order()
-	stop := context.AfterFunc(ctx, standard.stop)
-	defer stop()
-	fault := l.fault()
-	if err = l.result(&r, fault, "the interpreter's"); ctx.Err() != nil {
-		return r, ctx.Err()
-	}
-	standard.finish()
-	r.Stdout, r.Stderr = l.stdout.kept(), l.stderr.kept()
-	return r, err
-}
-
-// standard are the standard files of a program in a warm interpreter, and a pipe
-// that is closed to end it.
-type standard struct {
-	theirs, ours []*os.File
-	copied       sync.WaitGroup
-	input        io.Reader
-	outputs      [2]io.Writer
-	once         sync.Once
-}
-
-func newStandard(p *Program, l *lines) (*standard, error) {
-	s := &standard{input: p.Stdin, outputs: [2]io.Writer{l.stdout, l.stderr}}
-	for i := range 4 { // input, output, error, end
-		read, write, err := os.Pipe()
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		if i == 1 || i == 2 {
-			read, write = write, read
-		}
-		s.theirs, s.ours = append(s.theirs, read), append(s.ours, write)
-	}
-	return s, nil
-}
-
-// started copies what is read and written, once the program has its files.
-func (s *standard) started() {
-	for _, file := range s.theirs {
-		file.Close()
-	}
-	go func() {
-		if s.input != nil {
-			_, _ = io.Copy(s.ours[0], s.input) // who does not read it has ended
-		}
-		s.ours[0].Close()
-	}()
-	for i, to := range s.outputs {
-		s.copied.Go(func() { _, _ = io.Copy(to, s.ours[1+i]) }) // a keeper takes all
-	}
-}
-
-// finish waits for the rest of what was written.
-func (s *standard) finish() { s.copied.Wait() }
-
-// stop ends the program.
-func (s *standard) stop() { s.once.Do(func() { s.ours[3].Close() }) }
-
-func (s *standard) close() {
-	s.stop()
-	for _, file := range slices.Concat(s.theirs, s.ours) {
-		file.Close()
-	}
-	s.copied.Wait()
-}
-
-// pair are two ends of a connection that keeps packets apart and carries files.
-func pair() (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
-}
-
-// sendFiles sends a packet with files.
-func sendFiles(to *os.File, packet []byte, files []*os.File) error {
-	var fds []int
-	for _, file := range files {
-		fds = append(fds, int(file.Fd()))
-	}
-	raw, err := to.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var errSend error
-	if err := raw.Control(func(fd uintptr) {
-		errSend = unix.Sendmsg(int(fd), packet, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
-	}); err != nil {
-		return err
-	}
-	return errSend
+	return r, w.server.run(ctx, &p, pl, &r)
 }

@@ -6,7 +6,7 @@ import array, base64, ctypes, gc, importlib, io, json, os, random, resource, sel
 libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF, SYS_MOUNT_SETATTR = 444, 445, 446, 442
-FILES = 6  # plan, status, faults, standard input, output and error
+FILES = 7  # plan, status, faults, standard input, output and error, answer
 
 
 class Fault(Exception):
@@ -49,7 +49,7 @@ def write(path, content):
         f.write(content)
 
 
-def separate(orders, status):
+def separate(orders, answer):
     """Leaves the server: a session, and namespaces of which the next process is the first."""
     os.setsid()
     if orders["clone"]:
@@ -61,7 +61,7 @@ def separate(orders, status):
     parent = os.getpid()
     pid = os.fork()
     if pid:
-        os.write(status, struct.pack("=ii", parent, pid))
+        os.write(answer, struct.pack("=ii", parent, pid))
         os._exit(0)
     return parent
 
@@ -177,9 +177,10 @@ def close_all(keep):
 def become(sock, lifeline):
     """Returns in the process of a program, which is in its cage, with its plan."""
     orders, fds = serve(sock)
-    plan_fd, status, faults, *standard = fds
+    plan_fd, status, faults, *standard, answer = fds
     try:
-        parent = separate(orders, status)
+        parent = separate(orders, answer)
+        os.close(answer)
         with open(plan_fd, "rb") as f:
             plan = json.load(f)
         plan["filters"] = [base64.b64decode(f) for f in plan["filters"] or []]
