@@ -95,8 +95,12 @@ func (p place) delegated() bool {
 // make makes a group with a limit in a place or beside it, or leaves nothing.
 func (g *group) make(p place, controller string, most int64) bool {
 	for _, parent := range []place{p, {filepath.Dir(p.folder), false, p.second}} {
+		if !parent.delegated() {
+			continue
+		}
+		sweep(parent.folder)
 		folder := filepath.Join(parent.folder, g.name)
-		if !parent.delegated() || !slices.Contains(g.folders, folder) && os.Mkdir(folder, 0o700) != nil {
+		if !slices.Contains(g.folders, folder) && os.Mkdir(folder, 0o700) != nil {
 			continue
 		}
 		if limit(folder, controller, most, p.second) != nil {
@@ -114,6 +118,17 @@ func (g *group) make(p place, controller string, most int64) bool {
 		return true
 	}
 	return false
+}
+
+// sweep removes the groups of supervisors that were killed, and had no time to.
+func sweep(folder string) {
+	names, _ := filepath.Glob(filepath.Join(folder, "lathe-*-*")) // the pattern is right
+	for _, name := range names {
+		var pid, n int
+		if _, err := fmt.Sscanf(filepath.Base(name), "lathe-%d-%d", &pid, &n); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			_ = os.Remove(name) // one in which processes are stays
+		}
+	}
 }
 
 // limit sets the bound of a controller.

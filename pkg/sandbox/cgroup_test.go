@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -42,6 +43,9 @@ func TestGroup(t *testing.T) {
 	t.Parallel()
 	g := group{name: "lathe-1"}
 	top := t.TempDir()
+	const nobody = 1 << 30 // above all process ids
+	fatal(t, os.Mkdir(filepath.Join(top, fmt.Sprintf("lathe-%d-1", nobody)), 0o700))
+	sweep(top)
 	if g.make(place{top, true, true}, "memory", 1<<20) || len(g.folders) > 0 || g.memoryBy() != "polling" || g.end() != "" {
 		t.Error("a group without a controller bounds memory")
 	}

@@ -32,10 +32,12 @@ func supervise() error {
 	}
 	socket := os.NewFile(reportFD, "socket")
 	unix.CloseOnExec(reportFD)
-	text, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
+	told := os.NewFile(ordersFD, "orders")
+	text, err := io.ReadAll(told)
 	if err != nil {
 		return fmt.Errorf("reading what to do: %w", err)
 	}
+	told.Close()
 	var orders serverOrders
 	if err := json.Unmarshal(text, &orders); err != nil {
 		return fmt.Errorf("reading what to do: %w", err)
@@ -48,7 +50,6 @@ func supervise() error {
 		}
 		start = interpreter.start
 	}
-	unix.Close(ordersFD)
 	unix.Close(faultsFD)
 	go func() {
 		<-stop
@@ -172,6 +173,9 @@ func superviseProgram(start starter, files []*os.File) {
 	// A cage dies with this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	// Among processes without number this thread must still get to run. Who is not
+	// root may not, and has a limit of processes that holds.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	faults, report := files[1], files[2]
 	defer report.Close()
 	r, err := followProgram(start, files)
@@ -243,8 +247,6 @@ func adopt() (<-chan os.Signal, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("adopting what a program leaves behind: %w", err)
 	}
-	// Among processes without number it must still get to run. Who is not root may not.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	return stop, nil

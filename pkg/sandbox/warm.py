@@ -35,13 +35,16 @@ def serve(sock):
             os._exit(0)
         fds = array.array("i")
         fds.frombytes(ancillary[0][2])
-        pid = os.fork()
-        if pid == 0:
-            sock.close()
-            return json.loads(orders), list(fds)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                sock.close()
+                return json.loads(orders), list(fds)
+            os.waitpid(pid, 0)
+        except OSError as e:  # there may be fewer processes by the next
+            os.write(fds[2], ("forking: %s" % e.strerror).encode())
         for fd in fds:
             os.close(fd)
-        os.waitpid(pid, 0)
 
 
 def write(path, content):
