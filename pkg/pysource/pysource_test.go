@@ -46,6 +46,7 @@ func TestParse(t *testing.T) {
 		{"a byte-order mark", "\ufeffx = 1\n", -1, ""},
 		{"carriage returns", "x = 1\ry = 2\r\n", -1, ""},
 		{"UTF-8 by declaration", "# -*- coding: utf-8 -*-\nx = 'ä'\n", -1, ""},
+		{"UTF-8 by another name", "# coding: utf8\nx = 'ä'\n", -1, ""},
 		{"a grammar's error", "x = 1\ny = = 2\n", 2, "SyntaxError"},
 		{"indentation", "if x:\ny\n", 2, "IndentationError"},
 		{"tabs", "if x:\n\ty\n        z\n", 3, "TabError"},

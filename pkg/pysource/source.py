@@ -7,6 +7,7 @@ are parsed and compiled, never executed. Standard library alone, CPython 3.8 to
 """
 
 import ast
+import codecs
 import hashlib
 import io
 import json
@@ -45,7 +46,7 @@ def parse(source):
     """The tree of a program that the interpreter would start to run."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source.encode("utf-8")).readline)
-        if encoding not in ("utf-8", "utf-8-sig"):
+        if codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):  # utf8 is one of its names
             raise Unreadable("it declares the encoding %s" % encoding, 1)
         text = without_mark(source)
         # Rules that are no grammar, such as a return outside a function, are checked by compiling.
