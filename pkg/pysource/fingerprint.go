@@ -1,6 +1,7 @@
 package pysource
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -102,7 +103,7 @@ func (f Fingerprint) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText writes, and refuses all else.
 func (f *Fingerprint) UnmarshalText(text []byte) error {
-	raw, err := base64.RawStdEncoding.Strict().AppendDecode(nil, text)
+	raw, err := base64.RawStdEncoding.AppendDecode(nil, text)
 	if err != nil {
 		return fmt.Errorf("reading a fingerprint: %w", err)
 	}
@@ -112,7 +113,7 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 			return fmt.Errorf("reading a fingerprint: it is cut off")
 		}
 		count, n := binary.Uvarint(raw[8:])
-		if n <= 0 || count > math.MaxUint32 || n > 1 && raw[7+n] == 0 {
+		if n <= 0 || count > math.MaxUint32 {
 			return fmt.Errorf("reading a fingerprint: shape %d has no count", len(read)+1)
 		}
 		read = append(read, Shape{binary.BigEndian.Uint64(raw), uint32(count)})
@@ -120,6 +121,9 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 	}
 	if err := read.check(); err != nil {
 		return fmt.Errorf("reading a fingerprint: %w", err)
+	}
+	if again, err := read.MarshalText(); err != nil || !bytes.Equal(again, text) {
+		return fmt.Errorf("reading a fingerprint: it is written in another way") // line ends within, longer varints
 	}
 	*f = read
 	return nil

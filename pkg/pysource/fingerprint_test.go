@@ -197,7 +197,7 @@ func TestBadFingerprints(t *testing.T) {
 	t.Parallel()
 	for what, text := range map[string]string{
 		"no base64": "%", "padding": "AAAAAAAAAAEB==", "cut off": "AAAAAAAAAAE", "no count": "AAAAAAAAAAEA",
-		"two of one hash": "AAAAAAAAAAEBAAAAAAAAAAEB", "a long zero": "AAAAAAAAAAGBAA",
+		"two of one hash": "AAAAAAAAAAEBAAAAAAAAAAEB", "a count in two bytes that is one": "AAAAAAAAAAGBAA", "an end of a line": "AAAAAAAAAAEB\n",
 	} {
 		if err := new(Fingerprint).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%s is read", what)
