@@ -109,6 +109,24 @@ func TestPlaces(t *testing.T) {
 		{"before a submission, where predictions are not seen", "m.fit(X, y)\np = m(Z)\np.to_csv('submission.csv')\n", []string{
 			`m.fit(X, y) | print("trained model")`, `p = m(Z) | print("predicted test labels")`,
 		}},
+		{"before a file of it is opened", "m.fit(X, y)\np = m(Z)\nwith open('submission.csv', 'w') as f:\n    f.write(p)\n", []string{
+			`m.fit(X, y) | print("trained model")`, `p = m(Z) | print("predicted test labels")`,
+		}},
+		{"a model that is called", "import torch.nn as nn\nm = nn.Linear(1, 1)\np = nn.f(m(X_test))\n", []string{
+			`import torch.nn as nn | print("imported packages")`,
+			`m = nn.Linear(1, 1) | print("defined model")`, `p = nn.f(m(X_test)) | print("predicted test labels")`,
+		}},
+		{"a block that reads says so itself", "import json\nwith open('a') as f:\n    d = json.load(f)\n", []string{
+			`import json | print("imported packages")`, `d = json.load(f) |     print("loaded data")`,
+		}},
+		{"folds are held out", "s = cross_val_score(m, X_train, y_train)\n", []string{
+			`s = cross_val_score(m, X_train, y_train) | print("testing loss:", s)`,
+		}},
+		{"made and trained, beside another that is made", "import lightgbm\nb = lightgbm.train(p, d)\nc = lightgbm.LGBMRegressor()\n", []string{
+			`import lightgbm | print("imported packages")`,
+			`b = lightgbm.train(p, d) | print("defined model")`, `print("defined model") | print("trained model")`,
+			`c = lightgbm.LGBMRegressor() | print("defined model")`,
+		}},
 		{"a submission without a model", "import pandas as pd\np = pd.DataFrame()\np.to_csv('submission.csv')\n", []string{
 			`import pandas as pd | print("imported packages")`,
 		}},

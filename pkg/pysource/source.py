@@ -510,8 +510,9 @@ class Program:
             if "model" in means:
                 out.add(DEFINED)
             if "metric" in means:
-                out.add(TRAINING if mentions(given, TRAIN) and not mentions(given, HELD_OUT) else TESTING)
-            if "prediction" in means and mentions(given, TEST):
+                crossed = "cross_val" in self.dotted(call.func)
+                out.add(TRAINING if mentions(given, TRAIN) and not mentions(given, HELD_OUT) and not crossed else TESTING)
+            if ("prediction" in means or terminal(call.func) in self.models) and mentions(given, TEST):
                 out.add(PREDICTED)
             if self.fits(call):
                 out.add(TRAINED)
@@ -535,9 +536,15 @@ class Program:
         return out
 
     def writes_submission(self, statement):
+        """Whether a statement, its blocks left out, begins to write a submission."""
+        if isinstance(statement, WITHS):
+            parts = [i.context_expr for i in statement.items]
+        else:
+            parts = [] if hasattr(statement, "body") else [statement]
         return any(
-            isinstance(c.func, ast.Attribute) and c.func.attr in ("to_csv", "savetxt") and mentions([c], TEST_OUTPUT)
-            for c in here(statement, ast.Call)
+            self.dotted(c.func).split(".")[-1] in ("to_csv", "savetxt", "open") and mentions([c], TEST_OUTPUT) and "data" not in self.meanings(c)
+            for part in parts
+            for c in here(part, ast.Call)
         )
 
 
@@ -637,11 +644,11 @@ class Inserter:
         groups = self.groups(block)
         found = [set().union(*(self.statement(s, in_loop, in_model) for s in g)) for g in groups]
         for i, group in enumerate(groups):
-            # Of neighbours that bring the same the last says so.
+            # Of neighbours that bring the same and nothing else the last says so.
             for m in MILESTONES:
-                if m in found[i] and not (i + 1 < len(groups) and m in found[i + 1]):
+                if m in found[i] and not (i + 1 < len(groups) and found[i] == {m} and m in found[i + 1]):
                     self.put(group, m, value=self.value(group[-1]) if m in (TRAINING, TESTING) else "")
-            if any(self.program.writes_submission(s) for s in group if not hasattr(s, "body")):
+            if any(self.program.writes_submission(s) for s in group):
                 self.writers.append(group)
 
     def value(self, statement):
@@ -663,6 +670,7 @@ class Inserter:
             inner_loop = False
         if isinstance(s, ast.ClassDef):
             inner_model = s.name in self.program.classes
+        before = len(self.inserted)
 
         blocks = [b for b in (getattr(s, f, None) for f in ("body", "orelse", "finalbody")) if b and isinstance(b, list)]
         blocks += [x.body for f in ("handlers", "cases") for x in getattr(s, f, [])]
@@ -677,6 +685,7 @@ class Inserter:
                 out |= self.program.milestones(s.iter)
         elif isinstance(s, WITHS):
             out |= set().union(*(self.program.milestones(i.context_expr) for i in s.items))
+            out -= {m for _, _, m in self.inserted[before:] if m == LOADED}  # the block has said it
         elif not blocks:
             out |= self.program.milestones(s)
         if in_loop:
