@@ -257,6 +257,13 @@ type Traits struct {
 	Transcript bool
 }
 
+// Texter is an environment whose problems are unlike what a policy writes.
+type Texter interface {
+	// Texts are like what a policy reads and writes, for the training of a
+	// tokenizer; none where the problems are.
+	Texts() []string
+}
+
 // Env is one environment, set up by a recipe.
 type Env interface {
 	Name() string

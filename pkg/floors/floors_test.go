@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench", "pkg/policy/kvcache"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox"},
-	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
+	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
 	{"pkg/env/math/answer", "pkg/scaffold/memory"},
 	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/curriculum/uniform"},
 	{"pkg/env/math", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/credit", "pkg/scaffold"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/env/mle/grammar"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -82,10 +83,13 @@ func (d *demonstration) check() error {
 	return nil
 }
 
-// Demonstration draws one of the file's demonstrations of a kind. To improve on a
-// program that failed is to debug it, so demonstrations of both kinds answer the
-// kind improve.
+// Demonstration draws one of the file's demonstrations of a kind, or a program
+// of the grammar. To improve on a program that failed is to debug it, so
+// demonstrations of both kinds answer the kind improve.
 func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool, error) {
+	if e.settings.Grammar != nil {
+		return e.drawn(of, kind, stream)
+	}
 	var fit []demonstration
 	for _, d := range e.entries[of.ID].source.Demonstrations {
 		if d.Kind == string(kind) || kind == shard.KindImprove && d.Kind == string(shard.KindDebug) {
@@ -95,7 +99,59 @@ func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) ([]
 	if len(fit) == 0 {
 		return nil, false, nil
 	}
-	d := fit[stream.IntN(0, len(fit))]
+	return e.demonstrate(of, kind, fit[stream.IntN(0, len(fit))])
+}
+
+// drawn is a program of the grammar: of a first attempt some with a slip; after
+// one with a slip the same without, and after another one with a change.
+func (e *Env) drawn(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool, error) {
+	t, err := e.folder(of)
+	if err != nil || !grammar.Knows(t.Metric) {
+		return nil, false, err
+	}
+	first := grammar.Draw(t.Metric, e.settings.Grammar.Buggy, stream, 0)
+	d := demonstration{Kind: string(kind), Response: e.written(first)}
+	if kind != shard.KindInitial {
+		d.Parent, d.Response = d.Response, e.written(first.Changed(stream, 8))
+		if first.Bug != "" {
+			d.Kind, d.Response = string(shard.KindDebug), e.written(first.Mended())
+		}
+	}
+	return e.demonstrate(of, kind, d)
+}
+
+// textsOfTask is how many programs of a task a tokenizer is trained on.
+const textsOfTask = 100
+
+// Texts are the demonstrations: programs of the grammar, or those of the file.
+func (e *Env) Texts() (texts []string) {
+	for _, of := range e.splits[env.Train] {
+		for _, d := range e.entries[of.ID].source.Demonstrations {
+			texts = append(texts, d.Parent, d.Response)
+		}
+		if e.settings.Grammar == nil {
+			continue
+		}
+		if t, err := e.folder(of); err == nil && grammar.Knows(t.Metric) {
+			stream := rng.New(0, rng.PurposeData, 0, of.ID, 0) // the same for every seed
+			for i := range uint64(textsOfTask) {
+				texts = append(texts, of.ID+" "+t.Metric, e.written(grammar.Draw(t.Metric, e.settings.Grammar.Buggy, stream, 8*i)))
+			}
+		}
+	}
+	return texts
+}
+
+// written is a program as the style's responses have it.
+func (e *Env) written(p grammar.Program) string {
+	if e.style.fenced {
+		return fence("python", p.Source())
+	}
+	return p.Source()
+}
+
+// demonstrate is the conversation of a demonstration.
+func (e *Env) demonstrate(of env.Task, kind shard.Kind, d demonstration) ([]shard.Message, bool, error) {
 	var parent env.Parent
 	if d.Parent != "" {
 		parent.Messages = []shard.Message{{Role: "assistant", Content: d.Parent}}

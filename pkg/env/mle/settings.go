@@ -30,6 +30,7 @@ type Settings struct {
 	Limits   Limits   `yaml:"limits"`
 	Sandbox  Sandbox  `yaml:"sandbox"`
 	Feedback Feedback `yaml:"feedback"`
+	Grammar  *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
 
 	Quality    string `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt, appendix A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
 	Boards     string `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
@@ -78,6 +79,11 @@ type Feedback struct {
 	MaxCharacters int    `yaml:"max_characters"`                       // of what the program printed: its end
 	Score         string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
 	History       int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
+}
+
+// Grammar says how demonstrations are drawn.
+type Grammar struct {
+	Buggy float64 `yaml:"buggy"` // share of first attempts that have a slip on purpose, and of programs to improve on
 }
 
 // Data says which tasks there are.
@@ -156,6 +162,9 @@ func validate(c *config.Checker, s *Settings) {
 		"env.milestones": s.Milestones, "env.feedback.score": s.Feedback.Score,
 	} {
 		c.Choice(field, value)
+	}
+	if s.Grammar != nil {
+		c.Share("env.grammar.buggy", s.Grammar.Buggy)
 	}
 	if strings.TrimSpace(s.Program.Interpreter) == "" {
 		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")

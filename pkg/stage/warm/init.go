@@ -95,7 +95,14 @@ func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) 
 	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
 }
 
+// trainingTexts are what a tokenizer is trained on: what the environment says is
+// like what the policy will write, else the problems.
 func trainingTexts(environment env.Env) (texts []string) {
+	if own, ok := environment.(env.Texter); ok {
+		if texts = own.Texts(); len(texts) > 0 {
+			return texts
+		}
+	}
 	for _, task := range environment.Tasks(env.Train) {
 		texts = append(texts, task.Question, task.Answer)
 	}
