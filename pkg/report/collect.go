@@ -142,7 +142,7 @@ func (f *findings) missing(reason string, keys ...string) {
 func (f *findings) measure(ctx context.Context) error {
 	before := []string{"accuracy_before", "accuracy_by_step_before", "delta_k_before", "corrections_before"}
 	after := []string{"accuracy_after", "accuracy_by_step", "delta_k", "corrections"}
-	both := []string{"accuracy_gain", "accuracy_by_kind", "accuracy_by_version", "accuracy_by_set"}
+	both := []string{"accuracy_gain", "accuracy_by_kind", "accuracy_by_version", "accuracy_by_set", "submissions"}
 	if f.Problems == 0 {
 		const reason = "the recipe evaluates no problems (evaluation.problems is 0)"
 		f.missing(reason, before...)
@@ -151,7 +151,7 @@ func (f *findings) measure(ctx context.Context) error {
 		f.missing(reason, "greedy_accuracy_before", "greedy_accuracy_after")
 		return nil
 	}
-	f.AccuracyBySet = []SetAccuracy{}
+	f.AccuracyBySet, f.Submissions = []SetAccuracy{}, []Submissions{}
 	for _, m := range f.run.Recipe.Evaluation.Measured()[1:] {
 		f.AccuracyBySet = append(f.AccuracyBySet, SetAccuracy{Set: m.Set, Problems: m.Problems, Samples: m.Samples, Steps: m.Steps, Temperature: m.Temperature})
 	}
@@ -176,6 +176,9 @@ func (f *findings) measure(ctx context.Context) error {
 		rows = filtered(rows, func(r shard.EvaluationRow) bool { return cmp.Or(r.Set, string(env.Test)) == string(env.Test) })
 		v := assess(version, rows, f.Steps)
 		f.AccuracyByVersion = append(f.AccuracyByVersion, v)
+		if s := submissions(version, rows, f.run.Recipe.Evaluation.Seconds); s != nil {
+			f.Submissions = append(f.Submissions, *s)
+		}
 		if version == 0 {
 			f.before = rows
 			f.AccuracyBefore, f.AccuracyBeforeStandardError, f.GreedyAccuracyBefore = v.Accuracy, v.StandardError, v.GreedyAccuracy

@@ -31,6 +31,7 @@ type page struct {
 	Time        []drawing
 	Said        []string // what is not worth a drawing
 	BreakDowns  []breakDownTable
+	Graded      []breakDownTable
 	Accuracies  [][]string
 	Stages      [][]string
 	Ledger      [][2]string
@@ -57,7 +58,7 @@ type setting struct{ Name, JSON string }
 func (f *findings) html(drawn []figure) ([]byte, error) {
 	p := page{
 		Summary: f.Summary, Style: template.CSS(pageStyle), State: stateWords(f.Summary), Date: date(f.Created),
-		Headlines: headlines(f.Summary), BreakDowns: breakDowns(f.Summary), Accuracies: accuracyRows(f.Summary),
+		Headlines: headlines(f.Summary), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyRows(f.Summary),
 		Stages: stageRows(f.Summary), Ledger: ledgerRows(f.Summary), Identity: f.identityRows(),
 		Objective: f.objective(), Recipe: string(f.run.RecipeBytes),
 		Transcripts: transcripts(f.before, f.after, f.Iterations), Unknown: unknownRows(f.Summary), Said: said(f.Summary),
@@ -160,7 +161,8 @@ func accuracyRows(s Summary) [][]string {
 	return rows
 }
 
-// breakDownTable is the accuracy of first answers by a property of problems.
+// breakDownTable is a table for people: of first answers by a property of problems,
+// or of submissions.
 type breakDownTable struct {
 	Head string
 	Rows [][]string

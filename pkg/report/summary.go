@@ -70,6 +70,7 @@ type Summary struct {
 	Milestones        []KindAccuracy `json:"milestones"`        // shares of first answers; problems are those of which some answer reached it
 	AccuracyByVersion []Version      `json:"accuracy_by_version"`
 	AccuracyBySet     []SetAccuracy  `json:"accuracy_by_set"` // of the recipe's evaluation.sets; all else is of the test split
+	Submissions       []Submissions  `json:"submissions"`     // by version; empty where no task has a leaderboard
 
 	// Wall clock. The times come from the manifests, each from the clock of
 	// its own host, so sums inside a task are exact and spans over hosts are

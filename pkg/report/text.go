@@ -27,6 +27,7 @@ func Text(w io.Writer, s Summary) error {
 	t := &textReport{out: w, s: s}
 	t.head()
 	t.accuracy()
+	t.submissions()
 	t.kinds()
 	t.curve()
 	t.accounts()
@@ -135,6 +136,14 @@ func (t *textReport) accuracy() {
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
 			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
+	}
+}
+
+// submissions prints the tables of the first version and of the last.
+func (t *textReport) submissions() {
+	for _, table := range gradedTables(t.s) {
+		t.line("\n%s, in %%: mean ± population standard deviation (standard error)", table.Head)
+		t.table(table.Rows)
 	}
 }
 

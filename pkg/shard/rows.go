@@ -342,6 +342,11 @@ type EvaluationRow struct {
 	ResponseTokens int32   `parquet:"response_tokens"`
 
 	Milestones []string `parquet:"milestones,list"` // of the task that were reached
+
+	AttemptKind    string       `parquet:"attempt_kind,dict"` // what the attempt was asked for: initial, improve, debug …
+	RawScore       float64      `parquet:"raw_score"`         // in the task's own unit
+	RewardParts    []RewardPart `parquet:"reward_parts,list"`
+	ExecuteSeconds float64      `parquet:"execute_seconds" lathe:"measured"` // of the attempt's programs
 }
 
 // KindJoint stands between the kinds of a task that has several.

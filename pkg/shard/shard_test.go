@@ -313,6 +313,11 @@ score DOUBLE
 outcome STRING
 response_tokens INT(32,true)
 milestones []STRING
+attempt_kind STRING
+raw_score DOUBLE
+reward_parts.name []STRING
+reward_parts.value []DOUBLE
+execute_seconds DOUBLE
 `)
 }
 

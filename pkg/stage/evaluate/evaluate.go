@@ -213,21 +213,23 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 			}
 		}
 		verdict := env.NoRoom().Row()
-		spoke := false
+		spoke, seconds := false, 0.0
 		for _, turn := range t.Score.Turns {
 			if int(turn.Step) == step {
 				verdict, spoke = turn, true
+				seconds += turn.ExecuteSeconds
 			}
 		}
 		if !spoke && before {
 			again := rows[len(rows)-1]
-			again.ResponseTokens = 0
+			again.ResponseTokens, again.ExecuteSeconds = 0, 0
 			rows = append(rows, again)
 			continue
 		}
 		row := shard.EvaluationRow{
 			TaskID: task.ID, Kind: task.Kind, Level: int32(task.Level), Prompt: prompt(contexts[0]), Extracted: verdict.Extracted,
 			Score: verdict.NormalizedScore, Outcome: verdict.Outcome, ResponseTokens: tokens, Milestones: append([]string{}, verdict.Milestones...),
+			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: seconds,
 		}
 		if spoke {
 			before, row.Response = true, said(contexts, transcript)

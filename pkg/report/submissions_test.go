@@ -1,0 +1,82 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// graded is a valid attempt: its validation score, its test score, its rank, its
+// medal and its seconds.
+func graded(task string, sample, step int32, validation, test, rank, medal, seconds float64) shard.EvaluationRow {
+	return shard.EvaluationRow{
+		TaskID: task, Sample: sample, Step: step, AttemptKind: "improve", Outcome: "ok", Score: test, ExecuteSeconds: seconds,
+		RewardParts: []shard.RewardPart{
+			{Name: env.PartValidation, Value: validation}, {Name: "score", Value: test}, {Name: "humanrank", Value: rank}, {Name: "medal", Value: medal},
+		},
+	}
+}
+
+func broken(task string, sample, step int32, seconds float64) shard.EvaluationRow {
+	return shard.EvaluationRow{TaskID: task, Sample: sample, Step: step, AttemptKind: "initial", Outcome: "invalid", ExecuteSeconds: seconds}
+}
+
+// TestSubmissions by hand: two tasks, two samples of three attempts each, a budget
+// of 8 seconds. What is chosen by validation has ranks
+//
+//	            task a, sample 0  a, 1  b, 0  b, 1   sample 0  sample 1   mean
+//	first             0.2         0.0   0.4   0.6      0.3       0.3      0.3
+//	best of 2         0.2         0.5   0.4   0.6      0.3       0.55     0.425
+//	best of 3         0.1         0.5   0.4   0.6      0.25      0.55     0.4
+//	after 4 s         0.2         0.0   0.4   0.6      0.3       0.3      0.3
+//	first valid       0.2         0.5   0.4   0.6      0.3       0.55     0.425
+//	oracle            a: 0.9      b: 0.7                0.8
+//
+// since a's best submission by its test grade says a poor validation score.
+func TestSubmissions(t *testing.T) {
+	t.Parallel()
+	rows := []shard.EvaluationRow{
+		graded("a", 0, 0, 0.5, 0.2, 0.2, 0, 2), graded("a", 0, 1, 0.3, 0.9, 0.9, 3, 2), graded("a", 0, 2, 0.6, 0.1, 0.1, 0, 2),
+		broken("a", 1, 0, 3), graded("a", 1, 1, 0.1, 0.5, 0.5, 1, 2), broken("a", 1, 2, 2),
+		graded("b", 0, 0, 0.9, 0.4, 0.4, 0, 1), broken("b", 0, 1, 1), graded("b", 0, 2, 0.8, 0.7, 0.7, 2, 1),
+		graded("b", 1, 0, 0.9, 0.6, 0.6, 2, 4), broken("b", 1, 1, 1), broken("b", 1, 2, 1),
+		graded("b", -1, 0, 1, 1, 1, 3, 1), // the greedy one is no sample
+	}
+	s := submissions(7, rows, 8)
+	if s.Tasks != 2 || s.Samples != 2 || s.Version != 7 {
+		t.Fatalf("%d tasks, %d samples, version %d", s.Tasks, s.Samples, s.Version)
+	}
+	want := map[string][2]float64{ // mean rank, share with a medal
+		"first attempt": {0.3, 0.25}, "best of 2 attempts": {0.425, 0.5}, "best of 3 attempts": {0.4, 0.5},
+		"best after 4 s": {0.3, 0.25}, "first valid": {0.425, 0.5}, "best of the first 2 valid": {0.425, 0.5},
+		"oracle: best of 2 samples by test grade": {0.8, 1},
+	}
+	seen := map[string]SubmissionRow{}
+	for _, r := range s.Rows {
+		seen[r.Chosen] = r
+		if w, ok := want[r.Chosen]; ok && (math.Abs(r.HumanRank.Mean-w[0]) > 1e-12 || math.Abs(r.AnyMedal.Mean-w[1]) > 1e-12) {
+			t.Errorf("%s: rank %v, medals %v; want %v", r.Chosen, r.HumanRank.Mean, r.AnyMedal.Mean, w)
+		}
+	}
+	for name := range want {
+		if _, ok := seen[name]; !ok {
+			t.Errorf("there is no row %q", name)
+		}
+	}
+	// Samples 0.3 and 0.55: half the difference, and over √2 of its root.
+	two := seen["best of 2 attempts"].HumanRank
+	if math.Abs(two.StandardDeviation-0.125) > 1e-12 || math.Abs(*two.StandardError-0.125) > 1e-12 {
+		t.Errorf("standard deviation %v, error %v; want 0.125 both: (0.25/√2)/√2", two.StandardDeviation, *two.StandardError)
+	}
+	if e := seen["oracle: best of 2 samples by test grade"].HumanRank.StandardError; e != nil {
+		t.Errorf("the oracle is one number, and has the error %v", *e)
+	}
+	if got := s.ByAttempt; len(got) != 2 || got[0] != (AttemptShare{"improve", 7, 1}) || got[1] != (AttemptShare{"initial", 5, 0}) {
+		t.Errorf("by attempt: %v", got)
+	}
+	if submissions(1, []shard.EvaluationRow{{Outcome: "ok"}}, 0) != nil {
+		t.Error("a task without a leaderboard has a table")
+	}
+}
