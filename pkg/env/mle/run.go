@@ -27,10 +27,49 @@ import (
 type runner struct {
 	settings    *Settings
 	interpreter func() (interpreter, error)
+	warm        func() (*sandbox.Warm, error)
+	gpus        *gpus
 }
 
 func newRunner(s *Settings) *runner {
-	return &runner{settings: s, interpreter: sync.OnceValues(func() (interpreter, error) { return find(s.Program.Interpreter) })}
+	r := &runner{settings: s, gpus: newGPUs()}
+	r.interpreter = sync.OnceValues(func() (interpreter, error) { return find(s.Program.Interpreter) })
+	r.warm = sync.OnceValues(func() (*sandbox.Warm, error) {
+		python, err := r.interpreter()
+		if err != nil {
+			return nil, err
+		}
+		w := &sandbox.Warm{Env: r.environment("/", "")}
+		// It lives as long as this process does.
+		if err := w.Start(context.Background(), python.path, s.Sandbox.Warm); err != nil {
+			return nil, fmt.Errorf("env.sandbox.warm: %w", err)
+		}
+		return w, nil
+	})
+	return r
+}
+
+// environment is all of a program's environment.
+func (r *runner) environment(scratch, public string) []string {
+	threads := strconv.Itoa(r.settings.Program.Threads)
+	return []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
+		"PUBLIC_RESOURCE_PATH=" + public, "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "MPLBACKEND=Agg",
+		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
+	}
+}
+
+// execute runs a caged program: in a new interpreter, or in a fork of a warm one.
+func (r *runner) execute(ctx context.Context, p sandbox.Program) (sandbox.Result, error) {
+	if len(r.settings.Sandbox.Warm) == 0 {
+		return sandbox.Run(ctx, p)
+	}
+	w, err := r.warm()
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	p.Seed = new(uint32) // as good as any, and the same each time
+	return w.Run(ctx, p)
 }
 
 // interpreter is a Python and the folders that it needs.
@@ -79,8 +118,10 @@ type execution struct {
 // papers name all three.
 var submissionPaths = []string{"submission/submission.csv", "submission.csv", "working/submission.csv"}
 
-// outputBytes bounds each of a program's streams.
-const outputBytes = 64 << 10
+const (
+	outputBytes = 64 << 10 // bounds each of a program's streams
+	maxFiles    = 100_000  // bounds the files and folders of a program
+)
 
 // run runs a program on a task's data for at most so long, in a scratch folder of its
 // own that is gone afterwards. Its submission is read when it and all that it
@@ -97,7 +138,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
 		return x, err
 	}
-	defer func() { err = errors.Join(err, clean(scratch)) }()
+	defer func() { err = errors.Join(err, sandbox.Clean(scratch), os.Remove(scratch)) }()
 	for _, folder := range []string{"submission", "working", "tmp"} {
 		if err := os.Mkdir(filepath.Join(scratch, folder), 0o700); err != nil {
 			return x, err
@@ -110,17 +151,17 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 		return x, err
 	}
 	limits := r.settings.limits(t)
-	threads := strconv.Itoa(r.settings.Program.Threads)
-	result, err := sandbox.Run(ctx, sandbox.Program{
-		Args: []string{python.path, "-B", "-s", "solution.py"}, Dir: scratch,
-		Env: []string{
-			"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
-			"PUBLIC_RESOURCE_PATH=" + filepath.Join(scratch, "input"), "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "MPLBACKEND=Agg", "CUDA_VISIBLE_DEVICES=",
-			"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
-		},
-		Read: append([]string{t.PublicDir}, python.folders...), Write: []string{scratch}, Require: r.settings.Sandbox.Require,
+	devices, err := r.gpus.take(ctx, limits.GPUs)
+	if err != nil {
+		return x, fmt.Errorf("task %q: %w", t.Name, err)
+	}
+	defer r.gpus.giveBack(devices)
+	result, err := r.execute(ctx, sandbox.Program{
+		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(scratch, filepath.Join(scratch, "input")),
+		Read: append([]string{t.PublicDir}, python.folders...), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
 		Limits: sandbox.Limits{
-			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20, Output: outputBytes,
+			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,
+			Disk: int64(limits.DiskMB) << 20, Files: maxFiles, Output: outputBytes,
 		},
 	})
 	if err != nil {
@@ -180,19 +221,4 @@ func submissionIn(scratch string, most int64) (content []byte, bad string) {
 		return content, bad
 	}
 	return nil, ""
-}
-
-// clean removes a scratch folder, whatever modes a program has left in it.
-func clean(folder string) error {
-	err := os.RemoveAll(folder)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil // what cannot be entered is tried all the same
-	})
-	return os.RemoveAll(folder)
 }

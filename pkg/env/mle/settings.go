@@ -72,6 +72,7 @@ type Limits struct {
 // Sandbox says how programs are kept apart.
 type Sandbox struct {
 	Require []string `yaml:"require"` // protections without which no program runs; lathe-score sandbox lists what this host gives
+	Warm    []string `yaml:"warm"`    // modules of Python that are imported once for all programs of a task, each of which runs in a fork of that interpreter, in a cage of its own; empty for a new interpreter each time
 }
 
 // Feedback is what a policy is told of its program.

@@ -156,6 +156,10 @@ func ended(x execution, wall time.Duration) string {
 		return fmt.Sprintf("The program was stopped: it ran for more than %v.", wall)
 	case sandbox.OverMemory:
 		return "The program was stopped: it took more memory than there is."
+	case sandbox.OverDisk:
+		return "The program was stopped: it wrote more than there is room for."
+	case sandbox.OverProcesses:
+		return "The program was stopped: it started more processes than it may."
 	case sandbox.Killed:
 		return fmt.Sprintf("The program was ended by signal %d.", int(x.Signal))
 	}
