@@ -192,6 +192,20 @@ func TestTerminalMilestones(t *testing.T) {
 	}
 }
 
+// TestInstrument: a program that fails on its way has the credit of as far as it
+// came, by prints that it did not write itself.
+func TestInstrument(t *testing.T) {
+	t.Parallel()
+	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward, s.Instrument = "terminal", "partial_credit", "rules" })
+	v, err := e.Score(t.Context(), attempt(of, "```python\nimport csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n```"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"imported packages", "loaded data"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 || !strings.Contains(v.Extracted, "1/0") || strings.Contains(v.Extracted, "print") {
+		t.Errorf("milestones %q, reward %v, program\n%s\nwant %q, −10 + 2 × 0.1 and the policy's own program", v.Milestones, v.Reward, v.Extracted, want)
+	}
+}
+
 // trace plays a scripted policy: what it says in each turn, over as many waves as
 // it takes. It returns the prompts, one for each turn, as the policy reads them.
 func trace(t *testing.T, e *Env, of env.Task, says func(turn int) string, blind bool) (prompts []string, verdicts []env.TurnVerdict, waves int) {

@@ -36,6 +36,7 @@ type Settings struct {
 	Boards     string `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
 	Reward     string `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones string `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
+	Instrument string `yaml:"instrument" choices:"none,rules"`                     // rules: before it runs, a program is given prints of the seven lines where its syntax tree shows that it has come so far; nothing else of it changes
 	Validation string `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
 }
 
@@ -111,7 +112,7 @@ func DefaultSettings() *Settings {
 		Limits:   Limits{ValidateSeconds: 30},
 		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
 		Feedback: Feedback{MaxCharacters: 2000, Score: "validation", History: 3},
-		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Validation: validationPattern,
+		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Instrument: "none", Validation: validationPattern,
 	}
 }
 
@@ -160,7 +161,7 @@ func validate(c *config.Checker, s *Settings) {
 	c.AtLeast("env.feedback.history", s.Feedback.History, 1)
 	for field, value := range map[string]string{
 		"env.style": s.Style, "env.quality": s.Quality, "env.boards": s.Boards, "env.reward": s.Reward,
-		"env.milestones": s.Milestones, "env.feedback.score": s.Feedback.Score,
+		"env.milestones": s.Milestones, "env.instrument": s.Instrument, "env.feedback.score": s.Feedback.Score,
 	} {
 		c.Choice(field, value)
 	}
@@ -174,6 +175,9 @@ func validate(c *config.Checker, s *Settings) {
 		if !slices.Contains(sandbox.Names(), name) {
 			c.Add("env.sandbox.require", name, "is none of %s", strings.Join(sandbox.Names(), ", "))
 		}
+	}
+	if s.Instrument != "none" && s.Milestones != "terminal" {
+		c.Add("env.instrument", s.Instrument, "prints lines that env.milestones %q does not read", s.Milestones)
 	}
 	if pattern, err := regexp.Compile(s.Validation); err != nil || pattern.NumSubexp() != 1 {
 		c.Add("env.validation", s.Validation, "must be a regular expression with one group")

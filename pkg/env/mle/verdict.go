@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/pysource"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,11 +34,6 @@ const (
 	failedReward    = -10
 	milestoneReward = 0.1
 )
-
-// terminalMilestones are what instrumentation prints (appendix C.3 of the same).
-var terminalMilestones = []string{
-	"imported packages", "loaded data", "defined model", "training loss:", "trained model", "testing loss:", "predicted test labels",
-}
 
 // Score runs the programs of the messages that have no verdict yet, one after
 // the other, and grades what they submit.
@@ -94,7 +90,11 @@ func (e *Env) failed(reason, feedback string) judgement {
 // submit runs a program and grades its submission.
 func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgement, error) {
 	wall := time.Duration(e.settings.limits(t).WallSeconds * float64(time.Second))
-	x, err := e.runner.run(ctx, t, program, wall)
+	source, err := e.instrumented(ctx, program)
+	if err != nil {
+		return judgement{}, err
+	}
+	x, err := e.runner.run(ctx, t, source, wall)
 	if err != nil {
 		return judgement{}, err
 	}
@@ -103,11 +103,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 	e.readValidation(v, t, x.stdout)
 	switch e.settings.Milestones {
 	case "terminal":
-		for _, line := range terminalMilestones {
-			if strings.Contains(x.stdout, line) {
-				v.Milestones = append(v.Milestones, line)
-			}
-		}
+		v.Milestones = pysource.Milestones(x.stdout)
 	case "submission":
 		if x.End == sandbox.Exited && x.ExitCode == 0 && x.submission != nil {
 			v.Milestones = t.Grader.Milestones(x.submission)
@@ -139,6 +135,25 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 	j.reason, v.Outcome = "graded", shard.OutcomeOK
 	e.reward(v, t, score)
 	return j, nil
+}
+
+// instrumented is what runs in a program's place: the same with prints of its
+// progress, where the recipe asks for them ("Reinforcement Learning for Machine
+// Learning Engineering Agents", section 3.2).
+func (e *Env) instrumented(ctx context.Context, program string) (string, error) {
+	if e.settings.Instrument == "none" {
+		return program, nil
+	}
+	python, err := e.runner.interpreter()
+	if err != nil {
+		return "", err
+	}
+	of := pysource.Interpreter{Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}
+	all, err := of.Instrument(ctx, []string{program})
+	if err != nil {
+		return "", err
+	}
+	return all[0].Text, nil
 }
 
 // measured is the beginning of a verdict on a program that has run. It is not

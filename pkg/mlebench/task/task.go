@@ -342,3 +342,6 @@ func (t *Task) Input(name string) string {
 	}
 	return ""
 }
+
+// Path is a file of the task's folder.
+func (t *Task) Path(name string) string { return filepath.Join(t.Folder, name) }

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+)
+
+// DataTasksOptions are those of lathe data tasks.
+type DataTasksOptions struct {
+	Folders []string // tasks, or folders of tasks
+	JSON    bool
+}
+
+// listedTask is a machine-learning task as a person wants to see it.
+type listedTask struct {
+	Name        string   `json:"name"`
+	Split       string   `json:"split"`
+	Modality    string   `json:"modality"`
+	Complexity  string   `json:"complexity"`
+	Metric      string   `json:"metric"`
+	Direction   string   `json:"direction"`
+	Teams       int      `json:"leaderboard_entries"`
+	BoardOf     string   `json:"leaderboard_of"` // people, or reference: programs
+	Best        float64  `json:"leaderboard_best"`
+	Median      float64  `json:"leaderboard_median"`
+	Baseline    *float64 `json:"sample_submission_score"` // null where the sample is no valid submission
+	WallSeconds float64  `json:"wall_seconds"`
+}
+
+func dataTasksCommand() *cli.Command {
+	var o DataTasksOptions
+	return cmdline.Help{
+		Example: "lathe data tasks data/mle/small",
+		Exits:   cmdline.Exits(exitcode.Data),
+	}.Command(&cli.Command{
+		Name: "tasks", Usage: "read folders of machine-learning tasks, and list them with the score of their sample submission", ArgsUsage: "FOLDER...",
+		Flags: []cli.Flag{jsonFlag(&o.JSON)},
+		Action: func(c *cli.Context) error {
+			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {
+				return exitcode.Usagef("name a folder of tasks")
+			}
+			return DataTasks(c.App.Writer, o)
+		},
+	})
+}
+
+// DataTasks lists the tasks of folders, by name.
+func DataTasks(out io.Writer, o DataTasksOptions) error {
+	tasks, err := task.Find(o.Folders, nil)
+	if err != nil {
+		return err
+	}
+	var listed []listedTask
+	for _, t := range tasks {
+		row := listedTask{
+			Name: t.Name, Split: t.Split, Modality: t.Modality, Complexity: t.Complexity, Metric: t.Metric, Direction: t.Direction,
+			Teams: t.Board.Teams(), BoardOf: t.Leaderboard.Of, Median: mlebench.Round(t.Board.Thresholds().Median), WallSeconds: t.Limits.WallSeconds,
+		}
+		_, row.Best = t.Board.Ends()
+		sample, err := plainfile.ReadWhole(t.Path(t.SampleSubmission))
+		if err != nil {
+			return err
+		}
+		if score, err := t.Grader.Score(sample); err == nil {
+			row.Baseline = &score
+		}
+		listed = append(listed, row)
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, listed)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "task\tsplit\tdata\tmetric\tsample\tmedian\tbest\tboard")
+	for _, t := range listed {
+		sample := "not valid"
+		if t.Baseline != nil {
+			sample = fmt.Sprint(*t.Baseline)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s, %s\t%s\t%v\t%v\t%d %s\n", t.Name, t.Split, t.Modality, t.Metric, t.Direction, sample, t.Median, t.Best, t.Teams, boardWords[t.BoardOf])
+	}
+	return table.Flush()
+}
+
+var boardWords = map[string]string{"people": "teams", "reference": "reference programs"}
