@@ -3,14 +3,18 @@
 // their own, bounded time, memory, disk, output and files, and nothing left
 // afterwards.
 //
-// Processes of this binary ([Enter]) do it. A supervisor adopts whatever the program
-// leaves behind, keeps the limits that kernels do not, and ends all: a program stays
-// in one process group, which is killed at once. The cage makes namespaces (user,
+// Processes of this binary ([Enter]) do it. A supervisor, one for all programs of a
+// process, adopts whatever they leave behind, keeps the limits that kernels do not,
+// and ends all: a program stays in one process group, which is killed at once. It
+// may make no session of its own, as daemons do. The cage makes namespaces (user,
 // mount, PID, IPC, network, UTS) where the kernel lets this user, sets resource
 // limits, gives up capabilities and the right to gain them, restricts itself by
 // Landlock and by seccomp filters, and becomes the program. What a kernel does not
 // have is left out and said ([Protection]); who needs it refuses to run
 // ([Program].Require).
+//
+// Bubblewrap, Apptainer and setuid helpers are not used: what they do as an ordinary
+// user takes the same namespaces.
 //
 // A [Warm] interpreter has imported modules once, and forks a process for each
 // program, which is caged by the same plan before any of the program's code runs.
