@@ -8,16 +8,23 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// corpus is the Python files of this system's library and packages: one of
-// a hundred, by the hash of their path, or all of them where LATHE_TEST_CORPUS is
-// "all".
+// corpus is the Python files of this system's library and packages: of a hundred, by
+// the hash of their path, as many as LATHE_TEST_CORPUS says; one where it is not set.
 func corpus(t *testing.T) (paths, sources []string) {
 	t.Helper()
+	percent := 1
+	if set := os.Getenv("LATHE_TEST_CORPUS"); set != "" {
+		var err error
+		if percent, err = strconv.Atoi(set); err != nil {
+			t.Fatal(err)
+		}
+	}
 	folders, _ := filepath.Glob("/usr/lib/python3*")
 	for _, folder := range folders {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -26,7 +33,7 @@ func corpus(t *testing.T) (paths, sources []string) {
 			}
 			h := fnv.New32a()
 			h.Write([]byte(path))
-			if os.Getenv("LATHE_TEST_CORPUS") != "all" && h.Sum32()%100 >= 1 {
+			if int(h.Sum32()%100) >= percent {
 				return nil
 			}
 			content, err := os.ReadFile(path)
