@@ -86,6 +86,7 @@ type TurnVerdict struct {
 	// in environments that run none. It is data: it may become a weight.
 	ExecuteSeconds  float64
 	CPUSeconds      float64 // the same on all cores together
+	Fingerprint     string  // of the policy's program, where the settings ask for it
 	ValidationScore float64 // what the program says of itself on its own hold-out; see [TurnVerdict.Validation]
 }
 
@@ -120,7 +121,7 @@ func (v TurnVerdict) Row() shard.TurnScore {
 	return shard.TurnScore{
 		Outcome: string(v.Outcome), RawScore: v.RawScore, NormalizedScore: v.NormalizedScore, Reward: v.Reward,
 		RewardParts: append([]shard.RewardPart{}, v.Parts...), Milestones: append([]string{}, v.Milestones...),
-		ExecuteSeconds: v.ExecuteSeconds, CPUSeconds: v.CPUSeconds, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
+		ExecuteSeconds: v.ExecuteSeconds, CPUSeconds: v.CPUSeconds, Fingerprint: v.Fingerprint, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
 	}
 }
 
@@ -129,7 +130,7 @@ func TurnVerdictOf(row shard.TurnScore) TurnVerdict {
 	return TurnVerdict{
 		Outcome: shard.Outcome(row.Outcome), RawScore: row.RawScore, NormalizedScore: row.NormalizedScore, Reward: row.Reward,
 		Parts: row.RewardParts, Milestones: row.Milestones,
-		ExecuteSeconds: row.ExecuteSeconds, CPUSeconds: row.CPUSeconds, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
+		ExecuteSeconds: row.ExecuteSeconds, CPUSeconds: row.CPUSeconds, Fingerprint: row.Fingerprint, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
 	}
 }
 

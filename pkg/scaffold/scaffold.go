@@ -32,13 +32,23 @@ func (a Attempt) Failed() bool { return a.Verdict != nil && a.Verdict.Outcome !=
 type Trace struct {
 	Attempts []Attempt
 	Stream   rng.Stream
+	// Known is every message of the policy that has been judged, in all samples of
+	// the instance, by attempt, sample and turn. It is that of the wave before, so
+	// it does not depend on who was quicker.
+	Known []Known
+}
+
+// Known is a message with its verdict.
+type Known struct {
+	Sample, Attempt, Turn int
+	Verdict               env.TurnVerdict
 }
 
 // last is the latest attempt.
 func (t Trace) last() Attempt { return t.Attempts[len(t.Attempts)-1] }
 
 // before is the trace as it was when attempt n was chosen.
-func (t Trace) before(n int) Trace { return Trace{t.Attempts[:n], t.Stream} }
+func (t Trace) before(n int) Trace { return Trace{t.Attempts[:n], t.Stream, t.Known} }
 
 // draw is random number i of the choice of the next attempt, in [0, 1).
 func (t Trace) draw(i int) float64 { return t.Stream.Float64(uint64(16*len(t.Attempts) + i)) }
@@ -52,6 +62,7 @@ type Next struct {
 
 	Kind   shard.Kind // of the next attempt
 	Parent int        // attempt that it iterates on; -1 for none
+	From   *Known     // message that it goes on from, of whichever sample; nil for Parent
 	// Drafts is how often each message of the attempt is improved on before the
 	// environment sees it.
 	Drafts int

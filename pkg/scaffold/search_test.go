@@ -137,7 +137,7 @@ func TestNoTestScore(t *testing.T) {
 			AIDE{Steps: 20, AIDESettings: AIDESettings{Drafts: 3, Debug: 0.5, MaxDebugging: 2}},
 		} {
 			traits := env.Traits{Validated: true, Waves: 1}
-			if a, b := s.Next(Trace{open, stream}, traits), s.Next(Trace{blind, stream}, traits); a != b {
+			if a, b := s.Next(Trace{Attempts: open, Stream: stream}, traits), s.Next(Trace{Attempts: blind, Stream: stream}, traits); a != b {
 				rt.Fatalf("%T: %+v, and blind %+v", s, a, b)
 			}
 		}

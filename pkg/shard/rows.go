@@ -216,6 +216,7 @@ type TurnScore struct {
 	Feedback        string       `parquet:"feedback"`
 	Extracted       string       `parquet:"extracted"`
 	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"` // of the policy's program, on all cores
+	Fingerprint     string       `parquet:"fingerprint"`                  // of the policy's program, by which programs are compared; empty unless the recipe asks
 }
 
 // Score is a row of score/NNNNN.parquet: the verdict on one trace, in the

@@ -24,7 +24,7 @@ func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Majo
 func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2, Minor: 1} }
 
 // Schema names the table of verdicts.
-func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 1} }
+func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 2} }
 
 // Schema names the table of fates.
 func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2} }

@@ -280,6 +280,7 @@ turns.validation_score []DOUBLE
 turns.feedback []STRING
 turns.extracted []STRING
 turns.cpu_seconds []DOUBLE
+turns.fingerprint []STRING
 attempt INT(32,true)
 node STRING
 protection STRING
@@ -370,7 +371,7 @@ func TestPinnedBytes(t *testing.T) {
 		name, got, want string
 	}{
 		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "3b5c321a6f1b4d594b589d5c2a63feb2f7df9c84eca7d7b271c9c890d556f411"},
-		{"no scores", shaOf(encode(t, []Score{}, nil)), "7d4c8c69f3ac337e04fc02bba69c418750ecd4c3d27ae494b3f29b915071a835"},
+		{"no scores", shaOf(encode(t, []Score{}, nil)), "ac6a71be1711513d1e62c7a0473925f6d79748f19e0853e9e792e4301b483e0e"},
 		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {
 		if c.got != c.want {

@@ -100,6 +100,9 @@ func (e *Env) solutionOf(parent env.Parent) solution {
 	s.program, _ = e.programIn(s.response)
 	if s.verdict != nil {
 		s.failed, s.output = s.verdict.Outcome != shard.OutcomeOK, s.verdict.Feedback
+		if s.verdict.Extracted != "" {
+			s.program = s.verdict.Extracted // an action's is no block of its message
+		}
 	}
 	return s
 }

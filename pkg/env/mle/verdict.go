@@ -133,6 +133,11 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 		return j, nil
 	}
 	j.reason, v.Outcome = "graded", shard.OutcomeOK
+	if e.settings.Fingerprint {
+		if v.Fingerprint, err = e.fingerprint(ctx, program); err != nil {
+			return judgement{}, err
+		}
+	}
 	e.reward(v, t, score)
 	return j, nil
 }
@@ -144,16 +149,35 @@ func (e *Env) instrumented(ctx context.Context, program string) (string, error) 
 	if e.settings.Instrument == "none" {
 		return program, nil
 	}
-	python, err := e.runner.interpreter()
+	python, err := e.parser()
 	if err != nil {
 		return "", err
 	}
-	of := pysource.Interpreter{Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}
-	all, err := of.Instrument(ctx, []string{program})
+	all, err := python.Instrument(ctx, []string{program})
 	if err != nil {
 		return "", err
 	}
 	return all[0].Text, nil
+}
+
+// fingerprint is a program's, as text.
+func (e *Env) fingerprint(ctx context.Context, program string) (string, error) {
+	python, err := e.parser()
+	if err != nil {
+		return "", err
+	}
+	all, err := python.Fingerprints(ctx, []string{program})
+	if err != nil {
+		return "", err
+	}
+	text, err := all[0].MarshalText()
+	return string(text), err
+}
+
+// parser is the interpreter as it reads programs.
+func (e *Env) parser() (pysource.Interpreter, error) {
+	python, err := e.runner.interpreter()
+	return pysource.Interpreter{Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}, err
 }
 
 // measured is the beginning of a verdict on a program that has run. It is not

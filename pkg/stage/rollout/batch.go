@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -107,20 +109,30 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
 	}
 	b.traces, b.resumed = []planned{}, nil
+	known := map[string][]judged{} // by instance
 	for i, rows := range traces {
 		name := rows[0].Name()
 		t, ok := byName[name]
 		if !ok || scores[i].Name() != name {
 			return exitcode.Dataf("trace %d, of instance %q sample %d, is not of this shard, or its verdict is another's", i, name.InstanceID, name.Sample)
 		}
+		fresh := *t.Trace
+		t.Trace = &fresh
+		t.parts = nil
+		t.resume(rows, scores[i], sampler.closes)
+		known[name.InstanceID] = append(known[name.InstanceID], t.judgedIn(t.sample, scores[i])...)
 		if shard.GoesOn(rows, scores[i]) {
-			fresh := *t.Trace
-			t.Trace = &fresh
-			t.parts = nil
-			t.resume(rows, scores[i], sampler.closes)
 			b.traces = append(b.traces, t)
 			b.resumed = append(b.resumed, rows...)
 		}
+	}
+	for _, all := range known {
+		slices.SortFunc(all, func(a, b judged) int {
+			return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Turn, b.Turn))
+		})
+	}
+	for _, t := range b.traces {
+		t.known = known[t.instance.InstanceID]
 	}
 	return nil
 }

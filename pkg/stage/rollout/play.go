@@ -5,7 +5,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -112,7 +111,7 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
 	t.close()
 	t.goingOn = false
-	next := t.Scaffold.Next(scaffold.Trace{Attempts: t.attempts(), Stream: t.Choices}, environment.Traits())
+	next := t.Scaffold.Next(t.choosing(), environment.Traits())
 	switch {
 	case next.Done:
 		return nil
@@ -124,8 +123,13 @@ func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
 	if next.Parent >= 0 {
 		parent = env.Parent{Messages: t.conversation(next.Parent), Verdict: t.verdicts[next.Parent]}
 	}
+	for _, k := range t.known {
+		if next.From != nil && k.Sample == next.From.Sample && k.Attempt == next.From.Attempt && k.Turn == next.From.Turn {
+			parent = env.Parent{Messages: k.messages, Verdict: &k.Verdict}
+		}
+	}
 	prompt := t.Prompt
-	if next.Parent >= 0 || next.Kind != t.Kind {
+	if next.Parent >= 0 || next.From != nil || next.Kind != t.Kind {
 		var err error
 		if prompt, err = environment.Prompt(t.Task, next.Kind, parent); err != nil {
 			return err

@@ -31,6 +31,7 @@ type Trace struct {
 	drafts   int // improvements of each of its messages before the environment sees it
 	verdicts map[int]*env.TurnVerdict
 	executed map[int]float64 // seconds of programs, by attempt
+	known    []judged        // in all samples of the instance, in the wave before
 	waits    shard.Wait
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
@@ -103,6 +104,52 @@ func (t *Trace) conversation(step int) []shard.Message {
 		messages = append(messages, p.messages...)
 	}
 	return messages
+}
+
+// judged is a message of the policy with its verdict and all that led to it.
+type judged struct {
+	scaffold.Known
+	messages []shard.Message
+}
+
+// judgedIn lists the messages of a sample that have verdicts.
+func (t *Trace) judgedIn(sample int, score shard.Score) []judged {
+	var all []judged
+	turns := map[int]int{}
+	for _, row := range score.Turns {
+		step := int(row.Step)
+		conversation := t.conversation(step)
+		said := env.Said(conversation, 0)
+		verdict := env.TurnVerdictOf(row)
+		if t.blind {
+			verdict = verdict.Blind()
+		}
+		// The prompt's history may have messages of the policy before its own.
+		if own := len(said) - t.saidIn(step) + turns[step]; own < len(said) {
+			all = append(all, judged{scaffold.Known{Sample: sample, Attempt: step, Turn: turns[step], Verdict: verdict}, conversation[:said[own]+1]})
+		}
+		turns[step]++
+	}
+	return all
+}
+
+// saidIn counts the policy's own messages in an attempt.
+func (t *Trace) saidIn(step int) (n int) {
+	for _, p := range t.parts {
+		if p.step == step {
+			n += p.turns
+		}
+	}
+	return n
+}
+
+// choosing is what the scaffold chooses by.
+func (t *Trace) choosing() scaffold.Trace {
+	s := scaffold.Trace{Attempts: t.attempts(), Stream: t.Choices}
+	for _, k := range t.known {
+		s.Known = append(s.Known, k.Known)
+	}
+	return s
 }
 
 // attempts is what the scaffold sees of the trace.
