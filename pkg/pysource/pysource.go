@@ -40,7 +40,7 @@ type Interpreter struct {
 // limits bound the process that answers. Only a program that nothing was
 // answered before it within Wall is given up for it, so Wall bounds one program
 // and not a batch.
-var limits = sandbox.Limits{Wall: 30 * time.Second, Memory: 2 << 30, Processes: 4, FileBytes: 1}
+var limits = sandbox.Limits{Wall: 30 * time.Second, Memory: 2 << 30, Processes: 32, FileBytes: 1}
 
 // Problem says why a program does not parse.
 type Problem struct {

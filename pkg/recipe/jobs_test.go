@@ -93,6 +93,9 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 			if offline, ok := config.Find[string](&r, "data.offline"); ok {
 				sources = append(sources, offline)
 			}
+			if folders, ok := config.Find[[]string](&r, "data.tasks"); ok {
+				sources = append(sources, folders...)
+			}
 			switch files := strings.Join(sources, " "); {
 			case strings.Contains(files, "$LATHE_DATA"), strings.Contains(files, "$LATHE_OFFLINE"):
 				t.Skip("the recipe's problems are not shipped")

@@ -16,7 +16,7 @@ type Limits struct {
 	Wall      time.Duration `json:"wall"`
 	CPU       time.Duration `json:"cpu"`       // of one process
 	Memory    int64         `json:"memory"`    // bytes that are resident, of all processes together
-	Processes int           `json:"processes"` // at once, threads included
+	Processes int           `json:"processes"` // at once, threads included; those of the cage, up to 8, count until it has become the program
 	FileBytes int64         `json:"file_bytes"`
 	Disk      int64         `json:"disk"`   // bytes that all files in the writable folders take together, those that were there included
 	Files     int           `json:"files"`  // files and folders in the writable folders
