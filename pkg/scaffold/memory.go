@@ -27,17 +27,17 @@ type MemorySettings struct {
 func init() {
 	paper := memory.Evaluation()
 	Axis.Register(registry.Choice[Maker]{
-		Name: "memory", Summary: "each attempt starts from one of the best programs so far, or from scratch (MLE-RL, section 4.2)",
+		Name: "memory_pool", Summary: "each attempt starts from one of the best programs so far, or from scratch (MLE-RL, section 4.2)",
 		Settings: func() any {
 			return &MemorySettings{Capacity: paper.Capacity, Threshold: paper.Threshold, ResetRatio: paper.ResetRatio}
 		},
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*MemorySettings)
-			c.AtLeast("scaffold.memory.capacity", s.Capacity, 1)
-			c.Share("scaffold.memory.threshold", s.Threshold)
-			c.Share("scaffold.memory.reset_ratio", s.ResetRatio)
+			c.AtLeast("scaffold.memory_pool.capacity", s.Capacity, 1)
+			c.Share("scaffold.memory_pool.threshold", s.Threshold)
+			c.Share("scaffold.memory_pool.reset_ratio", s.ResetRatio)
 			if on, _ := config.Find[bool](c.Settings(), "env.fingerprint"); !on {
-				c.Add("scaffold.memory", nil, "compares programs: set env.fingerprint, in an environment that has it")
+				c.Add("scaffold.memory_pool", nil, "compares programs: set env.fingerprint, in an environment that has it")
 			}
 		},
 		Make: func(settings any) (Maker, error) {

@@ -37,7 +37,7 @@ type Settings struct {
 	Reward      string `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones  string `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
 	Instrument  string `yaml:"instrument" choices:"none,rules"`                     // rules: before it runs, a program is given prints of the seven lines where its syntax tree shows that it has come so far; nothing else of it changes
-	Fingerprint bool   `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory needs
+	Fingerprint bool   `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
 	Validation  string `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
 }
 
