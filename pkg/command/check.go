@@ -74,7 +74,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	names, byName := checkers()
 	checker, ok := byName[o.Env]
 	if !ok {
-		return exitcode.Usagef("--env is %q; it must be %s", o.Env, strings.Join(names, " or "))
+		return exitcode.Usagef("--env is %q; it must be one of %s", o.Env, strings.Join(names, ", "))
 	}
 	if o.Settings == nil {
 		o.Settings = checker.Settings()

@@ -84,7 +84,7 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	names, byName := generators()
 	generator, ok := byName[o.Env]
 	if !ok {
-		return exitcode.Usagef("--env is %q; it must be %s", o.Env, strings.Join(names, " or "))
+		return exitcode.Usagef("--env is %q; it must be one of %s", o.Env, strings.Join(names, ", "))
 	}
 	if o.Settings == nil {
 		o.Settings = generator.Settings()

@@ -40,8 +40,10 @@ type journalLine struct {
 // maxJournalLine bounds a line that is read, in bytes.
 const maxJournalLine = 64 << 20
 
+const journalSuffix = ".journal"
+
 // JournalPath is where the journal of an output lies.
-func JournalPath(output string) string { return filepath.Clean(output) + ".journal" }
+func JournalPath(output string) string { return filepath.Clean(output) + journalSuffix }
 
 // OpenJournal opens the journal of an output, and returns the rows that it has
 // under the key, by index. The folder of the output is made when it is missing.

@@ -26,7 +26,9 @@ type SweepOptions struct {
 
 // Sweep removes temporary files and folders that killed writers left in dir,
 // and returns their names. It never removes those of a job that is live, nor
-// those of a process of this host that is running. A missing dir is empty.
+// those of a process of this host that is running. The journal of an output
+// that is sealed goes too: its writer was killed between the two. A missing dir
+// is empty.
 func Sweep(dir string, o SweepOptions) (removed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,6 +39,13 @@ func Sweep(dir string, o SweepOptions) (removed []string, err error) {
 	}
 	host, _ := os.Hostname()
 	for _, entry := range entries {
+		if output, ok := strings.CutSuffix(entry.Name(), journalSuffix); ok && exists(ManifestPath(filepath.Join(dir, output))) {
+			if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return removed, fmt.Errorf("sweeping %q: %w", dir, err)
+			}
+			removed = append(removed, entry.Name())
+			continue
+		}
 		t, ok := parseTemp(entry.Name())
 		if !ok {
 			continue

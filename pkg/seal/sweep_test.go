@@ -109,11 +109,14 @@ func TestSweepTakesFoldersAndNothingElse(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(left, "sub"), 0o777); err != nil {
 		t.Fatal(err)
 	}
+	// The journal of x is done with; that of y is the work of whoever comes next.
+	put(t, JournalPath(filepath.Join(dir, "x")), nil)
+	put(t, JournalPath(filepath.Join(dir, "y")), nil)
 	removed, err := Sweep(dir, SweepOptions{})
-	if err != nil || !cmp.Equal(removed, []string{filepath.Base(left)}) {
+	if err != nil || !cmp.Equal(removed, []string{filepath.Base(left), "x.journal"}) {
 		t.Errorf("removed %q, %v", removed, err)
 	}
-	if got, want := names(t, dir), []string{".hidden", "orphan", "x", "x.json"}; !cmp.Equal(got, want) {
+	if got, want := names(t, dir), []string{".hidden", "orphan", "x", "x.json", "y.journal"}; !cmp.Equal(got, want) {
 		t.Errorf("left %q, want %q", got, want)
 	}
 }

@@ -51,14 +51,15 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 
 // temporaryFolder makes the folder in which the tests make theirs. It has the
 // same name for every run in one tree, because go test caches a result by the
-// variables that the test has read.
+// variables that the test has read. Nobody else can list it, but a test that
+// runs programs as another user has them reach their own folder in it.
 func temporaryFolder() (path string, release func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", nil, err
 	}
 	path = filepath.Join(os.TempDir(), fmt.Sprintf("gotest-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(here))))
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := os.MkdirAll(path, 0o711); err != nil {
 		return "", nil, err
 	}
 	folder, err := os.Open(path)
