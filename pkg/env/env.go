@@ -265,6 +265,17 @@ type Texter interface {
 	Texts() []string
 }
 
+// Assistant is a policy that is never trained. It gives its most probable answer
+// to a conversation; cut says that the answer ended at its bound.
+type Assistant func(ctx context.Context, messages []shard.Message) (text string, cut bool, err error)
+
+// Assisted is an environment that asks such a policy for help with verdicts.
+type Assisted interface {
+	// Assist is called before the first verdict, if at all: evaluations have no
+	// assistant.
+	Assist(a Assistant)
+}
+
 // Env is one environment, set up by a recipe.
 type Env interface {
 	Name() string

@@ -28,6 +28,14 @@ func (e *Endpoint) Resolve() (url, key string, err error) {
 	return resolveServer("score.endpoint", e.URL, e.APIKeyEnv)
 }
 
+// Resolve does so for an assistant that is a server.
+func (a *Assistant) Resolve() (url, key string, err error) {
+	return resolveServer("score.assistant", a.URL, a.APIKeyEnv)
+}
+
+// Folder is that of an assistant that is a policy of ours.
+func (a *Assistant) Folder() (string, error) { return config.ResolvePath(a.Policy, "") }
+
 func resolveServer(section, named, keyEnv string) (url, key string, err error) {
 	url, missing := config.Expand(named)
 	if len(missing) > 0 {

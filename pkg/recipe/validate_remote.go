@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,6 +83,29 @@ func (r *Recipe) checkEndpoint(c *config.Checker) {
 	c.Positive("score.endpoint.timeout_seconds", e.TimeoutSeconds)
 	c.Between("score.endpoint.retries", e.Retries, 0, 1000)
 	c.Positive("score.endpoint.backoff_seconds", e.BackoffSeconds)
+}
+
+// checkAssistant checks the policy that environments ask for help.
+func (r *Recipe) checkAssistant(c *config.Checker) {
+	a := r.Score.Assistant
+	if a == nil {
+		return
+	}
+	switch {
+	case (a.Policy == "") == (a.URL == ""):
+		c.Add("score.assistant", nil, "must name either the folder of a policy or the url of a server")
+	case a.Policy != "" && !filepath.IsAbs(a.Policy) && !strings.HasPrefix(a.Policy, "$"):
+		c.Add("score.assistant.policy", a.Policy, "must be an absolute path, or begin with $NAME")
+	case a.URL != "":
+		checkAddress(c, "score.assistant", a.URL, a.APIKeyEnv, remoteSchemes[:2])
+		if a.Model == "" {
+			c.Add("score.assistant.model", nil, "must name the model that is asked")
+		}
+	}
+	c.AtLeast("score.assistant.max_new_tokens", a.MaxNewTokens, 1)
+	c.Positive("score.assistant.timeout_seconds", a.TimeoutSeconds)
+	c.Between("score.assistant.retries", a.Retries, 0, 1000)
+	c.Positive("score.assistant.backoff_seconds", a.BackoffSeconds)
 }
 
 var serveWords = []string{"policy", "version", "port"}

@@ -43,6 +43,7 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 func (r *Recipe) checkScore(c *config.Checker) {
 	c.Choice("score.embedding", r.Score.Embedding)
 	r.checkEndpoint(c)
+	r.checkAssistant(c)
 	if r.Score.Embedding == EmbeddingPolicy && r.Rollout.Remote != nil {
 		c.Add("score.embedding", r.Score.Embedding, "needs the policy's states, which no server of rollout.remote shows: use ngrams or endpoint")
 	}

@@ -31,6 +31,8 @@ type Env struct {
 	entries  map[string]*entry // by task id
 	inputs   []env.Input
 	leftOut  []string
+
+	assistant env.Assistant // nil for none
 }
 
 var _ env.Env = (*Env)(nil)

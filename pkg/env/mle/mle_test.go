@@ -206,6 +206,45 @@ func TestInstrument(t *testing.T) {
 	}
 }
 
+// TestAssistant: what the assistant makes of a program runs in its place if it
+// differs by prints alone, and else the program itself does.
+func TestAssistant(t *testing.T) {
+	t.Parallel()
+	const program = "import csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n"
+	const instrumented = "import csv\nprint('imported packages')\nrows = list(csv.DictReader(open('input/train.csv')))\nprint('loaded data')\n1/0\n"
+	for _, c := range []struct {
+		name, answer string
+		cut          bool
+		err          error
+		milestones   []string
+	}{
+		{"prints alone", "Here it is:\n```python\n" + instrumented + "```\n", false, nil, []string{"imported packages", "loaded data"}},
+		{"a mended program", "```python\nprint('imported packages')\nprint('loaded data')\nprint('trained model')\n```", false, nil, nil},
+		{"prints that claim", "```python\n" + strings.Replace(instrumented, "1/0", "pass", 1) + "```", false, nil, nil},
+		{"no program", "I cannot do that.", false, nil, nil},
+		{"cut off", "```python\n" + instrumented + "```", true, nil, nil},
+		{"no answer", "", false, exitcode.Unavailablef("the server is down"), nil},
+	} {
+		e, of := open(t, func(s *Settings) { s.Milestones, s.Reward, s.Instrument = "terminal", "partial_credit", "assistant" })
+		e.Assist(func(_ context.Context, messages []shard.Message) (string, bool, error) {
+			if len(messages) != 1 || !strings.HasSuffix(messages[0].Content, "for this python script: "+program) {
+				t.Errorf("%s: the assistant was asked %q", c.name, messages)
+			}
+			return c.answer, c.cut, c.err
+		})
+		v, err := e.Score(t.Context(), attempt(of, "```python\n"+program+"```"))
+		if c.err != nil {
+			if exitcode.Code(err) != exitcode.Unavailable {
+				t.Errorf("%s: error %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(v.Milestones, c.milestones) || v.Extracted != program {
+			t.Errorf("%s: milestones %q, program %q, error %v; want %q and the policy's own program", c.name, v.Milestones, v.Extracted, err, c.milestones)
+		}
+	}
+}
+
 // trace plays a scripted policy: what it says in each turn, over as many waves as
 // it takes. It returns the prompts, one for each turn, as the policy reads them.
 func trace(t *testing.T, e *Env, of env.Task, says func(turn int) string, blind bool) (prompts []string, verdicts []env.TurnVerdict, waves int) {

@@ -36,7 +36,7 @@ type Settings struct {
 	Boards      string `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
 	Reward      string `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones  string `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
-	Instrument  string `yaml:"instrument" choices:"none,rules"`                     // rules: before it runs, a program is given prints of the seven lines where its syntax tree shows that it has come so far; nothing else of it changes
+	Instrument  string `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (appendix C.3), and if that changes anything else, the original runs
 	Fingerprint bool   `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
 	Validation  string `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
 }
@@ -179,6 +179,9 @@ func validate(c *config.Checker, s *Settings) {
 	}
 	if s.Instrument != "none" && s.Milestones != "terminal" {
 		c.Add("env.instrument", s.Instrument, "prints lines that env.milestones %q does not read", s.Milestones)
+	}
+	if _, there := config.Find[int](c.Settings(), "score.assistant.max_new_tokens"); s.Instrument == "assistant" && !there {
+		c.Add("env.instrument", s.Instrument, "needs the section score.assistant")
 	}
 	if pattern, err := regexp.Compile(s.Validation); err != nil || pattern.NumSubexp() != 1 {
 		c.Add("env.validation", s.Validation, "must be a regular expression with one group")

@@ -146,8 +146,11 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 // progress, where the recipe asks for them ("Reinforcement Learning for Machine
 // Learning Engineering Agents", section 3.2).
 func (e *Env) instrumented(ctx context.Context, program string) (string, error) {
-	if e.settings.Instrument == "none" {
+	switch e.settings.Instrument {
+	case "none":
 		return program, nil
+	case "assistant":
+		return e.assisted(ctx, program)
 	}
 	python, err := e.parser()
 	if err != nil {
@@ -159,6 +162,34 @@ func (e *Env) instrumented(ctx context.Context, program string) (string, error) 
 	}
 	return all[0].Text, nil
 }
+
+// assisted is what the assistant makes of a program, if that differs by prints
+// alone, and else the program.
+func (e *Env) assisted(ctx context.Context, program string) (string, error) {
+	if e.assistant == nil {
+		return program, nil
+	}
+	text, cut, err := e.assistant(ctx, []shard.Message{{Role: "user", Content: fill(instrumentPrompt, map[string]string{"program": program})}})
+	if err != nil {
+		return "", fmt.Errorf("asking for prints of a program's progress: %w", err)
+	}
+	instrumented, ok := e.programIn(text)
+	if cut || !ok {
+		return program, nil
+	}
+	python, err := e.parser()
+	if err != nil {
+		return "", err
+	}
+	differences, err := python.SameButForPrints(ctx, []pysource.Pair{{Original: program, Instrumented: instrumented}})
+	if err != nil || differences[0] != "" {
+		return program, err
+	}
+	return instrumented, nil
+}
+
+// Assist takes the policy that instruments programs.
+func (e *Env) Assist(a env.Assistant) { e.assistant = a }
 
 // fingerprint is a program's, as text.
 func (e *Env) fingerprint(ctx context.Context, program string) (string, error) {

@@ -61,6 +61,14 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
 	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding}
+	if assisted, ok := environment.(env.Assisted); ok && job.Recipe.Score.Assistant != nil && !in.Evaluation {
+		assistant, release, err := openAssistant(job)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		defer release()
+		assisted.Assist(assistant)
+	}
 	if environment.Traits().Slow {
 		var rows map[int]json.RawMessage
 		if s.journal, rows, err = seal.OpenJournal(in.Output, rolloutInput.ContentSHA256+" "+job.RecipeSHA256); err != nil {
