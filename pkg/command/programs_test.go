@@ -1,0 +1,136 @@
+package command_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+const programs = "../../jobs/mle-smoke.yaml"
+
+// playPrograms are settings for a few iterations of two turns each, from the
+// policy that the recipe warms up.
+func playPrograms(t *testing.T) []string {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := filepath.Join(t.TempDir(), "warm")
+	lathe(t, exitcode.OK, runArgs(dir, programs, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "evaluation.samples=1", "evaluation.steps=0")...)
+	return []string{
+		"policy.new=null", "policy.path=" + filepath.Join(dir, "policy", "v000000"), "warm_start.steps=0", "env.max_turns=2",
+		"rollout.shards=3", "rollout.prompts=6", "schedule.iterations=3",
+	}
+}
+
+// TestProgramsChaos: whoever is killed while programs of the policy run, nothing
+// changes but the seconds that had to be measured again, and no program is left.
+func TestProgramsChaos(t *testing.T) {
+	settings := append(playPrograms(t), "schedule.max_attempts=1000000")
+	c := commandtest.NewChaos(t, 10)
+	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
+	lathe(t, exitcode.OK, runArgs(reference, programs, settings...)...)
+	c.Whole = time.Since(began)
+	t.Logf("a run without kills takes %v", c.Whole.Round(10*time.Millisecond))
+	commandtest.Clean(t, reference)
+	want := commandtest.Essence(t, reference)
+	ran(t, reference)
+	for c.Done < c.Kills {
+		dir := filepath.Join(t.TempDir(), "run")
+		c.Run(10, runArgs(dir, programs, settings...)...)
+		c.Report(dir)
+		commandtest.Clean(t, dir)
+		if diff := cmp.Diff(want, commandtest.Essence(t, dir)); diff != "" {
+			t.Errorf("digests (-without kills +with):\n%s", diff)
+		}
+		ran(t, dir)
+	}
+	c.Log()
+	if left, _ := filepath.Glob("/proc/[0-9]*/cwd/solution.py"); len(left) > 0 {
+		t.Errorf("programs are left: %q", left)
+	}
+}
+
+// ran checks that programs ran in both waves, valid ones among them.
+func ran(t *testing.T, dir string) {
+	t.Helper()
+	for wave, pattern := range []string{"iter/*/score/*.parquet", "iter/*/w01/score/*.parquet"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) == 0 {
+			t.Errorf("wave %d has no scores: %v", wave, err)
+		}
+		valid, seconds := 0, 0.0
+		for _, path := range files {
+			rows, _, err := shard.Read[shard.Score](t.Context(), path, seal.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if seconds += row.ExecuteSeconds; row.Outcome == string(shard.OutcomeOK) {
+					valid++
+				}
+			}
+		}
+		if valid == 0 || seconds == 0 {
+			t.Errorf("wave %d: %d valid submissions, programs ran for %v s; want some", wave, valid, seconds)
+		}
+	}
+}
+
+// TestSlurmPrograms takes the same run through job arrays: tasks and gates are
+// killed, a score task is requeued, and a node is lost while it runs programs.
+func TestSlurmPrograms(t *testing.T) {
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
+	settings := slices.Concat(playPrograms(t), []string{"schedule.iterations=4", "rollout.group=12"})
+	reference := filepath.Join(t.TempDir(), "reference")
+	lathe(t, exitcode.OK, runArgs(reference, programs, settings...)...)
+	want := commandtest.Essence(t, reference)
+
+	dir := filepath.Join(t.TempDir(), "run")
+	c.Submit("jobs/mle-smoke.yaml", dir, append(commandtest.Set(settings...), "--site", "devcluster")...)
+	var requeued, lost string
+	var since time.Time
+	c.Await(dir, "done", 9*time.Minute, func() {
+		for began := time.Now(); time.Since(began) < time.Second && lost == "" && since.IsZero(); time.Sleep(20 * time.Millisecond) {
+			out, _ := c.Command("squeue", "-h", "-r", "-t", "running", "-o", "%F_%K %j %N")
+			for line := range strings.Lines(out) {
+				word := strings.Fields(line)
+				if len(word) != 3 || !strings.Contains(word[1], "-score-") {
+					continue
+				}
+				if requeued == "" {
+					if _, err := c.Command("scontrol", "requeue", word[0]); err == nil {
+						requeued = word[1]
+					}
+				} else if word[1] != requeued {
+					lost, since = word[2], time.Now()
+					c.Do(t, "kill", lost)
+				}
+				break
+			}
+		}
+		if lost != "" && time.Since(since) > 40*time.Second {
+			c.Do(t, "start", lost)
+			lost = ""
+		}
+	})
+	if requeued == "" || since.IsZero() {
+		t.Errorf("requeued %q, node lost at %v: want both", requeued, since)
+	}
+	c.Must(filepath.Join(c.Bin, "lathe"), "advance", "--run", dir, "--executor", "slurm", "--site", "devcluster") // sweeps
+	commandtest.Clean(t, dir)
+	ran(t, dir)
+	if diff := cmp.Diff(want, commandtest.Essence(t, dir)); diff != "" {
+		t.Errorf("digests (-on this machine +through Slurm):\n%s", diff)
+	}
+}
