@@ -32,13 +32,14 @@ type Settings struct {
 	Feedback Feedback `yaml:"feedback"`
 	Grammar  *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
 
-	Quality     string `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt, appendix A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
-	Boards      string `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
-	Reward      string `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
-	Milestones  string `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
-	Instrument  string `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (appendix C.3), and if that changes anything else, the original runs
-	Fingerprint bool   `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
-	Validation  string `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
+	Quality     string  `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt, appendix A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
+	Boards      string  `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
+	Reward      string  `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
+	Milestones  string  `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
+	Instrument  string  `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (appendix C.3), and if that changes anything else, the original runs
+	MaxFailed   float64 `yaml:"max_failed"`                                          // share of a task's programs that may fail by our fault, a cage that could not be built or an assistant that did not answer, and be left out as infra; above, the score task fails and is tried again
+	Fingerprint bool    `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
+	Validation  string  `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
 }
 
 // Prompts are templates in the place of the style's own. An empty one is that of
@@ -113,7 +114,7 @@ func DefaultSettings() *Settings {
 		Limits:   Limits{ValidateSeconds: 30},
 		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
 		Feedback: Feedback{MaxCharacters: 2000, Score: "validation", History: 3},
-		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Instrument: "none", Validation: validationPattern,
+		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Instrument: "none", Validation: validationPattern, MaxFailed: 0.1,
 	}
 }
 
@@ -149,7 +150,7 @@ func made(e *Env, err error) (env.Env, error) {
 
 // traits: a program may take minutes, so each turn after the first takes a wave.
 func (s *Settings) traits() env.Traits {
-	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Threads: s.Program.Threads, Validated: true}
+	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
 }
 
 func validate(c *config.Checker, s *Settings) {
@@ -160,6 +161,7 @@ func validate(c *config.Checker, s *Settings) {
 	c.Positive("env.limits.validate_seconds", s.Limits.ValidateSeconds)
 	c.AtLeast("env.feedback.max_characters", s.Feedback.MaxCharacters, 100)
 	c.AtLeast("env.feedback.history", s.Feedback.History, 1)
+	c.Share("env.max_failed", s.MaxFailed)
 	for field, value := range map[string]string{
 		"env.style": s.Style, "env.quality": s.Quality, "env.boards": s.Boards, "env.reward": s.Reward,
 		"env.milestones": s.Milestones, "env.instrument": s.Instrument, "env.feedback.score": s.Feedback.Score,

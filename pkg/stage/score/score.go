@@ -100,13 +100,16 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			if verdicts[i], err = s.trace(within, task, trace, earlier[trace[0].Name()]); err != nil {
 				return fmt.Errorf("rollout %q row %d: %w", in.Rollout, firstRow[i], err)
 			}
-			if s.journal != nil {
+			if s.journal != nil && verdicts[i].failed == nil {
 				return s.journal.Append(i, verdicts[i])
 			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
+		return seal.Manifest{}, err
+	}
+	if err := tooManyFailed(environment.Traits(), verdicts); err != nil {
 		return seal.Manifest{}, err
 	}
 	if job.Recipe.Score.Embedding == recipe.EmbeddingEndpoint && !in.Evaluation {
@@ -122,6 +125,24 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		err = s.journal.Remove()
 	}
 	return m, err
+}
+
+// tooManyFailed reports a task of which the judging of more traces failed, by our
+// fault, than the environment bears. Whoever tries again, perhaps on another node,
+// finds the other verdicts in the journal. Where a verdict takes no time, and
+// nothing of a node, another try would fail as this one did.
+func tooManyFailed(traits env.Traits, verdicts []verdict) error {
+	var failed []error
+	for _, v := range verdicts {
+		if v.failed != nil {
+			failed = append(failed, v.failed)
+		}
+	}
+	if !traits.Slow || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
+		return nil
+	}
+	return exitcode.WithHint(fmt.Errorf("%d of %d verdicts could not be had; the first: %w", len(failed), len(verdicts), failed[0]),
+		"the task can be tried again; %s is the share that may be left out", traits.MaxFailedSetting)
 }
 
 func stageName(in Inputs) string {
@@ -172,7 +193,8 @@ type verdict struct {
 	Form   string
 	Others []env.Other
 
-	done bool
+	done   bool
+	failed error // of the judging, by our fault
 }
 
 // infraTries bounds how often an attempt is judged when the judging itself
@@ -199,7 +221,7 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 		case exitcode.Code(err) == exitcode.Data, ctx.Err() != nil:
 			return v, err
 		default:
-			v.Score.Outcome, v.Score.Feedback = string(shard.OutcomeInfra), err.Error()
+			v.Score.Outcome, v.Score.Feedback, v.failed = string(shard.OutcomeInfra), err.Error(), err
 			return v, nil
 		}
 		for i, turn := range own.Turns {
