@@ -147,10 +147,10 @@ func TestBadChoices(t *testing.T) {
 		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn ("paragraph")`,
 		"credit.sentense.n=1":         `unknown field "sentense" in credit; did you mean "sentence"?`,
 		"filters.short.m=1":           `unknown field "m" in filters.short; did you mean "n"?`,
-		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, haste ("speed")`,
+		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, duration, haste ("speed")`,
 		"loss.weights=[haste, haste]": `loss.weights: is named twice ("haste")`,
 		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of aide, chain, drafts, greedy_search, ladder, memory_pool, single ("snake")`,
-		"curriculum.name=tidal":       `curriculum.name: must be one of exit, flipts, tide, uniform ("tidal")`,
+		"curriculum.name=tidal":       `curriculum.name: must be one of exit, flipts, previous, tide, uniform ("tidal")`,
 		"env.answer.verifier=guess":   `env.answer.verifier: must be one of math, exact ("guess")`,
 		"env={name: maths}":           `unknown environment "maths"; did you mean "math"?`,
 	} {

@@ -100,12 +100,28 @@ type Segment struct {
 	Advantage float64 // before whitening; 0 where a critic makes it
 	Factor    float64 // on the advantage after whitening; 1 for none
 	Weight    float64 // on what the aggregation gives its turns; 1 for none
+	// TurnFactors and TurnWeights multiply both for each of its turns; nil where
+	// nothing tells these apart.
+	TurnFactors, TurnWeights []float64
 	// Dropped is the reason why the segment is left out of the batch; empty if it
 	// is not.
 	Dropped string
 	// Masked is the reason why it has no gradient, although it counts in the
 	// denominators of the loss; empty if it has one.
 	Masked string
+}
+
+// FactorOf is the factor of a turn of the segment, by its number in the trace.
+func (s Segment) FactorOf(turn int) float64 { return s.Factor * ofTurn(s.TurnFactors, turn-s.First) }
+
+// WeightOf is the weight of a turn of the segment, by its number in the trace.
+func (s Segment) WeightOf(turn int) float64 { return s.Weight * ofTurn(s.TurnWeights, turn-s.First) }
+
+func ofTurn(factors []float64, turn int) float64 {
+	if factors == nil {
+		return 1
+	}
+	return factors[turn]
 }
 
 // Segments cuts a trace.
@@ -164,6 +180,15 @@ type Factor interface {
 	AfterWhitening() bool
 }
 
+// TurnFactor is a factor that tells the turns of a segment apart. Where it acts
+// before whitening, on the one advantage of a segment, Factor is asked all the same.
+type TurnFactor interface {
+	Factor
+	// OfTurns returns a factor for each turn of each segment: by group, by segment
+	// of the group, and by turn of the segment.
+	OfTurns(groups []Group, segments [][]Segment) ([][][]float64, error)
+}
+
 // Composition is a choice on each axis but the weight's.
 type Composition struct {
 	Segments  Segments
@@ -215,29 +240,17 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 // multiply applies the factors on advantages and weights, and then the bound.
 func (c Composition) multiply(groups []Group, segments [][]Segment) error {
 	for _, factor := range c.Factors {
-		factors, err := factor.Factor(groups, segments)
-		if err != nil {
-			return fmt.Errorf("factors: %w", err)
+		on := onAdvantage
+		if factor.AfterWhitening() {
+			on = onFactor
 		}
-		for g := range segments {
-			for i := range segments[g] {
-				if factor.AfterWhitening() {
-					segments[g][i].Factor *= factors[g][i]
-				} else {
-					segments[g][i].Advantage *= factors[g][i]
-				}
-			}
+		if err := on.multiply(factor, groups, segments); err != nil {
+			return fmt.Errorf("factors: %w", err)
 		}
 	}
 	for _, weight := range c.Weights {
-		factors, err := weight.Factor(groups, segments)
-		if err != nil {
+		if err := onWeight.multiply(weight, groups, segments); err != nil {
 			return fmt.Errorf("factors on weights: %w", err)
-		}
-		for g := range segments {
-			for i := range segments[g] {
-				segments[g][i].Weight *= factors[g][i]
-			}
 		}
 	}
 	if c.Clip <= 0 {
@@ -247,6 +260,49 @@ func (c Composition) multiply(groups []Group, segments [][]Segment) error {
 		for i := range segments[g] {
 			s := &segments[g][i]
 			s.Advantage = math.Max(-c.Clip, math.Min(c.Clip, s.Advantage))
+		}
+	}
+	return nil
+}
+
+// multiplied is what of a segment a factor multiplies: of all of it, and of each of
+// its turns; nil where it has one number for all of them.
+type multiplied struct {
+	whole func(*Segment) *float64
+	turns func(*Segment) *[]float64
+}
+
+var (
+	onAdvantage = multiplied{whole: func(s *Segment) *float64 { return &s.Advantage }}
+	onFactor    = multiplied{func(s *Segment) *float64 { return &s.Factor }, func(s *Segment) *[]float64 { return &s.TurnFactors }}
+	onWeight    = multiplied{func(s *Segment) *float64 { return &s.Weight }, func(s *Segment) *[]float64 { return &s.TurnWeights }}
+)
+
+func (m multiplied) multiply(factor Factor, groups []Group, segments [][]Segment) error {
+	if byTurn, ok := factor.(TurnFactor); ok && m.turns != nil {
+		factors, err := byTurn.OfTurns(groups, segments)
+		if err != nil {
+			return err
+		}
+		for g := range segments {
+			for i := range segments[g] {
+				s := &segments[g][i]
+				own := make([]float64, len(factors[g][i]))
+				for turn, x := range factors[g][i] {
+					own[turn] = x * ofTurn(*m.turns(s), turn)
+				}
+				*m.turns(s) = own
+			}
+		}
+		return nil
+	}
+	factors, err := factor.Factor(groups, segments)
+	if err != nil {
+		return err
+	}
+	for g := range segments {
+		for i := range segments[g] {
+			*m.whole(&segments[g][i]) *= factors[g][i]
 		}
 	}
 	return nil

@@ -28,15 +28,18 @@ func (of rewardOf) Reward(_ int, stats []shard.Stat, groups []Group, segments []
 	for g, group := range groups {
 		for i := range segments[g] {
 			s := &segments[g][i]
-			trace := group.Traces[s.Trace]
-			last := trace.Turn(len(trace.Score.Turns)) // of the whole
-			if s.Last >= 0 && s.Last < trace.Turns()-1 {
-				last = trace.Turn(s.Last)
-			}
-			s.Raw, s.Reward = of(group.Instance, last)
+			s.Raw, s.Reward = of(group.Instance, group.Traces[s.Trace].verdict(*s))
 		}
 	}
 	return stats, nil
+}
+
+// verdict is that on the last turn of a segment.
+func (t Trace) verdict(s Segment) shard.TurnScore {
+	if s.Last >= 0 && s.Last < t.Turns()-1 {
+		return t.Turn(s.Last)
+	}
+	return t.Turn(len(t.Score.Turns)) // of the whole
 }
 
 func verdictReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {

@@ -166,7 +166,7 @@ func checkInputs(spec Loss, in TokenInputs) error {
 		{"reference log-probability", in.Reference, spec.KL.Coef != 0},
 		{"sampler log-probability", in.Sampler, false},
 		{"entropy", in.Entropy, spec.EntropyCoef != 0},
-		{"advantage", in.Advantage, spec.Kind != "nll"},
+		{"advantage", in.Advantage, LooksAtAdvantage(spec.Kind)},
 	} {
 		if input.values == nil && !input.needed {
 			continue

@@ -77,6 +77,9 @@ type Loss struct {
 	MiniBatches  int      `yaml:"mini_batches" json:"mini_batches"`                                   // optimizer steps per pass, each on whole groups
 }
 
+// LooksAtAdvantage reports whether the loss of a kind is made with advantages.
+func LooksAtAdvantage(kind string) bool { return kind != "nll" }
+
 // Mismatch says which ratios correct for a sampler that is not the old policy.
 //
 // With d = logp of the old policy - logp of the sampler, the ratio of a token is

@@ -103,7 +103,7 @@ func (r *reduction) sequencesOf(group, trace int) []learned {
 			s.turns, s.lengths = append(s.turns, turn), append(s.lengths, tokens)
 			s.TurnSegments = append(s.TurnSegments, int32(at))
 			s.TurnAdvantages = append(s.TurnAdvantages, float32(segment.Advantage))
-			s.TurnFactors = append(s.TurnFactors, segment.Factor)
+			s.TurnFactors = append(s.TurnFactors, segment.FactorOf(before+turn))
 			reward := 0.0
 			if before+turn == segment.Last { // it comes with the segment's last token
 				reward = segment.Reward
@@ -191,7 +191,8 @@ func (r *reduction) weigh(sequences []*learned, groups []int) error {
 	for _, s := range sequences {
 		for i, turn := range s.turns {
 			n := at[span{s.group, s.trace, int(s.TurnSegments[i])}]
-			s.TurnWeights[i] = weights[n][s.firstTurn+turn-segments[n].First] * segments[n].Weight
+			inTrace := s.firstTurn + turn
+			s.TurnWeights[i] = weights[n][inTrace-segments[n].First] * segments[n].WeightOf(inTrace)
 		}
 	}
 	return nil

@@ -111,9 +111,9 @@ func TestCompositions(t *testing.T) {
 func fieldSettings(field, value string) []string {
 	switch {
 	case field == "filters" && value == "none":
-		return []string{"filters.constant_group=false", "filters.overlong=false", "filters.invalid=false", "filters.min_advantage=0"}
+		return []string{"filters.constant_group=false", "filters.overlong=false", "filters.invalid=false", "filters.min_advantage=0", "filters.below_top.share=0"}
 	case field == "filters":
-		return []string{"filters.constant_group=true", "filters.overlong=true", "filters.invalid=true", "filters.min_advantage=0.01"}
+		return []string{"filters.constant_group=true", "filters.overlong=true", "filters.invalid=true", "filters.min_advantage=0.01", "filters.below_top.share=0.5"}
 	case field == "advantage.factors" && value == "":
 		return []string{"advantage.factors=[]"}
 	case field == "advantage.factors":
@@ -152,14 +152,14 @@ func traces(t *testing.T, environment string) *reduction {
 				row.TokenIDs, row.LossMask, row.LogProbs = []int32{1}, []bool{false}, []float32{0}
 				for turn := range 2 / parts {
 					quality := float64(1+g+sample*2+turn+part) / 16
-					row.Messages = append(row.Messages, shard.Message{Role: "assistant", Content: strings.Repeat("1", 1+sample)}, shard.Message{Role: "user", Content: "again"})
+					row.Messages = append(row.Messages, shard.Message{Role: "assistant", Content: strings.Repeat("1", 1+sample) + "</tool>"}, shard.Message{Role: "user", Content: "again"})
 					for range 1 + sample {
 						row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 2), append(row.LossMask, true), append(row.LogProbs, -.5)
 						row.ResponseTokens++
 					}
 					row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 1), append(row.LossMask, false), append(row.LogProbs, 0)
 					row.Turns++
-					score.Turns = append(score.Turns, shard.TurnScore{Part: int32(part), Outcome: string(outcome), RawScore: quality, NormalizedScore: quality, Reward: quality})
+					score.Turns = append(score.Turns, shard.TurnScore{Part: int32(part), Outcome: string(outcome), RawScore: quality, NormalizedScore: quality, Reward: quality, ExecuteSeconds: float64(sample + turn), Extracted: "1"})
 					score.RawScore, score.NormalizedScore, score.Reward = quality, quality, quality
 				}
 				row.Messages = row.Messages[:len(row.Messages)-1] // the policy has the last word

@@ -1,0 +1,160 @@
+package credit
+
+import (
+	_ "embed"
+	"math"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+//go:embed duration.go
+var durationSource string
+
+var _ = config.Docs[Duration](durationSource)
+
+// Duration are the settings of the factor duration, which weighs each action by how
+// long it ran ("Reinforcement Learning for Machine Learning Engineering Agents",
+// equation 3): by Δt_k over the mean ("we rescale Δt_k by the average execution time
+// in the batch").
+//
+// An action is a message of the policy, and Δt_k the wall-clock seconds for which
+// its program ran, however that ended: programs that failed or were stopped count
+// with what they had run. Seconds of generation do not. A program of 0 seconds
+// weighs 0, as the equation has it.
+//
+// The equation is about the policy gradient alone. As a factor on the advantage it
+// multiplies the clipped surrogate after whitening, and neither the value loss nor
+// the KL and entropy terms; as a factor on weights (loss.weights) it multiplies all
+// four.
+type Duration struct {
+	Mean            string  `yaml:"mean" choices:"batch,trajectory"` // whose mean divides an action's seconds: that of all actions of the batch in which a program ran, or of those of its own trace
+	AllZero         float64 `yaml:"all_zero"`                        // weight of the actions where that mean is 0, in [0, 1]: 1 leaves them as they are
+	NoProgram       float64 `yaml:"no_program"`                      // weight of a message in which no program ran, which has no duration, in [0, 1]: 1, as much as the mean action, or it would be taught nothing
+	BeforeWhitening bool    `yaml:"before_whitening"`                // multiply the advantages before they are whitened, and not the surrogate; a segment of several actions by the mean of their weights
+}
+
+func init() {
+	const name = "duration"
+	FactorAxis.Register(registry.Choice[Factor]{
+		Name: name, Summary: "the seconds that each action ran, over their mean (RL for machine-learning-engineering agents, equation 3)",
+		Settings: func() any { return &Duration{Mean: meanOfBatch, AllZero: 1, NoProgram: 1} },
+		Validate: func(c *config.Checker, settings any) {
+			d := settings.(*Duration)
+			c.Choice("advantage.duration.mean", d.Mean)
+			c.Share("advantage.duration.all_zero", d.AllZero)
+			c.Share("advantage.duration.no_program", d.NoProgram)
+			factors, _ := config.Find[[]string](c.Settings(), "advantage.factors")
+			weights, _ := config.Find[[]string](c.Settings(), "loss.weights")
+			loss, _ := config.Find[string](c.Settings(), "loss.kind")
+			switch {
+			case !slices.Contains(factors, name):
+			case !objective.LooksAtAdvantage(loss):
+				c.Add("advantage.factors", name, "changes nothing with loss.kind %s, which looks at no advantage; name it in loss.weights", loss)
+			case slices.Contains(weights, name):
+				c.Add("advantage.factors", name, "is in loss.weights too, and would weigh twice")
+			}
+		},
+		Make: func(settings any) (Factor, error) { return duration{*settings.(*Duration)}, nil },
+	})
+}
+
+// The values of Duration.Mean.
+const (
+	meanOfBatch      = "batch"
+	meanOfTrajectory = "trajectory"
+)
+
+type duration struct{ Duration }
+
+func (d duration) AfterWhitening() bool { return !d.BeforeWhitening }
+
+// Factor is the mean of the weights of each segment's actions.
+func (d duration) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
+	turns, err := d.OfTurns(groups, segments)
+	if err != nil {
+		return nil, err
+	}
+	factors := make([][]float64, len(turns))
+	for g := range turns {
+		factors[g] = make([]float64, len(turns[g]))
+		for i, weights := range turns[g] {
+			factors[g][i] = 1
+			if len(weights) > 0 {
+				sum := 0.0
+				for _, w := range weights {
+					sum += w
+				}
+				factors[g][i] = sum / float64(len(weights))
+			}
+		}
+	}
+	return factors, nil
+}
+
+// run is the sum and the number of some actions' seconds.
+type run struct{ seconds, actions float64 }
+
+// OfTurns is the weight of each action. Actions of traces that we failed to judge,
+// or that count as not sampled, enter no mean and weigh 1.
+func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, error) {
+	counts := func(g int, s Segment) bool { return groups[g].Traces[s.Trace].Valid() && s.Dropped == "" }
+	type trace struct{ group, trace int }
+	runs := map[trace]run{}
+	of := func(g int, s Segment) trace { // whose mean it is
+		if d.Mean == meanOfTrajectory {
+			return trace{g, s.Trace}
+		}
+		return trace{}
+	}
+	for g := range segments {
+		for _, s := range segments[g] {
+			for turn := s.First; turn <= s.Last && counts(g, s); turn++ {
+				seconds, ran := executed(groups[g].Traces[s.Trace].Turn(turn))
+				if !(seconds >= 0) || math.IsInf(seconds, 1) {
+					return nil, exitcode.Dataf("instance %q sample %d, message %d: its program ran for %v seconds", groups[g].Instance.InstanceID, groups[g].Traces[s.Trace].Score.Sample, turn, seconds)
+				}
+				if ran {
+					r := runs[of(g, s)]
+					runs[of(g, s)] = run{r.seconds + seconds, r.actions + 1}
+				}
+			}
+		}
+	}
+	weights := make([][][]float64, len(segments))
+	for g := range segments {
+		weights[g] = make([][]float64, len(segments[g]))
+		for i, s := range segments[g] {
+			for turn := s.First; turn <= s.Last; turn++ {
+				w := 1.0
+				if counts(g, s) {
+					w = d.weight(groups[g].Traces[s.Trace].Turn(turn), runs[of(g, s)])
+				}
+				weights[g][i] = append(weights[g][i], w)
+			}
+		}
+	}
+	return weights, nil
+}
+
+// weight is that of an action beside others.
+func (d duration) weight(verdict shard.TurnScore, all run) float64 {
+	seconds, ran := executed(verdict)
+	switch {
+	case !ran:
+		return d.NoProgram
+	case all.seconds == 0:
+		return d.AllZero
+	}
+	return seconds / (all.seconds / all.actions)
+}
+
+// executed is how long a message's program ran, and whether there was any: what
+// was run is also what was extracted.
+func executed(verdict shard.TurnScore) (seconds float64, ran bool) {
+	return verdict.ExecuteSeconds, verdict.ExecuteSeconds != 0 || verdict.Extracted != ""
+}
