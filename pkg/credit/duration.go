@@ -49,14 +49,9 @@ func init() {
 			c.Share("advantage.duration.all_zero", d.AllZero)
 			c.Share("advantage.duration.no_program", d.NoProgram)
 			factors, _ := config.Find[[]string](c.Settings(), "advantage.factors")
-			weights, _ := config.Find[[]string](c.Settings(), "loss.weights")
 			loss, _ := config.Find[string](c.Settings(), "loss.kind")
-			switch {
-			case !slices.Contains(factors, name):
-			case !objective.LooksAtAdvantage(loss):
+			if slices.Contains(factors, name) && !objective.LooksAtAdvantage(loss) {
 				c.Add("advantage.factors", name, "changes nothing with loss.kind %s, which looks at no advantage; name it in loss.weights", loss)
-			case slices.Contains(weights, name):
-				c.Add("advantage.factors", name, "is in loss.weights too, and would weigh twice")
 			}
 		},
 		Make: func(settings any) (Factor, error) { return duration{*settings.(*Duration)}, nil },

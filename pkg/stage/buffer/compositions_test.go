@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +87,7 @@ func TestCompositions(t *testing.T) {
 						continue
 					}
 					f.Job.Recipe = resolved.Recipe
+					f.outputs("composition")
 					if err := f.try(); err != nil {
 						t.Fatalf("%v: %v", settings, err)
 					}
@@ -94,6 +96,7 @@ func TestCompositions(t *testing.T) {
 					if len(batch) == 0 {
 						t.Fatalf("%v: nothing is learned from", settings)
 					}
+					f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
 					ran++
 				}
 				counts.Lock()
@@ -122,6 +125,16 @@ func fieldSettings(field, value string) []string {
 		return []string{"advantage.kind=gae", "policy.value_head=true", "advantage.baseline=none", "advantage.scale=none"}
 	}
 	return []string{field + "=" + value}
+}
+
+// outputs has what comes of the reduction sealed in a folder of its own.
+func (f *reduction) outputs(folder string) {
+	f.Helper()
+	f.Check(os.Mkdir(f.Path(folder), 0o755))
+	in := &f.in
+	in.StateOutput, in.StatsOutput = f.Path(folder+"/state.parquet"), f.Path(folder+"/stats.parquet")
+	in.BatchOutput, in.LedgerOutput = f.Path(folder+"/batch.arrow"), f.Path(folder+"/ledger.parquet")
+	in.PlanOutputs = []buffer.PlanRef{{Iteration: 2, Path: f.Path(folder + "/next.parquet")}}
 }
 
 // traces is a reduction over two groups of traces of two turns, in one context
