@@ -64,14 +64,6 @@ func left(group int, mark string) []int {
 	return slices.Collect(maps.Keys(ours))
 }
 
-// Descendants lists the processes that descend from one, which is not among them.
-func Descendants(pid int) []int {
-	family := map[int]bool{pid: true}
-	addDescendants(family, Processes())
-	delete(family, pid)
-	return slices.Collect(maps.Keys(family))
-}
-
 // addDescendants adds to a set of processes those that descend from one of it.
 func addDescendants(ours map[int]bool, all []Process) {
 	for grown := true; grown; {

@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
@@ -23,6 +24,8 @@ import (
 type EvalOptions struct {
 	RecipeOptions        // of the environment and the held-out problems
 	Policy        string // folder
+	Remote        string // address of a server that samples; empty for our engine
+	RemoteModel   string // that the server is asked for
 	HeldOut       string // set of the recipe's evaluation; empty is the test split
 	Problems      int    // 0 is the recipe's
 	Samples       int    // of each problem; 0 is the recipe's
@@ -43,6 +46,8 @@ func evalCommand() *cli.Command {
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with the environment and the held-out problems", Destination: &o.Recipe},
 			setFlag(),
 			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`", Destination: &o.Policy},
+			&cli.StringFlag{Name: "remote", Usage: "ask the server at this `URL` by OpenAI's chat interface; --policy then says what its tokenizer is", Destination: &o.Remote},
+			&cli.StringFlag{Name: "remote-model", Usage: "`NAME` of the model to ask the server for", Destination: &o.RemoteModel},
 			&cli.StringFlag{Name: "held-out", Usage: "`SET` of evaluation.sets; the test split when left out", Destination: &o.HeldOut},
 			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 takes the recipe's", Destination: &o.Problems},
 			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's", Destination: &o.Samples},
@@ -59,20 +64,25 @@ func evalCommand() *cli.Command {
 
 // evaluated is what lathe eval prints.
 type evaluated struct {
-	Policy         string             `json:"policy"`
-	Problems       int                `json:"problems"`
-	Samples        int                `json:"samples"`
-	AccuracyByStep []float64          `json:"accuracy_by_step"` // mean over problems and samples, by self-improvement step
-	GreedyByStep   []float64          `json:"greedy_accuracy_by_step,omitempty"`
-	AccuracyByKind map[string]float64 `json:"accuracy_by_kind"` // first answers
-	Outcomes       map[string]int     `json:"outcomes"`
-	Seconds        float64            `json:"seconds"`
+	Policy         string              `json:"policy"`
+	Problems       int                 `json:"problems"`
+	Samples        int                 `json:"samples"`
+	AccuracyByStep []float64           `json:"accuracy_by_step"` // mean over problems and samples, by self-improvement step
+	GreedyByStep   []float64           `json:"greedy_accuracy_by_step,omitempty"`
+	AccuracyByKind map[string]float64  `json:"accuracy_by_kind"` // first answers
+	Outcomes       map[string]int      `json:"outcomes"`
+	Submissions    *report.Submissions `json:"submissions,omitempty"` // of tasks with leaderboards
+	Seconds        float64             `json:"seconds"`
 }
 
 // Eval measures a policy on held-out problems.
 func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if err := o.check(); err != nil {
 		return err
+	}
+	if o.Remote != "" {
+		server := fmt.Sprintf("rollout.remote={server: openai, api: chat, logprobs: none, ready_seconds: 30, url: %q, model: %q}", o.Remote, o.RemoteModel)
+		o.Set = append([]string{server}, o.Set...) // other fields of it may follow
 	}
 	p, err := openPlain("lathe", o.RecipeOptions, o.Threads)
 	if err != nil {
@@ -100,6 +110,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	}
 	result := summarize(rows, spec.Steps)
 	result.Policy, result.Problems, result.Samples, result.Seconds = o.Policy, spec.Problems, spec.Samples, time.Since(started).Seconds()
+	result.Submissions = report.SubmissionsOf(rows, spec.Seconds)
 	// The result was costly and is printed first: what --out names may turn out
 	// to have other contents.
 	if err := o.print(out, result, spec.Temperature); err != nil || o.Out == "" {
@@ -119,6 +130,9 @@ func (o EvalOptions) check() error {
 		cmdline.Required("recipe", o.Recipe, "policy", o.Policy),
 		cmdline.AtLeast(0, "problems", o.Problems), cmdline.AtLeast(0, "samples", o.Samples),
 	)
+	if err == nil && (o.Remote == "") != (o.RemoteModel == "") {
+		err = cmdline.Misusef("--remote and --remote-model go together")
+	}
 	if err == nil && o.Steps != nil {
 		err = cmdline.AtLeast(0, "steps", *o.Steps)
 	}
@@ -151,6 +165,9 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 			fmt.Fprintf(out, "  greedy %.4f", result.GreedyByStep[step])
 		}
 		fmt.Fprintln(out)
+	}
+	if result.Submissions != nil {
+		return result.Submissions.Print(out)
 	}
 	return nil
 }

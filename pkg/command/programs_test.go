@@ -22,15 +22,23 @@ const programs = "../../jobs/mle-smoke.yaml"
 // policy that the recipe warms up.
 func playPrograms(t *testing.T) []string {
 	t.Helper()
+	return append(from(warmPrograms(t)), "env.max_turns=2", "rollout.shards=3", "rollout.prompts=6", "schedule.iterations=3")
+}
+
+// from are settings for a run from a policy of another.
+func from(folder string) []string {
+	return []string{"policy.new=null", "policy.path=" + folder, "warm_start.steps=0"}
+}
+
+// warmPrograms is the policy that the recipe warms up.
+func warmPrograms(t *testing.T) string {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
 	dir := filepath.Join(t.TempDir(), "warm")
 	lathe(t, exitcode.OK, runArgs(dir, programs, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "evaluation.samples=1", "evaluation.steps=0")...)
-	return []string{
-		"policy.new=null", "policy.path=" + filepath.Join(dir, "policy", "v000000"), "warm_start.steps=0", "env.max_turns=2",
-		"rollout.shards=3", "rollout.prompts=6", "schedule.iterations=3",
-	}
+	return filepath.Join(dir, "policy", "v000000")
 }
 
 // TestProgramsChaos: whoever is killed while programs of the policy run, nothing

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/remote/remotetest"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -196,4 +197,21 @@ func TestRemoteServerOfAnotherVersion(t *testing.T) {
 	if m.Metrics["sampler_difference"] == 0 || m.Metrics["sampler_known_share"] != 1 {
 		t.Errorf("the gap of a stale sampler is %g of %g of the tokens", m.Metrics["sampler_difference"], m.Metrics["sampler_known_share"])
 	}
+}
+
+// TestEvalOfServedModel: a served model writes programs in a scaffold, and its
+// submissions are chosen by validation, as our own policy's are.
+func TestEvalOfServedModel(t *testing.T) {
+	folder := warmPrograms(t)
+	server := &remotetest.Server{Dialect: "openai", Folders: func() []string { return []string{folder} }}
+	web := httptest.NewServer(server)
+	defer web.Close()
+	defer server.Close()
+	args := append([]string{"eval", "--recipe", programs, "--policy", folder, "--samples", "2", "--steps", "2"},
+		commandtest.Set(append(from(folder), "evaluation.scaffold=greedy_search")...)...)
+	text := lathe(t, exitcode.OK, append(args, "--remote", web.URL, "--remote-model", folder)...).stdout
+	if server.Requests() < 6 || !strings.Contains(text, "oracle") || !strings.Contains(text, "any medal") {
+		t.Errorf("%d requests\n%s", server.Requests(), text)
+	}
+	lathe(t, exitcode.Usage, append(args, "--remote", web.URL)...) // which model?
 }

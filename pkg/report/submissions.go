@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -56,6 +57,20 @@ type AttemptShare struct {
 
 // chain is what one sample of a task came to, by step.
 type chain []shard.EvaluationRow
+
+// SubmissionsOf makes the tables of rows of one policy; nil where no task has a
+// leaderboard. budget is that of a trace in seconds, 0 for none.
+func SubmissionsOf(rows []shard.EvaluationRow, budget float64) *Submissions {
+	return submissions(0, rows, budget)
+}
+
+// Print writes the table for people, in percent: mean ± population standard
+// deviation (standard error).
+func (s Submissions) Print(out io.Writer) error {
+	t := textReport{out: out}
+	t.table(submissionRows(s))
+	return t.err
+}
 
 // submissions makes the table of a version's sampled rows; nil where no task has
 // a leaderboard. budget is that of a trace in seconds, 0 for none.
