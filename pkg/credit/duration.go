@@ -27,6 +27,12 @@ var _ = config.Docs[Duration](durationSource)
 // with what they had run. Seconds of generation do not. A program of 0 seconds
 // weighs 0, as the equation has it.
 //
+// The weights undo a bias that a schedule must have first: that actions are observed
+// in proportion to π/Δt (appendix A.2). Where an action that has begun is observed
+// sooner or later, as by schedule.oversample, which carries what is late into a later
+// iteration, the shares come near π, and the weights favour slow actions.
+// TestFrequencyBias has the numbers.
+//
 // The equation is about the policy gradient alone. As a factor on the advantage it
 // multiplies the clipped surrogate after whitening, and neither the value loss nor
 // the KL and entropy terms; as a factor on weights (loss.weights) it multiplies all
