@@ -49,6 +49,7 @@ func init() {
 	Register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
 	Register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
 	Register("ppo", "PPO (Schulman et al.) with a critic", ppo)
+	Register("mle-agents", "PPO as RL for machine-learning-engineering agents has it (Table 3), but for its factor of durations", mleAgents)
 	Register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
 	Register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
 	Register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
@@ -168,6 +169,27 @@ func ppo() Objective {
 	loss := verlLoss()
 	loss.Value.Clip = 0.5
 	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
+}
+
+// mleAgents is PPO as "Reinforcement Learning for Machine Learning Engineering
+// Agents" has it, on verl (section 4.1): ppo with Table 3's actor_clip_ratio 0.2,
+// actor_entropy_coeff 0.001, critic_cliprange_value 0.5, ppo_gamma 1.0, ppo_lam 1.0
+// and ppo_kl_coef 0.001. What the table leaves open is verl's: the mean over tokens,
+// whitened advantages, the dual clip.
+//
+//   - verl takes ppo_kl_coef off the rewards; here it weighs a term of the loss, with
+//     the estimator of verl's KL loss.
+//   - actor_ppo_epochs and critic_ppo_epochs are 100 in the table, with a mini-batch
+//     of the whole batch: 100 optimizer steps on each. That is also the table's
+//     total_epochs, so we read one pass; loss.epochs 100 is the other reading.
+//   - The rest of the table is no part of an objective: actor_learning_rate 1e-5 and
+//     actor_grad_clip 1.0 (optimizer), train_batch_size 128, temperature 0.7, top_k -1
+//     and top_p 1, its rows read with one line slipped (rollout).
+//   - Equation 3 is a factor, which a recipe names.
+func mleAgents() Objective {
+	o := ppo()
+	o.Loss.EntropyCoef, o.Loss.KL.Coef = 0.001, 0.001
+	return o
 }
 
 // verlPPO is verl's PPO without a critic: with γ = λ = 1 and values of 0,

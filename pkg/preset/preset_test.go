@@ -58,3 +58,31 @@ func TestPresetTable(t *testing.T) {
 		}
 	}
 }
+
+// Table 3 of "Reinforcement Learning for Machine Learning Engineering Agents".
+func TestMLEAgents(t *testing.T) {
+	t.Parallel()
+	o, err := preset.Lookup("mle-agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, l := o.Advantage, o.Loss
+	for row, value := range map[string][2]float64{
+		"actor_clip_ratio":       {l.ClipLow, 0.2},
+		"the same, above":        {l.ClipHigh, 0.2},
+		"actor_entropy_coeff":    {l.EntropyCoef, 0.001},
+		"critic_cliprange_value": {l.Value.Clip, 0.5},
+		"ppo_gamma":              {a.Gamma, 1},
+		"ppo_lam":                {a.Lambda, 1},
+		"ppo_kl_coef":            {l.KL.Coef, 0.001},
+		"ppo_epochs, as read":    {float64(l.Epochs), 1},
+		"mini-batches of a batch of 128 in mini-batches of 128": {float64(l.MiniBatches), 1},
+	} {
+		if value[0] != value[1] {
+			t.Errorf("%s: %g, want %g", row, value[0], value[1])
+		}
+	}
+	if a.Kind != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || o.Filters.ConstantGroup {
+		t.Errorf("%+v", o)
+	}
+}
