@@ -6,6 +6,7 @@ import (
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/exit"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/flipts"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/previous"
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/restarts"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform"
 	_ "github.com/lathe-rl/lathe/pkg/env/math"
 	_ "github.com/lathe-rl/lathe/pkg/env/mle"
