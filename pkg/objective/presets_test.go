@@ -142,7 +142,11 @@ func TestEveryPresetRuns(t *testing.T) {
 			if _, err := objective.Advantages(o.Advantage, []float64{1}, objective.AllValid(1), []int{3}); err != nil {
 				t.Error(err)
 			}
-			objective.RunStep(t, o.Loss, objective.CompleteStep(t))
+			step := objective.CompleteStep(t)
+			for i := range step {
+				step[i].Entropy = make([]float64, len(step[i].Mask))
+			}
+			objective.RunStep(t, o.Loss, step)
 		})
 	}
 }
