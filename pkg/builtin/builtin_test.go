@@ -144,7 +144,7 @@ func TestBadChoices(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
 		"credit.sentence.n=0":         "credit.sentence.n: must be 1 or more (0)",
-		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn ("paragraph")`,
+		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn, valid_submission ("paragraph")`,
 		"credit.sentense.n=1":         `unknown field "sentense" in credit; did you mean "sentence"?`,
 		"filters.short.m=1":           `unknown field "m" in filters.short; did you mean "n"?`,
 		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, duration, haste ("speed")`,

@@ -65,6 +65,14 @@ type masking struct{ Select }
 
 func (masking) When() When { return Mask }
 
+// unmasked is the choice itself.
+func unmasked(choice Select) Select {
+	if m, ok := choice.(masking); ok {
+		return m.Select
+	}
+	return choice
+}
+
 // New composes what a recipe names.
 func New(spec Spec) (Composition, error) {
 	c := Composition{Clip: spec.Clip}

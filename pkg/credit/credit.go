@@ -13,6 +13,7 @@ package credit
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -109,6 +110,14 @@ type Segment struct {
 	// Masked is the reason why it has no gradient, although it counts in the
 	// denominators of the loss; empty if it has one.
 	Masked string
+	// MaskedTurns says so of each of its turns; nil where none is.
+	MaskedTurns []bool
+}
+
+// HasGradient reports whether a turn of the segment, by its number in the trace, is
+// learned from.
+func (s Segment) HasGradient(turn int) bool {
+	return s.Dropped == "" && s.Masked == "" && (s.MaskedTurns == nil || !s.MaskedTurns[turn-s.First])
 }
 
 // FactorOf is the factor of a turn of the segment, by its number in the trace.
@@ -159,6 +168,21 @@ type Select interface {
 	When() When
 	// Drop gives the reason why a segment of a group is left out; empty keeps it.
 	Drop(g Group, segments []Segment, at int) string
+}
+
+// TurnMask is a choice of select that leaves single turns without a gradient.
+type TurnMask interface {
+	Select
+	MaskTurn(t Trace, turn int) bool
+}
+
+// StatefulSelect is a choice of select that looks at whole iterations.
+type StatefulSelect interface {
+	Select
+	// Prepare returns what chooses in an iteration, once its rewards are known, and
+	// the statistics that the next iteration starts from. Those of other scopes are
+	// passed on as they are, which a reward does, too.
+	Prepare(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) (Select, []shard.Stat, error)
 }
 
 // Advantage compares a segment with others.
@@ -221,6 +245,9 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("rewards: %w", err)
 	}
+	if c.Select, stats, err = prepared(c.Select, iteration, stats, groups, segments); err != nil {
+		return nil, nil, err
+	}
 	for g, group := range groups {
 		c.choose(group, segments[g], Before)
 		if err := c.Advantage.Advantage(group, segments[g]); err != nil {
@@ -233,8 +260,51 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	for g, group := range groups {
 		c.choose(group, segments[g], After)
 		c.choose(group, segments[g], Mask)
+		c.maskTurns(group, segments[g])
 	}
 	return segments, stats, nil
+}
+
+// prepared are the choices of select for an iteration.
+func prepared(choices []Select, iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) (ready []Select, next []shard.Stat, err error) {
+	ready, next = slices.Clone(choices), stats
+	for i, choice := range choices {
+		stateful, ok := unmasked(choice).(StatefulSelect)
+		if !ok {
+			continue
+		}
+		bound, kept, err := stateful.Prepare(iteration, next, groups, segments)
+		if err != nil {
+			return nil, nil, fmt.Errorf("choosing what is trained on: %w", err)
+		}
+		if _, masked := choices[i].(masking); masked {
+			bound = masking{bound}
+		}
+		ready[i], next = bound, kept
+	}
+	return ready, next, nil
+}
+
+// maskTurns takes the gradient of single turns.
+func (c Composition) maskTurns(group Group, segments []Segment) {
+	for _, choice := range c.Select {
+		mask, ok := unmasked(choice).(TurnMask)
+		if !ok {
+			continue
+		}
+		for i := range segments {
+			s := &segments[i]
+			for turn := s.First; turn <= s.Last; turn++ {
+				if !mask.MaskTurn(group.Traces[s.Trace], turn) {
+					continue
+				}
+				if s.MaskedTurns == nil {
+					s.MaskedTurns = make([]bool, s.Last-s.First+1)
+				}
+				s.MaskedTurns[turn-s.First] = true
+			}
+		}
+	}
 }
 
 // multiply applies the factors on advantages and weights, and then the bound.

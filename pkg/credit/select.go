@@ -24,7 +24,7 @@ const (
 // with the one that every composition has: nothing is learned from what nobody
 // said. Names that are not of this package come last, sorted.
 func Ordered(names []string) []string {
-	rank := []string{ReasonMinGroup, ReasonConstantGroup, ReasonEmpty, ReasonOverlong, ReasonInvalid, ReasonMinAdvantage}
+	rank := []string{ReasonMinGroup, ReasonConstantGroup, ReasonEmpty, ReasonOverlong, ReasonInvalid, ReasonNoSubmission, ReasonMinAdvantage}
 	var ordered, others []string
 	for _, name := range rank {
 		if name == ReasonEmpty || slices.Contains(names, name) {

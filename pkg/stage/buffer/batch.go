@@ -97,7 +97,7 @@ func (r *reduction) sequencesOf(group, trace int) []learned {
 		}}
 		for turn, tokens := range c.TurnTokens {
 			at, segment, found := find(segments, before+turn)
-			if tokens == 0 || !found || segment.Dropped != "" || segment.Masked != "" {
+			if tokens == 0 || !found || !segment.HasGradient(before+turn) {
 				continue
 			}
 			s.turns, s.lengths = append(s.turns, turn), append(s.lengths, tokens)

@@ -2,6 +2,7 @@ package buffer_test
 
 import (
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -19,26 +20,21 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// TestCompositions walks the whole product of the registered choices: each is
-// either refused when the recipe is read, with its reason, or turns a few traces
-// into a batch, a state and a plan. The reasons are printed, each once.
+// TestCompositions takes the registered choices in pairs: in each environment, under
+// each curriculum, every choice of every axis meets every choice of every other one.
+// Each composition is either refused when the recipe is read, with its reason, or
+// turns a few traces into a batch, a state and a plan. The reasons are printed, each
+// once.
 func TestCompositions(t *testing.T) {
 	t.Parallel()
-	type axis struct {
-		field  string
-		values []string
-	}
-	inner := []axis{
+	axes := []axis{
+		{"scaffold.name", scaffold.Axis.Names()}, // what a buffer sees of it is the traces, here the same for all
 		{"credit.segments", credit.SegmentsAxis.Names()},
 		{"credit.reward", credit.RewardAxis.Names()},
-		{"filters", []string{"none", "all"}},
+		{"filters", []string{"none", "all", "steps"}},
 		{"advantage.kind", credit.AdvantageAxis.Names()},
 		{"advantage.factors", append([]string{""}, credit.FactorAxis.Names()...)},
 		{"loss.aggregation", credit.WeightAxis.Names()},
-	}
-	products := 1
-	for _, a := range inner {
-		products *= len(a.values)
 	}
 	var counts struct {
 		sync.Mutex
@@ -55,21 +51,20 @@ func TestCompositions(t *testing.T) {
 			t.Error("no composition runs")
 		}
 	})
-	// What a buffer sees of a scaffold is the traces, which are here the same for
-	// all: each stands in some of the compositions.
-	scaffolds := scaffold.Axis.Names()
 	for _, environment := range []string{"smoke", "tooluse-smoke"} {
 		for _, chooser := range curriculum.Names() {
 			t.Run(environment+"/"+chooser, func(t *testing.T) {
 				t.Parallel()
 				f := traces(t, environment)
 				ran, refusals, refused := 0, 0, map[string]int{}
-				for n := range products {
-					settings := []string{"curriculum.name=" + chooser, "scaffold.name=" + scaffolds[n%len(scaffolds)], "score.embedding=ngrams"}
-					for _, a := range inner {
-						value := a.values[n%len(a.values)]
-						n /= len(a.values)
-						settings = append(settings, fieldSettings(a.field, value)...)
+				for p := newPairs(axes); ; {
+					composition, left := p.next()
+					if !left {
+						break
+					}
+					settings := []string{"curriculum.name=" + chooser, "score.embedding=ngrams"}
+					for i, value := range composition {
+						settings = append(settings, fieldSettings(axes[i].field, axes[i].values[value])...)
 					}
 					resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
 					if err != nil {
@@ -84,6 +79,7 @@ func TestCompositions(t *testing.T) {
 							refused[strings.TrimSpace(reason)]++
 						}
 						refusals++
+						p.refused(composition)
 						continue
 					}
 					f.Job.Recipe = resolved.Recipe
@@ -97,6 +93,7 @@ func TestCompositions(t *testing.T) {
 						t.Fatalf("%v: nothing is learned from", settings)
 					}
 					f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
+					p.met(composition)
 					ran++
 				}
 				counts.Lock()
@@ -110,9 +107,79 @@ func TestCompositions(t *testing.T) {
 	}
 }
 
+// axis is a field of recipes with its choices.
+type axis struct {
+	field  string
+	values []string
+}
+
+// pairs lists compositions until every two choices of different axes have met in one
+// that runs. Two that are refused whatever they stand with are given up.
+type pairs struct {
+	axes  []axis
+	draw  *rand.Rand
+	tries map[[4]int]int // of a pair, as axis and choice twice; met ones are not in it
+}
+
+const mostRefusals = 12
+
+func newPairs(axes []axis) *pairs {
+	p := &pairs{axes, rand.New(rand.NewPCG(1, 2)), map[[4]int]int{}}
+	for i := range axes {
+		for j := range i {
+			for a := range axes[i].values {
+				for b := range axes[j].values {
+					p.tries[[4]int{i, a, j, b}] = 0
+				}
+			}
+		}
+	}
+	return p
+}
+
+// next is a random composition with the first pair that has not met.
+func (p *pairs) next() (composition []int, left bool) {
+	if len(p.tries) == 0 {
+		return nil, false
+	}
+	first := slices.MinFunc(slices.Collect(maps.Keys(p.tries)), func(a, b [4]int) int { return slices.Compare(a[:], b[:]) })
+	composition = make([]int, len(p.axes))
+	for i, a := range p.axes {
+		composition[i] = p.draw.IntN(len(a.values))
+	}
+	composition[first[0]], composition[first[2]] = first[1], first[3]
+	return composition, true
+}
+
+func (p *pairs) each(composition []int, do func(pair [4]int)) {
+	for i, a := range composition {
+		for j, b := range composition[:i] {
+			do([4]int{i, a, j, b})
+		}
+	}
+}
+
+func (p *pairs) met(composition []int) {
+	p.each(composition, func(pair [4]int) { delete(p.tries, pair) })
+}
+
+func (p *pairs) refused(composition []int) {
+	p.each(composition, func(pair [4]int) {
+		if _, open := p.tries[pair]; !open {
+			return
+		}
+		if p.tries[pair]++; p.tries[pair] == mostRefusals {
+			delete(p.tries, pair)
+		}
+	})
+}
+
 // fieldSettings are what --set says of a choice.
 func fieldSettings(field, value string) []string {
 	switch {
+	case field == "filters" && value == "steps":
+		return append(fieldSettings(field, "none"), "filters.no_submission.enabled=true", "filters.invalid_turns.enabled=true",
+			"filters.below_percentile={percentile: 30, submissions: 2}", "filters.not_improved={enabled: true, exempt_first: true}")
 	case field == "filters" && value == "none":
 		return []string{"filters.constant_group=false", "filters.overlong=false", "filters.invalid=false", "filters.min_advantage=0", "filters.below_top.share=0"}
 	case field == "filters":

@@ -1,0 +1,96 @@
+package credit
+
+import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/registry"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+//go:embed submission.go
+var submissionSource string
+
+var _ = []any{config.Docs[NoSubmission](submissionSource), config.Docs[InvalidTurns](submissionSource)}
+
+// The reasons of the choices here, as they stand in the ledger.
+const (
+	ReasonNoSubmission = "no_submission"
+	ReasonInvalidTurns = "invalid_turns"
+)
+
+func init() {
+	SegmentsAxis.Register(registry.Choice[Segments]{
+		Name: "valid_submission", Summary: "the turns up to and with each valid submission get one credit (MLE-RL, section 4.1)",
+		Make: func(any) (Segments, error) { return submissions{}, nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonNoSubmission, Summary: "drops segments that do not end with a valid submission (MLE-RL, section 4.1)",
+		Settings: func() any { return &NoSubmission{} },
+		Make:     func(settings any) (Select, error) { return *settings.(*NoSubmission), nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be judged; they stay in the context (MLE-RL, section 4.1: mask invalid actions)",
+		Settings: func() any { return &InvalidTurns{} },
+		Make:     func(settings any) (Select, error) { return *settings.(*InvalidTurns), nil },
+	})
+}
+
+// submissions are MLE-RL's steps: the actions between two submissions that are
+// valid, of which an environment says ok.
+type submissions struct{}
+
+// Cut cuts after each turn that is ok. The turns after the last of them are a
+// segment, too.
+func (submissions) Cut(t Trace) [][2]int {
+	var cuts [][2]int
+	first := 0
+	for turn := range t.Turns() {
+		if submitted(t.Turn(turn)) {
+			cuts, first = append(cuts, [2]int{first, turn}), turn+1
+		}
+	}
+	if first < t.Turns() || len(cuts) == 0 {
+		cuts = append(cuts, [2]int{first, t.Turns() - 1})
+	}
+	return cuts
+}
+
+func submitted(turn shard.TurnScore) bool { return shard.Outcome(turn.Outcome) == shard.OutcomeOK }
+
+// endsSubmitted reports whether a segment's last turn is a valid submission.
+func (t Trace) endsSubmitted(s Segment) bool { return s.Last >= s.First && submitted(t.Turn(s.Last)) }
+
+// NoSubmission drops what follows the last valid submission of a trace, and all of a
+// trace without one.
+type NoSubmission struct {
+	Enabled bool `yaml:"enabled"` // drop segments that do not end with a valid submission (MLE-RL, section 4.1)
+}
+
+// When is before the advantage: nothing is known of what was never graded.
+func (NoSubmission) When() When { return Before }
+
+// Drop looks at the last turn.
+func (NoSubmission) Drop(g Group, segments []Segment, at int) string {
+	if g.Traces[segments[at].Trace].endsSubmitted(segments[at]) {
+		return ""
+	}
+	return ReasonNoSubmission
+}
+
+// InvalidTurns takes the gradient of single turns.
+type InvalidTurns struct {
+	Enabled bool `yaml:"enabled"` // no gradient for turns whose outcome is invalid or timeout; they stay in the context (MLE-RL, section 4.1)
+}
+
+// When leaves the segments in.
+func (InvalidTurns) When() When { return Mask }
+
+// Drop masks no whole segment.
+func (InvalidTurns) Drop(Group, []Segment, int) string { return "" }
+
+// MaskTurn looks at a turn's own verdict.
+func (InvalidTurns) MaskTurn(t Trace, turn int) bool {
+	outcome := shard.Outcome(t.Turn(turn).Outcome)
+	return outcome == shard.OutcomeInvalid || outcome == shard.OutcomeTimeout
+}
