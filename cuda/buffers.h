@@ -126,7 +126,7 @@ struct Buffers {
     int32_t *head_blocks;     // (C/ENG_ROW_ALIGN + 1) multiples of ENG_ROW_ALIGN
     float *staging;           // (2, STAGING) of eng_put and eng_get
     double *squares;          // of each segment of each trained tensor's gradient
-    double *total;            // (1) their sum
+    double *total;            // (2) their sum, and that of a value head that is clipped by itself
     int32_t *slots;           // (SLOT_INTS, slots): slots_at
     int32_t *page_tables;     // (slots, table_width)
     int32_t *decode_inputs;   // (5, slots): tokens, positions, pages, places, and the slots' own numbers
@@ -266,7 +266,7 @@ void Buffers<T>::place_other(Arena &arena, const eng_config &c, const std::vecto
     head_blocks = arena.take<int32_t>(chunk / ENG_ROW_ALIGN + 1);
     staging = arena.take<float>(2 * STAGING);
     squares = arena.take<double>(segments);
-    total = arena.take<double>(1);
+    total = arena.take<double>(2);
     slots = arena.take<int32_t>(SLOT_INTS * slot_count);
     page_tables = arena.take<int32_t>(slot_count * table_width(c));
     decode_inputs = arena.take<int32_t>(5 * slot_count);

@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 3
+#define ENG_ABI 4
 
 typedef struct eng eng;
 
@@ -157,12 +157,16 @@ typedef struct {
     double learning_rate, beta1, beta2, epsilon, weight_decay, max_grad_norm; /* 0: no clipping */
     int64_t step;              /* counted from 1 */
     uint32_t rounding_key[2], rounding_sample; /* pkg/rng stream that rounds bfloat16 state */
+    /* Of the value head alone. learning_rate: 0 for that of all; max_grad_norm: bound on
+     * the norm of its gradient, which is then in no other norm; 0 for one norm of all. */
+    double head_learning_rate, head_max_grad_norm;
 } eng_adamw;
 
 typedef struct {
     double grad_norm; /* before clipping */
     double scale;     /* what the gradient was multiplied by */
     int32_t skipped;  /* 1: the gradient was not finite and nothing was changed */
+    double head_norm, head_scale; /* of a value head that is clipped by itself; else 0 */
 } eng_step_stats;
 
 /* A sequence, or a piece of one, whose keys and values go to the cache. */

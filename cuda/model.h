@@ -150,7 +150,7 @@ struct Engine final : eng {
     HostMemory<float> pass_values;   // (3, pass_tokens) to and from the head's results
     HostMemory<RowStatistics> statistics; // (pass_tokens)
     HostMemory<float> staging;       // (2, STAGING)
-    HostMemory<double> total;        // (1)
+    HostMemory<double> total;        // (2)
     HostMemory<float> spilled;       // (spilled_sums, sum_elements)
     std::vector<bool> held;          // (gradient_sums + spilled_sums) which partial sums have been written
 

@@ -133,7 +133,7 @@ void allocate_host(Engine<T> &e) {
     e.pass_values.allocate(3 * int64_t(c.pass_tokens));
     e.statistics.allocate(c.pass_tokens);
     e.staging.allocate(2 * STAGING);
-    e.total.allocate(1);
+    e.total.allocate(2);
     allocate_spilled(e);
     if (c.slots == 0) return;
     e.slots.allocate(SLOT_INTS * c.slots);

@@ -2,7 +2,9 @@
 // Hutter, Decoupled Weight Decay Regularization, ICLR 2019, Algorithm 2).
 //
 // The host waits once, at the end: the clipping's factor is computed and used
-// on the device, and a gradient that is not finite changes nothing.
+// on the device, and a gradient that is not finite changes nothing. Where the value
+// head has a norm of its own it waits before the update too, since one of two norms
+// that is not finite must stop both.
 #include <math.h>
 
 #include <algorithm>
@@ -13,13 +15,19 @@ namespace lathe {
 
 namespace {
 
-// The squares of all gradients, segment by segment of tensor by tensor in the
-// order of the layout, added up in that order.
 template <class T>
-void add_all_squares(Engine<T> &e) {
+bool is_head(const Engine<T> &e, const Group &group) {
+    return e.config.value_head && &group == &e.groups.back();
+}
+
+// The squares of gradients, those of all groups or of all but the value head, or its
+// own, segment by segment of tensor by tensor in the order of the layout, added up
+// in that order.
+template <class T, class F>
+void add_squares_of(Engine<T> &e, double *total, F wanted) {
     int64_t segments = 0;
     for (const Group &group : e.groups) {
-        if (!group.trained) continue;
+        if (!group.trained || !wanted(group)) continue;
         int64_t at = 0;
         for (const Part &part : group.parts) {
             squares(e.stream, e.buffers.squares + segments, group.gradient + at, part.elements);
@@ -27,31 +35,43 @@ void add_all_squares(Engine<T> &e) {
             at += part.elements;
         }
     }
-    set_zero(e, e.buffers.total, 1);
-    add_squares(e.stream, e.buffers.total, e.buffers.squares, segments);
+    set_zero(e, total, 1);
+    add_squares(e.stream, total, e.buffers.squares, segments);
 }
 
 template <class W, class S, class T>
-void update(Engine<T> &e, const Group &group, const AdamW &settings) {
+void update(Engine<T> &e, const Group &group, const double *total, const AdamW &settings) {
     adamw<W, S>(e.stream, static_cast<W *>(group.weights), group.master, static_cast<S *>(group.exp_avg),
-                static_cast<S *>(group.exp_avg_sq), group.gradient, e.buffers.total, settings, group.first, group.elements);
+                static_cast<S *>(group.exp_avg_sq), group.gradient, total, settings, group.first, group.elements);
 }
 
 template <class S, class T>
-void update_all(Engine<T> &e, AdamW settings) {
-    const float decay = settings.weight_decay;
+void update_all(Engine<T> &e, const AdamW &settings, const eng_adamw &given) {
     for (const Group &group : e.groups) {
         if (!group.trained) continue;
-        settings.weight_decay = group.matrix ? decay : 0;
+        AdamW own = settings;
+        const double *total = e.buffers.total;
+        if (!group.matrix) own.weight_decay = 0;
+        if (is_head(e, group)) {
+            if (given.head_learning_rate > 0) own.learning_rate = float(given.head_learning_rate);
+            if (given.head_max_grad_norm > 0) {
+                own.max_grad_norm = given.head_max_grad_norm;
+                total++;
+            }
+        }
         if (group.wide)
-            update<float, S>(e, group, settings);
+            update<float, S>(e, group, total, own);
         else
-            update<T, S>(e, group, settings);
+            update<T, S>(e, group, total, own);
     }
 }
 
+double clip(double norm, double most) {
+    return most > 0 ? std::min(1.0, most / (norm + 1e-6)) : 1;
+}
+
 void check(const eng_adamw &s) {
-    const double all[] = {s.learning_rate, s.epsilon, s.weight_decay, s.max_grad_norm};
+    const double all[] = {s.learning_rate, s.epsilon, s.weight_decay, s.max_grad_norm, s.head_learning_rate, s.head_max_grad_norm};
     for (double x : all) REQUIRE(x >= 0 && isfinite(x), "an optimizer step with a setting of %g", x);
     REQUIRE(s.beta1 >= 0 && s.beta1 < 1 && s.beta2 >= 0 && s.beta2 < 1, "an optimizer step with betas %g and %g", s.beta1, s.beta2);
     REQUIRE(s.step >= 1, "an optimizer step of number %lld; they are counted from 1", static_cast<long long>(s.step));
@@ -77,18 +97,31 @@ void step(Engine<T> &e, const eng_adamw &s, eng_step_stats *stats) {
 
     Timed<T> timed(e);
     settle_gradients(e);
-    add_all_squares(e);
-    if (e.config.state_dtype == ENG_F32)
-        update_all<float>(e, settings);
-    else
-        update_all<bf16>(e, settings);
-    to_host(e, e.total.data(), e.buffers.total, 1);
+    const bool apart = e.config.value_head && s.head_max_grad_norm > 0;
+    const int totals = apart ? 2 : 1;
+    add_squares_of(e, e.buffers.total, [&](const Group &group) { return !apart || !is_head(e, group); });
+    if (apart) {
+        add_squares_of(e, e.buffers.total + 1, [&](const Group &group) { return is_head(e, group); });
+        to_host(e, e.total.data(), e.buffers.total, totals);
+        CHECK(cudaStreamSynchronize(e.stream));
+    }
+    if (!apart || (isfinite(e.total[0]) && isfinite(e.total[1]))) {
+        if (e.config.state_dtype == ENG_F32)
+            update_all<float>(e, settings, s);
+        else
+            update_all<bf16>(e, settings, s);
+    }
+    to_host(e, e.total.data(), e.buffers.total, totals);
     timed.finish();
 
+    *stats = {};
     stats->grad_norm = sqrt(e.total[0]);
-    stats->skipped = !isfinite(e.total[0]);
-    stats->scale = stats->skipped ? 0 : s.max_grad_norm > 0 ? std::min(1.0, s.max_grad_norm / (stats->grad_norm + 1e-6)) : 1;
-    if (!stats->skipped) e.kept.valid = e.kept.logits = false;
+    if (apart) stats->head_norm = sqrt(e.total[1]);
+    stats->skipped = !isfinite(e.total[0]) || (apart && !isfinite(e.total[1]));
+    if (stats->skipped) return;
+    stats->scale = clip(stats->grad_norm, s.max_grad_norm);
+    if (apart) stats->head_scale = clip(stats->head_norm, s.head_max_grad_norm);
+    e.kept.valid = e.kept.logits = false;
 }
 
 #define INSTANTIATE(T) template void step(Engine<T> &, const eng_adamw &, eng_step_stats *);

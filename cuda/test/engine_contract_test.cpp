@@ -43,7 +43,7 @@ static void test_configurations() {
 static void test_order() {
     eng_config c = base_config();
     const eng_sampling all = {1, 0, 0};
-    const eng_adamw adamw = {1e-3, 0.9, 0.99, 1e-8, 0, 0, 1, {0, 0}, 0};
+    const eng_adamw adamw = {1e-3, 0.9, 0.99, 1e-8, 0, 0, 1, {0, 0}, 0, 0, 0};
     eng_step_stats stats;
     float out[64];
     FAILS(nullptr, ENG_ARGUMENT, "no engine", eng_zero_gradients(nullptr));

@@ -37,7 +37,7 @@ struct Calls {
     }
     int32_t backward() { return eng_backward(engine.e, coefficients.data(), nullptr, nullptr); }
     int32_t step() {
-        const eng_adamw settings{1e-3, 0.9, 0.99, 1e-8, 0, 1, 1, {1, 2}, 3};
+        const eng_adamw settings{1e-3, 0.9, 0.99, 1e-8, 0, 1, 1, {1, 2}, 3, 0, 0};
         return eng_step(engine.e, &settings, &stepped);
     }
     int32_t put() { return eng_put(engine.e, ENG_FINAL_NORM, 0, ENG_WEIGHT, 0, 3, logprobs.data()); }

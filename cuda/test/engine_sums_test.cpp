@@ -78,7 +78,7 @@ static void test_tree(const eng_config &config) {
 static void test_step_on_sum(const eng_config &config) {
     Engine engine(config), other(config);
     eng *e = engine.e;
-    const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 0.5, 1, {1, 2}, 3};
+    const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 0.5, 1, {1, 2}, 3, 0, 0};
     eng_step_stats stats, other_stats;
     accumulate(engine, 1);
     eng_stats s;

@@ -209,7 +209,7 @@ void test_adapters() {
         EXPECT(forward(with, batch) == changed);
         // A step moves the adapter alone.
         backward(with, batch, c, all);
-        const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 0, 1, {1, 2}, 3};
+        const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 0, 1, {1, 2}, 3, 0, 0};
         eng_step_stats stats;
         OK(with.e, eng_step(with.e, &adamw, &stats));
         EXPECT(!stats.skipped && stats.grad_norm > 0);
@@ -238,7 +238,7 @@ static void test_first_step(bool clip) {
         before[name] = engine.get(name, ENG_WEIGHT);
         for (float g : gradients[name]) squares += double(g) * g;
     }
-    const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-3, 0.1, clip ? 0.5 : 0, 1, {0, 0}, 0};
+    const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-3, 0.1, clip ? 0.5 : 0, 1, {0, 0}, 0, 0, 0};
     eng_step_stats stats;
     OK(engine.e, eng_step(engine.e, &adamw, &stats));
     EXPECT(fabs(stats.grad_norm / sqrt(squares) - 1) < 1e-6);
@@ -263,7 +263,7 @@ static void test_skipped_step() {
         std::vector<float> gradient(engine.sizes[{ENG_DOWN, 1}], 0.5f);
         gradient[7] = bad;
         engine.put({ENG_DOWN, 1}, ENG_GRADIENT, gradient);
-        const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 1, 1, {0, 0}, 0};
+        const eng_adamw adamw = {0.01, 0.9, 0.99, 1e-8, 0.1, 1, 1, {0, 0}, 0, 0, 0};
         eng_step_stats stats;
         OK(engine.e, eng_step(engine.e, &adamw, &stats));
         EXPECT(stats.skipped && stats.scale == 0 && !isfinite(stats.grad_norm));

@@ -118,6 +118,9 @@ type Mismatch struct {
 type Value struct {
 	Coef float64 `yaml:"coef" json:"coef"` // c_1 of PPO
 	Clip float64 `yaml:"clip" json:"clip"` // bound on v - old; 0 for none
+
+	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"` // the highest of the value head's schedule, which else is optimizer's; 0 for optimizer.learning_rate
+	MaxGradNorm  float64 `yaml:"max_grad_norm" json:"max_grad_norm"` // L2 norm to clip the value head's gradient to by itself; 0 for one norm of all, and optimizer.max_grad_norm
 }
 
 // KL is the penalty towards the reference policy.

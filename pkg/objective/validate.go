@@ -116,6 +116,8 @@ func checkLoss(c *config.Checker, l Loss, around Around) {
 	checkKL(c, l.KL, around.Adapter)
 	c.NotNegative("loss.value.coef", l.Value.Coef)
 	c.NotNegative("loss.value.clip", l.Value.Clip)
+	c.NotNegative("loss.value.learning_rate", l.Value.LearningRate)
+	c.NotNegative("loss.value.max_grad_norm", l.Value.MaxGradNorm)
 	c.NotNegative("loss.sampler_kl", l.SamplerKL)
 	c.NotNegative("loss.entropy_coef", l.EntropyCoef)
 	c.NotNegative("loss.truncated_is", l.TruncatedIS)

@@ -137,16 +137,28 @@ type AdamW struct {
 	Epsilon      float64
 	WeightDecay  float64 // decoupled; applied to matrices, not to norms and biases
 	MaxGradNorm  float64 // global L2 norm to clip to; 0 does not clip
+	// ValueHead is what the value head has of its own.
+	ValueHead HeadAdamW
 	// Rounding draws the numbers of this step that round bfloat16 state. Steps
 	// need streams of their own, or their errors add up.
 	Rounding Stream
 }
 
+// HeadAdamW is what of a step's settings a value head has of its own, as a critic
+// that is a model of its own would.
+type HeadAdamW struct {
+	LearningRate float64 // 0 for that of all
+	MaxGradNorm  float64 // L2 norm of the head's gradient to clip to, which then is in no other norm; 0 for one norm of all
+}
+
 // StepStats says what an optimizer step saw.
 type StepStats struct {
-	GradNorm float64 // global L2 norm before clipping
+	GradNorm float64 // global L2 norm before clipping, without what is clipped by itself
 	Scale    float64 // what the gradient was multiplied by: 1 when not clipped
-	Skipped  bool    // the gradient was not finite: nothing was changed
+	// HeadNorm and HeadScale are those of a value head that is clipped by itself;
+	// else 0.
+	HeadNorm, HeadScale float64
+	Skipped             bool // the gradient was not finite: nothing was changed
 }
 
 // Tensor is a named tensor in row-major order.

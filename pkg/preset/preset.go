@@ -173,10 +173,14 @@ func ppo() Objective {
 
 // mleAgents is PPO as "Reinforcement Learning for Machine Learning Engineering
 // Agents" has it, on verl (section 4.1): ppo with Table 3's actor_clip_ratio 0.2,
-// actor_entropy_coeff 0.001, critic_cliprange_value 0.5, ppo_gamma 1.0, ppo_lam 1.0
-// and ppo_kl_coef 0.001. What the table leaves open is verl's: the mean over tokens,
-// whitened advantages, the dual clip.
+// actor_entropy_coeff 0.001, critic_cliprange_value 0.5, critic_learning_rate 1e-5,
+// critic_grad_clip 1.0, ppo_gamma 1.0, ppo_lam 1.0 and ppo_kl_coef 0.001. What the
+// table leaves open is verl's: the mean over tokens, whitened advantages, the dual
+// clip.
 //
+//   - Its critic is a model of its own (critic_model_type). Ours is a head on the
+//     policy, with its own learning rate and bound; what its loss teaches the layers
+//     below is the policy's, times ppo's coefficient.
 //   - verl takes ppo_kl_coef off the rewards; here it weighs a term of the loss, with
 //     the estimator of verl's KL loss.
 //   - actor_ppo_epochs and critic_ppo_epochs are 100 in the table, with a mini-batch
@@ -189,6 +193,7 @@ func ppo() Objective {
 func mleAgents() Objective {
 	o := ppo()
 	o.Loss.EntropyCoef, o.Loss.KL.Coef = 0.001, 0.001
+	o.Loss.Value.LearningRate, o.Loss.Value.MaxGradNorm = 1e-5, 1
 	return o
 }
 

@@ -72,6 +72,8 @@ func TestMLEAgents(t *testing.T) {
 		"the same, above":        {l.ClipHigh, 0.2},
 		"actor_entropy_coeff":    {l.EntropyCoef, 0.001},
 		"critic_cliprange_value": {l.Value.Clip, 0.5},
+		"critic_learning_rate":   {l.Value.LearningRate, 1e-5},
+		"critic_grad_clip":       {l.Value.MaxGradNorm, 1},
 		"ppo_gamma":              {a.Gamma, 1},
 		"ppo_lam":                {a.Lambda, 1},
 		"ppo_kl_coef":            {l.KL.Coef, 0.001},

@@ -16,10 +16,10 @@ import (
 // result.
 const segment = 1 << 16
 
-// gradNorm is the global L2 norm of the gradients.
-func (e *Engine) gradNorm() float64 {
+// gradNorm is the global L2 norm of gradients.
+func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 	var segments [][]float32
-	for _, t := range e.grads.tensors {
+	for _, t := range tensors {
 		segments = slices.AppendSeq(segments, slices.Chunk(t.Data, segment))
 	}
 	squares := make([]float64, len(segments))
@@ -38,19 +38,29 @@ func (e *Engine) gradNorm() float64 {
 // Step implements [policy.Engine] with AdamW. Weight decay applies to
 // matrices, the embedding and the head included. The gradient is multiplied by
 // min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
-// The gradients are left as they are.
+// A value head with a bound of its own is clipped by its own norm. The gradients
+// are left as they are.
 func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 	if !e.train {
 		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train")
 	}
 	e.settleGradients()
-	stats := policy.StepStats{GradNorm: e.gradNorm(), Scale: 1}
-	if math.IsNaN(stats.GradNorm) || math.IsInf(stats.GradNorm, 0) {
-		stats.Scale, stats.Skipped = 0, true
+	var stats policy.StepStats
+	rest, head := e.grads.tensors, (*policy.Tensor)(nil)
+	if settings.ValueHead.MaxGradNorm > 0 {
+		rest, head = policy.SplitValueHead(rest)
+	}
+	stats.GradNorm = e.gradNorm(rest)
+	if head != nil {
+		stats.HeadNorm = e.gradNorm([]policy.Tensor{*head})
+	}
+	if sum := stats.GradNorm + stats.HeadNorm; math.IsNaN(sum) || math.IsInf(sum, 0) {
+		stats.Skipped = true
 		return stats, nil
 	}
-	if settings.MaxGradNorm > 0 {
-		stats.Scale = min(1, settings.MaxGradNorm/(stats.GradNorm+1e-6))
+	stats.Scale = clip(stats.GradNorm, settings.MaxGradNorm)
+	if head != nil {
+		stats.HeadScale = clip(stats.HeadNorm, settings.ValueHead.MaxGradNorm)
 	}
 	e.allocateMoments()
 	e.steps++
@@ -69,11 +79,27 @@ func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 			if u.decayed(e.trained.tensors) {
 				own.WeightDecay = float32(settings.WeightDecay)
 			}
+			if e.trained.tensors[u.first].Name == policy.ValueHeadName {
+				if settings.ValueHead.LearningRate > 0 {
+					own.LR = float32(settings.ValueHead.LearningRate)
+				}
+				if head != nil {
+					own.GradScale = float32(stats.HeadScale)
+				}
+			}
 			e.update(u, own, settings.Rounding, &scratch[worker])
 		}
 	})
 	e.forget()
 	return stats, nil
+}
+
+// clip is what a gradient is multiplied by to bring its norm to a bound; 0 is none.
+func clip(norm, most float64) float64 {
+	if most <= 0 {
+		return 1
+	}
+	return min(1, most/(norm+1e-6))
 }
 
 // updateScratch is one goroutine's memory for Step.

@@ -197,12 +197,17 @@ func (o opened) step(a adamW) (policy.StepStats, error) {
 		weight_decay: C.double(a.WeightDecay), max_grad_norm: C.double(a.MaxGradNorm), step: C.int64_t(a.step),
 		rounding_key:    [2]C.uint32_t{C.uint32_t(a.Rounding.Key[0]), C.uint32_t(a.Rounding.Key[1])},
 		rounding_sample: C.uint32_t(a.Rounding.Sample),
+
+		head_learning_rate: C.double(a.ValueHead.LearningRate), head_max_grad_norm: C.double(a.ValueHead.MaxGradNorm),
 	}
 	var stats C.eng_step_stats
 	if err := failure("optimizer step", C.lathe_step(o.table, o.engine, &given, &stats, &text), &text); err != nil {
 		return policy.StepStats{}, err
 	}
-	return policy.StepStats{GradNorm: float64(stats.grad_norm), Scale: float64(stats.scale), Skipped: stats.skipped != 0}, nil
+	return policy.StepStats{
+		GradNorm: float64(stats.grad_norm), Scale: float64(stats.scale), Skipped: stats.skipped != 0,
+		HeadNorm: float64(stats.head_norm), HeadScale: float64(stats.head_scale),
+	}, nil
 }
 
 func (o opened) adapter(on bool) error {

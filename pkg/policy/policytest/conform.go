@@ -58,6 +58,7 @@ func Conform(t *testing.T, b Backend) {
 		{"saved state", testSavedState},
 		{"adapter", testAdapter},
 		{"value head", testValueHead},
+		{"value head with settings of its own", testOwnValueHead},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, b) })
 	}

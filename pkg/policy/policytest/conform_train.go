@@ -3,6 +3,7 @@ package policytest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -264,6 +265,75 @@ func testAdamW(t *testing.T, b Backend) {
 			}
 		}
 	}
+}
+
+// A value head with a learning rate and a bound of its own: the first step from
+// moments of zero moves a weight by lr·ĝ/(|ĝ| + eps), with ĝ the clipped gradient.
+// Of gradients of 2 throughout the head's 20 have the norm 2√20, which a bound of 1/2
+// brings to it: ĝ is 1/(2√20) in all of them. The policy's norm is then without them.
+func testOwnValueHead(t *testing.T, b Backend) {
+	c := Tiny()
+	const lr, own, eps = 0.01, 0.001, 1.0 // eps of the size of gradients, so that their size matters
+	weights := LoudWeights(t, c)
+	rest, head := float64(policy.ParameterCount(c)), float64(c.HiddenSize)
+	all, without := 2*math.Sqrt(rest+head), 2*math.Sqrt(rest)
+	for name, test := range map[string]struct {
+		bound                float64 // of the policy
+		head                 policy.HeadAdamW
+		norm                 float64 // of the policy
+		gradient, headRate   float64 // ĝ of the policy's weights; the head's learning rate
+		headGradient, headIs float64 // ĝ of its weights, and its norm where it has one
+	}{
+		"nothing of its own": {1, policy.HeadAdamW{}, all, 2 / all, lr, 2 / all, 0},
+		"a learning rate":    {0, policy.HeadAdamW{LearningRate: own}, all, 2, own, 2, 0},
+		"a bound":            {1, policy.HeadAdamW{MaxGradNorm: 0.5}, without, 2 / without, lr, 0.5 / math.Sqrt(head), 2 * math.Sqrt(head)},
+		"both":               {0, policy.HeadAdamW{LearningRate: own, MaxGradNorm: 0.5}, without, 2, own, 0.5 / math.Sqrt(head), 2 * math.Sqrt(head)},
+	} {
+		e, before := twos(t, b, weights, "")
+		stats, err := e.Step(policy.AdamW{LearningRate: lr, Beta1: 0.9, Beta2: 0.95, Epsilon: eps, MaxGradNorm: test.bound, ValueHead: test.head})
+		if err != nil || math.Abs(stats.GradNorm/test.norm-1) > 1e-6 || math.Abs(stats.HeadNorm-test.headIs) > 1e-6 || math.Abs(2*stats.Scale-test.gradient) > 1e-6 {
+			t.Errorf("%s: %+v, %v", name, stats, err)
+		}
+		for i, w := range e.Weights() {
+			rate, g := lr, test.gradient
+			if w.Name == policy.ValueHeadName {
+				rate, g = test.headRate, test.headGradient
+			}
+			want := rate * g / (g + eps)
+			for j, x := range w.Data {
+				if moved := float64(before[i].Data[j]) - float64(x); math.Abs(moved-want) > 2e-6 {
+					t.Fatalf("%s: %s[%d] went down by %g, want %g", name, w.Name, j, moved, want)
+				}
+			}
+		}
+	}
+	// One norm of two that is not finite changes nothing.
+	for _, broken := range []string{policy.ValueHeadName, "model.norm.weight"} {
+		e, before := twos(t, b, weights, broken)
+		stats, err := e.Step(policy.AdamW{LearningRate: lr, Epsilon: eps, ValueHead: policy.HeadAdamW{MaxGradNorm: 0.5}})
+		if err != nil || !stats.Skipped || stats.Scale != 0 || stats.HeadScale != 0 {
+			t.Errorf("the gradient of %s is infinite: %+v, %v", broken, stats, err)
+		}
+		sameTensors(t, "after a step that was skipped", e.Weights(), before)
+	}
+}
+
+// twos opens a policy with a value head, and gradients of 2 but for one of the named
+// tensor's, which is infinite.
+func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e policy.Engine, before []policy.Tensor) {
+	t.Helper()
+	c := Tiny()
+	e = b.plain(t, c, weights, Options{Train: true, ValueHead: LoudValueHead(c)})
+	for i, w := range e.Trained() {
+		gradient := slices.Repeat([]float32{2}, w.Elements())
+		if w.Name == broken {
+			gradient[1] = float32(math.Inf(1))
+		}
+		if err := e.WriteGradient(i, 0, gradient); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e, cloned(e.Weights())
 }
 
 // A gradient that is not finite changes nothing, and no step is counted.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -24,6 +27,7 @@ func TestCritic(t *testing.T) {
 		"policy":            {},
 		"adapter":           {"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
 		"without whitening": {"advantage.whitening=false", "advantage.lambda=1"},
+		"its own optimizer": {"loss.value.learning_rate=1e-2", "loss.value.max_grad_norm=0.01"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stagetest.New(t, append(append([]string{"schedule.gradient_units=5"}, critic...), settings...)...)
@@ -32,6 +36,9 @@ func TestCritic(t *testing.T) {
 			got := update(r, whole)
 			if got["first_step_ratio_deviation_max"] != 0 {
 				t.Errorf("a value head changes log-probabilities: %v", got)
+			}
+			if _, apart := got["value_grad_norm"]; apart != (r.Job.Recipe.Loss.Value.MaxGradNorm > 0) {
+				t.Errorf("the norm of the value head's own gradient: %v", got)
 			}
 			if got["value_loss"] <= 0 {
 				t.Errorf("the first critic is right about everything: %v", got)
@@ -118,6 +125,37 @@ func TestCriticOfTurns(t *testing.T) {
 		r.Job.Recipe.Schedule.SharedPromptTokens, r.Job.Recipe.Schedule.MicroBatchTokens = 0, 24
 		if math.Abs(got["explained_variance"]-shared["explained_variance"]) > 1e-6 {
 			t.Errorf("%s: the critic explains %g of the returns, with shared prompts %g", masked, got["explained_variance"], shared["explained_variance"])
+		}
+	}
+}
+
+// A factor on advantages that comes after whitening multiplies the clipped
+// surrogate, and neither the value loss nor the KL and entropy terms: with 3 for
+// every turn the policy loss is three times what it was, and the others are the same.
+func TestFactorsActOnTheSurrogateAlone(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, append(critic, "loss.epochs=1", "loss.mini_batches=1", "loss.kl.coef=0.1", "loss.entropy_coef=0.1", "optimizer.learning_rate=1e-2", "filters.constant_group=false")...)
+	data := batch(r)
+	first := inputs(r, data, "first") // away from the reference, and with a critic that says more than 0
+	update(r, first)
+	with := func(name string, factor float64) map[string]float64 {
+		sequences, _, err := shard.ReadBatch(r.Context(), data, seal.Options{})
+		r.Check(err)
+		for i := range sequences {
+			for turn := range sequences[i].TurnFactors {
+				sequences[i].TurnFactors[turn] = factor
+			}
+		}
+		_, err = shard.WriteBatch(r.Path(name+".arrow"), sequences, seal.AttemptFromEnv(), r.Job.Manifest("buffer", 1, 0, 1, time.Now()))
+		r.Check(err)
+		in := inputs(r, r.Path(name+".arrow"), name)
+		in.Policy = first.PolicyOutput
+		return update(r, in)
+	}
+	one, three := with("one", 1), with("three", 3)
+	for name, times := range map[string]float64{"policy_loss": 3, "value_loss": 1, "reference_loss": 1, "entropy_loss": 1, "explained_variance": 1} {
+		if one[name] == 0 || math.Abs(three[name]/one[name]-times) > 1e-4 {
+			t.Errorf("%s: %g with a factor of 3, %g with 1, want %g times that", name, three[name], one[name], times)
 		}
 	}
 }

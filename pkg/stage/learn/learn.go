@@ -206,8 +206,8 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return nil
 	}
 	number := l.in.StepsSoFar + step + 1
-	done, err := trainer.TakeStep(l.engine, l.recipe.Optimizer, number, l.in.StepsTotal, rng.New(l.recipe.Seed, rng.PurposeRounding, number, "learn", 0))
-	stats.GradNorm, stats.Skipped = done.GradNorm, done.Skipped
+	done, err := trainer.TakeStep(l.engine, l.recipe.Optimizer, l.recipe.Loss.Value, number, l.in.StepsTotal, rng.New(l.recipe.Seed, rng.PurposeRounding, number, "learn", 0))
+	stats.GradNorm, stats.HeadNorm, stats.Skipped = done.GradNorm, done.HeadNorm, done.Skipped
 	return err
 }
 

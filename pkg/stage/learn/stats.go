@@ -18,6 +18,7 @@ type stepStats struct {
 	Tokens    int                  `json:"tokens"`  // all, prompts included
 	AgeSum    int                  `json:"age_sum"` // iterations since sampled
 	GradNorm  float64              `json:"-"`
+	HeadNorm  float64              `json:"-"` // of a value head that is clipped by itself
 	Skipped   bool                 `json:"-"` // nothing was changed
 }
 
@@ -33,6 +34,7 @@ func (s *stepStats) merge(o stepStats) {
 type totals struct {
 	steps, skipped int
 	gradNorm       float64
+	headNorm       float64
 	first          stepStats // on policy, its importance ratios are exactly 1
 	all            stepStats
 }
@@ -46,6 +48,7 @@ func (t *totals) add(s stepStats) {
 		t.skipped++ // its norm is not finite
 	} else {
 		t.gradNorm += s.GradNorm
+		t.headNorm += s.HeadNorm
 	}
 	t.all.merge(s)
 }
@@ -63,6 +66,9 @@ func (t *totals) metrics() map[string]float64 {
 		metrics["value_loss"] = v.Loss / steps
 		metrics["value_held_share"] = float64(v.Held) / float64(v.Tokens)
 		metrics["explained_variance"] = v.ExplainedVariance()
+		if t.headNorm > 0 {
+			metrics["value_grad_norm"] = t.headNorm / taken
+		}
 	}
 	for _, m := range t.all.Objective.Metrics() {
 		metrics[m.Name] = m.Value

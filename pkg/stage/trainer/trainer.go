@@ -105,14 +105,22 @@ func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal
 }
 
 // TakeStep applies the engine's gradients as optimizer step number step,
-// counted from 1, of total. The stream rounds what is rounded randomly.
-func TakeStep(engine policy.Engine, o objective.Optimizer, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+// counted from 1, of total. A value head may have a learning rate, on the same
+// schedule, and a bound of its own. The stream rounds what is rounded randomly.
+func TakeStep(engine policy.Engine, o objective.Optimizer, value objective.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
 	rate, err := objective.LearningRate(o, step, total)
 	if err != nil {
 		return policy.StepStats{}, err
 	}
+	head := policy.HeadAdamW{MaxGradNorm: value.MaxGradNorm}
+	if value.LearningRate > 0 {
+		o.LearningRate = value.LearningRate
+		if head.LearningRate, err = objective.LearningRate(o, step, total); err != nil {
+			return policy.StepStats{}, err
+		}
+	}
 	return engine.Step(policy.AdamW{
 		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
-		Rounding: rounding,
+		ValueHead: head, Rounding: rounding,
 	})
 }

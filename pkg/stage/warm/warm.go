@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -245,7 +246,7 @@ func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss floa
 			return 0, err
 		}
 	}
-	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, objective.Value{}, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return loss, err
 }
 
