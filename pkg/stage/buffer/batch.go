@@ -64,7 +64,7 @@ func (r *reduction) layOut(critic bool) ([]learned, error) {
 				laid, place = append(laid, &sequences[i]), place+1
 			}
 		}
-		if err := r.layOutStep(laid, of, step); err != nil {
+		if err := r.layOutStep(laid, of, step, critic); err != nil {
 			return nil, err
 		}
 	}
@@ -131,8 +131,9 @@ func find(segments []credit.Segment, turn int) (at int, segment credit.Segment, 
 
 // layOutStep gives the sequences of one optimizer step, which are those of whole
 // groups, the weights of their turns, and cuts them into units of about equal
-// numbers of tokens.
-func (r *reduction) layOutStep(sequences []*learned, groups []int, step int) error {
+// numbers of tokens. With a critic the contexts of a trace are in one unit: the
+// learner makes their advantages together.
+func (r *reduction) layOutStep(sequences []*learned, groups []int, step int, critic bool) error {
 	if err := r.weigh(sequences, groups); err != nil {
 		return err
 	}
@@ -142,9 +143,12 @@ func (r *reduction) layOutStep(sequences []*learned, groups []int, step int) err
 	}
 	units := r.recipe.Schedule.GradientUnits
 	before := 0
-	for _, s := range sequences {
+	for i, s := range sequences {
 		s.OptimizerStep = int32(step)
 		s.Unit = int32(before * units / max(1, total))
+		if critic && i > 0 && s.group == sequences[i-1].group && s.trace == sequences[i-1].trace {
+			s.Unit = sequences[i-1].Unit
+		}
 		before += s.tokens
 	}
 	return nil

@@ -179,3 +179,28 @@ func TestWhitening(t *testing.T) {
 		t.Errorf("advantages (-want +got):\n%s", diff)
 	}
 }
+
+// With a critic the contexts of a trace are in one gradient unit, where there are
+// more units than sequences too: the learner makes their advantages together.
+func TestContextsOfATraceShareAUnit(t *testing.T) {
+	t.Parallel()
+	f := traces(t, "smoke")
+	for _, critic := range []bool{false, true} {
+		settings := []string{"schedule.gradient_units=64"}
+		if critic {
+			settings = append(settings, "preset=ppo", "policy.value_head=true")
+		}
+		f.set(fmt.Sprint(critic), settings...)
+		batch, _ := f.run()
+		units, apart := map[string]int32{}, false
+		for _, s := range batch {
+			name := fmt.Sprint(s.InstanceID, s.Sample)
+			unit, known := units[name]
+			apart = apart || known && unit != s.Unit
+			units[name] = s.Unit
+		}
+		if apart == critic || len(units) == len(batch) {
+			t.Errorf("critic %v: contexts of a trace are in several units: %v", critic, apart)
+		}
+	}
+}

@@ -11,7 +11,8 @@ import (
 
 // estimateAdvantages computes, under advantage.kind gae, the values of the policy
 // that the iteration starts from, and what follows from them: advantages and
-// returns. The reward of a segment comes with its last token. Whitening is over
+// returns, over all contexts of a trace: its values and advantages go on from one
+// to the next. The reward of a segment comes with its last token. Whitening is over
 // all tokens of the batch and needs every sequence's; else only those of wanted
 // units are computed. It must come before the first optimizer step.
 //
@@ -44,9 +45,12 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool
 			if spec.Masked == "value" {
 				batch.WantMasked()
 			}
-			if err := l.estimateMicroBatch(engine, batch); err != nil {
+			if err := l.estimateValues(engine, batch); err != nil {
 				return err
 			}
+		}
+		if err := l.estimateTraces(sequences); err != nil {
+			return err
 		}
 	}
 	if spec.Whitening {
@@ -60,9 +64,9 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool
 	return nil
 }
 
-// estimateMicroBatch does so for the sequences of one forward pass, but for
-// whitening and factors.
-func (l *learner) estimateMicroBatch(engine policy.Engine, batch trainer.Packed) error {
+// estimateValues sets the values of the sequences of one forward pass, and keeps
+// what else of them advantages are made of.
+func (l *learner) estimateValues(engine policy.Engine, batch trainer.Packed) error {
 	n := len(batch.TokenIDs)
 	values := make([]float32, n)
 	if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
@@ -74,31 +78,57 @@ func (l *learner) estimateMicroBatch(engine policy.Engine, batch trainer.Packed)
 	for i, sequence := range batch.Sequences {
 		s := l.computed(sequence.Place)
 		s.LossMask, s.Turns, s.TurnFactors, s.TurnRewards = sequence.LossMask, sequence.Turns, sequence.TurnFactors, sequence.TurnRewards
-		if err := estimate(s, l.recipe.Advantage.Advantage, widen(batch.Of(i, values))); err != nil {
-			return fmt.Errorf("instance %q sample %d: %w", sequence.InstanceID, sequence.Sample, err)
+		s.Values = widen(batch.Of(i, values))
+	}
+	return nil
+}
+
+// estimateTraces sets the advantages and returns of the traces of a unit, whose
+// contexts stand next to each other.
+func (l *learner) estimateTraces(sequences []trainer.Sequence) error {
+	for first := 0; first < len(sequences); {
+		var contexts []*trainer.Sequence
+		of := sequences[first]
+		for ; first < len(sequences) && sequences[first].InstanceID == of.InstanceID && sequences[first].Sample == of.Sample; first++ {
+			contexts = append(contexts, l.before[sequences[first].Place])
+		}
+		if err := estimate(contexts, l.recipe.Advantage.Advantage); err != nil {
+			return fmt.Errorf("instance %q sample %d: %w", of.InstanceID, of.Sample, err)
 		}
 	}
 	return nil
 }
 
-// estimate sets values, advantages and returns of the tokens that are learned.
-func estimate(s *trainer.Sequence, spec objective.Advantage, values []float64) error {
-	rewards := make([]float64, len(values))
-	next := int32(-1) // turn of the learned token that follows
-	for t := len(values) - 1; t >= 0; t-- {
-		if s.LossMask[t] && s.Turns[t] != next { // the turn's last token
-			next = s.Turns[t]
-			rewards[t] = s.TurnRewards[next]
+// estimate sets advantages and returns of the tokens of a trace that are learned,
+// whose values are known. What a context begins with, before its first learned
+// token, is in no recursion.
+func estimate(contexts []*trainer.Sequence, spec objective.Advantage) error {
+	var mask []bool
+	var rewards, values []float64
+	for _, s := range contexts {
+		first, end := objective.LearnedSpan(s.LossMask)
+		own := make([]float64, end)
+		next := int32(-1) // turn of the learned token that follows
+		for t := end - 1; t >= first; t-- {
+			if s.LossMask[t] && s.Turns[t] != next { // the turn's last token
+				next = s.Turns[t]
+				own[t] = s.TurnRewards[next]
+			}
 		}
+		mask, rewards, values = append(mask, s.LossMask[first:end]...), append(rewards, own[first:]...), append(values, s.Values[first:end]...)
 	}
-	advantages, returns, err := objective.TokenGAE(spec, s.LossMask, rewards, values)
+	advantages, returns, err := objective.TokenGAE(spec, mask, rewards, values)
 	if err != nil {
 		return err
 	}
-	s.Values, s.Returns = values, returns
-	s.Advantages = make([]float32, len(values))
-	for t, advantage := range advantages {
-		s.Advantages[t] = float32(advantage)
+	for _, s := range contexts {
+		first, end := objective.LearnedSpan(s.LossMask)
+		s.Advantages, s.Returns = make([]float32, len(s.LossMask)), make([]float64, len(s.LossMask))
+		copy(s.Returns[first:end], returns)
+		for t, advantage := range advantages[:end-first] {
+			s.Advantages[first+t] = float32(advantage)
+		}
+		advantages, returns = advantages[end-first:], returns[end-first:]
 	}
 	return nil
 }
