@@ -150,7 +150,7 @@ func TestBadChoices(t *testing.T) {
 		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, duration, haste ("speed")`,
 		"loss.weights=[haste, haste]": `loss.weights: is named twice ("haste")`,
 		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of aide, chain, drafts, greedy_search, ladder, memory_pool, single ("snake")`,
-		"curriculum.name=tidal":       `curriculum.name: must be one of exit, flipts, previous, restarts, tide, uniform ("tidal")`,
+		"curriculum.name=tidal":       `curriculum.name: must be one of ace, exit, flipts, previous, restarts, tide, uniform ("tidal")`,
 		"env.answer.verifier=guess":   `env.answer.verifier: must be one of math, exact ("guess")`,
 		"env={name: maths}":           `unknown environment "maths"; did you mean "math"?`,
 	} {

@@ -285,7 +285,7 @@ func TestPromptErrors(t *testing.T) {
 		{shard.KindDiverge, answered, exitcode.Usage, `env.prompts.diverge is empty: the run asks for diverge steps`},
 		{shard.KindImprove, nil, exitcode.Bug, `prompting "t": improve needs an earlier response, and the history has none`},
 		{shard.KindInitial, answered, exitcode.Bug, `prompting "t": an initial prompt has no history, and was given 1 responses`},
-		{shard.Kind("debug"), answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "debug"`},
+		{shard.Kind("mend"), answered, exitcode.Bug, `prompting "t": the math environment has no instances of kind "mend"`},
 	}
 	for _, test := range tests {
 		_, err := e.Prompt(task, test.kind, env.Parent{Messages: test.history})

@@ -59,6 +59,9 @@ func checkPrompts(settings Settings) error {
 // refine the request of turn t+1 is appended.
 func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
 	responses := responsesOf(parent.Messages)
+	if kind == shard.KindDebug { // of a wrong answer no more is known than of another
+		kind = shard.KindImprove
+	}
 	switch kind {
 	case shard.KindInitial:
 		if len(responses) > 0 {

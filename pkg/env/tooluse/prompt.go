@@ -68,7 +68,7 @@ func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.M
 	}
 	template, name := e.settings.Prompts.Improve, "improve"
 	switch kind {
-	case shard.KindImprove:
+	case shard.KindImprove, shard.KindDebug: // of a failure no more is known than of another response
 	case shard.KindDiverge:
 		template, name = e.settings.Prompts.Diverge, "diverge"
 	default:

@@ -1,0 +1,388 @@
+package ace
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+var taskIDs = []string{"leaf", "pizza"}
+
+var near = cmpopts.EquateApprox(0, 1e-12)
+
+// response is one with a reward, of which a program came.
+func response(sample int, outcome shard.Outcome, reward float64) curriculum.Response {
+	return curriculum.Response{
+		Sample: sample, Ref: shard.Ref{Iteration: 1, Sample: int32(sample), Messages: 2}, Roles: []string{"user", "assistant"}, PromptMessages: 1, Turns: 1,
+		Score: shard.Score{Outcome: string(outcome), NormalizedScore: reward / 2, Extracted: "program"}, Reward: reward,
+	}
+}
+
+func rewarded(rewards ...float64) (all []curriculum.Response) {
+	for i, r := range rewards {
+		all = append(all, response(i, shard.OutcomeOK, r))
+	}
+	return all
+}
+
+// group is of an instance that was drawn at a step from a state: an entry, or a draft.
+func group(step int32, row int, task, parent string, responses ...curriculum.Response) curriculum.Group {
+	return curriculum.Group{
+		Instance:  shard.Instance{InstanceID: fmt.Sprintf("i%d-%d", step, row), TaskID: task, ParentID: parent, Iteration: step},
+		Responses: responses,
+	}
+}
+
+func updated(t testing.TB, a *Ace, state curriculum.State, step int, groups ...curriculum.Group) curriculum.State {
+	t.Helper()
+	next, err := a.Update(state, step, groups, taskIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// TestPotential: Equation 7 with Table 3's weights 0.5 and 0.5. Of 0, 0, 1, 1: σ = 0.5, μ =
+// 0.5: 0.25 + 0.25. Of 0.2 and 0.6: σ = 0.2, μ = 0.4: 0.1 + 0.3.
+func TestPotential(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rewards  []float64
+		change   func(*Settings)
+		want     float64
+		deviates string
+	}{
+		{rewards: []float64{0, 0, 1, 1}, want: .5},
+		{rewards: []float64{.2, .6}, want: .4},
+		{rewards: []float64{1, 1, 1}, want: 0},      // solved
+		{rewards: []float64{0, 0}, want: .5},        // all zero: the full headroom
+		{rewards: []float64{.3}, want: .35},         // a group of one
+		{rewards: []float64{-1, -3}, want: .5 + .5}, // σ = 1; 1 − μ = 3 is cut at 1
+		{rewards: []float64{3, 1}, want: .5},        // σ = 1; 1 − μ = −1 is cut at 0
+		{rewards: []float64{0, 4}, want: .5},        // σ = 2 is cut at δ_max = 1; no headroom
+		{rewards: []float64{0, 0, 1, 1}, change: func(s *Settings) { s.UncertaintyWeight = 1 }, want: .75},
+		{rewards: []float64{0, 0, 1, 1}, change: func(s *Settings) { s.MaxDeviation = .1 }, want: .3},
+	} {
+		spec := *DefaultSettings()
+		if c.change != nil {
+			c.change(&spec)
+		}
+		got, ok := New(spec, 1).potential(group(1, 0, "leaf", "", rewarded(c.rewards...)...))
+		if !ok || math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("%v: %v, %v; want %v", c.rewards, got, ok, c.want)
+		}
+	}
+	infra := []curriculum.Response{response(0, shard.OutcomeInfra, 0), response(1, shard.OutcomePreempted, 0)}
+	if _, ok := New(*DefaultSettings(), 1).potential(group(1, 0, "leaf", "", infra...)); ok {
+		t.Error("a group of our failures has a potential")
+	}
+}
+
+// TestUpdate: section 4.1. A draft of leaf has a valid submission, a failed program, a
+// response without a program and one that we lost; then its improvement is sampled twice
+// in one step, and the draft of pizza once, at a step before.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	silent := response(2, shard.OutcomeInvalid, 0)
+	silent.Score.Extracted = ""
+	first := updated(t, a, curriculum.State{}, 1, group(1, 0, "leaf", "",
+		response(3, shard.OutcomeInfra, 0), silent, response(1, shard.OutcomeTimeout, 0), response(0, shard.OutcomeOK, 1)))
+	entry := func(id, task, kind, parent string, depth, sample int32, base, potential float64) shard.Entry {
+		return shard.Entry{
+			EntryID: id, TaskID: task, Kind: kind, ParentID: parent, Depth: depth, Turn: 1, Ref: shard.Ref{Iteration: 1, Sample: sample, Messages: 2},
+			BaseScore: base, Potential: potential,
+		}
+	}
+	// Of 1, 0 and 0: σ = √2/3, μ = 1/3.
+	sampled := 0.5*math.Sqrt2/3 + 0.5*2/3
+	want := curriculum.State{Iteration: 1, Entries: []shard.Entry{
+		{EntryID: "draft/leaf", TaskID: "leaf", Kind: "initial", Potential: sampled, LastSampled: 1, Visits: 1},
+		{EntryID: "draft/pizza", TaskID: "pizza", Kind: "initial", Potential: .05},
+		entry("i1-0/0", "leaf", "improve", "i1-0", 1, 0, .5, .05),
+		entry("i1-0/1", "leaf", "debug", "i1-0", 1, 1, 0, .05),
+	}, Stats: []shard.Stat{{Scope: "visit", Key: "draft/leaf", Name: "step", Iteration: 1, Value: 1}}}
+	if diff := cmp.Diff(want, first, near); diff != "" {
+		t.Errorf("after a draft (-want +got):\n%s", diff)
+	}
+	second := updated(t, a, first, 3,
+		group(3, 0, "leaf", "i1-0/0", rewarded(0, 1)...), group(3, 1, "leaf", "i1-0/0", rewarded(1, 1)...), group(2, 2, "pizza", "", rewarded(0, 0)...))
+	if got := second.Entries[2]; got.Potential != 0 || got.Visits != 2 || got.LastSampled != 3 {
+		t.Errorf("a state that was drawn twice in a step: %+v; want the potential of the later group, 0", got)
+	}
+	if got := second.Entries[1]; got.Potential != .5 || got.LastSampled != 2 {
+		t.Errorf("a state of an earlier step: %+v", got)
+	}
+	if got := visitsOf(second.Stats); !cmp.Equal(got, map[string][]int32{"draft/leaf": {1}, "i1-0/0": {3}, "draft/pizza": {2}}) {
+		t.Errorf("visits %v: two draws in one step count once", got)
+	}
+	if len(second.Entries) != 4+6 || second.Entries[4].Depth != 1 || second.Entries[4].EntryID != "i3-0/0" {
+		t.Errorf("%d states after six valid submissions: %+v", len(second.Entries), second.Entries[4:])
+	}
+	metrics := map[string]float64{"states": 10, "stage": 0, "states_initial": 2, "states_improve": 7, "states_debug": 1, "visited": 3, "potential_mean": (sampled + .5 + 0 + .05*7) / 10}
+	if diff := cmp.Diff(metrics, a.Metrics(second), near); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	for what, group := range map[string]curriculum.Group{"of the same iteration": group(3, 0, "leaf", ""), "of another buffer": group(4, 0, "leaf", "elsewhere")} {
+		step := 4
+		if strings.Contains(what, "same") {
+			step = 3
+		}
+		if _, err := a.Update(second, step, []curriculum.Group{group}, taskIDs); err == nil {
+			t.Errorf("a group %s was taken", what)
+		}
+	}
+	still := *DefaultSettings()
+	still.Grow = false
+	if got := updated(t, New(still, 1), curriculum.State{}, 1, group(1, 0, "leaf", "", rewarded(0, 1)...)); len(got.Entries) != 2 {
+		t.Errorf("without growth the buffer has %d states", len(got.Entries))
+	}
+}
+
+// TestHistory: of a state's visits the most recent are remembered, in their order, and a
+// straggler's step finds its place.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	spec := *DefaultSettings()
+	spec.History = 3
+	a := New(spec, 1)
+	var state curriculum.State
+	for i, step := range []int32{1, 2, 5, 4, 6} {
+		state = updated(t, a, state, i+1, group(step, 0, "leaf", ""))
+	}
+	if got := visitsOf(state.Stats)["draft/leaf"]; !slices.Equal(got, []int32{4, 5, 6}) || state.Entries[0].Visits != 5 || state.Entries[0].LastSampled != 6 {
+		t.Errorf("visits %v of %+v", got, state.Entries[0])
+	}
+}
+
+// TestCooling: Equation 9 with γ = 0.3 and η = 0.9.
+func TestCooling(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	for _, c := range []struct {
+		visits      []int32
+		step, block int
+		want        float64
+	}{
+		{nil, 5, 3, 1},
+		{[]int32{4}, 5, 1, 0},          // 1 does not exceed 1
+		{[]int32{4}, 6, 1, 1 - .3*.81}, // 2 does
+		{[]int32{4}, 5, 0, 1 - .3*.9},  //
+		{[]int32{5}, 5, 0, 0},          // the step itself
+		{[]int32{1, 4}, 7, 2, (1 - .3*.531441) * (1 - .3*.729)},
+	} {
+		if got := a.cooling(c.visits, c.step, c.block); math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("visits %v at step %d, Δ %d: %v, want %v", c.visits, c.step, c.block, got, c.want)
+		}
+	}
+}
+
+// TestDistribution: Equations 8 and 10 by hand, with ρ = 2, a least weight of 0.1, ε =
+// 0.2 and Δ = 1 at step 5. Two drafts (multiplier 2) with the potentials 0.5 and 0.1: ranks
+// 0 and 1, weights 1 and 0.1. Three to improve on with 0.4, 0.2, 0.2: ranks 0, and 0.75 for
+// the two that share the positions 1 and 2: weights 1, 0.1 (0.0625 is less), 0.1. One to debug
+// alone: rank 0, weight 1. The first to improve on was visited at step 4: it rests; the
+// one to debug at step 2: C = 1 − 0.3·0.9³ = 0.7813. The sum is 2 + 0.2 + 0.2 + 0.7813 =
+// 3.1813, and five states are open.
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	spec := *DefaultSettings()
+	spec.Stages = []Stage{{Rho: 2, MinWeight: .1, Epsilon: .2, Top: 1, Block: 1}}
+	a := New(spec, 1)
+	state := curriculum.State{Iteration: 4, Entries: []shard.Entry{
+		{EntryID: "draft/leaf", TaskID: "leaf", Kind: "initial", Potential: .5},
+		{EntryID: "draft/pizza", TaskID: "pizza", Kind: "initial", Potential: .1},
+		{EntryID: "a", TaskID: "leaf", Kind: "improve", Potential: .4, LastSampled: 4},
+		{EntryID: "b", TaskID: "leaf", Kind: "improve", Potential: .2},
+		{EntryID: "c", TaskID: "leaf", Kind: "improve", Potential: .2},
+		{EntryID: "d", TaskID: "pizza", Kind: "debug", Potential: 0, LastSampled: 2},
+	}, Stats: []shard.Stat{{Scope: "visit", Key: "a", Iteration: 4}, {Scope: "visit", Key: "d", Iteration: 2}}}
+	q := func() []float64 { return a.distribution(state, a.states(state, taskIDs), 5).q }
+	const sum = 3.1813
+	want := []float64{.8*2/sum + .04, .8*.2/sum + .04, 0, .8*.1/sum + .04, .8*.1/sum + .04, .8*.7813/sum + .04}
+	if diff := cmp.Diff(want, q(), near); diff != "" {
+		t.Errorf("Q (-want +got):\n%s", diff)
+	}
+	terms, err := a.Explain(state, 5, 8, curriculum.Selection{TaskID: "pizza", ParentID: "d"})
+	wantTerms := []curriculum.Term{
+		{Name: "states", Value: 6}, {Name: "potential"}, {Name: "rank"}, {Name: "ρ", Value: 2}, {Name: "w_base", Value: 1}, {Name: "C", Value: .7813},
+		{Name: "multiplier", Value: 1}, {Name: "ε", Value: .2}, {Name: "probability", Value: want[5]},
+	}
+	if diff := cmp.Diff(wantTerms, terms, near); diff != "" || err != nil {
+		t.Errorf("explained (-want +got): %v\n%s", err, diff)
+	}
+	if _, err := a.Explain(state, 5, 8, curriculum.Selection{TaskID: "pizza", ParentID: "e"}); err == nil {
+		t.Error("a state that is not there was explained")
+	}
+	// The best 0.4 of each type: one of two drafts, two of three to improve on, where both
+	// of equal potential stay; ρ = 0 makes them equal, and 0^0 is 1.
+	a.spec.Stages = []Stage{{Rho: 0, Top: .4, Block: 1}}
+	if diff := cmp.Diff([]float64{2 / (2 + 2 + .7813), 0, 0, 1 / (2 + 2 + .7813), 1 / (2 + 2 + .7813), .7813 / (2 + 2 + .7813)}, q(), near); diff != "" {
+		t.Errorf("Q of the best 0.4 (-want +got):\n%s", diff)
+	}
+	a.spec.Adaptive = false
+	if diff := cmp.Diff([]float64{1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6}, q(), near); diff != "" {
+		t.Errorf("without adaptive sampling (-want +got):\n%s", diff)
+	}
+}
+
+// TestAllRest: where every state rests, those drawn longest ago are drawn, never NaN.
+func TestAllRest(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	state := updated(t, a, curriculum.State{}, 2, group(1, 0, "leaf", ""), group(2, 1, "pizza", ""))
+	a.spec.Stages = []Stage{{Rho: 2, Top: 1, Block: 5}}
+	got, err := a.Next(state, 3, 4, taskIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range got {
+		if s.TaskID != "leaf" || s.Probability != 1 || s.SelectedBy != "least_recent" {
+			t.Errorf("drawn while all rest: %+v", s)
+		}
+	}
+	if _, err := a.Next(curriculum.State{}, 1, 1, nil); err == nil {
+		t.Error("no tasks, and no error")
+	}
+}
+
+// TestStages: appendix B.4: below 200 states, below 1000, and from there.
+func TestStages(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	for states, want := range map[int]int{0: 0, 199: 0, 200: 1, 999: 1, 1000: 2, 5000: 2} {
+		if got := a.stage(5000, states); got != want {
+			t.Errorf("%d states are stage %d, want %d", states, got, want)
+		}
+	}
+	a.spec.StageBy = "steps"
+	if got := a.stage(200, 5); got != 1 {
+		t.Errorf("step 200 is stage %d, want 1", got)
+	}
+}
+
+// TestDraws: 20,000 draws are within four standard deviations of Q, and what rests is
+// never drawn.
+func TestDraws(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 7)
+	state := updated(t, a, curriculum.State{}, 1, group(1, 0, "leaf", "", rewarded(0, 1, .5)...))
+	const n = 20000
+	got, err := a.Next(state, 2, n, taskIDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, s := range got {
+		counts[s.TaskID+" "+s.ParentID]++
+	}
+	q := a.distribution(state, state.Entries, 2).q
+	for i, e := range state.Entries {
+		key := e.TaskID + " "
+		if e.Kind != "initial" {
+			key += e.EntryID
+		}
+		if drawn, sigma := counts[key], math.Sqrt(n*q[i]*(1-q[i])); math.Abs(drawn-n*q[i]) > 4*sigma {
+			t.Errorf("%s was drawn %v times, want %v ± %v", key, drawn, n*q[i], sigma)
+		}
+	}
+	if q[0] != 0 || counts["leaf "] != 0 {
+		t.Errorf("the draft of leaf rests, and has %v", q[0])
+	}
+}
+
+// literal is Q_t read off Equations 8 to 10 and Table 3, state by state and without any
+// sorting.
+func literal(s Settings, stage Stage, states []shard.Entry, visits map[string][]int32, step int) []float64 {
+	q, open, total := make([]float64, len(states)), 0.0, 0.0
+	considered := make([]bool, len(states))
+	for i, x := range states {
+		above, equal, of := 0.0, 0.0, 0.0
+		for _, y := range states {
+			switch {
+			case y.Kind != x.Kind:
+				continue
+			case y.Potential > x.Potential:
+				above++
+			case y.Potential == x.Potential:
+				equal++
+			}
+			of++
+		}
+		rank := 0.0
+		if of > 1 {
+			rank = (above + (equal-1)/2) / (of - 1)
+		}
+		weight := math.Pow(1-rank, stage.Rho)
+		if weight < stage.MinWeight {
+			weight = stage.MinWeight
+		}
+		cooling, last := 1.0, int32(math.MinInt32)
+		for _, k := range visits[x.EntryID] {
+			cooling *= 1 - s.Penalty*math.Pow(s.Decay, float64(int32(step)-k))
+			last = max(last, k)
+		}
+		if last != math.MinInt32 && step-int(last) <= stage.Block {
+			cooling = 0
+		}
+		considered[i] = above < math.Ceil(stage.Top*of-1e-9) && cooling > 0 && weight > 0
+		if considered[i] {
+			q[i] = weight * cooling * map[string]float64{"initial": s.Draft, "debug": s.Debug, "improve": s.Improve}[x.Kind]
+			open, total = open+1, total+q[i]
+		}
+	}
+	for i := range q {
+		q[i] = (1 - stage.Epsilon) * q[i] / total
+		if considered[i] {
+			q[i] += stage.Epsilon / open
+		}
+	}
+	return q
+}
+
+// TestLiteral: Q is what the equations say, sums to 1, and does not depend on the order of
+// the states.
+func TestLiteral(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		a := New(*DefaultSettings(), 1)
+		a.spec.Stages = []Stage{{
+			Rho: rapid.SampledFrom([]float64{0, 1, 2, 3.5}).Draw(rt, "rho"), MinWeight: rapid.SampledFrom([]float64{0, .01, .2}).Draw(rt, "least"),
+			Epsilon: rapid.SampledFrom([]float64{0, .2, 1}).Draw(rt, "epsilon"), Top: rapid.SampledFrom([]float64{.4, .5, 1}).Draw(rt, "top"), Block: rapid.IntRange(0, 3).Draw(rt, "block"),
+		}}
+		var state curriculum.State
+		for i := range rapid.IntRange(1, 20).Draw(rt, "states") {
+			e := shard.Entry{EntryID: fmt.Sprint(i), Kind: rapid.SampledFrom([]string{"initial", "debug", "improve"}).Draw(rt, "kind"), Potential: rapid.SampledFrom([]float64{0, .05, .3, .5, 1}).Draw(rt, "potential")}
+			for step := range int32(10) {
+				if rapid.IntRange(0, 9).Draw(rt, "visited") == 0 {
+					state.Stats = append(state.Stats, shard.Stat{Scope: "visit", Key: e.EntryID, Iteration: step + 1})
+					e.LastSampled = step + 1
+				}
+			}
+			state.Entries = append(state.Entries, e)
+		}
+		d := a.distribution(state, state.Entries, 11)
+		sum := 0.0
+		for _, q := range d.q {
+			sum += q
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			rt.Fatalf("Q sums to %v", sum)
+		}
+		if d.rule == selectedLeastRecent {
+			return
+		}
+		if diff := cmp.Diff(literal(a.spec, a.spec.Stages[0], state.Entries, visitsOf(state.Stats), 11), d.q, near); diff != "" {
+			rt.Errorf("Q (-equations +ours):\n%s", diff)
+		}
+	})
+}
