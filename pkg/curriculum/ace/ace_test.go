@@ -214,8 +214,15 @@ func TestDistribution(t *testing.T) {
 	}
 	terms, err := a.Explain(state, 5, 8, curriculum.Selection{TaskID: "pizza", ParentID: "d"})
 	wantTerms := []curriculum.Term{
-		{Name: "states", Value: 6}, {Name: "potential"}, {Name: "rank"}, {Name: "ρ", Value: 2}, {Name: "w_base", Value: 1}, {Name: "C", Value: .7813},
-		{Name: "multiplier", Value: 1}, {Name: "ε", Value: .2}, {Name: "probability", Value: want[5]},
+		{Name: "states", Value: 6},
+		{Name: "potential"},
+		{Name: "rank"},
+		{Name: "ρ", Value: 2},
+		{Name: "w_base", Value: 1},
+		{Name: "C", Value: .7813},
+		{Name: "multiplier", Value: 1},
+		{Name: "ε", Value: .2},
+		{Name: "probability", Value: want[5]},
 	}
 	if diff := cmp.Diff(wantTerms, terms, near); diff != "" || err != nil {
 		t.Errorf("explained (-want +got): %v\n%s", err, diff)
