@@ -31,7 +31,7 @@ var _ = config.Docs[Duration](durationSource)
 // in proportion to π/Δt (appendix A.2). Where an action that has begun is observed
 // sooner or later, as by schedule.oversample, which carries what is late into a later
 // iteration, the shares come near π, and the weights favour slow actions.
-// TestFrequencyBias has the numbers.
+// TestFrequencyBias and TestCarriedActionsAreObserved have the numbers.
 //
 // The equation is about the policy gradient alone. As a factor on the advantage it
 // multiplies the clipped surrogate after whitening, and neither the value loss nor

@@ -3,6 +3,7 @@ package credit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -273,6 +274,58 @@ func TestFrequencyBias(t *testing.T) {
 	paper, long := cosines[repeated(20).name], cosines[renewed(400).name]
 	if paper[0] > .9 || paper[1] < .99 || long[0] < .99 || long[1] > .9 {
 		t.Errorf("cosines with the true gradient: %v under the paper's schedule, %v under a long one", paper, long)
+	}
+}
+
+// TestCarriedActionsAreObserved: under schedule.oversample an iteration of m·B
+// actions closes when B of them are done, and each that is late comes into the first
+// iteration that closes after it is done. Of 2000 iterations of 40 actions, closed
+// with 32, all but those that are late when the run ends are observed, so the shares
+// of the run are π within four standard deviations, while those of what an iteration
+// observes of its own actions are not. There are as many workers as actions.
+func TestCarriedActionsAreObserved(t *testing.T) {
+	t.Parallel()
+	const iterations, batch, started = 2000, 32, 40
+	var own, all [4]float64
+	type action struct{ x, done int }
+	var late []action
+	now, total := 0, 0.0
+	for k := range iterations {
+		stream := rng.New(3, rng.PurposeTest, k, "carried", 0)
+		var running []action
+		for i := range started {
+			x := pick(stream.Float64(uint64(i)))
+			running = append(running, action{x, now + world.seconds[x]})
+		}
+		slices.SortStableFunc(running, func(a, b action) int { return a.done - b.done })
+		now = running[batch-1].done
+		for _, a := range running[:batch] {
+			own[a.x]++
+			all[a.x]++
+		}
+		late = slices.DeleteFunc(append(late, running[batch:]...), func(a action) bool {
+			if a.done > now {
+				return false
+			}
+			all[a.x]++
+			return true
+		})
+	}
+	for _, n := range all {
+		total += n
+	}
+	if total+float64(len(late)) != iterations*started {
+		t.Errorf("%g observed and %d late of %d", total, len(late), iterations*started)
+	}
+	for x, p := range world.policy {
+		share, ofOwn := all[x]/total, own[x]/(iterations*batch)
+		t.Logf("action of %2d s: π %.3f, share of the run %.4f, of the iterations' own %.4f", world.seconds[x], p, share, ofOwn)
+		if math.Abs(share-p) > 4*math.Sqrt(p*(1-p)/total)+float64(len(late))/total {
+			t.Errorf("action %d: share %g, want %g", x, share, p)
+		}
+	}
+	if slow := own[3] / (iterations * batch); slow > .01 {
+		t.Errorf("%g of what iterations observe of their own actions are slow: the test shows little", slow)
 	}
 }
 
