@@ -43,7 +43,7 @@ func sharedFolder(t *testing.T) string {
 // of a recipe.
 func shippedRecipes(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(append(configtest.Glob(t, jobsFolder+"/*.yaml"), configtest.Glob(t, jobsFolder+"/*/*.yaml")...), func(path string) bool {
+	return slices.DeleteFunc(slices.Concat(configtest.Glob(t, jobsFolder+"/*.yaml"), configtest.Glob(t, jobsFolder+"/*/*.yaml"), configtest.Glob(t, jobsFolder+"/*/*/*.yaml")), func(path string) bool {
 		folder := filepath.Base(filepath.Dir(path))
 		return folder == "datasets" || folder == "sites"
 	})
