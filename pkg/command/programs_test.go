@@ -1,6 +1,8 @@
 package command_test
 
 import (
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -41,31 +43,51 @@ func warmPrograms(t *testing.T) string {
 	return filepath.Join(dir, "policy", "v000000")
 }
 
+// methods are compositions that keep a memory, windows and thresholds, or a buffer with
+// its potentials and visits, from iteration to iteration.
+var methods = map[string][]string{
+	"mlerl": {
+		"preset=reinforce", "env.fingerprint=true", "curriculum.name=restarts", "curriculum.restarts.reset_ratio=0.3",
+		"credit={segments: valid_submission, reward: running_mean}", "credit.running_mean.window=4",
+		"filters.no_submission.enabled=true", "filters.invalid_turns.enabled=true", "filters.below_percentile={percentile: 20, submissions: 2}",
+	},
+	"ace": {"curriculum.name=ace", "credit.reward=score_and_improvement"},
+}
+
 // TestProgramsChaos: whoever is killed while programs of the policy run, nothing
 // changes but the seconds that had to be measured again, and no program is left.
 func TestProgramsChaos(t *testing.T) {
-	settings := append(playPrograms(t), "schedule.max_attempts=1000000")
+	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
+	play := append(playPrograms(t), "schedule.max_attempts=1000000")
 	c := commandtest.NewChaos(t, 10)
-	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
-	lathe(t, exitcode.OK, runArgs(reference, programs, settings...)...)
-	c.Whole = time.Since(began)
-	t.Logf("a run without kills takes %v", c.Whole.Round(10*time.Millisecond))
-	commandtest.Clean(t, reference)
-	want := commandtest.Essence(t, reference)
-	ran(t, reference)
-	for c.Done < c.Kills {
-		dir := filepath.Join(t.TempDir(), "run")
-		c.Run(10, runArgs(dir, programs, settings...)...)
-		c.Report(dir)
-		commandtest.Clean(t, dir)
-		if diff := cmp.Diff(want, commandtest.Essence(t, dir)); diff != "" {
-			t.Errorf("digests (-without kills +with):\n%s", diff)
+	each := c.Kills / len(methods)
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		settings := slices.Concat(play, methods[name])
+		reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
+		lathe(t, exitcode.OK, runArgs(reference, programs, settings...)...)
+		c.Whole = time.Since(began)
+		t.Logf("%s: a run without kills takes %v", name, c.Whole.Round(10*time.Millisecond))
+		commandtest.Clean(t, reference)
+		want := commandtest.Essence(t, reference)
+		ran(t, reference)
+		for until := c.Done + each; c.Done < until; {
+			dir := filepath.Join(t.TempDir(), "run")
+			c.Run(min(25, until-c.Done), runArgs(dir, programs, settings...)...)
+			c.Report(dir)
+			commandtest.Clean(t, dir)
+			if diff := cmp.Diff(want, commandtest.Essence(t, dir)); diff != "" {
+				t.Errorf("%s: digests (-without kills +with):\n%s", name, diff)
+			}
+			ran(t, dir)
 		}
-		ran(t, dir)
 	}
 	c.Log()
-	if left, _ := filepath.Glob("/proc/[0-9]*/cwd/solution.py"); len(left) > 0 {
-		t.Errorf("programs are left: %q", left)
+	folders, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, folder := range folders {
+		if cwd, err := os.Readlink(folder); err == nil && strings.HasPrefix(cwd, scratch) {
+			t.Errorf("a program is left in %s", cwd)
+		}
 	}
 }
 

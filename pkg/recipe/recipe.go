@@ -338,6 +338,11 @@ type Schedule struct {
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
 	Staleness int `yaml:"staleness"`
+	// SyncEvery n: rollouts take a new policy version every n updates, which
+	// saves the loading of versions where sampling is a server's (MLE-RL,
+	// section 5.1: 5). 1 takes each. What is learned from is older for it, which
+	// age_mean of a learn task says, in updates.
+	SyncEvery int `yaml:"sync_every"`
 	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
 	// B are done, and what is late is carried into a later one.
 	Oversample float64 `yaml:"oversample"`

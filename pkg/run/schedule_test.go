@@ -159,6 +159,40 @@ func TestStalenessIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestSyncEvery: rollouts take every other version, whatever is pruned meanwhile, and the
+// learner says how old its data is.
+func TestSyncEvery(t *testing.T) {
+	var first string
+	for _, settings := range [][]string{{"rollout.shards=1"}, {"rollout.shards=3", "schedule.keep_every=5"}} {
+		opened, m := stage(t, append(settings, "schedule.sync_every=2", "schedule.iterations=5", "filters.constant_group=false")...)
+		if err := m.drive(nil); err != nil {
+			t.Fatal(err)
+		}
+		exact(t, opened)
+		for k, want := range map[int]int{1: 0, 2: 0, 3: 2, 4: 2, 5: 4} {
+			rollouts, err := seal.Read(t.Context(), opened.Dir.Rollout(k, 0), seal.Options{})
+			if err != nil || rollouts.PolicyVersion != want {
+				t.Errorf("rollout %d was sampled by version %d, want %d (%v)", k, rollouts.PolicyVersion, want, err)
+			}
+		}
+		last, err := seal.Read(t.Context(), opened.Dir.Policy(5), seal.Options{})
+		if err != nil || last.Metrics["age_mean"] != 0 {
+			t.Errorf("iteration 5 learns from data of age %v, want 0 (%v)", last.Metrics["age_mean"], err)
+		}
+		sum := digest(t, opened.Dir.Policy(5))
+		if first == "" {
+			first = sum
+			learned, err := seal.Read(t.Context(), opened.Dir.Policy(4), seal.Options{})
+			if err != nil || learned.Metrics["age_mean"] != 1 || learned.Metrics["first_step_ratio_deviation_max"] == 0 {
+				t.Errorf("iteration 4 learns from version 2: %v (%v)", learned.Metrics, err)
+			}
+		}
+		if sum != first {
+			t.Errorf("%v: policy %s, want %s", settings, sum, first)
+		}
+	}
+}
+
 // TestOversampleCarries holds one shard of iteration 1 back until iteration 2
 // samples: iteration 1 closes without it, and iteration 2 trains on it.
 func TestOversampleCarries(t *testing.T) {

@@ -92,8 +92,13 @@ func (g Graph) WarmChunks() int {
 	return (w.Steps + w.Chunk - 1) / w.Chunk
 }
 
-// RolloutVersion is the policy version that samples iteration k.
-func (g Graph) RolloutVersion(k int) int { return max(0, k-1-g.Recipe.Schedule.Staleness) }
+// RolloutVersion is the policy version that samples iteration k: of those that there
+// are s iterations before, the last whose number sync_every divides.
+func (g Graph) RolloutVersion(k int) int {
+	s := g.Recipe.Schedule
+	latest := max(0, k-1-s.Staleness)
+	return latest - latest%max(1, s.SyncEvery)
+}
 
 // ReferenceVersion is the version whose reference policy iteration k learns
 // with.

@@ -76,6 +76,24 @@ func TestStalenessIsAnOffset(t *testing.T) {
 	}
 }
 
+// TestSyncEvery: of the versions that staleness leaves, the last that n divides.
+func TestSyncEvery(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[[2]string][]int{
+		{"0", "2"}: {0, 0, 2, 2, 4, 4, 6},
+		{"1", "2"}: {0, 0, 0, 2, 2, 4, 4},
+		{"1", "5"}: {0, 0, 0, 0, 0, 0, 5},
+		{"3", "1"}: {0, 0, 0, 0, 1, 2, 3},
+	} {
+		g := planned(t, "schedule.iterations=7", "schedule.staleness="+settings[0], "schedule.sync_every="+settings[1])
+		for k := 1; k <= 7; k++ {
+			if got := g.RolloutVersion(k); got != want[k-1] {
+				t.Errorf("staleness %s, every %s: iteration %d is sampled by version %d, want %d", settings[0], settings[1], k, got, want[k-1])
+			}
+		}
+	}
+}
+
 func TestGradientShardsAreNodes(t *testing.T) {
 	t.Parallel()
 	g := planned(t, "schedule.gradient_shards=3", "loss.mini_batches=2", "schedule.iterations=1", "loss.kl.coef=0.1")

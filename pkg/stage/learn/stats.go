@@ -16,7 +16,7 @@ type stepStats struct {
 	Value     objective.ValueStats `json:"value"` // nothing without a critic
 	Sequences int                  `json:"sequences"`
 	Tokens    int                  `json:"tokens"`  // all, prompts included
-	AgeSum    int                  `json:"age_sum"` // iterations since sampled
+	AgeSum    int                  `json:"age_sum"` // updates between the version that sampled a sequence and the one that learns
 	GradNorm  float64              `json:"-"`
 	HeadNorm  float64              `json:"-"` // of a value head that is clipped by itself
 	Skipped   bool                 `json:"-"` // nothing was changed

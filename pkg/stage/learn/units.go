@@ -147,7 +147,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 			batch.Set(i, entropyCoefficients, gradient.Entropy)
 		}
 		stats.merge(stepStats{
-			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - int(s.IterationSampled),
+			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - 1 - int(s.PolicyVersion),
 		})
 	}
 	valueCoefficients, err := l.valueCoefficients(batch, stats)
