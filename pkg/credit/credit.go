@@ -285,24 +285,29 @@ func prepared(choices []Select, iteration int, stats []shard.Stat, groups []Grou
 	return ready, next, nil
 }
 
+// MasksTurn reports whether a turn of a trace has no gradient, whatever becomes of
+// its segment.
+func (c Composition) MasksTurn(t Trace, turn int) bool {
+	for _, choice := range c.Select {
+		if mask, ok := unmasked(choice).(TurnMask); ok && mask.MaskTurn(t, turn) {
+			return true
+		}
+	}
+	return false
+}
+
 // maskTurns takes the gradient of single turns.
 func (c Composition) maskTurns(group Group, segments []Segment) {
-	for _, choice := range c.Select {
-		mask, ok := unmasked(choice).(TurnMask)
-		if !ok {
-			continue
-		}
-		for i := range segments {
-			s := &segments[i]
-			for turn := s.First; turn <= s.Last; turn++ {
-				if !mask.MaskTurn(group.Traces[s.Trace], turn) {
-					continue
-				}
-				if s.MaskedTurns == nil {
-					s.MaskedTurns = make([]bool, s.Last-s.First+1)
-				}
-				s.MaskedTurns[turn-s.First] = true
+	for i := range segments {
+		s := &segments[i]
+		for turn := s.First; turn <= s.Last; turn++ {
+			if !c.MasksTurn(group.Traces[s.Trace], turn) {
+				continue
 			}
+			if s.MaskedTurns == nil {
+				s.MaskedTurns = make([]bool, s.Last-s.First+1)
+			}
+			s.MaskedTurns[turn-s.First] = true
 		}
 	}
 }

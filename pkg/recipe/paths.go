@@ -17,6 +17,15 @@ func (p Policy) Resolve(folder string) (string, error) {
 	return config.ResolvePath(p.Path, folder)
 }
 
+// ResolvePool gives the pool's path with the environment's variables in it, relative
+// to a folder; empty for none.
+func (w WarmStart) ResolvePool(folder string) (string, error) {
+	if w.Pool == "" {
+		return "", nil
+	}
+	return config.ResolvePath(w.Pool, folder)
+}
+
 // Resolve gives the address of the server with the environment's variables in
 // it, and the server's key.
 func (r *Remote) Resolve() (url, key string, err error) {

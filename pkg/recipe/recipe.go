@@ -122,16 +122,18 @@ type Data struct {
 	Settings any `yaml:",inline"`
 }
 
-// WarmStart is supervised learning on correct demonstrations before the first
-// iteration. Zero steps means none.
+// WarmStart is supervised learning before the first iteration: on correct
+// demonstrations of the environment, or on what policies of earlier runs said.
+// Zero steps means none.
 type WarmStart struct {
-	Steps     int                 `yaml:"steps"`     // optimizer steps
-	Chunk     int                 `yaml:"chunk"`     // optimizer steps between two sealed checkpoints; changes no result
-	StopLoss  float64             `yaml:"stop_loss"` // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
-	Batch     int                 `yaml:"batch"`     // demonstrations per step
-	Kinds     []string            `yaml:"kinds"`     // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
-	Improve   float64             `yaml:"improve"`   // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64             `yaml:"diverge"`   // share that answer a self-diverge prompt
+	Steps     int                 `yaml:"steps"`            // optimizer steps
+	Chunk     int                 `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
+	StopLoss  float64             `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
+	Batch     int                 `yaml:"batch"`            // demonstrations per step
+	Pool      string              `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL, section 5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
+	Kinds     []string            `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
+	Improve   float64             `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64             `yaml:"diverge"`          // share that answer a self-diverge prompt
 	Optimizer objective.Optimizer `yaml:"optimizer"`
 }
 

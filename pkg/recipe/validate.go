@@ -127,6 +127,18 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 		c.Add("warm_start.diverge", w.Diverge, "and warm_start.improve %v are more than 1 together", w.Improve)
 	}
 	w.Optimizer.Validate(c, "warm_start.optimizer")
+	if w.Pool == "" {
+		return
+	}
+	if w.Steps == 0 {
+		c.Add("warm_start.pool", w.Pool, "is learned from in no step: set warm_start.steps, or leave it empty")
+	}
+	if r.Policy.Path == "" {
+		c.Add("warm_start.pool", w.Pool, "holds tokens of a policy that is there: it needs policy.path")
+	}
+	if len(w.Kinds) > 0 || w.Improve > 0 || w.Diverge > 0 {
+		c.Add("warm_start.pool", w.Pool, "takes the place of demonstrations: leave warm_start.kinds, improve and diverge out")
+	}
 }
 
 var braced = regexp.MustCompile(`\{([a-z_]+)\}`)

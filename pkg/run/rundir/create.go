@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // Create makes the folder of a run, or opens it when it is there with the
@@ -82,6 +84,9 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 	if err := d.identify(); err != nil {
 		return nil, err
 	}
+	if err := d.pinPool(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.readTasks(); err != nil {
 		return nil, err
 	}
@@ -119,6 +124,20 @@ func (d *draft) identify() error {
 	return nil
 }
 
+// pinPool says what the warm start learns from.
+func (d *draft) pinPool(ctx context.Context) error {
+	path, err := d.resolved.Recipe.WarmStart.ResolvePool(d.identity.RecipeFolder)
+	if path == "" || err != nil {
+		return err
+	}
+	m, err := warm.CheckPool(ctx, path, d.identity.PolicySource, seal.Options{})
+	if err != nil {
+		return fmt.Errorf("warm_start.pool: %w", err)
+	}
+	d.identity.Pool = &DataFile{Path: path, SHA256: m.ContentSHA256}
+	return nil
+}
+
 // readTasks reads and draws the tasks of the run.
 func (d *draft) readTasks() error {
 	r := &d.resolved.Recipe
@@ -136,7 +155,7 @@ func (d *draft) readTasks() error {
 	if _, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
-	if r.WarmStart.Steps > 0 {
+	if r.WarmStart.Steps > 0 && r.WarmStart.Pool == "" {
 		if _, err := env.TrainingTasks(environment, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
 			return err
 		}

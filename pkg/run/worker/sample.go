@@ -5,6 +5,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -67,20 +68,15 @@ func (w *Worker) goesOn(ctx context.Context, t graph.Task, o seal.Options) error
 
 // wavesOf lists the files of the waves of a shard that has ended.
 func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]rollout.Wave, error) {
-	if w.Run.Graph.Waves(n.Stage) == 1 {
-		return []rollout.Wave{waveOf(w.Run.Dir, n, number)}, nil
+	count, err := closing.Waves(ctx, w.Run.Graph, n, number, o)
+	if err != nil {
+		return nil, err
 	}
-	var waves []rollout.Wave
-	for wave := 0; ; wave++ {
-		files := waveOf(w.Run.Dir, n.InWave(wave), number)
-		m, err := seal.Read(ctx, files.Score, o)
-		if err != nil {
-			return nil, err
-		}
-		if waves = append(waves, files); m.Metrics[shard.MetricWaiting] == 0 {
-			return waves, nil
-		}
+	waves := make([]rollout.Wave, count)
+	for wave := range waves {
+		waves[wave] = waveOf(w.Run.Dir, n.InWave(wave), number)
 	}
+	return waves, nil
 }
 
 // gather makes the rows of an evaluation from what was sampled and judged.

@@ -113,6 +113,9 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, c
 		FirstStep: min(steps, (chunk-1)*size), LastStep: min(steps, chunk*size),
 		PolicyOutput: out.Warm(chunk), PolicyVersion: -1, OptimizerOutput: out.WarmOptimizer(chunk),
 	}
+	if pool := w.Run.Identity.Pool; pool != nil {
+		inputs.Pool, inputs.PoolSHA256 = pool.Path, pool.SHA256
+	}
 	if w.Run.Recipe.Policy.LoRA != nil {
 		inputs.Base = out.Base()
 	}

@@ -1,5 +1,5 @@
 // Package warm makes the policy that a run starts from: a new one or a copy,
-// after supervised learning on correct demonstrations.
+// after supervised learning on correct demonstrations or on a pool.
 package warm
 
 import (
@@ -27,6 +27,9 @@ type Inputs struct {
 	Policy    string // checkpoint before this one; empty for the first
 	Optimizer string // its optimizer state; empty for the first
 
+	Pool       string // file of lathe pool to learn from; empty for demonstrations
+	PoolSHA256 string // of its content
+
 	FirstStep, LastStep int
 	PolicyOutput        string
 	PolicyVersion       int    // 0 for the last checkpoint, -1 for the others
@@ -37,8 +40,8 @@ type Inputs struct {
 }
 
 // Run makes or copies the first policy and takes the supervised steps of
-// one checkpoint: plain negative log-likelihood of correct demonstrations,
-// averaged over the tokens of a step.
+// one checkpoint: plain negative log-likelihood of correct demonstrations or of
+// what a pool holds, averaged over the tokens of a step.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	var folder string
@@ -65,11 +68,14 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	// The demonstrations come first: what the engine plans for is their length.
 	var batches []batch
 	if in.LastStep > in.FirstStep && !recent.below(job.Recipe.WarmStart.StopLoss) {
-		demonstrator, err := newDemonstrator(job.Recipe, environment, folder)
-		if err != nil {
-			return seal.Manifest{}, err
+		if in.Pool != "" {
+			var pool seal.Input
+			batches, pool, err = pooled(ctx, job, in, folder)
+			cited = append(cited, pool)
+		} else {
+			batches, err = demonstrated(ctx, job.Recipe, environment, folder, in)
 		}
-		if batches, err = demonstrator.batches(ctx, in.FirstStep, in.LastStep); err != nil {
+		if err != nil {
 			return seal.Manifest{}, err
 		}
 	}
@@ -160,10 +166,30 @@ type demonstrator struct {
 	chat        chat.Chat
 }
 
-// batch is what one optimizer step learns from: demonstrations.
+// demonstrated are the batches of a checkpoint's steps.
+func demonstrated(ctx context.Context, r recipe.Recipe, environment env.Env, folder string, in Inputs) ([]batch, error) {
+	d, err := newDemonstrator(r, environment, folder)
+	if err != nil {
+		return nil, err
+	}
+	return d.batches(ctx, in.FirstStep, in.LastStep)
+}
+
+// batch is what one optimizer step learns from.
 type batch struct {
 	sequences       []trainer.Sequence
 	tokens, targets int
+}
+
+// add adds a sequence and the tokens of it that are learned from.
+func (b *batch) add(ids []int32, mask []bool) {
+	for _, masked := range mask {
+		if masked {
+			b.targets++
+		}
+	}
+	b.tokens += len(ids)
+	b.sequences = append(b.sequences, trainer.Sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
 }
 
 // longestOf is the number of tokens of the longest sequence of batches.
@@ -214,13 +240,7 @@ func (d *demonstrator) batch(step int) (batch, error) {
 		if err != nil {
 			return b, err
 		}
-		for _, masked := range mask {
-			if masked {
-				b.targets++
-			}
-		}
-		b.tokens += len(ids)
-		b.sequences = append(b.sequences, trainer.Sequence{Sequence: shard.Sequence{TokenIDs: ids, LossMask: mask}})
+		b.add(ids, mask)
 	}
 	return b, nil
 }

@@ -1,0 +1,98 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/pool"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// PoolOptions are those of lathe pool.
+type PoolOptions struct {
+	Runs   []string // folders
+	Select string   // all, valid or selected
+	Out    string   // file to write and seal
+	JSON   bool
+}
+
+// pooled is what lathe pool prints.
+type pooled struct {
+	Out    string          `json:"out"`
+	SHA256 string          `json:"sha256"`
+	Select string          `json:"select"`
+	Rows   int             `json:"rows"`
+	Runs   []pool.RunCount `json:"runs"`
+}
+
+func poolCommand() *cli.Command {
+	var o PoolOptions
+	return cmdline.Help{
+		Example: "lathe pool runs/first runs/second --select selected --out runs/pool.parquet",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "pool", Usage: "gather what the policies of runs said, for a warm start to learn from: warm_start.pool", ArgsUsage: "RUN...",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "select", Usage: "`SEGMENTS`: all; valid, whose last turn is ok; or selected, that their run trained on, whatever the sign of the advantage", Value: string(pool.Selected), Destination: &o.Select},
+			&cli.StringFlag{Name: "out", Usage: "`FILE` to write and seal", Destination: &o.Out},
+			jsonFlag(&o.JSON),
+		},
+		Action: func(c *cli.Context) error {
+			if o.Runs = c.Args().Slice(); len(o.Runs) == 0 {
+				return exitcode.Usagef("RUN is missing")
+			}
+			return Pool(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Pool gathers segments of runs into a file.
+func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
+	started := time.Now()
+	if err := cmdline.Required("out", o.Out); err != nil {
+		return err
+	}
+	if err := checkOut(seal.KindFile, o.Out); err != nil {
+		return err
+	}
+	var runs []*rundir.Run
+	for _, folder := range o.Runs {
+		opened, err := openRun(ctx, folder)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, opened)
+	}
+	gathered, err := pool.Gather(ctx, runs, pool.Selection(o.Select))
+	if err != nil {
+		return err
+	}
+	m := seal.Manifest{Stage: "pool", PolicyVersion: -1, BinaryVersion: Version, Started: started}
+	if err := m.Note("runs", gathered.Runs); err != nil {
+		return err
+	}
+	meta := map[string]string{shard.PoolTokenizer: gathered.Tokenizer, shard.PoolSelect: o.Select}
+	if m, err = shard.Write(o.Out, gathered.Rows, meta, ownAttempt(), m); err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, pooled{Out: o.Out, SHA256: m.SHA256, Select: o.Select, Rows: len(gathered.Rows), Runs: gathered.Runs})
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range gathered.Runs {
+		fmt.Fprintf(table, "%s\t%d of %d segments\t%d tokens\n", r.RunID, r.Kept, r.Segments, r.Tokens)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return printSealed(out, m, o.Out)
+}

@@ -1,0 +1,380 @@
+// Package pool gathers segments of several runs, to be learned from by
+// supervision: rollouts of all of them, or those that a run found worth training
+// on (MLE-RL, sections 5.3 and 5.4: data selection, self-distillation).
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
+)
+
+// Selection says which segments are gathered. Those of attempts that we or the
+// scheduler failed never are.
+type Selection string
+
+// The selections, as the rows of Table 4 of MLE-RL have them.
+const (
+	All      Selection = "all"      // every segment, all that the policy said in it
+	Valid    Selection = "valid"    // those whose last turn is ok, without their turns that are invalid or ran out of time
+	Selected Selection = "selected" // those that the run trained on, as the ledger says, without the turns that it masked
+)
+
+// Selections lists them.
+var Selections = []Selection{All, Valid, Selected}
+
+// keeps reports whether a segment is gathered.
+func (s Selection) keeps(t credit.Trace, lastTurn int, fate shard.LedgerRow) bool {
+	switch s {
+	case Valid:
+		return shard.Outcome(t.Turn(lastTurn).Outcome) == shard.OutcomeOK
+	case Selected:
+		return fate.Fate == string(shard.FateTrained)
+	}
+	return true
+}
+
+// masks reports whether a turn of a gathered segment is not learned from.
+func (s Selection) masks(c credit.Composition, t credit.Trace, turn int) bool {
+	switch s {
+	case Valid:
+		return credit.InvalidTurns{}.MaskTurn(t, turn)
+	case Selected:
+		return c.MasksTurn(t, turn)
+	}
+	return false
+}
+
+// Pool is what was gathered.
+type Pool struct {
+	Rows      []shard.PoolRow
+	Tokenizer string // sha256 of the runs' tokenizer.json
+	Runs      []RunCount
+}
+
+// RunCount is what a run gave.
+type RunCount struct {
+	RunID    string `json:"run_id"`
+	Segments int    `json:"segments"` // that the policy said something in
+	Kept     int    `json:"kept"`     // of these
+	Tokens   int    `json:"tokens"`   // that are learned from
+}
+
+// Gather gathers from the closed iterations of runs. The result is the same in
+// whatever order the runs are given.
+func Gather(ctx context.Context, runs []*rundir.Run, which Selection) (Pool, error) {
+	if !slices.Contains(Selections, which) {
+		return Pool{}, exitcode.Usagef("--select is %q; it must be one of all, valid, selected", which)
+	}
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b *rundir.Run) int { return cmp.Compare(a.Identity.RunID, b.Identity.RunID) })
+	var p Pool
+	for i, r := range runs {
+		if i > 0 && r.Identity.RunID == runs[i-1].Identity.RunID {
+			return Pool{}, exitcode.Usagef("%q and %q are one run, %q: name it once", runs[i-1].Dir, r.Dir, r.Identity.RunID)
+		}
+		digest, err := tokenizerOf(ctx, r)
+		if err != nil {
+			return Pool{}, err
+		}
+		if i > 0 && digest != p.Tokenizer {
+			return Pool{}, exitcode.Dataf("runs %q and %q have different tokenizers: their tokens do not belong in one pool", runs[0].Dir, r.Dir)
+		}
+		p.Tokenizer = digest
+		g, err := newGatherer(ctx, r, which)
+		if err != nil {
+			return Pool{}, err
+		}
+		if err := g.gather(); err != nil {
+			return Pool{}, err
+		}
+		p.Rows, p.Runs = append(p.Rows, g.rows...), append(p.Runs, g.count)
+	}
+	if len(p.Rows) == 0 {
+		return Pool{}, exitcode.Dataf("the pool would be empty: of the runs' closed iterations no segment is taken by --select %s", which)
+	}
+	slices.SortStableFunc(p.Rows, func(a, b shard.PoolRow) int {
+		return cmp.Or(cmp.Compare(a.RunID, b.RunID), cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.IterationSampled, b.IterationSampled),
+			cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Segment, b.Segment),
+			cmp.Compare(a.Step, b.Step), cmp.Compare(a.Part, b.Part))
+	})
+	return p, nil
+}
+
+// tokenizerOf is the digest of a run's tokenizer, which all its versions share.
+func tokenizerOf(ctx context.Context, r *rundir.Run) (string, error) {
+	m, err := seal.Read(ctx, r.Dir.Policy(0), r.Graph.Reading(0))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range m.Files {
+		if file.Name == tokenizer.TokenizerFile {
+			return file.SHA256, nil
+		}
+	}
+	return "", exitcode.Dataf("policy %q has no %s", r.Dir.Policy(0), tokenizer.TokenizerFile)
+}
+
+// gatherer gathers from one run.
+type gatherer struct {
+	ctx         context.Context
+	run         *rundir.Run
+	which       Selection
+	composition credit.Composition
+	tasks       map[int]map[string]string // task of each instance, by iteration
+
+	rows  []shard.PoolRow
+	count RunCount
+}
+
+func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer, error) {
+	spec, err := r.Recipe.CreditSpec()
+	if err != nil {
+		return nil, err
+	}
+	composition, err := credit.New(spec)
+	return &gatherer{
+		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{}, count: RunCount{RunID: r.Identity.RunID},
+	}, err
+}
+
+// gather reads the closed iterations, up to the first that is not.
+func (g *gatherer) gather() error {
+	for k := 1; k <= g.run.Recipe.Schedule.Iterations; k++ {
+		ledger, _, err := shard.Read[shard.LedgerRow](g.ctx, g.run.Dir.Ledger(k), g.run.Graph.Reading(0))
+		if errors.Is(err, seal.ErrNotSealed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := g.iteration(k, ledger); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// traceName names a trace in a run.
+type traceName struct {
+	iteration int
+	shard.TraceName
+}
+
+// iteration gathers the segments whose fate an iteration decided.
+func (g *gatherer) iteration(k int, ledger []shard.LedgerRow) error {
+	fates := map[traceName][]shard.LedgerRow{}
+	for _, row := range ledger {
+		name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
+		fates[name] = append(fates[name], row)
+	}
+	closed, err := closing.Read(g.ctx, g.run.Dir, k, g.run.Graph.Reading(0))
+	if err != nil {
+		return err
+	}
+	for _, ref := range closed.Reads() {
+		traces, err := g.shard(ref)
+		if err != nil {
+			return err
+		}
+		tasks, err := g.tasksOf(ref.Iteration)
+		if err != nil {
+			return err
+		}
+		for _, t := range traces {
+			name := traceName{ref.Iteration, t.rows[0].Name()}
+			if err := g.trace(t, tasks[name.InstanceID], fates[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// planRow is what is read of a plan.
+type planRow struct {
+	InstanceID string `parquet:"instance_id"`
+	TaskID     string `parquet:"task_id,dict"`
+}
+
+// Schema is that of the whole row.
+func (planRow) Schema() seal.Schema { return shard.Instance{}.Schema() }
+
+// tasksOf gives the task of each instance of an iteration's plan.
+func (g *gatherer) tasksOf(k int) (map[string]string, error) {
+	if tasks, read := g.tasks[k]; read {
+		return tasks, nil
+	}
+	plan, _, err := shard.Read[planRow](g.ctx, g.run.Dir.Plan(k), g.run.Graph.Reading(0))
+	if err != nil {
+		return nil, err
+	}
+	g.tasks[k] = make(map[string]string, len(plan))
+	for _, row := range plan {
+		g.tasks[k][row.InstanceID] = row.TaskID
+	}
+	return g.tasks[k], nil
+}
+
+// judged is a trace with its verdict.
+type judged struct {
+	rows  []shard.Rollout
+	trace credit.Trace
+}
+
+// shard reads the traces of a shard as its last waves have them.
+func (g *gatherer) shard(ref closing.Ref) ([]judged, error) {
+	n := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}
+	waves, err := closing.Waves(g.ctx, g.run.Graph, n, ref.Shard, g.run.Graph.Reading(0))
+	if err != nil {
+		return nil, err
+	}
+	var traces []judged
+	at := map[shard.TraceName]int{}
+	for wave := range waves {
+		read, err := g.wave(n.InWave(wave), ref.Shard)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range read {
+			name := t.rows[0].Name()
+			if i, before := at[name]; before {
+				traces[i] = t
+				continue
+			}
+			at[name] = len(traces)
+			traces = append(traces, t)
+		}
+	}
+	return traces, nil
+}
+
+// wave reads the traces of one wave of a shard and their verdicts.
+func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
+	path := g.run.Dir.Sampled(n.Sampling(), number)
+	rows, rollout, err := shard.Read[shard.Rollout](g.ctx, path, g.run.Graph.Reading(0))
+	if err != nil {
+		return nil, err
+	}
+	verdicts := g.run.Dir.Sampled(n.Judging(), number)
+	scores, score, err := shard.Read[shard.Score](g.ctx, verdicts, g.run.Graph.Reading(0))
+	if err != nil {
+		return nil, err
+	}
+	for _, input := range score.Inputs {
+		if input.Path == g.run.Dir.Rel(path) && input.ContentSHA256 != rollout.ContentSHA256 {
+			return nil, exitcode.Dataf("score %q judges responses that rollout %q does not hold any more", verdicts, path)
+		}
+	}
+	contexts := shard.Traces(rows)
+	if len(contexts) != len(scores) {
+		return nil, exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", verdicts, len(scores), path, len(contexts))
+	}
+	traces := make([]judged, len(contexts))
+	for i, rows := range contexts {
+		if rows[0].Name() != scores[i].Name() {
+			return nil, exitcode.Dataf("score %q row %d judges another trace than its rollout %q has there", verdicts, i, path)
+		}
+		traces[i] = judged{rows: rows, trace: credit.Trace{Score: scores[i]}}
+		for _, row := range rows {
+			tokens := make([]int, row.Turns)
+			for _, turn := range credit.TokenTurns(row.LossMask, int(row.Turns)) {
+				if turn >= 0 && turn < len(tokens) {
+					tokens[turn]++
+				}
+			}
+			traces[i].trace.Contexts = append(traces[i].trace.Contexts, credit.Context{Tokens: len(row.LossMask), TurnTokens: tokens, FinishReason: row.FinishReason})
+		}
+	}
+	return traces, nil
+}
+
+// trace gathers the segments of a trace.
+func (g *gatherer) trace(t judged, task string, fates []shard.LedgerRow) error {
+	if !t.trace.Valid() {
+		return nil
+	}
+	cuts := g.composition.Segments.Cut(t.trace)
+	if len(cuts) != len(fates) {
+		return exitcode.Dataf("run %q: instance %q sample %d has %d segments, its ledger has %d: the ledger was made by other binaries",
+			g.run.Dir, t.rows[0].InstanceID, t.rows[0].Sample, len(cuts), len(fates))
+	}
+	for i, cut := range cuts {
+		if credit.Tokens(t.trace, credit.Segment{First: cut[0], Last: cut[1]}) == 0 {
+			continue
+		}
+		g.count.Segments++
+		if !g.which.keeps(t.trace, cut[1], fates[i]) {
+			continue
+		}
+		rows := g.segment(t, cut, task, fates[i])
+		if len(rows) > 0 {
+			g.count.Kept++
+		}
+		g.rows = append(g.rows, rows...)
+	}
+	return nil
+}
+
+// segment makes a row for each context of a segment in which something is learned
+// from.
+func (g *gatherer) segment(t judged, cut [2]int, task string, fate shard.LedgerRow) []shard.PoolRow {
+	verdict := t.trace.Turn(cut[1])
+	var rows []shard.PoolRow
+	before := 0 // turns of earlier contexts
+	for _, context := range t.rows {
+		mask, tokens, turns := g.learned(t.trace, context, before, cut)
+		before += int(context.Turns)
+		if tokens == 0 {
+			continue
+		}
+		g.count.Tokens += tokens
+		rows = append(rows, shard.PoolRow{
+			RunID: g.run.Identity.RunID, Iteration: fate.Iteration, IterationSampled: fate.IterationSampled,
+			InstanceID: context.InstanceID, Sample: context.Sample, Segment: fate.Segment, Step: context.Step, Part: context.Part,
+			TaskID: task, Kind: context.Kind, PolicyVersion: context.PolicyVersion, Fate: fate.Fate, Reason: fate.Reason,
+			Outcome: verdict.Outcome, RawScore: verdict.RawScore, NormalizedScore: verdict.NormalizedScore,
+			Messages: upTo(context, turns), TokenIDs: context.TokenIDs[:len(mask)], LossMask: mask,
+		})
+	}
+	return rows
+}
+
+// learned is the mask of a context up to the last of its tokens that are learned
+// from, their number, and that of the policy's messages up to there. before is
+// the number of turns of the trace's earlier contexts.
+func (g *gatherer) learned(t credit.Trace, context shard.Rollout, before int, cut [2]int) (mask []bool, tokens, turns int) {
+	mask = make([]bool, len(context.LossMask))
+	end := 0
+	for i, turn := range credit.TokenTurns(context.LossMask, int(context.Turns)) {
+		number := before + turn
+		if turn < 0 || number < cut[0] || number > cut[1] || g.which.masks(g.composition, t, number) {
+			continue
+		}
+		mask[i] = true
+		tokens++
+		end, turns = i+1, turn+1
+	}
+	return mask[:end], tokens, turns
+}
+
+// upTo are the messages of a context up to the policy's n-th in it.
+func upTo(context shard.Rollout, n int) []shard.Message {
+	for i := int(context.PromptMessages); i < len(context.Messages); i++ {
+		if context.Messages[i].Role == "assistant" {
+			if n--; n == 0 {
+				return context.Messages[:i+1]
+			}
+		}
+	}
+	return context.Messages
+}
