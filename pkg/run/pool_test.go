@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 // tokens that were trained on; and a run starts from the policy that both started
 // from and learns from it.
 func TestTrainOnAPool(t *testing.T) {
-	first := finish(t, smoke, "schedule.iterations=1")
+	first := finish(t, smoke, "schedule.iterations=1", "filters.constant_group=true")
 	base := []string{"policy.new=null", "policy.path=" + first.Dir.Policy(0), "schedule.iterations=1"}
 	second := finish(t, smoke, append(base, "warm_start.steps=0", "seed=7")...)
 	gather := func(which pool.Selection, runs ...*rundir.Run) pool.Pool {
@@ -41,29 +42,7 @@ func TestTrainOnAPool(t *testing.T) {
 			t.Errorf("%s sample %d of outcome %s is valid", row.InstanceID, row.Sample, row.Outcome)
 		}
 	}
-	type learned struct {
-		Tokens []int32
-		Mask   []bool
-	}
-	type name struct {
-		instance string
-		sample   int32
-	}
-	trained := map[name]learned{}
-	batch, _, err := shard.ReadBatch(t.Context(), first.Dir.Batch(1), seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range batch {
-		trained[name{s.InstanceID, s.Sample}] = learned{s.TokenIDs, s.LossMask}
-	}
-	pooled := map[name]learned{}
-	for _, row := range gather(pool.Selected, first).Rows {
-		pooled[name{row.InstanceID, row.Sample}] = learned{row.TokenIDs, row.LossMask}
-	}
-	if diff := cmp.Diff(trained, pooled); diff != "" || len(pooled) == 0 {
-		t.Errorf("%d rows; batch and pool differ:\n%s", len(pooled), diff)
-	}
+	sameAsBatches(t, first)
 
 	path := filepath.Join(t.TempDir(), "pool.parquet")
 	if _, err := shard.Write(path, selected.Rows, map[string]string{shard.PoolTokenizer: selected.Tokenizer}, seal.AttemptFromEnv(), seal.Manifest{Stage: "pool"}); err != nil {
@@ -100,4 +79,58 @@ func TestTrainOnAPool(t *testing.T) {
 	if _, err := pool.Gather(t.Context(), []*rundir.Run{first, first}, pool.All); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a run that is named twice: %v", err)
 	}
+}
+
+// Traces of several contexts, whose segments are turns, and several waves: what is
+// gathered of them is what they were trained on.
+func TestPoolOfParts(t *testing.T) {
+	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0", "filters.constant_group=true"}
+	for _, segments := range []string{"trajectory", "turn", "valid_submission"} {
+		opened := finish(t, smoke, append(chain, "credit.segments="+segments)...)
+		if contexts := sameAsBatches(t, opened); contexts == 0 {
+			t.Errorf("segments %s: no trace has two contexts that were trained on", segments)
+		}
+	}
+}
+
+// sameAsBatches compares the tokens that a run learned from with those of its pool.
+// It returns how many contexts after a trace's first these are in.
+func sameAsBatches(t *testing.T, r *rundir.Run) (later int) {
+	t.Helper()
+	type token struct {
+		instance string
+		sample   int32
+		context  string // tokens up to and with this one, which is learned from
+	}
+	count := func(tokens map[token]int, instance string, sample int32, ids []int32, mask []bool) {
+		for i, learned := range mask {
+			if learned {
+				tokens[token{instance, sample, fmt.Sprint(ids[:i+1])}]++
+			}
+		}
+	}
+	trained, pooled := map[token]int{}, map[token]int{}
+	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
+		batch, _, err := shard.ReadBatch(t.Context(), r.Dir.Batch(k), seal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range batch {
+			count(trained, s.InstanceID, s.Sample, s.TokenIDs, s.LossMask)
+		}
+	}
+	p, err := pool.Gather(t.Context(), []*rundir.Run{r}, pool.Selected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range p.Rows {
+		count(pooled, row.InstanceID, row.Sample, row.TokenIDs, row.LossMask)
+		if row.Part > 0 {
+			later++
+		}
+	}
+	if diff := cmp.Diff(trained, pooled); diff != "" {
+		t.Errorf("tokens that were trained on (-) and that were gathered (+):\n%s", diff)
+	}
+	return later
 }
