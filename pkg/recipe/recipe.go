@@ -335,7 +335,8 @@ func (a *Assistant) SetDefaults() {
 
 // Schedule says how many iterations run and how they overlap.
 type Schedule struct {
-	// Iterations of rollout, score, buffer and learn.
+	// Iterations of rollout, score, buffer and learn. 0 makes the policy of the
+	// warm start and measures it: supervised learning alone.
 	Iterations int `yaml:"iterations"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.

@@ -54,7 +54,7 @@ func (r *Recipe) checkScore(c *config.Checker) {
 
 func (r *Recipe) checkSchedule(c *config.Checker) {
 	s := r.Schedule
-	c.AtLeast("schedule.iterations", s.Iterations, 1)
+	c.AtLeast("schedule.iterations", s.Iterations, 0)
 	c.AtLeast("schedule.staleness", s.Staleness, 0)
 	c.AtLeast("schedule.sync_every", s.SyncEvery, 1)
 	if !(s.Oversample >= 1 && s.Oversample <= 16) {

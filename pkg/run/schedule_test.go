@@ -159,6 +159,23 @@ func TestStalenessIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestNoIterations: supervised learning alone is a run that makes a policy and measures it.
+func TestNoIterations(t *testing.T) {
+	opened, m := stage(t, "schedule.iterations=0", "warm_start.steps=2")
+	if err := m.drive(nil); err != nil {
+		t.Fatal(err)
+	}
+	v, err := verify.Verify(t.Context(), opened)
+	if err != nil || len(v.Faults) > 0 || v.Ledger.Planned != 0 {
+		t.Errorf("faults %v, ledger %+v, %v", v.Faults, v.Ledger, err)
+	}
+	for _, path := range []string{opened.Dir.Policy(0), opened.Dir.Evaluation(0, 0)} {
+		if _, err := seal.Verify(t.Context(), path, seal.Options{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSyncEvery: rollouts take every other version, whatever is pruned meanwhile, and the
 // learner says how old its data is.
 func TestSyncEvery(t *testing.T) {
