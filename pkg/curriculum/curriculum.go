@@ -32,6 +32,18 @@ type Response struct {
 // Valid reports whether the outcome is the policy's own.
 func (r Response) Valid() bool { return shard.Outcome(r.Score.Outcome).Policys() }
 
+// Said is the number of the policy's messages in the conversation, those of the
+// prompt's history among them.
+func (r Response) Said() int32 {
+	n := int32(0)
+	for _, role := range r.Roles {
+		if role == "assistant" {
+			n++
+		}
+	}
+	return n
+}
+
 // Quality is the normalised score, in [0, 1].
 func (r Response) Quality() float64 { return r.Score.NormalizedScore }
 

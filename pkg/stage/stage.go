@@ -48,3 +48,6 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 func NoteEngine(m *seal.Manifest, engine policy.Engine) error {
 	return m.Note("engine", engine.Arithmetic())
 }
+
+// Seconds is a duration as recipes write it.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

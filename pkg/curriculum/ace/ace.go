@@ -183,21 +183,11 @@ func (a *Ace) derived(g curriculum.Group) []shard.Entry {
 		}
 		states = append(states, shard.Entry{
 			EntryID: fmt.Sprintf("%s/%d", g.Instance.InstanceID, r.Sample), TaskID: g.Instance.TaskID, Kind: string(kind),
-			ParentID: g.Instance.InstanceID, Depth: g.Instance.Depth + 1, Turn: said(r.Roles), Ref: r.Ref,
+			ParentID: g.Instance.InstanceID, Depth: g.Instance.Depth + 1, Turn: r.Said(), Ref: r.Ref,
 			BaseScore: r.Quality(), Potential: a.spec.InitialPotential,
 		})
 	}
 	return states
-}
-
-// said counts the policy's messages.
-func said(roles []string) (n int32) {
-	for _, role := range roles {
-		if role == "assistant" {
-			n++
-		}
-	}
-	return n
 }
 
 // Metrics are the buffer's size, by type, and how it stands.

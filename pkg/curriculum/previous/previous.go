@@ -79,16 +79,10 @@ func (p *Previous) Update(state curriculum.State, iteration int, groups []curric
 
 // entryOf asks for an improvement on a response to an instance.
 func entryOf(instance shard.Instance, r curriculum.Response) shard.Entry {
-	turn := int32(0)
-	for _, role := range r.Roles {
-		if role == "assistant" {
-			turn++
-		}
-	}
 	return shard.Entry{
 		EntryID: fmt.Sprintf("%s/%d/%d/%d", instance.InstanceID, r.Ref.Sample, r.Ref.Step, r.Ref.Messages),
 		TaskID:  instance.TaskID, Kind: string(shard.KindImprove), ParentID: instance.InstanceID,
-		Depth: instance.Depth + 1, Turn: turn, Ref: r.Ref, BaseScore: r.Quality(),
+		Depth: instance.Depth + 1, Turn: r.Said(), Ref: r.Ref, BaseScore: r.Quality(),
 	}
 }
 

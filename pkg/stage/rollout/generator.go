@@ -71,11 +71,10 @@ func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, 
 	if err != nil {
 		return nil, err
 	}
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	options := remote.Options{
 		URL: url, Server: spec.Server, API: spec.API, Key: key, Model: spec.Model, Folder: folder,
-		Concurrency: spec.Concurrency, Timeout: seconds(spec.TimeoutSeconds), Deadline: seconds(spec.TaskSeconds),
-		Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Ready: seconds(spec.ReadySeconds),
+		Concurrency: spec.Concurrency, Timeout: stage.Seconds(spec.TimeoutSeconds), Deadline: stage.Seconds(spec.TaskSeconds),
+		Retries: spec.Retries, Backoff: stage.Seconds(spec.BackoffSeconds), Ready: stage.Seconds(spec.ReadySeconds),
 		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: process.Log, PassEnvironment: spec.PassEnvironment,
 	}
 	if len(spec.Serve) > 0 {

@@ -23,10 +23,9 @@ func openAssistant(job stage.Job) (assistant env.Assistant, release func() error
 		if err != nil {
 			return nil, nil, err
 		}
-		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 		options := remote.Options{
 			URL: url, Key: key, Model: spec.Model, Section: "score.assistant",
-			Timeout: seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Log: job.Log,
+			Timeout: stage.Seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: stage.Seconds(spec.BackoffSeconds), Log: job.Log,
 		}
 		return func(ctx context.Context, messages []shard.Message) (string, bool, error) {
 			return remote.Message(ctx, options, messages, spec.MaxNewTokens)

@@ -3,7 +3,6 @@ package score
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -32,10 +31,9 @@ func (s scorer) askForEmbeddings(ctx context.Context, job stage.Job, traces [][]
 		}
 		place[i] = at[text]
 	}
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	embeddings, err := remote.Embed(ctx, remote.Options{
 		URL: url, Key: key, Model: spec.Model, Section: "score.endpoint", Concurrency: spec.Concurrency,
-		Timeout: seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: seconds(spec.BackoffSeconds), Log: job.Log,
+		Timeout: stage.Seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: stage.Seconds(spec.BackoffSeconds), Log: job.Log,
 	}, spec.Batch, texts)
 	if err != nil {
 		return err
