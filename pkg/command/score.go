@@ -23,6 +23,7 @@ type ScoreOptions struct {
 	Wave     int  // from 0
 
 	Plan, Rollout string // plain files
+	Policy        string // folder of the policy whose tokenizer bounds what it is told; may be empty
 }
 
 // Score is lathe-score.
@@ -33,7 +34,8 @@ func Score() *cli.App {
 		&cli.IntFlag{Name: "evaluate", Usage: "instead judge responses of policy `VERSION` to the held-out problems"},
 		&cli.BoolFlag{Name: "gather", Usage: "instead gather what was judged of an evaluation into its rows", Destination: &o.Gather},
 		waveFlag(&o.Wave),
-	}, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout))
+	}, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout),
+		pathFlag("policy", "policy `FOLDER` in whose tokens feedback is counted, where it is bounded; four characters count as one without", &o.Policy))
 	cmdline.Group(app, checkCommand(), sandboxCommand())
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
@@ -77,7 +79,7 @@ func (o ScoreOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	m, err := score.Run(ctx, p.job, p.env, score.Inputs{
-		Plan: o.Plan, Rollout: o.Rollout, Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out,
+		Plan: o.Plan, Rollout: o.Rollout, Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out, Policy: o.Policy,
 	})
 	if err != nil {
 		return err

@@ -276,6 +276,16 @@ type Assisted interface {
 	Assist(a Assistant)
 }
 
+// Tail is the end of a text that takes at most so many of a policy's tokens.
+type Tail func(text string, tokens int) string
+
+// Brief is an environment that tells the policy no more than a number of its
+// tokens.
+type Brief interface {
+	// CutBy is called before the first verdict, wherever a policy is known.
+	CutBy(tail Tail)
+}
+
 // Env is one environment, set up by a recipe.
 type Env interface {
 	Name() string

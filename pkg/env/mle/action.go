@@ -104,7 +104,7 @@ func (e *Env) validate(ctx context.Context, t *task.Task, program string) (judge
 	case x.End != sandbox.Exited || x.ExitCode != 0:
 		trouble = ended(x, wall)
 	}
-	j.Feedback = e.tail(x.output, trouble)
+	j.Feedback = e.feedback(x.output, trouble)
 	e.reward(&j.TurnVerdict, nil, 0)
 	return j, nil
 }

@@ -33,6 +33,7 @@ type Env struct {
 	leftOut  []string
 
 	assistant env.Assistant // nil for none
+	tail      env.Tail      // cuts feedback
 }
 
 var _ env.Env = (*Env)(nil)
@@ -161,7 +162,7 @@ func reopen(s source) (*task.Task, error) {
 }
 
 func empty(settings Settings) (*Env, error) {
-	e := &Env{settings: settings, splits: map[env.Split][]env.Task{}, entries: map[string]*entry{}}
+	e := &Env{settings: settings, splits: map[env.Split][]env.Task{}, entries: map[string]*entry{}, tail: tailOfCharacters}
 	e.style = styleOf(settings)
 	e.runner = newRunner(&e.settings)
 	return e, nil

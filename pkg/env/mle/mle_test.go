@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 func TestMain(m *testing.M) {
@@ -177,6 +178,30 @@ func TestParts(t *testing.T) {
 	}
 	if score, ok := blind.Validation(); !ok || score != 0.75 {
 		t.Errorf("a blind verdict's validation score is %v, %v", score, ok)
+	}
+}
+
+// TestFeedbackTokens: what is said of a program is cut to the policy's tokens, its
+// end first: what we say of it, then the end of the traceback.
+func TestFeedbackTokens(t *testing.T) {
+	t.Parallel()
+	e, _ := open(t, func(s *Settings) { s.Feedback.MaxTokens = 40 })
+	bytes, err := tokenizer.NewBytes(nil, tokenizer.Roles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := strings.Repeat("epoch 1\n", 100) + "ValueError: no\n"
+	if got := e.feedback(output, "It ended."); len([]rune(got)) != 1+4*40 || !strings.HasSuffix(got, "epoch 1\nValueError: no\nIt ended.") {
+		t.Errorf("without a policy %d characters, want four for each of 40 tokens: %q", len([]rune(got)), got)
+	}
+	e.CutBy(bytes.Tail)
+	for trouble, want := range map[string]string{ // the ellipsis has three bytes
+		"":          "…poch 1\nepoch 1\nepoch 1\nValueError: no",
+		"It ended.": "…ch 1\nepoch 1\nValueError: no\nIt ended.",
+	} {
+		if got := e.feedback(output, trouble); got != want || len(got) != 40 {
+			t.Errorf("trouble %q: %q of %d bytes, want %q", trouble, got, len(got), want)
+		}
 	}
 }
 

@@ -80,9 +80,9 @@ type Sandbox struct {
 
 // Feedback is what a policy is told of its program.
 type Feedback struct {
-	MaxCharacters int    `yaml:"max_characters"`                       // of what the program printed: its end
-	Score         string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
-	History       int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
+	MaxTokens int    `yaml:"max_tokens"`                           // of the policy, that a verdict takes at most: the end of what the program printed, with what we say of it
+	Score     string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
+	History   int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
 }
 
 // Grammar says how demonstrations are drawn.
@@ -113,7 +113,7 @@ func DefaultSettings() *Settings {
 		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: "one CPU core"},
 		Limits:   Limits{ValidateSeconds: 30},
 		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
-		Feedback: Feedback{MaxCharacters: 2000, Score: "validation", History: 3},
+		Feedback: Feedback{MaxTokens: 500, Score: "validation", History: 3},
 		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Instrument: "none", Validation: validationPattern, MaxFailed: 0.1,
 	}
 }
@@ -159,7 +159,7 @@ func validate(c *config.Checker, s *Settings) {
 	c.AtLeast("env.limits.memory_mb", s.Limits.MemoryMB, 0)
 	c.NotNegative("env.limits.wall_seconds", s.Limits.WallSeconds)
 	c.Positive("env.limits.validate_seconds", s.Limits.ValidateSeconds)
-	c.AtLeast("env.feedback.max_characters", s.Feedback.MaxCharacters, 100)
+	c.AtLeast("env.feedback.max_tokens", s.Feedback.MaxTokens, 30)
 	c.AtLeast("env.feedback.history", s.Feedback.History, 1)
 	c.Share("env.max_failed", s.MaxFailed)
 	for field, value := range map[string]string{

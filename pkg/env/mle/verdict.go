@@ -126,7 +126,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"
 		}
 	}
-	v.Feedback = e.tail(x.output, trouble)
+	v.Feedback = e.feedback(x.output, trouble)
 	if trouble != "" {
 		j.reason = reason
 		e.reward(v, nil, 0)
@@ -236,13 +236,21 @@ func ended(x execution, wall time.Duration) string {
 	return fmt.Sprintf("The program ended with exit code %d.", x.ExitCode)
 }
 
-// tail is the end of what a program printed, with what we say of it.
-func (e *Env) tail(output, trouble string) string {
-	output = strings.Trim(output, "\n")
-	if r := []rune(output); len(r) > e.settings.Feedback.MaxCharacters {
-		output = "…" + string(r[len(r)-e.settings.Feedback.MaxCharacters:])
+// CutBy takes how feedback is cut.
+func (e *Env) CutBy(tail env.Tail) { e.tail = tail }
+
+// feedback is the end of what a program printed, with what we say of it.
+func (e *Env) feedback(output, trouble string) string {
+	return e.tail(strings.TrimSpace(strings.Trim(output, "\n")+"\n"+trouble), e.settings.Feedback.MaxTokens)
+}
+
+// tailOfCharacters stands in where no policy is known: four characters are about
+// a token of English.
+func tailOfCharacters(text string, tokens int) string {
+	if all := []rune(text); len(all) > 4*tokens {
+		return "…" + string(all[len(all)-4*tokens:])
 	}
-	return strings.TrimSpace(output + "\n" + trouble)
+	return text
 }
 
 // readValidation finds what a program says of itself. The last line counts. A

@@ -40,6 +40,7 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 	inputs := score.Inputs{
 		Plan: g.Plan(t.Node), Rollout: w.Run.Dir.Sampled(t.Sampling(), t.Shard), Iteration: t.Iteration,
 		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Sampled(t.Node, t.Shard), Evaluation: t.HeldOut(), Wave: t.Wave,
+		Policy: w.Run.Dir.Policy(0),
 	}
 	if t.Wave > 0 {
 		if err := w.goesOn(ctx, t, job.Reading); err != nil {

@@ -139,6 +139,9 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 	if err != nil {
 		return nil, err
 	}
+	if brief, ok := environment.(env.Brief); ok {
+		brief.CutBy(sampler.Chat.Tokenizer().Tail)
+	}
 	final := map[shard.TraceName]Trace{}
 	var scores []shard.Score
 	for wave := 0; ; wave++ {

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // Inputs are the files that a score task reads and the one it makes.
@@ -30,6 +31,9 @@ type Inputs struct {
 	Evaluation bool
 	Wave       int
 	Before     string // the score file of the wave before; empty for wave 0
+	// Policy is the folder of any version: all have the same tokenizer, by which
+	// what an environment tells the policy is cut. Empty where it is not known.
+	Policy string
 }
 
 // Run judges every trace of a rollout shard, as many at a time as the task has
@@ -68,6 +72,18 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		}
 		defer release()
 		assisted.Assist(assistant)
+	}
+	if brief, ok := environment.(env.Brief); ok && in.Policy != "" {
+		m, err := seal.Read(ctx, in.Policy, job.Reading)
+		if err != nil && !(job.Plain && errors.Is(err, seal.ErrNotSealed)) {
+			return seal.Manifest{}, err
+		}
+		cited = append(cited, job.Input(in.Policy, m))
+		said, err := tokenizer.Load(in.Policy)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		brief.CutBy(said.Tail)
 	}
 	if environment.Traits().Slow {
 		var rows map[int]json.RawMessage
