@@ -23,7 +23,7 @@ type Submissions struct {
 	// oracle choose by the validation score that programs print; a task without a
 	// valid submission counts as 0.
 	Rows []SubmissionRow `json:"rows"`
-	// ByAttempt is the share of valid submissions among all attempts of a kind.
+	// ByAttempt is the share of attempts of a kind with a valid submission.
 	ByAttempt []AttemptShare `json:"by_attempt"`
 }
 
@@ -55,8 +55,25 @@ type AttemptShare struct {
 	Valid    float64 `json:"valid"`
 }
 
-// chain is what one sample of a task came to, by step.
+// chain is what one sample of a task came to, message by message: an attempt may
+// submit more than once.
 type chain []shard.EvaluationRow
+
+// messages are an attempt's verdicts, each as the row of an attempt that ended
+// with it.
+func messages(attempt shard.EvaluationRow) chain {
+	var all chain
+	last := attempt
+	last.EarlierTurns = nil
+	for _, turn := range attempt.EarlierTurns {
+		earlier := last
+		earlier.Outcome, earlier.Score, earlier.RawScore = turn.Outcome, turn.Score, turn.RawScore
+		earlier.RewardParts, earlier.ExecuteSeconds = turn.RewardParts, turn.ExecuteSeconds
+		all = append(all, earlier)
+		last.ExecuteSeconds -= turn.ExecuteSeconds
+	}
+	return append(all, last)
+}
 
 // SubmissionsOf makes the tables of rows of one policy; nil where no task has a
 // leaderboard. budget is that of a trace in seconds, 0 for none.
@@ -76,24 +93,30 @@ func (s Submissions) Print(out io.Writer) error {
 // a leaderboard. budget is that of a trace in seconds, 0 for none.
 func submissions(version int, rows []shard.EvaluationRow, budget float64) *Submissions {
 	rows = filtered(rows, func(r shard.EvaluationRow) bool { return r.Sample >= 0 })
+	attempts := rows
+	rows = nil
+	for _, attempt := range attempts {
+		rows = append(rows, messages(attempt)...)
+	}
 	if !slices.ContainsFunc(rows, func(r shard.EvaluationRow) bool { _, ranked := part(r, "humanrank"); return ranked }) {
 		return nil
 	}
 	byKey, keys := chains(rows)
-	steps, tasks := 0, map[string]bool{}
+	steps, most, tasks := 0, 0, map[string]bool{} // attempts and messages of a chain
 	bySample := map[int32][]chain{}
 	for _, key := range keys {
 		own := chain(byKey[key])
 		bySample[own[0].Sample] = append(bySample[own[0].Sample], own)
-		steps, tasks[own[0].TaskID] = max(steps, len(own)), true
+		most = max(most, len(own))
+		steps, tasks[own[0].TaskID] = max(steps, int(own[len(own)-1].Step)+1), true
 	}
 	s := &Submissions{Version: version, Tasks: len(tasks), Samples: len(bySample)}
 	choose := func(name string, by func(chain) int) {
 		s.Rows = append(s.Rows, chosen(name, bySample, by))
 	}
-	choose("first attempt", func(c chain) int { return c[:1].best() })
+	choose("first attempt", func(c chain) int { return c.attempts(1).best() })
 	for k := 2; k <= steps; k *= 2 {
-		choose(fmt.Sprintf("best of %d attempts", k), func(c chain) int { return c[:min(k, len(c))].best() })
+		choose(fmt.Sprintf("best of %d attempts", k), func(c chain) int { return c.attempts(k).best() })
 	}
 	if steps > 1 && steps&(steps-1) != 0 {
 		choose(fmt.Sprintf("best of %d attempts", steps), chain.best)
@@ -102,16 +125,16 @@ func submissions(version int, rows []shard.EvaluationRow, budget float64) *Submi
 		seconds := budget * quarter / 4
 		choose(fmt.Sprintf("best after %.0f s", seconds), func(c chain) int { return c.within(seconds).best() })
 	}
-	if steps > 1 {
+	if most > 1 {
 		choose("first valid", func(c chain) int { return slices.IndexFunc(c, valid) })
 		for _, k := range []int{2, 4, 8} {
-			if k < steps {
+			if k < most {
 				choose(fmt.Sprintf("best of the first %d valid", k), func(c chain) int { return c.bestOfValid(k) })
 			}
 		}
 	}
 	s.Rows = append(s.Rows, oracle(rows, len(bySample)))
-	s.byAttempt(rows)
+	s.byAttempt(attempts)
 	return s
 }
 
@@ -125,7 +148,15 @@ func part(r shard.EvaluationRow, name string) (float64, bool) {
 	return r.RewardParts[i].Value, true
 }
 
-// best is the valid attempt with the best validation score, the earliest of
+// attempts are the messages of the first k attempts.
+func (c chain) attempts(k int) chain {
+	if i := slices.IndexFunc(c, func(r shard.EvaluationRow) bool { return int(r.Step) >= k }); i >= 0 {
+		return c[:i]
+	}
+	return c
+}
+
+// best is the valid submission with the best validation score, the earliest of
 // equals; one that says none is worse than all that do. −1 for none.
 func (c chain) best() int {
 	best := -1
@@ -146,7 +177,7 @@ func (c chain) best() int {
 	return best
 }
 
-// bestOfValid is the best among the first k valid attempts.
+// bestOfValid is the best among the first k valid submissions.
 func (c chain) bestOfValid(k int) int {
 	end := 0
 	for i, r := range c {
@@ -159,7 +190,7 @@ func (c chain) bestOfValid(k int) int {
 	return c[:end].best()
 }
 
-// within are the attempts that had ended after so many seconds of execution.
+// within are the messages whose programs had ended after so many seconds of execution.
 func (c chain) within(seconds float64) chain {
 	spent := 0.0
 	for i, r := range c {
@@ -170,7 +201,7 @@ func (c chain) within(seconds float64) chain {
 	return c
 }
 
-// chosen makes the row of a choice: by says which attempt of a chain, −1 for
+// chosen makes the row of a choice: by says which submission of a chain, −1 for
 // none.
 func chosen(name string, bySample map[int32][]chain, by func(chain) int) SubmissionRow {
 	var samples [][]shard.EvaluationRow
@@ -272,7 +303,7 @@ func (s *Submissions) byAttempt(rows []shard.EvaluationRow) {
 			counts[r.AttemptKind] = c
 		}
 		c.Attempts++
-		if valid(r) {
+		if slices.ContainsFunc(messages(r), valid) {
 			c.Valid++
 		}
 	}

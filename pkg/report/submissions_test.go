@@ -80,3 +80,40 @@ func TestSubmissions(t *testing.T) {
 		t.Error("a task without a leaderboard has a table")
 	}
 }
+
+// TestSubmissionsOfTurns: an attempt of several messages may submit more than
+// once, and what it ends with need be no submission. By hand, one task, ranks
+// chosen by validation: sample 0 submits 0.2 (says 0.5, 2 s) and 0.6 (says 0.7,
+// 3 s), then asks for something (1 s); sample 1 submits nothing and then, in its
+// second attempt, 0.4 and 0.3, of which the earlier says more.
+func TestSubmissionsOfTurns(t *testing.T) {
+	t.Parallel()
+	turn := func(validation, rank, seconds float64) shard.EvaluationTurn {
+		r := graded("", 0, 0, validation, rank, rank, 0, 0)
+		return shard.EvaluationTurn{Outcome: r.Outcome, Score: r.Score, RewardParts: r.RewardParts, ExecuteSeconds: seconds}
+	}
+	asked := broken("a", 0, 0, 6)
+	asked.EarlierTurns = []shard.EvaluationTurn{turn(0.5, 0.2, 2), turn(0.7, 0.6, 3)}
+	second := graded("a", 1, 1, 0.1, 0.3, 0.3, 0, 5)
+	second.EarlierTurns = []shard.EvaluationTurn{turn(0.2, 0.4, 4)}
+	s := submissions(0, []shard.EvaluationRow{asked, broken("a", 1, 0, 1), second}, 5)
+	want := map[string][2]float64{ // mean rank, share valid
+		"first attempt": {0.3, 0.5}, "best of 2 attempts": {0.5, 1}, "first valid": {0.3, 1}, "best of the first 2 valid": {0.5, 1},
+		"best after 1 s": {0, 0}, "best after 4 s": {0.1, 0.5}, "best after 5 s": {0.5, 1}, "oracle: best of 2 samples by test grade": {0.6, 1},
+	}
+	found := 0
+	for _, r := range s.Rows {
+		if w, ok := want[r.Chosen]; ok {
+			found++
+			if math.Abs(r.HumanRank.Mean-w[0]) > 1e-12 || math.Abs(r.Valid.Mean-w[1]) > 1e-12 {
+				t.Errorf("%s: rank %v, valid %v; want %v", r.Chosen, r.HumanRank.Mean, r.Valid.Mean, w)
+			}
+		}
+	}
+	if found != len(want) {
+		t.Errorf("%d of %d rows in %v", found, len(want), s.Rows)
+	}
+	if got := s.ByAttempt; len(got) != 2 || got[0] != (AttemptShare{"improve", 1, 1}) || got[1] != (AttemptShare{"initial", 2, 0.5}) {
+		t.Errorf("by attempt: %v", got)
+	}
+}

@@ -348,6 +348,19 @@ type EvaluationRow struct {
 	RawScore       float64      `parquet:"raw_score"`         // in the task's own unit
 	RewardParts    []RewardPart `parquet:"reward_parts,list"`
 	ExecuteSeconds float64      `parquet:"execute_seconds" lathe:"measured"` // of the attempt's programs
+
+	// EarlierTurns are the verdicts on the attempt's messages before its last,
+	// whose verdict the other columns are.
+	EarlierTurns []EvaluationTurn `parquet:"earlier_turns,list"`
+}
+
+// EvaluationTurn is the verdict on one message of an attempt.
+type EvaluationTurn struct {
+	Outcome        string       `parquet:"outcome,dict"`
+	Score          float64      `parquet:"score"`     // normalised, in [0, 1]
+	RawScore       float64      `parquet:"raw_score"` // in the task's own unit
+	RewardParts    []RewardPart `parquet:"reward_parts,list"`
+	ExecuteSeconds float64      `parquet:"execute_seconds" lathe:"measured"`
 }
 
 // KindJoint stands between the kinds of a task that has several.

@@ -36,7 +36,7 @@ func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 
 func (Usage) Schema() seal.Schema { return seal.Schema{Name: "usage", Major: 1} }
 
 // Schema names the table of evaluation responses.
-func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 3} }
+func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 4} }
 
 // Schema names the table of the tasks of a run.
 func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1} }

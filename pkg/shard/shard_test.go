@@ -319,6 +319,12 @@ raw_score DOUBLE
 reward_parts.name []STRING
 reward_parts.value []DOUBLE
 execute_seconds DOUBLE
+earlier_turns.outcome []STRING
+earlier_turns.score []DOUBLE
+earlier_turns.raw_score []DOUBLE
+earlier_turns.reward_parts.name []STRING
+earlier_turns.reward_parts.value []DOUBLE
+earlier_turns.execute_seconds []DOUBLE
 `)
 }
 

@@ -217,22 +217,30 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 		}
 		verdict := env.NoRoom().Row()
 		spoke, seconds := false, 0.0
+		earlier := []shard.EvaluationTurn{}
 		for _, turn := range t.Score.Turns {
-			if int(turn.Step) == step {
-				verdict, spoke = turn, true
-				seconds += turn.ExecuteSeconds
+			if int(turn.Step) != step {
+				continue
 			}
+			if spoke {
+				earlier = append(earlier, shard.EvaluationTurn{
+					Outcome: verdict.Outcome, Score: verdict.NormalizedScore, RawScore: verdict.RawScore,
+					RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: verdict.ExecuteSeconds,
+				})
+			}
+			verdict, spoke = turn, true
+			seconds += turn.ExecuteSeconds
 		}
 		if !spoke && before {
 			again := rows[len(rows)-1]
-			again.ResponseTokens, again.ExecuteSeconds = 0, 0
+			again.ResponseTokens, again.ExecuteSeconds, again.EarlierTurns = 0, 0, []shard.EvaluationTurn{}
 			rows = append(rows, again)
 			continue
 		}
 		row := shard.EvaluationRow{
 			TaskID: task.ID, Kind: task.Kind, Level: int32(task.Level), Prompt: prompt(contexts[0]), Extracted: verdict.Extracted,
 			Score: verdict.NormalizedScore, Outcome: verdict.Outcome, ResponseTokens: tokens, Milestones: append([]string{}, verdict.Milestones...),
-			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: seconds,
+			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: seconds, EarlierTurns: earlier,
 		}
 		if spoke {
 			before, row.Response = true, said(contexts, transcript)
