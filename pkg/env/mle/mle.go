@@ -36,7 +36,12 @@ type Env struct {
 	tail      env.Tail      // cuts feedback
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Brief    = (*Env)(nil)
+	_ env.Assisted = (*Env)(nil)
+	_ env.Weighted = (*Env)(nil)
+)
 
 // entry is a task with its folder, which is read when it is first needed.
 type entry struct {
@@ -49,6 +54,7 @@ type entry struct {
 type source struct {
 	Folder string            `json:"folder"`
 	SHA256 map[string]string `json:"sha256"` // by path below the folder, or whole
+	Bytes  int64             `json:"bytes"`  // of what programs read
 
 	Demonstrations []demonstration `json:"demonstrations,omitempty"`
 }
@@ -104,7 +110,7 @@ func New(settings Settings, data Data, folder string) (*Env, error) {
 // add files a task that has been read.
 func (e *Env) add(split env.Split, t *task.Task) {
 	row := env.Task{ID: t.Name, Kind: t.Modality, Question: t.Description, Level: slices.Index([]string{"low", "medium", "high"}, t.Complexity) + 1}
-	s := source{Folder: t.Folder, SHA256: map[string]string{}}
+	s := source{Folder: t.Folder, SHA256: map[string]string{}, Bytes: t.PublicBytes}
 	for _, input := range t.Inputs {
 		name := input.Path
 		if below, err := filepath.Rel(t.Folder, input.Path); err == nil && filepath.IsLocal(below) {
@@ -115,6 +121,14 @@ func (e *Env) add(split env.Split, t *task.Task) {
 	}
 	e.splits[split] = append(e.splits[split], row)
 	e.entries[row.ID] = &entry{task: row, source: s, open: func() (*task.Task, error) { return t, nil }}
+}
+
+// Cost is what there is to learn from, in bytes: a program takes longer on more.
+func (e *Env) Cost(of env.Task) float64 {
+	if entry, ok := e.entries[of.ID]; ok {
+		return float64(entry.source.Bytes)
+	}
+	return 0
 }
 
 // FromRows makes the environment that the rows are of. The folders of the tasks

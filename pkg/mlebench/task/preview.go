@@ -49,6 +49,7 @@ func (t *Task) lookAtPublic() error {
 			return err
 		}
 		defer f.Close()
+		t.PublicBytes += size
 		fmt.Fprintf(sum, "%q %d\n", name, size)
 		if size <= maxDigested {
 			if _, err := io.Copy(sum, f); err != nil {

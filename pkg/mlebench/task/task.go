@@ -27,6 +27,7 @@ type Task struct {
 	Config             // as it is, files that were looked for included
 	Folder      string // absolute
 	PublicDir   string // absolute, links followed: all that a program may read of the task
+	PublicBytes int64  // in its files
 	Description string // as the competition's hosts wrote it
 	Preview     string // of the public files, for prompts
 	Sample      string // the first lines of the sample submission: its header and three rows

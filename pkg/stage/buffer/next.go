@@ -145,6 +145,7 @@ func (r *reduction) plan(state curriculum.State, iteration int, taskIDs []string
 	if err != nil {
 		return nil, nil, fmt.Errorf("selecting instances of iteration %d: %w", iteration, err)
 	}
+	selections = env.SpreadByCost(r.environment, selections, func(s curriculum.Selection) string { return s.TaskID })
 	parents, cited, err := r.parents(selections)
 	if err != nil {
 		return nil, nil, err

@@ -28,7 +28,8 @@ func Instances(environment env.Env, r recipe.Recipe) ([]shard.Instance, error) {
 	}
 	var rows []shard.Instance
 	for _, m := range r.Evaluation.Measured() {
-		for _, task := range environment.Tasks(env.Split(m.Set))[:m.Problems] {
+		tasks := environment.Tasks(env.Split(m.Set))[:m.Problems]
+		for _, task := range env.SpreadByCost(environment, tasks, func(t env.Task) string { return t.ID }) {
 			messages, err := environment.Prompt(task, shard.KindInitial, env.Parent{})
 			if err != nil {
 				return nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)

@@ -3,10 +3,12 @@
 package score
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -103,7 +105,8 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, job.Threads/max(1, environment.Traits().Threads)))
-	for i, trace := range traces {
+	for _, i := range longestFirst(environment, tasks, traces) {
+		trace := traces[i]
 		if verdicts[i].done {
 			continue
 		}
@@ -141,6 +144,23 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		err = s.journal.Remove()
 	}
 	return m, err
+}
+
+// longestFirst is the order in which traces are judged: one that takes long and
+// comes last would let the other cores wait.
+func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard.Rollout) []int {
+	order := make([]int, len(traces))
+	for i := range order {
+		order[i] = i
+	}
+	if weighted, ok := environment.(env.Weighted); ok {
+		cost := func(i int) float64 {
+			task, _ := environment.Task(tasks[traces[i][0].InstanceID])
+			return weighted.Cost(task)
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(cost(j), cost(i)) })
+	}
+	return order
 }
 
 // tooManyFailed reports a task of which the judging of more traces failed, by our
