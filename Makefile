@@ -56,7 +56,7 @@ test: ## run every test; on Debian, as root, install what they need first
 
 test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
 	@if command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
-		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m ./pkg/executor/slurm/... ./pkg/command/... -run 'Slurm|Steps'; \
+		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
 	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
 
 check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead code
