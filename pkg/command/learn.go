@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
@@ -26,6 +27,7 @@ type LearnOptions struct {
 	// On plain files:
 	Batch, Policy string // file and folder
 	Optimizer     string // folder of its state; empty starts fresh
+	Critic        string // folder under policy.critic model, its optimizer state beside it; empty starts from the policy
 }
 
 // Learn is lathe-learn.
@@ -39,6 +41,7 @@ func Learn() *cli.App {
 	},
 		pathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
 		pathFlag("optimizer", "optimizer state `FOLDER`; none starts fresh", &o.Optimizer),
+		pathFlag("critic", "`FOLDER` of a critic that is a model of its own, its optimizer state in FOLDER.optim; none starts from the policy", &o.Critic),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}); err != nil {
@@ -79,7 +82,8 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	folder := filepath.Clean(o.Out)
-	if err := checkOut(seal.KindFolder, folder+".optim", folder); err != nil {
+	critic := graph.CriticOf(folder)
+	if err := checkOut(seal.KindFolder, graph.OptimizerOf(folder), graph.OptimizerOf(critic), critic, folder); err != nil {
 		return err
 	}
 	if err := checkPolicy(o.Policy); err != nil {
@@ -94,7 +98,15 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	inputs := learn.Inputs{
 		Iteration: k, Batch: o.Batch, Policy: o.Policy, Optimizer: o.Optimizer, LastStep: steps,
 		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.job.Recipe.Schedule.Iterations) * steps,
-		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: folder + ".optim",
+		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: graph.OptimizerOf(folder),
+	}
+	if p.job.Recipe.Policy.Critic == recipe.CriticModel {
+		inputs.Critic, inputs.CriticOutput, inputs.CriticOptimizerOutput = o.Policy, critic, graph.OptimizerOf(critic)
+		if o.Critic != "" {
+			inputs.Critic, inputs.CriticOptimizer = o.Critic, graph.OptimizerOf(o.Critic)
+		}
+	} else if o.Critic != "" {
+		return cmdline.Misusef("--critic is for a recipe with policy.critic model")
 	}
 	if p.job.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = o.Policy

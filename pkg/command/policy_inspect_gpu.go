@@ -84,8 +84,13 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 		switch {
 		case err == nil:
 			planned.Plan = &plan
-			if beside = 0; work.name == "learn" {
-				beside = plan.TotalBytes // the reference's engine is opened after it
+			switch work.name { // the others of a learn task are opened after its own
+			case "learn":
+				beside = plan.TotalBytes
+			case "critic":
+				beside += plan.TotalBytes
+			default:
+				beside = 0
 			}
 		case exitcode.Code(err) == exitcode.Unavailable, exitcode.Code(err) == exitcode.Usage:
 			planned.Refused = err.Error()
@@ -110,7 +115,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		lora = &policy.LoRA{Rank: l.Rank, Alpha: l.Alpha, Targets: policy.SortTargets(l.Targets), RankStabilized: l.RankStabilized}
 	}
 	plain := cuda.Case{
-		DType: backend.DTypes[r.Policy.DType], Stored: slices.Sorted(maps.Keys(stored)), ValueHead: r.Policy.ValueHead, LoRA: lora,
+		DType: backend.DTypes[r.Policy.DType], Stored: slices.Sorted(maps.Keys(stored)), ValueHead: r.Policy.ValueHead(), LoRA: lora,
 	}
 	var all []work
 	add := func(name string, optimizer *objective.Optimizer, workload policy.Workload) {
@@ -127,6 +132,12 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		add("gradient", &r.Optimizer, learn.GradientWorkload(r, longest))
 	}
 	add("learn", &r.Optimizer, learn.Workload(r, longest))
+	if workload, ok := learn.CriticWorkload(r, longest); ok {
+		head := plain.ValueHead
+		plain.ValueHead = true
+		add("critic", &r.Optimizer, workload)
+		plain.ValueHead = head
+	}
 	if workload, ok := learn.ReferenceWorkload(r, longest); ok {
 		add("reference", nil, workload)
 	}

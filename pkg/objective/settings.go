@@ -19,7 +19,7 @@ var _ = config.Docs[Loss](source)
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
-	Kind          string  `yaml:"kind" json:"kind"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by the critic of policy.value_head, over all contexts of a trace, with the reward of a segment at its last token
+	Kind          string  `yaml:"kind" json:"kind"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last token
 	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
 	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
 	Masked        string  `yaml:"masked" json:"masked" choices:"skip,value,zero"`                             // gae: tokens between learned ones that are not learned themselves, such as what a tool returns: skip (gone from the recursion; verl, NeMo-RL), value (no reward and the critic's value; slime, TRL, SkyRL) or zero (no reward and a value of 0; OpenRLHF)
@@ -119,8 +119,8 @@ type Value struct {
 	Coef float64 `yaml:"coef" json:"coef"` // c_1 of PPO
 	Clip float64 `yaml:"clip" json:"clip"` // bound on v - old; 0 for none
 
-	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"` // the highest of the value head's schedule, which else is optimizer's; 0 for optimizer.learning_rate
-	MaxGradNorm  float64 `yaml:"max_grad_norm" json:"max_grad_norm"` // L2 norm to clip the value head's gradient to by itself; 0 for one norm of all, and optimizer.max_grad_norm
+	LearningRate float64 `yaml:"learning_rate" json:"learning_rate"` // the highest of the critic's schedule, which else is optimizer's; 0 for optimizer.learning_rate
+	MaxGradNorm  float64 `yaml:"max_grad_norm" json:"max_grad_norm"` // L2 norm to clip the critic's gradient to by itself; 0 for optimizer.max_grad_norm, of a head and the policy together
 }
 
 // KL is the penalty towards the reference policy.

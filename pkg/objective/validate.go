@@ -8,10 +8,10 @@ import (
 
 // Around is what an objective's settings are checked against.
 type Around struct {
-	Group     int  // responses of an instance
-	Prompts   int  // instances of an iteration
-	ValueHead bool // the policy has a critic
-	Adapter   bool // a low-rank adapter of the policy is trained
+	Group   int    // responses of an instance
+	Prompts int    // instances of an iteration
+	Critic  string // of the policy; none for no critic
+	Adapter bool   // a low-rank adapter of the policy is trained
 }
 
 // Critic reports whether advantages are made by a critic, in the learner.
@@ -20,7 +20,7 @@ func (a Advantage) Critic() bool { return a.Kind == "gae" }
 // Validate checks the sections advantage, filters and loss.
 func Validate(c *config.Checker, a Advantage, f Filters, l Loss, around Around) {
 	checkAdvantage(c, a)
-	checkCritic(c, a, f, around.ValueHead)
+	checkCritic(c, a, f, around.Critic)
 	checkFilters(c, f, around.Group)
 	checkLoss(c, l, around)
 	checkGroup(c, a, f, around.Group)
@@ -52,15 +52,15 @@ func checkAdvantage(c *config.Checker, a Advantage) {
 
 // checkCritic checks what goes with a critic, whose advantages are made of
 // rewards as they are.
-func checkCritic(c *config.Checker, a Advantage, f Filters, valueHead bool) {
+func checkCritic(c *config.Checker, a Advantage, f Filters, critic string) {
 	if !a.Critic() {
-		if valueHead {
-			c.Add("policy.value_head", true, "needs advantage.kind gae, or nothing trains it")
+		if critic != "none" {
+			c.Add("policy.critic", critic, "must be none but for advantage.kind gae: nothing else trains it")
 		}
 		return
 	}
-	if !valueHead {
-		c.Add("advantage.kind", a.Kind, "needs policy.value_head")
+	if critic == "none" {
+		c.Add("advantage.kind", a.Kind, "needs a policy.critic")
 	}
 	if a.Baseline != "none" {
 		c.Add("advantage.baseline", a.Baseline, "must be none for advantage.kind gae: the critic is the baseline")

@@ -22,6 +22,9 @@ type Workload struct {
 	// Beside is the number of engines of policies of this shape that are opened
 	// beside this one and do not train; room is left for them.
 	Beside int
+	// Twins is the number of engines with the same work as this one that are opened
+	// after it; the memory is divided among all.
+	Twins int
 	// Responses bounds those that are under way at once; 0 for as many as serve.
 	Responses int
 }

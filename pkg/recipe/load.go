@@ -167,14 +167,17 @@ func (r *Recipe) prune() {
 }
 
 // applyPreset fills the part of a recipe that presets own, and gives the policy
-// the head that a critic takes.
+// the critic that their advantages take.
 func (r *Recipe) applyPreset() error {
 	filled, err := preset.Lookup(r.Preset)
 	if err != nil {
 		return err
 	}
 	r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss = filled.Advantage, filled.Filters, filled.Loss
-	r.Policy.ValueHead = filled.Advantage.Critic()
+	r.Policy.Critic = CriticNone
+	if filled.Advantage.Critic() {
+		r.Policy.Critic = CriticHead
+	}
 	return nil
 }
 

@@ -53,12 +53,30 @@ type Policy struct {
 	DType   string     `yaml:"dtype" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
 	Path    string     `yaml:"path" path:"file"`                      // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new"`                                   // a policy with random weights
-	// ValueHead trains a critic beside the policy: a linear function of its last
-	// hidden state, zero at first, saved as value_head.safetensors. The preset
-	// ppo sets it.
-	ValueHead bool  `yaml:"value_head"`
-	LoRA      *LoRA `yaml:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
-	Chat      Chat  `yaml:"chat"` // how messages become text; for policies made by New
+	// Critic is what foretells the rewards of advantage.kind gae: head, a linear
+	// function of the policy's last hidden state, zero at first, trained with the
+	// policy and saved in its folder as value_head.safetensors; or model, a copy of
+	// the policy with such a head that is trained by itself and saved as
+	// vNNNNNN.critic. Presets with a critic set head.
+	Critic string `yaml:"critic" choices:"none,head,model"`
+	LoRA   *LoRA  `yaml:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
+	Chat   Chat   `yaml:"chat"` // how messages become text; for policies made by New
+}
+
+// The kinds of a critic.
+const (
+	CriticNone  = "none"
+	CriticHead  = "head"
+	CriticModel = "model"
+)
+
+// ValueHead reports whether the policy that is trained has a value head.
+func (p Policy) ValueHead() bool { return p.Critic == CriticHead }
+
+// OfCritic is a critic that is a model of its own, as a policy that is trained.
+func (p Policy) OfCritic() Policy {
+	p.Critic = CriticHead
+	return p
 }
 
 // NewPolicy is the shape of a policy made by the run. The names are those of

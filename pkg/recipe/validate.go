@@ -38,7 +38,7 @@ func (r *Recipe) validate(what string) error {
 	r.checkRollout(c)
 	r.checkScore(c)
 	objective.Validate(c, r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss, objective.Around{
-		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, ValueHead: r.Policy.ValueHead, Adapter: r.Policy.LoRA != nil,
+		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, Critic: r.Policy.Critic, Adapter: r.Policy.LoRA != nil,
 	})
 	r.checkChoices(c)
 	r.Optimizer.Validate(c, "optimizer")

@@ -81,8 +81,8 @@ func (s *Settings) validate(c *config.Checker) {
 	if embedding, _ := config.Find[string](c.Settings(), "score.embedding"); s.DiversityBonus && embedding == "none" {
 		c.Add("curriculum.exit.diversity_bonus", true, "needs score.embedding")
 	}
-	if critic, _ := config.Find[bool](c.Settings(), "policy.value_head"); s.DiversityBonus && critic {
-		c.Add("curriculum.exit.diversity_bonus", true, "must be false with policy.value_head, whose advantages are not known before the learner's")
+	if critic, _ := config.Find[string](c.Settings(), "policy.critic"); s.DiversityBonus && critic != "none" {
+		c.Add("curriculum.exit.diversity_bonus", true, "must be false with a policy.critic, whose advantages are not known before the learner's")
 	}
 	if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
 		c.Add("rollout.group", group, "must be 2 or more for curriculum.name exit: the rewards of one response have no variance, so nothing would enter the buffer")

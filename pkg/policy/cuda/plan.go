@@ -126,7 +126,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 		least.Recompute = RecomputeBlock
 	}
 	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
-	available := bytes - besideBytes - int64(w.Beside)*beside
+	available := (bytes - besideBytes - int64(w.Beside)*beside) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes)
 	}

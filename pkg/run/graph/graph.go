@@ -112,6 +112,15 @@ func (g Graph) RefreshesReference(k int) bool {
 	return kl.Coef != 0 && objective.RefreshDue(kl.RefEvery, k)
 }
 
+// CriticPath is the folder of the critic that iteration k starts from, under
+// policy.critic model: at first the policy itself.
+func (g Graph) CriticPath(k int) string {
+	if k == 1 {
+		return g.Dir.Policy(0)
+	}
+	return g.Dir.Critic(k - 1)
+}
+
 // ReferencePath is the folder of the reference policy of iteration k.
 func (g Graph) ReferencePath(k int) string {
 	if version := g.ReferenceVersion(k); version > 0 {
@@ -287,9 +296,9 @@ func (g Graph) Outputs(t Task) []string {
 		return []string{d.Gradient(k, t.Step, t.Shard)}
 	case StageLearn:
 		if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
-			return []string{d.StepPolicy(k, t.Step), d.StepOptimizer(k, t.Step)}
+			return g.trained(d.StepPolicy(k, t.Step))
 		}
-		outputs := []string{d.Policy(k), d.Optimizer(k)}
+		outputs := g.trained(d.Policy(k))
 		if g.RefreshesReference(k) {
 			outputs = append(outputs, d.Reference(k))
 		}
@@ -298,6 +307,16 @@ func (g Graph) Outputs(t Task) []string {
 		return []string{d.Evaluation(k, t.Shard)}
 	}
 	return nil
+}
+
+// trained lists what is written with a policy that has been trained.
+func (g Graph) trained(policy string) []string {
+	outputs := []string{policy, OptimizerOf(policy)}
+	if g.Recipe.Policy.Critic == recipe.CriticModel {
+		critic := CriticOf(policy)
+		outputs = append(outputs, critic, OptimizerOf(critic))
+	}
+	return outputs
 }
 
 // EvaluatedVersions lists the policy versions that the run measures: the

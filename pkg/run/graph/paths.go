@@ -44,17 +44,28 @@ func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v
 func (d Dir) Base() string { return d.Join("policy", "base") }
 
 // Optimizer is the folder of the optimizer state beside a policy version.
-func (d Dir) Optimizer(version int) string { return d.Policy(version) + ".optim" }
+func (d Dir) Optimizer(version int) string { return OptimizerOf(d.Policy(version)) }
 
 // Reference is the folder of a refreshed reference policy.
 func (d Dir) Reference(version int) string { return d.Policy(version) + ".ref" }
+
+// Critic is the folder of the critic of a policy version under policy.critic
+// model, with its optimizer state beside it; [graph.Graph.CriticPath] is that of
+// version 0.
+func (d Dir) Critic(version int) string { return CriticOf(d.Policy(version)) }
+
+// CriticOf is where the critic of a policy lies, a folder as that is.
+func CriticOf(policy string) string { return policy + ".critic" }
+
+// OptimizerOf is where the optimizer state of a policy lies, or of a critic.
+func OptimizerOf(policy string) string { return policy + ".optim" }
 
 // Warm is the folder of one checkpoint of the warm start: a policy folder
 // with its optimizer state beside it.
 func (d Dir) Warm(chunk int) string { return d.Join("warm", fmt.Sprintf("%06d", chunk)) }
 
 // WarmOptimizer is the optimizer state beside a warm-start checkpoint.
-func (d Dir) WarmOptimizer(chunk int) string { return d.Warm(chunk) + ".optim" }
+func (d Dir) WarmOptimizer(chunk int) string { return OptimizerOf(d.Warm(chunk)) }
 
 // Iteration is the folder of an iteration. Iteration 0 holds the state and
 // the ledger before anything is sampled.
@@ -116,7 +127,7 @@ func (d Dir) StepPolicy(k, step int) string {
 }
 
 // StepOptimizer is the optimizer state beside StepPolicy.
-func (d Dir) StepOptimizer(k, step int) string { return d.StepPolicy(k, step) + ".optim" }
+func (d Dir) StepOptimizer(k, step int) string { return OptimizerOf(d.StepPolicy(k, step)) }
 
 // Metrics gathers what the stages of an iteration measured.
 func (d Dir) Metrics(k int) string { return filepath.Join(d.Iteration(k), "metrics.parquet") }

@@ -82,7 +82,7 @@ var pathForms = func() []pathForm {
 	var forms []pathForm
 	for _, f := range []struct{ stage, form string }{
 		{"warm", `warm/(?P<iteration>\d{6,})(\.optim)?`},
-		{"policy", `policy/v(?P<iteration>\d{6,})(\.optim|\.ref)?`},
+		{"policy", `policy/v(?P<iteration>\d{6,})(\.ref|(\.critic)?(\.optim)?)`},
 		{"base", `policy/base`},
 		{"plan", `iter/(?P<iteration>\d{6,})/plan\.parquet`},
 		{"rollout", `iter/(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?rollout/(?P<shard>\d{5,})\.parquet`},
@@ -91,7 +91,7 @@ var pathForms = func() []pathForm {
 		{"close", `iter/(?P<iteration>\d{6,})/close\.json`},
 		{"buffer", `iter/(?P<iteration>\d{6,})/(state\.parquet|stats\.parquet|batch\.arrow|ledger\.parquet)`},
 		{"gradient", `iter/(?P<iteration>\d{6,})/grad/step-(?P<step>\d{3,})/(?P<shard>\d{5,})\.arrow`},
-		{"learn", `iter/(?P<iteration>\d{6,})/step/(?P<step>\d{3,})(\.optim)?`},
+		{"learn", `iter/(?P<iteration>\d{6,})/step/(?P<step>\d{3,})(\.critic)?(\.optim)?`},
 		{"evalplan", `eval/plan\.parquet`},
 		{"evalrollout", `eval/v(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?rollout/(?P<shard>\d{5,})\.parquet`},
 		{"evalscore", `eval/v(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?score/(?P<shard>\d{5,})\.parquet`},

@@ -18,6 +18,7 @@ func TestTaskOfAnOutput(t *testing.T) {
 		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=3", "warm_start.chunk=100"},
 		{"schedule.iterations=2", "policy.lora.rank=4", "loss.kl.ref_every=0"},
 		{"schedule.iterations=2", "loss.kl.coef=0.1", "loss.kl.ref_every=1"},
+		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=2", "preset=ppo", "curriculum.exit.diversity_bonus=false", "policy.critic=model"},
 	} {
 		g := planned(t, settings...)
 		nodes := g.Nodes()
@@ -36,7 +37,7 @@ func TestTaskOfAnOutput(t *testing.T) {
 		}
 		for _, rel := range []string{
 			"run.json", "recipe.yaml", "tasks.parquet", "iter/000009/plan.parquet", "iter/000001/rollout/00099.parquet", "iter/1/plan.parquet",
-			"iter/000001/w01/rollout/00000.parquet", "policy/v000099", "policy/v000000.ref", "iter/000000/batch.arrow", "iter/000000/close.json", "notes.txt",
+			"iter/000001/w01/rollout/00000.parquet", "policy/v000099", "policy/v000000.ref", "policy/v000001.ref.optim", "policy/v000000.critic", "iter/000000/batch.arrow", "iter/000000/close.json", "notes.txt",
 			"iter/000001/score/00000.parquet.json", "policy/v000001/model.safetensors", "../other/iter/000001/plan.parquet", "iter/999999999999999999999/plan.parquet",
 		} {
 			if got, made := g.TaskOf(filepath.Join(string(g.Dir), rel)); made {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
@@ -22,6 +23,17 @@ func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 	}
 	if t.Step > 0 {
 		inputs.Policy, inputs.Optimizer = in.StepPolicy(k, t.Step-1), in.StepOptimizer(k, t.Step-1)
+	}
+	if w.Run.Recipe.Policy.Critic == recipe.CriticModel {
+		inputs.StartCritic = g.CriticPath(k)
+		inputs.Critic = inputs.StartCritic
+		if k > 1 {
+			inputs.CriticOptimizer = graph.OptimizerOf(inputs.Critic)
+		}
+		if t.Step > 0 {
+			inputs.Critic = graph.CriticOf(inputs.Policy)
+			inputs.CriticOptimizer = graph.OptimizerOf(inputs.Critic)
+		}
 	}
 	switch {
 	case w.Run.Recipe.Policy.LoRA != nil:
@@ -51,6 +63,10 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 		for n := range g.Shards(graph.Node{Stage: graph.StageGradient, Iteration: k, Step: t.Step}) {
 			inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(k, t.Step, n))
 		}
+	}
+	if inputs.Critic != "" {
+		inputs.CriticOutput = graph.CriticOf(inputs.PolicyOutput)
+		inputs.CriticOptimizerOutput = graph.OptimizerOf(inputs.CriticOutput)
 	}
 	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
 		inputs.ReferenceOutput = w.Output.Reference(k)

@@ -188,7 +188,7 @@ func TestContextsOfATraceShareAUnit(t *testing.T) {
 	for _, critic := range []bool{false, true} {
 		settings := []string{"schedule.gradient_units=64"}
 		if critic {
-			settings = append(settings, "preset=ppo", "policy.value_head=true")
+			settings = append(settings, "preset=ppo", "policy.critic=head")
 		}
 		f.set(fmt.Sprint(critic), settings...)
 		batch, _ := f.run()

@@ -189,7 +189,7 @@ func fieldSettings(field, value string) []string {
 	case field == "advantage.factors":
 		return []string{"advantage.factors=[" + value + "]"}
 	case field == "advantage.kind" && value == "gae":
-		return []string{"advantage.kind=gae", "policy.value_head=true", "advantage.baseline=none", "advantage.scale=none"}
+		return []string{"advantage.kind=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
 	}
 	return []string{field + "=" + value}
 }

@@ -19,9 +19,12 @@ import (
 // What it computes stays in memory: some 25 bytes for each token.
 func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool) (err error) {
 	spec := l.recipe.Advantage
-	engine := l.engine
-	if start := l.in.Start; start != "" && start != l.in.Policy {
-		if engine, err = l.openPolicy(ctx, start); err != nil {
+	engine, folder, start, as := l.engine, l.in.Policy, l.in.Start, l.recipe.Policy
+	if l.critic != nil {
+		engine, folder, start, as = l.critic, l.in.Critic, l.in.StartCritic, as.OfCritic()
+	}
+	if start != "" && start != folder {
+		if engine, err = l.openUntrained(ctx, start, as); err != nil {
 			return err
 		}
 		defer engine.Close()
@@ -171,7 +174,7 @@ func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]f
 		return nil, nil
 	}
 	values, coefficients := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-	if err := l.engine.Values(values); err != nil {
+	if err := l.trained.Values(values); err != nil {
 		return nil, err
 	}
 	spec := l.recipe.Loss.Value

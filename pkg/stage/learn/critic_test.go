@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -24,10 +25,12 @@ var critic = []string{
 func TestCritic(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
-		"policy":            {},
-		"adapter":           {"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
-		"without whitening": {"advantage.whitening=false", "advantage.lambda=1"},
-		"its own optimizer": {"loss.value.learning_rate=1e-2", "loss.value.max_grad_norm=0.01"},
+		"policy":                    {},
+		"adapter":                   {"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
+		"without whitening":         {"advantage.whitening=false", "advantage.lambda=1"},
+		"a model":                   {"policy.critic=model", "loss.value.learning_rate=1e-2"},
+		"a model beside an adapter": {"policy.critic=model", "policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0"},
+		"its own optimizer":         {"loss.value.learning_rate=1e-2", "loss.value.max_grad_norm=0.01"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stagetest.New(t, append(append([]string{"schedule.gradient_units=5"}, critic...), settings...)...)
@@ -37,7 +40,8 @@ func TestCritic(t *testing.T) {
 			if got["first_step_ratio_deviation_max"] != 0 {
 				t.Errorf("a value head changes log-probabilities: %v", got)
 			}
-			if _, apart := got["value_grad_norm"]; apart != (r.Job.Recipe.Loss.Value.MaxGradNorm > 0) {
+			model := r.Job.Recipe.Policy.Critic == recipe.CriticModel
+			if _, apart := got["value_grad_norm"]; apart != (model || r.Job.Recipe.Loss.Value.MaxGradNorm > 0) {
 				t.Errorf("the norm of the value head's own gradient: %v", got)
 			}
 			if got["value_loss"] <= 0 {
@@ -45,7 +49,11 @@ func TestCritic(t *testing.T) {
 			}
 			c, err := checkpoint.LoadConfig(r.Policy())
 			r.Check(err)
-			head, err := checkpoint.LoadValueHead(whole.PolicyOutput, c)
+			of := whole.PolicyOutput
+			if model {
+				of = whole.CriticOutput
+			}
+			head, err := checkpoint.LoadValueHead(of, c)
 			r.Check(err)
 			moved := false
 			for _, x := range head {
@@ -56,7 +64,7 @@ func TestCritic(t *testing.T) {
 			}
 			r.Job.Threads = 2
 			in := inputs(r, data, "")
-			in.Start = in.Policy
+			in.Start, in.StartCritic = in.Policy, in.Critic
 			for step := range 4 {
 				in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
 				for n := range 3 {
@@ -65,10 +73,17 @@ func TestCritic(t *testing.T) {
 					r.Check(err)
 					in.Gradients = append(in.Gradients, path)
 				}
-				out := r.Path(fmt.Sprintf("policy-%d", step))
-				in.PolicyOutput, in.OptimizerOutput = out, out+".optim"
+				in = to(in, r.Path(fmt.Sprintf("policy-%d", step)))
 				update(r, in)
-				in.Policy, in.Optimizer = out, out+".optim"
+				in = after(in, "")
+			}
+			if model {
+				if got, want := r.Digest(in.Critic), r.Digest(whole.CriticOutput); got != want {
+					t.Errorf("gradient shards give critic %s, one task %s", got, want)
+				}
+				if got, want := r.Digest(in.CriticOptimizer), r.Digest(whole.CriticOptimizerOutput); got != want {
+					t.Errorf("gradient shards give the critic's optimizer state %s, one task %s", got, want)
+				}
 			}
 			if got, want := r.Digest(in.Policy), r.Digest(whole.PolicyOutput); got != want {
 				t.Errorf("gradient shards give policy %s, one task %s", got, want)
@@ -84,18 +99,39 @@ func TestCritic(t *testing.T) {
 // returns.
 func TestCriticLearns(t *testing.T) {
 	t.Parallel()
-	r := stagetest.New(t, append(critic, "advantage.lambda=1", "optimizer.learning_rate=1e-3", "loss.epochs=1", "loss.mini_batches=1", "loss.value.clip=0")...)
-	in := inputs(r, batch(r), "critic-0")
-	first := update(r, in)
-	last := first
-	for i := range 12 {
-		out := r.Path(fmt.Sprintf("critic-%d", i+1))
-		in.Policy, in.Optimizer, in.PolicyOutput, in.OptimizerOutput = in.PolicyOutput, in.OptimizerOutput, out, out+".optim"
-		last = update(r, in)
+	for _, kind := range []string{recipe.CriticHead, recipe.CriticModel} {
+		r := stagetest.New(t, append(critic, "policy.critic="+kind, "advantage.lambda=1", "optimizer.learning_rate=1e-3", "loss.epochs=1", "loss.mini_batches=1", "loss.value.clip=0")...)
+		in := inputs(r, batch(r), "critic-0")
+		first := update(r, in)
+		last := first
+		for i := range 12 {
+			in = after(in, r.Path(fmt.Sprintf("critic-%d", i+1)))
+			last = update(r, in)
+		}
+		if last["value_loss"] > 0.75*first["value_loss"] || last["explained_variance"] <= first["explained_variance"] {
+			t.Errorf("%s: value loss from %g to %g, explained variance from %g to %g", kind,
+				first["value_loss"], last["value_loss"], first["explained_variance"], last["explained_variance"])
+		}
 	}
-	if last["value_loss"] > 0.75*first["value_loss"] || last["explained_variance"] <= first["explained_variance"] {
-		t.Errorf("value loss from %g to %g, explained variance from %g to %g",
-			first["value_loss"], last["value_loss"], first["explained_variance"], last["explained_variance"])
+}
+
+// What a critic that is a model of its own learns does not touch the policy; what
+// a head learns does.
+func TestCriticApart(t *testing.T) {
+	t.Parallel()
+	for kind, apart := range map[string]bool{recipe.CriticHead: false, recipe.CriticModel: true} {
+		r := stagetest.New(t, append(critic, "policy.critic="+kind, "loss.epochs=2", "loss.mini_batches=1")...)
+		data := batch(r)
+		digests := map[string]bool{}
+		for _, coefficient := range []float64{0.1, 1} {
+			r.Job.Recipe.Loss.Value.Coef = coefficient
+			in := inputs(r, data, fmt.Sprintf("%s-%g", kind, coefficient))
+			update(r, in)
+			digests[r.Digest(in.PolicyOutput)] = true
+		}
+		if same := len(digests) == 1; same != apart {
+			t.Errorf("%s: with another weight of the value loss the policy is the same: %v", kind, same)
+		}
 	}
 }
 

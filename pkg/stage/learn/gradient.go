@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -29,8 +28,8 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 		return seal.Manifest{}, err
 	}
 	defer l.close()
-	l.engine.ZeroGradients()
-	t := newPart(l.engine, job.Recipe.Schedule.GradientUnits, n, of)
+	l.trained.ZeroGradients()
+	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, n, of)
 	mine := func(u unit) bool {
 		return u.step == step%job.Recipe.Loss.MiniBatches && t.first <= u.number && u.number < t.last
 	}
@@ -56,12 +55,12 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := stage.NoteEngine(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}
-	return writeBlocks(l.engine, t.done, output, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
+	return writeBlocks(l.trained, t.done, output, map[string]string{statsKey: string(encoded)}, job.Attempt, m)
 }
 
 // writeBlocks seals partial sums of gradients. While one tensor is written and
 // digested, the next is read from the engine.
-func writeBlocks(engine policy.Engine, blocks []block, output string, meta map[string]string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func writeBlocks(engine trained, blocks []block, output string, meta map[string]string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	trained := engine.Trained()
 	largest := 0
 	for _, t := range trained {
@@ -85,7 +84,7 @@ func writeBlocks(engine policy.Engine, blocks []block, output string, meta map[s
 
 // readGradient adds the blocks of one gradient shard to the tree.
 func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats *stepStats) (seal.Manifest, error) {
-	like := l.engine.Trained() // the names and sizes that every block must have
+	like := l.trained.Trained() // the names and sizes that every block must have
 	read, current := 0, block{}
 	meta, m, err := shard.VisitTensors(ctx, path, l.files.Reading, func(tensor shard.Tensor) error {
 		index := read % len(like)
@@ -96,7 +95,7 @@ func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats 
 				path, tensor.Name, len(tensor.Data), want.Name, want.Elements())
 		}
 		current.start, current.level = start, level
-		if err := l.engine.WriteGradient(index, 0, tensor.Data); err != nil {
+		if err := l.trained.WriteGradient(index, 0, tensor.Data); err != nil {
 			return err
 		}
 		if read++; read%len(like) > 0 {

@@ -3,6 +3,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -27,8 +28,11 @@ type Inputs struct {
 	Policy    string // the policy that the step starts from
 	Start     string // the policy that the iteration starts from, whose values are the old ones; empty for Policy
 	Optimizer string // its optimizer state; empty for a fresh one
-	Reference string // empty when the loss has no KL term, and under policy.lora, where it is what is adapted
-	Base      string // under policy.lora, the folder that the new adapter will name as what it adapts; empty for that of Policy
+	// Under policy.critic model, the critic before the step, its optimizer state and
+	// the critic that the iteration starts from, as of the policy; else empty.
+	Critic, CriticOptimizer, StartCritic string
+	Reference                            string // empty when the loss has no KL term, and under policy.lora, where it is what is adapted
+	Base                                 string // under policy.lora, the folder that the new adapter will name as what it adapts; empty for that of Policy
 
 	FirstStep  int // optimizer steps of this iteration to take, LastStep exclusive
 	LastStep   int
@@ -45,6 +49,8 @@ type Inputs struct {
 	PolicyVersion   int
 	OptimizerOutput string
 	ReferenceOutput string // empty unless this iteration refreshes the reference
+
+	CriticOutput, CriticOptimizerOutput string // with Critic
 }
 
 // Run takes optimizer steps and seals the policy that comes out.
@@ -92,6 +98,14 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if err := trainer.SaveOptimizer(l.engine, in.OptimizerOutput, job.Attempt, m); err != nil {
 		return seal.Manifest{}, err
 	}
+	if l.critic != nil {
+		if err := trainer.SaveOptimizer(l.critic, in.CriticOptimizerOutput, job.Attempt, m); err != nil {
+			return seal.Manifest{}, err
+		}
+		if _, err := trainer.SavePolicy(l.critic, in.Critic, in.CriticOutput, l.base, job.Attempt, m); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
 	if err := l.saveReference(job.Attempt, m); err != nil {
 		return seal.Manifest{}, err
 	}
@@ -107,6 +121,8 @@ type learner struct {
 	process   stage.Process
 	in        Inputs
 	engine    policy.Engine
+	critic    policy.Engine // that is a model of its own; nil for none
+	trained   trained       // the engine, with such a critic
 	base      string        // that the new adapter will name
 	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
 	batch     *shard.Batch
@@ -129,20 +145,22 @@ func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longe
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return err
 	}
-	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, workload(l.recipe, l.batch.Longest())); err != nil {
+	wanted := workload(l.recipe, l.batch.Longest())
+	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, wanted); err != nil {
 		return err
 	}
+	l.trained = l.engine
 	if in.Base != "" {
 		l.base = in.Base
 	}
 	if in.Optimizer != "" {
-		cited, err := l.files.Verify(ctx, in.Optimizer)
-		if err != nil {
+		if err := l.loadOptimizer(ctx, l.engine, in.Optimizer); err != nil {
 			return err
 		}
-		l.cited = append(l.cited, cited)
-		if err := trainer.LoadOptimizer(l.engine, in.Optimizer); err != nil {
-			return err
+	}
+	if in.Critic != "" {
+		if err := l.openCritic(ctx, wanted); err != nil {
+			return fmt.Errorf("critic: %w", err)
 		}
 	}
 	switch {
@@ -162,17 +180,34 @@ func (l *learner) citePolicy(ctx context.Context, folder string) error {
 	return err
 }
 
+// loadOptimizer gives an engine the optimizer state that a folder holds.
+func (l *learner) loadOptimizer(ctx context.Context, engine policy.Engine, folder string) error {
+	cited, err := l.files.Verify(ctx, folder)
+	if err != nil {
+		return err
+	}
+	l.cited = append(l.cited, cited)
+	return trainer.LoadOptimizer(engine, folder)
+}
+
 // openPolicy opens a policy that is not trained.
 func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine, error) {
+	return l.openUntrained(ctx, folder, l.recipe.Policy)
+}
+
+func (l *learner) openUntrained(ctx context.Context, folder string, p recipe.Policy) (policy.Engine, error) {
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, trainer.EngineOptions(l.recipe.Policy, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.batch.Longest())))
+	return backend.Open(folder, trainer.EngineOptions(p, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.batch.Longest())))
 }
 
 func (l *learner) close() {
 	if l.reference != nil && l.reference != l.engine {
 		l.reference.Close()
+	}
+	if l.critic != nil {
+		l.critic.Close()
 	}
 	l.engine.Close()
 	l.batch.Close()
@@ -181,8 +216,8 @@ func (l *learner) close() {
 // gradient leaves the summed gradient of one optimizer step in the engine: it
 // computes it, or sums the gradient shards that hold it.
 func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
-	l.engine.ZeroGradients()
-	tree := newTree(l.engine, l.recipe.Schedule.GradientUnits)
+	l.trained.ZeroGradients()
+	tree := newTree(l.trained, l.recipe.Schedule.GradientUnits)
 	stats := &stepStats{}
 	if len(l.in.Gradients) > 0 {
 		for i, path := range l.in.Gradients {
@@ -206,8 +241,16 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return nil
 	}
 	number := l.in.StepsSoFar + step + 1
-	done, err := trainer.TakeStep(l.engine, l.recipe.Optimizer, l.recipe.Loss.Value, number, l.in.StepsTotal, rng.New(l.recipe.Seed, rng.PurposeRounding, number, "learn", 0))
+	rounding := func(of string) rng.Stream { return rng.New(l.recipe.Seed, rng.PurposeRounding, number, of, 0) }
+	own, value := l.recipe.Optimizer, l.recipe.Loss.Value
+	done, err := trainer.TakeStep(l.engine, own, value, number, l.in.StepsTotal, rounding("learn"))
 	stats.GradNorm, stats.HeadNorm, stats.Skipped = done.GradNorm, done.HeadNorm, done.Skipped
+	if err != nil || l.critic == nil {
+		return err
+	}
+	own.LearningRate, own.MaxGradNorm = cmp.Or(value.LearningRate, own.LearningRate), cmp.Or(value.MaxGradNorm, own.MaxGradNorm)
+	done, err = trainer.TakeStep(l.critic, own, objective.Value{}, number, l.in.StepsTotal, rounding("critic"))
+	stats.HeadNorm, stats.Skipped = done.GradNorm, stats.Skipped || done.Skipped
 	return err
 }
 

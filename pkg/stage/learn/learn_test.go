@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -49,12 +50,30 @@ func inputs(r *stagetest.Rig, batch, name string) learn.Inputs {
 	steps := r.Job.Recipe.Loss.Epochs * r.Job.Recipe.Loss.MiniBatches
 	in := learn.Inputs{
 		Iteration: 1, Batch: batch, Policy: r.Policy(), LastStep: steps, StepsTotal: steps,
-		PolicyOutput: r.Path(name), PolicyVersion: 1, OptimizerOutput: r.Path(name + ".optim"),
+		PolicyVersion: 1,
 	}
 	if r.Job.Recipe.Loss.KL.Coef != 0 {
 		in.Reference = r.Policy()
 	}
+	if r.Job.Recipe.Policy.Critic == recipe.CriticModel {
+		in.Critic = r.Policy()
+	}
+	return to(in, r.Path(name))
+}
+
+// to names what is written.
+func to(in learn.Inputs, policy string) learn.Inputs {
+	in.PolicyOutput, in.OptimizerOutput = policy, policy+".optim"
+	if in.Critic != "" {
+		in.CriticOutput, in.CriticOptimizerOutput = policy+".critic", policy+".critic.optim"
+	}
 	return in
+}
+
+// after are the inputs of the update that goes on from what another has written.
+func after(in learn.Inputs, policy string) learn.Inputs {
+	in.Policy, in.Optimizer, in.Critic, in.CriticOptimizer = in.PolicyOutput, in.OptimizerOutput, in.CriticOutput, in.CriticOptimizerOutput
+	return to(in, policy)
 }
 
 func update(r *stagetest.Rig, in learn.Inputs) map[string]float64 {

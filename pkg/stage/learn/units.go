@@ -84,7 +84,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 		if err != nil {
 			return err
 		}
-		for _, micro := range l.microBatches(l.engine, sequences) {
+		for _, micro := range l.microBatches(l.trained, sequences) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 }
 
 // microBatches cuts sequences for an engine's passes under the recipe.
-func (l *learner) microBatches(engine policy.Engine, sequences []trainer.Sequence) [][]trainer.Bundle {
+func (l *learner) microBatches(engine interface{ Room(families [][]int) int }, sequences []trainer.Sequence) [][]trainer.Bundle {
 	return trainer.MicroBatches(trainer.Bundles(sequences, l.recipe.Schedule.SharedPromptTokens), l.recipe.Schedule.MicroBatchTokens, engine.Room)
 }
 
@@ -119,7 +119,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		}
 		l.reference.SetAdapter(true)
 	}
-	if err := l.engine.Forward(batch.Batch, sampling, logProbs, entropy); err != nil {
+	if err := l.trained.Forward(batch.Batch, sampling, logProbs, entropy); err != nil {
 		return err
 	}
 	coefficients := make([]float32, n)
@@ -154,7 +154,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 	if err != nil {
 		return err
 	}
-	return l.engine.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients, Value: valueCoefficients})
+	return l.trained.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients, Value: valueCoefficients})
 }
 
 // sampling is the distribution that rollouts are drawn from.

@@ -13,6 +13,9 @@ func Workload(r recipe.Recipe, longest int) policy.Workload {
 	w := trainer.Workload(r, longest)
 	w.Sums = sumsOfStep(r.Schedule.GradientUnits)
 	w.Beside = beside(r)
+	if r.Policy.Critic == recipe.CriticModel {
+		w.Twins = 1
+	}
 	return w
 }
 
@@ -21,6 +24,14 @@ func GradientWorkload(r recipe.Recipe, longest int) policy.Workload {
 	w := Workload(r, longest)
 	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards)
 	return w
+}
+
+// CriticWorkload is that of a critic that is a model of its own; there is none
+// where ok is false.
+func CriticWorkload(r recipe.Recipe, longest int) (w policy.Workload, ok bool) {
+	w = Workload(r, longest)
+	w.Twins = 0
+	return w, r.Policy.Critic == recipe.CriticModel
 }
 
 // ReferenceWorkload is that of the reference policy; there is none where ok is

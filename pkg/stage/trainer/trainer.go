@@ -75,7 +75,7 @@ func (s *Sequence) ReplaceOld(logProbs []float32) {
 func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
 		Backend: p.Backend, Threads: process.Threads, Train: train, DType: p.DType, State: o.State,
-		ValueHead: p.ValueHead, Workload: workload, Log: process.Log,
+		ValueHead: p.ValueHead(), Workload: workload, Log: process.Log,
 	}
 }
 
