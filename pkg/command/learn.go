@@ -81,16 +81,20 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	folder := filepath.Clean(o.Out)
-	critic := graph.CriticOf(folder)
-	if err := checkOut(seal.KindFolder, graph.OptimizerOf(folder), graph.OptimizerOf(critic), critic, folder); err != nil {
-		return err
-	}
-	if err := checkPolicy(o.Policy); err != nil {
-		return err
-	}
 	p, err := openPlain(learnName, o.RecipeOptions, o.Threads)
 	if err != nil {
+		return err
+	}
+	folder := filepath.Clean(o.Out)
+	critic := graph.CriticOf(folder)
+	made := []string{graph.OptimizerOf(folder), folder}
+	switch apart := p.job.Recipe.Policy.Critic == recipe.CriticModel; {
+	case apart:
+		made = append([]string{graph.OptimizerOf(critic), critic}, made...)
+	case o.Critic != "":
+		return cmdline.Misusef("--critic is for a recipe with policy.critic model")
+	}
+	if err := cmp.Or(checkOut(seal.KindFolder, made...), checkPolicy(o.Policy)); err != nil {
 		return err
 	}
 	steps := p.job.Recipe.Loss.Epochs * p.job.Recipe.Loss.MiniBatches
@@ -105,8 +109,6 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 		if o.Critic != "" {
 			inputs.Critic, inputs.CriticOptimizer = o.Critic, graph.OptimizerOf(o.Critic)
 		}
-	} else if o.Critic != "" {
-		return cmdline.Misusef("--critic is for a recipe with policy.critic model")
 	}
 	if p.job.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = o.Policy

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // seeds is a small task: the kind of a seed is b where it is longer than 2.5.
 // The answers of the test rows 4, 5 and 6 are a, b, b.
-func seeds(t *testing.T, folder string) string {
+func seeds(t testing.TB, folder string) string {
 	t.Helper()
 	for name, text := range map[string]string{
 		"task.yaml": "title: Kinds of seeds\nmetric: accuracy\ndirection: maximize\nid_column: id\ntarget_columns: [kind]\n" +
