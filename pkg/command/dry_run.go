@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 
 // dryRun shows what a run would start.
 func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
-	g, err := o.planned(ctx)
+	g, policyFolder, err := o.planned(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,10 +48,26 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, " %d tasks\n", sum)
+	profile, err := o.profile()
+	if err != nil {
+		return err
+	}
+	if err := printAsked(out, g, policyFolder, profile); err != nil {
+		return err
+	}
 	if o.Executor == "slurm" {
-		return dryRunSlurm(ctx, out, g, o.Site)
+		return dryRunSlurm(ctx, out, g, profile)
 	}
 	return nil
+}
+
+// profile is that of the site, or of any Slurm.
+func (o LaunchOptions) profile() (site.Profile, error) {
+	found, err := site.Load(cmp.Or(o.Site, "generic"))
+	if err != nil {
+		return site.Profile{}, err
+	}
+	return found.Site, nil
 }
 
 // rehearsalLimits are those of the cluster, or, where there is none to ask,
@@ -73,15 +90,8 @@ func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
 
 // dryRunSlurm shows the job scripts that the first arrays would be submitted
 // with.
-func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, name string) error {
-	if name == "" {
-		name = "generic"
-	}
-	profile, err := site.Load(name)
-	if err != nil {
-		return err
-	}
-	limits := rehearsalLimits(ctx, profile.Site)
+func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, profile site.Profile) error {
+	limits := rehearsalLimits(ctx, profile)
 	binaries, err := binaryFolder()
 	if err != nil {
 		return err
@@ -94,7 +104,7 @@ func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, name string)
 			shards[i] = i
 		}
 		array := drive.ArrayOf(planned, n, shards, 0, binaries)
-		chunks, err := slurm.Plan(array, limits, profile.Site.Throttle)
+		chunks, err := slurm.Plan(array, limits, profile.Throttle)
 		if err != nil {
 			return err
 		}
@@ -102,7 +112,7 @@ func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, name string)
 			continue
 		}
 		shown[n.Stage] = true
-		script, err := slurm.Script(array, chunks[0], profile.Site)
+		script, err := slurm.Script(array, chunks[0], profile)
 		if err != nil {
 			return err
 		}

@@ -108,23 +108,27 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 }
 
 // planned is the graph of the run, which need not be there yet.
-func (o LaunchOptions) planned(ctx context.Context) (graph.Graph, error) {
+func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder string, err error) {
 	if o.Recipe == "" {
 		opened, err := openRun(ctx, o.Run)
 		if err != nil {
-			return graph.Graph{}, err
+			return graph.Graph{}, "", err
 		}
-		return opened.Graph, nil
+		return opened.Graph, opened.Identity.PolicySource, nil
 	}
 	dir, err := filepath.Abs(o.Run)
 	if err != nil {
-		return graph.Graph{}, err
+		return graph.Graph{}, "", err
 	}
 	resolved, err := o.load()
 	if err != nil {
-		return graph.Graph{}, err
+		return graph.Graph{}, "", err
 	}
-	return graph.Graph{Dir: graph.Dir(dir), Recipe: resolved.Recipe}, rundir.Rehearse(ctx, graph.Dir(dir), resolved)
+	if err := rundir.Rehearse(ctx, graph.Dir(dir), resolved); err != nil {
+		return graph.Graph{}, "", err
+	}
+	policyFolder, err = resolved.Recipe.Policy.Resolve(filepath.Dir(resolved.Path))
+	return graph.Graph{Dir: graph.Dir(dir), Recipe: resolved.Recipe}, policyFolder, err
 }
 
 // binaryFolder is where the task binaries are: beside this one, or wherever

@@ -77,27 +77,32 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 	if err := cmdline.AtLeast(0, "tokens", o.Tokens); err != nil {
 		return nil, err
 	}
-	beside := int64(0)
-	for _, work := range gpuWork(settings, stored, o.Tokens) {
+	var err error
+	plans.Plans, err = plansFor(settings, config, stored, o.Tokens, plans.FreeBytes)
+	return plans, err
+}
+
+// plansFor plans the engines of a recipe's stages, on a GPU with so many bytes
+// free.
+func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DType]int, longest int, free int64) ([]gpuPlan, error) {
+	var plans []gpuPlan
+	beside := int64(0) // what a learn task has opened before
+	for _, work := range gpuWork(r, stored, longest) {
+		if work.name != "critic" && work.name != "reference" {
+			beside = 0
+		}
 		planned := gpuPlan{Work: work.name}
-		plan, err := cuda.PlanFor(config, work.Case, plans.FreeBytes-beside)
+		plan, err := cuda.PlanFor(config, work.Case, free-beside)
 		switch {
 		case err == nil:
 			planned.Plan = &plan
-			switch work.name { // the others of a learn task are opened after its own
-			case "learn":
-				beside = plan.TotalBytes
-			case "critic":
-				beside += plan.TotalBytes
-			default:
-				beside = 0
-			}
+			beside += plan.TotalBytes
 		case exitcode.Code(err) == exitcode.Unavailable, exitcode.Code(err) == exitcode.Usage:
 			planned.Refused = err.Error()
 		default:
 			return nil, err
 		}
-		plans.Plans = append(plans.Plans, planned)
+		plans = append(plans, planned)
 	}
 	return plans, nil
 }

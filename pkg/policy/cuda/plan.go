@@ -128,7 +128,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
 	available := (bytes - besideBytes - int64(w.Beside)*beside) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
-		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes)
+		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes/int64(1+w.Twins))
 	}
 	b = growPass(s, b, w, wanted, available)
 	b = growCache(s, b, w, longest, available)

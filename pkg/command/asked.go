@@ -1,0 +1,249 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/site"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
+)
+
+// stageAsk is what the tasks of a stage ask for in a whole run, if every task
+// takes its time limit and every wave has all its shards.
+type stageAsk struct {
+	Stage                          graph.Stage
+	Arrays, Tasks, Waves           int
+	Request                        recipe.Request
+	CoreHours, GPUHours, WallHours float64 // WallHours: one array after the other, on what the site has
+}
+
+// asks sums up the tasks of a run by stage.
+func asks(g graph.Graph, p site.Profile) ([]stageAsk, error) {
+	by := map[graph.Stage]*stageAsk{}
+	for _, n := range g.Nodes() {
+		a := by[n.Stage]
+		if a == nil {
+			a = &stageAsk{Stage: n.Stage, Waves: g.Waves(n.Stage), Request: g.Request(n.Stage)}
+			by[n.Stage] = a
+		}
+		atOnce, err := atOnce(n.Stage, a.Request, p)
+		if err != nil {
+			return nil, err
+		}
+		tasks, hours := g.Shards(n), float64(a.Request.Minutes)/60
+		a.Arrays++
+		a.Tasks += tasks
+		a.CoreHours += float64(tasks*a.Request.CPUs) * hours
+		a.GPUHours += float64(tasks*a.Request.GPUs) * hours
+		a.WallHours += float64((tasks+atOnce-1)/atOnce) * hours
+	}
+	var all []stageAsk
+	for _, s := range graph.Stages() {
+		if a := by[s]; a != nil {
+			all = append(all, *a)
+		}
+	}
+	return all, nil
+}
+
+// atOnce is how many tasks of a stage a site has room for; where the profile does
+// not say, any number.
+func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
+	room := 1 << 30
+	if p.GPUs > 0 && q.GPUs > 0 {
+		room = min(room, p.GPUs/q.GPUs)
+	}
+	if p.Nodes > 0 && q.GPUs == 0 {
+		each := 1
+		if p.NodeCPUs > 0 {
+			each = p.NodeCPUs / max(1, q.CPUs)
+		}
+		room = min(room, p.Nodes*each)
+	}
+	if p.Throttle > 0 {
+		room = min(room, p.Throttle)
+	}
+	if room < 1 {
+		return 0, exitcode.Usagef("a task of %s asks for %d cores and %d GPUs, which site %q does not have for one: %d nodes of %d cores, %d GPUs",
+			s, q.CPUs, q.GPUs, p.Name, p.Nodes, p.NodeCPUs, p.GPUs)
+	}
+	return room, nil
+}
+
+// printAsked writes what a run asks of a site: time, memory and storage. It is an
+// error where the policy does not fit on the site's GPUs.
+func printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profile) error {
+	all, err := asks(g, p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nat most, if every task takes its time limit and every wave has all its shards:\n")
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS")
+	var total stageAsk
+	for _, a := range all {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%g GiB\t%d\t%.0f\t%.0f\t%.1f\n", a.Stage, a.Arrays, a.Waves, a.Tasks,
+			a.Request.CPUs, a.Request.GPUs, a.Request.MemoryGB, a.Request.Minutes, a.CoreHours, a.GPUHours, a.WallHours)
+		total.Arrays, total.Tasks = total.Arrays+a.Arrays, total.Tasks+a.Tasks
+		total.CoreHours, total.GPUHours, total.WallHours = total.CoreHours+a.CoreHours, total.GPUHours+a.GPUHours, total.WallHours+a.WallHours
+	}
+	fmt.Fprintf(table, "total\t%d\t\t%d\t\t\t\t\t%.0f\t%.0f\t%.1f\n", total.Arrays, total.Tasks, total.CoreHours, total.GPUHours, total.WallHours)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "hours: one array after the other%s\n", siteRoom(p))
+	shape, stored, err := shapeOf(policyFolder)
+	if err != nil || shape == nil {
+		return err // a policy of the run's own, whose vocabulary is not known yet
+	}
+	printStorage(out, g, *shape, stored)
+	return printGPUMemory(out, g.Recipe, *shape, stored, p)
+}
+
+func siteRoom(p site.Profile) string {
+	if p.GPUs == 0 && p.Nodes == 0 {
+		return ", each with all its tasks at once: site profile fields gpus, nodes and node_cpus say what there is"
+	}
+	return fmt.Sprintf(", on %d GPUs and %d nodes", p.GPUs, p.Nodes)
+}
+
+// shapeOf is the shape of the policy in a folder, and the numbers of each type of
+// its weights; nil where there is no folder: the run makes its policy.
+func shapeOf(folder string) (*policy.Config, map[safetensors.DType]int, error) {
+	if folder == "" {
+		return nil, nil, nil
+	}
+	_, base, err := inspectAdapter(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := checkpoint.Open(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer source.Close()
+	stored := map[safetensors.DType]int{}
+	for _, t := range source.Tensors() {
+		stored[t.DType] += t.Elements()
+	}
+	config := source.Config()
+	return &config, stored, nil
+}
+
+// Bytes that a token of a response or its prompt takes, measured on runs of this
+// project (jobs/mle-small.yaml and jobs/rlmle/smoke.yaml): in rollouts with their
+// scores, and in batches.
+const (
+	sampledTokenBytes = 14
+	batchTokenBytes   = 20
+)
+
+// storage is what the versions of a policy take.
+type storage struct {
+	Versions                              int // that are kept
+	Base, Weights, Optimizer, Total, Each int64
+}
+
+// storageOf is the storage of a run's policy versions. What is trained is written
+// with the state of its optimizer, but for version 0.
+func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]int) storage {
+	d := backend.DTypes[r.Policy.DType]
+	if d == "" {
+		d = safetensors.F32
+		if stored[safetensors.BF16] > stored[safetensors.F32] {
+			d = safetensors.BF16
+		}
+	}
+	m := policy.MemoryOf(c, d)
+	s := storage{Versions: 1 + r.Schedule.Iterations, Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
+	if r.Optimizer.State == "bfloat16" {
+		s.Optimizer = m.MomentBytes / 2
+	}
+	if l := r.Policy.LoRA; l != nil {
+		trained := 0
+		for _, t := range policy.LoRALayout(c, trainer.LoRAOf(*l)) {
+			trained += t.Elements()
+		}
+		s.Base, s.Weights, s.Optimizer = m.WeightBytes, 4*int64(trained), 8*int64(trained)
+	}
+	if n := r.Schedule.KeepEvery; n > 0 {
+		s.Versions = 1 + (r.Schedule.Iterations+n-1)/n
+	}
+	s.Each = s.Weights + s.Optimizer
+	if r.Policy.Critic == recipe.CriticModel {
+		s.Each *= 2
+	}
+	s.Total = s.Base + s.Weights + int64(s.Versions-1)*s.Each
+	return s
+}
+
+func printStorage(out io.Writer, g graph.Graph, c policy.Config, stored map[safetensors.DType]int) {
+	s := storageOf(g.Recipe, c, stored)
+	gigabytes := func(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
+	r := g.Recipe
+	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, gigabytes(float64(s.Each)), gigabytes(float64(s.Total)))
+	if r.Schedule.KeepEvery == 0 && s.Versions > 2 {
+		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", 50, 1+(r.Schedule.Iterations+49)/50)
+	}
+	responses := float64(r.Schedule.Iterations) * float64(r.Rollout.Prompts*r.Rollout.Group)
+	fmt.Fprintf(out, "; %.0f responses to train on, %s for each 1,000 tokens of each\n", responses, gigabytes(responses*1000*(sampledTokenBytes+batchTokenBytes)))
+}
+
+// printGPUMemory says what each engine takes of a site's GPU.
+func printGPUMemory(out io.Writer, r recipe.Recipe, c policy.Config, stored map[safetensors.DType]int, p site.Profile) error {
+	if p.GPUMemoryGB == 0 || r.Policy.Backend == backend.CPU {
+		return nil
+	}
+	bytes := func(gigabytes float64) int64 { return int64(gigabytes * (1 << 30)) }
+	plans, err := plansFor(r, c, stored, 0, bytes(p.GPUMemoryGB))
+	if err != nil {
+		return err
+	}
+	if err := printPlans(out, &gpuPlans{FreeBytes: bytes(p.GPUMemoryGB), Plans: plans}); err != nil {
+		return err
+	}
+	fits := func(r recipe.Recipe, free int64) bool {
+		plans, err := plansFor(r, c, stored, 0, free)
+		return err == nil && !slices.ContainsFunc(plans, func(p gpuPlan) bool { return p.Plan == nil })
+	}
+	if fits(r, bytes(p.GPUMemoryGB)) {
+		return nil
+	}
+	err = exitcode.Usagef("the policy %q does not fit on the GPUs of site %q, of %g GiB", r.Policy.Path, p.Name, p.GPUMemoryGB)
+	var would []string
+	smaller := r
+	smaller.Optimizer.State = "bfloat16"
+	if fits(smaller, bytes(p.GPUMemoryGB)) {
+		would = append(would, "optimizer.state: bfloat16")
+	}
+	smaller = r
+	smaller.Policy.Critic = recipe.CriticHead
+	if r.Policy.Critic == recipe.CriticModel && fits(smaller, bytes(p.GPUMemoryGB)) {
+		would = append(would, "policy.critic: head")
+	}
+	smaller = r
+	smaller.Policy.LoRA = &recipe.LoRA{Rank: 64, Alpha: 128, Targets: policy.LoRATargets()}
+	if r.Policy.LoRA == nil && fits(smaller, bytes(p.GPUMemoryGB)) {
+		would = append(would, "policy.lora: {rank: 64, alpha: 128}")
+	}
+	for _, size := range []float64{80, 96, 141, 192, 288} {
+		if size > p.GPUMemoryGB && fits(r, bytes(size)) {
+			would = append(would, fmt.Sprintf("GPUs of %g GiB", size))
+			break
+		}
+	}
+	if len(would) == 0 {
+		return err
+	}
+	return exitcode.WithHint(err, "what would: %s", strings.Join(would, ", or "))
+}

@@ -1,0 +1,102 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// By hand: 10 iterations of 20 rollout tasks with a GPU and 30 minutes each are
+// 200 tasks, 100 GPU-hours, and on 8 GPUs 3 rounds each, 15 hours; a score task of
+// 16 cores finds room for two on each of 4 nodes of 32, so 20 take 3 rounds of an
+// hour.
+func TestAsks(t *testing.T) {
+	t.Parallel()
+	r := recipe.Defaults()
+	r.Schedule.Iterations, r.Rollout.Prompts, r.Rollout.Shards, r.Evaluation.Problems = 10, 20, 20, 0
+	r.Resources.Stages.Rollout = recipe.Request{CPUs: 4, GPUs: 1, Minutes: 30}
+	r.Resources.Stages.Score = recipe.Request{CPUs: 16, Minutes: 60}
+	p := site.Profile{Nodes: 4, NodeCPUs: 32, GPUs: 8}
+	all, err := asks(graph.Graph{Recipe: r}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[graph.Stage]stageAsk{}
+	for _, a := range all {
+		found[a.Stage] = a
+	}
+	if a := found[graph.StageRollout]; a.Arrays != 10 || a.Tasks != 200 || a.GPUHours != 100 || a.CoreHours != 400 || a.WallHours != 15 {
+		t.Errorf("rollout: %+v", a)
+	}
+	if a := found[graph.StageScore]; a.Tasks != 200 || a.GPUHours != 0 || a.CoreHours != 3200 || a.WallHours != 30 {
+		t.Errorf("score: %+v", a)
+	}
+	p.NodeCPUs = 8
+	if _, err := asks(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "a task of score asks for 16 cores") {
+		t.Errorf("a task that is larger than a node: %v", err)
+	}
+}
+
+// By hand, of a policy with P weights in bfloat16: 2P bytes a version, and 12P of
+// two moments and a master. Every fourth of 10 is 4, 8 and 10, beside version 0.
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	c := policy.Config{
+		Architecture: policy.Llama, VocabSize: 10, HiddenSize: 8, IntermediateSize: 8, NumHiddenLayers: 1,
+		NumAttentionHeads: 2, NumKeyValueHeads: 1, HeadDim: 4, MaxPositionEmbeddings: 8, TieWordEmbeddings: true,
+	}
+	weights := int64(policy.ParameterCount(c))
+	stored := map[safetensors.DType]int{safetensors.BF16: int(weights)}
+	r := recipe.Defaults()
+	r.Schedule.Iterations, r.Schedule.KeepEvery = 10, 4
+	for name, test := range map[string]struct {
+		change   func(r *recipe.Recipe)
+		versions int
+		total    int64
+	}{
+		"whole":    {func(*recipe.Recipe) {}, 4, 2*weights + 3*14*weights},
+		"all":      {func(r *recipe.Recipe) { r.Schedule.KeepEvery = 0 }, 11, 2*weights + 10*14*weights},
+		"a critic": {func(r *recipe.Recipe) { r.Policy.Critic = recipe.CriticModel }, 4, 2*weights + 3*28*weights},
+		"half":     {func(r *recipe.Recipe) { r.Optimizer.State = "bfloat16" }, 4, 2*weights + 3*6*weights},
+		"float32":  {func(r *recipe.Recipe) { r.Policy.DType = "float32" }, 4, 4*weights + 3*12*weights},
+		"an adapter": { // of q_proj, rank 2: A of 2 by 8 and B of 8 by 2, 32 numbers in float32 with two moments
+			func(r *recipe.Recipe) { r.Policy.LoRA = &recipe.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}} }, 4, 2*weights + 32*4 + 3*32*12,
+		},
+	} {
+		changed := r
+		test.change(&changed)
+		if s := storageOf(changed, c, stored); s.Versions != test.versions || s.Total != test.total {
+			t.Errorf("%s: %+v, want %d versions and %d bytes of %d weights", name, s, test.versions, test.total, weights)
+		}
+	}
+}
+
+// A policy that fits on no GPU of the site is refused with what would fit.
+func TestPolicyThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	c := policy.Config{ // about eight billion weights
+		Architecture: policy.Llama, VocabSize: 128256, HiddenSize: 4096, IntermediateSize: 14336, NumHiddenLayers: 32,
+		NumAttentionHeads: 32, NumKeyValueHeads: 8, HeadDim: 128, MaxPositionEmbeddings: 8192,
+	}
+	stored := map[safetensors.DType]int{safetensors.BF16: policy.ParameterCount(c)}
+	r := recipe.Defaults()
+	r.Policy.Backend, r.Policy.Path = "cuda", "models/8B"
+	var out bytes.Buffer
+	err := printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 78})
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit on the GPUs of site "ours", of 78 GiB`) {
+		t.Errorf("%v", err)
+	}
+	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "what would: policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
+		t.Errorf("hints %q of %v: %s", hints, err, out.String())
+	}
+	if !strings.Contains(out.String(), "learn: refused") {
+		t.Errorf("printed %s", out.String())
+	}
+}
