@@ -176,6 +176,12 @@ type TurnMask interface {
 	MaskTurn(t Trace, turn int) bool
 }
 
+// RetainingReward is a reward whose statistics may depend on what is trained on.
+type RetainingReward interface {
+	// Retain is called once all is chosen, with the statistics so far.
+	Retain(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) []shard.Stat
+}
+
 // StatefulSelect is a choice of select that looks at whole iterations.
 type StatefulSelect interface {
 	Select
@@ -261,6 +267,9 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 		c.choose(group, segments[g], After)
 		c.choose(group, segments[g], Mask)
 		c.maskTurns(group, segments[g])
+	}
+	if retaining, ok := c.Reward.(RetainingReward); ok {
+		stats = retaining.Retain(iteration, stats, groups, segments)
 	}
 	return segments, stats, nil
 }

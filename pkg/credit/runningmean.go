@@ -32,6 +32,7 @@ type RunningMean struct {
 	Threshold  float64 `yaml:"threshold"`  // τ_rm
 	Signed     bool    `yaml:"signed"`     // the reward is r̄ − τ_rm itself, which may be negative (Table 5)
 	OneWindow  bool    `yaml:"one_window"` // one window for traces of both kinds
+	Retained   bool    `yaml:"retained"`   // only what is trained on enters a window, once it is chosen: scores are then compared with those of earlier iterations alone
 }
 
 // A window's statistics: the key is the task, the name the kind of trace; the rows of
@@ -94,26 +95,53 @@ func (w window) mean(deviations float64) float64 {
 	return sum / n
 }
 
-// Reward compares each valid submission with its window, and then lets it in.
-func (r *RunningMean) Reward(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) ([]shard.Stat, error) {
-	type key struct{ task, kind string }
-	windows := map[key]*window{}
-	var order []key // of their first scores
-	of := func(k key) *window {
-		if windows[k] == nil {
-			windows[k], order = &window{}, append(order, k)
-		}
-		return windows[k]
-	}
-	var next []shard.Stat
+// windows are all of them, and the other statistics.
+type windows struct {
+	by    map[windowKey]*window
+	order []windowKey // of their first scores
+	rest  []shard.Stat
+}
+
+type windowKey struct{ task, kind string }
+
+func readWindows(stats []shard.Stat) *windows {
+	all := &windows{by: map[windowKey]*window{}}
 	for _, s := range stats {
 		if s.Scope != scopeWindow {
-			next = append(next, s)
+			all.rest = append(all.rest, s)
 			continue
 		}
-		w := of(key{s.Key, s.Name})
+		w := all.of(windowKey{s.Key, s.Name})
 		w.scores = append(w.scores, s)
 	}
+	return all
+}
+
+func (all *windows) of(k windowKey) *window {
+	if all.by[k] == nil {
+		all.by[k], all.order = &window{}, append(all.order, k)
+	}
+	return all.by[k]
+}
+
+// add lets a score into its window, out of which the oldest then falls.
+func (all *windows) add(k windowKey, score float64, iteration, longest int) {
+	w := all.of(k)
+	w.scores = append(w.scores, shard.Stat{Scope: scopeWindow, Key: k.task, Name: k.kind, Iteration: int32(iteration), Value: score})
+	w.scores = w.scores[max(0, len(w.scores)-longest):]
+}
+
+func (all *windows) stats() []shard.Stat {
+	next := all.rest
+	for _, k := range all.order {
+		next = append(next, all.by[k].scores...)
+	}
+	return next
+}
+
+// Reward compares each valid submission with its window, and then lets it in.
+func (r *RunningMean) Reward(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) ([]shard.Stat, error) {
+	all := readWindows(stats)
 	for g, group := range groups {
 		for i := range segments[g] {
 			s := &segments[g][i]
@@ -123,20 +151,34 @@ func (r *RunningMean) Reward(iteration int, stats []shard.Stat, groups []Group, 
 			if !trace.Valid() || !submitted(last) {
 				continue
 			}
-			k := key{group.Instance.TaskID, r.kind(group.Instance)}
-			w := of(k)
-			s.Reward = s.Raw - w.mean(r.Deviations) - r.Threshold
+			k := windowKey{group.Instance.TaskID, r.kind(group.Instance)}
+			s.Reward = s.Raw - all.of(k).mean(r.Deviations) - r.Threshold
 			if !r.Signed {
 				s.Reward = oneIf(s.Reward > 0)
 			}
-			w.scores = append(w.scores, shard.Stat{Scope: scopeWindow, Key: k.task, Name: k.kind, Iteration: int32(iteration), Value: s.Raw})
-			w.scores = w.scores[max(0, len(w.scores)-r.Window):]
+			if !r.Retained {
+				all.add(k, s.Raw, iteration, r.Window)
+			}
 		}
 	}
-	for _, k := range order {
-		next = append(next, windows[k].scores...)
+	return all.stats(), nil
+}
+
+// Retain lets in what is trained on, where nothing else is.
+func (r *RunningMean) Retain(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) []shard.Stat {
+	if !r.Retained {
+		return stats
 	}
-	return next, nil
+	all := readWindows(stats)
+	for g, group := range groups {
+		for _, s := range segments[g] {
+			trace := group.Traces[s.Trace]
+			if s.Dropped == "" && s.Masked == "" && trace.Valid() && submitted(trace.verdict(s)) {
+				all.add(windowKey{group.Instance.TaskID, r.kind(group.Instance)}, s.Raw, iteration, r.Window)
+			}
+		}
+	}
+	return all.stats()
 }
 
 func (r *RunningMean) kind(instance shard.Instance) string {

@@ -303,6 +303,48 @@ func rewards(segments [][]Segment) (all []float64) {
 	return all
 }
 
+// TestRetainedWindows by hand: with windows of what is trained on, the first iteration
+// compares with nothing. 0.2 and 0.3 were cut off and are left out, so 0.4 alone is in
+// the window of the second, where 0.45 is 0.05 above it and 0.1 is 0.3 below.
+func TestRetainedWindows(t *testing.T) {
+	t.Parallel()
+	c := steps(t, BelowPercentile{}, NotImproved{})
+	overlong, err := SelectAxis.Make(ReasonOverlong, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Select = []Select{overlong}
+	cutOff := func(rank float64) Trace {
+		trace := acted(rank)
+		trace.Contexts[0].FinishReason = "length"
+		return trace
+	}
+	c.Reward = &RunningMean{Window: 4, Signed: true, Retained: true}
+	segments, stats, err := c.Assign(1, nil, []Group{ofTask("a", shard.KindInitial, cutOff(.2), cutOff(.3), acted(.4))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float64{.2, .3, .4}, rewards(segments), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Errorf("the first iteration: %s", diff)
+	}
+	var window []float64
+	for _, s := range stats {
+		if s.Scope == scopeWindow {
+			window = append(window, s.Value)
+		}
+	}
+	if diff := cmp.Diff([]float64{.4}, window); diff != "" {
+		t.Errorf("the window: %s", diff)
+	}
+	segments, _, err = c.Assign(2, stats, []Group{ofTask("a", shard.KindInitial, acted(.45), acted(.1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float64{.05, -.3}, rewards(segments), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Errorf("the second iteration: %s", diff)
+	}
+}
+
 // TestManyWindows: an iteration costs what its submissions and the windows of 10^5
 // competitions cost, once.
 func TestManyWindows(t *testing.T) {
