@@ -28,7 +28,7 @@ var floors = [][]string{
 	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox"},
 	{"pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
 	{"pkg/env/math/answer", "pkg/scaffold/memory"},
-	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/curriculum/uniform"},
+	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
 	{"pkg/env/math", "pkg/curriculum/ace", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/curriculum/previous", "pkg/curriculum/restarts", "pkg/credit", "pkg/scaffold"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
