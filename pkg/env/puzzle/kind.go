@@ -121,13 +121,15 @@ func (colouring) draw(size int, d *draws) string {
 			cells[i] -= 'a' - 'A'
 		}
 	}
-	for i := range cells { // no two fixed cells are neighbours, so that each free one can be chosen
+	// No two fixed cells are neighbours: every conflict then has a free cell, which
+	// has two neighbours and three colours, so there is always a repair.
+	for i := range cells {
 		next := (i + 1) % size
 		if fixed(cells[i]) && fixed(cells[next]) {
 			cells[next] = colour(cells[next])
 		}
 	}
-	if question := string(cells); conflicts(question) >= 2 && solvable(question) {
+	if question := string(cells); conflicts(question) >= 2 {
 		return question
 	}
 	return ""
@@ -189,31 +191,4 @@ func conflicts(cells string) int {
 		}
 	}
 	return n
-}
-
-// solvable reports whether the free cells can be coloured without a conflict: for
-// each colour of the first cell, which colours the last cell reached can have.
-func solvable(cells string) bool {
-	for start := byte('a'); start <= 'c'; start++ {
-		if fixed(cells[0]) && colour(cells[0]) != start {
-			continue
-		}
-		can := map[byte]bool{start: true}
-		for i := 1; i < len(cells); i++ {
-			next := map[byte]bool{}
-			for c := byte('a'); c <= 'c'; c++ {
-				for before := range can {
-					if c != before && (!fixed(cells[i]) || colour(cells[i]) == c) {
-						next[c] = true
-					}
-				}
-			}
-			can = next
-		}
-		delete(can, start)
-		if len(can) > 0 {
-			return true
-		}
-	}
-	return false
 }

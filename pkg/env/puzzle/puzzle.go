@@ -36,7 +36,8 @@ var _ env.Env = (*Env)(nil)
 const mostDraws = 20_000
 
 // New draws the puzzles of both splits from the seed. A puzzle is held out when a
-// hash of its text says so, whatever is drawn with whichever seed.
+// hash of its text says so, whatever is drawn with whichever seed: one that differs
+// by a rotation or by names alone is another.
 func New(settings Settings, data Data, seed uint64) (*Env, error) {
 	e := empty(settings)
 	for _, part := range []struct {

@@ -106,7 +106,7 @@ func orders(letters string, f func(string)) {
 	place(letters[:1], letters[1:])
 }
 
-func puzzles(t *testing.T, change func(*Settings, *Data)) *Env {
+func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 	t.Helper()
 	maker, err := env.Lookup(Name)
 	if err != nil {
@@ -116,7 +116,7 @@ func puzzles(t *testing.T, change func(*Settings, *Data)) *Env {
 	if change != nil {
 		change(settings, data)
 	}
-	e, err := New(*settings, *data, 1)
+	e, err := New(*settings, *data, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func puzzles(t *testing.T, change func(*Settings, *Data)) *Env {
 func TestSplits(t *testing.T) {
 	t.Parallel()
 	all := func(_ *Settings, d *Data) { d.Kinds, d.Train, d.Test = []string{"sort", "tour", "colour"}, 600, 300 }
-	e := puzzles(t, all)
+	e := puzzles(t, 1, all)
 	trained := map[string]bool{}
 	byKind := map[string]int{}
 	for _, task := range e.Tasks(env.Train) {
@@ -138,7 +138,7 @@ func TestSplits(t *testing.T) {
 	if len(trained) != 600 || byKind["sort"] != 200 || byKind["tour"] != 200 || byKind["colour"] != 200 {
 		t.Errorf("%d different puzzles to train on: %v", len(trained), byKind)
 	}
-	other := puzzles(t, func(s *Settings, d *Data) { all(s, d) })
+	other := puzzles(t, 2, all)
 	for _, task := range other.Tasks(env.Test) {
 		if trained[task.Question] {
 			t.Errorf("%q is trained on and held out", task.Question)
@@ -165,11 +165,11 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// Demonstrations are judged as anybody's answers are: valid, and no worse than what
-// they start from; prompts do not tell the best answer.
+// Demonstrations are judged as anybody's answers are: valid, one step better than
+// what they start from, and no more.
 func TestDemonstrations(t *testing.T) {
 	t.Parallel()
-	e := puzzles(t, func(_ *Settings, d *Data) { d.Kinds, d.Train, d.Test = []string{"sort", "tour", "colour"}, 300, 0 })
+	e := puzzles(t, 1, func(_ *Settings, d *Data) { d.Kinds, d.Train, d.Test = []string{"sort", "tour", "colour"}, 300, 0 })
 	sum := map[shard.Kind]float64{}
 	for i, task := range e.Tasks(env.Train) {
 		for _, kind := range []shard.Kind{shard.KindInitial, shard.KindImprove, shard.KindDiverge} {
@@ -184,7 +184,7 @@ func TestDemonstrations(t *testing.T) {
 			sum[kind] += v.NormalizedScore / 300
 		}
 	}
-	if first, second := sum[shard.KindInitial], sum[shard.KindImprove]; first < 0.1 || second < first+0.1 {
+	if first, second := sum[shard.KindInitial], sum[shard.KindImprove]; first < 0.1 || first > 0.6 || second < first+0.1 {
 		t.Errorf("first answers come to %v, improvements to %v", first, second)
 	}
 }
@@ -192,7 +192,7 @@ func TestDemonstrations(t *testing.T) {
 // What is said of an attempt, and what cannot be asked for.
 func TestScore(t *testing.T) {
 	t.Parallel()
-	e := puzzles(t, nil)
+	e := puzzles(t, 1, nil)
 	task := e.Tasks(env.Train)[0]
 	for answer, want := range map[string]shard.Outcome{sorted(task.Question): shard.OutcomeOK, " " + task.Question + "\n": shard.OutcomeWrong, "none": shard.OutcomeInvalid} {
 		v, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: []shard.Message{{Role: "user"}, {Role: "assistant", Content: answer}}, Own: []int{1}})
@@ -214,17 +214,15 @@ func TestScore(t *testing.T) {
 
 // No text of a policy is worth more than 1, or stops us.
 func FuzzQuality(f *testing.F) {
-	f.Add("sort", "1234")
-	f.Add("colour", "Acbc")
-	f.Add("tour", "acbd")
 	questions := map[string]string{"sort": "3142", "colour": "Aabb", "tour": "a00b99c09d90"}
-	f.Fuzz(func(t *testing.T, kind, answer string) {
-		k, ok := kinds[kind]
-		if !ok {
-			return
-		}
-		if q, why := k.quality(questions[kind], answer); !(q >= 0 && q <= 1) || why != "" && q != 0 {
-			t.Errorf("%q has quality %v (%s)", answer, q, why)
+	f.Add("1234")
+	f.Add("Acbc")
+	f.Add("acbd")
+	f.Fuzz(func(t *testing.T, answer string) {
+		for kind, question := range questions {
+			if q, why := kinds[kind].quality(question, answer); !(q >= 0 && q <= 1) || why != "" && q != 0 {
+				t.Errorf("%s: %q has quality %v (%s)", kind, answer, q, why)
+			}
 		}
 	})
 }
