@@ -97,7 +97,9 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 	}
 	r, err := recipe.Parse(content)
 	if err != nil {
-		return nil, exitcode.Dataf("recipe of run %q: %w", dir, err)
+		// Its digest is right: whoever made the run could read it.
+		return nil, exitcode.WithHint(exitcode.Dataf("recipe of run %q: %w", dir, err),
+			"the run was made by version %s of lathe, which reads it: this one has other settings", identity.BinaryVersion)
 	}
 	g := graph.Graph{Dir: dir, Recipe: *r, RunID: identity.RunID, RecipeSHA256: identity.RecipeSHA256}
 	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: g, RecipeBytes: content}, nil
