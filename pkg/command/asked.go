@@ -165,7 +165,7 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 		}
 	}
 	m := policy.MemoryOf(c, d)
-	s := storage{Versions: 1 + r.Schedule.Iterations, Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
+	s := storage{Versions: keptVersions(r.Schedule.Iterations, r.Schedule.KeepEvery), Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
 	if r.Optimizer.State == "bfloat16" {
 		s.Optimizer = m.MomentBytes / 2
 	}
@@ -176,9 +176,6 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 		}
 		s.Base, s.Weights, s.Optimizer = m.WeightBytes, 4*int64(trained), 8*int64(trained)
 	}
-	if n := r.Schedule.KeepEvery; n > 0 {
-		s.Versions = 1 + (r.Schedule.Iterations+n-1)/n
-	}
 	s.Each = s.Weights + s.Optimizer
 	if r.Policy.Critic == recipe.CriticModel {
 		s.Each *= 2
@@ -187,13 +184,20 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 	return s
 }
 
+// keptVersions counts those that a run keeps: version 0, every n-th and the last; all
+// of them for 0.
+func keptVersions(iterations, every int) int {
+	every = max(1, every)
+	return 1 + (iterations+every-1)/every
+}
+
 func printStorage(out io.Writer, g graph.Graph, c policy.Config, stored map[safetensors.DType]int) {
 	s := storageOf(g.Recipe, c, stored)
 	gigabytes := func(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
 	r := g.Recipe
 	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, gigabytes(float64(s.Each)), gigabytes(float64(s.Total)))
-	if r.Schedule.KeepEvery == 0 && s.Versions > 2 {
-		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", 50, 1+(r.Schedule.Iterations+49)/50)
+	if every := 50; r.Schedule.KeepEvery == 0 && s.Versions > 2 {
+		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", every, keptVersions(r.Schedule.Iterations, every))
 	}
 	responses := float64(r.Schedule.Iterations) * float64(r.Rollout.Prompts*r.Rollout.Group)
 	fmt.Fprintf(out, "; %.0f responses to train on, %s for each 1,000 tokens of each\n", responses, gigabytes(responses*1000*(sampledTokenBytes+batchTokenBytes)))
