@@ -30,6 +30,7 @@ type BufferOptions struct {
 	Rollouts, Scores []string // a score file for each rollout file
 	State            string   // of the curriculum; empty starts an empty one
 	Stats            string   // of the curriculum, beside the state; empty starts without
+	Waiting          string   // segments that wait for a batch, beside the state; empty starts without
 	History          []string // rollout files of earlier iterations, which hold what the state's entries go on from
 }
 
@@ -45,7 +46,8 @@ func Buffer() *cli.App {
 		pathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
 		pathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
 		pathFlag("stats", "curriculum statistics `FILE` beside the state; none starts without", &o.Stats),
-		pathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from", &history),
+		pathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; none starts without", &o.Waiting),
+		pathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from, and the segments that wait", &history),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
@@ -110,20 +112,25 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		shards = append(shards, buffer.ShardRef{Iteration: k, Rollout: o.Rollouts[i], Score: o.Scores[i]})
 	}
 	inputs := buffer.Inputs{
-		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, Shards: shards, State: o.State, Stats: o.Stats,
+		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, Shards: shards, State: o.State, Stats: o.Stats, Waiting: o.Waiting,
 		WaveOf:      wavesIn(ctx, p.job.Files, shards, o.History),
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
 		PlanRows:    p.job.Recipe.Rollout.Prompts,
 	}
-	if err := checkOut(seal.KindFile, inputs.BatchOutput, inputs.LedgerOutput, inputs.StateOutput, inputs.StatsOutput, inputs.PlanOutputs[0].Path); err != nil {
+	outputs := []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path}
+	if p.job.Recipe.Schedule.BatchSegments > 0 {
+		inputs.WaitingOutput = filepath.Join(o.Out, "waiting.parquet")
+		outputs = append(outputs, inputs.WaitingOutput)
+	}
+	if err := checkOut(seal.KindFile, outputs...); err != nil {
 		return err
 	}
 	if err := buffer.Run(ctx, p.job, p.env, chooser, inputs); err != nil {
 		return err
 	}
-	for _, path := range []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path} {
+	for _, path := range outputs {
 		m, err := seal.Read(ctx, path, seal.Options{})
 		if err != nil {
 			return err
@@ -171,7 +178,7 @@ func wavesIn(ctx context.Context, read stage.Files, shards []buffer.ShardRef, ea
 		}
 		file, ok := holder[sampled{instanceID, ref.Wave}]
 		if !ok {
-			err := exitcode.Usagef("the plan goes on from a response to instance %q of iteration %d, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
+			err := exitcode.Usagef("a response to instance %q of iteration %d is wanted, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
 			return buffer.WaveRef{}, exitcode.WithHint(err, "name the rollout file that holds it with --history")
 		}
 		return file, nil

@@ -82,6 +82,9 @@ func printVerification(out io.Writer, v verify.Verification) {
 		fmt.Fprintf(out, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
 	}
 	fmt.Fprintf(out, "ledger: %d planned, %d segments, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Segments, v.Ledger.Trained, v.Ledger.Pending)
+	if v.Ledger.Waiting > 0 {
+		fmt.Fprintf(out, ", %d segments waiting for a batch", v.Ledger.Waiting)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(v.Ledger.Dropped)) {
 		fmt.Fprintf(out, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
 	}

@@ -367,6 +367,12 @@ type Schedule struct {
 	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
 	// B are done, and what is late is carried into a later one.
 	Oversample float64 `yaml:"oversample"`
+	// BatchSegments B closes a batch once B segments are retained by credit and
+	// filters, which may take several iterations (MLE-RL, section 5.1: 64). Until
+	// then they wait with their credit, and the policy is not updated; then all
+	// that wait are learned from, oldest first. Those that wait at the end of the
+	// run are dropped. 0 makes a batch of each iteration.
+	BatchSegments int `yaml:"batch_segments"`
 	// Quorum is the share of an iteration's shards that must be done, the
 	// rest having failed for good, for the run to go on without them.
 	Quorum float64 `yaml:"quorum"`

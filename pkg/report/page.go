@@ -223,6 +223,9 @@ func ledgerRows(s Summary) [][2]string {
 		rows = append(rows, [2]string{"dropped: " + reason, grouped(int64(s.Ledger.Dropped[reason]))})
 	}
 	rows = append(rows, [2]string{"pending", grouped(int64(s.Ledger.Pending))})
+	if s.Ledger.Waiting > 0 {
+		rows = append(rows, [2]string{"segments that wait for a batch", grouped(int64(s.Ledger.Waiting))})
+	}
 	rows = append(rows, auditRows(s.RewardAudit)...)
 	for _, outcome := range byCount(s.Outcomes) {
 		rows = append(rows, [2]string{"outcome " + outcome, grouped(int64(s.Outcomes[outcome]))})

@@ -251,6 +251,9 @@ func ledgerWords(s Summary) string {
 		words += " (" + counts(s.Ledger.Dropped) + ")"
 	}
 	words += fmt.Sprintf(", %s pending", grouped(int64(s.Ledger.Pending)))
+	if s.Ledger.Waiting > 0 {
+		words += fmt.Sprintf(", %s segments waiting for a batch", grouped(int64(s.Ledger.Waiting)))
+	}
 	if n := len(s.Ledger.Problems); n > 0 {
 		words += fmt.Sprintf("; %d %s: see lathe verify", n, plural(n, "contradiction"))
 	}

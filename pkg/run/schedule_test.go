@@ -19,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -206,6 +207,63 @@ func TestSyncEvery(t *testing.T) {
 		}
 		if sum != first {
 			t.Errorf("%v: policy %s, want %s", settings, sum, first)
+		}
+	}
+}
+
+// TestBatchSegments: two iterations fill a batch, and the fifth is left over; however
+// the work is cut, killed tasks are done again, and batches are replayed.
+func TestBatchSegments(t *testing.T) {
+	var first string
+	for _, settings := range [][]string{
+		{"rollout.shards=1"},
+		{"rollout.shards=3", "schedule.gradient_shards=2", "schedule.keep_every=2"},
+	} {
+		opened, m := stage(t, append(settings, "schedule.batch_segments=40", "schedule.iterations=5", "filters.constant_group=false", "scaffold.name=chain", "scaffold.steps=2",
+			"score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0")...)
+		m.fail = func(task graph.Task, attempt int) executor.Cause {
+			if task.Stage == graph.StageBuffer && attempt == 0 {
+				return executor.CausePreempted
+			}
+			return ""
+		}
+		if err := m.drive(nil); err != nil {
+			t.Fatal(err)
+		}
+		if ledger := exact(t, opened); ledger.Trained != 4*8*4 || ledger.Dropped["batch_not_full"] != 8*4 || ledger.Waiting != 0 {
+			t.Errorf("ledger %+v: want four iterations trained on, and one left over", ledger)
+		}
+		sameAsBatches(t, opened)
+		was := ""
+		for k := range 6 {
+			m, err := seal.Record(t.Context(), opened.Dir.Policy(k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if learned := k == 0 || k == 2 || k == 4; learned != (m.ContentSHA256 != was) {
+				t.Errorf("iteration %d: the policy went from %s to %s", k, was, m.ContentSHA256)
+			}
+			was = m.ContentSHA256
+		}
+		learned, err := seal.Read(t.Context(), opened.Dir.Batch(2), seal.Options{})
+		if err != nil || learned.Metrics["trained"] != 2*8*4 {
+			t.Errorf("batch 2: %v (%v)", learned.Metrics, err)
+		}
+		if first == "" {
+			first = was
+		}
+		if was != first {
+			t.Errorf("%v: policy %s, want %s", settings, was, first)
+		}
+		w := worker.New(opened, seal.AttemptFromEnv(), "test", t.Logf)
+		replayed, err := worker.Replay(t.Context(), w, []graph.Task{{Node: node(graph.StageBuffer, 1)}, {Node: node(graph.StageBuffer, 2)}, {Node: node(graph.StageBuffer, 5)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range replayed {
+			if !r.Same {
+				t.Errorf("replayed, %s is %s, was %s", r.Path, r.Now, r.Sealed)
+			}
 		}
 	}
 }

@@ -157,6 +157,12 @@ func (g Graph) ShardOf(k, row int) int {
 // Sharded reports whether gradients are computed by an array of tasks.
 func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
 
+// Waits reports whether segments of iteration k may wait for the batch of a later
+// one.
+func (g Graph) Waits(k int) bool {
+	return g.Recipe.Schedule.BatchSegments > 0 && k > 0 && k < g.Recipe.Schedule.Iterations
+}
+
 // LastLearn is the node that makes policy version k.
 func (g Graph) LastLearn(k int) Node {
 	if k == 0 {
@@ -287,6 +293,9 @@ func (g Graph) Outputs(t Task) []string {
 		outputs := []string{d.State(k), d.Stats(k)}
 		if k > 0 {
 			outputs = append(outputs, d.Batch(k), d.Ledger(k))
+		}
+		if g.Waits(k) {
+			outputs = append(outputs, d.Waiting(k))
 		}
 		for _, i := range g.PlansWritten(k) {
 			outputs = append(outputs, d.Plan(i))

@@ -115,6 +115,10 @@ func (d Dir) Batch(k int) string { return filepath.Join(d.Iteration(k), "batch.a
 // Ledger says what became of each response that the iteration decided on.
 func (d Dir) Ledger(k int) string { return filepath.Join(d.Iteration(k), "ledger.parquet") }
 
+// Waiting holds, under schedule.batch_segments, the segments that wait for a batch
+// after an iteration.
+func (d Dir) Waiting(k int) string { return filepath.Join(d.Iteration(k), "waiting.parquet") }
+
 // Gradient is one gradient shard of one optimizer step.
 func (d Dir) Gradient(k, step, shard int) string {
 	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), fmt.Sprintf("%05d.arrow", shard))

@@ -89,7 +89,7 @@ var pathForms = func() []pathForm {
 		{"score", `iter/(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?score/(?P<shard>\d{5,})\.parquet`},
 		{"metrics", `iter/(?P<iteration>\d{6,})/(metrics|usage)\.parquet`},
 		{"close", `iter/(?P<iteration>\d{6,})/close\.json`},
-		{"buffer", `iter/(?P<iteration>\d{6,})/(state\.parquet|stats\.parquet|batch\.arrow|ledger\.parquet)`},
+		{"buffer", `iter/(?P<iteration>\d{6,})/(state\.parquet|stats\.parquet|batch\.arrow|waiting\.parquet|ledger\.parquet)`},
 		{"gradient", `iter/(?P<iteration>\d{6,})/grad/step-(?P<step>\d{3,})/(?P<shard>\d{5,})\.arrow`},
 		{"learn", `iter/(?P<iteration>\d{6,})/step/(?P<step>\d{3,})(\.critic)?(\.optim)?`},
 		{"evalplan", `eval/plan\.parquet`},

@@ -130,7 +130,8 @@ type gatherer struct {
 	run         *rundir.Run
 	which       Selection
 	composition credit.Composition
-	tasks       map[int]map[string]string // task of each instance, by iteration
+	tasks       map[int]map[string]string             // task of each instance, by iteration
+	fates       map[traceName]map[int]shard.LedgerRow // by segment
 
 	rows  []shard.PoolRow
 	count RunCount
@@ -143,21 +144,34 @@ func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer
 	}
 	composition, err := credit.New(spec)
 	return &gatherer{
-		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{}, count: RunCount{RunID: r.Identity.RunID},
+		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{},
+		fates: map[traceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
 	}, err
 }
 
-// gather reads the closed iterations, up to the first that is not.
+// gather reads the closed iterations, up to the first that is not. The fate of a
+// segment may be in the ledger of a later one than that which it was sampled for.
 func (g *gatherer) gather() error {
-	for k := 1; k <= g.run.Recipe.Schedule.Iterations; k++ {
-		ledger, _, err := shard.Read[shard.LedgerRow](g.ctx, g.run.Dir.Ledger(k), g.run.Graph.Reading(0))
+	closed := 0
+	for closed < g.run.Recipe.Schedule.Iterations {
+		ledger, _, err := shard.Read[shard.LedgerRow](g.ctx, g.run.Dir.Ledger(closed+1), g.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
-			return nil
+			break
 		}
 		if err != nil {
 			return err
 		}
-		if err := g.iteration(k, ledger); err != nil {
+		closed++
+		for _, row := range ledger {
+			name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
+			if g.fates[name] == nil {
+				g.fates[name] = map[int]shard.LedgerRow{}
+			}
+			g.fates[name][int(row.Segment)] = row
+		}
+	}
+	for k := 1; k <= closed; k++ {
+		if err := g.iteration(k); err != nil {
 			return err
 		}
 	}
@@ -170,13 +184,8 @@ type traceName struct {
 	shard.TraceName
 }
 
-// iteration gathers the segments whose fate an iteration decided.
-func (g *gatherer) iteration(k int, ledger []shard.LedgerRow) error {
-	fates := map[traceName][]shard.LedgerRow{}
-	for _, row := range ledger {
-		name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
-		fates[name] = append(fates[name], row)
-	}
+// iteration gathers the segments that an iteration was closed with.
+func (g *gatherer) iteration(k int) error {
 	closed, err := closing.Read(g.ctx, g.run.Dir, k, g.run.Graph.Reading(0))
 	if err != nil {
 		return err
@@ -192,7 +201,7 @@ func (g *gatherer) iteration(k int, ledger []shard.LedgerRow) error {
 		}
 		for _, t := range traces {
 			name := traceName{ref.Iteration, t.rows[0].Name()}
-			if err := g.trace(t, tasks[name.InstanceID], fates[name]); err != nil {
+			if err := g.trace(t, tasks[name.InstanceID], g.fates[name]); err != nil {
 				return err
 			}
 		}
@@ -298,25 +307,31 @@ func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
 	return traces, nil
 }
 
-// trace gathers the segments of a trace.
-func (g *gatherer) trace(t judged, task string, fates []shard.LedgerRow) error {
+// trace gathers the segments of a trace. One without a fate waits for a batch.
+func (g *gatherer) trace(t judged, task string, fates map[int]shard.LedgerRow) error {
 	if !t.trace.Valid() {
 		return nil
 	}
 	cuts := g.composition.Segments.Cut(t.trace)
-	if len(cuts) != len(fates) {
-		return exitcode.Dataf("run %q: instance %q sample %d has %d segments, its ledger has %d: the ledger was made by other binaries",
-			g.run.Dir, t.rows[0].InstanceID, t.rows[0].Sample, len(cuts), len(fates))
+	for segment := range fates {
+		if segment >= len(cuts) {
+			return exitcode.Dataf("run %q: instance %q sample %d has %d segments, its ledger knows of segment %d: the ledger was made by other binaries",
+				g.run.Dir, t.rows[0].InstanceID, t.rows[0].Sample, len(cuts), segment)
+		}
 	}
 	for i, cut := range cuts {
+		fate, decided := fates[i]
+		if !decided {
+			continue
+		}
 		if credit.Tokens(t.trace, credit.Segment{First: cut[0], Last: cut[1]}) == 0 {
 			continue
 		}
 		g.count.Segments++
-		if !g.which.keeps(t.trace, cut[1], fates[i]) {
+		if !g.which.keeps(t.trace, cut[1], fate) {
 			continue
 		}
-		rows := g.segment(t, cut, task, fates[i])
+		rows := g.segment(t, cut, task, fate)
 		if len(rows) > 0 {
 			g.count.Kept++
 		}

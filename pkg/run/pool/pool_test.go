@@ -44,11 +44,11 @@ func worked() judged {
 }
 
 // fates: the first segment was dropped, the second trained on, the third masked.
-func fates() []shard.LedgerRow {
+func fates() map[int]shard.LedgerRow {
 	row := func(segment int32, fate shard.Fate, reason string) shard.LedgerRow {
 		return shard.LedgerRow{InstanceID: "i", Sample: 1, Segment: segment, IterationSampled: 3, Iteration: 4, Fate: string(fate), Reason: reason}
 	}
-	return []shard.LedgerRow{row(0, shard.FateDropped, "not_improved"), row(1, shard.FateTrained, ""), row(2, shard.FateMasked, "invalid")}
+	return map[int]shard.LedgerRow{0: row(0, shard.FateDropped, "not_improved"), 1: row(1, shard.FateTrained, ""), 2: row(2, shard.FateMasked, "invalid")}
 }
 
 // gathererOf cuts by valid submissions. With masks, its run takes the gradient of
@@ -149,16 +149,28 @@ func TestNothingToGather(t *testing.T) {
 	silent := judged{rows: []shard.Rollout{{InstanceID: "i"}}, trace: credit.Trace{Score: shard.Score{Outcome: string(shard.OutcomeInvalid)}}}
 	g := gathererOf(t, All, false)
 	for _, trace := range []judged{failed, silent} {
-		if err := g.trace(trace, "task", fates()[:1]); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
+		if err := g.trace(trace, "task", map[int]shard.LedgerRow{0: fates()[0]}); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
 			t.Errorf("%d rows, counts %+v, %v", len(g.rows), g.count, err)
 		}
 	}
 }
 
+// TestWaitingIsNotGathered: a segment that waits for a batch has no fate yet.
+func TestWaitingIsNotGathered(t *testing.T) {
+	t.Parallel()
+	g, decided := gathererOf(t, All, false), fates()
+	delete(decided, 1)
+	if err := g.trace(worked(), "task", decided); err != nil || g.count.Segments != 2 || g.count.Kept != 2 {
+		t.Errorf("counts %+v, want two segments (%v)", g.count, err)
+	}
+}
+
 func TestLedgerOfOtherBinaries(t *testing.T) {
 	t.Parallel()
-	err := gathererOf(t, All, false).trace(worked(), "task", fates()[:2])
+	decided := fates()
+	decided[3] = decided[2]
+	err := gathererOf(t, All, false).trace(worked(), "task", decided)
 	if exitcode.Code(err) != exitcode.Data {
-		t.Errorf("a ledger of two segments for a trace of three: %v", err)
+		t.Errorf("a ledger of four segments for a trace of three: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -16,20 +17,21 @@ type Ledger struct {
 	Segments int            `json:"segments"` // that have a fate, of all responses
 	Trained  int            `json:"trained"`  // segments
 	Dropped  map[string]int `json:"dropped"`  // segments, by reason
-	Pending  int            `json:"pending"`  // planned, no fate yet
+	Pending  int            `json:"pending"`  // planned responses of which some segment has no fate yet
+	Waiting  int            `json:"waiting"`  // segments that wait for a batch (schedule.batch_segments)
 	Problems []string       `json:"problems"`
 }
 
 // ReadLedger derives the ledger from the plans and the ledgers of closed
-// iterations. Each planned response must have at most one fate, and exactly
-// one in a finished run.
+// iterations. Each segment of a planned response must have at most one fate, and
+// exactly one in a finished run.
 func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 	ledger := Ledger{Dropped: map[string]int{}, Problems: []string{}}
 	type key struct {
 		instance string
 		sample   int32
 	}
-	fates := map[key]int{} // of each planned trace: its segments that have one
+	fates := map[key][]bool{} // of each planned trace: which of its segments have one
 	last := r.Recipe.Schedule.Iterations
 	for k := 1; k <= last; k++ {
 		plan, _, err := shard.Read[shard.Instance](ctx, r.Dir.Plan(k), seal.Options{})
@@ -41,12 +43,12 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		}
 		for _, instance := range plan {
 			for sample := range r.Recipe.Rollout.Group {
-				fates[key{instance.InstanceID, int32(sample)}] = 0
+				fates[key{instance.InstanceID, int32(sample)}] = nil
 			}
 		}
 	}
 	ledger.Planned = len(fates)
-	finished := last > 0
+	finished, decided := last > 0, 0
 	for k := 1; k <= last; k++ {
 		rows, _, err := shard.Read[shard.LedgerRow](ctx, r.Dir.Ledger(k), seal.Options{})
 		if errors.Is(err, seal.ErrNotSealed) {
@@ -56,17 +58,20 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		if err != nil {
 			return ledger, err
 		}
+		decided = k
 		for _, row := range rows {
-			id := key{row.InstanceID, row.Sample}
-			count, planned := fates[id]
+			id, segment := key{row.InstanceID, row.Sample}, int(row.Segment)
+			known, planned := fates[id]
 			if !planned {
 				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a fate and is in no plan", row.InstanceID, row.Sample))
 				continue
 			}
-			if int(row.Segment) != count { // segments come in order, each once
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate, or none, of segment %d", row.InstanceID, row.Sample, min(int(row.Segment), count)))
+			known = upTo(known, segment)
+			if known[segment] {
+				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate of segment %d", row.InstanceID, row.Sample, segment))
 			}
-			fates[id]++
+			known[segment] = true
+			fates[id] = known
 			ledger.Segments++
 			if row.Fate == string(shard.FateTrained) {
 				ledger.Trained++
@@ -75,13 +80,29 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 			}
 		}
 	}
-	for _, count := range fates {
-		if count == 0 {
+	if r.Graph.Waits(decided) {
+		waiting, _, err := shard.Read[shard.Waiting](ctx, r.Dir.Waiting(decided), seal.Options{})
+		if err != nil && !errors.Is(err, seal.ErrNotSealed) {
+			return ledger, err
+		}
+		ledger.Waiting = len(waiting)
+		for _, row := range waiting {
+			id := key{row.InstanceID, row.Sample}
+			fates[id] = upTo(fates[id], int(row.Segment))
+		}
+	}
+	for _, known := range fates {
+		if len(known) == 0 || slices.Contains(known, false) {
 			ledger.Pending++
 		}
 	}
 	if finished && ledger.Pending > 0 {
-		ledger.Problems = append(ledger.Problems, fmt.Sprintf("every iteration is closed and %d responses have no fate", ledger.Pending))
+		ledger.Problems = append(ledger.Problems, fmt.Sprintf("every iteration is closed and %d responses lack a fate", ledger.Pending))
 	}
 	return ledger, nil
+}
+
+// upTo is a list that has the segment.
+func upTo(known []bool, segment int) []bool {
+	return append(known, make([]bool, max(0, segment+1-len(known)))...)
 }

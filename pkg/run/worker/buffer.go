@@ -35,6 +35,12 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 			return err
 		}
 		inputs.State, inputs.Stats = in.State(k-1), in.Stats(k-1)
+		if g.Waits(k - 1) {
+			inputs.Waiting = in.Waiting(k - 1)
+		}
+		if g.Waits(k) {
+			inputs.WaitingOutput = out.Waiting(k)
+		}
 		inputs.BatchOutput, inputs.LedgerOutput = out.Batch(k), out.Ledger(k)
 		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
 		if inputs.Shards, err = w.shardRefs(ctx, closed.Reads(), job.Reading); err != nil {

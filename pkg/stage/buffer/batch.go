@@ -30,7 +30,7 @@ func (r *reduction) layOut(critic bool) ([]learned, error) {
 	var sequences []learned
 	var counting []int // groups that the loss counts
 	starts := []int{0} // of their sequences, and the end of the last
-	for g, group := range r.groups {
+	for g, group := range r.batch {
 		for i := range group.Traces {
 			sequences = append(sequences, r.sequencesOf(g, i)...)
 		}
@@ -85,7 +85,7 @@ func (g group) segmentsOf(trace int) []credit.Segment {
 // sequencesOf are the contexts of a trace of which something is learned: the
 // turns of segments that are neither dropped nor masked.
 func (r *reduction) sequencesOf(group, trace int) []learned {
-	g := r.groups[group]
+	g := r.batch[group]
 	segments := g.segmentsOf(trace)
 	var sequences []learned
 	before := 0 // turns of earlier contexts
@@ -167,7 +167,7 @@ func (r *reduction) weigh(sequences []*learned, groups []int) error {
 	var lengths []int
 	at := map[span]int{} // index into all three
 	for _, group := range groups {
-		g := r.groups[group]
+		g := r.batch[group]
 		for trace := range g.Traces {
 			tokens := g.Traces[trace].Tokens()
 			for i, segment := range g.segmentsOf(trace) {
@@ -246,7 +246,7 @@ func (r *reduction) writeBatch(sequences []learned) error {
 	_, err := shard.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
 		record := make([]shard.Sequence, rows)
 		for i, s := range sequences[:rows] {
-			g := r.groups[s.group]
+			g := r.batch[s.group]
 			contexts, err := r.tokensOf(held, g, s.trace)
 			if err != nil {
 				return nil, err

@@ -5,6 +5,7 @@
 package buffer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -50,6 +51,7 @@ type Inputs struct {
 	RunEnded  []ShardRef // late for good: no iteration is left to carry them into
 	State     string     // of the previous iteration; empty for none
 	Stats     string     // beside it; empty for none
+	Waiting   string     // segments that wait for a batch, beside it; empty for none
 	// WaveOf names the files that hold a response to an instance of any iteration
 	// up to this one, and the verdicts on it, to go on from there. The verdicts
 	// may be unknown.
@@ -59,8 +61,11 @@ type Inputs struct {
 	StatsOutput  string
 	BatchOutput  string // empty for iteration 0
 	LedgerOutput string // empty for iteration 0
-	PlanOutputs  []PlanRef
-	PlanRows     int
+	// WaitingOutput is read by the next iteration under schedule.batch_segments;
+	// empty where there is none.
+	WaitingOutput string
+	PlanOutputs   []PlanRef
+	PlanRows      int
 }
 
 // Run folds one iteration.
@@ -98,6 +103,9 @@ type reduction struct {
 	rewardStats []shard.Stat             // what the reward keeps
 	plans       map[int][]shard.Instance // by iteration
 	groups      []group                  // in plan order, carried ones last
+	batch       []group                  // what is learned from; of schedule.batch_segments those that waited come first
+	open        bool                     // the segments of groups wait for a batch
+	unfilled    string                   // why they will never have one; empty if they do
 	ledger      []shard.LedgerRow
 }
 
@@ -107,6 +115,7 @@ type group struct {
 	iteration int              // in whose plan it was
 	shard     int              // index of the input that holds its traces
 	contexts  [][]contextRow   // of each trace
+	rollouts  []string         // content digest of the file that holds each trace
 	segments  []credit.Segment // by trace and turn, once they have their credit
 }
 
@@ -164,6 +173,9 @@ func (r *reduction) learnable() error {
 	for i := range r.groups {
 		r.groups[i].segments = segments[i]
 	}
+	if err := r.gather(); err != nil {
+		return err
+	}
 	r.account()
 	sequences, err := r.layOut(composition.Advantage.Critic())
 	if err != nil {
@@ -177,7 +189,25 @@ func (r *reduction) learnable() error {
 	return err
 }
 
-// account adds a ledger row for each segment at hand and counts.
+// decide adds the ledger row of a segment whose fate this iteration decides: why it
+// is left out of the batch, or has no gradient in it.
+func (r *reduction) decide(row shard.LedgerRow, dropped, masked string) {
+	row.Iteration = int32(r.in.Iteration)
+	switch {
+	case dropped != "":
+		row.Fate, row.Reason = string(shard.FateDropped), dropped
+		r.metrics["dropped_"+dropped]++
+	case masked != "":
+		row.Fate, row.Reason = string(shard.FateMasked), masked
+		r.metrics["masked_"+masked]++
+	default:
+		row.Fate = string(shard.FateTrained)
+		r.metrics["trained"]++
+	}
+	r.ledger = append(r.ledger, row)
+}
+
+// account adds a ledger row for each segment at hand that has a fate, and counts.
 func (r *reduction) account() {
 	var reward, quality, depth float64
 	var responses int
@@ -187,22 +217,13 @@ func (r *reduction) account() {
 			if number++; i == 0 || g.segments[i-1].Trace != s.Trace {
 				number = 0
 			}
-			row := shard.LedgerRow{
+			if r.open && s.Dropped == "" {
+				continue
+			}
+			r.decide(shard.LedgerRow{
 				InstanceID: g.Instance.InstanceID, GroupID: g.Instance.GroupID, Sample: g.Traces[s.Trace].Score.Sample, Segment: int32(number),
-				IterationSampled: int32(g.iteration), Iteration: int32(r.in.Iteration),
-				Fate: string(shard.FateTrained), Reason: s.Dropped,
-			}
-			switch {
-			case s.Dropped != "":
-				row.Fate = string(shard.FateDropped)
-				r.metrics["dropped_"+s.Dropped]++
-			case s.Masked != "":
-				row.Fate, row.Reason = string(shard.FateMasked), s.Masked
-				r.metrics["masked_"+s.Masked]++
-			default:
-				r.metrics["trained"]++
-			}
-			r.ledger = append(r.ledger, row)
+				IterationSampled: int32(g.iteration),
+			}, cmp.Or(s.Dropped, r.unfilled), s.Masked)
 		}
 		for i, t := range g.Traces {
 			r.countTransition(g, i)
@@ -226,6 +247,11 @@ func (r *reduction) account() {
 	}
 	r.metrics["groups"] = float64(len(r.groups))
 	r.metrics["responses"] = float64(responses)
+}
+
+// add adds a trace.
+func (g *group) add(t judged) {
+	g.contexts, g.Traces, g.rollouts = append(g.contexts, t.contexts), append(g.Traces, t.trace), append(g.rollouts, t.rollout)
 }
 
 // reward is the mean over the segments of a trace.

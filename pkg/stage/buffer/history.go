@@ -83,7 +83,7 @@ func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]en
 		}
 		inputs, err := r.take(wave, attempts)
 		if err != nil {
-			return nil, nil, r.lostHistory(err)
+			return nil, nil, fmt.Errorf("reading what the plan goes on from: %w", r.lostHistory(err))
 		}
 		for _, input := range inputs {
 			if !read[input.Path] {
@@ -151,7 +151,6 @@ func (t *taken) until(messages int) (env.Parent, error) {
 // lostHistory says what to do about a rollout of an earlier iteration that is
 // gone: nothing that is still to be made needed it until now.
 func (r *reduction) lostHistory(err error) error {
-	err = fmt.Errorf("reading what the plan goes on from: %w", err)
 	if errors.Is(err, seal.ErrNotSealed) && !r.files.Plain {
 		return exitcode.WithHint(err, "lathe verify --repair RUN, then the command that made the run: it is made again")
 	}

@@ -65,6 +65,7 @@ func (r tokensRow) Name() shard.TraceName {
 type judged struct {
 	contexts []contextRow
 	trace    credit.Trace
+	rollout  string // content digest of the file that holds it
 }
 
 // readShard files the traces of a shard under their groups: those of its last
@@ -92,14 +93,14 @@ func (r *reduction) readShard(number int, all []group, at map[string]int) error 
 		t := final[name]
 		g := &all[at[t.contexts[0].GroupID]]
 		g.shard = number
-		g.contexts, g.Traces = append(g.contexts, t.contexts), append(g.Traces, t.trace)
+		g.add(t)
 	}
 	return nil
 }
 
 // readWave reads the traces of one wave of a shard and their verdicts.
 func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
-	rows, citedRollouts, err := stage.ReadTable[contextRow](r.ctx, r.files, wave.Rollout)
+	traces, citedRollouts, err := r.readRollout(wave.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -110,25 +111,38 @@ func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
 	if err := r.sameResponses(wave, citedRollouts); err != nil {
 		return nil, err
 	}
-	r.cited = append(r.cited, citedRollouts, citedScores)
-	traces := shard.Traces(rows)
+	r.cited = append(r.cited, citedScores)
 	if len(scores) != len(traces) {
 		return nil, exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", wave.Score, len(scores), wave.Rollout, len(traces))
 	}
-	all := make([]judged, len(traces))
-	for i, contexts := range traces {
-		name := contexts[0].Name()
+	for i := range traces {
+		name := traces[i].contexts[0].Name()
 		if name != scores[i].Name() {
 			return nil, exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
 				wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
 		}
-		all[i] = judged{contexts: contexts, trace: credit.Trace{Score: scores[i], Contexts: make([]credit.Context, len(contexts))}}
+		traces[i].trace.Score = scores[i]
+	}
+	return traces, nil
+}
+
+// readRollout reads and cites the traces of a file, without verdicts.
+func (r *reduction) readRollout(path string) ([]judged, seal.Input, error) {
+	rows, cited, err := stage.ReadTable[contextRow](r.ctx, r.files, path)
+	if err != nil {
+		return nil, cited, err
+	}
+	r.cited = append(r.cited, cited)
+	traces := shard.Traces(rows)
+	all := make([]judged, len(traces))
+	for i, contexts := range traces {
+		all[i] = judged{contexts: contexts, trace: credit.Trace{Contexts: make([]credit.Context, len(contexts))}, rollout: cited.ContentSHA256}
 		for j := range contexts {
 			c := &contexts[j]
 			tokens := make([]int, c.Turns)
 			for _, turn := range credit.TokenTurns(c.LossMask, int(c.Turns)) {
 				if turn >= len(tokens) {
-					return nil, exitcode.Dataf("rollout %q: instance %q sample %d has tokens of the policy's and no message of its", wave.Rollout, name.InstanceID, name.Sample)
+					return nil, cited, exitcode.Dataf("rollout %q: instance %q sample %d has tokens of the policy's and no message of its", path, c.InstanceID, c.Sample)
 				}
 				if turn >= 0 {
 					tokens[turn]++
@@ -138,7 +152,7 @@ func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
 			c.LossMask = nil
 		}
 	}
-	return all, nil
+	return all, cited, nil
 }
 
 // sameResponses makes sure that a score shard judges the responses that are

@@ -43,7 +43,7 @@ func Essence(t *testing.T, dir string) map[string]string {
 	digests := map[string]string{}
 	for k := 0; k <= r.Recipe.Schedule.Iterations; k++ {
 		for _, path := range []string{
-			r.Dir.Policy(k), r.Dir.Optimizer(k), r.Dir.Critic(k), graph.OptimizerOf(r.Dir.Critic(k)), r.Dir.Reference(k), r.Dir.Plan(k), r.Dir.State(k), r.Dir.Stats(k), r.Dir.Batch(k), r.Dir.Ledger(k),
+			r.Dir.Policy(k), r.Dir.Optimizer(k), r.Dir.Critic(k), graph.OptimizerOf(r.Dir.Critic(k)), r.Dir.Reference(k), r.Dir.Plan(k), r.Dir.State(k), r.Dir.Stats(k), r.Dir.Batch(k), r.Dir.Waiting(k), r.Dir.Ledger(k),
 		} {
 			if m, err := seal.Record(t.Context(), path); err == nil {
 				digests[r.Dir.Rel(path)] = m.ContentSHA256

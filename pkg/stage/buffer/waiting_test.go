@@ -1,0 +1,188 @@
+package buffer_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+)
+
+// iteration makes the responses of iteration k, from 1: groups of verdicts, in a
+// file of its own.
+func (f *reduction) iteration(k int, last bool, groups ...[]verdict) {
+	f.Helper()
+	name := func(what string) string { return f.Path(fmt.Sprintf("%d-%s", k, what)) }
+	plan := make([]shard.Instance, len(groups))
+	for i := range plan {
+		plan[i] = f.plan[0]
+		plan[i].InstanceID = buffer.InstanceID(k, i)
+		plan[i].GroupID, plan[i].Iteration = plan[i].InstanceID, int32(k)
+	}
+	f.Check(stagetest.Write(name("plan"), plan))
+	f.in.Shards, f.in.Waiting = nil, f.in.WaitingOutput
+	f.shard(fmt.Sprint(k), plan, groups...)
+	f.in.Shards[0].Iteration = k
+	f.in.Iteration, f.in.Plans = k, []buffer.PlanRef{{Iteration: k, Path: name("plan")}}
+	f.in.BatchOutput, f.in.LedgerOutput, f.in.StateOutput, f.in.StatsOutput = name("batch"), name("ledger"), name("state"), name("stats")
+	f.in.WaitingOutput, f.in.PlanOutputs = name("waiting"), []buffer.PlanRef{{Iteration: k + 1, Path: name("next")}}
+	if last {
+		f.in.WaitingOutput, f.in.PlanOutputs = "", nil
+	}
+	f.in.WaveOf = func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
+		return buffer.WaveRef{Rollout: f.Path(fmt.Sprintf("%d-rollout.parquet", ref.Iteration))}, nil
+	}
+}
+
+// waits is the number of segments that wait after the iteration.
+func (f *reduction) waits() int {
+	f.Helper()
+	return len(stagetest.Read[shard.Waiting](f.Rig, f.in.WaitingOutput))
+}
+
+// TestBatchOfSeveralIterations: with B = 5 and 2, 2 and 3 retained segments the first
+// batches are empty and the third has all seven, oldest first, just as if one
+// iteration had sampled them; and the eighth is dropped when the run ends.
+func TestBatchOfSeveralIterations(t *testing.T) {
+	t.Parallel()
+	groups := [][]verdict{scores(1, 0), scores(0, 1), {{score: 1, tokens: 4}, {tokens: 1}, {tokens: 3}}}
+	settings := append(centred, "filters.constant_group=true", "advantage.whitening=true", "loss.mini_batches=2")
+	whole := newReduction(t, 1, settings...)
+	whole.iteration(3, false, groups...)
+	want, _ := whole.run()
+
+	f := newReduction(t, 1, append(settings, "schedule.batch_segments=5")...)
+	for i, c := range []struct {
+		groups  [][]verdict
+		ledger  []string
+		waiting int
+	}{
+		{[][]verdict{groups[0], scores(1, 1)}, []string{"dropped constant_group", "dropped constant_group"}, 2},
+		{groups[1:2], nil, 4},
+	} {
+		f.iteration(i+1, false, c.groups...)
+		batch, metrics := f.run()
+		if diff := cmp.Diff(c.ledger, f.reasons()); len(batch) > 0 || f.waits() != c.waiting || metrics["waiting"] != float64(c.waiting) || diff != "" {
+			t.Errorf("iteration %d: %d sequences, %d waiting, metrics %v, want 0 and %d; ledger (-want +got):\n%s", i+1, len(batch), f.waits(), metrics, c.waiting, diff)
+		}
+	}
+	f.iteration(3, false, groups[2])
+	got, metrics := f.run()
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(shard.Sequence{}, "InstanceID", "GroupID", "IterationSampled")); diff != "" {
+		t.Errorf("batch of one iteration (-) and of three (+):\n%s", diff)
+	}
+	var sampled []string
+	for _, row := range stagetest.Read[shard.LedgerRow](f.Rig, f.in.LedgerOutput) {
+		sampled = append(sampled, fmt.Sprintf("%d in %d %s %s", row.IterationSampled, row.Iteration, row.Fate, row.InstanceID))
+	}
+	first, second, third := "1 in 3 trained i000001-000000", "2 in 3 trained i000002-000000", "3 in 3 trained i000003-000000"
+	if diff := cmp.Diff([]string{first, first, second, second, third, third, third}, sampled); diff != "" || f.waits() != 0 || metrics["trained"] != 7 || metrics["groups"] != 1 {
+		t.Errorf("%d waiting, metrics %v, ledger (-want +got):\n%s", f.waits(), metrics, diff)
+	}
+	ages := map[int32]int{}
+	for _, s := range got {
+		ages[s.IterationSampled]++
+	}
+	if diff := cmp.Diff(map[int32]int{1: 2, 2: 2, 3: 3}, ages); diff != "" {
+		t.Errorf("sequences by the iteration that sampled them (-want +got):\n%s", diff)
+	}
+	f.iteration(4, true, scores(0, 1), scores(1, 1))
+	batch, _ := f.run()
+	if diff := cmp.Diff([]string{"dropped batch_not_full", "dropped batch_not_full", "dropped constant_group", "dropped constant_group"}, f.reasons()); len(batch) != 0 || diff != "" {
+		t.Errorf("at the end: %d sequences, ledger (-want +got):\n%s", len(batch), diff)
+	}
+}
+
+// TestLastBatchOfSeveralIterations: what waited is dropped with the last iteration's
+// own where both together are too few, and learned from where they are enough.
+func TestLastBatchOfSeveralIterations(t *testing.T) {
+	t.Parallel()
+	for enough, want := range map[int]string{4: "trained", 5: "dropped batch_not_full"} {
+		f := newReduction(t, 1, append(centred, fmt.Sprintf("schedule.batch_segments=%d", enough))...)
+		f.iteration(1, false, scores(1, 0))
+		f.run()
+		f.iteration(2, true, scores(1, 0))
+		f.run()
+		if diff := cmp.Diff([]string{want, want, want, want}, f.reasons()); diff != "" {
+			t.Errorf("batches of %d: ledger (-want +got):\n%s", enough, diff)
+		}
+	}
+}
+
+// TestBatchOfOneSegment: where every iteration has a segment to learn from, batches
+// of one segment or more are those of iterations, to the byte.
+func TestBatchOfOneSegment(t *testing.T) {
+	t.Parallel()
+	digests := map[string][2]string{}
+	for i, segments := range []string{"0", "1"} {
+		f := newReduction(t, 1, append(centred, "schedule.batch_segments="+segments, "filters.overlong=true", "filters.masked=[overlong]")...)
+		f.iteration(1, false, []verdict{{score: 1}, {finish: "length"}}, scores(1, 0))
+		f.run()
+		for _, path := range []string{f.in.BatchOutput, f.in.LedgerOutput, f.in.StateOutput, f.in.StatsOutput, f.in.PlanOutputs[0].Path} {
+			m, err := seal.Verify(t.Context(), path, seal.Options{})
+			f.Check(err)
+			both := digests[filepath.Base(path)]
+			both[i] = m.ContentSHA256
+			digests[filepath.Base(path)] = both
+		}
+	}
+	for name, both := range digests {
+		if both[0] != both[1] {
+			t.Errorf("%s: content %s of iterations and %s of one segment", name, both[0], both[1])
+		}
+	}
+}
+
+// TestMaskedSegmentsWait: a segment without a gradient does not fill a batch. It
+// waits with the others, for it counts in the denominators: a token of the one that
+// is learned from in the first iteration weighs 1/(2+6+2+2).
+func TestMaskedSegmentsWait(t *testing.T) {
+	t.Parallel()
+	f := newReduction(t, 1, append(centred, "schedule.batch_segments=3", "filters.overlong=true", "filters.masked=[overlong]", "loss.aggregation=token_mean")...)
+	f.iteration(1, false, []verdict{{score: 1}, {finish: "length", tokens: 6}})
+	if batch, _ := f.run(); len(batch) != 0 || f.waits() != 2 {
+		t.Fatalf("%d sequences, %d waiting; want 0 and 2", len(batch), f.waits())
+	}
+	f.iteration(2, false, scores(1, 0))
+	batch, _ := f.run()
+	if diff := cmp.Diff([]string{"trained", "masked overlong", "trained", "trained"}, f.reasons()); diff != "" || len(batch) != 3 {
+		t.Fatalf("%d sequences; ledger (-want +got):\n%s", len(batch), diff)
+	}
+	if got, want := batch[0].TurnWeights[0], 1./12; got != want {
+		t.Errorf("a token weighs %v, want %v", got, want)
+	}
+}
+
+// TestWaitingSegmentsOfOtherResponses: credit is of the very responses that got it.
+func TestWaitingSegmentsOfOtherResponses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil func(f *reduction)
+		want  string
+	}{
+		"replaced": {func(f *reduction) {
+			rows := stagetest.Read[shard.Rollout](f.Rig, f.Path("1-rollout.parquet"))
+			rows[0].LogProbs[1] = -0.25
+			f.Check(seal.Remove(f.Path("1-rollout.parquet")))
+			f.Check(stagetest.Write(f.Path("1-rollout.parquet"), rows))
+		}, `does not hold the response to instance "i000001-000000", sample 0, that got its credit`},
+		"gone": {func(f *reduction) { f.Check(seal.Remove(f.Path("1-rollout.parquet"))) }, "reading the segments that wait for a batch"},
+	} {
+		f := newReduction(t, 1, append(centred, "schedule.batch_segments=3")...)
+		f.iteration(1, false, scores(1, 0))
+		f.run()
+		f.iteration(2, false, scores(1, 0))
+		c.spoil(f)
+		if err := f.try(); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: exit %d, %v; want %q", name, exitcode.Code(err), err, c.want)
+		}
+	}
+}
