@@ -14,7 +14,7 @@ SELECT
     count(*)                                                                                    AS programs,
     round(avg((turn.outcome = 'ok')::INT), 3)                                                   AS valid,
     round(avg(turn.normalized_score) FILTER (turn.outcome = 'ok'), 3)                           AS quality_of_valid,
-    round(avg(CASE WHEN turn.outcome = 'ok' THEN list_filter(turn.reward_parts, p -> p.name = 'score')[1].value ELSE -10 END), 3) AS score_or_minus_10,
+    round(avg(CASE WHEN turn.outcome = 'ok' THEN list_filter(turn.reward_parts, lambda p: p.name = 'score')[1].value ELSE -10 END), 3) AS score_or_minus_10,
     round(avg(turn.execute_seconds), 2)                                                         AS execute_seconds,
     round(avg(turn.execute_seconds) FILTER (turn.outcome = 'ok'), 2)                            AS execute_seconds_of_valid
 FROM programs

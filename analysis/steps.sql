@@ -6,7 +6,7 @@ WITH traces AS (
     FROM (SELECT instance_id, sample, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
     GROUP BY ALL
 ), submissions AS (
-    SELECT instance_id, sample, list_transform(list_filter(turns, t -> t.outcome = 'ok'), t -> t.normalized_score) AS quality FROM traces
+    SELECT instance_id, sample, list_transform(list_filter(turns, lambda t: t.outcome = 'ok'), lambda t: t.normalized_score) AS quality FROM traces
 ), steps AS (
     SELECT instance_id, quality[1] AS first, unnest(quality) AS own, generate_subscripts(quality, 1) AS submission FROM submissions
 )

@@ -74,6 +74,48 @@ func TestSlurmHeld(t *testing.T) {
 	})
 }
 
+// slowRollout is the setup of a site on which one rollout takes ten minutes, and no
+// gate looks after a task that does not end.
+const slowRollout = `memory_flag: false
+partition: high
+watchdog_seconds: 0
+setup:
+  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}" in *-rollout-000001:0) sleep 600 ;; esac; true'
+`
+
+// TestSlurmCloseAfter: an iteration is closed when its time is over although one of
+// its tasks goes on, by a gate that was set for then. Dropped, that task is
+// cancelled.
+func TestSlurmCloseAfter(t *testing.T) {
+	site := filepath.Join(t.TempDir(), "slow.yaml")
+	if err := os.WriteFile(site, []byte(slowRollout), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3")
+	dir := filepath.Join(t.TempDir(), "run")
+	settings := commandtest.Set("schedule.iterations=2", "schedule.close_after_seconds=8", "schedule.late=drop")
+	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
+	c.Await(dir, "done", 3*time.Minute, nil)
+	out, err := c.Command(filepath.Join(c.Bin, "lathe"), "verify", "--json", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verified struct {
+		Faults []any
+		Ledger struct{ Dropped map[string]int }
+	}
+	if err := json.Unmarshal([]byte(out), &verified); err != nil {
+		t.Fatal(err)
+	}
+	if late := verified.Ledger.Dropped["late"]; late != 4*4 || len(verified.Faults) > 0 {
+		t.Errorf("%d responses are late, want 16; faults %v", late, verified.Faults)
+	}
+	if ended := c.Must("squeue", "-h", "-t", "cancelled", "-o", "%j"); !strings.Contains(ended, "rollout-000001") {
+		t.Errorf("the task that was late was not cancelled:\n%s", ended)
+	}
+	emptyQueue(t, c)
+}
+
 // wasHeld checks that what the test is about has happened, and makes the node
 // usable again.
 func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {

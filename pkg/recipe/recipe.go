@@ -181,6 +181,12 @@ type Scaffold struct {
 	Variants config.Variants `yaml:",inline"`
 }
 
+// Choices of Schedule.Late.
+const (
+	LateCarry = "carry"
+	LateDrop  = "drop"
+)
+
 // Choices lists the scaffolds.
 func (Scaffold) Choices(field string) []string {
 	if field == "name" {
@@ -364,9 +370,19 @@ type Schedule struct {
 	// section 5.1: 5). 1 takes each. What is learned from is older for it, which
 	// age_mean of a learn task says, in updates.
 	SyncEvery int `yaml:"sync_every"`
-	// Oversample m >= 1: m·B instances are sampled, the iteration closes when
-	// B are done, and what is late is carried into a later one.
+	// Oversample m >= 1: m·B instances are sampled, and the iteration closes when
+	// B are done.
 	Oversample float64 `yaml:"oversample"`
+	// CloseAfterSeconds closes an iteration once so many seconds have passed since
+	// its first rollout began, with the shards that are done then and at least one;
+	// or before, when all are done. 0 waits for them. Which are done depends on how
+	// fast they are, and is sealed. Actions that run long are seen less often for
+	// it, which late: carry makes good in time.
+	CloseAfterSeconds float64 `yaml:"close_after_seconds"`
+	// Late says what becomes of shards that are not done when their iteration is
+	// closed: carry folds each into the first iteration that is closed after it is
+	// done; drop stops it.
+	Late string `yaml:"late" choices:"carry,drop"`
 	// BatchSegments B closes a batch once B segments are retained by credit and
 	// filters, which may take several iterations (MLE-RL, section 5.1: 64). Until
 	// then they wait with their credit, and the policy is not updated; then all

@@ -60,6 +60,8 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 	if !(s.Oversample >= 1 && s.Oversample <= 16) {
 		c.Add("schedule.oversample", s.Oversample, "must be from 1 to 16")
 	}
+	c.NotNegative("schedule.close_after_seconds", s.CloseAfterSeconds)
+	c.Choice("schedule.late", s.Late)
 	c.AtLeast("schedule.batch_segments", s.BatchSegments, 0)
 	if !(s.Quorum > 0 && s.Quorum <= 1) {
 		c.Add("schedule.quorum", s.Quorum, "must be above 0 and at most 1")
@@ -73,9 +75,6 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 		c.Add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)
 	}
 	c.AtLeast("schedule.keep_every", s.KeepEvery, 0)
-	if s.KeepEvery > 0 && r.Rollout.Remote != nil && (s.BatchSegments > 0 || s.Oversample > 1) {
-		c.Add("schedule.keep_every", s.KeepEvery, "must be 0 where rollout.remote meets schedule.batch_segments or schedule.oversample: the learner needs each version of which a response is late or waits")
-	}
 	c.AtLeast("schedule.max_attempts", s.MaxAttempts, 1)
 }
 

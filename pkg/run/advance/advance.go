@@ -61,7 +61,8 @@ type jobsView struct {
 	evidence    map[graph.Task]string // of the last failure
 	gates       int                   // gates that wait to start, the watchdog aside
 	watchdog    string                // the id of its job, if that waits to start
-	watched     bool                  // one of them follows the first end among tasks whose shards go through waves
+	alarmed     bool                  // an alarm waits to start
+	watched     bool                  // one of them follows the first end among tasks whose shards do not wait for each other
 	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
 	forgiven    time.Time             // failures of submissions up to here do not count
 }
@@ -111,7 +112,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		return result, errors.Join(a.stuck(found, view), a.cancelWatchdog(ctx, view))
 	}
 	if changed { // gates that wait were told of another
-		view.gates, view.watched, view.watchdog = 0, false, ""
+		view.gates, view.watched, view.watchdog, view.alarmed = 0, false, "", false
 	}
 	// Before anything else is submitted: whatever ends this process, the run is
 	// looked at again.
@@ -119,6 +120,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		if err := a.submitWatchdog(ctx, limits); err != nil {
 			return result, err
 		}
+	}
+	if err := errors.Join(a.setAlarm(ctx, view, found.Due, limits), a.cancelLate(ctx, surveyor.Inventory, view)); err != nil {
+		return result, err
 	}
 	full := false // the queue
 	for _, group := range byNode(found.Ready, view.live) {
@@ -139,7 +143,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	live := a.watch(view, result.Submitted)
 	switch {
-	case len(live) > 0 && (!view.watched || slices.ContainsFunc(result.Submitted, a.goesThroughWaves)):
+	case len(live) > 0 && (!view.watched || slices.ContainsFunc(result.Submitted, a.goesByShard)):
 		err = a.lastGate(ctx, slurm.Dependency{AfterFirst: live}, limits)
 	case view.gates == 0:
 		// Whatever should have advanced the run is gone: put a gate behind
@@ -192,9 +196,13 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		}
 	}
 	jobs = append(jobs, gates...)
-	watchdog, watchdogKnown := readWatchdog(a.Run.Dir)
+	watchdog, watchdogKnown := readTimed(watchdogPath(a.Run.Dir))
 	if watchdogKnown {
 		jobs = append(jobs, watchdog)
+	}
+	alarm, alarmKnown := readTimed(alarmPath(a.Run.Dir))
+	if alarmKnown {
+		jobs = append(jobs, alarm)
 	}
 	if len(jobs) == 0 {
 		return view, nil
@@ -212,6 +220,7 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 	if watchdogKnown && view.states.Of(watchdog.Tasks()[0]).Phase == slurm.PhasePending {
 		view.watchdog = watchdog.ID
 	}
+	view.alarmed = alarmKnown && view.states.Of(alarm.Tasks()[0]).Phase == slurm.PhasePending
 	if err := view.await(ctx, v.Inventory); err != nil {
 		return nil, err
 	}
@@ -341,7 +350,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 		submitErr = fmt.Errorf("submitting %s: %w", n, submitErr)
 	}
 	if len(s.Jobs) > 0 {
-		if !a.goesThroughWaves(s) { // else one gate follows all of them
+		if !a.goesByShard(s) { // else one gate follows all of them
 			gate, gateErr := a.gate(ctx, slurm.Dependency{AfterAny: ids(s.Jobs)}, limits)
 			s.Gate = gate
 			submitErr = errors.Join(submitErr, gateErr)

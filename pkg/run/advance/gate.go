@@ -17,20 +17,23 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// goesThroughWaves reports whether shards of a submission's stage go through
-// waves, and so do not wait for the rest of its array.
-func (a *Advancer) goesThroughWaves(s Submission) bool { return a.Run.Graph.Waves(s.Stage) > 1 }
+// goesByShard reports whether shards of a submission do not wait for the rest of its
+// array: they go through waves, or their iteration may be closed without some.
+func (a *Advancer) goesByShard(s Submission) bool {
+	n := s.Node()
+	return a.Run.Graph.Waves(s.Stage) > 1 || a.Run.Graph.MayBeLate() && n.OfTraces() && !n.HeldOut()
+}
 
 // mostWatched bounds the tasks whose ends one gate follows. The other tasks are
 // looked at when one of these has ended.
 const mostWatched = 100
 
-// watch lists the tasks that are pending or running whose shards go through
-// waves, those that run first: they end first.
+// watch lists the tasks that are pending or running whose shards do not wait for
+// each other, those that run first: they end first.
 func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID {
 	var running, pending []slurm.TaskID
 	for _, s := range view.submissions {
-		if !a.goesThroughWaves(s) {
+		if !a.goesByShard(s) {
 			continue
 		}
 		for _, job := range s.Jobs {
@@ -45,7 +48,7 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 		}
 	}
 	for _, s := range submitted {
-		if !a.goesThroughWaves(s) {
+		if !a.goesByShard(s) {
 			continue
 		}
 		for _, job := range s.Jobs {

@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -17,13 +18,55 @@ import (
 // Slurm may leave a task in the queue for ever, and the gates behind it too. While
 // a run lives, one watchdog waits in the queue.
 
-// submitWatchdog submits a watchdog, and notes it. Where the queue is full the
-// next gate does.
+// submitWatchdog submits a watchdog.
 func (a *Advancer) submitWatchdog(ctx context.Context, limits slurm.Limits) error {
 	delay := time.Duration(a.Site.Site.WatchdogSeconds) * time.Second
 	if delay == 0 {
 		return nil
 	}
+	return a.submitTimed(ctx, watchdogPath(a.Run.Dir), delay, limits)
+}
+
+// An alarm is a gate that starts when an iteration is due to be closed with what is
+// done of it (schedule.close_after_seconds). One at most waits in the queue: what
+// is due later is set when it starts.
+
+// setAlarm submits an alarm, unless one waits or nothing is due.
+func (a *Advancer) setAlarm(ctx context.Context, view *jobsView, due time.Time, limits slurm.Limits) error {
+	if view.alarmed || due.IsZero() {
+		return nil
+	}
+	return a.submitTimed(ctx, alarmPath(a.Run.Dir), max(time.Second, time.Until(due)), limits)
+}
+
+// cancelLate cancels the tasks that run or wait although their iteration was closed
+// without them for good.
+func (a *Advancer) cancelLate(ctx context.Context, v *survey.Inventory, view *jobsView) error {
+	var ids []string
+	for _, s := range view.submissions {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
+				late, err := v.Dropped(ctx, t)
+				if err != nil {
+					return err
+				}
+				if late && view.live[t] {
+					delete(view.live, t)
+					ids = append(ids, id.String())
+				}
+			}
+		}
+	}
+	if len(ids) > 0 {
+		a.Log("cancelling %d tasks that their iteration was closed without", len(ids))
+	}
+	return a.Cluster.Cancel(ctx, ids...)
+}
+
+// submitTimed submits a gate that starts after a while, and notes it. Where the
+// queue is full the next gate does.
+func (a *Advancer) submitTimed(ctx context.Context, path string, delay time.Duration, limits slurm.Limits) error {
 	gate, err := a.gate(ctx, slurm.Dependency{Delay: delay}, limits)
 	if errors.Is(err, slurm.ErrQueueFull) {
 		a.Log("left out the gate that looks again after %v: %v", delay, err)
@@ -36,13 +79,13 @@ func (a *Advancer) submitWatchdog(ctx context.Context, limits slurm.Limits) erro
 	if err != nil {
 		return err
 	}
-	return seal.Replace(watchdogPath(a.Run.Dir), append(content, '\n'), a.Attempt)
+	return seal.Replace(path, append(content, '\n'), a.Attempt)
 }
 
 // renewWatchdog submits the next watchdog when this process is the last. It does
 // so before anything else: if it is killed at any later step, the next looks.
 func (a *Advancer) renewWatchdog(ctx context.Context, limits slurm.Limits) error {
-	last, known := readWatchdog(a.Run.Dir)
+	last, known := readTimed(watchdogPath(a.Run.Dir))
 	if !known || last.Tasks()[0].Job != a.Attempt.JobID {
 		return nil
 	}
@@ -70,7 +113,9 @@ func (a *Advancer) cancelHopeless(ctx context.Context, view *jobsView) error {
 
 func watchdogPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "watchdog.json") }
 
-func readWatchdog(d graph.Dir) (gate slurm.Job, ok bool) {
-	content, err := plainfile.Read(watchdogPath(d), plainfile.MaxDocument)
+func alarmPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "alarm.json") }
+
+func readTimed(path string) (gate slurm.Job, ok bool) {
+	content, err := plainfile.Read(path, plainfile.MaxDocument)
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }

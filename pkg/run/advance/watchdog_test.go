@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -35,7 +36,7 @@ func TestWatchdogIsRenewed(t *testing.T) {
 	if got := submitted(); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "--begin=now+600\n") {
 		t.Errorf("the watchdog is submitted as %q", got)
 	}
-	if job, known := readWatchdog(a.Run.Dir); !known || job.ID != "12" {
+	if job, known := readTimed(watchdogPath(a.Run.Dir)); !known || job.ID != "12" {
 		t.Errorf("job %q is noted, %v; want 12", job.ID, known)
 	}
 	renew("11")
@@ -56,8 +57,33 @@ func TestWatchdogIsRenewed(t *testing.T) {
 	if err := a.submitWatchdog(t.Context(), limits); err != nil {
 		t.Errorf("in a queue that is full: %v", err)
 	}
-	if _, known := readWatchdog(a.Run.Dir); known || submitted() == "" {
+	if _, known := readTimed(watchdogPath(a.Run.Dir)); known || submitted() == "" {
 		t.Error("a watchdog is noted that the queue did not take, or was not tried")
+	}
+}
+
+// One alarm at most waits in the queue, and it starts when an iteration is due.
+func TestAlarm(t *testing.T) {
+	a, submitted := withFakeSlurm(t, `echo 12`)
+	limits := slurm.Limits{MaxArraySize: 101, MaxJobCount: 100}
+	set := func(alarmed bool, due time.Time) string {
+		t.Helper()
+		if err := a.setAlarm(t.Context(), &jobsView{alarmed: alarmed}, due, limits); err != nil {
+			t.Error(err)
+		}
+		return submitted()
+	}
+	if got := set(false, time.Time{}) + set(true, time.Now().Add(time.Hour)); got != "" {
+		t.Errorf("where nothing is due, or an alarm waits, %q is submitted", got)
+	}
+	if got := set(false, time.Now().Add(90500*time.Millisecond)); !strings.HasSuffix(got, "--begin=now+91\n") {
+		t.Errorf("an alarm in 90.5 s is submitted as %q", got)
+	}
+	if job, known := readTimed(alarmPath(a.Run.Dir)); !known || job.ID != "12" {
+		t.Errorf("job %q is noted, %v; want 12", job.ID, known)
+	}
+	if got := set(false, time.Now().Add(-time.Minute)); !strings.HasSuffix(got, "--begin=now+1\n") {
+		t.Errorf("an alarm for what is overdue is submitted as %q", got)
 	}
 }
 

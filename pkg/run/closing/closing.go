@@ -46,6 +46,12 @@ func (c Closing) Includes(shard int) bool {
 	return found
 }
 
+// IsLate reports whether one of the iteration's shards was not done.
+func (c Closing) IsLate(shard int) bool {
+	_, found := slices.BinarySearch(c.Late, shard)
+	return found
+}
+
 // Lost reports whether one of the iteration's shards was left out.
 func (c Closing) Lost(shard int) bool {
 	_, found := slices.BinarySearch(c.LeftOut, shard)

@@ -29,8 +29,9 @@ type Decision struct {
 }
 
 // Decide finds out whether an iteration can be closed with what is done of its
-// shards, and with which. Nothing is carried yet.
-func Decide(g graph.Graph, k int, progress func(shard int) Progress) Decision {
+// shards, and with which. Of one that is overdue it takes what there is. Nothing is
+// carried yet.
+func Decide(g graph.Graph, k int, overdue bool, progress func(shard int) Progress) Decision {
 	shards := g.Shards(graph.Node{Stage: graph.StageScore, Iteration: k})
 	c := empty(k, shards)
 	doneRows := 0
@@ -52,7 +53,7 @@ func Decide(g graph.Graph, k int, progress func(shard int) Progress) Decision {
 		return Decision{Stuck: c.LeftOut, Reason: fmt.Sprintf(
 			"%d of %d shards used up their attempts, more than schedule.quorum %g allows", len(c.LeftOut), shards, quorum)}
 	}
-	enough := doneRows >= g.Recipe.Rollout.Prompts && len(c.Included) > 0
+	enough := (overdue || doneRows >= g.Recipe.Rollout.Prompts) && len(c.Included) > 0
 	if !enough && len(c.Late) > 0 {
 		return Decision{}
 	}
@@ -119,7 +120,7 @@ func leftOut(ctx context.Context, g graph.Graph, k int, included map[int]bool) (
 	switch {
 	case len(included) == shards || g.Recipe.Schedule.Quorum >= 1:
 		return left, nil // then none was given up
-	case g.Recipe.Schedule.Oversample <= 1:
+	case !g.MayBeLate():
 		for n := range shards {
 			left[n] = !included[n]
 		}

@@ -37,7 +37,7 @@ type Launcher interface {
 
 // Progress is what the driver tells whoever watches.
 type Progress struct {
-	Event   string // launched, done, failed, retry, finished
+	Event   string // launched, done, failed, retry, late, finished
 	Task    graph.Task
 	Result  executor.Result
 	Survey  survey.Result
@@ -54,9 +54,11 @@ type Driver struct {
 	Binaries string         // folder of the binaries; empty finds them on PATH
 	Watch    func(Progress) // may be nil
 	Version  string
+	Clock    survey.Clock                         // the zero value for the real one
+	Wake     func(due time.Time) <-chan time.Time // when what is due, if anything, has come; nil for the real clock
 
 	surveyor *survey.Surveyor
-	running  map[graph.Task]launched
+	running  map[graph.Task]*launched
 	failures map[graph.Task]int // failures of a task's own, in this process
 	broken   map[graph.Task]bool
 	cores    int // in use
@@ -66,7 +68,8 @@ type Driver struct {
 // launched is a task that runs.
 type launched struct {
 	array executor.Array
-	since time.Time
+	stop  context.CancelFunc
+	late  bool // it was stopped because its iteration was closed without it
 }
 
 // ended is how a task last ended.
@@ -83,9 +86,15 @@ type ended struct {
 // start: another process may go on with the same run.
 func (d *Driver) Drive(ctx context.Context) error {
 	d.surveyor = survey.New(d.Run.Graph)
-	d.running, d.failures, d.broken, d.last = map[graph.Task]launched{}, map[graph.Task]int{}, map[graph.Task]bool{}, map[graph.Task]ended{}
+	d.running, d.failures, d.broken, d.last = map[graph.Task]*launched{}, map[graph.Task]int{}, map[graph.Task]bool{}, map[graph.Task]ended{}
 	d.surveyor.GaveUp = func(t graph.Task) bool { return d.failures[t] >= d.Run.Recipe.Schedule.MaxAttempts }
 	d.surveyor.Broken = func(t graph.Task) bool { return d.broken[t] }
+	if d.Clock.Now != nil {
+		d.surveyor.Clock = d.Clock
+	}
+	if d.Wake == nil {
+		d.Wake = wake
+	}
 	if err := d.sweep(ctx); err != nil {
 		return err
 	}
@@ -117,6 +126,9 @@ func (d *Driver) Drive(ctx context.Context) error {
 			d.tell(Progress{Event: "finished", Survey: found})
 			return closing.LeftOut(ctx, d.Run)
 		}
+		if err := d.stopLate(ctx); err != nil {
+			return err
+		}
 		if err := d.launch(inFlight, found, results); err != nil {
 			return err
 		}
@@ -131,6 +143,7 @@ func (d *Driver) Drive(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-d.Wake(found.Due):
 		case f := <-results:
 			if fresh, err = d.settle(ctx, f); err != nil {
 				return err
@@ -185,21 +198,47 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
 		array := d.array(t)
+		ctx, stop := context.WithCancel(ctx)
 		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
+			stop()
 			return fmt.Errorf("starting %s: %w", t, err)
 		}
-		d.running[t] = launched{array, time.Now()}
+		d.running[t] = &launched{array: array, stop: stop}
 		d.cores += array.CPUs
 		d.tell(Progress{Event: "launched", Task: t, Survey: found, Running: len(d.running)})
 	}
 	return nil
 }
 
+// stopLate stops what its iteration was closed without for good.
+func (d *Driver) stopLate(ctx context.Context) error {
+	for t, running := range d.running {
+		late, err := d.surveyor.Dropped(ctx, t)
+		if err != nil {
+			return err
+		}
+		if late {
+			running.late = true
+			running.stop()
+		}
+	}
+	return nil
+}
+
+// wake is the real clock.
+func wake(due time.Time) <-chan time.Time {
+	if due.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(due))
+}
+
 // settle judges a task that has ended: by its outputs, not by its exit code. It
 // reports whether the task was the last of its node.
 func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err error) {
 	t, r := f.task, f.result
-	array := d.running[t].array
+	array, late := d.running[t].array, d.running[t].late
+	d.running[t].stop()
 	delete(d.running, t)
 	d.cores -= array.CPUs
 	d.last[t] = ended{array.Attempt, r}
@@ -210,6 +249,10 @@ func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err err
 	if done {
 		d.tell(Progress{Event: "done", Task: t, Result: r, Running: len(d.running)})
 		return d.surveyor.Done(t.Node), nil
+	}
+	if late {
+		d.tell(Progress{Event: "late", Task: t, Result: r, Running: len(d.running)})
+		return false, nil
 	}
 	verdict := Classify(r.Cause)
 	if verdict == Again {

@@ -157,6 +157,15 @@ func (g Graph) ShardOf(k, row int) int {
 // Sharded reports whether gradients are computed by an array of tasks.
 func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
 
+// MayBeLate reports whether an iteration may be closed before all its shards are
+// done.
+func (g Graph) MayBeLate() bool {
+	return g.Recipe.Schedule.Oversample > 1 || g.Recipe.Schedule.CloseAfterSeconds > 0
+}
+
+// Carries reports whether late shards come into a later iteration.
+func (g Graph) Carries() bool { return g.MayBeLate() && g.Recipe.Schedule.Late == recipe.LateCarry }
+
 // Waits reports whether segments of iteration k may wait for the batch of a later
 // one.
 func (g Graph) Waits(k int) bool {

@@ -21,10 +21,11 @@ import (
 // not looked into, so iterations that have not begun cost nothing.
 type Inventory struct {
 	graph.Graph
-	waves    map[graph.Stage]int // that there can be
-	arrays   map[graph.Node]*array
-	folders  map[string]map[string]bool // names by folder; nil for a folder that is not there
-	closings closing.History
+	waves      map[graph.Stage]int // that there can be
+	arrays     map[graph.Node]*array
+	folders    map[string]map[string]bool // names by folder; nil for a folder that is not there
+	closings   closing.History
+	beginnings map[int]time.Time // of iterations' rollouts
 }
 
 // array is what is sealed of a node's tasks.
@@ -68,7 +69,7 @@ func (a *array) mark(shard int, now state) {
 // NewInventory returns an inventory that has not looked at anything yet.
 func NewInventory(g graph.Graph) *Inventory {
 	v := &Inventory{
-		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{},
+		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}, beginnings: map[int]time.Time{},
 	}
 	for _, stage := range graph.Stages() {
 		v.waves[stage] = g.Waves(stage)

@@ -11,10 +11,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Result is what a survey found.
@@ -29,6 +31,9 @@ type Result struct {
 	// sealed. Nodes that everything later has made unnecessary to look at are
 	// left out.
 	Counts map[graph.Node]Count
+	// Due is when the next iteration is closed with what is done of it, if its
+	// shards do not allow that before; zero for none.
+	Due time.Time
 }
 
 // Stuck is a node that can never be done.
@@ -50,6 +55,7 @@ type Surveyor struct {
 	// nothing about the task: damaged input, a missing device, our bug. No
 	// quorum covers that.
 	Broken func(graph.Task) bool
+	Clock  Clock
 
 	repairs []graph.Task // in the repair queue; nil before it was read
 }
@@ -57,7 +63,9 @@ type Surveyor struct {
 // New returns a surveyor that believes in every task.
 func New(g graph.Graph) *Surveyor {
 	never := func(graph.Task) bool { return false }
-	return &Surveyor{Inventory: NewInventory(g), GaveUp: never, Broken: never}
+	s := &Surveyor{Inventory: NewInventory(g), GaveUp: never, Broken: never}
+	s.Clock = Clock{Now: time.Now, Began: s.began}
+	return s
 }
 
 // Refresh forgets what was missing and what was queued for repair.
@@ -212,14 +220,14 @@ func (w *walk) offer(t graph.Task) {
 	w.ready(t)
 }
 
-// samplers reports whether the policies that sampled the late shards of a batch
-// are there, if the learner asks them for log-probabilities that a server may
-// not have given.
+// samplers reports whether the policies that sampled the late shards of a batch and
+// what waited for it are there, if the learner asks them for log-probabilities that
+// a server may not have given.
 func (w *walk) samplers(k int) bool {
-	if w.Recipe.Rollout.Remote == nil || w.Recipe.Schedule.Oversample <= 1 {
+	if w.Recipe.Rollout.Remote == nil || !w.Carries() && !w.Waits(k-1) {
 		return true
 	}
-	c, _, err := w.Closing(w.ctx, k)
+	iterations, err := w.sampledFor(k)
 	switch {
 	case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
 		return true // what makes it again is looked at with the batch
@@ -228,10 +236,31 @@ func (w *walk) samplers(k int) bool {
 		return false
 	}
 	there := true
-	for _, ref := range c.Carried {
-		there = w.visit(w.LastLearn(w.RolloutVersion(ref.Iteration))) && there
+	for _, iteration := range iterations {
+		there = w.visit(w.LastLearn(w.RolloutVersion(iteration))) && there
 	}
 	return there
+}
+
+// sampledFor lists the earlier iterations that sampled some of a batch.
+func (w *walk) sampledFor(k int) ([]int, error) {
+	c, _, err := w.Closing(w.ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	var iterations []int
+	for _, ref := range c.Carried {
+		iterations = append(iterations, ref.Iteration)
+	}
+	if !w.Waits(k - 1) {
+		return iterations, nil
+	}
+	waiting, _, err := shard.Read[shard.Waiting](w.ctx, w.Dir.Waiting(k-1), w.Reading(0))
+	for _, row := range waiting {
+		iterations = append(iterations, int(row.IterationSampled))
+	}
+	slices.Sort(iterations)
+	return slices.Compact(iterations), err
 }
 
 // close decides whether iteration k can be closed with what is sealed.
@@ -247,13 +276,14 @@ func (w *walk) close(k int) {
 	}
 	// Iterations that overlap are closed in their order, so that no late shard
 	// is carried into two of them.
-	if w.Recipe.Schedule.Oversample > 1 {
+	if w.Carries() {
 		if closed := w.closed(k); closed < k-1 {
 			w.visit(graph.Node{Stage: graph.StageClose, Iteration: closed + 1})
 			return
 		}
 	}
-	decision := closing.Decide(w.Graph, k, func(shard int) closing.Progress {
+	overdue := w.overdue(k, shards)
+	decision := closing.Decide(w.Graph, k, overdue, func(shard int) closing.Progress {
 		sampled, judged := shards[shard].tasks(rollouts, shard)
 		switch {
 		case shards[shard].ended:
@@ -311,7 +341,7 @@ func (w *walk) closed(k int) int {
 // outstanding lists the late shards of iterations before k that no closed
 // iteration before k has carried.
 func (w *walk) outstanding(k int) []closing.Ref {
-	if w.Recipe.Schedule.Oversample <= 1 {
+	if !w.Carries() {
 		return nil
 	}
 	return w.closings.Outstanding(w.closed(k) + 1)
@@ -322,7 +352,7 @@ func (w *walk) outstanding(k int) []closing.Ref {
 // idle would never do them.
 func (w *walk) late() {
 	last := w.Recipe.Schedule.Iterations
-	if w.Recipe.Schedule.Oversample <= 1 || w.result.Done || w.look(graph.Node{Stage: graph.StageClose, Iteration: last}).done() {
+	if !w.Carries() || w.result.Done || w.look(graph.Node{Stage: graph.StageClose, Iteration: last}).done() {
 		return
 	}
 	next := w.closed(last) + 1

@@ -49,7 +49,12 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 		for _, n := range closed.LeftOut {
 			inputs.LeftOut = append(inputs.LeftOut, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
 		}
-		if k == w.Run.Recipe.Schedule.Iterations && w.Run.Recipe.Schedule.Oversample > 1 {
+		if !g.Carries() {
+			for _, n := range closed.Late {
+				inputs.Late = append(inputs.Late, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
+			}
+		}
+		if k == w.Run.Recipe.Schedule.Iterations && g.Carries() {
 			late, err := w.lateForGood(ctx, closed, job.Reading)
 			if err != nil {
 				return err

@@ -48,6 +48,7 @@ type Inputs struct {
 	Plans     []PlanRef  // of every iteration that Shards draw from, this one first
 	Shards    []ShardRef // this iteration's in order, then the carried ones
 	LeftOut   []ShardRef // given up: their instances are dropped
+	Late      []ShardRef // stopped when the iteration was closed: their instances are dropped
 	RunEnded  []ShardRef // late for good: no iteration is left to carry them into
 	State     string     // of the previous iteration; empty for none
 	Stats     string     // beside it; empty for none

@@ -1,0 +1,152 @@
+package run_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// actions is a world of four actions, each a task, that a policy over them chooses:
+// the slowest is the best, and is seldom chosen. The numbers are those of
+// TestFrequencyBias of package credit.
+var actions = struct {
+	ids     []string
+	policy  []float64
+	seconds []float64
+	reward  []float64
+}{
+	ids:     []string{"a", "b", "c", "d"},
+	policy:  []float64{.4, .3, .2, .1},
+	seconds: []float64{1, 2, 5, 20},
+	reward:  []float64{.2, .5, .3, .9},
+}
+
+func init() {
+	env.Register(env.Maker{
+		Name: "test-actions", Summary: "answers whose verdicts take a declared time",
+		Settings: func() any { return &actionSettings{} },
+		Data:     func() any { return &struct{}{} },
+		Traits:   func(any) env.Traits { return env.Traits{Turns: 1, Waves: 1} },
+		New: func(s, _ any, _ uint64, _ string) (env.Env, error) {
+			return actionEnv{*s.(*actionSettings)}, nil
+		},
+		FromRows: func(s any, _ string, _ []shard.TaskRow) (env.Env, error) { return actionEnv{*s.(*actionSettings)}, nil },
+	})
+	curriculum.Register(curriculum.Maker{
+		Name: "test-actions", Summary: "draws actions from a policy that never changes",
+		New: func(_ any, seed uint64) (curriculum.Curriculum, error) { return drawn{seed}, nil },
+	})
+}
+
+// drawn draws actions from the policy over them.
+type drawn struct{ seed uint64 }
+
+func (drawn) Name() string { return "test-actions" }
+
+func (drawn) Update(state curriculum.State, iteration int, _ []curriculum.Group, _ []string) (curriculum.State, error) {
+	state.Iteration = iteration
+	return state, nil
+}
+
+func (d drawn) Next(_ curriculum.State, iteration, n int, _ []string) ([]curriculum.Selection, error) {
+	stream := rng.New(d.seed, rng.PurposeTest, iteration, "actions", 0)
+	selections := make([]curriculum.Selection, n)
+	for i := range selections {
+		u, x := stream.Float64(uint64(i)), 0
+		for ; x < len(actions.ids)-1; x++ {
+			if u -= actions.policy[x]; u < 0 {
+				break
+			}
+		}
+		selections[i] = curriculum.Selection{TaskID: actions.ids[x], Kind: shard.KindInitial, Origin: shard.OriginBase, Probability: actions.policy[x]}
+	}
+	return selections, nil
+}
+
+// actionSettings are the fields of the section env.
+type actionSettings struct {
+	Sleep float64 `yaml:"sleep"` // seconds that a verdict really takes for each that is declared; 0 for none
+}
+
+// actionEnv judges actions.
+type actionEnv struct{ actionSettings }
+
+func (actionEnv) Name() string             { return "test-actions" }
+func (actionEnv) Traits() env.Traits       { return env.Traits{Turns: 1, Waves: 1} }
+func (actionEnv) Inputs() []env.Input      { return nil }
+func (actionEnv) LeftOut() (int, []string) { return 0, nil }
+
+func (actionEnv) Tasks(split env.Split) []env.Task {
+	if split != env.Train {
+		return []env.Task{{ID: "held-out", Kind: "action", Question: "e", Answer: actions.ids[0]}}
+	}
+	var tasks []env.Task
+	for _, id := range actions.ids {
+		tasks = append(tasks, env.Task{ID: id, Kind: "action", Question: id, Answer: id})
+	}
+	return tasks
+}
+
+func (e actionEnv) Task(id string) (env.Task, bool) {
+	tasks := slices.Concat(e.Tasks(env.Train), e.Tasks(env.Test))
+	at := slices.IndexFunc(tasks, func(t env.Task) bool { return t.ID == id })
+	if at < 0 {
+		return env.Task{}, false
+	}
+	return tasks[at], true
+}
+
+func (e actionEnv) Rows() ([]shard.TaskRow, error) {
+	var rows []shard.TaskRow
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.Tasks(split) {
+			rows = append(rows, task.Row(e.Name(), split, ""))
+		}
+	}
+	return rows, nil
+}
+
+func (actionEnv) Prompt(task env.Task, _ shard.Kind, _ env.Parent) ([]shard.Message, error) {
+	return []shard.Message{{Role: "user", Content: task.Question}}, nil
+}
+
+func (actionEnv) Begin(context.Context, env.Task, []shard.Message) (env.Episode, error) {
+	return said{}, nil
+}
+
+// said is an episode of one answer.
+type said struct{}
+
+func (said) Close() error { return nil }
+
+func (said) Next(context.Context, []shard.Message, *env.TurnVerdict) (env.Step, error) {
+	return env.Step{}, nil
+}
+
+func (e actionEnv) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
+	x := slices.Index(actions.ids, a.Task.Answer)
+	seconds := actions.seconds[x]
+	if e.Sleep > 0 {
+		began := time.Now()
+		select {
+		case <-ctx.Done():
+			return env.Verdict{}, ctx.Err()
+		case <-time.After(time.Duration(seconds * e.Sleep * float64(time.Second))):
+		}
+		seconds = time.Since(began).Seconds()
+	}
+	turn := env.TurnVerdict{
+		Outcome: shard.OutcomeOK, RawScore: actions.reward[x], NormalizedScore: actions.reward[x], Reward: actions.reward[x],
+		ExecuteSeconds: seconds, Extracted: a.Task.ID,
+	}
+	return env.Verdict{TurnVerdict: turn, Turns: []env.TurnVerdict{turn}}, nil
+}
+
+func (actionEnv) Demonstration(task env.Task, _ shard.Kind, _ rng.Stream) ([]shard.Message, bool, error) {
+	return []shard.Message{{Role: "user", Content: task.Question}, {Role: "assistant", Content: task.Answer}}, true, nil
+}
