@@ -42,7 +42,7 @@ cuda: ## build the CUDA engine's library into bin/, where the binaries find it; 
 	@mkdir -p bin
 	cp cuda/build/liblathe_engine.so bin/
 
-quickstart: build ## train a small policy with ExIt on this machine, in minutes
+quickstart: build ## train a small policy with ExIt on puzzles on this machine, in minutes
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
 
 ##@ Develop

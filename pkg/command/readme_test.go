@@ -87,6 +87,8 @@ func TestReadme(t *testing.T) {
 			continue
 		case command == "make quickstart":
 			command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
+		case command == "bin/lathe run jobs/quickstart-grpo.yaml --run runs/grpo":
+			command += smallRun
 		}
 		shell(t, clone, nil, command)
 	}

@@ -4,29 +4,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/figure"
 )
 
-// figure is one drawing of the report.
-type figure struct {
+// chart is one figure of the report.
+type chart struct {
 	Name    string // of the file, without .svg
 	Caption string
 	svg     []byte
 }
 
 // figures draws what a summary has numbers for.
-func figures(s Summary) []figure {
-	var list []figure
-	add := func(name, caption string, svg []byte) { list = append(list, figure{name, caption, svg}) }
+func figures(s Summary) []chart {
+	var list []chart
+	add := func(name, caption string, svg []byte) { list = append(list, chart{name, caption, svg}) }
 	if f, ok := byStepFigure(s); ok {
-		add("accuracy_by_step", "Held-out accuracy over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.svg())
+		add("accuracy_by_step", "Held-out accuracy over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
 	}
 	if f, ok := byVersionFigure(s); ok {
-		add("accuracy_by_version", "Held-out accuracy of first answers by policy version.", f.svg())
+		add("accuracy_by_version", "Held-out accuracy of first answers by policy version.", f.SVG())
 	}
 	for _, f := range []struct {
 		name, caption, y string
 		fromZero         bool
-		lines            []line
+		lines            []figure.Line
 	}{
 		{
 			"reward", "Reward of the sampled responses, mean over an iteration; and their score where it is not the reward.", "mean", false,
@@ -34,34 +36,34 @@ func figures(s Summary) []figure {
 		},
 		{
 			"response_tokens", "Length of a response.", "tokens", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return i.ResponseTokensMean })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.ResponseTokensMean })},
 		},
 		{
 			"entropy", "Entropy of the policy's next token.", "nats per token", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return i.Entropy })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.Entropy })},
 		},
 		{
 			"kl", "Divergence from the reference policy.", "nats per token", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return i.ReferenceKL })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.ReferenceKL })},
 		},
 		{
 			"grad_norm", "Norm of the gradient before clipping, mean over optimizer steps.", "norm", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return i.GradNorm })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.GradNorm })},
 		},
 		{
 			"ratio_deviation", "Largest deviation of an importance ratio from 1.", "max |ratio − 1|", true,
-			[]line{
+			[]figure.Line{
 				series(s, "all optimizer steps", func(i Iteration) *float64 { return i.RatioDeviationMax }),
 				series(s, "first step", func(i Iteration) *float64 { return i.FirstStepRatioDeviationMax }),
 			},
 		},
 		{
 			"buffer_size", "Instances in the curriculum's buffer.", "instances", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return asFloat(i.BufferSize) })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return asFloat(i.BufferSize) })},
 		},
 		{
 			"depth", "Self-iterations before a sampled response.", "mean depth", true,
-			[]line{series(s, "", func(i Iteration) *float64 { return i.DepthMean })},
+			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.DepthMean })},
 		},
 		{"kinds", "Prompts by what they ask for.", "prompts", true, kindLines(s)},
 		{
@@ -70,17 +72,17 @@ func figures(s Summary) []figure {
 		},
 		{"dropped", "Responses not trained on, by reason.", "responses", true, droppedLines(s)},
 	} {
-		if chart := (lineChart{x: "iteration", y: f.y, lines: f.lines, fromZero: f.fromZero}); chart.worthDrawing() {
-			add(f.name, f.caption, chart.svg())
+		if chart := (figure.LineChart{X: "iteration", Y: f.y, Lines: f.lines, FromZero: f.fromZero}); chart.WorthDrawing() {
+			add(f.name, f.caption, chart.SVG())
 		}
 	}
 	for _, group := range curriculumGroups(s) {
-		if chart := (lineChart{x: "iteration", y: group, lines: curriculumLines(s, group), fromZero: true}); chart.worthDrawing() {
-			add("curriculum_"+group, fmt.Sprintf("What the curriculum %s says of itself: %s.", s.Curriculum, group), chart.svg())
+		if chart := (figure.LineChart{X: "iteration", Y: group, Lines: curriculumLines(s, group), FromZero: true}); chart.WorthDrawing() {
+			add("curriculum_"+group, fmt.Sprintf("What the curriculum %s says of itself: %s.", s.Curriculum, group), chart.SVG())
 		}
 	}
 	if len(s.Stages) > 0 {
-		add("stage_seconds", "Wall-clock time in which at least one task of a stage ran. Stages overlap.", stageFigure(s).svg())
+		add("stage_seconds", "Wall-clock time in which at least one task of a stage ran. Stages overlap.", stageFigure(s).SVG())
 	}
 	return list
 }
@@ -100,7 +102,7 @@ func curriculumGroups(s Summary) []string {
 }
 
 // curriculumLines are those of a group.
-func curriculumLines(s Summary, group string) []line {
+func curriculumLines(s Summary, group string) []figure.Line {
 	var names []string
 	for _, it := range s.Series {
 		for name := range it.Curriculum {
@@ -110,7 +112,7 @@ func curriculumLines(s Summary, group string) []line {
 		}
 	}
 	slices.Sort(names)
-	var lines []line
+	var lines []figure.Line
 	for _, name := range names {
 		label := strings.ReplaceAll(name, "_", " ")
 		if len(names) == 1 {
@@ -121,39 +123,26 @@ func curriculumLines(s Summary, group string) []line {
 	return lines
 }
 
-// worthDrawing reports whether a line has two points and a value that is not
-// zero: an empty buffer or a ratio that is always 1 is said in words.
-func (f lineChart) worthDrawing() bool {
-	long, something := false, false
-	for _, l := range f.lines {
-		long = long || len(l.points) >= 2
-		for _, p := range l.points {
-			something = something || p.y != 0
-		}
-	}
-	return long && something
-}
-
 // series takes one number of each iteration that has it.
-func series(s Summary, name string, value func(Iteration) *float64) line {
-	l := line{name: name}
+func series(s Summary, name string, value func(Iteration) *float64) figure.Line {
+	l := figure.Line{Name: name}
 	for _, it := range s.Series {
 		if y := value(it); y != nil {
-			l.points = append(l.points, point{x: float64(it.Iteration), y: *y})
+			l.Points = append(l.Points, figure.Point{X: float64(it.Iteration), Y: *y})
 		}
 	}
 	return l
 }
 
 // rewardLines are the rewards, and the scores where they differ.
-func rewardLines(s Summary) []line {
+func rewardLines(s Summary) []figure.Line {
 	reward := series(s, "reward", func(i Iteration) *float64 { return i.RewardMean })
 	score := series(s, "score", func(i Iteration) *float64 { return i.ScoreMean })
-	if slices.Equal(reward.points, score.points) {
-		reward.name = ""
-		return []line{reward}
+	if slices.Equal(reward.Points, score.Points) {
+		reward.Name = ""
+		return []figure.Line{reward}
 	}
-	return []line{reward, score}
+	return []figure.Line{reward, score}
 }
 
 func asFloat(n *int) *float64 {
@@ -165,15 +154,15 @@ func asFloat(n *int) *float64 {
 }
 
 // kindLines counts the prompts of each kind, the kinds sorted by name.
-func kindLines(s Summary) []line {
+func kindLines(s Summary) []figure.Line {
 	return countLines(s, func(i Iteration) map[string]int { return i.Kinds })
 }
 
-func droppedLines(s Summary) []line {
+func droppedLines(s Summary) []figure.Line {
 	return countLines(s, func(i Iteration) map[string]int { return i.Dropped })
 }
 
-func countLines(s Summary, counts func(Iteration) map[string]int) []line {
+func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line {
 	var names []string
 	for _, it := range s.Series {
 		for name := range counts(it) {
@@ -183,7 +172,7 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []line {
 		}
 	}
 	slices.Sort(names)
-	var lines []line
+	var lines []figure.Line
 	for _, name := range names {
 		lines = append(lines, series(s, name, func(i Iteration) *float64 {
 			if counts(i) == nil {
@@ -199,8 +188,8 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []line {
 // byStepFigure is a figure of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task
 // Spaces for Self-Improvement), section 5.3: accuracy against self-improvement
 // steps, and Δ over all of them.
-func byStepFigure(s Summary) (lineChart, bool) {
-	f := lineChart{x: "self-improvement step", y: "accuracy (%)"}
+func byStepFigure(s Summary) (figure.LineChart, bool) {
+	f := figure.LineChart{X: "self-improvement step", Y: "accuracy (%)"}
 	for _, v := range s.AccuracyByVersion {
 		name := ""
 		switch v.Version {
@@ -214,33 +203,33 @@ func byStepFigure(s Summary) (lineChart, bool) {
 		if v.DeltaK != nil {
 			name += fmt.Sprintf(":  Δ over %d = %s points", s.Steps, changeWithError(v.DeltaK, v.DeltaKStandardError))
 		}
-		l := line{name: name}
+		l := figure.Line{Name: name}
 		for step, accuracy := range v.AccuracyByStep {
-			l.points = append(l.points, point{x: float64(step), y: 100 * accuracy, err: hundredfold(v.StandardErrorByStep[step])})
+			l.Points = append(l.Points, figure.Point{X: float64(step), Y: 100 * accuracy, Err: hundredfold(v.StandardErrorByStep[step])})
 		}
-		f.lines = append(f.lines, l)
+		f.Lines = append(f.Lines, l)
 	}
-	slices.Reverse(f.lines) // after comes first, in the stronger look
-	return f, s.Steps > 0 && f.worthDrawing()
+	slices.Reverse(f.Lines) // after comes first, in the stronger look
+	return f, s.Steps > 0 && f.WorthDrawing()
 }
 
-func byVersionFigure(s Summary) (lineChart, bool) {
-	sampled := line{name: fmt.Sprintf("avg@%d", s.Samples)}
-	greedy := line{name: "greedy"}
+func byVersionFigure(s Summary) (figure.LineChart, bool) {
+	sampled := figure.Line{Name: fmt.Sprintf("avg@%d", s.Samples)}
+	greedy := figure.Line{Name: "greedy"}
 	for _, v := range s.AccuracyByVersion {
 		x := float64(v.Version)
 		if v.Accuracy != nil {
-			sampled.points = append(sampled.points, point{x: x, y: 100 * *v.Accuracy, err: hundredfold(v.StandardError)})
+			sampled.Points = append(sampled.Points, figure.Point{X: x, Y: 100 * *v.Accuracy, Err: hundredfold(v.StandardError)})
 		}
 		if v.GreedyAccuracy != nil {
-			greedy.points = append(greedy.points, point{x: x, y: 100 * *v.GreedyAccuracy})
+			greedy.Points = append(greedy.Points, figure.Point{X: x, Y: 100 * *v.GreedyAccuracy})
 		}
 	}
-	f := lineChart{x: "policy version", y: "accuracy (%)", lines: []line{sampled}}
-	if len(greedy.points) > 0 {
-		f.lines = append(f.lines, greedy)
+	f := figure.LineChart{X: "policy version", Y: "accuracy (%)", Lines: []figure.Line{sampled}}
+	if len(greedy.Points) > 0 {
+		f.Lines = append(f.Lines, greedy)
 	}
-	return f, f.worthDrawing()
+	return f, f.WorthDrawing()
 }
 
 func hundredfold(x *float64) *float64 {
@@ -252,12 +241,12 @@ func hundredfold(x *float64) *float64 {
 }
 
 // stageFigure shows where the time went.
-func stageFigure(s Summary) barChart {
-	f := barChart{x: "seconds"}
+func stageFigure(s Summary) figure.BarChart {
+	f := figure.BarChart{X: "seconds"}
 	for _, st := range s.Stages {
-		f.names = append(f.names, st.Stage)
-		f.values = append(f.values, st.WallSeconds)
-		f.labels = append(f.labels, duration(st.WallSeconds))
+		f.Names = append(f.Names, st.Stage)
+		f.Values = append(f.Values, st.WallSeconds)
+		f.Labels = append(f.Labels, duration(st.WallSeconds))
 	}
 	return f
 }

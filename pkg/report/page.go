@@ -6,16 +6,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/figure"
 )
 
 //go:embed page.html
 var pageTemplate string
 
+// PageStyle is the style sheet of pages.
+//
 //go:embed page.css
-var pageStyle string
+var PageStyle string
 
 // page is what page.html shows. Everything in it that a policy or a data
 // file wrote is a string, which the template escapes; only our own drawings
@@ -55,16 +58,16 @@ type drawing struct {
 type setting struct{ Name, JSON string }
 
 // html renders the page.
-func (f *findings) html(drawn []figure) ([]byte, error) {
+func (f *findings) html(drawn []chart) ([]byte, error) {
 	p := page{
-		Summary: f.Summary, Style: template.CSS(pageStyle), State: stateWords(f.Summary), Date: date(f.Created),
+		Summary: f.Summary, Style: template.CSS(PageStyle), State: stateWords(f.Summary), Date: date(f.Created),
 		Headlines: headlines(f.Summary), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyRows(f.Summary),
 		Stages: stageRows(f.Summary), Ledger: ledgerRows(f.Summary), Identity: f.identityRows(),
 		Objective: f.objective(), Recipe: string(f.run.RecipeBytes),
 		Transcripts: transcripts(f.before, f.after, f.Iterations), Unknown: unknownRows(f.Summary), Said: said(f.Summary),
 	}
 	for _, d := range drawn {
-		inlined := drawing{inline(d.svg), d.Caption}
+		inlined := drawing{template.HTML(figure.Inline(d.svg)), d.Caption}
 		switch d.Name {
 		case "accuracy_by_step", "accuracy_by_version":
 			p.Main = append(p.Main, inlined)
@@ -83,19 +86,6 @@ func (f *findings) html(drawn []figure) ([]byte, error) {
 		return nil, fmt.Errorf("filling the page's template: %w", err)
 	}
 	return b.Bytes(), nil
-}
-
-// svgSize is the fixed size and the namespaces of an SVG document's root,
-// which a page gives and has by itself.
-var svgSize = regexp.MustCompile(`(?s)<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"[^>]*>`)
-
-// inline makes an SVG document that we drew a part of a page.
-func inline(svg []byte) template.HTML {
-	text := string(svg)
-	if start := strings.Index(text, "<svg"); start > 0 {
-		text = text[start:]
-	}
-	return template.HTML(svgSize.ReplaceAllString(text, `<svg viewBox="$1" role="img">`))
 }
 
 func headlines(s Summary) []headline {

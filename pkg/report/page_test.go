@@ -150,66 +150,6 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// The drawings are well-formed, and the same in every run of the program.
-func TestFigures(t *testing.T) {
-	t.Parallel()
-	s := finished(t).collect()
-	once, again := figures(s), figures(s)
-	for i, f := range once {
-		if !bytes.Equal(f.svg, again[i].svg) {
-			t.Errorf("%s differs when drawn again", f.Name)
-		}
-		decoder := xml.NewDecoder(bytes.NewReader(f.svg))
-		for {
-			_, err := decoder.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s is not XML: %v", f.Name, err)
-			}
-		}
-		if bytes.Contains(f.svg, []byte("NaN")) || bytes.Contains(f.svg, []byte("Inf")) {
-			t.Errorf("%s draws a number that is none", f.Name)
-		}
-		if f.Name == "accuracy_by_step" {
-			golden(t, "accuracy_by_step.svg", string(f.svg))
-		}
-	}
-	if len(figures(Summary{})) != 0 {
-		t.Error("something is drawn of nothing")
-	}
-}
-
-func TestTicks(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		low, high float64
-		want      string
-	}{
-		{0, 1, "0 0.2 0.4 0.6 0.8 1.0"},
-		{-0.25, 0.3, "-0.2 -0.1 0 0.1 0.2 0.3"},
-		{0, 100, "0 20 40 60 80 100"},
-		{27, 64, "30 40 50 60"},
-		{0, 3e-4, "0 5e-05 0.0001 0.00015 0.0002 0.00025 0.0003"},
-	} {
-		var labels []string
-		for _, tick := range (fewTicks{}).Ticks(c.low, c.high) {
-			labels = append(labels, tick.Label)
-		}
-		if got := strings.Join(labels, " "); got != c.want {
-			t.Errorf("ticks of %v to %v: %s, want %s", c.low, c.high, got, c.want)
-		}
-	}
-	var labels []string
-	for _, tick := range (wholeTicks{}).Ticks(1, 30) {
-		labels = append(labels, tick.Label)
-	}
-	if got := strings.Join(labels, " "); got != "5 10 15 20 25 30" {
-		t.Errorf("whole ticks of 1 to 30: %s", got)
-	}
-}
-
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
@@ -266,5 +206,36 @@ func TestLateAndCarriedShards(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int32{11, 20}, shards(2)); diff != "" {
 		t.Error("rollouts of iteration 2:", diff)
+	}
+}
+
+// The drawings are well-formed, and the same in every run of the program.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	s := finished(t).collect()
+	once, again := figures(s), figures(s)
+	for i, f := range once {
+		if !bytes.Equal(f.svg, again[i].svg) {
+			t.Errorf("%s differs when drawn again", f.Name)
+		}
+		decoder := xml.NewDecoder(bytes.NewReader(f.svg))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s is not XML: %v", f.Name, err)
+			}
+		}
+		if bytes.Contains(f.svg, []byte("NaN")) || bytes.Contains(f.svg, []byte("Inf")) {
+			t.Errorf("%s draws a number that is none", f.Name)
+		}
+		if f.Name == "accuracy_by_step" {
+			golden(t, "accuracy_by_step.svg", string(f.svg))
+		}
+	}
+	if len(figures(Summary{})) != 0 {
+		t.Error("something is drawn of nothing")
 	}
 }

@@ -35,6 +35,7 @@ const (
 	PurposeTest       Purpose = 8  // tests and benchmarks
 	PurposeRounding   Purpose = 9  // an optimizer step's rounding, by parameter
 	PurposeScaffold   Purpose = 10 // what the next attempt of a trace starts from
+	PurposeBootstrap  Purpose = 11 // resamples of a comparison
 )
 
 // Stream is a sequence of random numbers addressed by position. The zero

@@ -1,11 +1,16 @@
-package report
+// Package figure draws the line and bar charts of reports, as SVG and PNG. Lines can
+// be told apart in print without colour; the same figure is always the same bytes.
+package figure
 
 import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"io"
 	"math"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -13,6 +18,7 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -45,63 +51,82 @@ var (
 // maxMarked is the number of points up to which each gets a mark.
 const maxMarked = 20
 
-// point is one value of a line.
-type point struct {
-	x, y float64
-	err  *float64 // standard error; null for none
+// Point is one value of a line.
+type Point struct {
+	X, Y float64
+	Err  *float64 // standard error; nil for none
 }
 
-// line is one series of a figure.
-type line struct {
-	name   string // in the legend; empty for none
-	points []point
+// Line is one series of a figure.
+type Line struct {
+	Name   string // in the legend; empty for none
+	Points []Point
 }
 
-// lineChart draws series over whole numbers.
-type lineChart struct {
-	x, y     string // labels of the axes
-	lines    []line
-	fromZero bool // the y axis begins at 0 at the latest
+// LineChart draws series over whole numbers.
+type LineChart struct {
+	X, Y     string // labels of the axes
+	Lines    []Line
+	FromZero bool // the y axis begins at 0 at the latest
 }
 
-// svg draws the figure. The bytes depend on the figure alone.
-func (f lineChart) svg() []byte {
+// WorthDrawing reports whether a line has two points and a value that is not
+// zero: an empty buffer or a ratio that is always 1 is said in words.
+func (f LineChart) WorthDrawing() bool {
+	long, something := false, false
+	for _, l := range f.Lines {
+		long = long || len(l.Points) >= 2
+		for _, p := range l.Points {
+			something = something || p.Y != 0
+		}
+	}
+	return long && something
+}
+
+// SVG draws the figure. The bytes depend on the figure alone.
+func (f LineChart) SVG() []byte { return svg(f.plot(), figureHeight) }
+
+// PNG draws the figure, at 300 dots an inch.
+func (f LineChart) PNG() []byte { return picture(f.plot(), figureHeight) }
+
+func (f LineChart) plot() *plot.Plot {
 	p := newPlot()
-	p.X.Label.Text, p.Y.Label.Text = f.x, f.y
+	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
 	p.X.Tick.Marker = wholeTicks{}
 	p.Add(horizontalRules{})
 	named := 0
-	for i, l := range f.lines {
-		if len(l.points) == 0 {
+	for i, l := range f.Lines {
+		if len(l.Points) == 0 {
 			continue
 		}
 		look := looks[i%len(looks)]
-		xys := make(plotter.XYs, len(l.points))
-		for j, pt := range l.points {
-			xys[j] = plotter.XY{X: pt.x, Y: pt.y}
+		xys := make(plotter.XYs, len(l.Points))
+		for j, pt := range l.Points {
+			xys[j] = plotter.XY{X: pt.X, Y: pt.Y}
 		}
 		path := &plotter.Line{XYs: xys, LineStyle: draw.LineStyle{Color: look.color, Width: vg.Points(1.3), Dashes: look.dashes}}
 		thumbs := []plot.Thumbnailer{path}
 		p.Add(path)
-		if len(l.points) <= maxMarked {
+		if len(l.Points) <= maxMarked {
 			marks := &plotter.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{Color: look.color, Radius: vg.Points(1.9), Shape: look.mark}}
 			p.Add(marks)
 			thumbs = append(thumbs, marks)
 		}
-		p.Add(errorBars(l.points, look.color))
-		if l.name != "" {
-			p.Legend.Add(l.name, thumbs...)
+		p.Add(errorBars(l.Points, look.color))
+		if l.Name != "" {
+			p.Legend.Add(l.Name, thumbs...)
 			named++
 		}
 	}
-	if f.fromZero {
+	if f.FromZero {
 		p.Y.Min = math.Min(p.Y.Min, 0)
 	}
+	p.Y.Tick.Marker = fewTicks{highest: p.Y.Max}
 	spread(&p.Y, named)
 	if p.X.Min == p.X.Max {
 		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
 	}
-	return render(p, figureHeight)
+	return p
 }
 
 // spread makes room for the legend, and for a line whose values are all
@@ -123,12 +148,12 @@ func spread(axis *plot.Axis, legend int) {
 }
 
 // errorBars draws the standard errors that there are.
-func errorBars(points []point, c color.Color) plot.Plotter {
+func errorBars(points []Point, c color.Color) plot.Plotter {
 	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(0.7)}, CapWidth: vg.Points(3)}
 	for _, pt := range points {
-		if pt.err != nil {
-			bars.XYs = append(bars.XYs, plotter.XY{X: pt.x, Y: pt.y})
-			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{-*pt.err, *pt.err})
+		if pt.Err != nil {
+			bars.XYs = append(bars.XYs, plotter.XY{X: pt.X, Y: pt.Y})
+			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{-*pt.Err, *pt.Err})
 		}
 	}
 	if len(bars.XYs) == 0 {
@@ -142,25 +167,26 @@ type nothing struct{}
 
 func (nothing) Plot(draw.Canvas, *plot.Plot) {}
 
-// barChart draws one horizontal bar for each name, from the top down.
-type barChart struct {
-	x      string
-	names  []string
-	values []float64
-	labels []string // at the ends of the bars
+// BarChart draws one horizontal bar for each name, from the top down.
+type BarChart struct {
+	X      string // label of the axis
+	Names  []string
+	Values []float64
+	Labels []string // at the ends of the bars
 }
 
-func (f barChart) svg() []byte {
+// SVG draws the figure.
+func (f BarChart) SVG() []byte {
 	p := newPlot()
-	p.X.Label.Text = f.x
-	n := len(f.names)
+	p.X.Label.Text = f.X
+	n := len(f.Names)
 	names, values := make([]string, n), make(plotter.Values, n)
 	var ends plotter.XYLabels
 	for i := range n {
-		names[n-1-i], values[n-1-i] = f.names[i], f.values[i]
-		ends.XYs = append(ends.XYs, plotter.XY{X: f.values[i], Y: float64(n - 1 - i)})
-		ends.Labels = append(ends.Labels, f.labels[i])
-		p.X.Max = math.Max(p.X.Max, f.values[i])
+		names[n-1-i], values[n-1-i] = f.Names[i], f.Values[i]
+		ends.XYs = append(ends.XYs, plotter.XY{X: f.Values[i], Y: float64(n - 1 - i)})
+		ends.Labels = append(ends.Labels, f.Labels[i])
+		p.X.Max = math.Max(p.X.Max, f.Values[i])
 	}
 	bars, err := plotter.NewBarChart(values, vg.Points(9))
 	if err != nil {
@@ -182,7 +208,7 @@ func (f barChart) svg() []byte {
 	p.X.Min = 0
 	p.X.Max = math.Max(p.X.Max*1.18, 1e-9) // room for the labels
 	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
-	return render(p, vg.Points(float64(17*n+38)))
+	return svg(p, vg.Points(float64(17*n+38)))
 }
 
 // newPlot is an empty plot in the report's style.
@@ -230,13 +256,19 @@ func (horizontalRules) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// fewTicks labels round numbers, at most seven of them.
-type fewTicks struct{}
+// fewTicks labels round numbers, at most seven of them, and none where there is room
+// for the legend alone.
+type fewTicks struct {
+	highest float64 // value that is drawn; 0 for no bound
+}
 
-func (fewTicks) Ticks(low, high float64) []plot.Tick {
+func (f fewTicks) Ticks(low, high float64) []plot.Tick {
 	step := roundStep((high - low) / 6.5)
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-12)+1e-300; i++ {
+		if f.highest != 0 && i*step >= f.highest+step {
+			break
+		}
 		ticks = append(ticks, plot.Tick{Value: i * step, Label: label(i*step, step)})
 		if len(ticks) > 20 {
 			break
@@ -284,17 +316,45 @@ func (wholeTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// render draws a plot as an SVG document.
-func render(p *plot.Plot, height vg.Length) []byte {
-	canvas := vgsvg.New(figureWidth, height)
-	area := draw.New(canvas)
-	// The last labels of the axes reach over the edge of the data.
-	p.Draw(draw.Crop(area, vg.Points(1), -vg.Points(7), vg.Points(1), -vg.Points(4)))
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		panic(fmt.Sprintf("report: writing to memory: %v", err))
-	}
+// svg draws a plot as an SVG document.
+func svg(p *plot.Plot, height vg.Length) []byte {
 	// Liberation Sans has the widths of Arial and Helvetica.
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;font-variant:normal"),
+	return bytes.ReplaceAll(render(p, vgsvg.New(figureWidth, height)), []byte("font-family:Liberation Sans;font-variant:normal"),
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
+}
+
+// picture draws a plot as a picture.
+func picture(p *plot.Plot, height vg.Length) []byte {
+	const dotsPerInch = 300
+	canvas := vgimg.NewWith(vgimg.UseWH(figureWidth, height), vgimg.UseDPI(dotsPerInch))
+	return render(p, vgimg.PngCanvas{Canvas: canvas})
+}
+
+// canvas is what a plot is drawn on.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+func render(p *plot.Plot, c canvas) []byte {
+	// The last labels of the axes reach over the edge of the data.
+	p.Draw(draw.Crop(draw.New(c), vg.Points(1), -vg.Points(7), vg.Points(1), -vg.Points(4)))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		panic(fmt.Sprintf("figure: writing to memory: %v", err))
+	}
+	return b.Bytes()
+}
+
+// svgSize is the fixed size and the namespaces of an SVG document's root,
+// which a page gives and has by itself.
+var svgSize = regexp.MustCompile(`(?s)<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"[^>]*>`)
+
+// Inline makes an SVG document that we drew a part of a page.
+func Inline(svg []byte) string {
+	text := string(svg)
+	if start := strings.Index(text, "<svg"); start > 0 {
+		text = text[start:]
+	}
+	return svgSize.ReplaceAllString(text, `<svg viewBox="$1" role="img">`)
 }

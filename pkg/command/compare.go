@@ -1,0 +1,71 @@
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// CompareOptions are those of lathe compare.
+type CompareOptions struct {
+	compare.Options
+	Folders []string // runs, or folders that hold runs
+	Out     string   // folder for the page; empty for none
+	JSON    bool
+	CSV     bool
+}
+
+func compareCommand() *cli.Command {
+	var o CompareOptions
+	return cmdline.Help{
+		Example: "lathe compare runs/exit-1 runs/exit-2 runs/grpo-1 runs/grpo-2 --baseline grpo --out runs/compared",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "compare", Usage: "compare the runs of several recipes, with several seeds each; a folder stands for all runs in it", ArgsUsage: "RUN|FOLDER...",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "baseline", Usage: "`METHOD` that the others are compared with, by its name in the table; none takes the first", Destination: &o.Baseline},
+			&cli.IntFlag{Name: "resamples", Usage: "`N` resamples of the bootstrap", Value: 10_000, Destination: &o.Resamples},
+			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of the bootstrap", Value: 1, Destination: &o.Seed},
+			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, its figures and the numbers into", Destination: &o.Out},
+			jsonFlag(&o.JSON),
+			&cli.BoolFlag{Name: "csv", Usage: "print a row for each method, metric and step", Destination: &o.CSV},
+		},
+		Action: func(c *cli.Context) error {
+			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {
+				return exitcode.Usagef("RUN is missing")
+			}
+			return Compare(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Compare compares runs, prints what came out, and writes its page.
+func Compare(ctx context.Context, out io.Writer, o CompareOptions) error {
+	if o.JSON && o.CSV {
+		return cmdline.Misusef("--json and --csv exclude each other")
+	}
+	if o.Resamples < 1 {
+		return cmdline.Misusef("--resamples %d: it must be 1 or more", o.Resamples)
+	}
+	c, err := compare.Runs(ctx, o.Folders, o.Options)
+	if err != nil {
+		return err
+	}
+	if o.Out != "" {
+		if err := compare.Write(o.Out, c); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.JSON:
+		return cmdline.WriteJSON(out, c)
+	case o.CSV:
+		return compare.CSV(out, c)
+	}
+	return compare.Text(out, c)
+}

@@ -1,0 +1,348 @@
+// Package compare sets the runs of several methods, with several seeds each, against
+// each other.
+//
+// Runs are of one method when their recipes differ in the seed alone. Methods are
+// compared with a baseline on the same held-out problems: those of runs with the same
+// seed, since a recipe may draw them from it.
+package compare
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Format names the layout of compare.json. Keys are added, never renamed.
+const Format = "lathe-compare/1.0"
+
+// Options are those of a comparison.
+type Options struct {
+	Baseline  string // label of the method that others are compared with; empty for the first
+	Resamples int    // of the bootstrap
+	Seed      uint64 // of the bootstrap
+}
+
+// Comparison is what was found. Scores are means in [0, 1].
+type Comparison struct {
+	Format      string   `json:"format"`
+	Environment string   `json:"environment"`
+	Problems    int      `json:"evaluation_problems"`
+	Samples     int      `json:"evaluation_samples"`
+	Steps       int      `json:"evaluation_steps"` // K
+	Temperature float64  `json:"evaluation_temperature"`
+	Baseline    string   `json:"baseline"`
+	Resamples   int      `json:"resamples"`
+	Seed        uint64   `json:"seed"`
+	Methods     []Method `json:"methods"`
+	Unfinished  []string `json:"unfinished"` // folders of runs that are not done, and were left out
+}
+
+// Method is the runs of one recipe.
+type Method struct {
+	Label string   `json:"label"`
+	Seeds []uint64 `json:"seeds"`
+	Runs  []string `json:"runs"` // folders, in the order of the seeds
+
+	// By self-improvement step, from 0: the mean score of the answers.
+	Before []Spread `json:"by_step_before"` // of policy v000000
+	After  []Spread `json:"by_step_after"`  // of the last version
+	Gain   *Spread  `json:"gain"`           // of first answers: after - before
+	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps
+
+	DeltaBefore *Spread `json:"delta_k_before"`
+	Seconds     *Spread `json:"wall_seconds"`
+	Curve       []Point `json:"curve"`
+
+	// Against the baseline, with the seeds that both have; null for the baseline,
+	// and where they have none in common.
+	FirstAnswers *Difference `json:"first_answers_difference"`
+	LastAnswers  *Difference `json:"last_answers_difference"` // after step K
+	DeltaK       *Difference `json:"delta_k_difference"`
+}
+
+// Point is the first answers of a policy version that every seed was measured with.
+type Point struct {
+	Iteration int    `json:"iteration"`
+	Score     Spread `json:"score"`
+	Tokens    Spread `json:"tokens"`  // sampled in training so far
+	Seconds   Spread `json:"seconds"` // of wall clock in the iterations so far
+}
+
+// Runs compares the runs that folders are or hold.
+func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) {
+	c := Comparison{Format: Format, Resamples: o.Resamples, Seed: o.Seed, Unfinished: []string{}}
+	var runs []finished
+	seen := map[string]string{}
+	for _, folder := range folders {
+		paths, err := runsIn(folder)
+		if err != nil {
+			return c, err
+		}
+		for _, path := range paths {
+			if err := ctx.Err(); err != nil {
+				return c, err
+			}
+			r, done, err := read(ctx, path)
+			if err != nil {
+				return c, fmt.Errorf("reading run %q: %w", path, err)
+			}
+			if !done {
+				c.Unfinished = append(c.Unfinished, path)
+				continue
+			}
+			if other, twice := seen[r.summary.RunID]; twice {
+				return c, exitcode.Usagef("%q and %q are one run, %q: name it once", other, path, r.summary.RunID)
+			}
+			seen[r.summary.RunID] = path
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) == 0 {
+		return c, exitcode.Usagef("none of the runs is done: %s", strings.Join(c.Unfinished, ", "))
+	}
+	for i := range runs {
+		for j := range i {
+			if why := incomparable(runs[j], runs[i]); why != "" {
+				return c, exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].folder, runs[i].folder, why)
+			}
+		}
+	}
+	s := runs[0].summary
+	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = s.Environment, s.Problems, s.Samples, s.Steps, s.Temperature
+	return c, c.fill(runs, o)
+}
+
+// fill makes the methods.
+func (c *Comparison) fill(runs []finished, o Options) error {
+	groups, err := methodsOf(runs)
+	if err != nil {
+		return err
+	}
+	labels := labelsOf(groups)
+	base := 0
+	if o.Baseline != "" {
+		if base = slices.Index(labels, o.Baseline); base < 0 {
+			return exitcode.Usagef("--baseline %q is none of the methods: %s", o.Baseline, strings.Join(labels, ", "))
+		}
+	}
+	c.Baseline = labels[base]
+	for i, group := range groups {
+		m := summarize(labels[i], group)
+		if i != base {
+			stream := func(number int) rng.Stream {
+				return rng.New(o.Seed, rng.PurposeBootstrap, number, labels[i], 0)
+			}
+			m.against(group, groups[base], c.Steps, o.Resamples, stream)
+		}
+		c.Methods = append(c.Methods, m)
+	}
+	return nil
+}
+
+// methodsOf groups runs by their recipes, in the order of their names, and of what
+// they say; those of a group are in the order of their seeds.
+func methodsOf(runs []finished) ([][]finished, error) {
+	slices.SortFunc(runs, func(a, b finished) int {
+		return cmp.Or(cmp.Compare(a.summary.Name, b.summary.Name), cmp.Compare(a.method, b.method), cmp.Compare(a.summary.Seed, b.summary.Seed))
+	})
+	var groups [][]finished
+	for i, r := range runs {
+		if i == 0 || r.method != runs[i-1].method || r.summary.Name != runs[i-1].summary.Name {
+			groups = append(groups, nil)
+		}
+		last := &groups[len(groups)-1]
+		if n := len(*last); n > 0 && (*last)[n-1].summary.Seed == r.summary.Seed {
+			return nil, exitcode.Usagef("%q and %q are of one recipe and seed: name one of them", (*last)[n-1].folder, r.folder)
+		}
+		*last = append(*last, r)
+	}
+	return groups, nil
+}
+
+// labelsOf names methods by their recipes, and those of one name by the settings in
+// which they differ from the first of them.
+func labelsOf(groups [][]finished) []string {
+	labels := make([]string, len(groups))
+	first := map[string]string{}
+	for i, group := range groups {
+		name := group[0].summary.Name
+		labels[i] = name
+		if method, taken := first[name]; taken {
+			labels[i] = fmt.Sprintf("%s (%s)", name, settings(method, group[0].method))
+			continue
+		}
+		first[name] = group[0].method
+	}
+	return labels
+}
+
+// settings says which fields of a recipe have other values than another's.
+func settings(from, to string) string {
+	differences, err := config.Differences([]byte(from), []byte(to))
+	if err != nil {
+		return "other settings"
+	}
+	var fields []string
+	for _, d := range differences {
+		path, values, _ := strings.Cut(d, ":")
+		if _, now, changed := strings.Cut(values, ", now "); changed {
+			fields = append(fields, path+"="+now)
+		}
+	}
+	const most = 3
+	if len(fields) > most {
+		fields = append(fields[:most], "…")
+	}
+	return cmp.Or(strings.Join(fields, ", "), "other settings")
+}
+
+// summarize takes the numbers of a method over its seeds.
+func summarize(label string, group []finished) Method {
+	m := Method{Label: label}
+	var before, after [][]float64
+	var gain, delta, deltaBefore, seconds []float64
+	for _, r := range group {
+		s := r.summary
+		m.Seeds, m.Runs = append(m.Seeds, s.Seed), append(m.Runs, r.folder)
+		before, after = append(before, s.AccuracyByStepBefore), append(after, s.AccuracyByStep)
+		for _, number := range []struct {
+			value *float64
+			list  *[]float64
+		}{{s.AccuracyGain, &gain}, {s.DeltaK, &delta}, {s.DeltaKBefore, &deltaBefore}, {s.WallSeconds, &seconds}} {
+			if number.value != nil {
+				*number.list = append(*number.list, *number.value)
+			}
+		}
+	}
+	m.Before, m.After = byStep(before), byStep(after)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = ofAll(gain), ofAll(delta), ofAll(deltaBefore), ofAll(seconds)
+	m.Curve = curveOf(group)
+	return m
+}
+
+func ofAll(values []float64) *Spread {
+	if len(values) == 0 {
+		return nil
+	}
+	s := spreadOf(values)
+	return &s
+}
+
+// byStep takes the numbers of each step over seeds, as far as all have them.
+func byStep(bySeed [][]float64) []Spread {
+	spreads := []Spread{}
+	for step := 0; ; step++ {
+		var values []float64
+		for _, steps := range bySeed {
+			if step >= len(steps) {
+				return spreads
+			}
+			values = append(values, steps[step])
+		}
+		spreads = append(spreads, spreadOf(values))
+	}
+}
+
+// curveOf is the learning curve of a method at the versions that all seeds have.
+func curveOf(group []finished) []Point {
+	curve := []Point{}
+	for _, v := range group[0].summary.AccuracyByVersion {
+		var scores, tokens, seconds []float64
+		for _, r := range group {
+			for _, other := range r.summary.AccuracyByVersion {
+				if other.Version == v.Version && other.Accuracy != nil {
+					scores = append(scores, *other.Accuracy)
+				}
+			}
+			sampled, passed := r.until(v.Version)
+			tokens, seconds = append(tokens, sampled), append(seconds, passed)
+		}
+		if len(scores) == len(group) {
+			curve = append(curve, Point{v.Version, spreadOf(scores), spreadOf(tokens), spreadOf(seconds)})
+		}
+	}
+	return curve
+}
+
+// until is what a run had sampled, and how long its iterations had taken, when a
+// version was made.
+func (r finished) until(version int) (tokens, seconds float64) {
+	planned := float64(r.recipe.Rollout.Prompts*r.recipe.Rollout.Group) * r.recipe.Schedule.Oversample
+	for _, k := range r.summary.Series {
+		if k.Iteration < 1 || k.Iteration > version {
+			continue
+		}
+		if k.ResponseTokensMean != nil {
+			tokens += *k.ResponseTokensMean * planned
+		}
+		if k.WallSeconds != nil {
+			seconds += *k.WallSeconds
+		}
+	}
+	return tokens, seconds
+}
+
+// against compares a method with the baseline, seed by seed and problem by problem.
+func (m *Method) against(group, baseline []finished, steps, resamples int, stream func(int) rng.Stream) {
+	for number, metric := range []struct {
+		of   func(byStep []float64) float64
+		into **Difference
+	}{
+		{of: func(s []float64) float64 { return s[0] }, into: &m.FirstAnswers},
+		{of: func(s []float64) float64 { return s[steps] }, into: &m.LastAnswers},
+		{of: func(s []float64) float64 { return s[steps] - s[0] }, into: &m.DeltaK},
+	} {
+		var bySeed [][]float64
+		var own, others []float64
+		for _, a := range group {
+			for _, b := range baseline {
+				if a.summary.Seed != b.summary.Seed {
+					continue
+				}
+				if differences := pairs(a.scores, b.scores, metric.of); len(differences) > 0 {
+					bySeed = append(bySeed, differences)
+				}
+			}
+		}
+		if len(bySeed) == 0 {
+			continue
+		}
+		for _, a := range group {
+			own = append(own, meanOf(a.scores, metric.of))
+		}
+		for _, b := range baseline {
+			others = append(others, meanOf(b.scores, metric.of))
+		}
+		d := bootstrap(bySeed, resamples, stream(number))
+		d.Dominance = dominance(own, others)
+		*metric.into = &d
+	}
+}
+
+// pairs are the differences of the problems that both have, by their ids.
+func pairs(a, b map[string][]float64, of func([]float64) float64) []float64 {
+	var differences []float64
+	for _, task := range sortedKeys(a) {
+		if other, both := b[task]; both {
+			differences = append(differences, of(a[task])-of(other))
+		}
+	}
+	return differences
+}
+
+func meanOf(scores map[string][]float64, of func([]float64) float64) float64 {
+	sum := 0.0
+	for _, task := range sortedKeys(scores) {
+		sum += of(scores[task])
+	}
+	return sum / float64(max(1, len(scores)))
+}
+
+func sortedKeys(scores map[string][]float64) []string { return slices.Sorted(maps.Keys(scores)) }

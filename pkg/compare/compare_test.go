@@ -1,0 +1,264 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// made writes a run that is done as far as a comparison looks: its recipe, tasks and
+// last evaluation, and the summary. score gives that of a problem at a step.
+func made(t testing.TB, folder string, score func(problem, step int) float64, settings ...string) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolved, err := recipe.Load("../../jobs/smoke.yaml", append([]string{"evaluation.shards=1"}, settings...))
+	check(err)
+	attempt := seal.AttemptFromEnv()
+	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
+	check(err)
+	e, last := r.Recipe.Evaluation, r.Recipe.Schedule.Iterations
+	var rows []shard.EvaluationRow
+	byStep := make([]float64, e.Steps+1)
+	for problem := range e.Problems {
+		for step := range byStep {
+			x := score(problem, step)
+			byStep[step] += x / float64(e.Problems)
+			for sample := range e.Samples {
+				rows = append(rows, shard.EvaluationRow{
+					TaskID: fmt.Sprintf("p%03d", problem), Set: "test", PolicyVersion: int32(last), Sample: int32(sample), Step: int32(step),
+					Score: x, Outcome: string(shard.OutcomeOK),
+				})
+			}
+		}
+	}
+	manifest := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: last}})
+	_, err = shard.Write(r.Dir.Evaluation(last, 0), rows, nil, attempt, manifest)
+	check(err)
+	before := make([]float64, len(byStep))
+	first, gain, delta, zero, seconds := byStep[0], byStep[0], byStep[e.Steps]-byStep[0], 0., 90.
+	s := report.Summary{
+		RunID: r.Identity.RunID, Name: r.Identity.Name, Seed: r.Recipe.Seed, State: "done", Environment: r.Recipe.Env.Name,
+		Problems: e.Problems, Samples: e.Samples, Steps: e.Steps, Temperature: e.Temperature,
+		AccuracyByStep: byStep, AccuracyByStepBefore: before, AccuracyGain: &gain, DeltaK: &delta, DeltaKBefore: &zero, WallSeconds: &seconds,
+		AccuracyByVersion: []report.Version{{Version: 0, Accuracy: &zero}, {Version: last, Accuracy: &first}},
+	}
+	for k := 1; k <= last; k++ {
+		tokens, wall := 10., 2.
+		s.Series = append(s.Series, report.Iteration{Iteration: k, ResponseTokensMean: &tokens, WallSeconds: &wall})
+	}
+	content, err := json.Marshal(s)
+	check(err)
+	check(seal.Replace(r.Dir.Join("report", "summary.json"), content, attempt))
+}
+
+// halves is 1 for even problems at first, and one more of four at each step.
+func halves(problem, step int) float64 {
+	if problem%4 < 2+step {
+		return 1
+	}
+	return 0
+}
+
+func quarters(problem, _ int) float64 {
+	if problem%4 < 1 {
+		return 1
+	}
+	return 0
+}
+
+func compared(t *testing.T, o Options, folders ...string) Comparison {
+	t.Helper()
+	c, err := Runs(t.Context(), folders, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Two methods of two seeds, in whatever order they are named; by hand: first answers
+// are right in a half and in a quarter of 16 problems, and after a step in three
+// quarters and a quarter.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	sweep := t.TempDir()
+	for _, seed := range []string{"1", "2"} {
+		made(t, filepath.Join(sweep, "a", seed), halves, "seed="+seed)
+		made(t, filepath.Join(sweep, "b", seed), quarters, "seed="+seed, "curriculum.name=uniform", "curriculum.exit.diversity_bonus=false")
+	}
+	o := Options{Resamples: 500, Seed: 1}
+	c := compared(t, o, sweep)
+	var again Comparison
+	for _, folders := range [][]string{{filepath.Join(sweep, "b"), filepath.Join(sweep, "a")}, {filepath.Join(sweep, "b", "2"), filepath.Join(sweep, "a", "1"), filepath.Join(sweep, "b", "1"), filepath.Join(sweep, "a", "2")}} {
+		if again = compared(t, o, folders...); !cmp.Equal(c, again) {
+			t.Errorf("in another order:\n%s", cmp.Diff(c, again))
+		}
+	}
+	exit, uniform := c.Methods[0], c.Methods[1]
+	if exit.Label != "smoke" || !strings.Contains(uniform.Label, "curriculum.name=uniform") {
+		exit, uniform = uniform, exit
+	}
+	if exit.After[0].Mean != .5 || exit.After[1].Mean != .75 || exit.Delta.Mean != .25 || uniform.After[1].Mean != .25 || *exit.Delta.Std != 0 || exit.Gain.Mean != .5 {
+		t.Errorf("means %+v, %+v", exit, uniform)
+	}
+	if tokens := exit.Curve[1].Tokens.Mean; tokens != 2*10*8*4 || exit.Curve[1].Seconds.Mean != 4 || exit.Curve[0].Seconds.Mean != 0 {
+		t.Errorf("curve %+v: want 640 tokens in two iterations of 8 prompts and 4 responses, and 4 s", exit.Curve)
+	}
+	against := c
+	if c.Baseline != "smoke" {
+		o.Baseline = "smoke"
+		against = compared(t, o, sweep)
+	}
+	d := against.Methods[1].FirstAnswers
+	if d == nil {
+		d = against.Methods[0].FirstAnswers
+	}
+	if d == nil || d.Mean != -.25 || d.Seeds != 2 || d.Problems != 32 || d.Dominance != -1 || d.High >= 0 {
+		t.Errorf("first answers against the baseline: %+v", d)
+	}
+	var text, table bytes.Buffer
+	if err := Text(&text, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := CSV(&table, c); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "compare.txt", text.Bytes())
+	golden(t, "compare.csv", table.Bytes())
+	page := t.TempDir()
+	if err := Write(page, c); err != nil {
+		t.Fatal(err)
+	}
+	html, err := os.ReadFile(filepath.Join(page, "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forbidden := range []string{"<script", "http://", "https://", "url("} {
+		if bytes.Contains(html, []byte(forbidden)) {
+			t.Errorf("the page has %q", forbidden)
+		}
+	}
+	for _, name := range []string{"by_step.svg", "by_step.png", "by_iteration.svg", "by_token.png", "by_second.svg"} {
+		if _, err := os.Stat(filepath.Join(page, "figures", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Runs(t.Context(), []string{sweep}, Options{Resamples: 10, Baseline: "other"}); exitcode.Code(err) != exitcode.Usage {
+		t.Errorf("a baseline that there is not: %v", err)
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// What cannot be compared is refused, and says why.
+func TestIncomparable(t *testing.T) {
+	t.Parallel()
+	first, unfinished := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "unfinished")
+	made(t, first, halves)
+	made(t, unfinished, halves, "schedule.staleness=1")
+	if err := os.Remove(filepath.Join(unfinished, "report", "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		settings []string
+		want     string
+	}{
+		{[]string{"evaluation.steps=2"}, "evaluation.steps (K) is 1 and 2"},
+		{[]string{"evaluation.samples=3"}, "evaluation.samples is 2 and 3"},
+		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
+		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},
+		{nil, "are of one recipe and seed"},
+	} {
+		second := filepath.Join(t.TempDir(), "second")
+		made(t, second, halves, c.settings...)
+		_, err := Runs(t.Context(), []string{first, second}, Options{Resamples: 10})
+		if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), second) {
+			t.Errorf("%v: %v; want %q", c.settings, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		folders []string
+		want    string
+	}{
+		{[]string{first, first}, "are one run"},
+		{[]string{t.TempDir()}, "is no run and holds none"},
+		{[]string{filepath.Join(first, "nothing")}, "there is no folder"},
+		{[]string{unfinished}, "none of the runs is done"},
+	} {
+		if _, err := Runs(t.Context(), c.folders, Options{Resamples: 10}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v; want %q", c.folders, err, c.want)
+		}
+	}
+	if c := compared(t, Options{Resamples: 10}, first, unfinished); len(c.Unfinished) != 1 || len(c.Methods) != 1 {
+		t.Errorf("beside a run that is not done: %+v", c)
+	}
+	// Other seeds may have drawn other problems: both are compared, and nothing is paired.
+	other := filepath.Join(t.TempDir(), "other")
+	made(t, other, quarters, "seed=2", "optimizer.learning_rate=1e-2")
+	if c := compared(t, Options{Resamples: 10}, first, other); c.Methods[1].FirstAnswers != nil || len(c.notes()) != 1 {
+		t.Errorf("without a seed in common: %+v", c)
+	}
+}
+
+// TestManyRuns compares ten methods of twenty seeds, runs of 400 iterations.
+// go test ./pkg/compare -run TestManyRuns -v prints what it takes.
+func TestManyRuns(t *testing.T) {
+	t.Parallel()
+	sweep := t.TempDir()
+	for method := range 10 {
+		for seed := range 20 {
+			made(t, filepath.Join(sweep, fmt.Sprintf("%d-%d", method, seed)), halves, fmt.Sprintf("seed=%d", seed), fmt.Sprintf("optimizer.learning_rate=%de-4", method+1), "schedule.iterations=400")
+		}
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	c := compared(t, Options{Resamples: 10_000, Seed: 1}, sweep)
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	t.Logf("200 runs of 400 iterations: %v, %d MB allocated", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
+	if len(c.Methods) != 10 || len(c.Methods[9].Seeds) != 20 {
+		t.Errorf("%d methods", len(c.Methods))
+	}
+}

@@ -1,0 +1,173 @@
+package compare
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// finished is what is read of a run that is done.
+type finished struct {
+	folder  string
+	summary report.Summary
+	recipe  recipe.Recipe
+	method  string // the recipe as text, without what tells seeds and names apart
+	tasks   string // sha256 of the held-out tasks
+	// scores are the mean scores of the last policy on each held-out problem, by
+	// self-improvement step; those of a step are nil where no answer counts.
+	scores map[string][]float64
+}
+
+// runsIn lists the runs that a folder is or holds, at any depth, sorted.
+func runsIn(folder string) ([]string, error) {
+	var runs []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if _, err := os.Lstat(graph.Dir(path).Identity()); err == nil {
+			runs = append(runs, path)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exitcode.Usagef("there is no folder %q", folder)
+	case err != nil:
+		return nil, err
+	case len(runs) == 0:
+		return nil, exitcode.Usagef("folder %q is no run and holds none: there is no run.json", folder)
+	}
+	return runs, nil
+}
+
+// read reads a run. done is false for one that has something left to do.
+func read(ctx context.Context, folder string) (r finished, done bool, err error) {
+	opened, err := rundir.Open(ctx, graph.Dir(folder))
+	if err != nil {
+		return r, false, err
+	}
+	r.folder, r.recipe = folder, opened.Recipe
+	if r.summary, err = summaryOf(ctx, opened); err != nil || r.summary.State != "done" {
+		return r, false, err
+	}
+	plain := opened.Recipe
+	plain.Seed, plain.Name, plain.Description = 0, "", ""
+	r.method = string(recipe.Write(&plain))
+	if r.tasks, err = heldOut(ctx, opened); err != nil {
+		return r, false, err
+	}
+	r.scores, err = scoresOf(ctx, opened)
+	return r, true, err
+}
+
+// summaryOf is the report's summary of a run: the one that was written when it was
+// done, which does not change any more, or a new one.
+func summaryOf(ctx context.Context, r *rundir.Run) (report.Summary, error) {
+	var written report.Summary
+	content, err := os.ReadFile(r.Dir.Join("report", "summary.json"))
+	if err == nil && json.Unmarshal(content, &written) == nil && written.RunID == r.Identity.RunID && written.State == "done" {
+		return written, nil
+	}
+	return report.Collect(ctx, r)
+}
+
+// heldOut is the digest of the tasks that a run is measured on.
+func heldOut(ctx context.Context, r *rundir.Run) (string, error) {
+	h := sha256.New()
+	for row, err := range shard.Rows[shard.TaskRow](ctx, r.Dir.Tasks(), r.Graph.Reading(0)) {
+		if err != nil {
+			return "", err
+		}
+		if row.Split == "train" {
+			continue
+		}
+		if err := json.NewEncoder(h).Encode(row); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// evaluated is what is read of a row of an evaluation.
+type evaluated struct {
+	TaskID  string  `parquet:"task_id"`
+	Set     string  `parquet:"set,dict"`
+	Sample  int32   `parquet:"sample"`
+	Step    int32   `parquet:"step"`
+	Score   float64 `parquet:"score"`
+	Outcome string  `parquet:"outcome,dict"`
+}
+
+// Schema is that of the whole row.
+func (evaluated) Schema() seal.Schema { return shard.EvaluationRow{}.Schema() }
+
+// scoresOf reads the last evaluation of a run, of the test split.
+func scoresOf(ctx context.Context, r *rundir.Run) (map[string][]float64, error) {
+	last, steps := r.Recipe.Schedule.Iterations, r.Recipe.Evaluation.Steps+1
+	sums, counts := map[string][]float64{}, map[string][]float64{}
+	for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: last}) {
+		for row, err := range shard.Rows[evaluated](ctx, r.Dir.Evaluation(last, n), r.Graph.Reading(0)) {
+			if err != nil {
+				return nil, err
+			}
+			if row.Sample < 0 || row.Set != "test" || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
+				continue
+			}
+			if sums[row.TaskID] == nil {
+				sums[row.TaskID], counts[row.TaskID] = make([]float64, steps), make([]float64, steps)
+			}
+			sums[row.TaskID][row.Step] += row.Score
+			counts[row.TaskID][row.Step]++
+		}
+	}
+	for task, means := range sums {
+		if slices.Contains(counts[task], 0) {
+			delete(sums, task) // some step has failures of ours alone
+			continue
+		}
+		for step := range means {
+			means[step] /= counts[task][step]
+		}
+	}
+	return sums, nil
+}
+
+// incomparable says in what two runs cannot be compared; empty if they can.
+func incomparable(a, b finished) string {
+	for _, c := range []struct {
+		what string
+		a, b any
+	}{
+		{"environment", a.summary.Environment, b.summary.Environment},
+		{"evaluation.steps (K)", a.summary.Steps, b.summary.Steps},
+		{"evaluation.samples", a.summary.Samples, b.summary.Samples},
+		{"evaluation.temperature", a.summary.Temperature, b.summary.Temperature},
+		{"evaluation.scaffold", a.recipe.Evaluation.Scaffold, b.recipe.Evaluation.Scaffold},
+		{"number of held-out problems", a.summary.Problems, b.summary.Problems},
+	} {
+		if c.a != c.b {
+			return fmt.Sprintf("%s is %v and %v", c.what, c.a, c.b)
+		}
+	}
+	if a.summary.Seed == b.summary.Seed && a.tasks != b.tasks {
+		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.summary.Seed, a.tasks, b.tasks)
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
+)
+
+// Spread is a number over the seeds of a method.
+type Spread struct {
+	Seeds int     `json:"seeds"`
+	Mean  float64 `json:"mean"`
+	// Std is the sample standard deviation over seeds (n - 1); null for one seed,
+	// as are the ends of the interval.
+	Std *float64 `json:"std"`
+	// Low and High are the ends of Student's 95 % interval of the mean over seeds.
+	Low  *float64 `json:"low"`
+	High *float64 `json:"high"`
+}
+
+// confidence of every interval.
+const confidence = 0.95
+
+// spreadOf sums up one value for each seed, of which there is at least one.
+func spreadOf(values []float64) Spread {
+	s := Spread{Seeds: len(values), Mean: stat.Mean(values, nil)}
+	if len(values) < 2 {
+		return s
+	}
+	std := stat.StdDev(values, nil)
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile((1 + confidence) / 2)
+	half := t * std / math.Sqrt(float64(len(values)))
+	low, high := s.Mean-half, s.Mean+half
+	s.Std, s.Low, s.High = &std, &low, &high
+	return s
+}
+
+// Difference compares a method with the baseline, on the same held-out problems with
+// the same seeds.
+type Difference struct {
+	Seeds    int     `json:"seeds"`    // that both have
+	Problems int     `json:"problems"` // of all seeds together
+	Mean     float64 `json:"mean"`     // method - baseline: the mean over seeds of the mean over problems
+	// Low and High are the 2.5 and 97.5 % points of the differences of the
+	// resamples, and P is twice the share of these on the other side of 0, at
+	// least 2/(resamples + 1) and at most 1.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	P    float64 `json:"p"`
+	// EffectSize is Cohen's d of paired differences (d_z): their mean over their
+	// sample standard deviation, over the problems of all seeds; null where
+	// these do not differ.
+	EffectSize *float64 `json:"effect_size"`
+	// Dominance is Cliff's delta over seeds: the share of pairs of a seed of the
+	// method and one of the baseline in which the method is better, less the
+	// share in which it is worse, in [-1, 1].
+	Dominance float64 `json:"dominance"`
+}
+
+// bootstrap resamples paired differences: bySeed[s] are those of the problems of one
+// seed. Seeds are drawn with replacement, and then the problems of each: with one
+// seed it is the plain paired bootstrap of a mean, with percentile intervals (Efron
+// and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13).
+func bootstrap(bySeed [][]float64, resamples int, stream rng.Stream) Difference {
+	d := Difference{Seeds: len(bySeed)}
+	var all []float64
+	for _, problems := range bySeed {
+		d.Problems += len(problems)
+		d.Mean += stat.Mean(problems, nil) / float64(len(bySeed))
+		all = append(all, problems...)
+	}
+	if std := stat.StdDev(all, nil); len(all) > 1 && std > 0 {
+		size := stat.Mean(all, nil) / std
+		d.EffectSize = &size
+	}
+	means := make([]float64, resamples)
+	var drawn uint64 // numbers of 32 bits, of which a block has four
+	var block [4]uint32
+	draw := func(n int) int {
+		if drawn%4 == 0 {
+			block = stream.Block(drawn / 4)
+		}
+		drawn++
+		return int(uint64(block[(drawn-1)%4]) * uint64(n) >> 32)
+	}
+	for i := range means {
+		for range bySeed {
+			problems := bySeed[0]
+			if len(bySeed) > 1 {
+				problems = bySeed[draw(len(bySeed))]
+			}
+			sum := 0.0
+			for range problems {
+				sum += problems[draw(len(problems))]
+			}
+			means[i] += sum / float64(len(problems)) / float64(len(bySeed))
+		}
+	}
+	slices.Sort(means)
+	d.Low, d.High = quantile(means, (1-confidence)/2), quantile(means, (1+confidence)/2)
+	below, _ := slices.BinarySearch(means, 0)
+	atMost, _ := slices.BinarySearchFunc(means, 0, func(mean float64, _ int) int {
+		if mean <= 0 {
+			return -1
+		}
+		return 1
+	})
+	d.P = min(1, 2*(float64(min(atMost, resamples-below))+1)/float64(resamples+1))
+	return d
+}
+
+// quantile is the p-quantile of sorted values by linear interpolation, as numpy and
+// scipy have it.
+func quantile(sorted []float64, p float64) float64 {
+	at := p * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// dominance is Cliff's delta of two lists.
+func dominance(method, baseline []float64) float64 {
+	sum := 0
+	for _, m := range method {
+		for _, b := range baseline {
+			switch {
+			case m > b:
+				sum++
+			case m < b:
+				sum--
+			}
+		}
+	}
+	return float64(sum) / float64(len(method)*len(baseline))
+}

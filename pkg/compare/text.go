@@ -1,0 +1,193 @@
+package compare
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Text prints a comparison for a terminal or a log.
+func Text(w io.Writer, c Comparison) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", c.head())
+	table(&b, c.methodRows())
+	if rows := c.differenceRows(); len(rows) > 1 {
+		fmt.Fprintf(&b, "\n%s\n\n", c.differenceHead())
+		table(&b, rows)
+	}
+	for _, note := range c.notes() {
+		fmt.Fprintf(&b, "%s\n", note)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func table(w io.Writer, rows [][]string) {
+	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tab, strings.Join(row, "\t"))
+	}
+	_ = tab.Flush() // of a builder
+}
+
+// head says what was measured.
+func (c Comparison) head() string {
+	return fmt.Sprintf("Held-out score in %%, %d problems of %s, avg@%d at temperature %g, K = %d: of first answers and of those after K self-improvement steps, and their difference Δ, before and after training: mean over seeds ± sample standard deviation [95 %% interval by Student's t]",
+		c.Problems, c.Environment, c.Samples, c.Temperature, c.Steps)
+}
+
+// differenceHead says how methods were compared.
+func (c Comparison) differenceHead() string {
+	return fmt.Sprintf("Less %s, in points: mean [95 %% interval], p and effect sizes, on the same problems with the same seeds; %d resamples of seeds and of problems (bootstrap seed %d)",
+		c.Baseline, c.Resamples, c.Seed)
+}
+
+// methodRows is the table of methods, with its head.
+func (c Comparison) methodRows() [][]string {
+	head := []string{"method", "seeds", "first, before", "first, after"}
+	if c.Steps > 0 {
+		head = append(head, fmt.Sprintf("step %d, before", c.Steps), fmt.Sprintf("step %d, after", c.Steps), "Δ, before", "Δ, after")
+	}
+	rows := [][]string{append(head, "wall")}
+	for _, m := range c.Methods {
+		row := []string{m.Label, seedsText(m.Seeds), at(m.Before, 0), at(m.After, 0)}
+		if c.Steps > 0 {
+			row = append(row, at(m.Before, c.Steps), at(m.After, c.Steps), percent(m.DeltaBefore), percent(m.Delta))
+		}
+		wall := "not known"
+		if m.Seconds != nil {
+			wall = fmt.Sprintf("%.1f min", m.Seconds.Mean/60)
+		}
+		rows = append(rows, append(row, wall))
+	}
+	return rows
+}
+
+func seedsText(seeds []uint64) string {
+	var words []string
+	for _, s := range seeds {
+		words = append(words, strconv.FormatUint(s, 10))
+	}
+	return strings.Join(words, " ")
+}
+
+func at(steps []Spread, step int) string {
+	if step >= len(steps) {
+		return "not known"
+	}
+	return percent(&steps[step])
+}
+
+// percent prints a spread in percent.
+func percent(s *Spread) string {
+	if s == nil {
+		return "not known"
+	}
+	text := fmt.Sprintf("%.1f", 100*s.Mean)
+	if s.Std != nil {
+		text += fmt.Sprintf(" ± %.1f [%.1f, %.1f]", 100**s.Std, 100**s.Low, 100**s.High)
+	}
+	return text
+}
+
+// differenceRows is the table of differences, with its head.
+func (c Comparison) differenceRows() [][]string {
+	rows := [][]string{{"method", "of", "difference", "p", "d", "Cliff's delta", "seeds", "problems"}}
+	for _, m := range c.Methods {
+		for _, metric := range m.differences(c.Steps) {
+			d := metric.difference
+			size := "not defined"
+			if d.EffectSize != nil {
+				size = fmt.Sprintf("%.2f", *d.EffectSize)
+			}
+			rows = append(rows, []string{
+				m.Label, metric.name, fmt.Sprintf("%+.1f [%+.1f, %+.1f]", 100*d.Mean, 100*d.Low, 100*d.High), fmt.Sprintf("%.4f", d.P), size,
+				fmt.Sprintf("%+.2f", d.Dominance), strconv.Itoa(d.Seeds), strconv.Itoa(d.Problems),
+			})
+		}
+	}
+	return rows
+}
+
+type named struct {
+	name       string
+	difference *Difference
+}
+
+// differences are those of a method that there are.
+func (m Method) differences(steps int) []named {
+	all := []named{{"first", m.FirstAnswers}}
+	if steps > 0 {
+		all = append(all, named{fmt.Sprintf("step %d", steps), m.LastAnswers}, named{"Δ", m.DeltaK})
+	}
+	var known []named
+	for _, n := range all {
+		if n.difference != nil {
+			known = append(known, n)
+		}
+	}
+	return known
+}
+
+// notes are what is missing, and why.
+func (c Comparison) notes() []string {
+	var notes []string
+	for _, m := range c.Methods {
+		if m.Label != c.Baseline && m.FirstAnswers == nil {
+			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: nothing is paired.", m.Label, c.Baseline))
+		}
+	}
+	for _, run := range c.Unfinished {
+		notes = append(notes, fmt.Sprintf("Left out, for it is not done: %s", run))
+	}
+	return notes
+}
+
+// CSV writes a row for each method, metric and step.
+func CSV(w io.Writer, c Comparison) error {
+	table := csv.NewWriter(w)
+	_ = table.Write([]string{
+		"method", "metric", "step", "seeds", "mean", "std", "low", "high",
+		"difference", "difference_low", "difference_high", "p", "effect_size", "dominance",
+	})
+	number := func(x *float64) string {
+		if x == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*x, 'g', -1, 64)
+	}
+	write := func(m Method, metric, step string, s *Spread, d *Difference) {
+		if s == nil {
+			return
+		}
+		row := []string{m.Label, metric, step, strconv.Itoa(s.Seeds), number(&s.Mean), number(s.Std), number(s.Low), number(s.High), "", "", "", "", "", ""}
+		if d != nil {
+			copy(row[8:], []string{number(&d.Mean), number(&d.Low), number(&d.High), number(&d.P), number(d.EffectSize), number(&d.Dominance)})
+		}
+		_ = table.Write(row) // the first error stays, and is asked for below
+	}
+	for _, m := range c.Methods {
+		for step := range m.Before {
+			write(m, "before", strconv.Itoa(step), &m.Before[step], nil)
+		}
+		for step := range m.After {
+			var d *Difference
+			switch step {
+			case 0:
+				d = m.FirstAnswers
+			case c.Steps:
+				d = m.LastAnswers
+			}
+			write(m, "after", strconv.Itoa(step), &m.After[step], d)
+		}
+		write(m, "gain", "", m.Gain, nil)
+		write(m, "delta_k_before", "", m.DeltaBefore, nil)
+		write(m, "delta_k", "", m.Delta, m.DeltaK)
+		write(m, "wall_seconds", "", m.Seconds, nil)
+	}
+	table.Flush()
+	return table.Error()
+}
