@@ -299,18 +299,8 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 		{of: func(s []float64) float64 { return s[steps] }, into: &m.LastAnswers},
 		{of: func(s []float64) float64 { return s[steps] - s[0] }, into: &m.DeltaK},
 	} {
-		var bySeed [][]float64
 		var own, others []float64
-		for _, a := range group {
-			for _, b := range baseline {
-				if a.summary.Seed != b.summary.Seed {
-					continue
-				}
-				if differences := pairs(a.scores, b.scores, metric.of); len(differences) > 0 {
-					bySeed = append(bySeed, differences)
-				}
-			}
-		}
+		bySeed, shared := paired(group, baseline, metric.of)
 		if len(bySeed) == 0 {
 			continue
 		}
@@ -320,18 +310,50 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 		for _, b := range baseline {
 			others = append(others, meanOf(b.scores, metric.of))
 		}
-		d := bootstrap(bySeed, resamples, stream(number))
+		d := bootstrap(bySeed, shared, resamples, stream(number))
 		d.Dominance = dominance(own, others)
 		*metric.into = &d
 	}
 }
 
+// paired are the differences of the seeds that both have, by problem. Where all of
+// these runs have the same held-out tasks, the problems are shared: those that each of
+// the runs has answered.
+func paired(group, baseline []finished, of func([]float64) float64) (bySeed [][]float64, shared bool) {
+	shared, first := true, ""
+	var seeds []map[string]float64
+	for _, a := range group {
+		for _, b := range baseline {
+			if a.summary.Seed == b.summary.Seed {
+				if first == "" {
+					first = a.tasks
+				}
+				shared = shared && a.tasks == first && b.tasks == first
+				seeds = append(seeds, pairs(a.scores, b.scores, of))
+			}
+		}
+	}
+	for _, differences := range seeds {
+		var values []float64
+		for _, task := range slices.Sorted(maps.Keys(differences)) {
+			lacks := func(seed map[string]float64) bool { _, there := seed[task]; return !there }
+			if !shared || !slices.ContainsFunc(seeds, lacks) {
+				values = append(values, differences[task])
+			}
+		}
+		if len(values) > 0 {
+			bySeed = append(bySeed, values)
+		}
+	}
+	return bySeed, shared
+}
+
 // pairs are the differences of the problems that both have, by their ids.
-func pairs(a, b map[string][]float64, of func([]float64) float64) []float64 {
-	var differences []float64
-	for _, task := range sortedKeys(a) {
+func pairs(a, b map[string][]float64, of func([]float64) float64) map[string]float64 {
+	differences := map[string]float64{}
+	for task := range a {
 		if other, both := b[task]; both {
-			differences = append(differences, of(a[task])-of(other))
+			differences[task] = of(a[task]) - of(other)
 		}
 	}
 	return differences

@@ -205,6 +205,10 @@ func TestIncomparable(t *testing.T) {
 	}{
 		{[]string{"evaluation.steps=2"}, "evaluation.steps (K) is 1 and 2"},
 		{[]string{"evaluation.samples=3"}, "evaluation.samples is 2 and 3"},
+		{[]string{"evaluation.top_k=5"}, "evaluation.top_k is 0 and 5"},
+		{[]string{"evaluation.top_p=0.5"}, "evaluation.top_p is 1 and 0.5"},
+		{[]string{"rollout.max_new_tokens=5"}, "evaluation.max_new_tokens is 6 and 5"},
+		{[]string{"evaluation.seconds=9"}, "evaluation.seconds is 0 and 9"},
 		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
 		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},
 		{nil, "are of one recipe and seed"},
@@ -237,6 +241,33 @@ func TestIncomparable(t *testing.T) {
 	made(t, other, quarters, "seed=2", "optimizer.learning_rate=1e-2")
 	if c := compared(t, Options{Resamples: 10}, first, other); c.Methods[1].FirstAnswers != nil || len(c.notes()) != 1 {
 		t.Errorf("without a seed in common: %+v", c)
+	}
+}
+
+// Where all runs have the same tasks, a problem without an answer in one of them is not
+// drawn for any; where seeds have their own, it is left out of its seed alone.
+func TestPaired(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64, tasks string, scores map[string][]float64) finished {
+		return finished{summary: report.Summary{Seed: seed}, tasks: tasks, scores: scores}
+	}
+	first := func(s []float64) float64 { return s[0] }
+	for _, c := range []struct {
+		tasks  string // of the second seed
+		want   [][]float64
+		shared bool
+	}{
+		{"same", [][]float64{{.5}, {0}}, true},
+		{"others", [][]float64{{.5, 1}, {0}}, false},
+	} {
+		method := []finished{run(1, "same", map[string][]float64{"a": {1}, "b": {1}}), run(2, c.tasks, map[string][]float64{"a": {1}})}
+		baseline := []finished{
+			run(1, "same", map[string][]float64{"a": {.5}, "b": {0}}), run(2, c.tasks, map[string][]float64{"a": {1}, "b": {0}}),
+			run(3, "unpaired", map[string][]float64{"a": {0}}),
+		}
+		if got, shared := paired(method, baseline, first); !cmp.Equal(got, c.want) || shared != c.shared {
+			t.Errorf("tasks %q: %v, shared %v; want %v, %v", c.tasks, got, shared, c.want, c.shared)
+		}
 	}
 }
 

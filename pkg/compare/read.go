@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
@@ -127,7 +129,7 @@ func scoresOf(ctx context.Context, r *rundir.Run) (map[string][]float64, error) 
 			if err != nil {
 				return nil, err
 			}
-			if row.Sample < 0 || row.Set != "test" || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
+			if row.Sample < 0 || cmp.Or(row.Set, string(env.Test)) != string(env.Test) || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
 				continue
 			}
 			if sums[row.TaskID] == nil {
@@ -149,6 +151,10 @@ func scoresOf(ctx context.Context, r *rundir.Run) (map[string][]float64, error) 
 	return sums, nil
 }
 
+// newTokens is the length that answers are cut at: without one of its own, that of
+// rollouts.
+func newTokens(r recipe.Recipe) int { return cmp.Or(r.Evaluation.MaxNewTokens, r.Rollout.MaxNewTokens) }
+
 // incomparable says in what two runs cannot be compared; empty if they can.
 func incomparable(a, b finished) string {
 	for _, c := range []struct {
@@ -159,6 +165,10 @@ func incomparable(a, b finished) string {
 		{"evaluation.steps (K)", a.summary.Steps, b.summary.Steps},
 		{"evaluation.samples", a.summary.Samples, b.summary.Samples},
 		{"evaluation.temperature", a.summary.Temperature, b.summary.Temperature},
+		{"evaluation.top_k", a.recipe.Evaluation.TopK, b.recipe.Evaluation.TopK},
+		{"evaluation.top_p", a.recipe.Evaluation.TopP, b.recipe.Evaluation.TopP},
+		{"evaluation.max_new_tokens", newTokens(a.recipe), newTokens(b.recipe)},
+		{"evaluation.seconds", a.recipe.Evaluation.Seconds, b.recipe.Evaluation.Seconds},
 		{"evaluation.scaffold", a.recipe.Evaluation.Scaffold, b.recipe.Evaluation.Scaffold},
 		{"number of held-out problems", a.summary.Problems, b.summary.Problems},
 	} {

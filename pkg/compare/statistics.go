@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -43,7 +44,7 @@ func spreadOf(values []float64) Spread {
 // the same seeds.
 type Difference struct {
 	Seeds    int     `json:"seeds"`    // that both have
-	Problems int     `json:"problems"` // of all seeds together
+	Problems int     `json:"problems"` // of all seeds together, each once
 	Mean     float64 `json:"mean"`     // method - baseline: the mean over seeds of the mean over problems
 	// Low and High are the 2.5 and 97.5 % points of the differences of the
 	// resamples, and P is twice the share of these on the other side of 0, at
@@ -52,8 +53,8 @@ type Difference struct {
 	High float64 `json:"high"`
 	P    float64 `json:"p"`
 	// EffectSize is Cohen's d of paired differences (d_z): their mean over their
-	// sample standard deviation, over the problems of all seeds; null where
-	// these do not differ.
+	// sample standard deviation, over the problems of all seeds, or over their means
+	// where all seeds have the same ones; null where these do not differ.
 	EffectSize *float64 `json:"effect_size"`
 	// Dominance is Cliff's delta over seeds: the share of pairs of a seed of the
 	// method and one of the baseline in which the method is better, less the
@@ -62,19 +63,34 @@ type Difference struct {
 }
 
 // bootstrap resamples paired differences: bySeed[s] are those of the problems of one
-// seed. Seeds are drawn with replacement, and then the problems of each: with one
-// seed it is the plain paired bootstrap of a mean, with percentile intervals (Efron
-// and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13).
-func bootstrap(bySeed [][]float64, resamples int, stream rng.Stream) Difference {
+// seed. Seeds are drawn with replacement, and then problems: with one seed it is the
+// plain paired bootstrap of a mean, with percentile intervals (Efron and Tibshirani,
+// An Introduction to the Bootstrap, 1993, chapters 8 and 13).
+//
+// Where all seeds have the same problems, in the same order, shared is true: what a
+// problem adds is then in every seed, and further seeds do not make it more certain.
+// So problems are drawn once in a resample, for all seeds that are drawn in it (Owen,
+// The Pigeonhole Bootstrap, Annals of Applied Statistics 1, 2007, whose variance is
+// not too small for such a crossed design); and d_z is that of the problems' means over
+// seeds. Otherwise problems are drawn anew for each seed that is drawn.
+func bootstrap(bySeed [][]float64, shared bool, resamples int, stream rng.Stream) Difference {
 	d := Difference{Seeds: len(bySeed)}
-	var all []float64
+	var units []float64 // that are drawn: problems
 	for _, problems := range bySeed {
-		d.Problems += len(problems)
 		d.Mean += stat.Mean(problems, nil) / float64(len(bySeed))
-		all = append(all, problems...)
+		if !shared {
+			units = append(units, problems...)
+		}
 	}
-	if std := stat.StdDev(all, nil); len(all) > 1 && std > 0 {
-		size := stat.Mean(all, nil) / std
+	if shared {
+		units = make([]float64, len(bySeed[0]))
+		for _, problems := range bySeed {
+			floats.AddScaled(units, 1/float64(len(bySeed)), problems)
+		}
+	}
+	d.Problems = len(units)
+	if std := stat.StdDev(units, nil); len(units) > 1 && std > 0 {
+		size := stat.Mean(units, nil) / std
 		d.EffectSize = &size
 	}
 	means := make([]float64, resamples)
@@ -87,15 +103,23 @@ func bootstrap(bySeed [][]float64, resamples int, stream rng.Stream) Difference 
 		drawn++
 		return int(uint64(block[(drawn-1)%4]) * uint64(n) >> 32)
 	}
+	picked := make([]int, len(bySeed[0])) // where they are shared
 	for i := range means {
+		for p := 0; shared && p < len(picked); p++ {
+			picked[p] = draw(len(picked))
+		}
 		for range bySeed {
 			problems := bySeed[0]
 			if len(bySeed) > 1 {
 				problems = bySeed[draw(len(bySeed))]
 			}
 			sum := 0.0
-			for range problems {
-				sum += problems[draw(len(problems))]
+			for p := range problems {
+				if shared {
+					sum += problems[picked[p]]
+				} else {
+					sum += problems[draw(len(problems))]
+				}
 			}
 			means[i] += sum / float64(len(problems)) / float64(len(bySeed))
 		}

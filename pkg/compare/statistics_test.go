@@ -37,21 +37,21 @@ func TestSpread(t *testing.T) {
 func TestBootstrapByHand(t *testing.T) {
 	t.Parallel()
 	const resamples = 40_000
-	d := bootstrap([][]float64{{0, 1}}, resamples, stream(1))
+	d := bootstrap([][]float64{{0, 1}}, false, resamples, stream(1))
 	near(t, "mean", d.Mean, .5, 0)
 	near(t, "low", d.Low, 0, 0)
 	near(t, "high", d.High, 1, 0)
 	near(t, "p", d.P, .5, 4*2*math.Sqrt(.25*.75/resamples))
 	near(t, "d_z", *d.EffectSize, .5/math.Sqrt(.5), 1e-15)
-	constant := bootstrap([][]float64{{.25, .25}, {.25}}, 100, stream(1))
+	constant := bootstrap([][]float64{{.25, .25}, {.25}}, false, 100, stream(1))
 	if constant.Mean != .25 || constant.Low != .25 || constant.High != .25 || constant.EffectSize != nil || constant.P != 2./101 || constant.Seeds != 2 || constant.Problems != 3 {
 		t.Errorf("of equal differences: %+v", constant)
 	}
-	if none := bootstrap([][]float64{{0, 0, 0}}, 100, stream(1)); none.P != 1 {
+	if none := bootstrap([][]float64{{0, 0, 0}}, false, 100, stream(1)); none.P != 1 {
 		t.Errorf("of no difference: p %v, want 1", none.P)
 	}
 	// Two seeds of one problem each, 0 and 1: as two problems of one seed.
-	seeds := bootstrap([][]float64{{0}, {1}}, resamples, stream(2))
+	seeds := bootstrap([][]float64{{0}, {1}}, false, resamples, stream(2))
 	near(t, "p over seeds", seeds.P, .5, 4*2*math.Sqrt(.25*.75/resamples))
 }
 
@@ -65,13 +65,49 @@ func TestBootstrapOfSciPy(t *testing.T) {
 	for i := range method {
 		differences[i] = method[i] - baseline[i]
 	}
-	d := bootstrap([][]float64{differences}, 200_000, stream(3))
+	d := bootstrap([][]float64{differences}, false, 200_000, stream(3))
 	near(t, "mean", d.Mean, .125, 1e-12)
 	near(t, "low", d.Low, .025, .0126) // the means are multiples of 0.0125
 	near(t, "high", d.High, .2125, .0126)
 	near(t, "p", d.P, .01506, .002)
 	near(t, "d_z", *d.EffectSize, .5627314338711377, 1e-9)
 	near(t, "Cliff's delta", dominance(method, baseline), .2275, 1e-12)
+}
+
+// Five seeds with the same differences of the same problems say no more of the problems
+// than one: the same interval, p and d_z. Were each seed to draw problems of its own, the
+// interval would be narrower by √5, and p 0.0007 in place of 0.16.
+func TestSharedProblemsStayUncertain(t *testing.T) {
+	t.Parallel()
+	one := []float64{0, 0, .5, 1, -.5, 0, .5, 0, 1, 0, -.5, .5}
+	same := [][]float64{one, one, one, one, one}
+	alone, together := bootstrap(same[:1], true, 10_000, stream(1)), bootstrap(same, true, 10_000, stream(2))
+	near(t, "low", together.Low, alone.Low, .042) // a step of the means
+	near(t, "high", together.High, alone.High, .042)
+	near(t, "p", together.P, alone.P, .03)
+	near(t, "d_z", *together.EffectSize, *alone.EffectSize, 1e-12)
+	if together.Problems != len(one) || together.Seeds != 5 {
+		t.Errorf("%d problems of %d seeds", together.Problems, together.Seeds)
+	}
+	if apart := bootstrap(same, false, 10_000, stream(1)); apart.Problems != 5*len(one) || apart.High-apart.Low > .6*(together.High-together.Low) {
+		t.Errorf("with problems of each seed: %+v", apart)
+	}
+}
+
+// testdata/shared.py has the numbers, of NumPy: three seeds of the same ten problems,
+// 200,000 resamples of seeds and, once for all seeds, of problems.
+func TestSharedProblemsOfNumPy(t *testing.T) {
+	t.Parallel()
+	d := bootstrap([][]float64{
+		{.5, 0, .25, 1, -.25, 0, .75, .5, 0, -.5},
+		{.25, 0, 0, .75, -.5, .25, .5, .25, .25, -.25},
+		{.5, -.25, .5, 1, 0, .25, .5, .75, 0, 0},
+	}, true, 100_000, stream(5))
+	near(t, "mean", d.Mean, 0.23333333333333334, 1e-12)
+	near(t, "low", d.Low, 0, .0085) // a step of the means
+	near(t, "high", d.High, 0.48333333333333334, .0085)
+	near(t, "p", d.P, 0.06108, .003)
+	near(t, "d_z", *d.EffectSize, 0.6165812304904388, 1e-9)
 }
 
 func stream(n int) rng.Stream { return rng.New(1, rng.PurposeBootstrap, n, "test", 0) }
@@ -87,7 +123,7 @@ func TestBootstrapIsAntisymmetric(t *testing.T) {
 				negative[i] = append(negative[i], -x)
 			}
 		}
-		a, b := bootstrap(bySeed, 200, stream(4)), bootstrap(negative, 200, stream(4))
+		a, b := bootstrap(bySeed, false, 200, stream(4)), bootstrap(negative, false, 200, stream(4))
 		if math.Abs(a.Mean+b.Mean) > 1e-12 || math.Abs(a.Low+b.High) > 1e-12 || math.Abs(a.High+b.Low) > 1e-12 || math.Abs(a.P-b.P) > 1e-12 {
 			t.Errorf("%+v and %+v", a, b)
 		}
