@@ -87,7 +87,7 @@ func TestReadme(t *testing.T) {
 			continue
 		case command == "make quickstart":
 			command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
-		case command == "bin/lathe run jobs/quickstart-grpo.yaml --run runs/grpo":
+		case strings.HasPrefix(command, "bin/lathe sweep "):
 			command += smallRun
 		}
 		shell(t, clone, nil, command)

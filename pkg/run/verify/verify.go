@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -334,10 +335,24 @@ func (v *verifier) sampled() {
 	}
 }
 
+// sharedWarmStart reports whether policy v000000 is a copy of another run's, which
+// has the checkpoints.
+func (v *verifier) sharedWarmStart() bool {
+	for i, rel := range v.paths {
+		if rel == v.run.Dir.Rel(v.run.Dir.Policy(0)) {
+			return slices.ContainsFunc(v.manifests[i].Inputs, func(input seal.Input) bool { return filepath.IsAbs(input.Path) })
+		}
+	}
+	return false
+}
+
 // excused reports whether a shard of rollouts or scores need not be there: its
 // iteration was closed without it, or not yet, and no later one was closed with
 // it; its evaluation is not gathered yet; or nothing in it goes on in this wave.
 func (v *verifier) excused(n graph.Node, shard int) bool {
+	if n.Stage == graph.StageWarm && v.sharedWarmStart() {
+		return true
+	}
 	switch {
 	case !n.OfTraces():
 		return false

@@ -1,0 +1,302 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/child"
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
+	"github.com/lathe-rl/lathe/pkg/run/sweep"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// SweepOptions are those of lathe sweep.
+type SweepOptions struct {
+	LaunchOptions
+	Recipes  []string // files, or folders of them; none goes on with a sweep that is there
+	Out      string   // folder of the sweep
+	Seeds    string
+	Grids    []string
+	Parallel int // runs at a time on this machine
+	Status   bool
+	JSON     bool
+}
+
+func sweepCommand() *cli.Command {
+	var o SweepOptions
+	return cmdline.Help{
+		Example: "lathe sweep jobs/quickstart.yaml jobs/quickstart-grpo.yaml --seeds 1-3 --out runs/sweep\n" +
+			"lathe sweep --out runs/sweep --status",
+		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "sweep", Usage: "make a run of each recipe, seed and setting, or go on with them; a folder stands for the recipes in it", ArgsUsage: "[RECIPE|FOLDER...]",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweep: the runs, their logs and sweep.json", Destination: &o.Out},
+			&cli.StringFlag{Name: "seeds", Usage: "`SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
+			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` of the recipe that takes each value in turn; may be given several times, for all combinations"},
+			setFlag(),
+			&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves", Value: "local", Destination: &o.Executor},
+			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+			&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+			&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
+			trustFlag(&o.Trust),
+			&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
+			jsonFlag(&o.JSON),
+		},
+		Action: func(c *cli.Context) error {
+			o.Recipes, o.Set, o.Grids = c.Args().Slice(), c.StringSlice("set"), c.StringSlice("grid")
+			return Sweep(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Sweep makes runs, or goes on with them, and says how far they are. On this machine
+// it stays until all are done or have failed.
+func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
+	if err := errors.Join(cmdline.Required("out", o.Out), cmdline.AtLeast(1, "parallel", o.Parallel), cmdline.AtLeast(0, "cores", o.Cores)); err != nil {
+		return err
+	}
+	if o.Executor != "local" && o.Executor != "slurm" {
+		return exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
+	}
+	folder, err := filepath.Abs(o.Out)
+	if err != nil {
+		return err
+	}
+	index, err := o.index(folder)
+	if err != nil {
+		return err
+	}
+	failures := map[string]error{}
+	if !o.Status {
+		if failures, err = o.start(ctx, folder, index); err != nil {
+			return err
+		}
+	}
+	if err := o.print(ctx, out, folder, index, failures); err != nil {
+		return err
+	}
+	if len(failures) > 0 {
+		return exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d of %d runs failed", len(failures), len(index.Runs))},
+			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*.log"))
+	}
+	return nil
+}
+
+// index is what the sweep is made of.
+func (o SweepOptions) index(folder string) (sweep.Index, error) {
+	if len(o.Recipes) == 0 {
+		index, known, err := sweep.Read(folder)
+		if err == nil && !known {
+			err = exitcode.WithHint(exitcode.Usagef("%q holds no sweep, and no recipe is named", o.Out), "lathe sweep RECIPE... --seeds 1-3 --out %s", o.Out)
+		}
+		return index, err
+	}
+	recipes, err := sweep.Recipes(o.Recipes)
+	if err != nil {
+		return sweep.Index{}, err
+	}
+	seeds, err := sweep.ParseSeeds(o.Seeds)
+	if err != nil {
+		return sweep.Index{}, err
+	}
+	var grids []sweep.Grid
+	for _, text := range o.Grids {
+		grid, err := sweep.ParseGrid(text)
+		if err != nil {
+			return sweep.Index{}, err
+		}
+		grids = append(grids, grid)
+	}
+	planned, err := sweep.Plan(recipes, seeds, grids, o.Set)
+	if err != nil || o.Status {
+		return planned, err
+	}
+	return sweep.Begin(folder, planned)
+}
+
+// start carries every run as far as it goes. One that fails does not stop the others.
+func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Index) (map[string]error, error) {
+	var mu sync.Mutex // of all below
+	failures := map[string]error{}
+	var made []*rundir.Run // whose warm starts others may share
+	slots := make(chan struct{}, o.Parallel)
+	var all sync.WaitGroup
+	for _, r := range index.Runs {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			mu.Lock()
+			opened, err := o.make(ctx, folder, r, made)
+			if err == nil {
+				made = append(made, opened)
+			}
+			mu.Unlock()
+			if err == nil {
+				err = o.carry(ctx, folder, r, opened)
+			}
+			if err != nil && ctx.Err() == nil {
+				mu.Lock()
+				failures[r.Name] = err
+				mu.Unlock()
+				fmt.Fprintf(os.Stderr, "lathe: run %s failed: %v\n", r.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	if err := ctx.Err(); err != nil {
+		return failures, exitcode.WithHint(err, "the same command goes on with the sweep")
+	}
+	return failures, nil
+}
+
+// make makes or opens a run, with the warm start of another where that is the same.
+func (o SweepOptions) make(ctx context.Context, folder string, r sweep.Run, made []*rundir.Run) (*rundir.Run, error) {
+	launch := o.LaunchOptions
+	launch.Run, launch.Recipe, launch.Set = filepath.Join(folder, r.Name), r.Recipe, r.Set
+	opened, err := launch.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range made {
+		shared, err := sweep.ShareWarmStart(ctx, opened, other, seal.AttemptFromEnv(), Version)
+		if err != nil {
+			return nil, err
+		}
+		if shared {
+			fmt.Fprintf(os.Stderr, "lathe: run %s begins with the warm start of %s\n", r.Name, filepath.Base(string(other.Dir)))
+			break
+		}
+	}
+	return opened, nil
+}
+
+// carry submits what of a run is ready, or drives it to its end in a process of its
+// own that writes its log.
+func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, opened *rundir.Run) error {
+	if o.Executor == "slurm" {
+		advance := AdvanceOptions{LaunchOptions: o.LaunchOptions}
+		return advance.advance(ctx, io.Discard, opened)
+	}
+	if state, err := status.ReadState(ctx, opened); err == nil && state == status.StateDone {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(folder, r.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(self, "run", "--run", string(opened.Dir), "--cores", strconv.Itoa(o.coresOfRun()))
+	cmd.Args[0] = "lathe"
+	cmd.Stdout, cmd.Stderr = log, log
+	began := time.Now()
+	fmt.Fprintf(os.Stderr, "lathe: run %s starts; its log is %s\n", r.Name, log.Name())
+	started, err := child.Start(cmd, syscall.SIGINT)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-started.Exited():
+	case <-ctx.Done():
+		started.Signal(syscall.SIGINT)
+		<-started.Exited()
+	}
+	var ended *exec.ExitError
+	if err := started.Err(); err != nil && (!errors.As(err, &ended) || ended.ExitCode() != exitcode.LeftOut) {
+		return fmt.Errorf("%s: %s", started.How(), lastLine(log.Name()))
+	}
+	fmt.Fprintf(os.Stderr, "lathe: run %s ended after %s\n", r.Name, time.Since(began).Round(time.Second))
+	return nil
+}
+
+// coresOfRun is a run's share of the cores.
+func (o SweepOptions) coresOfRun() int {
+	if o.Parallel == 1 {
+		return o.Cores
+	}
+	return max(1, cmp.Or(o.Cores, runtime.NumCPU())/o.Parallel)
+}
+
+// lastLine is the last line of a log that says lathe's last word.
+func lastLine(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "lathe: ") {
+			return strings.TrimPrefix(lines[i], "lathe: ")
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// sweepRow is how far a run of a sweep is.
+type sweepRow struct {
+	Name       string `json:"name"`
+	State      string `json:"state"`
+	Learned    int    `json:"iterations_learned"`
+	Iterations int    `json:"iterations"`
+	Evidence   string `json:"evidence"`
+}
+
+// print shows all runs in one table.
+func (o SweepOptions) print(ctx context.Context, out io.Writer, folder string, index sweep.Index, failures map[string]error) error {
+	rows := make([]sweepRow, len(index.Runs))
+	for i, r := range index.Runs {
+		rows[i] = sweepRow{Name: r.Name, State: "not made", Evidence: "no folder yet"}
+		opened, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, r.Name)))
+		if errors.Is(err, seal.ErrNotSealed) && failures[r.Name] == nil {
+			continue
+		}
+		if err == nil {
+			seen, seenErr := seeJobs(ctx, opened)
+			var s status.Status
+			if s, err = status.Read(ctx, opened, seen, seenErr); err == nil {
+				rows[i] = sweepRow{r.Name, string(s.State), s.Learned, s.Iterations, s.Evidence}
+			}
+		}
+		if err = cmp.Or(failures[r.Name], err); err != nil {
+			rows[i].State, rows[i].Evidence = "failed", err.Error()
+		}
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, rows)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "run\tstate\titerations\tevidence")
+	for _, row := range rows {
+		fmt.Fprintf(table, "%s\t%s\t%d of %d\t%s\n", row.Name, row.State, row.Learned, row.Iterations, row.Evidence)
+	}
+	return table.Flush()
+}
