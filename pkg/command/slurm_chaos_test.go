@@ -1,7 +1,10 @@
 package command_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +39,59 @@ func TestSlurmChaos(t *testing.T) {
 	}
 	chaos.Log()
 	t.Logf("%d kills in %d runs, %v", chaos.Done, runs, time.Since(began).Round(time.Second))
+}
+
+// TestSlurmSweep: the runs of a sweep go on side by side on Slurm, while lathe advance
+// of gates is killed, and a node; going on with the sweep ends with the bytes of the
+// runs by themselves. With LATHE_CHAOS it is a sweep of twenty runs.
+func TestSlurmSweep(t *testing.T) {
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
+	chaos := commandtest.NewChaos(t, 4)
+	seeds := 1
+	if os.Getenv("LATHE_CHAOS") != "" {
+		seeds = 10
+	}
+	settings := []string{"schedule.iterations=2", "schedule.max_attempts=1000000"}
+	rates := []string{"1e-3", "2e-3"}
+	folder := filepath.Join(t.TempDir(), "sweep")
+	args := append([]string{"sweep", "jobs/smoke.yaml", "--out", folder, "--seeds", fmt.Sprintf("1-%d", seeds), "--grid", "optimizer.learning_rate=" + strings.Join(rates, ","),
+		"--executor", "slurm", "--site", "devcluster"}, commandtest.Set(settings...)...)
+	var dirs []string
+	want := map[string]map[string]string{}
+	for seed := 1; seed <= seeds; seed++ {
+		for _, rate := range rates {
+			dir := filepath.Join(folder, fmt.Sprintf("smoke-learning_rate=%s-s%d", rate, seed))
+			reference := filepath.Join(t.TempDir(), "reference")
+			lathe(t, exitcode.OK, runArgs(reference, smoke, append(settings, "optimizer.learning_rate="+rate, fmt.Sprintf("seed=%d", seed))...)...)
+			dirs, want[dir] = append(dirs, dir), essence(t, reference)
+		}
+	}
+	began, lost := time.Now(), false
+	c.Must(filepath.Join(c.Bin, "lathe"), args...)
+	for again := time.Now(); !commandtest.AllReported(dirs); time.Sleep(50 * time.Millisecond) {
+		chaos.KillOneOf(dirs)
+		if !lost && time.Since(began) > 5*time.Second {
+			lost = true
+			c.Do(t, "kill", "n3")
+		}
+		if time.Since(again) > 10*time.Second {
+			c.Must(filepath.Join(c.Bin, "lathe"), "sweep", "--out", folder, "--executor", "slurm", "--site", "devcluster")
+			again = time.Now()
+		}
+		if time.Since(began) > 15*time.Minute {
+			t.Fatalf("not done after %v\n%s", time.Since(began), c.Must(filepath.Join(c.Bin, "lathe"), "sweep", "--out", folder, "--status"))
+		}
+	}
+	c.Do(t, "start", "n3")
+	for _, dir := range dirs {
+		if diff := cmp.Diff(want[dir], essence(t, dir)); diff != "" {
+			t.Errorf("%s: digests (-reference +after kills):\n%s", dir, diff)
+		}
+	}
+	table := c.Must(filepath.Join(c.Bin, "lathe"), "sweep", "--out", folder, "--status")
+	if strings.Count(table, " done ") != len(dirs) {
+		t.Errorf("of %d runs not all are done:\n%s", len(dirs), table)
+	}
+	chaos.Log()
+	t.Logf("%d runs, %d kills and a node, %v", len(dirs), chaos.Done, time.Since(began).Round(time.Second))
 }

@@ -97,10 +97,10 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 				c.Unfinished = append(c.Unfinished, path)
 				continue
 			}
-			if other, twice := seen[r.summary.RunID]; twice {
-				return c, exitcode.Usagef("%q and %q are one run, %q: name it once", other, path, r.summary.RunID)
+			if other, twice := seen[r.identity.RunID]; twice {
+				return c, exitcode.Usagef("%q and %q are one run, %q: name it once", other, path, r.identity.RunID)
 			}
-			seen[r.summary.RunID] = path
+			seen[r.identity.RunID] = path
 			runs = append(runs, r)
 		}
 	}
@@ -114,8 +114,8 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 			}
 		}
 	}
-	s := runs[0].summary
-	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = s.Environment, s.Problems, s.Samples, s.Steps, s.Temperature
+	e := runs[0].recipe.Evaluation
+	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = runs[0].recipe.Env.Name, e.Problems, e.Samples, e.Steps, e.Temperature
 	return c, c.fill(runs, o)
 }
 
@@ -150,15 +150,15 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 // they say; those of a group are in the order of their seeds.
 func methodsOf(runs []finished) ([][]finished, error) {
 	slices.SortFunc(runs, func(a, b finished) int {
-		return cmp.Or(cmp.Compare(a.summary.Name, b.summary.Name), cmp.Compare(a.method, b.method), cmp.Compare(a.summary.Seed, b.summary.Seed))
+		return cmp.Or(cmp.Compare(a.recipe.Name, b.recipe.Name), cmp.Compare(a.method, b.method), cmp.Compare(a.recipe.Seed, b.recipe.Seed))
 	})
 	var groups [][]finished
 	for i, r := range runs {
-		if i == 0 || r.method != runs[i-1].method || r.summary.Name != runs[i-1].summary.Name {
+		if i == 0 || r.method != runs[i-1].method || r.recipe.Name != runs[i-1].recipe.Name {
 			groups = append(groups, nil)
 		}
 		last := &groups[len(groups)-1]
-		if n := len(*last); n > 0 && (*last)[n-1].summary.Seed == r.summary.Seed {
+		if n := len(*last); n > 0 && (*last)[n-1].recipe.Seed == r.recipe.Seed {
 			return nil, exitcode.Usagef("%q and %q are of one recipe and seed: name one of them", (*last)[n-1].folder, r.folder)
 		}
 		*last = append(*last, r)
@@ -172,7 +172,7 @@ func labelsOf(groups [][]finished) []string {
 	labels := make([]string, len(groups))
 	first := map[string]string{}
 	for i, group := range groups {
-		name := group[0].summary.Name
+		name := group[0].recipe.Name
 		labels[i] = name
 		if method, taken := first[name]; taken {
 			labels[i] = fmt.Sprintf("%s (%s)", name, settings(method, group[0].method))
@@ -209,16 +209,15 @@ func summarize(label string, group []finished) Method {
 	var before, after [][]float64
 	var gain, delta, deltaBefore, seconds []float64
 	for _, r := range group {
-		s := r.summary
-		m.Seeds, m.Runs = append(m.Seeds, s.Seed), append(m.Runs, r.folder)
-		before, after = append(before, s.AccuracyByStepBefore), append(after, s.AccuracyByStep)
-		for _, number := range []struct {
-			value *float64
-			list  *[]float64
-		}{{s.AccuracyGain, &gain}, {s.DeltaK, &delta}, {s.DeltaKBefore, &deltaBefore}, {s.WallSeconds, &seconds}} {
-			if number.value != nil {
-				*number.list = append(*number.list, *number.value)
-			}
+		first, last, k := r.first().mean, r.last().mean, r.recipe.Evaluation.Steps
+		m.Seeds, m.Runs = append(m.Seeds, r.recipe.Seed), append(m.Runs, r.folder)
+		before, after = append(before, first), append(after, last)
+		gain = append(gain, last[0]-first[0])
+		if k > 0 {
+			delta, deltaBefore = append(delta, last[k]-last[0]), append(deltaBefore, first[k]-first[0])
+		}
+		if r.summary.WallSeconds != nil {
+			seconds = append(seconds, *r.summary.WallSeconds)
 		}
 	}
 	m.Before, m.After = byStep(before), byStep(after)
@@ -235,38 +234,29 @@ func ofAll(values []float64) *Spread {
 	return &s
 }
 
-// byStep takes the numbers of each step over seeds, as far as all have them.
+// byStep takes the numbers of each step over seeds.
 func byStep(bySeed [][]float64) []Spread {
-	spreads := []Spread{}
-	for step := 0; ; step++ {
-		var values []float64
-		for _, steps := range bySeed {
-			if step >= len(steps) {
-				return spreads
-			}
-			values = append(values, steps[step])
+	spreads := make([]Spread, len(bySeed[0]))
+	for step := range spreads {
+		values := make([]float64, len(bySeed))
+		for i, steps := range bySeed {
+			values[i] = steps[step]
 		}
-		spreads = append(spreads, spreadOf(values))
+		spreads[step] = spreadOf(values)
 	}
+	return spreads
 }
 
-// curveOf is the learning curve of a method at the versions that all seeds have.
+// curveOf is the learning curve of a method at the versions that were measured.
 func curveOf(group []finished) []Point {
 	curve := []Point{}
-	for _, v := range group[0].summary.AccuracyByVersion {
+	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
 		var scores, tokens, seconds []float64
 		for _, r := range group {
-			for _, other := range r.summary.AccuracyByVersion {
-				if other.Version == v.Version && other.Accuracy != nil {
-					scores = append(scores, *other.Accuracy)
-				}
-			}
-			sampled, passed := r.until(v.Version)
-			tokens, seconds = append(tokens, sampled), append(seconds, passed)
+			sampled, passed := r.until(version)
+			scores, tokens, seconds = append(scores, r.measured[version].mean[0]), append(tokens, sampled), append(seconds, passed)
 		}
-		if len(scores) == len(group) {
-			curve = append(curve, Point{v.Version, spreadOf(scores), spreadOf(tokens), spreadOf(seconds)})
-		}
+		curve = append(curve, Point{version, spreadOf(scores), spreadOf(tokens), spreadOf(seconds)})
 	}
 	return curve
 }
@@ -305,10 +295,10 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 			continue
 		}
 		for _, a := range group {
-			own = append(own, meanOf(a.scores, metric.of))
+			own = append(own, meanOf(a.last().problems, metric.of))
 		}
 		for _, b := range baseline {
-			others = append(others, meanOf(b.scores, metric.of))
+			others = append(others, meanOf(b.last().problems, metric.of))
 		}
 		d := bootstrap(bySeed, shared, resamples, stream(number))
 		d.Dominance = dominance(own, others)
@@ -324,12 +314,12 @@ func paired(group, baseline []finished, of func([]float64) float64) (bySeed [][]
 	var seeds []map[string]float64
 	for _, a := range group {
 		for _, b := range baseline {
-			if a.summary.Seed == b.summary.Seed {
+			if a.recipe.Seed == b.recipe.Seed {
 				if first == "" {
 					first = a.tasks
 				}
 				shared = shared && a.tasks == first && b.tasks == first
-				seeds = append(seeds, pairs(a.scores, b.scores, of))
+				seeds = append(seeds, pairs(a.last().problems, b.last().problems, of))
 			}
 		}
 	}

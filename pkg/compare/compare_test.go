@@ -43,31 +43,26 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
 	check(err)
 	e, last := r.Recipe.Evaluation, r.Recipe.Schedule.Iterations
-	var rows []shard.EvaluationRow
-	byStep := make([]float64, e.Steps+1)
-	for problem := range e.Problems {
-		for step := range byStep {
-			x := score(problem, step)
-			byStep[step] += x / float64(e.Problems)
-			for sample := range e.Samples {
-				rows = append(rows, shard.EvaluationRow{
-					TaskID: fmt.Sprintf("p%03d", problem), Set: "test", PolicyVersion: int32(last), Sample: int32(sample), Step: int32(step),
-					Score: x, Outcome: string(shard.OutcomeOK),
-				})
+	for _, version := range r.Graph.EvaluatedVersions() {
+		var rows []shard.EvaluationRow
+		for problem := range e.Problems {
+			for step := range e.Steps + 1 {
+				for sample := range e.Samples {
+					row := shard.EvaluationRow{
+						TaskID: fmt.Sprintf("p%03d", problem), Set: "test", PolicyVersion: int32(version), Sample: int32(sample), Step: int32(step), Outcome: string(shard.OutcomeOK),
+					}
+					if version > 0 {
+						row.Score = score(problem, step)
+					}
+					rows = append(rows, row)
+				}
 			}
 		}
+		_, err = shard.Write(r.Dir.Evaluation(version, 0), rows, nil, attempt, r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: version}}))
+		check(err)
 	}
-	manifest := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: last}})
-	_, err = shard.Write(r.Dir.Evaluation(last, 0), rows, nil, attempt, manifest)
-	check(err)
-	before := make([]float64, len(byStep))
-	first, gain, delta, zero, seconds := byStep[0], byStep[0], byStep[e.Steps]-byStep[0], 0., 90.
-	s := report.Summary{
-		RunID: r.Identity.RunID, Name: r.Identity.Name, Seed: r.Recipe.Seed, State: "done", Environment: r.Recipe.Env.Name,
-		Problems: e.Problems, Samples: e.Samples, Steps: e.Steps, Temperature: e.Temperature,
-		AccuracyByStep: byStep, AccuracyByStepBefore: before, AccuracyGain: &gain, DeltaK: &delta, DeltaKBefore: &zero, WallSeconds: &seconds,
-		AccuracyByVersion: []report.Version{{Version: 0, Accuracy: &zero}, {Version: last, Accuracy: &first}},
-	}
+	seconds := 90.
+	s := report.Summary{RunID: r.Identity.RunID, State: "done", WallSeconds: &seconds}
 	for k := 1; k <= last; k++ {
 		tokens, wall := 10., 2.
 		s.Series = append(s.Series, report.Iteration{Iteration: k, ResponseTokensMean: &tokens, WallSeconds: &wall})
@@ -233,6 +228,18 @@ func TestIncomparable(t *testing.T) {
 			t.Errorf("%v: %v; want %q", c.folders, err, c.want)
 		}
 	}
+	// Scores come from sealed rows alone, whatever stands in the summary.
+	altered, err := os.ReadFile(filepath.Join(first, "report", "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	altered = bytes.Replace(altered, []byte(`"accuracy_gain":null`), []byte(`"accuracy_gain":0.99`), 1)
+	if err := seal.Replace(filepath.Join(first, "report", "summary.json"), altered, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	if c := compared(t, Options{Resamples: 10}, first); !bytes.Contains(altered, []byte("0.99")) || c.Methods[0].Gain.Mean != .5 {
+		t.Errorf("with another gain in the summary: %+v", c.Methods[0].Gain)
+	}
 	if c := compared(t, Options{Resamples: 10}, first, unfinished); len(c.Unfinished) != 1 || len(c.Methods) != 1 {
 		t.Errorf("beside a run that is not done: %+v", c)
 	}
@@ -249,7 +256,7 @@ func TestIncomparable(t *testing.T) {
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64, tasks string, scores map[string][]float64) finished {
-		return finished{summary: report.Summary{Seed: seed}, tasks: tasks, scores: scores}
+		return finished{recipe: recipe.Recipe{Seed: seed}, tasks: tasks, measured: map[int]evaluation{0: {problems: scores}}}
 	}
 	first := func(s []float64) float64 { return s[0] }
 	for _, c := range []struct {

@@ -25,15 +25,24 @@ import (
 
 // finished is what is read of a run that is done.
 type finished struct {
-	folder  string
-	summary report.Summary
-	recipe  recipe.Recipe
-	method  string // the recipe as text, without what tells seeds and names apart
-	tasks   string // sha256 of the held-out tasks
-	// scores are the mean scores of the last policy on each held-out problem, by
-	// self-improvement step; those of a step are nil where no answer counts.
-	scores map[string][]float64
+	folder   string
+	identity rundir.Identity
+	recipe   recipe.Recipe
+	method   string             // the recipe as text, without what tells seeds and names apart
+	tasks    string             // sha256 of the held-out tasks
+	measured map[int]evaluation // by policy version
+	summary  report.Summary     // of which the times and the tokens are taken, and no score
 }
+
+// evaluation is the scores of a policy version, by self-improvement step.
+type evaluation struct {
+	mean     []float64            // of all answers
+	problems map[string][]float64 // of each held-out problem that has answers at every step
+}
+
+// last is the evaluation of the run's last policy, first that of the one it began with.
+func (r finished) last() evaluation  { return r.measured[r.recipe.Schedule.Iterations] }
+func (r finished) first() evaluation { return r.measured[0] }
 
 // runsIn lists the runs that a folder is or holds, at any depth, sorted.
 func runsIn(folder string) ([]string, error) {
@@ -65,7 +74,7 @@ func read(ctx context.Context, folder string) (r finished, done bool, err error)
 	if err != nil {
 		return r, false, err
 	}
-	r.folder, r.recipe = folder, opened.Recipe
+	r.folder, r.identity, r.recipe = folder, opened.Identity, opened.Recipe
 	if r.summary, err = summaryOf(ctx, opened); err != nil || r.summary.State != "done" {
 		return r, false, err
 	}
@@ -75,8 +84,13 @@ func read(ctx context.Context, folder string) (r finished, done bool, err error)
 	if r.tasks, err = heldOut(ctx, opened); err != nil {
 		return r, false, err
 	}
-	r.scores, err = scoresOf(ctx, opened)
-	return r, true, err
+	r.measured = map[int]evaluation{}
+	for _, version := range opened.Graph.EvaluatedVersions() {
+		if r.measured[version], err = evaluationOf(ctx, opened, version); err != nil {
+			return r, false, err
+		}
+	}
+	return r, true, nil
 }
 
 // summaryOf is the report's summary of a run: the one that was written when it was
@@ -120,35 +134,44 @@ type evaluated struct {
 // Schema is that of the whole row.
 func (evaluated) Schema() seal.Schema { return shard.EvaluationRow{}.Schema() }
 
-// scoresOf reads the last evaluation of a run, of the test split.
-func scoresOf(ctx context.Context, r *rundir.Run) (map[string][]float64, error) {
-	last, steps := r.Recipe.Schedule.Iterations, r.Recipe.Evaluation.Steps+1
-	sums, counts := map[string][]float64{}, map[string][]float64{}
-	for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: last}) {
-		for row, err := range shard.Rows[evaluated](ctx, r.Dir.Evaluation(last, n), r.Graph.Reading(0)) {
+// evaluationOf reads the evaluation of a policy version, of the test split.
+func evaluationOf(ctx context.Context, r *rundir.Run, version int) (evaluation, error) {
+	steps := r.Recipe.Evaluation.Steps + 1
+	e := evaluation{make([]float64, steps), map[string][]float64{}}
+	answers, counts := make([]float64, steps), map[string][]float64{}
+	for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version}) {
+		for row, err := range shard.Rows[evaluated](ctx, r.Dir.Evaluation(version, n), r.Graph.Reading(0)) {
 			if err != nil {
-				return nil, err
+				return e, err
 			}
 			if row.Sample < 0 || cmp.Or(row.Set, string(env.Test)) != string(env.Test) || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
 				continue
 			}
-			if sums[row.TaskID] == nil {
-				sums[row.TaskID], counts[row.TaskID] = make([]float64, steps), make([]float64, steps)
+			if e.problems[row.TaskID] == nil {
+				e.problems[row.TaskID], counts[row.TaskID] = make([]float64, steps), make([]float64, steps)
 			}
-			sums[row.TaskID][row.Step] += row.Score
+			e.mean[row.Step] += row.Score
+			answers[row.Step]++
+			e.problems[row.TaskID][row.Step] += row.Score
 			counts[row.TaskID][row.Step]++
 		}
 	}
-	for task, means := range sums {
+	if slices.Contains(answers, 0) {
+		return e, exitcode.Dataf("the evaluation of policy v%06d in %q has a step without an answer that counts", version, r.Dir)
+	}
+	for step := range e.mean {
+		e.mean[step] /= answers[step]
+	}
+	for task, means := range e.problems {
 		if slices.Contains(counts[task], 0) {
-			delete(sums, task) // some step has failures of ours alone
+			delete(e.problems, task) // some step has failures of ours alone
 			continue
 		}
 		for step := range means {
 			means[step] /= counts[task][step]
 		}
 	}
-	return sums, nil
+	return e, nil
 }
 
 // newTokens is the length that answers are cut at: without one of its own, that of
@@ -161,23 +184,23 @@ func incomparable(a, b finished) string {
 		what string
 		a, b any
 	}{
-		{"environment", a.summary.Environment, b.summary.Environment},
-		{"evaluation.steps (K)", a.summary.Steps, b.summary.Steps},
-		{"evaluation.samples", a.summary.Samples, b.summary.Samples},
-		{"evaluation.temperature", a.summary.Temperature, b.summary.Temperature},
+		{"environment", a.recipe.Env.Name, b.recipe.Env.Name},
+		{"evaluation.steps (K)", a.recipe.Evaluation.Steps, b.recipe.Evaluation.Steps},
+		{"evaluation.samples", a.recipe.Evaluation.Samples, b.recipe.Evaluation.Samples},
+		{"evaluation.temperature", a.recipe.Evaluation.Temperature, b.recipe.Evaluation.Temperature},
 		{"evaluation.top_k", a.recipe.Evaluation.TopK, b.recipe.Evaluation.TopK},
 		{"evaluation.top_p", a.recipe.Evaluation.TopP, b.recipe.Evaluation.TopP},
 		{"evaluation.max_new_tokens", newTokens(a.recipe), newTokens(b.recipe)},
 		{"evaluation.seconds", a.recipe.Evaluation.Seconds, b.recipe.Evaluation.Seconds},
 		{"evaluation.scaffold", a.recipe.Evaluation.Scaffold, b.recipe.Evaluation.Scaffold},
-		{"number of held-out problems", a.summary.Problems, b.summary.Problems},
+		{"number of held-out problems", a.recipe.Evaluation.Problems, b.recipe.Evaluation.Problems},
 	} {
 		if c.a != c.b {
 			return fmt.Sprintf("%s is %v and %v", c.what, c.a, c.b)
 		}
 	}
-	if a.summary.Seed == b.summary.Seed && a.tasks != b.tasks {
-		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.summary.Seed, a.tasks, b.tasks)
+	if a.recipe.Seed == b.recipe.Seed && a.tasks != b.tasks {
+		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.recipe.Seed, a.tasks, b.tasks)
 	}
 	return ""
 }

@@ -50,6 +50,26 @@ func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ..
 	cluster.Must(filepath.Join(cluster.Bin, "lathe"), "advance", "--run", dir, "--executor", "slurm", "--site", "devcluster")
 }
 
+// KillOneOf kills, now and then and as long as there are kills left, a process of one
+// of several runs that Slurm started, and makes the claims that it may leave old.
+func (c *Chaos) KillOneOf(dirs []string) {
+	dir := dirs[c.random.IntN(len(dirs))]
+	if pid, who := runningOf(dir, c.random); c.Done < c.Kills && pid != 0 && c.random.IntN(4) == 0 {
+		c.kill(who, pid)
+	}
+	age(c.t, filepath.Join(dir, "jobs", "claims"))
+}
+
+// AllReported reports whether runs are done.
+func AllReported(dirs []string) bool {
+	for _, dir := range dirs {
+		if !reported(dir) {
+			return false
+		}
+	}
+	return true
+}
+
 // reported reports whether a run is done: the last gate writes the report, whose
 // last file the summary is.
 func reported(dir string) bool {
