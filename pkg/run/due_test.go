@@ -13,10 +13,12 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -353,6 +355,15 @@ func TestCloseAfterByRealTime(t *testing.T) {
 	ledger, o := exact(t, r), observe(t, r)
 	if o.all[3] != 0 || o.all[0] == 0 || late == 0 || ledger.Dropped["late"] == 0 || ledger.Planned != ledger.Trained+ledger.Dropped["late"] {
 		t.Errorf("observed %v, %d tasks stopped, ledger %+v", o.all, late, ledger)
+	}
+	s, err := status.Read(t.Context(), r, &advance.Seen{}, nil)
+	if err != nil || s.State != status.StateDone {
+		t.Fatalf("the run is %s (%v)", s.State, err)
+	}
+	for _, stage := range s.Stages {
+		if stage.State != status.StateDone {
+			t.Errorf("stage %s is %s: %s", stage.Stage, stage.State, stage.Evidence)
+		}
 	}
 	t.Logf("shares %s of %d, policy %s", words(shares(o.all)), int(sum(o.all)), words(actions.policy))
 }

@@ -169,13 +169,17 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 }
 
 // leftOut reports whether a rollout or score shard that is not sealed belongs to
-// an iteration that was closed without it.
+// an iteration that was closed without it for good.
 func leftOut(ctx context.Context, v *survey.Inventory, t graph.Task) bool {
 	if t.Stage != graph.StageRollout && t.Stage != graph.StageScore {
 		return false
 	}
 	closing, known, err := v.Closing(ctx, t.Iteration)
-	return err == nil && known && closing.Lost(t.Shard)
+	if err != nil || !known {
+		return false
+	}
+	dropped, err := v.Dropped(ctx, t)
+	return closing.Lost(t.Shard) || dropped && err == nil
 }
 
 // conclude derives the state of the run from the evidence at hand.
