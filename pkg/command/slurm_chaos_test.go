@@ -54,8 +54,10 @@ func TestSlurmSweep(t *testing.T) {
 	settings := []string{"schedule.iterations=2", "schedule.max_attempts=1000000"}
 	rates := []string{"1e-3", "2e-3"}
 	folder := filepath.Join(t.TempDir(), "sweep")
-	args := append([]string{"sweep", "jobs/smoke.yaml", "--out", folder, "--seeds", fmt.Sprintf("1-%d", seeds), "--grid", "optimizer.learning_rate=" + strings.Join(rates, ","),
-		"--executor", "slurm", "--site", "devcluster"}, commandtest.Set(settings...)...)
+	args := append([]string{
+		"sweep", "jobs/smoke.yaml", "--out", folder, "--seeds", fmt.Sprintf("1-%d", seeds), "--grid", "optimizer.learning_rate=" + strings.Join(rates, ","),
+		"--executor", "slurm", "--site", "devcluster",
+	}, commandtest.Set(settings...)...)
 	var dirs []string
 	want := map[string]map[string]string{}
 	for seed := 1; seed <= seeds; seed++ {
