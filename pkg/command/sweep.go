@@ -92,7 +92,7 @@ func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
 			return err
 		}
 	}
-	if err := o.print(ctx, out, folder, index, failures); err != nil {
+	if err := o.table(ctx, out, folder, index, failures); err != nil {
 		return err
 	}
 	if len(failures) > 0 {
@@ -152,7 +152,7 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 		all.Go(func() {
 			defer func() { <-slots }()
 			mu.Lock()
-			opened, err := o.make(ctx, folder, r, made)
+			opened, err := o.prepare(ctx, folder, r, made)
 			if err == nil {
 				made = append(made, opened)
 			}
@@ -175,8 +175,8 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 	return failures, nil
 }
 
-// make makes or opens a run, with the warm start of another where that is the same.
-func (o SweepOptions) make(ctx context.Context, folder string, r sweep.Run, made []*rundir.Run) (*rundir.Run, error) {
+// prepare makes or opens a run, with the warm start of another where that is the same.
+func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, made []*rundir.Run) (*rundir.Run, error) {
 	launch := o.LaunchOptions
 	launch.Run, launch.Recipe, launch.Set = filepath.Join(folder, r.Name), r.Recipe, r.Set
 	opened, err := launch.open(ctx)
@@ -270,8 +270,8 @@ type sweepRow struct {
 	Evidence   string `json:"evidence"`
 }
 
-// print shows all runs in one table.
-func (o SweepOptions) print(ctx context.Context, out io.Writer, folder string, index sweep.Index, failures map[string]error) error {
+// table shows all runs in one table.
+func (o SweepOptions) table(ctx context.Context, out io.Writer, folder string, index sweep.Index, failures map[string]error) error {
 	rows := make([]sweepRow, len(index.Runs))
 	for i, r := range index.Runs {
 		rows[i] = sweepRow{Name: r.Name, State: "not made", Evidence: "no folder yet"}

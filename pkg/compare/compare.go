@@ -53,7 +53,7 @@ type Method struct {
 	// By self-improvement step, from 0: the mean score of the answers.
 	Before []Spread `json:"by_step_before"` // of policy v000000
 	After  []Spread `json:"by_step_after"`  // of the last version
-	Gain   *Spread  `json:"gain"`           // of first answers: after - before
+	Gain   Spread   `json:"gain"`           // of first answers: after - before
 	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps
 
 	DeltaBefore *Spread `json:"delta_k_before"`
@@ -185,15 +185,14 @@ func labelsOf(groups [][]finished) []string {
 
 // settings says which fields of a recipe have other values than another's.
 func settings(from, to string) string {
-	differences, err := config.Differences([]byte(from), []byte(to))
+	changes, err := config.Changes([]byte(from), []byte(to))
 	if err != nil {
 		return "other settings"
 	}
 	var fields []string
-	for _, d := range differences {
-		path, values, _ := strings.Cut(d, ":")
-		if _, now, changed := strings.Cut(values, ", now "); changed {
-			fields = append(fields, path+"="+now)
+	for _, c := range changes {
+		if c.Was != nil && c.Now != nil {
+			fields = append(fields, c.Path+"="+config.Shorten(*c.Now))
 		}
 	}
 	const most = 3
@@ -221,12 +220,13 @@ func summarize(label string, group []finished) Method {
 		}
 	}
 	m.Before, m.After = byStep(before), byStep(after)
-	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = ofAll(gain), ofAll(delta), ofAll(deltaBefore), ofAll(seconds)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = spreadOf(gain), known(delta), known(deltaBefore), known(seconds)
 	m.Curve = curveOf(group)
 	return m
 }
 
-func ofAll(values []float64) *Spread {
+// known is null where no run has a value.
+func known(values []float64) *Spread {
 	if len(values) == 0 {
 		return nil
 	}
@@ -351,10 +351,8 @@ func pairs(a, b map[string][]float64, of func([]float64) float64) map[string]flo
 
 func meanOf(scores map[string][]float64, of func([]float64) float64) float64 {
 	sum := 0.0
-	for _, task := range sortedKeys(scores) {
+	for _, task := range slices.Sorted(maps.Keys(scores)) {
 		sum += of(scores[task])
 	}
 	return sum / float64(max(1, len(scores)))
 }
-
-func sortedKeys(scores map[string][]float64) []string { return slices.Sorted(maps.Keys(scores)) }

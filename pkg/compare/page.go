@@ -103,7 +103,6 @@ type page struct {
 	Differences    [][]string
 	Notes          []string
 	Figures        []figureOnPage
-	Method         []Method
 }
 
 type figureOnPage struct {
@@ -118,7 +117,7 @@ type figureOnPage struct {
 //	compare.json, compare.csv  the numbers
 func Write(folder string, c Comparison) error {
 	attempt := seal.AttemptFromEnv()
-	p := page{Comparison: c, Style: template.CSS(report.PageStyle), Head: c.head(), DifferenceHead: c.differenceHead(), Rows: c.methodRows(), Differences: c.differenceRows(), Notes: c.notes(), Method: c.Methods}
+	p := page{Comparison: c, Style: template.CSS(report.PageStyle), Head: c.head(), DifferenceHead: c.differenceHead(), Rows: c.methodRows(), Differences: c.differenceRows(), Notes: c.notes()}
 	for _, f := range c.figures() {
 		svg := f.chart.SVG()
 		p.Figures = append(p.Figures, figureOnPage{template.HTML(figure.Inline(svg)), f.caption})

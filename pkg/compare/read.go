@@ -111,7 +111,7 @@ func heldOut(ctx context.Context, r *rundir.Run) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if row.Split == "train" {
+		if row.Split == string(env.Train) {
 			continue
 		}
 		if err := json.NewEncoder(h).Encode(row); err != nil {

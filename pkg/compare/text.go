@@ -53,9 +53,9 @@ func (c Comparison) methodRows() [][]string {
 	}
 	rows := [][]string{append(head, "wall")}
 	for _, m := range c.Methods {
-		row := []string{m.Label, seedsText(m.Seeds), at(m.Before, 0), at(m.After, 0)}
+		row := []string{m.Label, seedsText(m.Seeds), percent(m.Before[0]), percent(m.After[0])}
 		if c.Steps > 0 {
-			row = append(row, at(m.Before, c.Steps), at(m.After, c.Steps), percent(m.DeltaBefore), percent(m.Delta))
+			row = append(row, percent(m.Before[c.Steps]), percent(m.After[c.Steps]), percent(*m.DeltaBefore), percent(*m.Delta))
 		}
 		wall := "not known"
 		if m.Seconds != nil {
@@ -74,18 +74,8 @@ func seedsText(seeds []uint64) string {
 	return strings.Join(words, " ")
 }
 
-func at(steps []Spread, step int) string {
-	if step >= len(steps) {
-		return "not known"
-	}
-	return percent(&steps[step])
-}
-
 // percent prints a spread in percent.
-func percent(s *Spread) string {
-	if s == nil {
-		return "not known"
-	}
+func percent(s Spread) string {
 	text := fmt.Sprintf("%.1f", 100*s.Mean)
 	if s.Std != nil {
 		text += fmt.Sprintf(" ± %.1f [%.1f, %.1f]", 100**s.Std, 100**s.Low, 100**s.High)
@@ -183,7 +173,7 @@ func CSV(w io.Writer, c Comparison) error {
 			}
 			write(m, "after", strconv.Itoa(step), &m.After[step], d)
 		}
-		write(m, "gain", "", m.Gain, nil)
+		write(m, "gain", "", &m.Gain, nil)
 		write(m, "delta_k_before", "", m.DeltaBefore, nil)
 		write(m, "delta_k", "", m.Delta, m.DeltaK)
 		write(m, "wall_seconds", "", m.Seconds, nil)

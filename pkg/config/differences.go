@@ -9,11 +9,26 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Differences lists the fields in which two texts differ that [Write] wrote,
-// each with its whole path: "optimizer.learning_rate: was 0.005, now 0.01". A
-// field that only one of them has is one that the other's binaries do not
-// know, or stands below one that is null in the other.
-func Differences(was, is []byte) ([]string, error) {
+// Change is a field in which two texts differ that [Write] wrote.
+type Change struct {
+	Path     string  // whole
+	Was, Now *string // nil where the text does not have the field
+}
+
+func (c Change) String() string {
+	switch {
+	case c.Now == nil:
+		return fmt.Sprintf("%s: was %s", c.Path, Shorten(*c.Was))
+	case c.Was == nil:
+		return fmt.Sprintf("%s: now %s", c.Path, Shorten(*c.Now))
+	}
+	return fmt.Sprintf("%s: was %s, now %s", c.Path, Shorten(*c.Was), Shorten(*c.Now))
+}
+
+// Changes lists the fields in which two texts differ that [Write] wrote. A field that
+// only one of them has is one that the other's binaries do not know, or stands below
+// one that is null in the other; those that only the second has come last.
+func Changes(was, is []byte) ([]Change, error) {
 	before, err := flatten(was)
 	if err != nil {
 		return nil, err
@@ -26,24 +41,34 @@ func Differences(was, is []byte) ([]string, error) {
 	for _, f := range after {
 		now[f.path] = f.value
 	}
-	var differences []string
+	var changes []Change
 	known := map[string]bool{}
 	for _, f := range before {
 		known[f.path] = true
 		value, there := now[f.path]
 		switch {
 		case !there:
-			differences = append(differences, fmt.Sprintf("%s: was %s", f.path, Shorten(f.value)))
+			changes = append(changes, Change{Path: f.path, Was: &f.value})
 		case value != f.value:
-			differences = append(differences, fmt.Sprintf("%s: was %s, now %s", f.path, Shorten(f.value), Shorten(value)))
+			changes = append(changes, Change{f.path, &f.value, &value})
 		}
 	}
 	for _, f := range after {
 		if !known[f.path] {
-			differences = append(differences, fmt.Sprintf("%s: now %s", f.path, Shorten(f.value)))
+			changes = append(changes, Change{Path: f.path, Now: &f.value})
 		}
 	}
-	return differences, nil
+	return changes, nil
+}
+
+// Differences says the same in words: "optimizer.learning_rate: was 0.005, now 0.01".
+func Differences(was, is []byte) ([]string, error) {
+	changes, err := Changes(was, is)
+	var words []string
+	for _, c := range changes {
+		words = append(words, c.String())
+	}
+	return words, err
 }
 
 // flatField is a field without fields of its own, by its whole path.

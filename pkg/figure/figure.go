@@ -54,7 +54,7 @@ const maxMarked = 20
 // Point is one value of a line.
 type Point struct {
 	X, Y float64
-	Err  *float64 // standard error; nil for none
+	Err  *float64 // half the length of its error bar; nil for none
 }
 
 // Line is one series of a figure.
@@ -147,7 +147,7 @@ func spread(axis *plot.Axis, legend int) {
 	}
 }
 
-// errorBars draws the standard errors that there are.
+// errorBars draws the error bars that there are.
 func errorBars(points []Point, c color.Color) plot.Plotter {
 	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(0.7)}, CapWidth: vg.Points(3)}
 	for _, pt := range points {

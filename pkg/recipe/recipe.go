@@ -181,12 +181,6 @@ type Scaffold struct {
 	Variants config.Variants `yaml:",inline"`
 }
 
-// Choices of Schedule.Late.
-const (
-	LateCarry = "carry"
-	LateDrop  = "drop"
-)
-
 // Choices lists the scaffolds.
 func (Scaffold) Choices(field string) []string {
 	if field == "name" {
@@ -418,6 +412,12 @@ type Schedule struct {
 	// own. Preemptions and node failures do not count.
 	MaxAttempts int `yaml:"max_attempts"`
 }
+
+// Choices of Schedule.Late.
+const (
+	LateCarry = "carry"
+	LateDrop  = "drop"
+)
 
 // Choices lists the scaffolds.
 func (Evaluation) Choices(field string) []string {

@@ -14,6 +14,8 @@ type kind interface {
 	draw(size int, d *draws) string
 	// given is the answer that the question shows.
 	given(question string) string
+	// best is an answer of quality 1, where it is known without a search; else "".
+	best(question string) string
 	// quality judges an answer: 0 to 1, or why it is none.
 	quality(question, answer string) (quality float64, why string)
 	// repair makes an answer better in one place; it leaves the best as it is.
@@ -66,6 +68,8 @@ func (sorting) draw(size int, d *draws) string {
 }
 
 func (sorting) given(question string) string { return question }
+
+func (sorting) best(question string) string { return sorted(question) }
 
 func (sorting) quality(question, answer string) (float64, string) {
 	if sorted(question) != sorted(answer) {
@@ -136,6 +140,8 @@ func (colouring) draw(size int, d *draws) string {
 }
 
 func (colouring) given(question string) string { return question }
+
+func (colouring) best(string) string { return "" }
 
 func (colouring) quality(question, answer string) (float64, string) {
 	if len(answer) != len(question) {

@@ -53,16 +53,13 @@ func New(settings Settings, data Data, seed uint64) (*Env, error) {
 					part.field, part.count, len(asked), data.Size)
 			}
 			name := data.Kinds[len(asked)%len(data.Kinds)]
-			question := kinds[name].draw(data.Size, d)
+			of := kinds[name]
+			question := of.draw(data.Size, d)
 			if question == "" || asked[question] || heldOut(question, data.TestShare) != (part.split == env.Test) {
 				continue
 			}
 			asked[question], misses = true, 0
-			best := ""
-			if name == "sort" {
-				best = sorted(question)
-			}
-			e.add(part.split, env.Task{ID: name + "/" + question, Kind: name, Level: data.Size, Question: question, Answer: best})
+			e.add(part.split, env.Task{ID: name + "/" + question, Kind: name, Level: data.Size, Question: question, Answer: of.best(question)})
 		}
 	}
 	return e, nil

@@ -42,6 +42,8 @@ func (touring) given(question string) string {
 	return string(order)
 }
 
+func (touring) best(string) string { return "" }
+
 func (t touring) quality(question, answer string) (float64, string) {
 	given := t.given(question)
 	if sorted(answer) != given {

@@ -47,11 +47,14 @@ func (a *Advancer) cancelLate(ctx context.Context, v *survey.Inventory, view *jo
 		for _, job := range s.Jobs {
 			for i, id := range job.Tasks() {
 				t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
+				if !view.live[t] {
+					continue
+				}
 				late, err := v.Dropped(ctx, t)
 				if err != nil {
 					return err
 				}
-				if late && view.live[t] {
+				if late {
 					delete(view.live, t)
 					ids = append(ids, id.String())
 				}

@@ -41,20 +41,16 @@ func empty(k, shards int) Closing {
 }
 
 // Includes reports whether the iteration was closed with one of its shards.
-func (c Closing) Includes(shard int) bool {
-	_, found := slices.BinarySearch(c.Included, shard)
-	return found
-}
+func (c Closing) Includes(shard int) bool { return among(c.Included, shard) }
 
 // IsLate reports whether one of the iteration's shards was not done.
-func (c Closing) IsLate(shard int) bool {
-	_, found := slices.BinarySearch(c.Late, shard)
-	return found
-}
+func (c Closing) IsLate(shard int) bool { return among(c.Late, shard) }
 
 // Lost reports whether one of the iteration's shards was left out.
-func (c Closing) Lost(shard int) bool {
-	_, found := slices.BinarySearch(c.LeftOut, shard)
+func (c Closing) Lost(shard int) bool { return among(c.LeftOut, shard) }
+
+func among(ascending []int, shard int) bool {
+	_, found := slices.BinarySearch(ascending, shard)
 	return found
 }
 

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -61,7 +62,7 @@ func (v *Inventory) Dropped(ctx context.Context, t graph.Task) (bool, error) {
 // be, the result says when.
 func (w *walk) overdue(k int, shards []progress) bool {
 	seconds := w.Recipe.Schedule.CloseAfterSeconds
-	if seconds == 0 || !anyEnded(shards) {
+	if seconds == 0 || !slices.ContainsFunc(shards, func(p progress) bool { return p.ended }) {
 		return false
 	}
 	began, err := w.Clock.Began(w.ctx, k)
@@ -74,15 +75,6 @@ func (w *walk) overdue(k int, shards []progress) bool {
 	}
 	if w.result.Due.IsZero() || due.Before(w.result.Due) {
 		w.result.Due = due
-	}
-	return false
-}
-
-func anyEnded(shards []progress) bool {
-	for _, p := range shards {
-		if p.ended {
-			return true
-		}
 	}
 	return false
 }

@@ -126,8 +126,7 @@ func Recipes(paths []string) ([]string, error) {
 }
 
 // Plan makes the runs of recipes with each combination of seeds and of the values of
-// grids, and refuses those whose recipes are wrong. Of one recipe, the runs of a seed
-// stand together.
+// grids, and refuses those whose recipes are wrong. The runs of a seed stand together.
 func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
 	index := Index{Format: Format, Runs: []Run{}}
 	combinations := [][]string{nil}
@@ -161,15 +160,15 @@ func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, 
 	return index, nil
 }
 
-// unsafe is what the name of a folder does without.
-var unsafe = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
+// unfit is what the name of a folder does without.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
 
 // nameOf names a run by its recipe, the last parts of its fields, and its seed.
 func nameOf(name string, combination []string, seed uint64) string {
 	parts := []string{name}
 	for _, setting := range combination {
 		field, value, _ := strings.Cut(setting, "=")
-		parts = append(parts, unsafe.ReplaceAllString(field[strings.LastIndex(field, ".")+1:]+"="+value, "_"))
+		parts = append(parts, unfit.ReplaceAllString(field[strings.LastIndex(field, ".")+1:]+"="+value, "_"))
 	}
 	return strings.Join(append(parts, fmt.Sprintf("s%d", seed)), "-")
 }

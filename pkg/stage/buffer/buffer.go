@@ -114,6 +114,7 @@ type reduction struct {
 type group struct {
 	credit.Group
 	iteration int              // in whose plan it was
+	row       int              // of that plan
 	shard     int              // index of the input that holds its traces
 	contexts  [][]contextRow   // of each trace
 	rollouts  []string         // content digest of the file that holds each trace
@@ -135,9 +136,9 @@ func (r *reduction) read() error {
 		}
 		r.cited = append(r.cited, cited)
 		r.plans[plan.Iteration] = instances
-		for _, instance := range instances {
+		for row, instance := range instances {
 			at[instance.GroupID] = len(all)
-			all = append(all, group{Group: credit.Group{Instance: instance}, iteration: plan.Iteration})
+			all = append(all, group{Group: credit.Group{Instance: instance}, iteration: plan.Iteration, row: row})
 		}
 	}
 	for i := range r.in.Shards {

@@ -182,27 +182,15 @@ func (r *reduction) prompt(task env.Task, selected curriculum.Selection, parent 
 	return r.environment.Prompt(task, selected.Kind, parent)
 }
 
-// planRows are the rows of the plans at hand, by instance.
-func (r *reduction) planRows() map[string]int {
-	rows := map[string]int{}
-	for _, plan := range r.plans {
-		for row, instance := range plan {
-			rows[instance.InstanceID] = row
-		}
-	}
-	return rows
-}
-
 // curriculumGroups shows the curriculum what was sampled.
 func (r *reduction) curriculumGroups() []curriculum.Group {
-	rows := r.planRows()
 	groups := make([]curriculum.Group, len(r.groups))
 	for i, g := range r.groups {
 		groups[i] = curriculum.Group{Instance: g.Instance, Responses: make([]curriculum.Response, len(g.Traces))}
 		for j, t := range g.Traces {
 			response := lastAttempt(g.contexts[j])
 			response.Score, response.Reward = t.Score, g.reward(j)
-			response.Ref.Iteration, response.Ref.Row = int32(g.iteration), int32(rows[g.Instance.InstanceID])
+			response.Ref.Iteration, response.Ref.Row = int32(g.iteration), int32(g.row)
 			groups[i].Responses[j] = response
 		}
 	}

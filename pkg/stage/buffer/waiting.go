@@ -82,7 +82,6 @@ func gradients(waiting []shard.Waiting) int {
 
 // retained lists the segments of this iteration that belong into a batch.
 func (r *reduction) retained() []shard.Waiting {
-	rowOf := r.planRows()
 	var rows []shard.Waiting
 	for _, g := range r.groups {
 		for trace, contexts := range g.contexts {
@@ -92,7 +91,7 @@ func (r *reduction) retained() []shard.Waiting {
 					continue
 				}
 				rows = append(rows, shard.Waiting{
-					IterationSampled: int32(g.iteration), Row: int32(rowOf[g.Instance.InstanceID]),
+					IterationSampled: int32(g.iteration), Row: int32(g.row),
 					InstanceID: g.Instance.InstanceID, GroupID: g.Instance.GroupID, Sample: last.Sample, Wave: last.Wave,
 					RolloutSHA256: g.rollouts[trace], Segment: int32(number), FirstTurn: int32(s.First), LastTurn: int32(s.Last),
 					Reward: s.Reward, Advantage: s.Advantage, Factor: s.Factor, Weight: s.Weight,
@@ -139,7 +138,7 @@ func (r *reduction) restore(waiting []shard.Waiting) ([]group, error) {
 		if !slices.Contains(waves[g], wave) {
 			waves[g] = append(waves[g], wave)
 		}
-		groups[g].segments = append(groups[g].segments, segmentsOf(rows, len(groups[g].Traces))...)
+		groups[g].segments = append(groups[g].segments, credited(rows, len(groups[g].Traces))...)
 		groups[g].add(t)
 	}
 	r.hold(groups, waves)
@@ -184,9 +183,9 @@ func firstTrace(waiting []shard.Waiting) []shard.Waiting {
 	return waiting[:n]
 }
 
-// segmentsOf are the segments of a trace as they got their credit. Those that were
+// credited are the segments of a trace as they got their credit. Those that were
 // dropped then are known by their place alone.
-func segmentsOf(rows []shard.Waiting, trace int) []credit.Segment {
+func credited(rows []shard.Waiting, trace int) []credit.Segment {
 	segments := make([]credit.Segment, rows[len(rows)-1].Segment+1)
 	for i := range segments {
 		segments[i] = credit.Segment{Trace: trace, Last: -1, Dropped: "before"}
