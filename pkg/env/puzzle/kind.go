@@ -22,10 +22,11 @@ type kind interface {
 	repair(question, answer string, d *draws) string
 }
 
-// sizes of a puzzle: digits to sort, places to visit, cells of the ring.
+// sizes of a puzzle: letters to sort, places to visit, cells of the ring.
 const (
-	minSize = 4
-	maxSize = 10 // of the digits, and of the places whose best tour is found by trying all
+	minSize     = 4
+	maxSize     = 16
+	maxTourSize = 10 // of the places whose best tour is found for each answer
 )
 
 var kinds = map[string]kind{"sort": sorting{}, "tour": touring{}, "colour": colouring{}}
@@ -50,21 +51,23 @@ func (d *draws) permutation(n int) []int {
 	return order
 }
 
-// sorting asks for digits in rising order. The quality is 1 less the share of the
-// question's inversions, pairs in falling order, that are left: for 3142 with the
-// three inversions 31, 32 and 42, the answer 1324 has one left and quality 2/3, and
-// 4321, with six, has 0. An answer with other digits than the question's is none.
+// sorting asks for some letters of the alphabet, each another, in rising order. The
+// quality is 1 less the share of the question's inversions, pairs in falling order,
+// that are left: for cadb with the three inversions ca, cb and db, the answer acbd has
+// one left and quality 2/3, and dcba, with six, has 0. An answer with other letters
+// than the question's is none. (There are more letters than a puzzle has: were all of
+// them in it, one answer would be right for every puzzle.)
 type sorting struct{}
 
 func (sorting) draw(size int, d *draws) string {
-	digits := make([]byte, size)
-	for i, at := range d.permutation(10)[:size] {
-		digits[i] = byte('0' + at)
+	letters := make([]byte, size)
+	for i, at := range d.permutation(26)[:size] {
+		letters[i] = byte('a' + at)
 	}
-	if inversions(string(digits)) == 0 {
+	if inversions(string(letters)) == 0 {
 		return ""
 	}
-	return string(digits)
+	return string(letters)
 }
 
 func (sorting) given(question string) string { return question }
@@ -73,22 +76,22 @@ func (sorting) best(question string) string { return sorted(question) }
 
 func (sorting) quality(question, answer string) (float64, string) {
 	if sorted(question) != sorted(answer) {
-		return 0, fmt.Sprintf("it does not have the digits of %s, each once", question)
+		return 0, fmt.Sprintf("it does not have the letters of %s, each once", question)
 	}
 	return max(0, 1-float64(inversions(answer))/float64(inversions(question))), ""
 }
 
-// repair is a pass of bubble sort over half of the digits, anywhere.
+// repair is a pass of bubble sort over half of the letters, anywhere.
 func (sorting) repair(_, answer string, d *draws) string {
-	digits := []byte(answer)
-	half := (len(digits) + 1) / 2
-	first := d.intN(len(digits) - half + 1)
+	letters := []byte(answer)
+	half := (len(letters) + 1) / 2
+	first := d.intN(len(letters) - half + 1)
 	for i := first; i < first+half-1; i++ {
-		if digits[i] > digits[i+1] {
-			digits[i], digits[i+1] = digits[i+1], digits[i]
+		if letters[i] > letters[i+1] {
+			letters[i], letters[i+1] = letters[i+1], letters[i]
 		}
 	}
-	return string(digits)
+	return string(letters)
 }
 
 func sorted(text string) string {

@@ -21,14 +21,14 @@ func TestQuality(t *testing.T) {
 		want                   float64
 		valid                  bool
 	}{
-		{"sort", "3142", "1324", 2. / 3, true},
-		{"sort", "3142", "4321", 0, true}, // worse than what was given
-		{"sort", "3142", "1234", 1, true},
-		{"sort", "3142", "3142", 0, true},
-		{"sort", "3142", "123", 0, false},
-		{"sort", "3142", "1233", 0, false},
-		{"sort", "3142", "12345", 0, false},
-		{"sort", "3142", "", 0, false},
+		{"sort", "cadb", "acbd", 2. / 3, true},
+		{"sort", "cadb", "dcba", 0, true}, // worse than what was given
+		{"sort", "cadb", "abcd", 1, true},
+		{"sort", "cadb", "cadb", 0, true},
+		{"sort", "cadb", "abc", 0, false},
+		{"sort", "cadb", "abcc", 0, false},
+		{"sort", "cadb", "abcde", 0, false},
+		{"sort", "cadb", "", 0, false},
 		{"colour", "Aabb", "Acbb", 0.5, true},
 		{"colour", "Aabb", "Acbc", 1, true},
 		{"colour", "Aabb", "Aaaa", 0, true},
@@ -214,8 +214,8 @@ func TestScore(t *testing.T) {
 
 // No text of a policy is worth more than 1, or stops us.
 func FuzzQuality(f *testing.F) {
-	questions := map[string]string{"sort": "3142", "colour": "Aabb", "tour": "a00b99c09d90"}
-	f.Add("1234")
+	questions := map[string]string{"sort": "cadb", "colour": "Aabb", "tour": "a00b99c09d90"}
+	f.Add("abcd")
 	f.Add("Acbc")
 	f.Add("acbd")
 	f.Fuzz(func(t *testing.T, answer string) {

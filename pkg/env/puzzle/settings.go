@@ -32,8 +32,8 @@ type Prompts struct {
 
 // Data says which puzzles are drawn from the seed.
 type Data struct {
-	Kinds     []string `yaml:"kinds" choices:"sort,tour,colour"` // in turn: sort (digits), tour (a short round trip), colour (a ring without alike neighbours)
-	Size      int      `yaml:"size"`                             // digits, places or cells of a puzzle, 4 to 10
+	Kinds     []string `yaml:"kinds" choices:"sort,tour,colour"` // in turn: sort (letters), tour (a short round trip), colour (a ring without alike neighbours)
+	Size      int      `yaml:"size"`                             // letters or cells of a puzzle, 4 to 16, or places, 4 to 10
 	Train     int      `yaml:"train"`                            // puzzles to train on
 	Test      int      `yaml:"test"`                             // puzzles that are held out
 	TestShare float64  `yaml:"test_share"`                       // of all puzzles that there are, which a hash of their text holds out
@@ -75,7 +75,11 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	for i, name := range d.Kinds {
 		c.OneOf(fmt.Sprintf("data.kinds.%d", i), name, slices.Sorted(maps.Keys(kinds)))
 	}
-	c.Between("data.size", d.Size, minSize, maxSize)
+	largest := maxSize
+	if slices.Contains(d.Kinds, "tour") {
+		largest = maxTourSize
+	}
+	c.Between("data.size", d.Size, minSize, largest)
 	c.AtLeast("data.train", d.Train, 1)
 	c.AtLeast("data.test", d.Test, 0)
 	if !(d.TestShare > 0 && d.TestShare < 1) {
