@@ -25,7 +25,7 @@ DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 .DEFAULT_GOAL := help
 
 ##@ Use
-.PHONY: help build cuda quickstart
+.PHONY: help build cuda quickstart reproduce-mini
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -44,6 +44,10 @@ cuda: ## build the CUDA engine's library into bin/, where the binaries find it; 
 
 quickstart: build ## train a small policy with ExIt on puzzles on this machine, in minutes
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
+
+reproduce-mini: build ## run the five papers' claims in miniature, in hours; goes on where it stopped
+	bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 \
+		$(if $(wildcard analysis/results/reproduce-mini/reproduction.json),--against analysis/results/reproduce-mini/reproduction.json)
 
 ##@ Develop
 .PHONY: test test-slurm check bench bench-peers gpu-bundle chaos

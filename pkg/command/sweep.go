@@ -49,19 +49,12 @@ func sweepCommand() *cli.Command {
 		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "sweep", Usage: "make a run of each recipe, seed and setting, or go on with them; a folder stands for the recipes in it", ArgsUsage: "[RECIPE|FOLDER...]",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweep: the runs, their logs and sweep.json", Destination: &o.Out},
 			&cli.StringFlag{Name: "seeds", Usage: "`SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
 			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` of the recipe that takes each value in turn; may be given several times, for all combinations"},
 			setFlag(),
-			&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves", Value: "local", Destination: &o.Executor},
-			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-			&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
-			&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
-			trustFlag(&o.Trust),
-			&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
-			jsonFlag(&o.JSON),
-		},
+		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
 			o.Recipes, o.Set, o.Grids = c.Args().Slice(), c.StringSlice("set"), c.StringSlice("grid")
 			return Sweep(c.Context, c.App.Writer, o)
@@ -69,14 +62,35 @@ func sweepCommand() *cli.Command {
 	})
 }
 
-// Sweep makes runs, or goes on with them, and says how far they are. On this machine
-// it stays until all are done or have failed.
-func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
+// placeFlags say where and how runs are carried out.
+func (o *SweepOptions) placeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves", Value: "local", Destination: &o.Executor},
+		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
+		trustFlag(&o.Trust),
+		&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
+		jsonFlag(&o.JSON),
+	}
+}
+
+// check refuses what cannot be meant.
+func (o SweepOptions) check() error {
 	if err := errors.Join(cmdline.Required("out", o.Out), cmdline.AtLeast(1, "parallel", o.Parallel), cmdline.AtLeast(0, "cores", o.Cores)); err != nil {
 		return err
 	}
 	if o.Executor != "local" && o.Executor != "slurm" {
 		return exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
+	}
+	return nil
+}
+
+// Sweep makes runs, or goes on with them, and says how far they are. On this machine
+// it stays until all are done or have failed.
+func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	folder, err := filepath.Abs(o.Out)
 	if err != nil {

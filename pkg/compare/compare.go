@@ -220,7 +220,7 @@ func summarize(label string, group []finished) Method {
 		}
 	}
 	m.Before, m.After = byStep(before), byStep(after)
-	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = spreadOf(gain), known(delta), known(deltaBefore), known(seconds)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), known(seconds)
 	m.Curve = curveOf(group)
 	return m
 }
@@ -230,7 +230,7 @@ func known(values []float64) *Spread {
 	if len(values) == 0 {
 		return nil
 	}
-	s := spreadOf(values)
+	s := SpreadOf(values)
 	return &s
 }
 
@@ -242,7 +242,7 @@ func byStep(bySeed [][]float64) []Spread {
 		for i, steps := range bySeed {
 			values[i] = steps[step]
 		}
-		spreads[step] = spreadOf(values)
+		spreads[step] = SpreadOf(values)
 	}
 	return spreads
 }
@@ -256,7 +256,7 @@ func curveOf(group []finished) []Point {
 			sampled, passed := r.until(version)
 			scores, tokens, seconds = append(scores, r.measured[version].mean[0]), append(tokens, sampled), append(seconds, passed)
 		}
-		curve = append(curve, Point{version, spreadOf(scores), spreadOf(tokens), spreadOf(seconds)})
+		curve = append(curve, Point{version, SpreadOf(scores), SpreadOf(tokens), SpreadOf(seconds)})
 	}
 	return curve
 }

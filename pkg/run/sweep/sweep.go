@@ -37,6 +37,7 @@ type Run struct {
 	Name   string   `json:"name"`   // of its folder below that of the sweep
 	Recipe string   `json:"recipe"` // absolute path
 	Set    []string `json:"set"`    // settings over the recipe, as --set takes them
+	Seed   uint64   `json:"seed"`   // the last of the settings
 }
 
 // Grid is a setting and the values that it takes in turn.
@@ -126,7 +127,8 @@ func Recipes(paths []string) ([]string, error) {
 }
 
 // Plan makes the runs of recipes with each combination of seeds and of the values of
-// grids, and refuses those whose recipes are wrong. The runs of a seed stand together.
+// grids, and refuses those whose recipes are wrong. The seeds of a recipe stand together:
+// of runs that are started side by side no two then make the same warm start.
 func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
 	index := Index{Format: Format, Runs: []Run{}}
 	combinations := [][]string{nil}
@@ -140,10 +142,10 @@ func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, 
 		combinations = longer
 	}
 	named := map[string]bool{}
-	for _, seed := range seeds {
-		for _, path := range recipes {
-			for _, combination := range combinations {
-				r := Run{Recipe: path, Set: slices.Concat(set, combination, []string{fmt.Sprintf("seed=%d", seed)})}
+	for _, path := range recipes {
+		for _, combination := range combinations {
+			for _, seed := range seeds {
+				r := Run{Recipe: path, Seed: seed, Set: slices.Concat(set, combination, []string{fmt.Sprintf("seed=%d", seed)})}
 				resolved, err := recipe.Load(path, r.Set)
 				if err != nil {
 					return index, err

@@ -105,7 +105,7 @@ func TestRecipes(t *testing.T) {
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	one, two := Run{"a", "/r.yaml", []string{"seed=1"}}, Run{"b", "/r.yaml", []string{"seed=2"}}
+	one, two := Run{"a", "/r.yaml", []string{"seed=1"}, 1}, Run{"b", "/r.yaml", []string{"seed=2"}, 2}
 	for _, runs := range [][]Run{{one}, {one, two}, {two}} {
 		if _, err := Begin(folder, Index{Format, runs}); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestBegin(t *testing.T) {
 	if err != nil || !known || !cmp.Equal(index.Runs, []Run{one, two}) {
 		t.Errorf("index %+v, %v, %v", index, known, err)
 	}
-	if _, err := Begin(folder, Index{Format, []Run{{"a", "/r.yaml", []string{"seed=3"}}}}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "seed=3") {
+	if _, err := Begin(folder, Index{Format, []Run{{"a", "/r.yaml", []string{"seed=3"}, 3}}}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "seed=3") {
 		t.Errorf("another run of the name: %v", err)
 	}
 	if _, known, err := Read(t.TempDir()); known || err != nil {

@@ -234,6 +234,11 @@ func (r *reduction) account() {
 				responses++
 				reward += g.reward(i)
 				quality += t.Score.NormalizedScore
+				r.metrics["responses_"+g.Instance.Kind]++
+				r.metrics["score_sum_"+g.Instance.Kind] += t.Score.NormalizedScore
+			}
+			if t.Score.Outcome == string(shard.OutcomeInvalid) {
+				r.metrics["invalid_"+g.Instance.Kind]++
 			}
 		}
 		r.metrics["kind_"+g.Instance.Kind]++

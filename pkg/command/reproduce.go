@@ -1,0 +1,167 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/reproduce"
+	"github.com/lathe-rl/lathe/pkg/run/sweep"
+)
+
+// ReproduceOptions are those of lathe reproduce.
+type ReproduceOptions struct {
+	SweepOptions          // where and how the runs are carried out
+	Plan         string   // file
+	Only         []string // names of experiments; none is all
+	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none
+}
+
+func reproduceCommand() *cli.Command {
+	var o ReproduceOptions
+	return cmdline.Help{
+		Example: "lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini\n" +
+			"lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --status",
+		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "reproduce", Usage: "run the experiments of a plan, or go on with them, and say which of its claims came out", ArgsUsage: "PLAN",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweeps and of the page", Destination: &o.Out},
+			&cli.StringSliceFlag{Name: "only", Usage: "`EXPERIMENT` of the plan, by its name; may be repeated"},
+			&cli.StringFlag{Name: "against", Usage: "`FILE` reproduction.json of an earlier time: count the policies that are the same to the byte", Destination: &o.Against},
+		}, o.placeFlags()...),
+		Action: func(c *cli.Context) error {
+			o.Only = c.StringSlice("only")
+			if err := optionalArgument(c, &o.Plan); err != nil {
+				return err
+			}
+			return Reproduce(c.Context, c.App.Writer, o)
+		},
+	})
+}
+
+// Reproduce carries the experiments of a plan as far as they go, one after the other,
+// measures what is done, and writes the page. On Slurm the runs of all experiments
+// are submitted, and the same command measures them later.
+func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
+	if o.Plan == "" {
+		return exitcode.Usagef("PLAN is missing")
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	plan, err := reproduce.Load(o.Plan)
+	if err != nil {
+		return err
+	}
+	if plan, err = plan.Only(o.Only); err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(o.Out)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, e := range plan.Experiments {
+		if o.Status {
+			break
+		}
+		index, err := e.Runs()
+		if err == nil {
+			index, err = sweep.Begin(filepath.Join(folder, e.Name), index)
+		}
+		if err != nil {
+			return fmt.Errorf("experiment %q: %w", e.Name, err)
+		}
+		failures, err := o.start(ctx, filepath.Join(folder, e.Name), index)
+		if err != nil {
+			return err
+		}
+		failed += len(failures)
+	}
+	result, err := reproduce.Read(ctx, folder, plan)
+	if err != nil {
+		return err
+	}
+	notes, err := o.compareWithEarlier(result)
+	if err != nil {
+		return err
+	}
+	compared := map[string]bool{}
+	for _, e := range result.Results {
+		if compared[e.Name], err = sideBySide(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := reproduce.Write(folder, result, compared, notes); err != nil {
+		return err
+	}
+	if o.JSON {
+		err = cmdline.WriteJSON(out, result)
+	} else if err = reproduce.Text(out, result); err == nil {
+		for _, note := range notes {
+			fmt.Fprintln(out, note)
+		}
+		fmt.Fprintf(out, "page      %s\n", filepath.Join(o.Out, "index.html"))
+	}
+	if err == nil && failed > 0 {
+		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
+			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
+	}
+	return err
+}
+
+// sideBySide writes the page that compares the methods of an experiment, which is
+// left out where they are not measured alike.
+func sideBySide(ctx context.Context, e reproduce.Result) (bool, error) {
+	if !e.Done() {
+		return false, nil
+	}
+	c, err := compare.Runs(ctx, []string{e.Folder}, compare.Options{Resamples: 10_000, Seed: 1})
+	var usage *exitcode.Error
+	if errors.As(err, &usage) && usage.Code == exitcode.Usage {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, compare.Write(filepath.Join(e.Folder, "compare"), c)
+}
+
+// compareWithEarlier says how many policies are those of an earlier time.
+func (o ReproduceOptions) compareWithEarlier(result reproduce.Reproduction) ([]string, error) {
+	if o.Against == "" {
+		return nil, nil
+	}
+	content, err := plainfile.Read(o.Against, plainfile.MaxDocument)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, exitcode.Usagef("--against %q: there is no such file", o.Against)
+	}
+	var earlier reproduce.Reproduction
+	if err == nil {
+		err = json.Unmarshal(content, &earlier)
+	}
+	if err == nil && earlier.Format != reproduce.Format {
+		err = fmt.Errorf("its format is %q and not %q", earlier.Format, reproduce.Format)
+	}
+	if err != nil {
+		return nil, exitcode.Dataf("reading %q: %w", o.Against, err)
+	}
+	same, others := result.Same(earlier)
+	notes := []string{fmt.Sprintf("%d of %d policies have the weights of %s, to the byte.", same, same+len(others), filepath.Base(o.Against))}
+	if len(others) > 0 {
+		notes = append(notes, "Other weights: "+strings.Join(others, ", ")+".")
+	}
+	return notes, nil
+}

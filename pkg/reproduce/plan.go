@@ -1,0 +1,164 @@
+// Package reproduce checks what papers claim, in miniature: experiments are sweeps of
+// recipes and seeds, and a claim is about a number that two of their methods differ in,
+// with the direction that the paper reports. What is run, measured and counted as an
+// outcome is written down before anything is run.
+package reproduce
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/sweep"
+)
+
+//go:embed plan.go
+var source string
+
+var _ = config.Docs[Plan](source)
+
+// Plan is a file of experiments.
+type Plan struct {
+	Description string       `yaml:"description"`
+	Experiments []Experiment `yaml:"experiments"`
+}
+
+// Experiment is a sweep, and what is claimed of its methods.
+type Experiment struct {
+	Name    string   `yaml:"name"`    // of its folder
+	Title   string   `yaml:"title"`   // for people
+	Seeds   string   `yaml:"seeds"`   // such as 1-5
+	Recipes []string `yaml:"recipes"` // files, relative to that of the plan; a method is called after its recipe
+	Set     []string `yaml:"set"`     // settings over each recipe, as --set takes them
+	Claims  []Claim  `yaml:"claims"`
+}
+
+// Claim says in which direction a number of a method differs from that of another.
+type Claim struct {
+	Says   string `yaml:"says"`   // the claim, with the paper's own numbers
+	Source string `yaml:"source"` // paper and table or figure
+	// Metric is a key of a run's summary.json, such as delta_k, corrections.net or
+	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, meaned
+	// over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient of two sums.
+	Metric     string `yaml:"metric"`
+	Iterations string `yaml:"iterations"` // of a metric, such as 16-20; empty for all from 1
+	Method     string `yaml:"method"`
+	Against    string `yaml:"against"` // method that it is compared with, seed by seed; empty compares with 0
+	Direction  string `yaml:"direction" choices:"higher,lower"`
+}
+
+// Directions of a claim.
+const (
+	Higher = "higher"
+	Lower  = "lower"
+)
+
+var (
+	nameOK   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	metricOK = regexp.MustCompile(`^([a-z_0-9.]+|[a-z]+/\S+( per [a-z]+/\S+)?)$`)
+)
+
+// Load reads a plan and checks it: names, seeds, and that the methods of each claim are
+// recipes of its experiment. The paths of recipes come back absolute.
+func Load(path string) (Plan, error) {
+	var p Plan
+	doc, err := config.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, exitcode.Usagef("there is no plan %q", path)
+	}
+	if err == nil {
+		err = doc.Fill(&p, config.Options{})
+	}
+	if err != nil {
+		return p, err
+	}
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return p, err
+	}
+	check := config.NewChecker(&p)
+	names := map[string]bool{}
+	for i := range p.Experiments {
+		e, at := &p.Experiments[i], fmt.Sprintf("experiments.%d", i)
+		if !nameOK.MatchString(e.Name) || names[e.Name] {
+			check.Add(at+".name", e.Name, "must be lower-case letters, digits and hyphens, and of this experiment alone")
+		}
+		names[e.Name] = true
+		if _, err := sweep.ParseSeeds(e.Seeds); err != nil {
+			check.Add(at+".seeds", e.Seeds, "must be seeds such as 1-5")
+		}
+		if e.Recipes, err = config.ResolvePaths(e.Recipes, folder); err != nil {
+			return p, err
+		}
+		var methods []string
+		for _, file := range e.Recipes {
+			methods = append(methods, methodOf(file))
+		}
+		for j, c := range e.Claims {
+			at := fmt.Sprintf("%s.claims.%d", at, j)
+			check.OneOf(at+".method", c.Method, methods)
+			check.OneOf(at+".against", c.Against, append([]string{""}, methods...))
+			check.OneOf(at+".direction", c.Direction, []string{Higher, Lower})
+			if c.Says == "" || c.Source == "" {
+				check.Add(at, nil, "must say what is claimed, and where: says, source")
+			}
+			if !metricOK.MatchString(c.Metric) {
+				check.Add(at+".metric", c.Metric, "is no key of a summary and no STAGE/NAME, nor STAGE/NAME per STAGE/NAME")
+			}
+			if _, _, err := c.iterations(); err != nil {
+				check.Add(at+".iterations", c.Iterations, "must be iterations such as 16-20")
+			}
+		}
+	}
+	return p, check.Err("plan " + path)
+}
+
+// iterations are the first and the last that a metric is taken over; last is 0 for all.
+func (c Claim) iterations() (first, last int, err error) {
+	if c.Iterations == "" {
+		return 1, 0, nil
+	}
+	of, err := sweep.ParseSeeds(c.Iterations)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(slices.Min(of)), int(slices.Max(of)), nil
+}
+
+// Only keeps the named experiments; without a name, all of them.
+func (p Plan) Only(names []string) (Plan, error) {
+	if len(names) == 0 {
+		return p, nil
+	}
+	kept := p
+	kept.Experiments = nil
+	for _, name := range names {
+		at := slices.IndexFunc(p.Experiments, func(e Experiment) bool { return e.Name == name })
+		if at < 0 {
+			return kept, exitcode.Usagef("--only %q: there is no such experiment", name)
+		}
+		kept.Experiments = append(kept.Experiments, p.Experiments[at])
+	}
+	return kept, nil
+}
+
+// Runs are the runs of an experiment.
+func (e Experiment) Runs() (sweep.Index, error) {
+	seeds, err := sweep.ParseSeeds(e.Seeds)
+	if err != nil {
+		return sweep.Index{}, err
+	}
+	return sweep.Plan(e.Recipes, seeds, nil, e.Set)
+}
+
+// methodOf is how a method is called: after the file of its recipe.
+func methodOf(recipe string) string {
+	return strings.TrimSuffix(filepath.Base(recipe), filepath.Ext(recipe))
+}

@@ -1,0 +1,109 @@
+package reproduce
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/compare"
+)
+
+// Text prints what came out for a terminal or a log.
+func Text(w io.Writer, r Reproduction) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Head())
+	for _, e := range r.Results {
+		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.progress())
+		tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+		for _, c := range e.Claims {
+			fmt.Fprintf(tab, "  %s\t%s\t%s\n", c.Verdict, c.comparison(), c.Says)
+		}
+		_ = tab.Flush() // of a builder
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Head counts the verdicts.
+func (r Reproduction) Head() string {
+	counts, claims := map[string]int{}, 0
+	for _, e := range r.Results {
+		for _, c := range e.Claims {
+			counts[c.Verdict]++
+			claims++
+		}
+	}
+	var words []string
+	for _, verdict := range []string{CameOut, DidNot, TooSmall, Unmeasured, NotRun} {
+		if counts[verdict] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", counts[verdict], verdict))
+		}
+	}
+	return fmt.Sprintf("%d claims: %s", claims, strings.Join(words, ", "))
+}
+
+// progress says how much of an experiment is done.
+func (e Result) progress() string {
+	done := 0
+	for _, r := range e.Runs {
+		if r.Done {
+			done++
+		}
+	}
+	return fmt.Sprintf("%d of %d runs are done", done, len(e.Runs))
+}
+
+// comparison is the numbers of a claim in words.
+func (o Outcome) comparison() string {
+	if o.Spread == nil {
+		return o.Why
+	}
+	return fmt.Sprintf("%s: %s %s, %s", o.Metric, o.Method, meanOf(o.Values), o.against())
+}
+
+func (o Outcome) against() string {
+	difference := number(o.Spread.Mean) + interval(*o.Spread)
+	if o.Against == "" {
+		return "from 0" + interval(*o.Spread)
+	}
+	return fmt.Sprintf("%s %s, difference %s", o.Against, meanOf(o.Others), difference)
+}
+
+// meanOf is a mean over seeds ± its sample standard deviation.
+func meanOf(values []float64) string {
+	s := compare.SpreadOf(values)
+	if s.Std == nil {
+		return number(s.Mean)
+	}
+	return fmt.Sprintf("%s ± %s", number(s.Mean), number(*s.Std))
+}
+
+func interval(s compare.Spread) string {
+	if s.Low == nil {
+		return ""
+	}
+	return fmt.Sprintf(" [%s, %s]", number(*s.Low), number(*s.High))
+}
+
+// number has three digits that count.
+func number(x float64) string {
+	if x == 0 || math.Abs(x) >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	decimals := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+	return fmt.Sprintf("%.*f", min(max(decimals, 0), 4), x)
+}
+
+// methods lists the methods of an experiment in the order of its recipes.
+func (e Result) methods() []string {
+	var names []string
+	for _, r := range e.Runs {
+		if !slices.Contains(names, r.Method) {
+			names = append(names, r.Method)
+		}
+	}
+	return names
+}
