@@ -26,8 +26,8 @@ type Spread struct {
 // confidence of every interval.
 const confidence = 0.95
 
-// spreadOf sums up one value for each seed, of which there is at least one.
-func spreadOf(values []float64) Spread {
+// SpreadOf sums up one value for each seed, of which there is at least one.
+func SpreadOf(values []float64) Spread {
 	s := Spread{Seeds: len(values), Mean: stat.Mean(values, nil)}
 	if len(values) < 2 {
 		return s

@@ -21,13 +21,13 @@ func near(t *testing.T, what string, got, want, within float64) {
 // of Student's t with 3 degrees of freedom is 3.1824463.
 func TestSpread(t *testing.T) {
 	t.Parallel()
-	s := spreadOf([]float64{1, 2, 3, 6})
+	s := SpreadOf([]float64{1, 2, 3, 6})
 	std := math.Sqrt(14. / 3)
 	near(t, "mean", s.Mean, 3, 0)
 	near(t, "std", *s.Std, std, 1e-15)
 	near(t, "low", *s.Low, 3-3.1824463*std/2, 1e-6)
 	near(t, "high", *s.High, 3+3.1824463*std/2, 1e-6)
-	if one := spreadOf([]float64{4}); one.Mean != 4 || one.Std != nil || one.Low != nil || one.High != nil || one.Seeds != 1 {
+	if one := SpreadOf([]float64{4}); one.Mean != 4 || one.Std != nil || one.Low != nil || one.High != nil || one.Seeds != 1 {
 		t.Errorf("of one seed: %+v", one)
 	}
 }
