@@ -77,55 +77,39 @@ type Point struct {
 
 // Runs compares the runs that folders are or hold.
 func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) {
-	c := Comparison{Format: Format, Resamples: o.Resamples, Seed: o.Seed, Unfinished: []string{}}
-	var runs []finished
-	seen := map[string]string{}
-	for _, folder := range folders {
-		paths, err := runsIn(folder)
-		if err != nil {
-			return c, err
-		}
-		for _, path := range paths {
-			if err := ctx.Err(); err != nil {
-				return c, err
-			}
-			r, done, err := read(ctx, path)
-			if err != nil {
-				return c, fmt.Errorf("reading run %q: %w", path, err)
-			}
-			if !done {
-				c.Unfinished = append(c.Unfinished, path)
-				continue
-			}
-			if other, twice := seen[r.identity.RunID]; twice {
-				return c, exitcode.Usagef("%q and %q are one run, %q: name it once", other, path, r.identity.RunID)
-			}
-			seen[r.identity.RunID] = path
-			runs = append(runs, r)
-		}
+	c := Comparison{Format: Format, Resamples: o.Resamples, Seed: o.Seed}
+	opened, unfinished, err := Open(ctx, folders)
+	if err != nil {
+		return c, err
 	}
-	if len(runs) == 0 {
-		return c, exitcode.Usagef("none of the runs is done: %s", strings.Join(c.Unfinished, ", "))
+	c.Unfinished = unfinished
+	var runs []finished
+	for _, run := range opened {
+		r, err := measure(ctx, run)
+		if err != nil {
+			return c, fmt.Errorf("reading run %q: %w", run.Folder, err)
+		}
+		runs = append(runs, r)
 	}
 	for i := range runs {
 		for j := range i {
 			if why := incomparable(runs[j], runs[i]); why != "" {
-				return c, exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].folder, runs[i].folder, why)
+				return c, exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].Folder, runs[i].Folder, why)
 			}
 		}
 	}
-	e := runs[0].recipe.Evaluation
-	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = runs[0].recipe.Env.Name, e.Problems, e.Samples, e.Steps, e.Temperature
+	e := runs[0].Recipe.Evaluation
+	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = runs[0].Recipe.Env.Name, e.Problems, e.Samples, e.Steps, e.Temperature
 	return c, c.fill(runs, o)
 }
 
 // fill makes the methods.
 func (c *Comparison) fill(runs []finished, o Options) error {
-	groups, err := methodsOf(runs)
+	groups, err := Group(runs)
 	if err != nil {
 		return err
 	}
-	labels := labelsOf(groups)
+	labels := Labels(groups)
 	base := 0
 	if o.Baseline != "" {
 		if base = slices.Index(labels, o.Baseline); base < 0 {
@@ -146,39 +130,45 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 	return nil
 }
 
-// methodsOf groups runs by their recipes, in the order of their names, and of what
-// they say; those of a group are in the order of their seeds.
-func methodsOf(runs []finished) ([][]finished, error) {
-	slices.SortFunc(runs, func(a, b finished) int {
-		return cmp.Or(cmp.Compare(a.recipe.Name, b.recipe.Name), cmp.Compare(a.method, b.method), cmp.Compare(a.recipe.Seed, b.recipe.Seed))
+// of is the run that something was read of.
+func (r Run) of() Run { return r }
+
+// Group puts the runs of one recipe together, in the order of their names and of what
+// they say; those of a group are in the order of their seeds. Two of one seed are a
+// usage error.
+func Group[R interface{ of() Run }](runs []R) ([][]R, error) {
+	slices.SortFunc(runs, func(one, other R) int {
+		a, b := one.of(), other.of()
+		return cmp.Or(cmp.Compare(a.Recipe.Name, b.Recipe.Name), cmp.Compare(a.method, b.method), cmp.Compare(a.Recipe.Seed, b.Recipe.Seed))
 	})
-	var groups [][]finished
-	for i, r := range runs {
-		if i == 0 || r.method != runs[i-1].method || r.recipe.Name != runs[i-1].recipe.Name {
+	var groups [][]R
+	for i, run := range runs {
+		r := run.of()
+		if i == 0 || r.method != runs[i-1].of().method || r.Recipe.Name != runs[i-1].of().Recipe.Name {
 			groups = append(groups, nil)
 		}
 		last := &groups[len(groups)-1]
-		if n := len(*last); n > 0 && (*last)[n-1].recipe.Seed == r.recipe.Seed {
-			return nil, exitcode.Usagef("%q and %q are of one recipe and seed: name one of them", (*last)[n-1].folder, r.folder)
+		if n := len(*last); n > 0 && (*last)[n-1].of().Recipe.Seed == r.Recipe.Seed {
+			return nil, exitcode.Usagef("%q and %q are of one recipe and seed: name one of them", (*last)[n-1].of().Folder, r.Folder)
 		}
-		*last = append(*last, r)
+		*last = append(*last, run)
 	}
 	return groups, nil
 }
 
-// labelsOf names methods by their recipes, and those of one name by the settings in
+// Labels names methods by their recipes, and those of one name by the settings in
 // which they differ from the first of them.
-func labelsOf(groups [][]finished) []string {
+func Labels[R interface{ of() Run }](groups [][]R) []string {
 	labels := make([]string, len(groups))
 	first := map[string]string{}
 	for i, group := range groups {
-		name := group[0].recipe.Name
-		labels[i] = name
-		if method, taken := first[name]; taken {
-			labels[i] = fmt.Sprintf("%s (%s)", name, settings(method, group[0].method))
+		r := group[0].of()
+		labels[i] = r.Recipe.Name
+		if method, taken := first[r.Recipe.Name]; taken {
+			labels[i] = fmt.Sprintf("%s (%s)", r.Recipe.Name, settings(method, r.method))
 			continue
 		}
-		first[name] = group[0].method
+		first[r.Recipe.Name] = r.method
 	}
 	return labels
 }
@@ -208,15 +198,15 @@ func summarize(label string, group []finished) Method {
 	var before, after [][]float64
 	var gain, delta, deltaBefore, seconds []float64
 	for _, r := range group {
-		first, last, k := r.first().mean, r.last().mean, r.recipe.Evaluation.Steps
-		m.Seeds, m.Runs = append(m.Seeds, r.recipe.Seed), append(m.Runs, r.folder)
+		first, last, k := r.first().mean, r.last().mean, r.Recipe.Evaluation.Steps
+		m.Seeds, m.Runs = append(m.Seeds, r.Recipe.Seed), append(m.Runs, r.Folder)
 		before, after = append(before, first), append(after, last)
 		gain = append(gain, last[0]-first[0])
 		if k > 0 {
 			delta, deltaBefore = append(delta, last[k]-last[0]), append(deltaBefore, first[k]-first[0])
 		}
-		if r.summary.WallSeconds != nil {
-			seconds = append(seconds, *r.summary.WallSeconds)
+		if r.Summary.WallSeconds != nil {
+			seconds = append(seconds, *r.Summary.WallSeconds)
 		}
 	}
 	m.Before, m.After = byStep(before), byStep(after)
@@ -264,8 +254,8 @@ func curveOf(group []finished) []Point {
 // until is what a run had sampled, and how long its iterations had taken, when a
 // version was made.
 func (r finished) until(version int) (tokens, seconds float64) {
-	planned := float64(r.recipe.Rollout.Prompts*r.recipe.Rollout.Group) * r.recipe.Schedule.Oversample
-	for _, k := range r.summary.Series {
+	planned := float64(r.Recipe.Rollout.Prompts*r.Recipe.Rollout.Group) * r.Recipe.Schedule.Oversample
+	for _, k := range r.Summary.Series {
 		if k.Iteration < 1 || k.Iteration > version {
 			continue
 		}
@@ -314,7 +304,7 @@ func paired(group, baseline []finished, of func([]float64) float64) (bySeed [][]
 	var seeds []map[string]float64
 	for _, a := range group {
 		for _, b := range baseline {
-			if a.recipe.Seed == b.recipe.Seed {
+			if a.Recipe.Seed == b.Recipe.Seed {
 				if first == "" {
 					first = a.tasks
 				}

@@ -256,7 +256,7 @@ func TestIncomparable(t *testing.T) {
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64, tasks string, scores map[string][]float64) finished {
-		return finished{recipe: recipe.Recipe{Seed: seed}, tasks: tasks, measured: map[int]evaluation{0: {problems: scores}}}
+		return finished{Run: Run{Run: &rundir.Run{Recipe: recipe.Recipe{Seed: seed}}}, tasks: tasks, measured: map[int]evaluation{0: {problems: scores}}}
 	}
 	first := func(s []float64) float64 { return s[0] }
 	for _, c := range []struct {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -23,15 +24,54 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// finished is what is read of a run that is done.
+// Run is a run that is done, with what its method is known by.
+type Run struct {
+	*rundir.Run
+	Folder  string
+	Summary report.Summary // of which the times and the tokens are taken, and no score
+	method  string         // the recipe as text, without what tells seeds and names apart
+}
+
+// Open opens the runs that folders are or hold, each once. Those that have something
+// left to do are named in unfinished; that none is done is a usage error.
+func Open(ctx context.Context, folders []string) (runs []Run, unfinished []string, err error) {
+	unfinished = []string{}
+	seen := map[string]string{}
+	for _, folder := range folders {
+		paths, err := runsIn(folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range paths {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, err
+			}
+			r, done, err := openOne(ctx, path)
+			if err != nil {
+				return nil, nil, fmt.Errorf("reading run %q: %w", path, err)
+			}
+			if !done {
+				unfinished = append(unfinished, path)
+				continue
+			}
+			if other, twice := seen[r.Identity.RunID]; twice {
+				return nil, nil, exitcode.Usagef("%q and %q are one run, %q: name it once", other, path, r.Identity.RunID)
+			}
+			seen[r.Identity.RunID] = path
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil, exitcode.Usagef("none of the runs is done: %s", strings.Join(unfinished, ", "))
+	}
+	return runs, unfinished, nil
+}
+
+// finished is what is read of a run that is compared.
 type finished struct {
-	folder   string
-	identity rundir.Identity
-	recipe   recipe.Recipe
-	method   string             // the recipe as text, without what tells seeds and names apart
+	Run
 	tasks    string             // sha256 of the held-out tasks
 	measured map[int]evaluation // by policy version
-	summary  report.Summary     // of which the times and the tokens are taken, and no score
 }
 
 // evaluation is the scores of a policy version, by self-improvement step.
@@ -41,7 +81,7 @@ type evaluation struct {
 }
 
 // last is the evaluation of the run's last policy, first that of the one it began with.
-func (r finished) last() evaluation  { return r.measured[r.recipe.Schedule.Iterations] }
+func (r finished) last() evaluation  { return r.measured[r.Recipe.Schedule.Iterations] }
 func (r finished) first() evaluation { return r.measured[0] }
 
 // runsIn lists the runs that a folder is or holds, at any depth, sorted.
@@ -68,29 +108,35 @@ func runsIn(folder string) ([]string, error) {
 	return runs, nil
 }
 
-// read reads a run. done is false for one that has something left to do.
-func read(ctx context.Context, folder string) (r finished, done bool, err error) {
+// openOne opens a run. done is false for one that has something left to do.
+func openOne(ctx context.Context, folder string) (r Run, done bool, err error) {
 	opened, err := rundir.Open(ctx, graph.Dir(folder))
 	if err != nil {
 		return r, false, err
 	}
-	r.folder, r.identity, r.recipe = folder, opened.Identity, opened.Recipe
-	if r.summary, err = summaryOf(ctx, opened); err != nil || r.summary.State != "done" {
+	r.Folder, r.Run = folder, opened
+	if r.Summary, err = summaryOf(ctx, opened); err != nil || r.Summary.State != "done" {
 		return r, false, err
 	}
 	plain := opened.Recipe
 	plain.Seed, plain.Name, plain.Description = 0, "", ""
 	r.method = string(recipe.Write(&plain))
-	if r.tasks, err = heldOut(ctx, opened); err != nil {
-		return r, false, err
+	return r, true, nil
+}
+
+// measure reads the evaluations of a run.
+func measure(ctx context.Context, run Run) (r finished, err error) {
+	r.Run = run
+	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
+		return r, err
 	}
 	r.measured = map[int]evaluation{}
-	for _, version := range opened.Graph.EvaluatedVersions() {
-		if r.measured[version], err = evaluationOf(ctx, opened, version); err != nil {
-			return r, false, err
+	for _, version := range run.Graph.EvaluatedVersions() {
+		if r.measured[version], err = evaluationOf(ctx, run.Run, version); err != nil {
+			return r, err
 		}
 	}
-	return r, true, nil
+	return r, nil
 }
 
 // summaryOf is the report's summary of a run: the one that was written when it was
@@ -184,23 +230,23 @@ func incomparable(a, b finished) string {
 		what string
 		a, b any
 	}{
-		{"environment", a.recipe.Env.Name, b.recipe.Env.Name},
-		{"evaluation.steps (K)", a.recipe.Evaluation.Steps, b.recipe.Evaluation.Steps},
-		{"evaluation.samples", a.recipe.Evaluation.Samples, b.recipe.Evaluation.Samples},
-		{"evaluation.temperature", a.recipe.Evaluation.Temperature, b.recipe.Evaluation.Temperature},
-		{"evaluation.top_k", a.recipe.Evaluation.TopK, b.recipe.Evaluation.TopK},
-		{"evaluation.top_p", a.recipe.Evaluation.TopP, b.recipe.Evaluation.TopP},
-		{"evaluation.max_new_tokens", newTokens(a.recipe), newTokens(b.recipe)},
-		{"evaluation.seconds", a.recipe.Evaluation.Seconds, b.recipe.Evaluation.Seconds},
-		{"evaluation.scaffold", a.recipe.Evaluation.Scaffold, b.recipe.Evaluation.Scaffold},
-		{"number of held-out problems", a.recipe.Evaluation.Problems, b.recipe.Evaluation.Problems},
+		{"environment", a.Recipe.Env.Name, b.Recipe.Env.Name},
+		{"evaluation.steps (K)", a.Recipe.Evaluation.Steps, b.Recipe.Evaluation.Steps},
+		{"evaluation.samples", a.Recipe.Evaluation.Samples, b.Recipe.Evaluation.Samples},
+		{"evaluation.temperature", a.Recipe.Evaluation.Temperature, b.Recipe.Evaluation.Temperature},
+		{"evaluation.top_k", a.Recipe.Evaluation.TopK, b.Recipe.Evaluation.TopK},
+		{"evaluation.top_p", a.Recipe.Evaluation.TopP, b.Recipe.Evaluation.TopP},
+		{"evaluation.max_new_tokens", newTokens(a.Recipe), newTokens(b.Recipe)},
+		{"evaluation.seconds", a.Recipe.Evaluation.Seconds, b.Recipe.Evaluation.Seconds},
+		{"evaluation.scaffold", a.Recipe.Evaluation.Scaffold, b.Recipe.Evaluation.Scaffold},
+		{"number of held-out problems", a.Recipe.Evaluation.Problems, b.Recipe.Evaluation.Problems},
 	} {
 		if c.a != c.b {
 			return fmt.Sprintf("%s is %v and %v", c.what, c.a, c.b)
 		}
 	}
-	if a.recipe.Seed == b.recipe.Seed && a.tasks != b.tasks {
-		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.recipe.Seed, a.tasks, b.tasks)
+	if a.Recipe.Seed == b.Recipe.Seed && a.tasks != b.tasks {
+		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.Recipe.Seed, a.tasks, b.tasks)
 	}
 	return ""
 }

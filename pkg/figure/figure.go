@@ -68,6 +68,7 @@ type LineChart struct {
 	X, Y     string // labels of the axes
 	Lines    []Line
 	FromZero bool // the y axis begins at 0 at the latest
+	Scatter  bool // points alone, over any numbers: no lines
 }
 
 // WorthDrawing reports whether a line has two points and a value that is not
@@ -92,7 +93,9 @@ func (f LineChart) PNG() []byte { return picture(f.plot(), figureHeight) }
 func (f LineChart) plot() *plot.Plot {
 	p := newPlot()
 	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
-	p.X.Tick.Marker = wholeTicks{}
+	if !f.Scatter {
+		p.X.Tick.Marker = wholeTicks{}
+	}
 	p.Add(horizontalRules{})
 	named := 0
 	for i, l := range f.Lines {
@@ -105,9 +108,12 @@ func (f LineChart) plot() *plot.Plot {
 			xys[j] = plotter.XY{X: pt.X, Y: pt.Y}
 		}
 		path := &plotter.Line{XYs: xys, LineStyle: draw.LineStyle{Color: look.color, Width: vg.Points(1.3), Dashes: look.dashes}}
-		thumbs := []plot.Thumbnailer{path}
-		p.Add(path)
-		if len(l.Points) <= maxMarked {
+		var thumbs []plot.Thumbnailer
+		if !f.Scatter {
+			thumbs = append(thumbs, path)
+			p.Add(path)
+		}
+		if f.Scatter || len(l.Points) <= maxMarked {
 			marks := &plotter.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{Color: look.color, Radius: vg.Points(1.9), Shape: look.mark}}
 			p.Add(marks)
 			thumbs = append(thumbs, marks)
@@ -176,7 +182,12 @@ type BarChart struct {
 }
 
 // SVG draws the figure.
-func (f BarChart) SVG() []byte {
+func (f BarChart) SVG() []byte { p, height := f.plot(); return svg(p, height) }
+
+// PNG draws the figure, at 300 dots an inch.
+func (f BarChart) PNG() []byte { p, height := f.plot(); return picture(p, height) }
+
+func (f BarChart) plot() (*plot.Plot, vg.Length) {
 	p := newPlot()
 	p.X.Label.Text = f.X
 	n := len(f.Names)
@@ -186,16 +197,16 @@ func (f BarChart) SVG() []byte {
 		names[n-1-i], values[n-1-i] = f.Names[i], f.Values[i]
 		ends.XYs = append(ends.XYs, plotter.XY{X: f.Values[i], Y: float64(n - 1 - i)})
 		ends.Labels = append(ends.Labels, f.Labels[i])
-		p.X.Max = math.Max(p.X.Max, f.Values[i])
+		p.X.Min, p.X.Max = math.Min(p.X.Min, f.Values[i]), math.Max(p.X.Max, f.Values[i])
 	}
 	bars, err := plotter.NewBarChart(values, vg.Points(9))
 	if err != nil {
-		return nil // there are no values
+		return newPlot(), figureHeight // there are no values
 	}
 	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, looks[0].color, 0
 	labels, err := plotter.NewLabels(ends)
 	if err != nil {
-		return nil
+		return newPlot(), figureHeight
 	}
 	for i := range labels.TextStyle {
 		labels.TextStyle[i] = style(7, draw.XLeft, draw.YCenter)
@@ -205,10 +216,10 @@ func (f BarChart) SVG() []byte {
 	p.NominalY(names...)
 	p.Y.Tick.Label = style(7.5, draw.XRight, draw.YCenter)
 	p.Y.LineStyle.Width = 0
-	p.X.Min = 0
-	p.X.Max = math.Max(p.X.Max*1.18, 1e-9) // room for the labels
+	p.X.Min = math.Min(p.X.Min, 0)
+	p.X.Max = math.Max(p.X.Max+0.18*(p.X.Max-p.X.Min), 1e-9) // room for the labels
 	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
-	return svg(p, vg.Points(float64(17*n+38)))
+	return p, vg.Points(float64(17*n + 38))
 }
 
 // newPlot is an empty plot in the report's style.

@@ -50,7 +50,7 @@ var floors = [][]string{
 	{"pkg/run"},
 	{"pkg/report", "pkg/doctor", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/compare"},
-	{"pkg/reproduce"},
+	{"pkg/paper", "pkg/reproduce"},
 	{"pkg/command", "pkg/command/internal/commandtest"},
 	{"cmd/...", "pkg/floors/...", "pkg/command/tenant"},
 }

@@ -34,10 +34,11 @@ var homes = map[string][]string{
 // elsewhere are more folders in which a name may stand: of packages whose own
 // settings ask for the choice, or where the word means something else.
 var elsewhere = map[string][]string{
-	"improvement": {"pkg/env/math/"},        // env.answer.step_improvement asks for it
-	"diversity":   {"pkg/curriculum/exit/"}, // curriculum.exit.diversity_bonus asks for it
-	"exit":        {"pkg/run/graph/"},       // the folder of exit records
-	"chain":       {"pkg/env/math/"},        // a kind of problem
+	"improvement": {"pkg/env/math/"},                // env.answer.step_improvement asks for it
+	"diversity":   {"pkg/curriculum/exit/"},         // curriculum.exit.diversity_bonus asks for it
+	"exit":        {"pkg/run/graph/", "pkg/paper/"}, // the folder of exit records; the paper
+	"flipts":      {"pkg/paper/"},                   // the paper
+	"chain":       {"pkg/env/math/"},                // a kind of problem
 }
 
 // words are names that are words of many other things too.

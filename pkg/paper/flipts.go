@@ -1,0 +1,329 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// fliptsPaper is FlipTS: Failure-to-Success Mathematical Self-Refinement via
+// Trajectory-Aware Sampling in End-to-End Online RL. Figures 1 and 2 are diagrams, and
+// Table 6 has words alone.
+var fliptsPaper = paper{
+	name: "flipts", title: "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling",
+	queries: []query{
+		{
+			name: "table-1", title: "Table 1",
+			caption: "Held-out accuracy after the last turn of self-refinement, by set and over all sets, by the policy that each run began with (without training) and by its last one; and the traces that were sampled in training, also as a multiple of the fewest of a method.",
+			of:      lastTurn, fewest: "traces sampled",
+		},
+		{
+			name: "table-2", title: "Table 2",
+			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the test set.",
+			of: func(ctx context.Context, s *source) ([]value, error) {
+				return s.initAndLast(ctx, func(set string) bool { return set == "test" })
+			},
+		},
+		{
+			name: "table-3", title: "Table 3",
+			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the other sets.",
+			of: func(ctx context.Context, s *source) ([]value, error) {
+				return s.initAndLast(ctx, func(set string) bool { return set != "test" })
+			},
+		},
+		{
+			name: "table-4", title: "Table 4",
+			caption: "The values of the paper's symbols in each recipe: turns T of a trace, responses G to a question, questions of a batch, and of FlipTS warm-up steps W, ξ_target, λ, pool size M, η and γ.",
+			of:      symbols, exact: true,
+		},
+		{
+			name: "table-5", title: "Table 5",
+			caption: "Sets of held-out problems: problems that were answered, samples of each, and self-refinement steps.",
+			of:      heldOutSets, exact: true,
+		},
+		{
+			name: "figure-3", title: "Figure 3", axis: "iteration",
+			caption: "Shares of traces of training by what became of the first turn: F2S failed at first and succeeded in the last turn, and so on.",
+			of:      transitions,
+		},
+		{
+			name: "figure-4", title: "Figure 4", axis: "turn",
+			caption: "Held-out accuracy of the last policy by turn, by set. Turn 1 is the first answer.",
+			of: func(ctx context.Context, s *source) ([]value, error) {
+				values, err := scoreByStep(ctx, s)
+				for i := range values {
+					values[i].measure, values[i].x = "accuracy (%)", on(*values[i].x+1)
+				}
+				return values, err
+			},
+		},
+		{
+			name: "figure-5", title: "Figure 5",
+			caption: "Held-out accuracy of the last policy after the last turn: what questions are selected by differs between methods.",
+			of: func(ctx context.Context, s *source) (values []value, err error) {
+				err = s.setsAndMean(ctx, s.last(), func(set string, scores []float64) {
+					values = append(values, value{set, "accuracy after the last turn (%)", nil, 100 * scores[len(scores)-1]})
+				})
+				return values, err
+			},
+		},
+		{
+			name: "figure-6", title: "Figure 6", axis: "iteration",
+			caption: "Sampling in training, shares of the iteration's traces: F2S; effective F2S, with an advantage other than 0; final success, whose last turn is right; and an advantage other than 0.",
+			of:      dynamics,
+		},
+		{
+			name: "figure-7", title: "Figure 7",
+			caption: "Held-out accuracy of first answers by kind of problem, before training and after.",
+			of:      byKind,
+		},
+		{
+			name: "figure-8", title: "Figure 8", axis: "iteration",
+			caption: "Held-out accuracy of the measured versions after the last turn, by the target probability ξ_target of methods that sample by F2S.",
+			all:     byTarget,
+		},
+		{
+			name: "figure-9", title: "Figure 9", axis: "iteration",
+			caption: "Held-out accuracy of the measured versions after the last turn, by the size M of the candidate pool.",
+			all:     byPool,
+		},
+	},
+}
+
+// lastTurn has the accuracies of Table 1 and its rollouts.
+func lastTurn(ctx context.Context, s *source) ([]value, error) {
+	var values []value
+	for _, when := range []struct {
+		name    string
+		version int
+	}{{"without training (%)", 0}, {"after (%)", s.last()}} {
+		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
+			values = append(values, value{set, when.name, nil, 100 * scores[len(scores)-1]})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	traces, err := s.traces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	group := s.sets()[0]
+	if len(s.sets()) > 1 {
+		group = allSets
+	}
+	return append(values, value{group, "traces sampled", nil, float64(len(traces))}), nil
+}
+
+// initAndLast are the accuracies of first answers and last ones.
+func (s *source) initAndLast(ctx context.Context, which func(set string) bool) ([]value, error) {
+	if !slices.ContainsFunc(s.sets(), which) {
+		return nil, absent("its recipe measures the test set alone: evaluation.sets names no other")
+	}
+	var values []value
+	for _, when := range []struct {
+		name    string
+		version int
+	}{{"without training", 0}, {"after", s.last()}} {
+		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
+			if which(set) && set != allSets {
+				values = append(values, value{set, when.name + ": Init (%)", nil, 100 * scores[0]},
+					value{set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(scores)), nil, 100 * scores[len(scores)-1]})
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// sampling are the settings of FlipTS's sampling of questions. A curriculum has them by
+// their names in a recipe.
+type sampling struct {
+	warmUp, poolSize                     int
+	target, decay, refreshShare, culling float64
+	event                                string
+}
+
+// samplingOf are those of the run's curriculum; false where it has none of the kind.
+func (s *source) samplingOf() (own sampling, is bool) {
+	settings := s.Recipe.Curriculum.Settings()
+	if settings == nil {
+		return own, false
+	}
+	is = true
+	has := func(ok bool) { is = is && ok }
+	var ok bool
+	own.warmUp, ok = config.Find[int](settings, "warm_up")
+	has(ok)
+	own.target, ok = config.Find[float64](settings, "target")
+	has(ok)
+	own.decay, ok = config.Find[float64](settings, "decay")
+	has(ok)
+	own.poolSize, ok = config.Find[int](settings, "pool_size")
+	has(ok)
+	own.refreshShare, ok = config.Find[float64](settings, "refresh_share")
+	has(ok)
+	own.culling, ok = config.Find[float64](settings, "cull_share")
+	has(ok)
+	own.event, ok = config.Find[string](settings, "event")
+	has(ok)
+	return own, is
+}
+
+func symbols(_ context.Context, s *source) ([]value, error) {
+	turns := 1
+	if s.Recipe.Scaffold.Name != "" {
+		turns = 1 + s.Recipe.Scaffold.Steps
+	}
+	values := []value{
+		{"", "T", nil, float64(turns)}, {"", "G", nil, float64(s.Recipe.Rollout.Group)}, {"", "questions", nil, float64(s.Recipe.Rollout.Prompts)},
+	}
+	f, is := s.samplingOf()
+	if !is {
+		return values, absent("another curriculum, which has no W, ξ, λ, M, η and γ")
+	}
+	return append(values,
+		value{"", "W", nil, float64(f.warmUp)}, value{"", "ξ_target", nil, f.target}, value{"", "λ", nil, f.decay}, value{"", "M", nil, float64(f.poolSize)},
+		value{"", "η", nil, f.refreshShare}, value{"", "γ", nil, f.culling},
+	), nil
+}
+
+func heldOutSets(ctx context.Context, s *source) ([]value, error) {
+	rows, err := s.answers(ctx, s.last())
+	if err != nil {
+		return nil, err
+	}
+	tasks := map[string]map[string]bool{}
+	for _, row := range rows {
+		if tasks[row.Set] == nil {
+			tasks[row.Set] = map[string]bool{}
+		}
+		tasks[row.Set][row.TaskID] = true
+	}
+	var values []value
+	for _, m := range s.Recipe.Evaluation.Measured() {
+		values = append(values, value{m.Set, "problems", nil, float64(len(tasks[m.Set]))}, value{m.Set, "samples", nil, float64(m.Samples)}, value{m.Set, "steps", nil, float64(m.Steps)})
+	}
+	return values, nil
+}
+
+// succeeds reports whether a turn did.
+func succeeds(t shard.TurnScore) bool { return t.Outcome == string(shard.OutcomeOK) }
+
+// transitions are shares in percent, by iteration, of the traces of several turns.
+func transitions(ctx context.Context, s *source) ([]value, error) {
+	traces, err := s.traces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"F2S", "S2S", "S2F", "F2F"}
+	shares := map[string]series{}
+	for _, name := range names {
+		shares[name] = series{}
+	}
+	for _, t := range traces {
+		if len(t.Turns) < 2 {
+			continue
+		}
+		own := map[bool]string{true: "S", false: "F"}[succeeds(t.Turns[0])] + "2" + map[bool]string{true: "S", false: "F"}[succeeds(t.Turns[len(t.Turns)-1])]
+		for _, name := range names {
+			share := 0.
+			if name == own {
+				share = 100
+			}
+			shares[name].add(int(t.instance.Iteration), share)
+		}
+	}
+	if len(shares["F2S"]) == 0 {
+		return nil, absent("its traces have one turn")
+	}
+	var values []value
+	for _, name := range names {
+		values = append(values, shares[name].values("", name+" (%)")...)
+	}
+	return values, nil
+}
+
+// dynamics are shares in percent of the traces that each iteration decided on.
+func dynamics(ctx context.Context, s *source) ([]value, error) {
+	folded, err := s.reductions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var f2s, effective, success, nonzero []value
+	several := false
+	for i, m := range folded {
+		traces := 0.
+		for _, outcome := range []shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeInvalid, shard.OutcomeTimeout} {
+			traces += m["outcome_"+string(outcome)]
+		}
+		if traces == 0 {
+			continue
+		}
+		share := func(measure, name string) value {
+			return value{"", measure, on(i + 1), 100 * m[name] / traces}
+		}
+		if m["transition_f2f"]+m["transition_f2s"]+m["transition_s2f"]+m["transition_s2s"] > 0 {
+			several = true
+			f2s, effective = append(f2s, share("F2S (%)", "transition_f2s")), append(effective, share("effective F2S (%)", "effective_f2s"))
+		}
+		success, nonzero = append(success, share("final success (%)", "outcome_ok")), append(nonzero, share("advantage other than 0 (%)", "nonzero_advantage"))
+	}
+	values := slices.Concat(f2s, effective, success, nonzero)
+	if !several {
+		return values, absent("its traces have one turn: there is no F2S")
+	}
+	return values, nil
+}
+
+// byTarget has a line for each ξ_target of methods that sample by F2S.
+func byTarget(ctx context.Context, runs []*source) ([]value, error) {
+	return ablation(ctx, runs, "ξ_target", func(f sampling) float64 { return f.target })
+}
+
+// byPool has a line for each size of the candidate pool.
+func byPool(ctx context.Context, runs []*source) ([]value, error) {
+	return ablation(ctx, runs, "M", func(f sampling) float64 { return float64(f.poolSize) })
+}
+
+// ablation is the accuracy of measured versions by a setting of FlipTS, over the runs
+// that sample by F2S; absent where all have one value.
+func ablation(ctx context.Context, runs []*source, symbol string, of func(sampling) float64) ([]value, error) {
+	byValue := map[float64]series{}
+	var order []float64
+	for _, r := range runs {
+		f, is := r.samplingOf()
+		if !is || f.event != "f2s" {
+			continue
+		}
+		x := of(f)
+		if byValue[x] == nil {
+			byValue[x] = series{}
+			order = append(order, x)
+		}
+		for _, version := range r.Graph.EvaluatedVersions() {
+			err := r.setsAndMean(ctx, version, func(set string, scores []float64) {
+				if set == allSets || len(r.sets()) == 1 {
+					byValue[x].add(version, 100*scores[len(scores)-1])
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(order) < 2 {
+		return nil, absent(fmt.Sprintf("the runs that sample by F2S do not differ in %s", symbol))
+	}
+	slices.Sort(order)
+	var values []value
+	for _, x := range order {
+		values = append(values, byValue[x].values(fmt.Sprintf("%s = %g", symbol, x), "accuracy (%)")...)
+	}
+	return values, nil
+}

@@ -1,0 +1,202 @@
+package paper
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/figure"
+	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+// chart is a line or bar chart.
+type chart interface {
+	SVG() []byte
+	PNG() []byte
+}
+
+// drawn is one panel of an item.
+type drawn struct {
+	name, caption string
+	chart         chart
+}
+
+// panels draws an item: of a figure with an axis a panel for each group and measure,
+// with a line for each method; of one without a panel of bars for each measure. A
+// table has none.
+func (i Item) panels() []drawn {
+	if !strings.HasPrefix(i.Name, "figure") {
+		return nil
+	}
+	type panel struct{ group, measure string }
+	var order []panel
+	numbers := map[panel][]Number{}
+	for _, n := range i.Numbers {
+		key := panel{n.Group, n.Measure}
+		if i.Axis == "" {
+			key.group = ""
+		}
+		if numbers[key] == nil {
+			order = append(order, key)
+		}
+		numbers[key] = append(numbers[key], n)
+	}
+	var all []drawn
+	for _, key := range order {
+		d := drawn{name: i.Name, caption: i.Title}
+		if len(order) > 1 {
+			for _, word := range []string{key.group, key.measure} {
+				if word != "" {
+					d.name += "-" + fileName(word)
+					d.caption += ", " + word
+				}
+			}
+		}
+		if i.Axis == "" {
+			if slices.ContainsFunc(numbers[key], func(n Number) bool { return n.Mean != 0 }) {
+				d.chart = i.bars(key.measure, numbers[key])
+				all = append(all, d)
+			}
+			continue
+		}
+		c := lines(numbers[key])
+		c.X, c.Y, c.Scatter = i.Axis, key.measure, i.scatter
+		if i.scatter || slices.ContainsFunc(c.Lines, func(l figure.Line) bool { return len(l.Points) > 1 }) {
+			d.chart = c
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func lines(numbers []Number) figure.LineChart {
+	var c figure.LineChart
+	for _, n := range numbers {
+		at := slices.IndexFunc(c.Lines, func(l figure.Line) bool { return l.Name == n.Method })
+		if at < 0 {
+			at = len(c.Lines)
+			c.Lines = append(c.Lines, figure.Line{Name: n.Method})
+		}
+		c.Lines[at].Points = append(c.Lines[at].Points, figure.Point{X: *n.X, Y: n.Mean, Err: n.Std})
+	}
+	const mostBars = 20 // error bars of a line
+	for _, l := range c.Lines {
+		slices.SortFunc(l.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
+		every := (len(l.Points) + mostBars - 1) / mostBars
+		for j := range l.Points {
+			if j%every != 0 {
+				l.Points[j].Err = nil
+			}
+		}
+	}
+	return c
+}
+
+func (i Item) bars(measure string, numbers []Number) figure.BarChart {
+	c := figure.BarChart{X: measure}
+	for _, n := range numbers {
+		name := n.Method
+		if n.Group != "" {
+			name += ", " + n.Group
+		}
+		c.Names, c.Values, c.Labels = append(c.Names, name), append(c.Values, n.Mean), append(c.Labels, i.text(n))
+	}
+	return c
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// fileName is what a file is called for a word.
+func fileName(word string) string { return strings.Trim(unfit.ReplaceAllString(word, "-"), "-") }
+
+// page is what page.html shows.
+type page struct {
+	Result
+	Style template.CSS
+	Shown []shownItem
+}
+
+type shownItem struct {
+	Item
+	Rows    [][]string
+	Figures []shownFigure
+}
+
+type shownFigure struct {
+	SVG     template.HTML
+	Caption string
+}
+
+// Write puts the tables and figures of a paper into a folder:
+//
+//	index.html             everything on one page that needs nothing else
+//	tables.txt             everything as text
+//	paper.json             the numbers
+//	tables/NAME.csv        those of a table or figure
+//	figures/*.svg, *.png   each panel by itself
+func Write(folder string, r Result) error {
+	attempt := seal.AttemptFromEnv()
+	put := func(content []byte, path ...string) error {
+		return seal.Replace(filepath.Join(append([]string{folder}, path...)...), content, attempt)
+	}
+	p := page{Result: r, Style: template.CSS(report.PageStyle)}
+	for _, item := range r.Items {
+		shown := shownItem{Item: item}
+		if len(item.Numbers) > 0 && !item.scatter {
+			shown.Rows = item.rows()
+		}
+		if len(item.Numbers) > 0 {
+			var table bytes.Buffer
+			if err := item.CSV(&table); err != nil {
+				return err
+			}
+			if err := put(table.Bytes(), "tables", item.Name+".csv"); err != nil {
+				return err
+			}
+		}
+		for _, d := range item.panels() {
+			svg := d.chart.SVG()
+			shown.Figures = append(shown.Figures, shownFigure{template.HTML(figure.Inline(svg)), d.caption})
+			if err := put(svg, "figures", d.name+".svg"); err != nil {
+				return err
+			}
+			if err := put(d.chart.PNG(), "figures", d.name+".png"); err != nil {
+				return err
+			}
+		}
+		p.Shown = append(p.Shown, shown)
+	}
+	var html, text bytes.Buffer
+	parsed, err := template.New("paper").Parse(pageTemplate)
+	if err != nil {
+		return fmt.Errorf("reading the template of the page: %w", err)
+	}
+	if err := parsed.Execute(&html, p); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	if err := Text(&text, r); err != nil {
+		return err
+	}
+	numbers, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the numbers of a paper: %w", err)
+	}
+	if err := put(html.Bytes(), "index.html"); err != nil {
+		return err
+	}
+	if err := put(text.Bytes(), "tables.txt"); err != nil {
+		return err
+	}
+	return put(append(numbers, '\n'), "paper.json")
+}

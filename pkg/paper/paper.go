@@ -1,0 +1,314 @@
+// Package paper makes the tables and figures of the five papers whose methods Lathe
+// has, with the numbers that they have there, from the sealed rows of runs.
+//
+// A number is first taken of each run by itself; the runs of one recipe are then a
+// method, and what is shown is the mean over its seeds. What runs do not hold is
+// named with the reason, and never a zero.
+package paper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// Format names the layout of paper.json. Keys are added, never renamed.
+const Format = "lathe-paper/1.0"
+
+// Result is the tables and figures of a paper.
+type Result struct {
+	Format     string   `json:"format"`
+	Paper      string   `json:"paper"`
+	Title      string   `json:"title"`
+	Methods    []Method `json:"methods"`
+	Items      []Item   `json:"items"`
+	Unfinished []string `json:"unfinished"` // folders of runs that are not done, and were left out
+}
+
+// Method is the runs of one recipe.
+type Method struct {
+	Label string   `json:"label"`
+	Seeds []uint64 `json:"seeds"`
+	Runs  []string `json:"runs"`
+}
+
+// Item is a table or a figure.
+type Item struct {
+	Name    string   `json:"name"`  // table-1 or figure-3, and what of it where it has several axes
+	Title   string   `json:"title"` // as in the paper
+	Caption string   `json:"caption"`
+	Axis    string   `json:"axis"` // what X of the numbers is; empty for a table
+	Numbers []Number `json:"numbers"`
+	Missing []string `json:"missing"` // what the runs do not hold of it, and why
+	scatter bool
+	exact   bool
+}
+
+// Number is one number of an item over the seeds of a method.
+type Number struct {
+	Method  string   `json:"method"`
+	Group   string   `json:"group"` // set of held-out problems, task, kind …; empty for all
+	Measure string   `json:"measure"`
+	X       *float64 `json:"x"` // null in a table
+	compare.Spread
+}
+
+// value is one number of one run.
+type value struct {
+	group, measure string
+	x              *float64
+	y              float64
+}
+
+// absent is why a run does not hold the numbers of an item.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+
+// query is an item before it is asked. Either of asks each run by itself, or all
+// asks the runs together.
+type query struct {
+	name, title, caption, axis string
+	scatter                    bool // points alone
+	exact                      bool // the numbers are settings and counts: their deviation is not shown
+	of                         func(ctx context.Context, r *source) ([]value, error)
+	all                        func(ctx context.Context, runs []*source) ([]value, error) // groups are methods
+	fewest                     string                                                     // a measure that is a multiple of the fewest of a method too
+	against                    string                                                     // a measure of which the difference to the first method's is a number too
+}
+
+// paper is a paper's queries.
+type paper struct {
+	name, title string
+	queries     []query
+}
+
+var papers = []paper{exitPaper, fliptsPaper}
+
+// Names lists the papers.
+func Names() []string {
+	var names []string
+	for _, p := range papers {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Make makes the tables and figures of a paper from the runs that folders are or
+// hold. The first method of the list is the one that others are set against where a
+// paper has a difference; baseline names another one by its label.
+func Make(ctx context.Context, name string, folders []string, baseline string) (Result, error) {
+	at := slices.IndexFunc(papers, func(p paper) bool { return p.name == name })
+	if at < 0 {
+		return Result{}, exitcode.Usagef("there is no paper %q: there are %s", name, strings.Join(Names(), ", "))
+	}
+	p := papers[at]
+	result := Result{Format: Format, Paper: p.name, Title: p.title}
+	opened, unfinished, err := compare.Open(ctx, folders)
+	if err != nil {
+		return result, err
+	}
+	result.Unfinished = unfinished
+	groups, err := compare.Group(opened)
+	if err != nil {
+		return result, err
+	}
+	labels := compare.Labels(groups)
+	first := 0
+	if baseline != "" {
+		if first = slices.Index(labels, baseline); first < 0 {
+			return result, exitcode.Usagef("--baseline %q is none of the methods: %s", baseline, strings.Join(labels, ", "))
+		}
+	}
+	for _, q := range p.queries {
+		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + ", " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact})
+	}
+	tallies := make([]tally, len(p.queries))
+	var all []*source
+	for i, group := range groups {
+		m := Method{Label: labels[i]}
+		for _, run := range group {
+			m.Seeds, m.Runs = append(m.Seeds, run.Recipe.Seed), append(m.Runs, run.Folder)
+			r := &source{Run: run, label: labels[i]}
+			for j, q := range p.queries {
+				if q.of == nil {
+					continue
+				}
+				values, err := q.of(ctx, r)
+				if err := tallies[j].add(r.label, values, err); err != nil {
+					return result, fmt.Errorf("%s of run %q: %w", q.title, run.Folder, err)
+				}
+			}
+			all = append(all, r.forgetting())
+		}
+		result.Methods = append(result.Methods, m)
+	}
+	for j, q := range p.queries {
+		if q.all != nil {
+			values, err := q.all(ctx, all)
+			if err := tallies[j].together(values, err); err != nil {
+				return result, fmt.Errorf("%s: %w", q.title, err)
+			}
+		}
+		item := &result.Items[j]
+		item.Numbers, item.Missing = tallies[j].numbers(), tallies[j].missing(len(groups))
+		if q.fewest != "" {
+			item.Numbers = withMultiples(item.Numbers, q.fewest)
+		}
+		if q.against != "" {
+			item.Numbers = withDifferences(item.Numbers, q.against, labels[first])
+		}
+	}
+	return result, nil
+}
+
+// short is the paper's name in titles.
+func (p paper) short() string {
+	short, _, _ := strings.Cut(p.title, ":")
+	return short
+}
+
+// tally gathers the values of an item over runs, in the order in which they come.
+type tally struct {
+	keys   []Number
+	values [][]float64
+	why    map[string][]string // methods by the reason for which they have no value
+	order  []string            // of reasons
+}
+
+// add takes the values of a run. Only what is no absence is an error.
+func (t *tally) add(method string, values []value, err error) error {
+	var reason absent
+	if errors.As(err, &reason) {
+		if t.why == nil {
+			t.why = map[string][]string{}
+		}
+		if t.why[string(reason)] == nil {
+			t.order = append(t.order, string(reason))
+		}
+		if !slices.Contains(t.why[string(reason)], method) {
+			t.why[string(reason)] = append(t.why[string(reason)], method)
+		}
+	} else if err != nil {
+		return err
+	}
+	for _, v := range values {
+		t.put(Number{Method: method, Group: v.group, Measure: v.measure, X: v.x}, v.y)
+	}
+	return nil
+}
+
+// together takes values whose groups are methods, each a number of its own.
+func (t *tally) together(values []value, err error) error {
+	if err := t.add("", nil, err); err != nil {
+		return err
+	}
+	for _, v := range values {
+		t.keys = append(t.keys, Number{Method: v.group, Measure: v.measure, X: v.x})
+		t.values = append(t.values, []float64{v.y})
+	}
+	return nil
+}
+
+func (t *tally) put(key Number, y float64) {
+	for i := len(t.keys) - 1; i >= 0; i-- {
+		if k := t.keys[i]; k.Method == key.Method && k.Group == key.Group && k.Measure == key.Measure && sameX(k.X, key.X) {
+			t.values[i] = append(t.values[i], y)
+			return
+		}
+	}
+	t.keys, t.values = append(t.keys, key), append(t.values, []float64{y})
+}
+
+func sameX(a, b *float64) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func (t *tally) numbers() []Number {
+	numbers := make([]Number, len(t.keys))
+	for i, key := range t.keys {
+		numbers[i] = key
+		numbers[i].Spread = compare.SpreadOf(t.values[i])
+	}
+	return numbers
+}
+
+// missing words the reasons.
+func (t *tally) missing(methods int) []string {
+	words := []string{}
+	for _, reason := range t.order {
+		who := t.why[reason]
+		if len(who) == 1 && who[0] == "" || len(who) == methods {
+			words = append(words, reason)
+			continue
+		}
+		words = append(words, strings.Join(who, ", ")+": "+reason)
+	}
+	return words
+}
+
+// withDifferences adds, to each number of a measure, its mean less that of the same
+// number of a method.
+func withDifferences(numbers []Number, measure, method string) []Number {
+	var all []Number
+	for _, n := range numbers {
+		all = append(all, n)
+		if n.Measure != measure || n.Method == method {
+			continue
+		}
+		i := slices.IndexFunc(numbers, func(o Number) bool {
+			return o.Method == method && o.Measure == measure && o.Group == n.Group && sameX(o.X, n.X)
+		})
+		if i >= 0 {
+			d := n
+			d.Measure = "Δ to " + method + " of " + measure
+			d.Spread = compare.Spread{Seeds: min(n.Seeds, numbers[i].Seeds), Mean: n.Mean - numbers[i].Mean}
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// withMultiples adds, to each number of a measure, its mean as a multiple of the least.
+func withMultiples(numbers []Number, measure string) []Number {
+	least := math.Inf(1)
+	for _, n := range numbers {
+		if n.Measure == measure && n.Mean > 0 {
+			least = math.Min(least, n.Mean)
+		}
+	}
+	var all []Number
+	for _, n := range numbers {
+		all = append(all, n)
+		if n.Measure == measure && !math.IsInf(least, 1) {
+			n.Measure, n.Spread = measure+", × the fewest", compare.Spread{Seeds: n.Seeds, Mean: n.Mean / least}
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// on makes the X of a value.
+func on[N int | int32 | float64](x N) *float64 {
+	f := float64(x)
+	return &f
+}
+
+// sortedBy sorts values by group, then measure, then X, each in its natural order.
+func sortedBy(values []value) []value {
+	slices.SortStableFunc(values, func(a, b value) int {
+		order := cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.measure, b.measure))
+		if order == 0 && a.x != nil && b.x != nil {
+			order = cmp.Compare(*a.x, *b.x)
+		}
+		return order
+	})
+	return values
+}
