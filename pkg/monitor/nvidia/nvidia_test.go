@@ -173,9 +173,11 @@ func TestFailures(t *testing.T) {
 		last   map[string]string
 	}{
 		"no driver, then there is one": {
-			"* init !9 0\n" + basic, false, monitor.Devices{All: true},
+			"* init !9 0\n" + basic, false,
+			monitor.Devices{All: true},
 			[]time.Duration{0, time.Second, retryEvery + time.Second},
-			"|9|opening NVML: the driver is not loaded", map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
+			"|9|opening NVML: the driver is not loaded",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
 		},
 		"other versions":  {"* init !18\n" + basic, false, monitor.Devices{All: true}, []time.Duration{0}, "|18|opening NVML: the driver and its library are of different versions", map[string]string{}},
 		"no device":       {"* driver 1\n", false, monitor.Devices{All: true}, []time.Duration{0, time.Second}, "|28|finding GPUs: there is no GPU", map[string]string{}},
@@ -186,21 +188,32 @@ func TestFailures(t *testing.T) {
 		"an old driver":   {basic, true, monitor.Devices{All: true}, []time.Duration{0}, "GPU-aaaa|13|GPM: this driver's library is too old for it", map[string]string{"GPU-aaaa " + monitor.MemoryUsedBytes: "5"}},
 		"before Hopper":   {basic, false, monitor.Devices{All: true}, []time.Duration{0}, "GPU-aaaa|3|GPM: not supported by this device", map[string]string{"GPU-aaaa " + monitor.PowerWatts: "1"}},
 		"lost": {
-			basic + "0 lost 0 !15\n", false, monitor.Devices{All: true}, []time.Duration{0, time.Second, 2 * time.Second},
-			"GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus", map[string]string{},
+			basic + "0 lost 0 !15\n", false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, 2 * time.Second},
+			"GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus",
+			map[string]string{},
 		},
 		"lost and found": {
-			basic + "0 lost 0 !15 0*100\n", false, monitor.Devices{All: true}, []time.Duration{0, time.Second, retryEvery + 2*time.Second},
-			"GPU-aaaa|0|the device: again", map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
+			basic + "0 lost 0 !15 0*100\n", false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, retryEvery + 2*time.Second},
+			"GPU-aaaa|0|the device: again",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
 		},
 		"driver reloaded": {
-			strings.Replace(basic, "memory 5", "memory 5 !1 7*100", 1), false, monitor.Devices{All: true},
+			strings.Replace(basic, "memory 5", "memory 5 !1 7*100", 1), false,
+			monitor.Devices{All: true},
 			[]time.Duration{0, time.Second, 2 * time.Second, retryEvery + 2*time.Second},
-			"|0|opening NVML: again", map[string]string{"GPU-aaaa " + monitor.MemoryUsedBytes: "5"}, // its script begins again
+			"|0|opening NVML: again",
+			map[string]string{"GPU-aaaa " + monitor.MemoryUsedBytes: "5"}, // its script begins again
 		},
 		"no permission for one number": {
-			strings.Replace(basic, "power 1000", "power !4", 1), false, monitor.Devices{All: true}, []time.Duration{0, time.Second},
-			"GPU-aaaa|4|power: no permission", map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5", "GPU-aaaa " + monitor.PowerWatts: ""},
+			strings.Replace(basic, "power 1000", "power !4", 1), false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second},
+			"GPU-aaaa|4|power: no permission",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5", "GPU-aaaa " + monitor.PowerWatts: ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
