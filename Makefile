@@ -8,7 +8,7 @@ export GOAMD64 := v1
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
-LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command.Version=$(VERSION)
+LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command.Version=$(VERSION) -X github.com/lathe-rl/lathe/pkg/command/monitor.Version=$(VERSION)
 # Those that load the CUDA engine need cgo for it, and do without where no C
 # compiler is.
 BINARIES := lathe lathe-score lathe-buffer
@@ -34,8 +34,8 @@ build: ## build the binaries into bin/
 	@if command -v $${CC:-cc} >/dev/null; then set -x; \
 		CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES)) && \
 		go build -trimpath -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
-	else set -x; CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES)) && \
-		echo 'build: left out: lathe-monitor, and the CUDA engine in $(ENGINE_BINARIES), need a C compiler (apt-get install gcc libc6-dev)'; fi
+	else set -x; CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES) lathe-monitor) && \
+		echo 'build: left out: GPUs in lathe-monitor, and the CUDA engine in $(ENGINE_BINARIES), need a C compiler (apt-get install gcc libc6-dev)'; fi
 
 cuda: ## build the CUDA engine's library into bin/, where the binaries find it; needs nvcc
 	$(MAKE) -C cuda libengine.so

@@ -74,7 +74,7 @@ const queueFullEvery = 30 * time.Second
 // advance submits what is ready and leaves. When the run is done it
 // writes the report.
 func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rundir.Run) error {
-	advancer, err := advancerOf(opened, o.Site)
+	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,26 +47,17 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, " %d tasks\n", sum)
-	profile, err := o.profile()
+	found, err := o.profile(genericSite)
 	if err != nil {
 		return err
 	}
-	if err := printAsked(out, g, policyFolder, profile); err != nil {
+	if err := printAsked(out, g, policyFolder, found.Site); err != nil {
 		return err
 	}
 	if o.Executor == "slurm" {
-		return dryRunSlurm(ctx, out, g, profile)
+		return dryRunSlurm(ctx, out, g, found.Site)
 	}
 	return nil
-}
-
-// profile is that of the site, or of any Slurm.
-func (o LaunchOptions) profile() (site.Profile, error) {
-	found, err := site.Load(cmp.Or(o.Site, "generic"))
-	if err != nil {
-		return site.Profile{}, err
-	}
-	return found.Site, nil
 }
 
 // rehearsalLimits are those of the cluster, or, where there is none to ask,
@@ -103,7 +93,7 @@ func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, profile site
 		for i := range shards {
 			shards[i] = i
 		}
-		array := drive.ArrayOf(planned, n, shards, 0, binaries)
+		array := drive.ArrayOf(planned, n, shards, 0, binaries, profile.Monitor)
 		chunks, err := slurm.Plan(array, limits, profile.Throttle)
 		if err != nil {
 			return err

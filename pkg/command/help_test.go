@@ -2,7 +2,6 @@ package command_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -15,17 +14,20 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/monitor"
 )
 
 // apps are the binaries.
 var apps = map[string]func() *cli.App{
 	"lathe": command.Lathe, "lathe-rollout": command.Rollout, "lathe-score": command.Score,
 	"lathe-buffer": command.Buffer, "lathe-learn": command.Learn,
-	"lathe-monitor": func() *cli.App {
-		return command.Monitor(func() ([]command.GPU, error) { return nil, errors.New("no GPU was asked") })
-	},
+	"lathe-monitor": func() *cli.App { return monitorcommand.App(noGPU) },
 }
+
+// noGPU is a sampler of a host without GPUs.
+func noGPU(monitor.Devices) monitor.Sampler { return monitor.NewReplay(nil) }
 
 // commandsOf lists the words of every command of an application, its own first.
 func commandsOf(app *cli.App) [][]string {

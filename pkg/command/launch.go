@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ type LaunchOptions struct {
 	Executor      string // local, steps or slurm; empty is what the command does by default
 	Site          string // profile's name or file; empty is the run's last one, or generic
 	Cores         int    // that local tasks may use together; 0 is all
+	Monitor       string // which tasks have a monitor beside them: gpus, all or none; empty is what the site profile says
 	DryRun        bool   // show what would be started
 	Trust         bool   // start what the run names although others may write its folder
 }
@@ -34,9 +36,24 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		&cli.StringFlag{Name: "monitor", Usage: "which tasks have a lathe-monitor beside them: gpus (those that were given one), all or none; by default as the site profile says", Destination: &o.Monitor},
 		trustFlag(&o.Trust),
 		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing", Destination: &o.DryRun},
 	}, extra...)
+}
+
+// profile is that of the site, or the one of another name where none is given,
+// with what the command line says instead.
+func (o LaunchOptions) profile(name string) (*site.Resolved, error) {
+	return site.Load(cmp.Or(o.Site, name), o.siteSettings()...)
+}
+
+// siteSettings is what the command line says instead of the site profile.
+func (o LaunchOptions) siteSettings() []string {
+	if o.Monitor == "" {
+		return nil
+	}
+	return []string{"monitor=" + o.Monitor}
 }
 
 func trustFlag(to *bool) cli.Flag {
@@ -72,8 +89,11 @@ func (o LaunchOptions) check() error {
 	if err := cmdline.AtLeast(0, "cores", o.Cores); err != nil {
 		return err
 	}
+	if !slices.Contains([]string{"", site.MonitorGPUs, site.MonitorAll, site.MonitorNone}, o.Monitor) {
+		return exitcode.Usagef("--monitor %q is not gpus, all or none", o.Monitor)
+	}
 	if o.Site != "" {
-		if _, err := site.Load(o.Site); err != nil {
+		if _, err := o.profile(""); err != nil {
 			return err
 		}
 	}

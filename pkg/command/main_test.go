@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		"lathe-score":   binary(command.Score),
 		"lathe-buffer":  binary(command.Buffer),
 		"lathe-learn":   binary(command.Learn),
+		"lathe-monitor": binary(func() *cli.App { return monitorcommand.App(noGPU) }),
 		"policy-server": servePolicy,
 		"lathe-panics":  binary(panics),
 		"lathe-deaf":    binary(deaf),

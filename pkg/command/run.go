@@ -66,7 +66,15 @@ func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 
 // driveForeground runs on this machine or inside an allocation.
 func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *rundir.Run) error {
-	launcher, err := o.launcher(ctx)
+	place := localSite
+	if o.Executor == "steps" {
+		place = genericSite
+	}
+	profile, err := o.profile(place)
+	if err != nil {
+		return err
+	}
+	launcher, err := o.launcher(ctx, *profile)
 	if err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	}
 	watcher := newWatcher(os.Stderr, opened)
 	driver := &drive.Driver{
-		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Watch: watcher.watch, Version: Version,
+		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: Version,
 	}
 	if evidence, there := status.OtherDriver(opened.Dir); there {
 		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)
@@ -104,13 +112,9 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	return err
 }
 
-func (o RunOptions) launcher(ctx context.Context) (drive.Launcher, error) {
+func (o RunOptions) launcher(ctx context.Context, profile site.Resolved) (drive.Launcher, error) {
 	if o.Executor == "steps" {
-		site, err := site.Load(cmp.Or(o.Site, genericSite))
-		if err != nil {
-			return nil, err
-		}
-		return local.NewSteps(ctx, *site)
+		return local.NewSteps(ctx, profile)
 	}
 	return local.New(cmp.Or(o.Cores, runtime.NumCPU())), nil
 }

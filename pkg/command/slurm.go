@@ -24,9 +24,13 @@ import (
 // genericSite is the profile of a cluster about which nothing is said.
 const genericSite = "generic"
 
+// localSite is the profile of this machine.
+const localSite = "local"
+
 // advancerOf sets up what moves a run on a Slurm cluster. name is a site
-// profile's name or file; when it is empty, the run's last one is used.
-func advancerOf(opened *rundir.Run, name string) (*advance.Advancer, error) {
+// profile's name or file; when it is empty, the run's last one is used. settings are
+// what the command line says instead of it.
+func advancerOf(opened *rundir.Run, name string, settings ...string) (*advance.Advancer, error) {
 	if name == "" {
 		name = genericSite
 		if path, ok := advance.SitePath(opened.Dir); ok {
@@ -36,7 +40,7 @@ func advancerOf(opened *rundir.Run, name string) (*advance.Advancer, error) {
 			name = path
 		}
 	}
-	profile, err := site.Load(name)
+	profile, err := site.Load(name, settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ const (
 // driveSlurm stays with a run that its gates carry, and takes over where
 // they are lost.
 func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
-	advancer, err := advancerOf(opened, o.Site)
+	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -108,7 +109,9 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	attempt := seal.AttemptFromEnv()
-	w := worker.New(opened, attempt, Version, cmdline.Log(program))
+	log := cmdline.Log(program)
+	defer monitor.Beside(o.Run, task.String(), log)()
+	w := worker.New(opened, attempt, Version, log)
 	w.Threads = o.Threads
 	err = w.Do(ctx, task)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 )
 
 // FolderWriter fills one folder that is to be sealed as a whole.
@@ -59,6 +60,7 @@ func (w *FolderWriter) Abort() error {
 // Commit seals the folder and returns the manifest that is in place: the
 // given one, completed, or an earlier writer's that seals the same name.
 func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
+	defer phase.Enter(phase.Seal)()
 	if w.done {
 		return Manifest{}, exitcode.Bugf("sealing %q: the writer is closed", w.path)
 	}

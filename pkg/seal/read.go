@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
@@ -231,10 +232,13 @@ func patiently(ctx context.Context, path string, o Options, try func() error) er
 		default:
 			return fmt.Errorf("reading %q: %w", path, err)
 		}
+		leave := phase.Enter(phase.Wait)
 		select {
 		case <-ctx.Done():
+			leave()
 			return fmt.Errorf("waiting for %q: %w", path, context.Cause(ctx))
 		case <-time.After(pause):
+			leave()
 		}
 		// Listing makes an NFS client ask the server about the folder again.
 		_, _ = os.ReadDir(filepath.Dir(path))

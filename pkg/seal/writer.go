@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 )
 
 // Writer writes one file that is to be sealed. It digests as it goes. A
@@ -77,6 +78,7 @@ func (w *Writer) Abort() error {
 // Nothing is left behind when it fails, except possibly a data file without
 // a manifest, which the next attempt replaces.
 func (w *Writer) Commit(m Manifest) (Manifest, error) {
+	defer phase.Enter(phase.Seal)()
 	if w.file == nil {
 		return Manifest{}, exitcode.Bugf("sealing %q: the writer is closed", w.path)
 	}

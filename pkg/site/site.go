@@ -51,6 +51,8 @@ type Profile struct {
 	Setup  []string          `yaml:"setup"`  // lines of the job script before the binary, for example "module load cuda"
 	Export map[string]string `yaml:"export"` // environment variables of every task, whose values stand in job scripts; $NAME takes the value from the environment of whoever submits, so that it stands nowhere
 
+	Monitor string `yaml:"monitor" choices:"gpus,all,none"` // which tasks have a lathe-monitor beside them, whose samples lathe gpu-report reads: those that were given a GPU, all, or none
+
 	Binaries string `yaml:"binaries"` // folder of the lathe binaries as the nodes see it; empty: that of the running lathe
 
 	MaxMinutes   int `yaml:"max_minutes"`    // longest time limit that is asked for; 0 for no bound
@@ -102,11 +104,18 @@ type Stage struct {
 	Extra       []string `yaml:"extra"`       // flags after the site's
 }
 
+// Which tasks have a monitor beside them.
+const (
+	MonitorGPUs = "gpus" // those that were given a GPU
+	MonitorAll  = "all"
+	MonitorNone = "none"
+)
+
 // Default is this machine, with the values that a Slurm site starts from.
 func Default() Profile {
 	return Profile{
 		Name: "local", Executor: "local", GPUFlag: "gres", MemoryFlag: true,
-		Shell: "/bin/bash", SignalSeconds: 180, Requeue: true, WatchdogSeconds: 1800,
+		Monitor: MonitorGPUs, Shell: "/bin/bash", SignalSeconds: 180, Requeue: true, WatchdogSeconds: 1800,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -19,6 +20,7 @@ type Files struct {
 // ReadTable reads the rows of an input. Among plain files a table without a
 // manifest is taken as it is.
 func ReadTable[T shard.Row](ctx context.Context, f Files, path string) ([]T, seal.Input, error) {
+	defer phase.Enter(phase.Load)()
 	rows, m, err := shard.Read[T](ctx, path, f.Reading)
 	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
 		rows, err = shard.ReadForeign[T](ctx, path)
@@ -53,6 +55,7 @@ func (f Files) VerifyPolicy(ctx context.Context, folder string) ([]seal.Input, e
 
 // Verify digests a sealed input and cites it.
 func (f Files) Verify(ctx context.Context, path string) (seal.Input, error) {
+	defer phase.Enter(phase.Load)()
 	m, err := seal.Verify(ctx, path, f.Reading)
 	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
 		return seal.Input{Path: f.Cite(path)}, nil

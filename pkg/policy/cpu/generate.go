@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -76,6 +77,7 @@ func (q *queue) fail(err error) {
 // that a step reads the weights once. Otherwise each thread decodes requests
 // of its own and waits for nobody.
 func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {
+	defer phase.Enter(phase.Decode)()
 	completions := make([]policy.Completion, len(requests))
 	prompts, err := e.groupPrompts(requests, completions)
 	if err != nil || len(prompts) == 0 {

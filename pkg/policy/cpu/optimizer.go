@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -41,6 +42,7 @@ func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 // A value head with a bound of its own is clipped by its own norm. The gradients
 // are left as they are.
 func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
+	defer phase.Enter(phase.Optimizer)()
 	if !e.train {
 		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -39,6 +40,8 @@ func (p *prompt) drop(cache *pool) {
 // place. Prompts for which there are no pages go back to the queue; starved
 // reports that there were some.
 func (d *decoder) compute(ctx context.Context, prompts []*prompt) (starved bool, err error) {
+	phase.Mark(phase.Prefill)
+	defer phase.Mark(phase.Decode)
 	for _, p := range prompts {
 		p.users = 1 // this function, until the prompt is computed
 	}

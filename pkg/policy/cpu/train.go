@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -119,6 +120,7 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 
 // Forward implements [policy.Engine].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
+	defer phase.Enter(phase.Forward)()
 	if err := batch.Validate(e.config); err != nil {
 		return err
 	}
@@ -146,6 +148,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 
 // Backward implements [policy.Engine].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
+	defer phase.Enter(phase.Backward)()
 	if !e.train {
 		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -75,6 +76,7 @@ type call struct {
 // requests that share it, and so is what prompts have in common from their
 // start, in whole pages. Responses take slots as they become free.
 func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {
+	defer phase.Enter(phase.Decode)()
 	if e.failed != nil {
 		return nil, e.failed
 	}
@@ -91,9 +93,11 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("generating: %w", err)
 		}
+		phase.Mark(phase.Prefill)
 		if err := c.admit(ctx); err != nil {
 			return nil, err
 		}
+		phase.Mark(phase.Decode)
 		if c.running() == 0 {
 			return c.completions, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -34,6 +35,7 @@ func (e *Engine) Gradients() []policy.Tensor {
 
 // Step implements [policy.Engine] as package cpu does.
 func (e *Engine) Step(given policy.AdamW) (policy.StepStats, error) {
+	defer phase.Enter(phase.Optimizer)()
 	if e.failed != nil {
 		return policy.StepStats{}, e.failed
 	}

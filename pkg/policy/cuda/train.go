@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -138,6 +139,7 @@ func (e *Engine) run(p pass, keep bool, logProbs, entropy, values []float32) err
 // Forward implements [policy.Engine]. Of a batch of several passes nothing is
 // kept: Backward computes them again.
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
+	defer phase.Enter(phase.Forward)()
 	e.last = lastForward{}
 	if e.failed != nil {
 		return e.failed
@@ -187,6 +189,7 @@ func (e *Engine) Values(dst []float32) error {
 
 // Backward implements [policy.Engine].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
+	defer phase.Enter(phase.Backward)()
 	last := e.last
 	switch {
 	case e.failed != nil:

@@ -345,7 +345,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 	}
 	sort.Ints(s.Shards)
 	var submitErr error
-	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries), limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries, a.Site.Site.Monitor), limits, a.Run.Dir.Jobs(), slurm.Dependency{})
 	if submitErr != nil && !errors.Is(submitErr, slurm.ErrQueueFull) {
 		submitErr = fmt.Errorf("submitting %s: %w", n, submitErr)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -21,6 +23,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // Launcher starts tasks as processes: on this machine, or as steps of an
@@ -52,6 +55,7 @@ type Driver struct {
 	Launcher Launcher
 	Attempt  seal.Attempt
 	Binaries string         // folder of the binaries; empty finds them on PATH
+	Monitor  string         // which tasks have a monitor beside them, as a site profile has it
 	Watch    func(Progress) // may be nil
 	Version  string
 	Clock    survey.Clock                         // the zero value for the real one
@@ -338,20 +342,32 @@ func (d *Driver) cpus(t graph.Task) int {
 
 // array is the next attempt at a task, as the launcher takes it.
 func (d *Driver) array(t graph.Task) executor.Array {
-	array := ArrayOf(d.Run, t.Node, []int{t.Shard}, nextAttempt(d.Run.Dir, t), d.Binaries)
+	array := ArrayOf(d.Run, t.Node, []int{t.Shard}, nextAttempt(d.Run.Dir, t), d.Binaries, d.Monitor)
 	array.CPUs = d.cpus(t)
 	array.Env["LATHE_THREADS"] = strconv.Itoa(threadsOf(d.Run.Recipe, array.CPUs))
+	withMonitor(array, d.Binaries, d.Monitor)
 	return array
 }
 
 // ArrayOf is an array of a run as Slurm takes it.
-func ArrayOf(r *rundir.Run, n graph.Node, shards []int, attempt int, binaries string) executor.Array {
+func ArrayOf(r *rundir.Run, n graph.Node, shards []int, attempt int, binaries, monitored string) executor.Array {
 	q := r.Graph.Request(n.Stage)
 	cpus := max(1, q.CPUs)
-	return executor.Array{
+	array := executor.Array{
 		Run: r.Identity.RunID, Stage: string(n.Stage), Resources: string(n.Stage.Resources()), Iteration: n.Iteration, Step: n.Step, Wave: n.Wave, Attempt: attempt, Shards: shards,
 		Command: r.Graph.Command(binaries, n), CPUs: cpus, MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes,
 		LogDir: r.Dir.Logs(), Env: WithTrust(map[string]string{"LATHE_THREADS": strconv.Itoa(threadsOf(r.Recipe, cpus))}),
+	}
+	withMonitor(array, binaries, monitored)
+	return array
+}
+
+// withMonitor asks the tasks of an array to start a monitor beside themselves, if
+// they are among those that are to have one.
+func withMonitor(array executor.Array, binaries, monitored string) {
+	if monitored == site.MonitorAll || monitored == site.MonitorGPUs && array.GPUs > 0 {
+		array.Env[monitor.Variable] = filepath.Join(binaries, "lathe-monitor")
+		array.Env[monitor.CoresVariable] = strconv.Itoa(array.CPUs)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -79,7 +80,9 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	case graph.StageLearn:
 		return w.learn(ctx, job, t)
 	}
+	loaded := phase.Enter(phase.Load)
 	environment, cited, err := w.Run.Environment(ctx, job.Reading)
+	loaded()
 	if err != nil {
 		return err
 	}

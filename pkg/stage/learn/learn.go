@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -135,6 +136,7 @@ type learner struct {
 // open reads the batch and opens the policies, of which the one that is trained
 // gets a workload.
 func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longest int) policy.Workload) error {
+	defer phase.Enter(phase.Load)()
 	in := l.in
 	batch, batchManifest, err := shard.OpenBatch(ctx, in.Batch, l.files.Reading)
 	if err != nil {

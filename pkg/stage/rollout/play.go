@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -13,6 +14,7 @@ import (
 // company it was sampled in.
 func (s *Sampler) Play(ctx context.Context, environment env.Env, traces []*Trace) error {
 	defer closeAll(traces)
+	defer phase.Enter(phase.Execute)() // what answers the policy, but for when it speaks
 	err := each(ctx, traces, func(ctx context.Context, t *Trace) error { return t.start(ctx, environment) })
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -33,6 +34,7 @@ type Sampler struct {
 // OpenSampler opens a policy folder for sampling with what the recipe names. An
 // attempt has at most so many messages of the policy.
 func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, turns int) (*Sampler, error) {
+	defer phase.Enter(phase.Load)()
 	format, err := chat.Load(folder, time.Time{})
 	if err != nil {
 		return nil, err
@@ -96,7 +98,9 @@ func (s *Sampler) generate(ctx context.Context, parts []*part) error {
 		return nil
 	}
 	began := time.Now()
+	leave := phase.Enter(phase.Serve) // our engine says more
 	replies, err := s.generator.Generate(ctx, turns)
+	leave()
 	if err != nil {
 		return fmt.Errorf("sampling: %w", err)
 	}

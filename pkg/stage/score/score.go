@@ -15,6 +15,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -103,6 +104,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	for i := 1; i < len(traces); i++ {
 		firstRow[i] = firstRow[i-1] + len(traces[i-1])
 	}
+	executed := phase.Enter(phase.Execute)
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, job.Threads/max(1, environment.Traits().Threads)))
 	for _, i := range longestFirst(environment, tasks, traces) {
@@ -125,7 +127,9 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	err = group.Wait()
+	executed()
+	if err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := tooManyFailed(environment.Traits(), verdicts); err != nil {

@@ -1,0 +1,187 @@
+package monitor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// cgroup is where the numbers of a control group lie; each path is empty where
+// there is none.
+type cgroup struct {
+	unified string            // its folder under version 2
+	legacy  map[string]string // its folders under version 1, by controller
+}
+
+// cgroupOf finds the control group of a process. mounts is proc_pid_mountinfo(5)
+// and membership proc_pid_cgroup(5) of it. The root group is that of the whole
+// host, and no group of a task: there is none then.
+func cgroupOf(mounts, membership string) cgroup {
+	g := cgroup{legacy: map[string]string{}}
+	type mount struct{ root, at string }
+	unified, legacy := mount{}, map[string]mount{}
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		dash := len(fields)
+		for i, field := range fields {
+			if field == "-" {
+				dash = i
+				break
+			}
+		}
+		if len(fields) < 6 || dash+3 >= len(fields) {
+			continue
+		}
+		m := mount{unescape(fields[3]), unescape(fields[4])}
+		switch fields[dash+1] {
+		case "cgroup2":
+			unified = m
+		case "cgroup":
+			for option := range strings.SplitSeq(fields[dash+3], ",") {
+				legacy[option] = m
+			}
+		}
+	}
+	below := func(m mount, path string) string {
+		if m.at == "" || path == "/" {
+			return ""
+		}
+		// In a container the mount shows a part of the tree.
+		inside := strings.TrimPrefix(path, strings.TrimSuffix(m.root, "/"))
+		if inside == "" || inside == "/" {
+			return m.at
+		}
+		return filepath.Join(m.at, inside)
+	}
+	for line := range strings.Lines(membership) {
+		_, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, path, named := strings.Cut(rest, ":")
+		switch {
+		case !ok || !named:
+		case controllers == "":
+			g.unified = below(unified, path)
+		default:
+			for controller := range strings.SplitSeq(controllers, ",") {
+				if folder := below(legacy[controller], path); folder != "" {
+					g.legacy[controller] = folder
+				}
+			}
+		}
+	}
+	return g
+}
+
+// unescape undoes the octal escapes of a path in mountinfo.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// numbers are those of a control group; what is not there is not known.
+func (g cgroup) numbers(add func(name string, value float64)) {
+	number := func(name string, scale float64, folder, file string) bool {
+		value, ok := readNumber(folder, file)
+		if ok {
+			add(name, value*scale)
+		}
+		return ok
+	}
+	keyed := func(name string, scale float64, folder, file, key string) bool {
+		if folder == "" {
+			return false
+		}
+		content, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			return false
+		}
+		value, ok := keyedNumber(content, key)
+		if ok {
+			add(name, value*scale)
+		}
+		return ok
+	}
+	_ = keyed(CgroupCPUSeconds, 1e-6, g.unified, "cpu.stat", "usage_usec") || number(CgroupCPUSeconds, 1e-9, g.legacy["cpuacct"], "cpuacct.usage")
+	_ = number(CgroupMemoryBytes, 1, g.unified, "memory.current") || number(CgroupMemoryBytes, 1, g.legacy["memory"], "memory.usage_in_bytes")
+	_ = keyed(CgroupOOMKills, 1, g.unified, "memory.events", "oom_kill") || keyed(CgroupOOMKills, 1, g.legacy["memory"], "memory.oom_control", "oom_kill")
+	for name, file := range map[string]string{CPUStallSeconds: "cpu.pressure", MemoryStallSeconds: "memory.pressure", IOStallSeconds: "io.pressure"} {
+		if g.unified == "" {
+			break
+		}
+		if content, err := os.ReadFile(filepath.Join(g.unified, file)); err == nil {
+			if seconds, ok := stallSeconds(content); ok {
+				add(name, seconds)
+			}
+		}
+	}
+}
+
+// memoryLimit is the least bound on the memory of a control group and of those
+// above it; ok is false where there is none.
+func (g cgroup) memoryLimit() (bytes float64, ok bool) {
+	try := func(folder, file string) {
+		for folder != "" && folder != "/" && folder != "/sys/fs" {
+			if limit, known := readNumber(folder, file); known && limit < 1<<60 && (!ok || limit < bytes) {
+				bytes, ok = limit, true
+			}
+			folder = filepath.Dir(folder)
+		}
+	}
+	try(g.unified, "memory.max")
+	try(g.legacy["memory"], "memory.limit_in_bytes")
+	return bytes, ok
+}
+
+// cores is the bound on the cores of a control group; ok is false where there is
+// none.
+func (g cgroup) cores() (cores float64, ok bool) {
+	if g.unified != "" {
+		content, err := os.ReadFile(filepath.Join(g.unified, "cpu.max"))
+		quota, period, _ := strings.Cut(strings.TrimSpace(string(content)), " ")
+		q, errQuota := strconv.ParseFloat(quota, 64)
+		p, errPeriod := strconv.ParseFloat(period, 64)
+		return q / max(1, p), err == nil && errQuota == nil && errPeriod == nil && q > 0 && p > 0
+	}
+	q, known := readNumber(g.legacy["cpu"], "cpu.cfs_quota_us")
+	p, also := readNumber(g.legacy["cpu"], "cpu.cfs_period_us")
+	return q / max(1, p), known && also && q > 0 && p > 0
+}
+
+// readNumber reads a file that holds one number.
+func readNumber(folder, file string) (value float64, ok bool) {
+	if folder == "" {
+		return 0, false
+	}
+	content, err := os.ReadFile(filepath.Join(folder, file))
+	if err != nil {
+		return 0, false
+	}
+	value, err = strconv.ParseFloat(string(bytes.TrimSpace(content)), 64)
+	return value, err == nil
+}
+
+// keyedNumber reads a file of lines KEY NUMBER.
+func keyedNumber(content []byte, key string) (value float64, ok bool) {
+	for line := range strings.Lines(string(content)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == key {
+			value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			return value, err == nil
+		}
+	}
+	return 0, false
+}
+
+// stallSeconds reads the total of the line "some" of pressure stall information:
+// the time in which something waited.
+func stallSeconds(content []byte) (seconds float64, ok bool) {
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "some ") {
+			continue
+		}
+		_, total, found := strings.Cut(line, "total=")
+		micros, err := strconv.ParseUint(strings.TrimSpace(total), 10, 64)
+		return float64(micros) / 1e6, found && err == nil
+	}
+	return 0, false
+}

@@ -1,0 +1,203 @@
+package monitor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host samples a task, its control group and the host, from /proc and the files
+// of control groups.
+type Host struct {
+	root   string // /proc
+	task   *tree  // nil where no task is watched
+	group  cgroup
+	cores  float64 // that the task was given
+	memory float64 // bytes; 0 where nobody says
+	self   int
+	reads  int
+	lost   bool
+}
+
+// NewHost samples the process pid with all that it has started, this process
+// aside; 0 samples the host alone. cores is how many it was given; 0 asks its
+// affinity and its control group.
+func NewHost(pid int, cores float64) *Host {
+	h := &Host{root: "/proc", self: os.Getpid(), cores: cores}
+	watched := pid
+	if pid == 0 {
+		watched = h.self
+	}
+	mounts, _ := os.ReadFile(filepath.Join(h.root, strconv.Itoa(watched), "mountinfo"))
+	membership, _ := os.ReadFile(filepath.Join(h.root, strconv.Itoa(watched), "cgroup"))
+	h.group = cgroupOf(string(mounts), string(membership))
+	if pid == 0 {
+		return h
+	}
+	h.task = &tree{root: h.root, pid: pid, without: h.self}
+	if h.cores == 0 {
+		h.cores = coresOf(pid, h.group)
+	}
+	h.memory = memoryGiven(h.group)
+	return h
+}
+
+// coresOf is how many cores a process may use at once.
+func coresOf(pid int, group cgroup) float64 {
+	var set unix.CPUSet
+	var cores float64
+	if unix.SchedGetaffinity(pid, &set) == nil {
+		cores = float64(set.Count())
+	}
+	if quota, ok := group.cores(); ok && (cores == 0 || quota < cores) {
+		cores = quota
+	}
+	return cores
+}
+
+// memoryGiven is the memory that Slurm or the control group bounds this process
+// by; 0 where neither does.
+func memoryGiven(group cgroup) float64 {
+	const mebi = 1 << 20
+	if perNode, err := strconv.ParseFloat(os.Getenv("SLURM_MEM_PER_NODE"), 64); err == nil && perNode > 0 {
+		return perNode * mebi
+	}
+	perCore, err := strconv.ParseFloat(os.Getenv("SLURM_MEM_PER_CPU"), 64)
+	cores, errCores := strconv.ParseFloat(os.Getenv("SLURM_CPUS_ON_NODE"), 64)
+	if err == nil && errCores == nil && perCore > 0 {
+		return perCore * cores * mebi
+	}
+	bytes, _ := group.memoryLimit()
+	return bytes
+}
+
+// Kind implements [Sampler].
+func (h *Host) Kind() string { return "host" }
+
+// Close implements [Sampler].
+func (h *Host) Close() {}
+
+// Read implements [Sampler]. What changes slowly, or is dear on a large host, is
+// read less often.
+func (h *Host) Read(_ time.Time, add func(Reading)) {
+	give := func(name string, value float64) { add(Reading{Name: name, Value: value}) }
+	if h.task != nil {
+		h.readTask(add, give)
+	}
+	if h.reads%lookEvery == 0 {
+		h.readHost(give)
+	}
+	h.reads++
+}
+
+func (h *Host) readTask(add func(Reading), give func(string, float64)) {
+	cpu, resident, storage, processes, alive := h.task.totals()
+	if !alive {
+		if !h.lost {
+			add(Reading{Name: Fault, Value: 1, Detail: "the task has ended"})
+		}
+		h.lost = true
+		return
+	}
+	give(CPUSeconds, cpu)
+	give(MemoryBytes, resident)
+	give(ReadBytes, storage[0])
+	give(WriteBytes, storage[1])
+	give(Processes, float64(processes))
+	if h.cores > 0 {
+		give(Cores, h.cores)
+	}
+	if h.memory > 0 {
+		give(MemoryLimitBytes, h.memory)
+	}
+	h.group.numbers(give)
+}
+
+func (h *Host) readHost(give func(string, float64)) {
+	if content, err := os.ReadFile(filepath.Join(h.root, "stat")); err == nil {
+		if busy, cores, ok := parseHostStat(content); ok {
+			give(HostCPUSeconds, busy)
+			give(HostCores, float64(cores))
+		}
+	}
+	if content, err := os.ReadFile(filepath.Join(h.root, "meminfo")); err == nil {
+		total, okTotal := memInfo(content, "MemTotal:")
+		available, okAvailable := memInfo(content, "MemAvailable:")
+		if okTotal && okAvailable {
+			give(HostMemoryTotalBytes, total)
+			give(HostMemoryBytes, total-available)
+		}
+	}
+	for _, p := range []struct{ name, file string }{{HostCPUStallSeconds, "cpu"}, {HostMemoryStall, "memory"}, {HostIOStall, "io"}} {
+		if content, err := os.ReadFile(filepath.Join(h.root, "pressure", p.file)); err == nil {
+			if seconds, ok := stallSeconds(content); ok {
+				give(p.name, seconds)
+			}
+		}
+	}
+	if own, ok := readProcess(h.root, h.self); ok {
+		give(MonitorCPUSeconds, own.cpuSeconds)
+		give(MonitorMemoryBytes, own.residentBytes)
+	}
+}
+
+// parseHostStat reads the seconds that all cores were not idle, and how many
+// there are, from proc_stat(5).
+func parseHostStat(content []byte) (busySeconds float64, cores int, ok bool) {
+	for line := range bytes.Lines(content) {
+		fields := strings.Fields(string(line))
+		if len(fields) == 0 || !strings.HasPrefix(fields[0], "cpu") {
+			break // the cores come first
+		}
+		if fields[0] != "cpu" {
+			cores++
+			continue
+		}
+		if len(fields) < 9 {
+			return 0, 0, false
+		}
+		// user nice system idle iowait irq softirq steal; guests are in user.
+		for i, field := range fields[1:9] {
+			ticks, err := strconv.ParseUint(field, 10, 64)
+			if err != nil {
+				return 0, 0, false
+			}
+			if i != 3 && i != 4 {
+				busySeconds += float64(ticks) / clockTicks
+			}
+		}
+		ok = true
+	}
+	return busySeconds, cores, ok
+}
+
+// memInfo reads one line of proc_meminfo(5).
+func memInfo(content []byte, name string) (bytes float64, ok bool) {
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == name {
+			kibi, err := strconv.ParseUint(fields[1], 10, 64)
+			return float64(kibi) * 1024, err == nil
+		}
+	}
+	return 0, false
+}
+
+// Alive reports whether a process runs that started when this one did. It is made
+// by [Watch].
+type Alive func() bool
+
+// Watch returns a function that says whether the process pid, as it is now, still
+// runs: another one that gets its id later does not count.
+func Watch(pid int) Alive {
+	first, there := readProcess("/proc", pid)
+	return func() bool {
+		now, alive := readProcess("/proc", pid)
+		return there && alive && now.startedTicks == first.startedTicks
+	}
+}

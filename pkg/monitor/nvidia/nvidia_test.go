@@ -1,0 +1,325 @@
+//go:build cgo
+
+package nvidia
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
+)
+
+var zero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// taken are readings in words, by device and name; of several the last.
+type taken map[string]string
+
+func read(s *Sampler, now time.Time) (taken, []string) {
+	all, faults := taken{}, []string{}
+	s.Read(now, func(r monitor.Reading) {
+		if r.Name == monitor.Fault {
+			faults = append(faults, fmt.Sprintf("%s|%v|%s", r.Device, r.Value, r.Detail))
+			return
+		}
+		text := fmt.Sprint(r.Value)
+		if r.Detail != "" {
+			text += " " + r.Detail
+		}
+		all[r.Device+" "+r.Name] = text
+	})
+	return all, faults
+}
+
+// open makes a sampler of a script.
+func open(t *testing.T, script string, old bool, given monitor.Devices) *Sampler {
+	t.Helper()
+	path := nvmltest.Build(t, old)
+	t.Setenv(nvmltest.Script, nvmltest.WriteScript(t, script))
+	s := New(path, given)
+	t.Cleanup(s.Close)
+	return s
+}
+
+const hopper = `* driver 570.86.15
+0 uuid GPU-aaaa
+0 name NVIDIA H100 80GB HBM3
+0 utilization 97
+0 memory_busy 41
+0 memory 68719476736
+0 memory_total 85520809984
+0 memory_reserved 1048576
+0 power 612500
+0 energy +612500
+0 power_limit 700000
+0 temperature 61
+0 clock 1755
+0 clock_max 1980
+0 memory_clock 2619
+0 throttle 4
+0 replays 2
+0 ecc_corrected 3
+0 ecc_uncorrected 0
+0 remapped 1
+0 processes 1
+0 sm_active 91.5
+0 sm_occupancy 40
+0 tensor 33.25
+0 dram 55
+0 gpm_pcie_tx 10
+0 gpm_pcie_rx 20
+0 nvlink_tx 2
+0 nvlink_rx 1
+0 xid 0 79 0*1000
+`
+
+// Every number comes with its unit: those of the script, in NVML's units, by hand.
+// Alone: the script is named by the environment.
+func TestValuesAndUnits(t *testing.T) {
+	s := open(t, hopper, false, monitor.Devices{Given: "test", All: true})
+	first, faults := read(s, zero)
+	if len(faults) != 0 {
+		t.Errorf("faults at first: %q", faults)
+	}
+	if _, early := first["GPU-aaaa "+monitor.SMActiveShare]; early {
+		t.Error("GPM has numbers after one sample")
+	}
+	second, _ := read(s, zero.Add(time.Second))
+	maps.Copy(first, second)
+	want := taken{
+		" " + monitor.DriverVersion: "1 570.86.15", " " + monitor.SelectedByDevicesAllowed: "1 test",
+		"GPU-aaaa " + monitor.DeviceName:       "0 NVIDIA H100 80GB HBM3",
+		"GPU-aaaa " + monitor.UtilizationShare: "0.97", "GPU-aaaa " + monitor.MemoryBusyShare: "0.41",
+		"GPU-aaaa " + monitor.MemoryUsedBytes: "6.8719476736e+10", "GPU-aaaa " + monitor.MemoryReservedBytes: "1.048576e+06",
+		"GPU-aaaa " + monitor.MemoryTotalBytes: "8.5520809984e+10",
+		"GPU-aaaa " + monitor.PowerWatts:       "612.5", "GPU-aaaa " + monitor.PowerLimitWatts: "700",
+		"GPU-aaaa " + monitor.EnergyJoules: "1225", "GPU-aaaa " + monitor.TemperatureCelsius: "61",
+		"GPU-aaaa " + monitor.SMClockHertz: "1.755e+09", "GPU-aaaa " + monitor.SMClockMaxHertz: "1.98e+09",
+		"GPU-aaaa " + monitor.MemoryClockHertz: "2.619e+09", "GPU-aaaa " + monitor.ThrottleReasons: "4",
+		"GPU-aaaa " + monitor.PCIeReplays: "2", "GPU-aaaa " + monitor.ECCCorrected: "3", "GPU-aaaa " + monitor.ECCUncorrected: "0",
+		"GPU-aaaa " + monitor.RemappedRows: "1", "GPU-aaaa " + monitor.GPUProcesses: "1",
+		"GPU-aaaa " + monitor.SMActiveShare: "0.915", "GPU-aaaa " + monitor.SMOccupancyShare: "0.4",
+		"GPU-aaaa " + monitor.TensorActiveShare: "0.3325", "GPU-aaaa " + monitor.DRAMActiveShare: "0.55",
+		"GPU-aaaa " + monitor.PCIeTxBytesPerSecond: "1.048576e+07", "GPU-aaaa " + monitor.PCIeRxBytesPerSecond: "2.097152e+07",
+		"GPU-aaaa " + monitor.NVLinkTxBytesPerSecond: "2.097152e+06", "GPU-aaaa " + monitor.NVLinkRxBytesPerSecond: "1.048576e+06",
+		"GPU-aaaa " + monitor.XID: "79",
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if first[name] != want[name] {
+			t.Errorf("%s is %q, want %q", name, first[name], want[name])
+		}
+	}
+	for name, value := range first {
+		if _, known := want[name]; !known {
+			t.Errorf("%s is %q, and was not told", name, value)
+		}
+	}
+}
+
+// Ten thousand samples are what the library was told, each in its turn, failures
+// among them: a number that could not be read is not there.
+// Alone: the script is named by the environment.
+func TestTenThousandSamples(t *testing.T) {
+	const script = `0 uuid GPU-aaaa
+0 name A
+0 memory 100 200 300
+0 memory_total 1000
+0 utilization 10 20 !999 40 50 60 70
+0 power 1000*5 2000*3
+0 energy +250
+`
+	s := open(t, script, false, monitor.Devices{All: true})
+	utilization := []string{"0.1", "0.2", "", "0.4", "0.5", "0.6", "0.7"}
+	power := []string{"1", "1", "1", "1", "1", "2", "2", "2"}
+	var faults int
+	for i := range 10_000 {
+		got, said := read(s, zero.Add(time.Duration(i)*time.Second))
+		for name, want := range map[string]string{
+			monitor.MemoryUsedBytes: fmt.Sprint(100 * (i%3 + 1)), monitor.UtilizationShare: utilization[i%7], monitor.PowerWatts: power[i%8],
+			monitor.EnergyJoules: fmt.Sprint(0.25 * float64(i+1)), monitor.MemoryTotalBytes: "1000",
+		} {
+			if got["GPU-aaaa "+name] != want {
+				t.Fatalf("sample %d: %s is %q, want %q", i, name, got["GPU-aaaa "+name], want)
+			}
+		}
+		if i >= 10 {
+			faults += len(said)
+		}
+	}
+	// It fails once in seven reads and works in the next: a fault that begins and one
+	// that ends, each time.
+	if faults < 2*(10_000-10)/7-4 || faults > 2*(10_000-10)/7+4 {
+		t.Errorf("%d faults", faults)
+	}
+}
+
+// What is not there is recorded once, and is no number.
+// Alone: the script is named by the environment.
+func TestFailures(t *testing.T) {
+	const basic = "0 uuid GPU-aaaa\n0 name A\n0 memory 5\n0 memory_total 9\n0 utilization 50\n0 power 1000\n"
+	index := func(i int) monitor.Devices {
+		return monitor.Devices{Given: "test", Tokens: []monitor.Token{{Index: i, GPUInstance: -1, ComputeInstance: -1}}}
+	}
+	for name, c := range map[string]struct {
+		script string
+		old    bool
+		given  monitor.Devices
+		after  []time.Duration // of the reads
+		fault  string          // among those of all reads
+		last   map[string]string
+	}{
+		"no driver, then there is one": {
+			"* init !9 0\n" + basic, false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, retryEvery + time.Second},
+			"|9|opening NVML: the driver is not loaded",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
+		},
+		"other versions":  {"* init !18\n" + basic, false, monitor.Devices{All: true}, []time.Duration{0}, "|18|opening NVML: the driver and its library are of different versions", map[string]string{}},
+		"no device":       {"* driver 1\n", false, monitor.Devices{All: true}, []time.Duration{0, time.Second}, "|28|finding GPUs: there is no GPU", map[string]string{}},
+		"counting fails":  {"* count !999\n" + basic, false, monitor.Devices{All: true}, []time.Duration{0}, "|999|counting GPUs: an unknown error of the driver", map[string]string{}},
+		"not our index":   {basic + "1 uuid GPU-bbbb\n1 memory 1\n", false, index(7), []time.Duration{0}, "|6|GPU 7 of 2 that may be opened: not found", map[string]string{}},
+		"none was given":  {basic, false, monitor.Devices{Given: "CUDA_VISIBLE_DEVICES="}, []time.Duration{0}, "|28|finding GPUs: there is no GPU", map[string]string{}},
+		"another's first": {"0 uuid GPU-zzzz\n0 open !4\n1" + strings.ReplaceAll(basic[1:], "\n0", "\n1"), false, index(0), []time.Duration{0}, "GPU-aaaa|3|energy: not supported by this device", map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"}},
+		"an old driver":   {basic, true, monitor.Devices{All: true}, []time.Duration{0}, "GPU-aaaa|13|GPM: this driver's library is too old for it", map[string]string{"GPU-aaaa " + monitor.MemoryUsedBytes: "5"}},
+		"before Hopper":   {basic, false, monitor.Devices{All: true}, []time.Duration{0}, "GPU-aaaa|3|GPM: not supported by this device", map[string]string{"GPU-aaaa " + monitor.PowerWatts: "1"}},
+		"lost": {
+			basic + "0 lost 0 !15\n", false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, 2 * time.Second},
+			"GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus",
+			map[string]string{},
+		},
+		"lost and found": {
+			basic + "0 lost 0 !15 0*100\n", false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, retryEvery + 2*time.Second},
+			"GPU-aaaa|0|the device: again",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5"},
+		},
+		"driver reloaded": {
+			strings.Replace(basic, "memory 5", "memory 5 !1 7*100", 1), false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second, 2 * time.Second, retryEvery + 2*time.Second},
+			"|0|opening NVML: again",
+			map[string]string{"GPU-aaaa " + monitor.MemoryUsedBytes: "5"}, // its script begins again
+		},
+		"no permission for one number": {
+			strings.Replace(basic, "power 1000", "power !4", 1), false,
+			monitor.Devices{All: true},
+			[]time.Duration{0, time.Second},
+			"GPU-aaaa|4|power: no permission",
+			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5", "GPU-aaaa " + monitor.PowerWatts: ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, c.script, c.old, c.given)
+			var faults []string
+			var last taken
+			for _, after := range c.after {
+				var said []string
+				last, said = read(s, zero.Add(after))
+				faults = append(faults, said...)
+			}
+			if !slices.Contains(faults, c.fault) {
+				t.Errorf("faults %q, want %q among them", faults, c.fault)
+			}
+			sorted := slices.Sorted(slices.Values(faults))
+			if len(slices.Compact(slices.Clone(sorted))) != len(sorted) {
+				t.Errorf("a fault is said twice: %q", faults)
+			}
+			for name, want := range c.last {
+				if last[name] != want {
+					t.Errorf("%s is %q, want %q", name, last[name], want)
+				}
+			}
+			for name := range last {
+				if len(c.last) == 0 && strings.HasPrefix(name, "GPU-") {
+					t.Errorf("%s is %q", name, last[name])
+				}
+			}
+		})
+	}
+}
+
+// There is no library at all. Alone: it loads one.
+func TestNoLibrary(t *testing.T) {
+	s := New("/nowhere/"+nvmltest.Name, monitor.Devices{All: true})
+	if _, faults := read(s, zero); len(faults) != 1 || faults[0] != "|12|opening NVML: there is no "+nvmltest.Name {
+		t.Errorf("faults %q", faults)
+	}
+	if _, faults := read(s, zero.Add(retryEvery+time.Second)); len(faults) != 0 {
+		t.Errorf("said again: %q", faults)
+	}
+	s.Close()
+}
+
+const divided = `0 uuid GPU-aaaa
+0 name NVIDIA H100 80GB HBM3
+0 mig 1
+0.0 uuid MIG-1111-2222
+0.0 name NVIDIA H100 80GB HBM3 MIG 3g.40gb
+0.0 instance 1
+0.0 compute_instance 0
+0.0 memory 1000
+0.0 memory_total 40000
+0.0 sm_active 50
+0.1 uuid MIG-3333-4444
+0.1 name NVIDIA H100 80GB HBM3 MIG 1g.10gb
+0.1 instance 2
+0.1 compute_instance 0
+0.1 memory 500
+0.1 memory_total 10000
+`
+
+// Devices are found by each form that CUDA and Slurm have for them. An instance
+// under MIG has its memory and, where there is GPM, its shares; it has no duty
+// cycle and no power of its own, and a GPU's are not taken for an instance's.
+// Alone: the script is named by the environment.
+func TestDevices(t *testing.T) {
+	three := "0 uuid GPU-aaaa\n0 memory 1\n1 uuid GPU-bbbb\n1 memory 1\n2 uuid GPU-cccc\n2 memory 1\n"
+	for name, c := range map[string]struct {
+		script, visible string
+		want            []string
+	}{
+		"indices":               {three, "0,2", []string{"GPU-aaaa", "GPU-cccc"}},
+		"in their order":        {three, "2,0", []string{"GPU-cccc", "GPU-aaaa"}},
+		"UUIDs":                 {three, "GPU-cccc,GPU-aaaa", []string{"GPU-cccc", "GPU-aaaa"}},
+		"beginning of a UUID":   {three, "GPU-bb", []string{"GPU-bbbb"}},
+		"the rest are hidden":   {"0 uuid GPU-cccc\n0 memory 1\n", "2", []string{"GPU-cccc"}},
+		"all of them":           {three, "3,4,5", []string{"GPU-aaaa", "GPU-bbbb", "GPU-cccc"}},
+		"an end":                {three, "1,-1,2", []string{"GPU-bbbb"}},
+		"instance":              {divided, "MIG-3333-4444", []string{"MIG-3333-4444"}},
+		"instance, old form":    {divided, "MIG-GPU-aaaa/1/0", []string{"MIG-1111-2222"}},
+		"instances of an index": {divided, "0", []string{"MIG-1111-2222", "MIG-3333-4444"}},
+		"another's UUID":        {three, "GPU-dddd", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := monitor.DevicesGiven(func(name string) (string, bool) { return c.visible, name == "CUDA_VISIBLE_DEVICES" })
+			s := open(t, c.script, false, given)
+			read(s, zero)
+			var found []string
+			for _, d := range s.devices {
+				found = append(found, d.uuid)
+			}
+			if !slices.Equal(found, c.want) {
+				t.Errorf("%v, want %v", found, c.want)
+			}
+		})
+	}
+	s := open(t, divided, false, monitor.Devices{All: true})
+	read(s, zero)
+	got, _ := read(s, zero.Add(time.Second))
+	if got["MIG-1111-2222 "+monitor.MemoryUsedBytes] != "1000" || got["MIG-1111-2222 "+monitor.SMActiveShare] != "0.5" {
+		t.Errorf("an instance has %v", got)
+	}
+	for name := range got {
+		if strings.HasSuffix(name, monitor.UtilizationShare) || strings.HasSuffix(name, monitor.PowerWatts) {
+			t.Errorf("an instance has %s", name)
+		}
+	}
+}

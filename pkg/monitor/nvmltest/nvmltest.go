@@ -1,0 +1,58 @@
+// Package nvmltest builds a libnvidia-ml.so.1 that says what a script tells it to,
+// so that tests go the way through the real library's interface without a GPU.
+package nvmltest
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+//go:embed testdata/nvml.c
+var source []byte
+
+// Name is what the driver calls its library.
+const Name = "libnvidia-ml.so.1"
+
+// Script is the variable that names the script; its lines are explained in
+// testdata/nvml.c.
+const Script = "LATHE_NVML_STUB"
+
+// Build builds the library and returns its path, in a folder of its own. old
+// leaves out what drivers before Hopper did not have. Without a C compiler the
+// test is skipped.
+func Build(t testing.TB, old bool) string {
+	t.Helper()
+	compiler := os.Getenv("CC")
+	if compiler == "" {
+		compiler = "cc"
+	}
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("there is no C compiler: %v", err)
+	}
+	folder := t.TempDir()
+	file, path := filepath.Join(folder, "nvml.c"), filepath.Join(folder, Name)
+	if err := os.WriteFile(file, source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"-O1", "-w", "-shared", "-fPIC", "-o", path, file}
+	if old {
+		arguments = append(arguments, "-DLATHE_OLD")
+	}
+	if out, err := exec.Command(compiler, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("building the library: %v\n%s", err, out)
+	}
+	return path
+}
+
+// WriteScript writes a script into a folder of the test and returns its path.
+func WriteScript(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,141 @@
+package monitor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// clockTicks is USER_HZ, which is 100 on every architecture that Go has on Linux.
+const clockTicks = 100
+
+// process is what /proc says of one.
+type process struct {
+	cpuSeconds    float64 // its own, and of children whose end it has collected
+	residentBytes float64
+	startedTicks  uint64 // since the machine started: the same process, not one that has its id now
+}
+
+// readProcess reads one process; ok is false when it has ended.
+func readProcess(root string, pid int) (p process, ok bool) {
+	stat, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return process{}, false
+	}
+	return parseStat(stat)
+}
+
+// parseStat reads proc_pid_stat(5): PID (COMMAND) STATE …, and the command may hold
+// anything.
+func parseStat(stat []byte) (p process, ok bool) {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 22 || fields[0] == "Z" || fields[0] == "X" {
+		return process{}, false
+	}
+	for _, field := range fields[11:15] { // utime, stime, cutime, cstime
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return process{}, false
+		}
+		p.cpuSeconds += float64(ticks) / clockTicks
+	}
+	pages, err := strconv.ParseInt(fields[21], 10, 64)
+	if err != nil {
+		return process{}, false
+	}
+	p.residentBytes = float64(pages) * float64(os.Getpagesize())
+	p.startedTicks, err = strconv.ParseUint(fields[19], 10, 64)
+	return p, err == nil
+}
+
+// parseIO reads what proc_pid_io(5) says of storage.
+func parseIO(content []byte) (readBytes, writeBytes float64) {
+	for line := range strings.Lines(string(content)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case err != nil:
+		case name == "read_bytes":
+			readBytes = float64(n)
+		case name == "write_bytes":
+			writeBytes = float64(n)
+		}
+	}
+	return readBytes, writeBytes
+}
+
+// descendants lists a process and all that descend from it, but for one of them
+// and its own. It asks the threads of each for their children, which is a few
+// files where a search through all processes of a node would be thousands.
+func descendants(root string, pid, without int) []int {
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		tasks := filepath.Join(root, strconv.Itoa(all[i]), "task")
+		threads, err := os.ReadDir(tasks)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, thread := range threads {
+			children, err := os.ReadFile(filepath.Join(tasks, thread.Name(), "children"))
+			if err != nil {
+				continue
+			}
+			for _, field := range strings.Fields(string(children)) {
+				if child, err := strconv.Atoi(field); err == nil && child != without {
+					all = append(all, child)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// tree is a task with all that it has started. What a process has used is kept
+// when it ends, unless its parent has collected it and has it in its own sum.
+type tree struct {
+	root         string // /proc
+	pid, without int
+	pids         []int
+	age          int // reads since the processes were looked for
+	io           map[int][2]float64
+	cpuSeconds   float64 // never goes back
+	storage      [2]float64
+}
+
+// lookEvery is how many reads go by between looks for new processes.
+const lookEvery = 5
+
+// totals are those of the tree; ok is false when the task has ended.
+func (t *tree) totals() (cpuSeconds, residentBytes float64, storage [2]float64, processes int, ok bool) {
+	if t.age%lookEvery == 0 {
+		t.pids = descendants(t.root, t.pid, t.without)
+	}
+	t.age++
+	if t.io == nil {
+		t.io = map[int][2]float64{}
+	}
+	var cpu float64
+	for _, pid := range t.pids {
+		p, alive := readProcess(t.root, pid)
+		if !alive {
+			continue
+		}
+		processes++
+		cpu += p.cpuSeconds
+		residentBytes += p.residentBytes
+		if content, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "io")); err == nil {
+			read, written := parseIO(content)
+			t.io[pid] = [2]float64{read, written}
+		}
+	}
+	t.cpuSeconds = max(t.cpuSeconds, cpu)
+	var sum [2]float64
+	for _, own := range t.io {
+		sum[0] += own[0]
+		sum[1] += own[1]
+	}
+	t.storage = [2]float64{max(t.storage[0], sum[0]), max(t.storage[1], sum[1])}
+	return t.cpuSeconds, residentBytes, t.storage, processes, processes > 0
+}
