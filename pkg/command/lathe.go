@@ -15,7 +15,7 @@ import (
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
-		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
+		runCommand(), advanceCommand(), pauseCommand(), cancelCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
 		reportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
