@@ -2,15 +2,15 @@
 policies that are too small for BFCL itself. The tasks and the documentation
 are ours; the functions behave as those of BFCL's API classes do.
 
-    python3 data/tooluse/make.py
-
-writes data/tooluse/small anew.
+    python3 data/tooluse/make.py                    writes data/tooluse/small anew
+    python3 data/tooluse/make.py OUT --draw 240     writes so many tasks, drawn at random, into OUT
 """
 
+import argparse
 import json
 import pathlib
+import random
 
-FOLDER = pathlib.Path(__file__).parent / "small"
 TASKS = "BFCL_v4_multi_turn_base.json"
 
 
@@ -100,6 +100,43 @@ def tasks():
         ]
 
 
+def drawn(count):
+    """Draws tasks whose first request takes one to three calls, always the same ones."""
+    draw = random.Random(1)
+    seen = set()
+
+    def word():
+        return "".join(draw.choice("bdfgklmnprst") + draw.choice("aeiou") for _ in range(2))
+
+    while len(seen) < count:
+        kind = ["sum", "folder", "ticket", "count"][len(seen) % 4]
+        a, b, c = (draw.randint(2, 99) for _ in range(3))
+        names = draw.sample([word() for _ in range(8)], 3)
+        if len(set(names)) < 3:
+            continue
+        wanted = draw.randint(1, 3)
+        if kind == "sum":
+            asked = [(f"add {a} and {b}", f"add({a}, {b})"), (f"multiply {b} by {c}", f"multiply(a={b}, b={c})"), (f"take {a} from {c}", f"subtract(a={c}, b={a})")]
+            turns, config = [draw.sample(asked, wanted)], {"MathAPI": {}}
+        elif kind == "folder":
+            asked = [(f"make the folder {names[0]}", f"mkdir(dir_name='{names[0]}')"), (f"make the file {names[1]}.txt", f"touch(file_name='{names[1]}.txt')"),
+                     (f"write {names[2]} into {names[1]}.txt", f"echo(content='{names[2]}', file_name='{names[1]}.txt')")]
+            turns, config = [asked[:wanted]], {"GorillaFileSystem": {"root": {"box": folder(**{"old.txt": file("one two three")})}}}
+        elif kind == "ticket":
+            asked = [(f"log in as {names[0]} with the password {names[1]}", f"ticket_login('{names[0]}', '{names[1]}')"), (f"open the ticket {names[2]}", f"create_ticket(title='{names[2]}')"),
+                     (f"close it", f"close_ticket(ticket_id={a})")]
+            turns, config = [asked[:wanted]], {"TicketAPI": {"ticket_queue": [], "ticket_counter": a, "current_user": None}}
+        else:
+            words = a % 9 + 1
+            asked = [(f"count the words of {names[0]}.txt", f"wc(file_name='{names[0]}.txt', mode='w')"), (f"add {b} to that number", f"add({words}, {b})")]
+            turns, config = [asked[: min(wanted, 2)]], {"GorillaFileSystem": {"root": {"box": folder(**{names[0] + ".txt": file(" ".join([names[1]] * words))})}}, "MathAPI": {}}
+        said = [", then ".join(text for text, _ in turn) for turn in turns]
+        if said[0] in seen:
+            continue
+        seen.add(said[0])
+        yield f"{kind}_{len(seen)}", config, [(text[0].upper() + text[1:] + ".", [call for _, call in turn]) for text, turn in zip(said, turns)]
+
+
 def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as out:
@@ -107,17 +144,25 @@ def write(path, rows):
             out.write(json.dumps(row) + "\n")
 
 
-questions, answers = [], []
-for task, config, turns in tasks():
-    questions.append({
-        "id": task,
-        "question": [[{"role": "user", "content": said}] for said, _ in turns],
-        "initial_config": config,
-        "involved_classes": list(config),
-        "excluded_function": ["subtract"] if task.startswith("sum_") else [],
-    })
-    answers.append({"id": task, "ground_truth": [calls for _, calls in turns]})
-write(FOLDER / TASKS, questions)
-write(FOLDER / "possible_answer" / TASKS, answers)
-for name, functions in FUNCTIONS.items():
-    write(FOLDER / "multi_turn_func_doc" / name, functions)
+def save(folder, tasks):
+    questions, answers = [], []
+    for task, config, turns in tasks:
+        questions.append({
+            "id": task,
+            "question": [[{"role": "user", "content": said}] for said, _ in turns],
+            "initial_config": config,
+            "involved_classes": list(config),
+            "excluded_function": ["subtract"] if not given.draw and task.startswith("sum_") else [],
+        })
+        answers.append({"id": task, "ground_truth": [calls for _, calls in turns]})
+    write(folder / TASKS, questions)
+    write(folder / "possible_answer" / TASKS, answers)
+    for name, functions in FUNCTIONS.items():
+        write(folder / "multi_turn_func_doc" / name, functions)
+
+
+options = argparse.ArgumentParser()
+options.add_argument("out", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).parent / "small")
+options.add_argument("--draw", type=int, help="how many tasks to draw; without it those of data/tooluse/small")
+given = options.parse_args()
+save(given.out, drawn(given.draw) if given.draw else tasks())
