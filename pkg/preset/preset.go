@@ -178,9 +178,9 @@ func ppo() Objective {
 // table leaves open is verl's: the mean over tokens, whitened advantages, the dual
 // clip.
 //
-//   - Its critic is a model of its own (critic_model_type). Ours is a head on the
-//     policy, with its own learning rate and bound; what its loss teaches the layers
-//     below is the policy's, times ppo's coefficient.
+//   - Its critic is a model of its own (critic_model_type): policy.critic model. With a
+//     head, what the critic's loss teaches the layers below is the policy's, times ppo's
+//     coefficient.
 //   - verl takes ppo_kl_coef off the rewards; here it weighs a term of the loss, with
 //     the estimator of verl's KL loss.
 //   - actor_ppo_epochs and critic_ppo_epochs are 100 in the table, with a mini-batch
