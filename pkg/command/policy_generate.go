@@ -45,7 +45,7 @@ type PolicyGenerateOptions struct {
 func policyGenerateCommand() *cli.Command {
 	var o PolicyGenerateOptions
 	return cmdline.Help{
-		Example: "echo '4906251837=' | lathe policy generate --model runs/quickstart/policy/v000000 --temperature 1 --samples 4",
+		Example: "echo 'hqcaxtbnze=' | lathe policy generate --model runs/quickstart/policy/v000000 --temperature 1 --samples 4",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name:  "generate",

@@ -25,7 +25,7 @@ type PolicyLogprobsOptions struct {
 func policyLogprobsCommand() *cli.Command {
 	var o PolicyLogprobsOptions
 	return cmdline.Help{
-		Example: `echo '{"id": 1, "text": "4906251837=4062158379"}' | lathe policy logprobs --model runs/quickstart/policy/v000000`,
+		Example: `echo '{"id": 1, "text": "hqcaxtbnze=hcaqtbnxez"}' | lathe policy logprobs --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,

@@ -26,7 +26,7 @@ type PolicyRenderOptions struct {
 func policyRenderCommand() *cli.Command {
 	var o PolicyRenderOptions
 	return cmdline.Help{
-		Example: `echo '{"id": 1, "messages": [{"role": "user", "content": "4906251837="}]}' | lathe policy render --model runs/quickstart/policy/v000000`,
+		Example: `echo '{"id": 1, "messages": [{"role": "user", "content": "hqcaxtbnze="}]}' | lathe policy render --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,

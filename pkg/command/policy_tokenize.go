@@ -23,7 +23,7 @@ type PolicyTokenizeOptions struct {
 func policyTokenizeCommand() *cli.Command {
 	var o PolicyTokenizeOptions
 	return cmdline.Help{
-		Example: `echo '{"id": 1, "text": "4906251837="}' | lathe policy tokenize --model runs/quickstart/policy/v000000`,
+		Example: `echo '{"id": 1, "text": "hqcaxtbnze="}' | lathe policy tokenize --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "tokenize", Usage: `token ids: {"id","text"} per line in, {"id","token_ids"} out; the folder needs no weights`,
