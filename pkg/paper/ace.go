@@ -13,7 +13,7 @@ var acePaper = paper{
 	queries: []query{
 		{
 			name: "table-1", title: "Table 1",
-			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N.",
+			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				return s.beforeAndAfter(ctx, func(string) bool { return true }, false)
 			},

@@ -14,7 +14,7 @@ var mlerlPaper = paper{
 	queries: []query{
 		{
 			name: "tables-1-3-5-6", title: "Tables 1, 3, 5 and 6",
-			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (Table 1, w/o agent): means over tasks, then over samples. Self-distillation (Table 3), the signed reward (Table 5) and scaffolds (Table 6) are methods of their own. HumanRank is 1 − p/N.",
+			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (Table 1, w/o agent): means over tasks, then over samples. Self-distillation (Table 3), the signed reward (Table 5) and scaffolds (Table 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				return s.beforeAndAfter(ctx, func(set string) bool { return set == s.sets()[0] }, true)
 			},
@@ -48,7 +48,7 @@ var mlerlPaper = paper{
 		},
 		{
 			name: "figure-4-left", title: "Figure 4, left", axis: "attempts",
-			caption: "HumanRank of the best program so far by validation score, of a trace's attempts from an earlier program (memory) and of those from scratch (reset), by the last policy: means over the held-out traces in which both have a valid submission in the end, 0 before there is one.",
+			caption: "HumanRank of the best program so far by validation score, of a trace's attempts from an earlier program (memory) and of those from scratch (reset), by the last policy: means over samples of the held-out tasks for which both have a valid submission, 0 before there is one.",
 			of:      memoryAndReset,
 		},
 		{
@@ -197,20 +197,31 @@ func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranks := map[string]series{"memory": {}, "reset": {}}
-	for _, t := range traces {
-		own := map[string][]program{}
+	starts := []string{"memory", "reset"}
+	own := make([]map[string][]program, len(traces)) // by start
+	valid := map[string]map[string]bool{}            // by task and start
+	for i, t := range traces {
+		own[i] = map[string][]program{}
 		for _, p := range t.programs {
-			from := "memory"
+			start := starts[0]
 			if p.kind == string(shard.KindInitial) {
-				from = "reset"
+				start = starts[1]
 			}
-			own[from] = append(own[from], p)
+			own[i][start] = append(own[i][start], p)
+			if valid[t.task] == nil {
+				valid[t.task] = map[string]bool{}
+			}
+			valid[t.task][start] = valid[t.task][start] || p.valid
 		}
-		if best(own["memory"]) < 0 || best(own["reset"]) < 0 {
-			continue
-		}
-		for from, programs := range own {
+	}
+	var values []value
+	for _, start := range starts {
+		ranks := series{}
+		for i, t := range traces {
+			programs := own[i][start]
+			if !valid[t.task][starts[0]] || !valid[t.task][starts[1]] || len(programs) == 0 {
+				continue
+			}
 			for k := 0; k <= s.Recipe.Evaluation.Steps; k++ {
 				end := 0
 				for end < len(programs) && programs[end].attempt <= k {
@@ -220,13 +231,13 @@ func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
 				if i := best(programs[:end]); i >= 0 {
 					rank = 100 * programs[i].value(partHumanRank)
 				}
-				ranks[from].add(k+1, rank)
+				ranks.add(k+1, rank)
 			}
 		}
+		values = append(values, ranks.values(start, "HumanRank (%)")...)
 	}
-	values := append(ranks["memory"].values("memory", "HumanRank (%)"), ranks["reset"].values("reset", "HumanRank (%)")...)
 	if len(values) == 0 {
-		return nil, absent("no held-out trace has valid submissions both from an earlier program and from scratch")
+		return nil, absent("no held-out task has valid submissions both from an earlier program and from scratch")
 	}
 	return values, nil
 }

@@ -185,6 +185,7 @@ func medals(group string, row report.SubmissionRow) []value {
 		{"gold (%)", row.Gold},
 		{"any medal (%)", row.AnyMedal},
 		{"HumanRank (%)", row.HumanRank},
+		{"HumanRank of MLE-Dojo (%)", row.HumanRankMLEDojo},
 	} {
 		values = append(values, value{group, m.name, nil, 100 * m.of.Mean})
 	}
