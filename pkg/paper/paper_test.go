@@ -389,6 +389,7 @@ func TestExIt(t *testing.T) {
 		group := map[string]string{"figure-4": "", "figure-8": "test"}[name]
 		expect(t, item(t, r, name), map[string][2]float64{
 			"smoke|" + group + "|net corrections|0": {0, 0}, "smoke|" + group + "|net corrections|1": {1.5, 1 / math.Sqrt2}, "other|" + group + "|net corrections|1": {2, 0},
+			"smoke|" + group + "|net improvements|1": {1.5, 1 / math.Sqrt2},
 		})
 	}
 	// One instance of the second iteration goes on from the first one's.
@@ -417,7 +418,7 @@ func TestExIt(t *testing.T) {
 	if err := Write(out, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"index.html", "paper.json", "tables.txt", "tables/table-1.csv", "figures/figure-4.svg", "figures/figure-6-depth.png", "figures/figure-7-projection.svg"} {
+	for _, name := range []string{"index.html", "paper.json", "tables.txt", "tables/table-1.csv", "figures/figure-4-net-corrections.svg", "figures/figure-6-depth.png", "figures/figure-7-projection.svg"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}

@@ -48,7 +48,7 @@ func TestSQL(t *testing.T) {
 		file, folder, paper, item, x, group string
 		columns                             map[string]string // measure by column
 	}{
-		{"net_corrections", answers, "exit", "figure-8", "step", "test", map[string]string{"net_corrections": "net corrections"}},
+		{"net_corrections", answers, "exit", "figure-8", "step", "test", map[string]string{"net_corrections": "net corrections", "net_improvements": "net improvements"}},
 		{"sampled_instances", answers, "exit", "figure-6", "iteration", "", map[string]string{"depth": "depth", "start_turn": "start turn", "level": "level of the task"}},
 		{"sampled_instances", answers, "exit", "figure-5-left", "iteration", "", map[string]string{"recency": "recency (iterations)", "starting_depth": "starting depth"}},
 		{"distinct_instances", answers, "exit", "figure-7", "", "", map[string]string{
