@@ -58,7 +58,7 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-4", title: "Figure 4", axis: "self-improvement step",
-			caption: "Net corrections by the last policy, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains.",
+			caption: "Net corrections by the last policy, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
 			of:      func(ctx context.Context, s *source) ([]value, error) { return s.corrections(ctx, false) },
 		},
 		{
@@ -90,7 +90,7 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-8", title: "Figure 8", axis: "self-improvement step",
-			caption: "Net corrections by the last policy, as in Figure 4, by set of held-out problems.",
+			caption: "Net corrections and improvements by the last policy, as in Figure 4, by set of held-out problems.",
 			of:      func(ctx context.Context, s *source) ([]value, error) { return s.corrections(ctx, true) },
 		},
 		{

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -100,7 +101,9 @@ func scoreByStep(ctx context.Context, s *source) (values []value, err error) {
 }
 
 // corrections are, by step, how many of the last policy's chains are right there that
-// were wrong at first, less those that are wrong there and were right at first.
+// were wrong at first, less those that are wrong there and were right at first; and
+// likewise how many have a better score there than at first, less those with a worse
+// one.
 func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 	if s.Recipe.Evaluation.Steps == 0 {
 		return nil, absent("evaluation.steps is 0: nothing is corrected")
@@ -113,13 +116,14 @@ func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 		set, task string
 		sample    int32
 	}
-	first := map[chain]bool{}
+	first := map[chain]answer{}
 	for _, row := range rows {
 		if row.Step == 0 {
-			first[chain{row.Set, row.TaskID, row.Sample}] = row.right()
+			first[chain{row.Set, row.TaskID, row.Sample}] = row
 		}
 	}
-	net := map[string][]float64{}
+	type net struct{ corrections, improvements float64 }
+	nets := map[string][]net{}
 	for _, row := range rows {
 		was, known := first[chain{row.Set, row.TaskID, row.Sample}]
 		if !known || int(row.Step) > s.steps(row.Set) {
@@ -129,23 +133,26 @@ func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 		if bySet {
 			group = row.Set
 		}
-		for len(net[group]) <= int(row.Step) {
-			net[group] = append(net[group], 0)
+		for len(nets[group]) <= int(row.Step) {
+			nets[group] = append(nets[group], net{})
 		}
+		n := &nets[group][row.Step]
 		switch {
-		case row.right() && !was:
-			net[group][row.Step]++
-		case !row.right() && was:
-			net[group][row.Step]--
+		case row.right() && !was.right():
+			n.corrections++
+		case !row.right() && was.right():
+			n.corrections--
 		}
+		n.improvements += float64(cmp.Compare(row.Score, was.Score))
 	}
-	var values []value
+	var corrections, improvements []value
 	for _, group := range append([]string{""}, s.sets()...) {
-		for step, n := range net[group] {
-			values = append(values, value{group, "net corrections", on(step), n})
+		for step, n := range nets[group] {
+			corrections = append(corrections, value{group, "net corrections", on(step), n.corrections})
+			improvements = append(improvements, value{group, "net improvements", on(step), n.improvements})
 		}
 	}
-	return values, nil
+	return append(corrections, improvements...), nil
 }
 
 // byKind are the scores of first answers by kind of problem, in percent.
