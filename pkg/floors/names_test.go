@@ -37,6 +37,7 @@ var elsewhere = map[string][]string{
 	"improvement": {"pkg/env/math/"},                // env.answer.step_improvement asks for it
 	"diversity":   {"pkg/curriculum/exit/"},         // curriculum.exit.diversity_bonus asks for it
 	"exit":        {"pkg/run/graph/", "pkg/paper/"}, // the folder of exit records; the paper
+	"ace":         {"pkg/paper/"}, // the paper
 	"flipts":      {"pkg/paper/"},                   // the paper
 	"chain":       {"pkg/env/math/"},                // a kind of problem
 }

@@ -294,7 +294,7 @@ func byPool(ctx context.Context, runs []*source) ([]value, error) {
 // ablation is the accuracy of measured versions by a setting of FlipTS, over the runs
 // that sample by F2S; absent where all have one value.
 func ablation(ctx context.Context, runs []*source, symbol string, of func(sampling) float64) ([]value, error) {
-	byValue := map[float64]series{}
+	byValue := map[float64][]value{}
 	var order []float64
 	for _, r := range runs {
 		f, is := r.samplingOf()
@@ -303,13 +303,12 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 		}
 		x := of(f)
 		if byValue[x] == nil {
-			byValue[x] = series{}
 			order = append(order, x)
 		}
 		for _, version := range r.Graph.EvaluatedVersions() {
 			err := r.setsAndMean(ctx, version, func(set string, scores []float64) {
 				if set == allSets || len(r.sets()) == 1 {
-					byValue[x].add(version, 100*scores[len(scores)-1])
+					byValue[x] = append(byValue[x], value{fmt.Sprintf("%s = %g", symbol, x), "accuracy (%)", on(version), 100 * scores[len(scores)-1]})
 				}
 			})
 			if err != nil {
@@ -323,7 +322,7 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 	slices.Sort(order)
 	var values []value
 	for _, x := range order {
-		values = append(values, byValue[x].values(fmt.Sprintf("%s = %g", symbol, x), "accuracy (%)")...)
+		values = append(values, byValue[x]...)
 	}
 	return values, nil
 }

@@ -49,6 +49,7 @@ type Item struct {
 	Missing []string `json:"missing"` // what the runs do not hold of it, and why
 	scatter bool
 	exact   bool
+	seeds   map[string]int // of each method
 }
 
 // Number is one number of an item over the seeds of a method.
@@ -90,7 +91,7 @@ type paper struct {
 	queries     []query
 }
 
-var papers = []paper{exitPaper, fliptsPaper}
+var papers = []paper{exitPaper, fliptsPaper, acePaper, rlmlePaper, mlerlPaper}
 
 // Names lists the papers.
 func Names() []string {
@@ -130,6 +131,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 	for _, q := range p.queries {
 		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + ", " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact})
 	}
+	seeds := map[string]int{}
 	tallies := make([]tally, len(p.queries))
 	var all []*source
 	for i, group := range groups {
@@ -149,6 +151,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 			all = append(all, r.forgetting())
 		}
 		result.Methods = append(result.Methods, m)
+		seeds[m.Label] = len(m.Seeds)
 	}
 	for j, q := range p.queries {
 		if q.all != nil {
@@ -158,6 +161,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 			}
 		}
 		item := &result.Items[j]
+		item.seeds = seeds
 		item.Numbers, item.Missing = tallies[j].numbers(), tallies[j].missing(len(groups))
 		if q.fewest != "" {
 			item.Numbers = withMultiples(item.Numbers, q.fewest)
@@ -205,14 +209,13 @@ func (t *tally) add(method string, values []value, err error) error {
 	return nil
 }
 
-// together takes values whose groups are methods, each a number of its own.
+// together takes values of runs whose groups are methods.
 func (t *tally) together(values []value, err error) error {
 	if err := t.add("", nil, err); err != nil {
 		return err
 	}
 	for _, v := range values {
-		t.keys = append(t.keys, Number{Method: v.group, Measure: v.measure, X: v.x})
-		t.values = append(t.values, []float64{v.y})
+		t.put(Number{Method: v.group, Measure: v.measure, X: v.x}, v.y)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type content struct {
 	scores [2][]shard.Score
 	held   map[int][]shard.EvaluationRow // by policy version
 	folded [2]map[string]float64         // metrics of the buffer stage
+	fates  [2][]shard.Fate               // of segments
 }
 
 // made writes a run that is done as far as the tables look.
@@ -66,6 +67,12 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		_, err = shard.Write(r.Dir.Plan(k), c.plans[i], nil, attempt, expected(graph.StageBuffer, k-1))
 		check(err)
 		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, attempt, expected(graph.StageScore, k))
+		check(err)
+		var ledger []shard.LedgerRow
+		for _, fate := range c.fates[i] {
+			ledger = append(ledger, shard.LedgerRow{Fate: string(fate), Iteration: int32(k)})
+		}
+		_, err = shard.Write(r.Dir.Ledger(k), ledger, nil, attempt, expected(graph.StageBuffer, k))
 		check(err)
 		m := expected(graph.StageBuffer, k)
 		m.Metrics = c.folded[i]
@@ -198,6 +205,161 @@ func sweep(t *testing.T, settings ...string) string {
 	return folder
 }
 
+// ranked are the parts of a program: of a valid one with a score, a rank and a medal,
+// else the −10 of partial credit alone.
+func ranked(valid bool, score, rank, medal, validation float64) []shard.RewardPart {
+	if !valid {
+		return []shard.RewardPart{{Name: "partial_credit", Value: -10}}
+	}
+	median := 0.
+	if rank > .5 {
+		median = 1
+	}
+	return []shard.RewardPart{
+		{Name: "validation", Value: validation},
+		{Name: "score", Value: score},
+		{Name: "humanrank", Value: rank},
+		{Name: "humanrank_mledojo", Value: rank},
+		{Name: "above_median", Value: median},
+		{Name: "medal", Value: medal},
+		{Name: "partial_credit", Value: score},
+	}
+}
+
+// programs is a run on machine-learning tasks. Training has, of the task a, whose score
+// is better when lower, in iteration 1 a trace of an invalid program and of scores 5
+// and 3, and one of 4; in iteration 2 one of 2, to improve, and an invalid one to debug.
+// Held out, a trace of four attempts is valid in the second, third and fourth.
+func programs(_ *rundir.Run, train []string) content {
+	initial, improve := string(shard.KindInitial), string(shard.KindImprove)
+	turn := func(valid bool, raw, rank, seconds float64) shard.TurnScore {
+		t := shard.TurnScore{Outcome: string(shard.OutcomeInvalid), RewardParts: ranked(false, 0, 0, 0, 0), ExecuteSeconds: seconds}
+		if valid {
+			t.Outcome, t.RawScore, t.NormalizedScore, t.RewardParts = string(shard.OutcomeOK), raw, rank, ranked(true, -raw, rank, 0, 0)
+		}
+		return t
+	}
+	judged := func(k, row, sample int, reward float64, turns ...shard.TurnScore) shard.Score {
+		return shard.Score{InstanceID: fmt.Sprintf("i%06d-%06d", k, row), Sample: int32(sample), Reward: reward, Outcome: turns[len(turns)-1].Outcome, Turns: turns}
+	}
+	c := content{
+		plans: [2][]shard.Instance{
+			{{TaskID: train[0], Kind: initial, Messages: said("a")}},
+			{{TaskID: train[0], Kind: improve, Messages: said("a, better")}, {TaskID: train[0], Kind: string(shard.KindDebug), Messages: said("a, mended")}},
+		},
+		scores: [2][]shard.Score{
+			{judged(1, 0, 0, .5, turn(false, 0, 0, 1), turn(true, 5, .2, 2), turn(true, 3, .6, 3)), judged(1, 0, 1, 0, turn(true, 4, .25, 6))},
+			{judged(2, 0, 0, 1, turn(true, 2, .8, 4)), judged(2, 1, 0, 0, turn(false, 0, 0, 2))},
+		},
+		folded: [2]map[string]float64{{"reward_mean": .25}, {"reward_mean": .5}},
+		held:   map[int][]shard.EvaluationRow{},
+		fates:  [2][]shard.Fate{{shard.FateTrained, shard.FateDropped}, {shard.FateDropped, shard.FateDropped}},
+	}
+	for version := range 3 {
+		for step, a := range []struct {
+			kind                    string
+			valid                   bool
+			rank, medal, validation float64
+		}{{initial, false, 0, 0, 0}, {initial, true, .2, 0, .5}, {improve, true, .9, 2, .7}, {improve, true, .4, 0, .6}} {
+			row := shard.EvaluationRow{
+				TaskID: "h", Set: "test", PolicyVersion: int32(version), Step: int32(step), AttemptKind: a.kind, Outcome: string(shard.OutcomeInvalid), RewardParts: ranked(false, 0, 0, 0, 0), ExecuteSeconds: 10,
+			}
+			if a.valid && version > 0 { // the policy at first submits nothing valid
+				row.Outcome, row.RawScore, row.Score, row.RewardParts = string(shard.OutcomeOK), a.rank*10, a.rank, ranked(true, a.rank*10, a.rank, a.medal, a.validation)
+			}
+			c.held[version] = append(c.held[version], row)
+		}
+	}
+	return c
+}
+
+func programsRun(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	made(t, filepath.Join(folder, "one"), programs, "evaluation.steps=3", "evaluation.seconds=40")
+	return folder
+}
+
+func TestAceGRPO(t *testing.T) {
+	t.Parallel()
+	r := papersOf(t, "ace", programsRun(t))
+	// The best by validation is the third attempt's: rank 0.9, silver.
+	expect(t, item(t, r, "table-1"), map[string][2]float64{
+		"smoke|test, before training|valid (%)": {0, 0}, "smoke|test, after|valid (%)": {100, 0}, "smoke|test, after|HumanRank (%)": {90, 0},
+		"smoke|test, after|silver (%)": {100, 0}, "smoke|test, after|gold (%)": {0, 0}, "smoke|test, after|any medal (%)": {100, 0},
+	})
+	expect(t, item(t, r, "table-2"), map[string][2]float64{"smoke||any medal (%)": {100, 0}})
+	expect(t, item(t, r, "figure-3"), map[string][2]float64{
+		"smoke|after|medal (%)": {0, 0}, "smoke|after|HumanRank (%)": {20, 0}, "smoke|after|number of the program": {2, 0},
+		"smoke|before training|traces with one (%)": {0, 0},
+	})
+	expect(t, item(t, r, "figure-4"), map[string][2]float64{
+		"smoke||HumanRank (%)|1": {0, 0}, "smoke||HumanRank (%)|2": {20, 0}, "smoke||HumanRank (%)|3": {90, 0}, "smoke||HumanRank (%)|4": {90, 0}, "smoke||any medal (%)|3": {100, 0},
+	})
+	// Of 40 seconds each program takes 10: the third ends at 30.
+	expect(t, item(t, r, "figure-4-seconds"), map[string][2]float64{"smoke||any medal (%)|25": {0, 0}, "smoke||any medal (%)|30": {100, 0}})
+	expect(t, item(t, r, "figure-5"), map[string][2]float64{
+		"smoke|initial|valid (%)|1": {100, 0}, "smoke|initial|reward|1": {.25, 0}, "smoke|improve|reward|2": {1, 0}, "smoke|debug|valid (%)|2": {0, 0},
+	})
+	expect(t, item(t, r, "figure-5-right"), map[string][2]float64{"smoke||reward|1": {.25, 0}, "smoke||reward|2": {.5, 0}})
+}
+
+func TestRLMLE(t *testing.T) {
+	t.Parallel()
+	r := papersOf(t, "rlmle", programsRun(t))
+	a := item(t, r, "table-1").Numbers[0].Group
+	// Six programs: invalid, 5, 3; then 4, 2, invalid.
+	expect(t, item(t, r, "table-1"), map[string][2]float64{"smoke|" + a + "|first programs": {3, 0}, "smoke|" + a + "|last programs": {2, 0}, "smoke|" + a + "|programs each": {3, 0}})
+	expect(t, item(t, r, "table-4"), map[string][2]float64{"smoke|" + a + "|from scratch": {4, 0}, "smoke|" + a + "|improve previous": {2, 0}})
+	expect(t, item(t, r, "table-1-held-out"), map[string][2]float64{"smoke|h|after": {9, 0}})
+	if missing := item(t, r, "table-7").Missing; len(missing) != 1 || missing[0] != "no valid program for h before training" {
+		t.Errorf("Table 7 misses %q", missing)
+	}
+	if i := item(t, r, "table-6"); len(i.Numbers) != 0 || i.Missing[0] != "the task with the fewest programs has 6" {
+		t.Errorf("Table 6: %+v", i)
+	}
+	expect(t, item(t, r, "figure-7"), map[string][2]float64{"smoke|" + a + "|best score|1": {3, 0}, "smoke|" + a + "|best score|2": {2, 0}})
+	expect(t, item(t, r, "figure-8"), map[string][2]float64{"smoke||seconds|1": {3, 0}, "smoke||seconds of valid programs|1": {11. / 3, 0}, "smoke||seconds|2": {3, 0}})
+	expect(t, item(t, r, "figure-9"), map[string][2]float64{"smoke||score, −10 if not valid|1": {-22. / 4, 0}, "smoke||score, −10 if not valid|2": {-6, 0}})
+}
+
+func TestMLERL(t *testing.T) {
+	t.Parallel()
+	r := papersOf(t, "mlerl", programsRun(t))
+	expect(t, item(t, r, "tables-1-3-5-6"), map[string][2]float64{
+		"smoke|test, after, first attempt alone|valid (%)": {0, 0}, "smoke|test, after|HumanRank (%)": {90, 0}, "smoke|test, after|above median (%)": {100, 0},
+	})
+	expect(t, item(t, r, "table-4"), map[string][2]float64{"smoke||data (%)": {25, 0}, "smoke||HumanRank (%)": {90, 0}})
+	// Ranks 0.2, 0.6, 0.25 and 0.8; one submission gains, 0.4 on the first of its trace.
+	expect(t, item(t, r, "figure-3-a"), map[string][2]float64{"smoke||submissions (%)|20": {50, 0}, "smoke||submissions (%)|60": {25, 0}, "smoke||submissions (%)|80": {25, 0}, "smoke||submissions (%)|0": {0, 0}})
+	expect(t, item(t, r, "figure-3-b"), map[string][2]float64{"smoke||submissions (%)|40": {100, 0}})
+	expect(t, item(t, r, "figure-3-shares"), map[string][2]float64{"smoke||not above the median (%)": {50, 0}, "smoke||no medal (%)": {100, 0}, "smoke||gain at most 0.01 (%)": {0, 0}})
+	expect(t, item(t, r, "figure-4-left"), map[string][2]float64{
+		"smoke|reset|HumanRank (%)|1": {0, 0}, "smoke|reset|HumanRank (%)|4": {20, 0}, "smoke|memory|HumanRank (%)|2": {0, 0}, "smoke|memory|HumanRank (%)|4": {90, 0},
+	})
+	expect(t, item(t, r, "figure-4-right"), map[string][2]float64{"smoke|after|HumanRank (%)|1": {20, 0}, "smoke|after|HumanRank (%)|8": {90, 0}, "smoke|before training|HumanRank (%)|8": {0, 0}})
+	if i := item(t, r, "table-2"); len(i.Numbers) != 0 || len(i.Missing) != 1 {
+		t.Errorf("Table 2: %+v", i)
+	}
+}
+
+// A run without programs holds none of these, and no zeros stand for them.
+func TestUngraded(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	made(t, filepath.Join(folder, "one"), byHand(0))
+	for _, name := range []string{"ace", "rlmle", "mlerl"} {
+		for _, i := range papersOf(t, name, folder).Items {
+			if strings.HasPrefix(i.Title, "MLE-RL, Table 4") || strings.HasPrefix(i.Title, "AceGRPO, Figure 5") {
+				continue // what was learned from, and rewards, need no grades
+			}
+			if len(i.Numbers) != 0 || len(i.Missing) != 1 {
+				t.Errorf("%s: %+v", i.Title, i)
+			}
+		}
+	}
+}
+
 func papersOf(t *testing.T, name, folder string) Result {
 	t.Helper()
 	r, err := Make(t.Context(), name, []string{folder}, "")
@@ -307,7 +469,7 @@ func TestRefused(t *testing.T) {
 	folder := t.TempDir()
 	made(t, filepath.Join(folder, "one"), byHand(0))
 	for _, c := range []struct{ paper, baseline, want string }{
-		{"nature", "", `there is no paper "nature": there are exit, flipts`},
+		{"nature", "", `there is no paper "nature": there are exit, flipts, ace, rlmle, mlerl`},
 		{"exit", "best", `--baseline "best" is none of the methods: smoke`},
 	} {
 		_, err := Make(t.Context(), c.paper, []string{folder}, c.baseline)

@@ -136,10 +136,14 @@ func (i Item) shown() []float64 {
 	return few
 }
 
+// text is a number over its seeds; those that have none are told.
 func (i Item) text(n Number) string {
 	text := short(n.Mean)
 	if n.Std != nil && !i.exact {
 		text += " ± " + short(*n.Std)
+	}
+	if of := i.seeds[n.Method]; n.Seeds < of {
+		text += fmt.Sprintf(" (%d of %d seeds)", n.Seeds, of)
 	}
 	return text
 }

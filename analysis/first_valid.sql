@@ -1,0 +1,35 @@
+-- First valid submissions of held-out traces of each evaluated policy version: how many
+-- win a medal, of all traces in percent; their HumanRank in percent; and the number of the
+-- program, from 1 (AceGRPO, Figure 3). Every message of an attempt is a program.
+WITH attempts AS (
+    SELECT
+        "set", policy_version, task_id, sample, step,
+        list_append(
+            [{'ok': t.outcome = 'ok', 'parts': t.reward_parts} FOR t IN earlier_turns],
+            {'ok': outcome = 'ok', 'parts': reward_parts}
+        ) AS programs
+    FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
+    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+), traces AS (
+    SELECT "set", policy_version, task_id, sample, flatten(list(programs ORDER BY step)) AS programs
+    FROM attempts
+    GROUP BY ALL
+), firsts AS (
+    SELECT *, list_position([p.ok FOR p IN programs], true) AS number FROM traces
+), graded AS (
+    SELECT
+        *,
+        [p.value FOR p IN programs[number].parts IF p.name = 'medal'][1] AS medal,
+        [p.value FOR p IN programs[number].parts IF p.name = 'humanrank'][1] AS humanrank
+    FROM firsts
+)
+SELECT
+    "set", policy_version,
+    count(*)                                    AS traces,
+    100 * avg((number > 0)::INT)                AS with_valid,
+    100 * avg(coalesce((medal > 0)::INT, 0))    AS medal,
+    100 * avg(humanrank)                        AS humanrank,
+    avg(number) FILTER (number > 0)             AS number
+FROM graded
+GROUP BY "set", policy_version
+ORDER BY "set" <> 'test', "set", policy_version;

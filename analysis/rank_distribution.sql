@@ -1,0 +1,17 @@
+-- Valid submissions of training by HumanRank, in tenths, in percent (MLE-RL, Figure 3 (a)).
+WITH traces AS (
+    SELECT instance_id, sample, arg_max(turns, filename) AS turns
+    FROM (SELECT instance_id, sample, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
+    GROUP BY ALL
+), programs AS (
+    SELECT unnest(turns) AS turn FROM traces
+), ranks AS (
+    SELECT [p.value FOR p IN turn.reward_parts IF p.name = 'humanrank'][1] AS humanrank FROM programs WHERE turn.outcome = 'ok'
+)
+SELECT
+    10 * least(9, floor(10 * humanrank + 1e-9))::INT    AS from_percent,
+    100 * count(*) / sum(count(*)) OVER ()              AS submissions
+FROM ranks
+WHERE humanrank IS NOT NULL
+GROUP BY ALL
+ORDER BY ALL;

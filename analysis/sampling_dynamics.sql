@@ -1,0 +1,26 @@
+-- Shares of the traces that each iteration decided on, in percent: failures at first that
+-- became successes, those of them with an advantage other than 0, final successes, and an
+-- advantage other than 0 (FlipTS, Figure 6). From the manifests of the buffer stage.
+WITH folded AS (
+    SELECT iteration, metrics AS m
+    FROM read_json(getvariable('run') || '/iter/*/batch.arrow.json', columns = {iteration: 'INT', metrics: 'MAP(VARCHAR, DOUBLE)'})
+), counts AS (
+    SELECT
+        iteration,
+        coalesce(map_extract(m, 'outcome_ok')[1], 0) AS ok,
+        ok + coalesce(map_extract(m, 'outcome_wrong')[1], 0) + coalesce(map_extract(m, 'outcome_invalid')[1], 0)
+            + coalesce(map_extract(m, 'outcome_timeout')[1], 0) AS traces,
+        coalesce(map_extract(m, 'transition_f2s')[1], 0) AS f2s,
+        coalesce(map_extract(m, 'effective_f2s')[1], 0) AS effective,
+        coalesce(map_extract(m, 'nonzero_advantage')[1], 0) AS nonzero
+    FROM folded
+)
+SELECT
+    iteration,
+    100 * f2s / traces       AS f2s,
+    100 * effective / traces AS effective_f2s,
+    100 * ok / traces        AS final_success,
+    100 * nonzero / traces   AS nonzero_advantage
+FROM counts
+WHERE traces > 0
+ORDER BY iteration;
