@@ -57,7 +57,7 @@ type Method struct {
 	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps
 
 	DeltaBefore *Spread `json:"delta_k_before"`
-	Seconds     *Spread `json:"wall_seconds"`
+	Seconds     Spread  `json:"wall_seconds"` // in which at least one task ran: no pauses
 	Curve       []Point `json:"curve"`
 
 	// Against the baseline, with the seeds that both have; null for the baseline,
@@ -71,8 +71,10 @@ type Method struct {
 type Point struct {
 	Iteration int    `json:"iteration"`
 	Score     Spread `json:"score"`
-	Tokens    Spread `json:"tokens"`  // sampled in training so far
-	Seconds   Spread `json:"seconds"` // of wall clock in the iterations so far
+	// Sampled in training so far, and the time in which at least one task of the
+	// iterations so far ran; null where a run has lost manifests of these.
+	Tokens  *Spread `json:"tokens"`
+	Seconds *Spread `json:"seconds"`
 }
 
 // Runs compares the runs that folders are or hold.
@@ -205,12 +207,10 @@ func summarize(label string, group []finished) Method {
 		if k > 0 {
 			delta, deltaBefore = append(delta, last[k]-last[0]), append(deltaBefore, first[k]-first[0])
 		}
-		if r.Summary.WallSeconds != nil {
-			seconds = append(seconds, *r.Summary.WallSeconds)
-		}
+		seconds = append(seconds, r.costs.Seconds)
 	}
 	m.Before, m.After = byStep(before), byStep(after)
-	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), known(seconds)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), SpreadOf(seconds)
 	m.Curve = curveOf(group)
 	return m
 }
@@ -243,30 +243,18 @@ func curveOf(group []finished) []Point {
 	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
 		var scores, tokens, seconds []float64
 		for _, r := range group {
-			sampled, passed := r.until(version)
-			scores, tokens, seconds = append(scores, r.measured[version].mean[0]), append(tokens, sampled), append(seconds, passed)
+			scores = append(scores, r.measured[version].mean[0])
+			if c, known := r.costs.Versions[version]; known {
+				tokens, seconds = append(tokens, float64(c.Tokens)), append(seconds, c.Seconds)
+			}
 		}
-		curve = append(curve, Point{version, SpreadOf(scores), SpreadOf(tokens), SpreadOf(seconds)})
+		point := Point{Iteration: version, Score: SpreadOf(scores)}
+		if len(tokens) == len(group) {
+			point.Tokens, point.Seconds = known(tokens), known(seconds)
+		}
+		curve = append(curve, point)
 	}
 	return curve
-}
-
-// until is what a run had sampled, and how long its iterations had taken, when a
-// version was made.
-func (r finished) until(version int) (tokens, seconds float64) {
-	planned := float64(r.Recipe.Rollout.Prompts*r.Recipe.Rollout.Group) * r.Recipe.Schedule.Oversample
-	for _, k := range r.Summary.Series {
-		if k.Iteration < 1 || k.Iteration > version {
-			continue
-		}
-		if k.ResponseTokensMean != nil {
-			tokens += *k.ResponseTokensMean * planned
-		}
-		if k.WallSeconds != nil {
-			seconds += *k.WallSeconds
-		}
-	}
-	return tokens, seconds
 }
 
 // against compares a method with the baseline, seed by seed and problem by problem.

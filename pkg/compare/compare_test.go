@@ -2,7 +2,6 @@ package compare
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -16,11 +15,12 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
@@ -28,7 +28,8 @@ import (
 var update = flag.Bool("update", false, "write golden files anew")
 
 // made writes a run that is done as far as a comparison looks: its recipe, tasks and
-// last evaluation, and the summary. score gives that of a problem at a step.
+// last evaluation, and an iteration an hour, of rollouts that overlap and 2.25 s in all.
+// score gives that of a problem at a step.
 func made(t testing.TB, folder string, score func(problem, step int) float64, settings ...string) {
 	t.Helper()
 	check := func(err error) {
@@ -42,6 +43,22 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 	attempt := seal.AttemptFromEnv()
 	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
 	check(err)
+	at := func(hour int, seconds float64) time.Time {
+		return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	// A task seals what it makes after some seconds of an hour.
+	task := func(stage graph.Stage, k, shard int, from, to float64, metrics map[string]float64) {
+		t.Helper()
+		done := graph.Task{Node: graph.Node{Stage: stage, Iteration: k}, Shard: shard}
+		for _, path := range r.Graph.Outputs(done) {
+			m := r.Graph.Expected(done)
+			m.Started, m.Metrics = at(k, from), metrics
+			w, err := seal.CreateFolder(path, seal.Attempt{Host: "a", Clock: func() time.Time { return at(k, to) }})
+			check(err)
+			_, err = w.Commit(m)
+			check(err)
+		}
+	}
 	e, last := r.Recipe.Evaluation, r.Recipe.Schedule.Iterations
 	for _, version := range r.Graph.EvaluatedVersions() {
 		var rows []shard.EvaluationRow
@@ -58,18 +75,24 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 				}
 			}
 		}
-		_, err = shard.Write(r.Dir.Evaluation(version, 0), rows, nil, attempt, r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: version}}))
+		m := r.Graph.Expected(graph.Task{Node: graph.Node{Stage: graph.StageEvaluate, Iteration: version}})
+		m.Started = at(version, 3)
+		_, err = shard.Write(r.Dir.Evaluation(version, 0), rows, nil, seal.Attempt{Host: "a", Clock: func() time.Time { return at(version, 4) }}, m)
 		check(err)
 	}
-	seconds := 90.
-	s := report.Summary{RunID: r.Identity.RunID, State: "done", WallSeconds: &seconds}
 	for k := 1; k <= last; k++ {
-		tokens, wall := 10., 2.
-		s.Series = append(s.Series, report.Iteration{Iteration: k, ResponseTokensMean: &tokens, WallSeconds: &wall})
+		if last <= 2 { // of a long run that it is done is all that is asked
+			task(graph.StageRollout, k, 0, 0, 1, map[string]float64{"response_tokens": 100})
+			task(graph.StageRollout, k, 1, 0, 1.5, map[string]float64{"response_tokens": 220})
+			task(graph.StageScore, k, 0, 1, 2, nil)
+			task(graph.StageScore, k, 1, 1.5, 2, nil)
+			check(closing.Seal(r, closing.Closing{Iteration: k, Shards: 2, Included: []int{0, 1}}, attempt, "test"))
+		}
+		if last <= 2 || k == last {
+			task(graph.StageBuffer, k, 0, 1.75, 2, nil)
+			task(graph.StageLearn, k, 0, 2, 2.25, nil)
+		}
 	}
-	content, err := json.Marshal(s)
-	check(err)
-	check(seal.Replace(r.Dir.Join("report", "summary.json"), content, attempt))
 }
 
 // halves is 1 for even problems at first, and one more of four at each step.
@@ -121,8 +144,8 @@ func TestCompare(t *testing.T) {
 	if exit.After[0].Mean != .5 || exit.After[1].Mean != .75 || exit.Delta.Mean != .25 || uniform.After[1].Mean != .25 || *exit.Delta.Std != 0 || exit.Gain.Mean != .5 {
 		t.Errorf("means %+v, %+v", exit, uniform)
 	}
-	if tokens := exit.Curve[1].Tokens.Mean; tokens != 2*10*8*4 || exit.Curve[1].Seconds.Mean != 4 || exit.Curve[0].Seconds.Mean != 0 {
-		t.Errorf("curve %+v: want 640 tokens in two iterations of 8 prompts and 4 responses, and 4 s", exit.Curve)
+	if begun, done := exit.Curve[0], exit.Curve[1]; begun.Tokens.Mean != 0 || begun.Seconds.Mean != 0 || done.Tokens.Mean != 2*320 || done.Seconds.Mean != 2*2.25 {
+		t.Errorf("curve %+v: want 640 tokens and 4.5 s in two iterations", exit.Curve)
 	}
 	against := c
 	if c.Baseline != "smoke" {
@@ -168,6 +191,21 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// Nothing of the page is cut off, with methods whose names are long.
+func TestPageInBrowser(t *testing.T) {
+	t.Parallel()
+	sweep, page := t.TempDir(), t.TempDir()
+	for _, rate := range []string{"3e-4", "1e-3"} {
+		for _, seed := range []string{"1", "2"} {
+			made(t, filepath.Join(sweep, rate, strings.Repeat("folder", 20), seed), halves, "seed="+seed, "optimizer.learning_rate="+rate, "curriculum.exit.buffer_size=1"+rate[:1], "name=a-method-with-quite-a-long-name")
+		}
+	}
+	if err := Write(page, compared(t, Options{Resamples: 10}, sweep)); err != nil {
+		t.Fatal(err)
+	}
+	webpagetest.Check(t, filepath.Join(page, "index.html"))
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -191,7 +229,7 @@ func TestIncomparable(t *testing.T) {
 	first, unfinished := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "unfinished")
 	made(t, first, halves)
 	made(t, unfinished, halves, "schedule.staleness=1")
-	if err := os.Remove(filepath.Join(unfinished, "report", "summary.json")); err != nil {
+	if err := os.Remove(seal.ManifestPath(graph.Dir(unfinished).Policy(2))); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -228,17 +266,12 @@ func TestIncomparable(t *testing.T) {
 			t.Errorf("%v: %v; want %q", c.folders, err, c.want)
 		}
 	}
-	// Scores come from sealed rows alone, whatever stands in the summary.
-	altered, err := os.ReadFile(filepath.Join(first, "report", "summary.json"))
-	if err != nil {
+	// Where a run has lost what a curve is drawn over, the curve is not known, and all else is.
+	if err := os.Remove(seal.ManifestPath(graph.Dir(first).Rollout(1, 1))); err != nil {
 		t.Fatal(err)
 	}
-	altered = bytes.Replace(altered, []byte(`"accuracy_gain":null`), []byte(`"accuracy_gain":0.99`), 1)
-	if err := seal.Replace(filepath.Join(first, "report", "summary.json"), altered, seal.AttemptFromEnv()); err != nil {
-		t.Fatal(err)
-	}
-	if c := compared(t, Options{Resamples: 10}, first); !bytes.Contains(altered, []byte("0.99")) || c.Methods[0].Gain.Mean != .5 {
-		t.Errorf("with another gain in the summary: %+v", c.Methods[0].Gain)
+	if c := compared(t, Options{Resamples: 10}, first); c.Methods[0].Curve[1].Tokens != nil || c.Methods[0].Curve[1].Seconds != nil || c.Methods[0].Gain.Mean != .5 {
+		t.Errorf("with a lost manifest: %+v", c.Methods[0])
 	}
 	if c := compared(t, Options{Resamples: 10}, first, unfinished); len(c.Unfinished) != 1 || len(c.Methods) != 1 {
 		t.Errorf("beside a run that is not done: %+v", c)

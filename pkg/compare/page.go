@@ -5,13 +5,12 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"path/filepath"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/figure"
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 //go:embed page.html
@@ -30,18 +29,30 @@ func (c Comparison) figures() []drawn {
 		all = append(all, drawn{"by_step", "Held-out score over self-improvement steps: the last policy of each method, and the policy that it began with. Bars are standard deviations over seeds.", c.byStep()})
 	}
 	for _, axis := range []struct {
-		name, label, caption string
-		x                    func(Point) float64
+		name, of, caption string
+		x                 func(Point) *Spread // nil where it is not known
+		units             []unit
 	}{
-		{"by_iteration", "iteration", "First answers by iteration.", func(p Point) float64 { return float64(p.Iteration) }},
-		{"by_token", "tokens sampled (millions)", "First answers by the tokens that were sampled in training.", func(p Point) float64 { return p.Tokens.Mean / 1e6 }},
-		{"by_second", "minutes of the iterations", "First answers by the wall clock of the iterations.", func(p Point) float64 { return p.Seconds.Mean / 60 }},
+		{"by_iteration", "iteration", "First answers by iteration.", func(p Point) *Spread { return &Spread{Mean: float64(p.Iteration)} }, []unit{{"", 1}}},
+		{"by_token", "tokens sampled in training", "First answers by the tokens that were sampled in training.", func(p Point) *Spread { return p.Tokens }, []unit{{" (thousands)", 1e3}, {" (millions)", 1e6}, {" (billions)", 1e9}}},
+		{"by_second", "training time", "First answers by the time in which tasks of the iterations ran: no warm start, evaluation, pause or wait in a queue.", func(p Point) *Spread { return p.Seconds }, []unit{{" (seconds)", 1}, {" (minutes)", 60}, {" (hours)", 3600}}},
 	} {
-		chart := figure.LineChart{X: axis.label, Y: "held-out score (%)"}
+		most := 0.
+		for _, m := range c.Methods {
+			for _, p := range m.Curve {
+				if x := axis.x(p); x != nil {
+					most = max(most, x.Mean)
+				}
+			}
+		}
+		in := unitFor(most, axis.units)
+		chart := figure.LineChart{X: axis.of + in.name, Y: "first-answer score (%)"}
 		for _, m := range c.Methods {
 			line := figure.Line{Name: m.Label}
 			for _, p := range m.Curve {
-				line.Points = append(line.Points, pointOf(axis.x(p), p.Score))
+				if x := axis.x(p); x != nil {
+					line.Points = append(line.Points, pointOf(x.Mean/in.size, p.Score))
+				}
 			}
 			chart.Lines = append(chart.Lines, line)
 		}
@@ -50,6 +61,23 @@ func (c Comparison) figures() []drawn {
 		}
 	}
 	return all
+}
+
+// unit is what an axis counts in.
+type unit struct {
+	name string
+	size float64
+}
+
+// unitFor is the largest unit of which there are two, or the first.
+func unitFor(most float64, units []unit) unit {
+	best := units[0]
+	for _, u := range units {
+		if most >= 2*u.size {
+			best = u
+		}
+	}
+	return best
 }
 
 // byStep has a line for each method, and one for each policy that they began with.
@@ -96,18 +124,14 @@ func pointOf(x float64, s Spread) figure.Point {
 // page is what page.html shows.
 type page struct {
 	Comparison
-	Style          template.CSS
 	Head           string
 	DifferenceHead string
-	Rows           [][]string
-	Differences    [][]string
+	Rows           *webpage.Table
+	Differences    *webpage.Table
+	Costs          *webpage.Table
+	RunsOf         [][2]string // method and folder
 	Notes          []string
-	Figures        []figureOnPage
-}
-
-type figureOnPage struct {
-	SVG     template.HTML
-	Caption string
+	Figures        []webpage.Figure
 }
 
 // Write makes the page of a comparison in a folder, beside its figures and numbers:
@@ -117,24 +141,29 @@ type figureOnPage struct {
 //	compare.json, compare.csv  the numbers
 func Write(folder string, c Comparison) error {
 	attempt := seal.AttemptFromEnv()
-	p := page{Comparison: c, Style: template.CSS(report.PageStyle), Head: c.head(), DifferenceHead: c.differenceHead(), Rows: c.methodRows(), Differences: c.differenceRows(), Notes: c.notes()}
+	p := page{
+		Comparison: c, Head: c.head(), DifferenceHead: c.differenceHead(), Notes: c.notes(),
+		Rows: webpage.NewTable(c.methodRows()), Differences: webpage.NewTable(c.differenceRows()), Costs: webpage.NewTable(c.costRows()),
+	}
+	for _, m := range c.Methods {
+		for _, run := range m.Runs {
+			p.RunsOf = append(p.RunsOf, [2]string{m.Label, run})
+		}
+	}
 	for _, f := range c.figures() {
 		svg := f.chart.SVG()
-		p.Figures = append(p.Figures, figureOnPage{template.HTML(figure.Inline(svg)), f.caption})
+		p.Figures = append(p.Figures, webpage.NewFigure(svg, f.caption))
 		for ending, content := range map[string][]byte{".svg": svg, ".png": f.chart.PNG()} {
 			if err := seal.Replace(filepath.Join(folder, "figures", f.name+ending), content, attempt); err != nil {
 				return err
 			}
 		}
 	}
-	var html, table bytes.Buffer
-	parsed, err := template.New("compare").Parse(pageTemplate)
+	html, err := webpage.Render(pageTemplate, p)
 	if err != nil {
-		return fmt.Errorf("reading the template of the page: %w", err)
+		return err
 	}
-	if err := parsed.Execute(&html, p); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
+	var table bytes.Buffer
 	if err := CSV(&table, c); err != nil {
 		return err
 	}
@@ -145,7 +174,7 @@ func Write(folder string, c Comparison) error {
 	for _, file := range []struct {
 		name    string
 		content []byte
-	}{{"index.html", html.Bytes()}, {"compare.csv", table.Bytes()}, {"compare.json", append(numbers, '\n')}} {
+	}{{"index.html", html}, {"compare.csv", table.Bytes()}, {"compare.json", append(numbers, '\n')}} {
 		if err := seal.Replace(filepath.Join(folder, file.name), file.content, attempt); err != nil {
 			return err
 		}

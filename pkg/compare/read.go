@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -27,9 +28,8 @@ import (
 // Run is a run that is done, with what its method is known by.
 type Run struct {
 	*rundir.Run
-	Folder  string
-	Summary report.Summary // of which the times and the tokens are taken, and no score
-	method  string         // the recipe as text, without what tells seeds and names apart
+	Folder string
+	method string // the recipe as text, without what tells seeds and names apart
 }
 
 // Open opens the runs that folders are or hold, each once. Those that have something
@@ -72,6 +72,7 @@ type finished struct {
 	Run
 	tasks    string             // sha256 of the held-out tasks
 	measured map[int]evaluation // by policy version
+	costs    report.Costs
 }
 
 // evaluation is the scores of a policy version, by self-improvement step.
@@ -115,7 +116,7 @@ func openOne(ctx context.Context, folder string) (r Run, done bool, err error) {
 		return r, false, err
 	}
 	r.Folder, r.Run = folder, opened
-	if r.Summary, err = summaryOf(ctx, opened); err != nil || r.Summary.State != "done" {
+	if state, err := status.ReadState(ctx, opened); err != nil || state != status.StateDone {
 		return r, false, err
 	}
 	plain := opened.Recipe
@@ -124,7 +125,7 @@ func openOne(ctx context.Context, folder string) (r Run, done bool, err error) {
 	return r, true, nil
 }
 
-// measure reads the evaluations of a run.
+// measure reads the evaluations of a run, and what it took.
 func measure(ctx context.Context, run Run) (r finished, err error) {
 	r.Run = run
 	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
@@ -136,18 +137,8 @@ func measure(ctx context.Context, run Run) (r finished, err error) {
 			return r, err
 		}
 	}
-	return r, nil
-}
-
-// summaryOf is the report's summary of a run: the one that was written when it was
-// done, which does not change any more, or a new one.
-func summaryOf(ctx context.Context, r *rundir.Run) (report.Summary, error) {
-	var written report.Summary
-	content, err := os.ReadFile(r.Dir.Join("report", "summary.json"))
-	if err == nil && json.Unmarshal(content, &written) == nil && written.RunID == r.Identity.RunID && written.State == "done" {
-		return written, nil
-	}
-	return report.Collect(ctx, r)
+	r.costs, err = report.ReadCosts(ctx, run.Run)
+	return r, err
 }
 
 // heldOut is the digest of the tasks that a run is measured on.

@@ -18,6 +18,8 @@ func Text(w io.Writer, c Comparison) error {
 		fmt.Fprintf(&b, "\n%s\n\n", c.differenceHead())
 		table(&b, rows)
 	}
+	fmt.Fprintln(&b)
+	table(&b, c.costRows())
 	for _, note := range c.notes() {
 		fmt.Fprintf(&b, "%s\n", note)
 	}
@@ -47,21 +49,27 @@ func (c Comparison) differenceHead() string {
 
 // methodRows is the table of methods, with its head.
 func (c Comparison) methodRows() [][]string {
-	head := []string{"method", "seeds", "first, before", "first, after"}
-	if c.Steps > 0 {
-		head = append(head, fmt.Sprintf("step %d, before", c.Steps), fmt.Sprintf("step %d, after", c.Steps), "Δ, before", "Δ, after")
-	}
-	rows := [][]string{append(head, "wall")}
+	rows := [][]string{{"method", "of", "before", "after"}}
 	for _, m := range c.Methods {
-		row := []string{m.Label, seedsText(m.Seeds), percent(m.Before[0]), percent(m.After[0])}
+		rows = append(rows, []string{m.Label, "first", percent(m.Before[0]), percent(m.After[0])})
 		if c.Steps > 0 {
-			row = append(row, percent(m.Before[c.Steps]), percent(m.After[c.Steps]), percent(*m.DeltaBefore), percent(*m.Delta))
+			rows = append(rows,
+				[]string{m.Label, fmt.Sprintf("step %d", c.Steps), percent(m.Before[c.Steps]), percent(m.After[c.Steps])},
+				[]string{m.Label, "Δ", percent(*m.DeltaBefore), percent(*m.Delta)})
 		}
-		wall := "not known"
-		if m.Seconds != nil {
-			wall = fmt.Sprintf("%.1f min", m.Seconds.Mean/60)
+	}
+	return rows
+}
+
+// costRows is the table of what methods took, with its head.
+func (c Comparison) costRows() [][]string {
+	rows := [][]string{{"method", "seeds", "sampled in training", "time of tasks"}}
+	for _, m := range c.Methods {
+		tokens := "not known"
+		if t := m.Curve[len(m.Curve)-1].Tokens; t != nil {
+			tokens = fmt.Sprintf("%.4g thousand tokens", t.Mean/1e3)
 		}
-		rows = append(rows, append(row, wall))
+		rows = append(rows, []string{m.Label, seedsText(m.Seeds), tokens, fmt.Sprintf("%.1f min", m.Seconds.Mean/60)})
 	}
 	return rows
 }
@@ -176,7 +184,7 @@ func CSV(w io.Writer, c Comparison) error {
 		write(m, "gain", "", &m.Gain, nil)
 		write(m, "delta_k_before", "", m.DeltaBefore, nil)
 		write(m, "delta_k", "", m.Delta, m.DeltaK)
-		write(m, "wall_seconds", "", m.Seconds, nil)
+		write(m, "wall_seconds", "", &m.Seconds, nil)
 	}
 	table.Flush()
 	return table.Error()

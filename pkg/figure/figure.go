@@ -8,9 +8,9 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -22,25 +22,36 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The size of a figure: half of the text width of a page.
+// The size of a figure without its legend: half of the text width of a page.
 const (
 	figureWidth  = 3.35 * vg.Inch
-	figureHeight = 2.05 * vg.Inch
+	figureHeight = 1.95 * vg.Inch
 )
 
-// The look of the lines, in the order in which a figure uses them. They
-// differ in lightness, dash and mark, so that they can be told apart in print
-// without colour.
-var looks = []struct {
+// look is how a line is drawn.
+type look struct {
 	color  color.Color
 	dashes []vg.Length
 	mark   draw.GlyphDrawer
-}{
+}
+
+// The looks of the lines, in the order in which a figure uses them. They
+// differ in lightness, dash and mark, so that they can be told apart in print
+// without colour.
+var looks = []look{
 	{color.RGBA{R: 0x1b, G: 0x4f, B: 0x8f, A: 0xff}, nil, draw.CircleGlyph{}},
 	{color.RGBA{R: 0xd0, G: 0x6a, B: 0x12, A: 0xff}, []vg.Length{4, 2}, draw.BoxGlyph{}},
 	{color.RGBA{R: 0x6c, G: 0x8f, B: 0x3d, A: 0xff}, []vg.Length{1.5, 1.5}, draw.PyramidGlyph{}},
 	{color.RGBA{R: 0x8a, G: 0x55, B: 0x9c, A: 0xff}, []vg.Length{6, 2, 1, 2}, draw.CrossGlyph{}},
 	{color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}, []vg.Length{2, 3}, draw.PlusGlyph{}},
+}
+
+// lookOf is the look of a line. Those of a figure with more lines than there are looks
+// take the mark of another, so that no two of 25 are alike.
+func lookOf(line int) look {
+	l := looks[line%len(looks)]
+	l.mark = looks[(line+line/len(looks))%len(looks)].mark
+	return l
 }
 
 var (
@@ -85,24 +96,29 @@ func (f LineChart) WorthDrawing() bool {
 }
 
 // SVG draws the figure. The bytes depend on the figure alone.
-func (f LineChart) SVG() []byte { return svg(f.plot(), figureHeight) }
+func (f LineChart) SVG() []byte {
+	p, l := f.plot()
+	return svg(p, l, figureHeight)
+}
 
 // PNG draws the figure, at 300 dots an inch.
-func (f LineChart) PNG() []byte { return picture(f.plot(), figureHeight) }
+func (f LineChart) PNG() []byte {
+	p, l := f.plot()
+	return picture(p, l, figureHeight)
+}
 
-func (f LineChart) plot() *plot.Plot {
-	p := newPlot()
+func (f LineChart) plot() (*plot.Plot, *legend) {
+	p, names := newPlot(), &legend{}
 	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
-	if !f.Scatter {
+	if f.whole() {
 		p.X.Tick.Marker = wholeTicks{}
 	}
 	p.Add(horizontalRules{})
-	named := 0
 	for i, l := range f.Lines {
 		if len(l.Points) == 0 {
 			continue
 		}
-		look := looks[i%len(looks)]
+		look := lookOf(i)
 		xys := make(plotter.XYs, len(l.Points))
 		for j, pt := range l.Points {
 			xys[j] = plotter.XY{X: pt.X, Y: pt.Y}
@@ -120,36 +136,107 @@ func (f LineChart) plot() *plot.Plot {
 		}
 		p.Add(errorBars(l.Points, look.color))
 		if l.Name != "" {
-			p.Legend.Add(l.Name, thumbs...)
-			named++
+			names.add(l.Name, thumbs)
 		}
 	}
 	if f.FromZero {
 		p.Y.Min = math.Min(p.Y.Min, 0)
 	}
-	p.Y.Tick.Marker = fewTicks{highest: p.Y.Max}
-	spread(&p.Y, named)
+	spread(&p.Y)
 	if p.X.Min == p.X.Max {
 		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
 	}
-	return p
+	return p, names
 }
 
-// spread makes room for the legend, and for a line whose values are all
-// equal or almost so.
-func spread(axis *plot.Axis, legend int) {
-	if axis.Max-axis.Min < 1e-9*math.Max(1, math.Abs(axis.Max)) {
-		margin := math.Max(0.5*math.Abs(axis.Max), 0.01)
-		if axis.Min >= 0 && axis.Min-margin < 0 {
-			axis.Max += 2 * margin
-		} else {
-			axis.Min, axis.Max = axis.Min-margin, axis.Max+margin
+// whole reports whether the lines are over whole numbers, such as iterations.
+func (f LineChart) whole() bool {
+	for _, l := range f.Lines {
+		for _, p := range l.Points {
+			if p.X != math.Trunc(p.X) {
+				return false
+			}
 		}
 	}
-	if legend > 0 {
-		const lineShare = 0.1 // of the height of the data area
-		room := lineShare * float64(legend)
-		axis.Max += (axis.Max - axis.Min) * room / (1 - room)
+	return true
+}
+
+// spread makes room for a line whose values are all equal or almost so.
+func spread(axis *plot.Axis) {
+	if axis.Max-axis.Min >= 1e-9*math.Max(1, math.Abs(axis.Max)) {
+		return
+	}
+	margin := math.Max(0.5*math.Abs(axis.Max), 0.01)
+	if axis.Min >= 0 && axis.Min-margin < 0 {
+		axis.Max += 2 * margin
+	} else {
+		axis.Min, axis.Max = axis.Min-margin, axis.Max+margin
+	}
+}
+
+// The look of a legend.
+const (
+	legendLeft      = vg.Length(6)
+	legendThumbnail = vg.Length(22)
+	legendLine      = vg.Length(9.5) // height of a line
+)
+
+// legend is the names of lines. It is drawn above the data, in a height of its own.
+type legend struct {
+	entries []legendEntry
+}
+
+type legendEntry struct {
+	thumbs []plot.Thumbnailer // none where a name goes on
+	text   string
+}
+
+// add takes a name, in as many lines as it needs.
+func (l *legend) add(name string, thumbs []plot.Thumbnailer) {
+	// Whoever looks at an SVG may have no font of these widths, but a wider one.
+	room := (figureWidth - legendLeft - legendThumbnail - vg.Points(8)) * 0.84
+	line := ""
+	flush := func() {
+		l.entries = append(l.entries, legendEntry{thumbs, line})
+		thumbs, line = nil, ""
+	}
+	for _, word := range strings.Fields(name) {
+		if line != "" && legendStyle.Width(line+" "+word) > room {
+			flush()
+		}
+		for line == "" && legendStyle.Width(word) > room { // a path, or a value without spaces
+			cut := len(word)
+			for cut > 1 && legendStyle.Width(word[:cut]) > room {
+				_, size := utf8.DecodeLastRuneInString(word[:cut])
+				cut -= size
+			}
+			line, word = word[:cut], word[cut:]
+			flush()
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	flush()
+}
+
+// height is that of the legend and the space below it.
+func (l *legend) height() vg.Length {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return legendLine*vg.Length(len(l.entries)) + vg.Points(4)
+}
+
+// draw draws the legend from the top of a canvas down.
+func (l *legend) draw(c draw.Canvas) {
+	for i, e := range l.entries {
+		top := c.Max.Y - legendLine*vg.Length(i)
+		icon := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
+			Min: vg.Point{X: c.Min.X + legendLeft, Y: top - legendLine}, Max: vg.Point{X: c.Min.X + legendLeft + legendThumbnail, Y: top},
+		}}
+		for _, t := range e.thumbs {
+			t.Thumbnail(&icon)
+		}
+		c.FillText(legendStyle, vg.Point{X: icon.Max.X + vg.Points(4), Y: top - legendLine/2}, e.text)
 	}
 }
 
@@ -182,10 +269,10 @@ type BarChart struct {
 }
 
 // SVG draws the figure.
-func (f BarChart) SVG() []byte { p, height := f.plot(); return svg(p, height) }
+func (f BarChart) SVG() []byte { p, height := f.plot(); return svg(p, &legend{}, height) }
 
 // PNG draws the figure, at 300 dots an inch.
-func (f BarChart) PNG() []byte { p, height := f.plot(); return picture(p, height) }
+func (f BarChart) PNG() []byte { p, height := f.plot(); return picture(p, &legend{}, height) }
 
 func (f BarChart) plot() (*plot.Plot, vg.Length) {
 	p := newPlot()
@@ -215,7 +302,7 @@ func (f BarChart) plot() (*plot.Plot, vg.Length) {
 	p.Add(bars, labels)
 	p.NominalY(names...)
 	p.Y.Tick.Label = style(7.5, draw.XRight, draw.YCenter)
-	p.Y.LineStyle.Width = 0
+	p.Y.LineStyle.Width, p.Y.Padding = 0, vg.Points(6)
 	p.X.Min = math.Min(p.X.Min, 0)
 	p.X.Max = math.Max(p.X.Max+0.18*(p.X.Max-p.X.Min), 1e-9) // room for the labels
 	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
@@ -225,7 +312,7 @@ func (f BarChart) plot() (*plot.Plot, vg.Length) {
 // newPlot is an empty plot in the report's style.
 func newPlot() *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = color.White // also where a page around it is dark
+	p.BackgroundColor = nil // that of the figure
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle = style(8, draw.XCenter, draw.YBottom)
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
@@ -240,13 +327,10 @@ func newPlot() *plot.Plot {
 	p.Y.Tick.Length = 0
 	p.Y.Padding = vg.Points(4)
 	p.X.Padding = vg.Points(3)
-	p.Legend.TextStyle = style(7.5, draw.XLeft, draw.YBottom)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs = vg.Points(4)
-	p.Legend.ThumbnailWidth = vg.Points(22)
-	p.Legend.Padding = vg.Points(1.5)
 	return p
 }
+
+var legendStyle = style(7.5, draw.XLeft, draw.YCenter)
 
 func style(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
 	return text.Style{
@@ -267,19 +351,13 @@ func (horizontalRules) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// fewTicks labels round numbers, at most seven of them, and none where there is room
-// for the legend alone.
-type fewTicks struct {
-	highest float64 // value that is drawn; 0 for no bound
-}
+// fewTicks labels round numbers, at most seven of them.
+type fewTicks struct{}
 
-func (f fewTicks) Ticks(low, high float64) []plot.Tick {
+func (fewTicks) Ticks(low, high float64) []plot.Tick {
 	step := roundStep((high - low) / 6.5)
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-12)+1e-300; i++ {
-		if f.highest != 0 && i*step >= f.highest+step {
-			break
-		}
 		ticks = append(ticks, plot.Tick{Value: i * step, Label: label(i*step, step)})
 		if len(ticks) > 20 {
 			break
@@ -327,18 +405,18 @@ func (wholeTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// svg draws a plot as an SVG document.
-func svg(p *plot.Plot, height vg.Length) []byte {
+// svg draws a plot as an SVG document. height is that without the legend.
+func svg(p *plot.Plot, l *legend, height vg.Length) []byte {
 	// Liberation Sans has the widths of Arial and Helvetica.
-	return bytes.ReplaceAll(render(p, vgsvg.New(figureWidth, height)), []byte("font-family:Liberation Sans;font-variant:normal"),
+	return bytes.ReplaceAll(render(p, l, vgsvg.New(figureWidth, height+l.height())), []byte("font-family:Liberation Sans;font-variant:normal"),
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
 }
 
 // picture draws a plot as a picture.
-func picture(p *plot.Plot, height vg.Length) []byte {
+func picture(p *plot.Plot, l *legend, height vg.Length) []byte {
 	const dotsPerInch = 300
-	canvas := vgimg.NewWith(vgimg.UseWH(figureWidth, height), vgimg.UseDPI(dotsPerInch))
-	return render(p, vgimg.PngCanvas{Canvas: canvas})
+	canvas := vgimg.NewWith(vgimg.UseWH(figureWidth, height+l.height()), vgimg.UseDPI(dotsPerInch))
+	return render(p, l, vgimg.PngCanvas{Canvas: canvas})
 }
 
 // canvas is what a plot is drawn on.
@@ -347,25 +425,16 @@ type canvas interface {
 	io.WriterTo
 }
 
-func render(p *plot.Plot, c canvas) []byte {
+func render(p *plot.Plot, l *legend, c canvas) []byte {
+	whole := draw.New(c)
+	whole.SetColor(color.White) // also where a page around it is dark
+	whole.Fill(whole.Rectangle.Path())
+	l.draw(whole)
 	// The last labels of the axes reach over the edge of the data.
-	p.Draw(draw.Crop(draw.New(c), vg.Points(1), -vg.Points(7), vg.Points(1), -vg.Points(4)))
+	p.Draw(draw.Crop(whole, vg.Points(1), -vg.Points(7), vg.Points(1), -vg.Points(4)-l.height()))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		panic(fmt.Sprintf("figure: writing to memory: %v", err))
 	}
 	return b.Bytes()
-}
-
-// svgSize is the fixed size and the namespaces of an SVG document's root,
-// which a page gives and has by itself.
-var svgSize = regexp.MustCompile(`(?s)<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"[^>]*>`)
-
-// Inline makes an SVG document that we drew a part of a page.
-func Inline(svg []byte) string {
-	text := string(svg)
-	if start := strings.Index(text, "<svg"); start > 0 {
-		text = text[start:]
-	}
-	return svgSize.ReplaceAllString(text, `<svg viewBox="$1" role="img">`)
 }

@@ -2,9 +2,12 @@ package figure
 
 import (
 	"bytes"
+	"fmt"
 	"image/png"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
 )
 
 func TestTicks(t *testing.T) {
@@ -36,8 +39,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// The same chart is the same bytes, as a picture too, of 3.35 by 2.05 inches at 300
-// dots.
+// The same chart is the same bytes, as a picture too, of 3.35 by 1.95 inches and a legend
+// of 13.5 points at 300 dots.
 func TestPNG(t *testing.T) {
 	t.Parallel()
 	chart := LineChart{X: "step", Y: "quality (%)", Lines: []Line{{Name: "one", Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 3}}}}}
@@ -49,7 +52,38 @@ func TestPNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := drawn.Bounds().Size(); size.X != 1005 || size.Y != 615 {
+	if size := drawn.Bounds().Size(); size.X != 1005 || size.Y != 641 {
 		t.Errorf("the picture has %v dots", size)
+	}
+}
+
+// A legend stands above the data, whatever its length: a name that is too long takes
+// several lines, and twelve lines of a figure do not look alike.
+func TestLegend(t *testing.T) {
+	t.Parallel()
+	var names legend
+	const name = "quickstart (optimizer.learning_rate=0.0003, rollout.group=16, schedule.staleness=2)"
+	names.add(name, []plot.Thumbnailer{nil})
+	names.add("data/"+strings.Repeat("é", 120), []plot.Thumbnailer{nil})
+	var texts []string
+	for i, e := range names.entries {
+		if width := legendStyle.Width(e.text); width > figureWidth-legendLeft-legendThumbnail {
+			t.Errorf("%q is %v wide", e.text, width)
+		}
+		if first := i == 0 || strings.HasPrefix(e.text, "data/"); first != (len(e.thumbs) == 1) {
+			t.Errorf("line %d, %q, has %d marks", i, e.text, len(e.thumbs))
+		}
+		texts = append(texts, e.text)
+	}
+	if all := strings.Join(texts, " "); !strings.HasPrefix(all, name) || strings.Count(all, "é") != 120 || len(texts) < 4 {
+		t.Errorf("lines %q", texts)
+	}
+	drawn := map[string]int{}
+	for line := range 12 {
+		l := lookOf(line)
+		drawn[fmt.Sprintf("%v %v %T", l.color, l.dashes, l.mark)]++
+	}
+	if len(drawn) != 12 {
+		t.Errorf("twelve lines have %d looks", len(drawn))
 	}
 }

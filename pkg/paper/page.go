@@ -6,15 +6,14 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/figure"
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 //go:embed page.html
@@ -123,19 +122,14 @@ func fileName(word string) string { return strings.Trim(unfit.ReplaceAllString(w
 // page is what page.html shows.
 type page struct {
 	Result
-	Style template.CSS
-	Shown []shownItem
+	Shown  []shownItem
+	RunsOf [][2]string // method and folder
 }
 
 type shownItem struct {
 	Item
-	Rows    [][]string
-	Figures []shownFigure
-}
-
-type shownFigure struct {
-	SVG     template.HTML
-	Caption string
+	Table   *webpage.Table // nil for none
+	Figures []webpage.Figure
 }
 
 // Write puts the tables and figures of a paper into a folder:
@@ -150,11 +144,11 @@ func Write(folder string, r Result) error {
 	put := func(content []byte, path ...string) error {
 		return seal.Replace(filepath.Join(append([]string{folder}, path...)...), content, attempt)
 	}
-	p := page{Result: r, Style: template.CSS(report.PageStyle)}
+	p := page{Result: r}
 	for _, item := range r.Items {
 		shown := shownItem{Item: item}
 		if len(item.Numbers) > 0 && !item.scatter {
-			shown.Rows = item.rows()
+			shown.Table = webpage.NewTable(item.rows())
 		}
 		if len(item.Numbers) > 0 {
 			var table bytes.Buffer
@@ -167,7 +161,7 @@ func Write(folder string, r Result) error {
 		}
 		for _, d := range item.panels() {
 			svg := d.chart.SVG()
-			shown.Figures = append(shown.Figures, shownFigure{template.HTML(figure.Inline(svg)), d.caption})
+			shown.Figures = append(shown.Figures, webpage.NewFigure(svg, d.caption))
 			if err := put(svg, "figures", d.name+".svg"); err != nil {
 				return err
 			}
@@ -177,14 +171,16 @@ func Write(folder string, r Result) error {
 		}
 		p.Shown = append(p.Shown, shown)
 	}
-	var html, text bytes.Buffer
-	parsed, err := template.New("paper").Parse(pageTemplate)
+	for _, m := range r.Methods {
+		for _, run := range m.Runs {
+			p.RunsOf = append(p.RunsOf, [2]string{m.Label, run})
+		}
+	}
+	html, err := webpage.Render(pageTemplate, p)
 	if err != nil {
-		return fmt.Errorf("reading the template of the page: %w", err)
+		return err
 	}
-	if err := parsed.Execute(&html, p); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
-	}
+	var text bytes.Buffer
 	if err := Text(&text, r); err != nil {
 		return err
 	}
@@ -192,7 +188,7 @@ func Write(folder string, r Result) error {
 	if err != nil {
 		return fmt.Errorf("encoding the numbers of a paper: %w", err)
 	}
-	if err := put(html.Bytes(), "index.html"); err != nil {
+	if err := put(html, "index.html"); err != nil {
 		return err
 	}
 	if err := put(text.Bytes(), "tables.txt"); err != nil {

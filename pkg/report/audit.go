@@ -126,26 +126,23 @@ func (a *RewardAudit) warn() {
 	}
 }
 
-// auditRows are the audit's rows in a table of the page.
-func auditRows(a *RewardAudit) [][2]string {
+// auditRows are the audit's counts in a table of the page.
+func auditRows(a *RewardAudit) [][]string {
 	if a == nil {
 		return nil
 	}
-	var rows [][2]string
-	for _, warning := range a.Warnings {
-		rows = append(rows, [2]string{"warning", warning})
-	}
+	var rows [][]string
 	for _, reason := range byCount(a.Reasons) {
-		rows = append(rows, [2]string{"verdict: " + reason, grouped(int64(a.Reasons[reason]))})
+		rows = append(rows, []string{"verdict: " + reason, grouped(int64(a.Reasons[reason]))})
 	}
 	for _, f := range a.Forms {
-		rows = append(rows, [2]string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})
+		rows = append(rows, []string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})
 	}
 	for _, d := range a.Disagreements {
-		rows = append(rows, [2]string{
-			"judged otherwise by " + d.Verifier,
-			fmt.Sprintf("%s of %s: %s accepted, %s refused", grouped(int64(d.Accepts+d.Refuses)), grouped(int64(d.Compared)), grouped(int64(d.Accepts)), grouped(int64(d.Refuses))),
-		})
+		compared := grouped(int64(d.Compared))
+		rows = append(rows,
+			[]string{"accepted by " + d.Verifier + " alone", grouped(int64(d.Accepts)) + " of " + compared},
+			[]string{"refused by " + d.Verifier + " alone", grouped(int64(d.Refuses)) + " of " + compared})
 	}
 	return rows
 }

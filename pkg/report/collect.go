@@ -35,6 +35,8 @@ type findings struct {
 	iterations map[int][]finishedTask // without evaluations
 	before     []shard.EvaluationRow  // of policy v000000; nil unless all of it is sealed
 	after      []shard.EvaluationRow  // of the last version
+	newest     []shard.EvaluationRow  // of the newest version that is measured
+	unmeasured []unmeasured           // versions, in their order
 	last       *seal.Manifest         // of the newest sealed policy
 }
 
@@ -156,16 +158,17 @@ func (f *findings) measure(ctx context.Context) error {
 		f.AccuracyBySet = append(f.AccuracyBySet, SetAccuracy{Set: m.Set, Problems: m.Problems, Samples: m.Samples, Steps: m.Steps, Temperature: m.Temperature})
 	}
 	for _, version := range f.run.Graph.EvaluatedVersions() {
-		rows, reason, err := f.evaluation(ctx, version)
+		rows, sealed, err := f.evaluation(ctx, version)
 		if err != nil {
 			return err
 		}
-		if reason != "" {
+		if sealed.sealed < sealed.shards {
+			f.unmeasured = append(f.unmeasured, sealed)
 			if version == 0 {
-				f.missing(reason, append(before, "greedy_accuracy_before")...)
+				f.missing(sealed.String(), append(before, "greedy_accuracy_before")...)
 			}
 			if version == f.Iterations {
-				f.missing(reason, append(after, "greedy_accuracy_after")...)
+				f.missing(sealed.String(), append(after, "greedy_accuracy_after")...)
 			}
 			continue
 		}
@@ -179,6 +182,7 @@ func (f *findings) measure(ctx context.Context) error {
 		if s := submissions(version, rows, f.run.Recipe.Evaluation.Seconds); s != nil {
 			f.Submissions = append(f.Submissions, *s)
 		}
+		f.newest = rows
 		if version == 0 {
 			f.before = rows
 			f.AccuracyBefore, f.AccuracyBeforeStandardError, f.GreedyAccuracyBefore = v.Accuracy, v.StandardError, v.GreedyAccuracy
@@ -252,25 +256,21 @@ func (f *findings) explain() {
 	}
 }
 
-// evaluation reads the rows of one version, or says why not all are there.
-func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.EvaluationRow, reason string, err error) {
-	shards := f.run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})
-	sealed := 0
-	for n := range shards {
+// evaluation reads the rows of one version that are sealed, and says how many shards.
+func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.EvaluationRow, u unmeasured, err error) {
+	u = unmeasured{version: version, shards: f.run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})}
+	for n := range u.shards {
 		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), f.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
 			continue
 		}
 		if err != nil {
-			return nil, "", err
+			return nil, u, err
 		}
-		sealed++
+		u.sealed++
 		rows = append(rows, part...)
 	}
-	if sealed < shards {
-		return nil, fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", version, sealed, shards), nil
-	}
-	return rows, "", nil
+	return rows, u, nil
 }
 
 // account counts tokens, outcomes and fates.

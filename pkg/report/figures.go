@@ -25,59 +25,60 @@ func figures(s Summary) []chart {
 	if f, ok := byVersionFigure(s); ok {
 		add("accuracy_by_version", "Held-out accuracy of first answers by policy version.", f.SVG())
 	}
+	rewards, rewardLabel := rewardLines(s)
 	for _, f := range []struct {
 		name, caption, y string
 		fromZero         bool
 		lines            []figure.Line
 	}{
 		{
-			"reward", "Reward of the sampled responses, mean over an iteration; and their score where it is not the reward.", "mean", false,
-			rewardLines(s),
+			"reward", "Reward of the sampled responses, mean over an iteration; and their score where it is not the reward.", rewardLabel, false,
+			rewards,
 		},
 		{
-			"response_tokens", "Length of a response.", "tokens", true,
+			"response_tokens", "Length of a response.", "response length (tokens)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.ResponseTokensMean })},
 		},
 		{
-			"entropy", "Entropy of the policy's next token.", "nats per token", true,
+			"entropy", "Entropy of the policy's next token.", "entropy (nats per token)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.Entropy })},
 		},
 		{
-			"kl", "Divergence from the reference policy.", "nats per token", true,
+			"kl", "Divergence from the reference policy.", "KL to reference (nats)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.ReferenceKL })},
 		},
 		{
-			"grad_norm", "Norm of the gradient before clipping, mean over optimizer steps.", "norm", true,
+			"grad_norm", "Norm of the gradient before clipping, mean over optimizer steps.", "norm of the gradient", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.GradNorm })},
 		},
 		{
-			"ratio_deviation", "Largest deviation of an importance ratio from 1.", "max |ratio − 1|", true,
+			"ratio_deviation", "Largest deviation of an importance ratio from 1.", "max |importance ratio − 1|", true,
 			[]figure.Line{
 				series(s, "all optimizer steps", func(i Iteration) *float64 { return i.RatioDeviationMax }),
 				series(s, "first step", func(i Iteration) *float64 { return i.FirstStepRatioDeviationMax }),
 			},
 		},
 		{
-			"buffer_size", "Instances in the curriculum's buffer.", "instances", true,
+			"buffer_size", "Instances in the curriculum's buffer.", "buffer size (instances)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return asFloat(i.BufferSize) })},
 		},
 		{
-			"depth", "Self-iterations before a sampled response.", "mean depth", true,
+			"depth", "Self-iterations before a sampled response.", "mean depth (iterations)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.DepthMean })},
 		},
-		{"kinds", "Prompts by what they ask for.", "prompts", true, kindLines(s)},
+		{"kinds", "Prompts by what they ask for.", "prompts of each kind", true, kindLines(s)},
 		{
-			"transitions", "Traces of several turns by failure (f) or success (s) of the first and of the last; and the f2s that move the policy.", "traces", true,
+			"transitions", "Traces of several turns by failure (f) or success (s) of the first and of the last; and the f2s that move the policy.", "traces of several turns", true,
 			countLines(s, func(i Iteration) map[string]int { return i.Transitions }),
 		},
-		{"dropped", "Responses not trained on, by reason.", "responses", true, droppedLines(s)},
+		{"dropped", "Responses not trained on, by reason.", "responses not trained on", true, droppedLines(s)},
 	} {
 		if chart := (figure.LineChart{X: "iteration", Y: f.y, Lines: f.lines, FromZero: f.fromZero}); chart.WorthDrawing() {
 			add(f.name, f.caption, chart.SVG())
 		}
 	}
 	for _, group := range curriculumGroups(s) {
-		if chart := (figure.LineChart{X: "iteration", Y: group, Lines: curriculumLines(s, group), FromZero: true}); chart.WorthDrawing() {
+		if chart := (figure.LineChart{X: "iteration", Y: "curriculum: " + group, Lines: curriculumLines(s, group), FromZero: true}); chart.WorthDrawing() {
 			add("curriculum_"+group, fmt.Sprintf("What the curriculum %s says of itself: %s.", s.Curriculum, group), chart.SVG())
 		}
 	}
@@ -134,15 +135,16 @@ func series(s Summary, name string, value func(Iteration) *float64) figure.Line 
 	return l
 }
 
-// rewardLines are the rewards, and the scores where they differ.
-func rewardLines(s Summary) []figure.Line {
+// rewardLines are the rewards, and the scores where they differ, with the label of their
+// axis.
+func rewardLines(s Summary) (lines []figure.Line, label string) {
 	reward := series(s, "reward", func(i Iteration) *float64 { return i.RewardMean })
 	score := series(s, "score", func(i Iteration) *float64 { return i.ScoreMean })
 	if slices.Equal(reward.Points, score.Points) {
 		reward.Name = ""
-		return []figure.Line{reward}
+		return []figure.Line{reward}, "mean reward"
 	}
-	return []figure.Line{reward, score}
+	return []figure.Line{reward, score}, "mean reward and score"
 }
 
 func asFloat(n *int) *float64 {
@@ -189,27 +191,25 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line 
 // Spaces for Self-Improvement), section 5.3: accuracy against self-improvement
 // steps, and Δ over all of them.
 func byStepFigure(s Summary) (figure.LineChart, bool) {
-	f := figure.LineChart{X: "self-improvement step", Y: "accuracy (%)"}
-	for _, v := range s.AccuracyByVersion {
-		name := ""
-		switch v.Version {
-		case s.Iterations:
-			name = "after"
-		case 0:
-			name = "before"
-		default:
+	f := figure.LineChart{X: "self-improvement step", Y: "held-out accuracy (%)"}
+	before, after, head := beforeAndAfter(s)
+	for _, line := range []struct {
+		name string
+		of   *Version
+	}{{head, after}, {"before", before}} { // the stronger look is the first
+		v := line.of
+		if v == nil || v == before && line.name != "before" {
 			continue
 		}
+		l := figure.Line{Name: line.name}
 		if v.DeltaK != nil {
-			name += fmt.Sprintf(":  Δ over %d = %s points", s.Steps, changeWithError(v.DeltaK, v.DeltaKStandardError))
+			l.Name += fmt.Sprintf(":  Δ over %d = %s points", s.Steps, changeWithError(v.DeltaK, v.DeltaKStandardError))
 		}
-		l := figure.Line{Name: name}
 		for step, accuracy := range v.AccuracyByStep {
 			l.Points = append(l.Points, figure.Point{X: float64(step), Y: 100 * accuracy, Err: hundredfold(v.StandardErrorByStep[step])})
 		}
 		f.Lines = append(f.Lines, l)
 	}
-	slices.Reverse(f.Lines) // after comes first, in the stronger look
 	return f, s.Steps > 0 && f.WorthDrawing()
 }
 
@@ -225,7 +225,7 @@ func byVersionFigure(s Summary) (figure.LineChart, bool) {
 			greedy.Points = append(greedy.Points, figure.Point{X: x, Y: 100 * *v.GreedyAccuracy})
 		}
 	}
-	f := figure.LineChart{X: "policy version", Y: "accuracy (%)", Lines: []figure.Line{sampled}}
+	f := figure.LineChart{X: "policy version", Y: "first-answer accuracy (%)", Lines: []figure.Line{sampled}}
 	if len(greedy.Points) > 0 {
 		f.Lines = append(f.Lines, greedy)
 	}
@@ -242,7 +242,7 @@ func hundredfold(x *float64) *float64 {
 
 // stageFigure shows where the time went.
 func stageFigure(s Summary) figure.BarChart {
-	f := figure.BarChart{X: "seconds"}
+	f := figure.BarChart{X: "wall-clock time (seconds)"}
 	for _, st := range s.Stages {
 		f.Names = append(f.Names, st.Stage)
 		f.Values = append(f.Values, st.WallSeconds)

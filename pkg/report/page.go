@@ -5,39 +5,33 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/figure"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 //go:embed page.html
 var pageTemplate string
 
-// PageStyle is the style sheet of pages.
-//
-//go:embed page.css
-var PageStyle string
-
 // page is what page.html shows. Everything in it that a policy or a data
 // file wrote is a string, which the template escapes; only our own drawings
-// and style are not.
+// are not.
 type page struct {
 	Summary
-	Style       template.CSS
 	State       string
 	Date        string
 	Headlines   []headline
-	Main        []drawing // what was learned
-	Training    []drawing // how training went
-	Time        []drawing
+	ToDo        []string         // of a run that is not done
+	Main        []webpage.Figure // what was learned
+	Training    []webpage.Figure // how training went
+	Time        []webpage.Figure
 	Said        []string // what is not worth a drawing
-	BreakDowns  []breakDownTable
-	Graded      []breakDownTable
-	Accuracies  [][]string
-	Stages      [][]string
-	Ledger      [][2]string
+	BreakDowns  []webpage.Table
+	Graded      []gradedTable
+	Accuracies  *webpage.Table
+	StageTable  *webpage.Table
+	Ledger      webpage.Table
 	Identity    [][2]string
 	Objective   []setting
 	Recipe      string
@@ -48,54 +42,49 @@ type page struct {
 // headline is one large number.
 type headline struct{ Number, Unit, Words string }
 
-// drawing is a figure that the page holds.
-type drawing struct {
-	SVG     template.HTML
-	Caption string
-}
-
 // setting is one part of the objective as the learner wrote it down.
 type setting struct{ Name, JSON string }
 
 // html renders the page.
 func (f *findings) html(drawn []chart) ([]byte, error) {
 	p := page{
-		Summary: f.Summary, Style: template.CSS(PageStyle), State: stateWords(f.Summary), Date: date(f.Created),
-		Headlines: headlines(f.Summary), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyRows(f.Summary),
-		Stages: stageRows(f.Summary), Ledger: ledgerRows(f.Summary), Identity: f.identityRows(),
+		Summary: f.Summary, State: stateWords(f.Summary), Date: date(f.Created),
+		Headlines: headlines(f.Summary), ToDo: f.toDo(), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyTable(f.Summary),
+		StageTable: stageTable(f.Summary), Ledger: webpage.Table{Rows: ledgerRows(f.Summary)}, Identity: f.identityRows(),
 		Objective: f.objective(), Recipe: string(f.run.RecipeBytes),
-		Transcripts: transcripts(f.before, f.after, f.Iterations), Unknown: unknownRows(f.Summary), Said: said(f.Summary),
+		Transcripts: transcripts(f.before, f.newest), Unknown: unknownRows(f.Summary), Said: said(f.Summary),
 	}
 	for _, d := range drawn {
-		inlined := drawing{template.HTML(figure.Inline(d.svg)), d.Caption}
+		drawing := webpage.NewFigure(d.svg, d.Caption)
 		switch d.Name {
 		case "accuracy_by_step", "accuracy_by_version":
-			p.Main = append(p.Main, inlined)
+			p.Main = append(p.Main, drawing)
 		case "stage_seconds":
-			p.Time = append(p.Time, inlined)
+			p.Time = append(p.Time, drawing)
 		default:
-			p.Training = append(p.Training, inlined)
+			p.Training = append(p.Training, drawing)
 		}
 	}
-	t, err := template.New("page").Parse(pageTemplate)
-	if err != nil {
-		return nil, fmt.Errorf("parsing the page's template: %w", err)
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("filling the page's template: %w", err)
-	}
-	return b.Bytes(), nil
+	return webpage.Render(pageTemplate, p)
 }
 
+// headlines are the numbers to see first. Those of a run that is not done are of the
+// newest version that is measured.
 func headlines(s Summary) []headline {
+	before, after, _ := beforeAndAfter(s)
+	of, by := "after", "by training"
+	if after != nil && after.Version < s.Iterations {
+		of = fmt.Sprintf("of v%06d, the newest measured", after.Version)
+		by = fmt.Sprintf("so far, up to v%06d", after.Version)
+	}
+	was, is := value(before, accuracyOf), value(after, accuracyOf)
 	list := []headline{
-		{percent(s.AccuracyBefore), "%", "held-out accuracy before"},
-		{percent(s.AccuracyAfter), "%", "held-out accuracy after"},
-		{change(s.AccuracyGain), "points", "gained by training"},
+		{percent(was), "%", "held-out accuracy before"},
+		{percent(is), "%", "held-out accuracy " + of},
+		{change(difference(was, is)), "points", "gained " + by},
 	}
 	if s.Steps > 0 {
-		list = append(list, headline{change(s.DeltaK), "points", fmt.Sprintf("Δ over %d self-improvement %s, after", s.Steps, plural(s.Steps, "step"))})
+		list = append(list, headline{change(value(after, deltaOf)), "points", fmt.Sprintf("Δ over %d self-improvement %s, %s", s.Steps, plural(s.Steps, "step"), of)})
 	}
 	for i := range list {
 		if list[i].Number == unknown {
@@ -105,82 +94,87 @@ func headlines(s Summary) []headline {
 	return list
 }
 
+// accuracyRows is the table of held-out accuracy, with its head.
 func accuracyRows(s Summary) [][]string {
-	if s.AccuracyByVersion == nil {
-		return nil
+	before, after, head := beforeAndAfter(s)
+	row := func(name string, value func(*Version) string, change string) []string {
+		return []string{name, value(before), value(after), change}
 	}
-	rows := [][]string{{
-		"first answer, sampled", withError(s.AccuracyBefore, s.AccuracyBeforeStandardError),
-		withError(s.AccuracyAfter, s.AccuracyAfterStandardError), changeWithError(s.AccuracyGain, s.AccuracyGainStandardError),
-	}}
-	if s.GreedyAccuracyBefore != nil || s.GreedyAccuracyAfter != nil {
-		rows = append(rows, []string{
-			"first answer, greedy", percent(s.GreedyAccuracyBefore), percent(s.GreedyAccuracyAfter),
-			change(difference(s.GreedyAccuracyBefore, s.GreedyAccuracyAfter)),
-		})
+	gain := change(difference(value(before, accuracyOf), value(after, accuracyOf)))
+	if s.AccuracyGain != nil {
+		gain = changeWithError(s.AccuracyGain, s.AccuracyGainStandardError)
+	}
+	rows := [][]string{
+		{"", "before", head, "change"},
+		row("first answer, sampled", func(v *Version) string { return withError(value(v, accuracyOf), value(v, errorOf)) }, gain),
+	}
+	if was, is := value(before, greedyOf), value(after, greedyOf); was != nil || is != nil {
+		rows = append(rows, []string{"first answer, greedy", percent(was), percent(is), change(difference(was, is))})
 	}
 	for step := 1; step <= s.Steps; step++ {
-		before, after := at(s.AccuracyByStepBefore, step), at(s.AccuracyByStep, step)
-		rows = append(rows, []string{fmt.Sprintf("after step %d", step), percent(before), percent(after), change(difference(before, after))})
+		of := func(v Version) *float64 { return at(v.AccuracyByStep, step) }
+		was, is := value(before, of), value(after, of)
+		rows = append(rows, []string{fmt.Sprintf("after step %d", step), percent(was), percent(is), change(difference(was, is))})
 	}
 	if s.Steps > 0 {
-		rows = append(rows, []string{
-			fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "step")), changeWithError(s.DeltaKBefore, s.DeltaKBeforeStandardError),
-			changeWithError(s.DeltaK, s.DeltaKStandardError), change(difference(s.DeltaKBefore, s.DeltaK)),
-		})
-		count := func(c *Corrections, of func(Corrections) int) string {
-			if c == nil {
-				return unknown
-			}
-			return fmt.Sprintf("%d of %d", of(*c), c.Chains)
-		}
-		rows = append(rows,
-			[]string{
-				"wrong answers put right", count(s.CorrectionsBefore, func(c Corrections) int { return c.Corrected }),
-				count(s.Corrections, func(c Corrections) int { return c.Corrected }), "",
-			},
-			[]string{
-				"right answers broken", count(s.CorrectionsBefore, func(c Corrections) int { return c.Broken }),
-				count(s.Corrections, func(c Corrections) int { return c.Broken }), "",
-			},
-			[]string{
-				"net corrections", count(s.CorrectionsBefore, func(c Corrections) int { return c.Net }),
-				count(s.Corrections, func(c Corrections) int { return c.Net }), "",
-			})
+		rows = append(rows, row(fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "step")), func(v *Version) string {
+			return changeWithError(value(v, deltaOf), value(v, func(v Version) *float64 { return v.DeltaKStandardError }))
+		}, change(difference(value(before, deltaOf), value(after, deltaOf)))))
 	}
 	return rows
 }
 
-// breakDownTable is a table for people: of first answers by a property of problems,
-// or of submissions.
-type breakDownTable struct {
-	Head string
-	Rows [][]string
-}
-
-// breakDowns lists the tables that have something to compare.
-func breakDowns(s Summary) []breakDownTable {
-	var tables []breakDownTable
-	for _, b := range []struct {
-		head  string
-		kinds []KindAccuracy
-		least int
+// accuracyTable is that table with what self-improvement corrected; nil where nothing
+// is measured.
+func accuracyTable(s Summary) *webpage.Table {
+	if s.AccuracyByVersion == nil {
+		return nil
+	}
+	rows := accuracyRows(s)
+	before, after, _ := beforeAndAfter(s)
+	count := func(v *Version, of func(Corrections) int) string {
+		if v == nil || v.Corrections == nil {
+			return unknown
+		}
+		return fmt.Sprintf("%d of %d", of(*v.Corrections), v.Corrections.Chains)
+	}
+	for _, c := range []struct {
+		name string
+		of   func(Corrections) int
 	}{
-		{"held-out set", s.bySet(), 1},
-		{"kind", s.AccuracyByKind, 1},
-		{"level", s.AccuracyByLevel, 2},
-		{"milestone", s.Milestones, 1},
+		{"wrong answers put right", func(c Corrections) int { return c.Corrected }},
+		{"right answers broken", func(c Corrections) int { return c.Broken }},
+		{"net corrections", func(c Corrections) int { return c.Net }},
 	} {
-		if len(b.kinds) >= b.least {
-			tables = append(tables, breakDownTable{b.head, kindRows(b.kinds)})
+		if s.Steps > 0 {
+			rows = append(rows, []string{c.name, count(before, c.of), count(after, c.of), ""})
 		}
 	}
-	return tables
+	return webpage.NewTable(rows)
 }
 
-func kindRows(kinds []KindAccuracy) [][]string {
-	var rows [][]string
-	for _, k := range kinds {
+// kindTable is the accuracy of first answers by a property of problems.
+type kindTable struct {
+	title, head string
+	kinds       []KindAccuracy
+}
+
+// kindTables lists those that have something to compare.
+func kindTables(s Summary) []kindTable {
+	return slices.DeleteFunc([]kindTable{
+		{"By held-out set", "held-out set", s.bySet()},
+		{"By kind", "kind", s.AccuracyByKind},
+		{"By level", "level", s.AccuracyByLevel},
+		{"Milestones", "milestone", s.Milestones},
+	}, func(b kindTable) bool {
+		return len(b.kinds) == 0 || len(b.kinds) == 1 && (b.head == "kind" || b.head == "level")
+	})
+}
+
+// rows is the table, with its head.
+func (b kindTable) rows() [][]string {
+	rows := [][]string{{b.head, "problems", "before", "after", "change"}}
+	for _, k := range b.kinds {
 		rows = append(rows, []string{
 			kindName(k.Kind), fmt.Sprint(k.Problems), withError(k.Before, k.BeforeStandardError),
 			withError(k.After, k.AfterStandardError), change(difference(k.Before, k.After)),
@@ -189,36 +183,46 @@ func kindRows(kinds []KindAccuracy) [][]string {
 	return rows
 }
 
-func stageRows(s Summary) [][]string {
-	var rows [][]string
+func breakDowns(s Summary) (tables []webpage.Table) {
+	for _, b := range kindTables(s) {
+		tables = append(tables, *webpage.NewTable(b.rows()))
+	}
+	return tables
+}
+
+func stageTable(s Summary) *webpage.Table {
+	if len(s.Stages) == 0 {
+		return nil
+	}
+	t := webpage.Table{Head: []string{"stage", "tasks", "wall", "summed", "longest", "tokens/s"}}
 	for _, st := range s.Stages {
 		rate := ""
 		if st.TokenRate != nil {
 			rate = grouped(int64(*st.TokenRate + 0.5))
 		}
-		rows = append(rows, []string{
+		t.Rows = append(t.Rows, []string{
 			st.Stage, grouped(int64(st.Tasks)), duration(st.WallSeconds), duration(st.TaskSeconds), duration(st.LongestSeconds), rate,
 		})
 	}
-	return rows
+	return &t
 }
 
-func ledgerRows(s Summary) [][2]string {
-	rows := [][2]string{
+func ledgerRows(s Summary) [][]string {
+	rows := [][]string{
 		{"responses planned", grouped(int64(s.Ledger.Planned))},
 		{"segments with a fate", grouped(int64(s.Ledger.Segments))},
 		{"trained on", grouped(int64(s.Ledger.Trained))},
 	}
 	for _, reason := range byCount(s.Ledger.Dropped) {
-		rows = append(rows, [2]string{"dropped: " + reason, grouped(int64(s.Ledger.Dropped[reason]))})
+		rows = append(rows, []string{"dropped: " + reason, grouped(int64(s.Ledger.Dropped[reason]))})
 	}
-	rows = append(rows, [2]string{"pending", grouped(int64(s.Ledger.Pending))})
+	rows = append(rows, []string{"pending", grouped(int64(s.Ledger.Pending))})
 	if s.Ledger.Waiting > 0 {
-		rows = append(rows, [2]string{"segments that wait for a batch", grouped(int64(s.Ledger.Waiting))})
+		rows = append(rows, []string{"segments that wait for a batch", grouped(int64(s.Ledger.Waiting))})
 	}
 	rows = append(rows, auditRows(s.RewardAudit)...)
 	for _, outcome := range byCount(s.Outcomes) {
-		rows = append(rows, [2]string{"outcome " + outcome, grouped(int64(s.Outcomes[outcome]))})
+		rows = append(rows, []string{"outcome " + outcome, grouped(int64(s.Outcomes[outcome]))})
 	}
 	for _, t := range []struct {
 		name string
@@ -231,7 +235,7 @@ func ledgerRows(s Summary) [][2]string {
 		{"tokens of demonstrations", s.Tokens.WarmStart},
 		{"tokens sampled by evaluations", s.Tokens.Evaluation},
 	} {
-		rows = append(rows, [2]string{t.name, groupedOr(t.n)})
+		rows = append(rows, []string{t.name, groupedOr(t.n)})
 	}
 	return rows
 }

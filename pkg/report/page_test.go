@@ -73,7 +73,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("summary.json is not the summary (-want +got):\n%s", diff)
 	}
 	for _, words := range []string{
-		"fixture", "25.0 ± 25.0", "75.0 ± 25.0", "corrected by self-improvement", "exactly 1 at every token", "learning_rate:", sha("weights 2"),
+		"fixture", "25.0 ±\u00a025.0", "75.0 ±\u00a025.0", "corrected by self-improvement", "exactly 1 at every token", "learning_rate:", sha("weights 2"),
 	} {
 		if !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q", words)
@@ -108,6 +108,53 @@ func TestWriteUnderWay(t *testing.T) {
 	}
 	if _, err := os.Stat(f.run.Dir.Metrics(1)); err == nil {
 		t.Error("the metrics of an iteration that is not complete were sealed")
+	}
+}
+
+// The page of a run under way says what is still to do, and shows a version as soon as
+// it is measured.
+func TestPageOfALiveRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "schedule.iterations=12", "evaluation.every=2")
+	const first, others = "The policy that the run starts from.", "The evaluation of policies that are not made yet: "
+	for _, step := range []struct {
+		make     func()
+		has, not []string
+	}{
+		{func() {}, []string{first, "Iterations 1 to 12.", others + "v000000, v000002, v000004, …, v000012."}, []string{"What it learned"}},
+		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shards are sealed."}, []string{first, "What it learned"}},
+		{
+			func() { f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore)) },
+			[]string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."},
+			[]string{"so far", "before: policy", first},
+		},
+		{
+			func() {
+				f.iterations()
+				f.evaluate(2, 50, 60, evaluationRows(2, verdictsAfter))
+			},
+			[]string{
+				"Iterations 3 to 12.", "<b>75.0</b>", "held-out accuracy of v000002, the newest measured", "gained so far, up to v000002",
+				"<th>v000002, so far</th>", "v000002, so far:", "after: policy v000002", others + "v000004,",
+			},
+			[]string{"policy v000000: 0 of 1"},
+		},
+	} {
+		step.make()
+		_, page := f.write()
+		for _, words := range step.has {
+			if !strings.Contains(page, words) {
+				t.Errorf("the page does not say %q", words)
+			}
+		}
+		for _, words := range step.not {
+			if strings.Contains(page, words) {
+				t.Errorf("the page says %q", words)
+			}
+		}
+	}
+	if _, page := finished(t).write(); strings.Contains(page, "Still to do") || strings.Contains(page, "so far") {
+		t.Error("a run that is done has something to do")
 	}
 }
 
@@ -154,7 +201,7 @@ func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
 	var got []string
-	for _, tr := range transcripts(before, after, 2) {
+	for _, tr := range transcripts(before, after) {
 		got = append(got, tr.Pattern+": "+tr.Task+" "+tr.Sample)
 	}
 	// Each problem is shown once, so t1 sample 1, which was broken, is not.
@@ -163,7 +210,7 @@ func TestTranscripts(t *testing.T) {
 		t.Errorf("transcripts (-want +got):\n%s", diff)
 	}
 	long := shard.EvaluationRow{TaskID: "t", Response: strings.Repeat("é", answerRunes+1), Extracted: "7", Outcome: "wrong"}
-	picked := transcripts([]shard.EvaluationRow{long}, nil, 2)
+	picked := transcripts([]shard.EvaluationRow{long}, []shard.EvaluationRow{long})
 	if len(picked) != 1 || len(picked[0].Chains) != 1 {
 		t.Fatalf("of a run under way %+v, want one transcript of one policy", picked)
 	}

@@ -72,10 +72,11 @@ func rightAt(chain []shard.EvaluationRow, step int) bool {
 }
 
 // transcripts picks the first chains of each pattern, in the order of the
-// evaluation. No problem is shown twice.
-func transcripts(before, after []shard.EvaluationRow, last int) []transcript {
-	if len(after) == 0 {
-		after, before, last = before, nil, 0 // under way: what there is
+// evaluation. No problem is shown twice. after is of the newest version that is
+// measured, which may be the one that before is of.
+func transcripts(before, after []shard.EvaluationRow) []transcript {
+	if len(before) > 0 && len(after) > 0 && before[0].PolicyVersion == after[0].PolicyVersion {
+		before = nil
 	}
 	was, _ := chains(before)
 	is, order := chains(after)
@@ -92,7 +93,7 @@ func transcripts(before, after []shard.EvaluationRow, last int) []transcript {
 			}
 			shown[key.task] = true
 			count++
-			picked = append(picked, newTranscript(l.words, key, was[key], is[key], last))
+			picked = append(picked, newTranscript(l.words, key, was[key], is[key]))
 		}
 	}
 	return picked
@@ -113,7 +114,7 @@ func chains(rows []shard.EvaluationRow) (map[chainKey][]shard.EvaluationRow, []c
 	return byKey, order
 }
 
-func newTranscript(pattern string, key chainKey, before, after []shard.EvaluationRow, last int) transcript {
+func newTranscript(pattern string, key chainKey, before, after []shard.EvaluationRow) transcript {
 	t := transcript{Pattern: pattern, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
 	if key.sample >= 0 {
 		t.Sample = fmt.Sprintf("sample %d", key.sample)
@@ -123,8 +124,8 @@ func newTranscript(pattern string, key chainKey, before, after []shard.Evaluatio
 			continue
 		}
 		a := answers{Policy: fmt.Sprintf("policy v%06d", chain[0].PolicyVersion)}
-		if last > 0 && len(before) > 0 {
-			a.Policy = map[bool]string{true: "after", false: "before"}[int(chain[0].PolicyVersion) == last] + ": " + a.Policy
+		if len(before) > 0 {
+			a.Policy = map[bool]string{true: "before", false: "after"}[chain[0].PolicyVersion == 0] + ": " + a.Policy
 		}
 		for _, row := range chain {
 			said := answer{

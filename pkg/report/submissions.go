@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // Submissions is how good the submissions of a policy version are, in an
@@ -331,12 +332,18 @@ func submissionRows(s Submissions) [][]string {
 	return rows
 }
 
+// gradedTable is the table of a version.
+type gradedTable struct {
+	Title string
+	Table webpage.Table
+}
+
 // gradedTables are the tables of the first version and of the last.
-func gradedTables(s Summary) (tables []breakDownTable) {
+func gradedTables(s Summary) (tables []gradedTable) {
 	for i, v := range s.Submissions {
 		if i == 0 || i == len(s.Submissions)-1 {
 			head := fmt.Sprintf("Submissions of policy v%06d to %d %s, %d %s", v.Version, v.Tasks, plural(v.Tasks, "task"), v.Samples, plural(v.Samples, "sample"))
-			tables = append(tables, breakDownTable{head, submissionRows(v)})
+			tables = append(tables, gradedTable{head, *webpage.NewTable(submissionRows(v))})
 		}
 	}
 	return tables

@@ -111,28 +111,7 @@ func (t *textReport) accuracy() {
 		return
 	}
 	t.line("\nHeld-out accuracy in %%, %d problems, avg@%d at temperature %g (± standard error)", s.Problems, s.Samples, s.Temperature)
-	rows := [][]string{{"", "before", "after", "change"}}
-	rows = append(rows, []string{
-		"sampled", withError(s.AccuracyBefore, s.AccuracyBeforeStandardError), withError(s.AccuracyAfter, s.AccuracyAfterStandardError),
-		changeWithError(s.AccuracyGain, s.AccuracyGainStandardError),
-	})
-	if s.GreedyAccuracyBefore != nil || s.GreedyAccuracyAfter != nil {
-		rows = append(rows, []string{
-			"greedy", percent(s.GreedyAccuracyBefore), percent(s.GreedyAccuracyAfter),
-			change(difference(s.GreedyAccuracyBefore, s.GreedyAccuracyAfter)),
-		})
-	}
-	if s.Steps > 0 {
-		for step := 1; step <= s.Steps; step++ {
-			before, after := at(s.AccuracyByStepBefore, step), at(s.AccuracyByStep, step)
-			rows = append(rows, []string{fmt.Sprintf("after step %d", step), percent(before), percent(after), change(difference(before, after))})
-		}
-		rows = append(rows, []string{
-			fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "step")), changeWithError(s.DeltaKBefore, s.DeltaKBeforeStandardError),
-			changeWithError(s.DeltaK, s.DeltaKStandardError), change(difference(s.DeltaKBefore, s.DeltaK)),
-		})
-	}
-	t.table(rows)
+	t.table(accuracyRows(s))
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
 			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
@@ -142,8 +121,8 @@ func (t *textReport) accuracy() {
 // submissions prints the tables of the first version and of the last.
 func (t *textReport) submissions() {
 	for _, table := range gradedTables(t.s) {
-		t.line("\n%s, in %%: mean ± population standard deviation (standard error)", table.Head)
-		t.table(table.Rows)
+		t.line("\n%s, in %%: mean ± population standard deviation (standard error)", table.Title)
+		t.table(append([][]string{table.Table.Head}, table.Table.Rows...))
 	}
 }
 
@@ -155,26 +134,10 @@ func at(values []float64, i int) *float64 {
 }
 
 func (t *textReport) kinds() {
-	t.breakDown("By held-out set", t.s.bySet(), 1)
-	t.breakDown("By kind", t.s.AccuracyByKind, 2)
-	t.breakDown("By level", t.s.AccuracyByLevel, 2)
-	t.breakDown("Milestones", t.s.Milestones, 1)
-}
-
-// breakDown shows a list that has a number of entries at least.
-func (t *textReport) breakDown(title string, kinds []KindAccuracy, least int) {
-	if len(kinds) < least {
-		return
+	for _, b := range kindTables(t.s) {
+		t.line("\n" + b.title)
+		t.table(b.rows())
 	}
-	t.line("\n" + title)
-	rows := [][]string{{"", "problems", "before", "after", "change"}}
-	for _, k := range kinds {
-		rows = append(rows, []string{
-			kindName(k.Kind), fmt.Sprint(k.Problems), withError(k.Before, k.BeforeStandardError), withError(k.After, k.AfterStandardError),
-			change(difference(k.Before, k.After)),
-		})
-	}
-	t.table(rows)
 }
 
 func kindName(kind string) string {

@@ -89,9 +89,7 @@ func stageTimes(tasks []finishedTask) []StageTime {
 			st.LongestSeconds = max(st.LongestSeconds, t.span.seconds())
 			tokens += t.metrics[tokenMetric[stage]]
 		}
-		for _, s := range merged(spansOf(list)) {
-			st.WallSeconds += s.seconds()
-		}
+		st.WallSeconds = total(merged(spansOf(list)))
 		if tokens > 0 && st.TaskSeconds > 0 {
 			rate := tokens / st.TaskSeconds
 			st.TokenRate = &rate

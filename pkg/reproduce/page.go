@@ -1,15 +1,13 @@
 package reproduce
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"path/filepath"
 
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 //go:embed page.html
@@ -18,7 +16,6 @@ var pageTemplate string
 // page is what page.html shows.
 type page struct {
 	Reproduction
-	Style       template.CSS
 	Experiments []experimentOnPage
 	Notes       []string
 }
@@ -28,7 +25,7 @@ type experimentOnPage struct {
 	Compared        bool // a page of its methods lies in its folder
 	Name            string
 	Claims          []claimOnPage
-	Runs            [][]string
+	Runs            webpage.Table
 }
 
 type claimOnPage struct {
@@ -39,31 +36,27 @@ type claimOnPage struct {
 // Write makes the page of a reproduction in its folder, index.html, which needs
 // nothing else, and reproduction.json, its numbers.
 func Write(folder string, r Reproduction, compared map[string]bool, notes []string) error {
-	p := page{Reproduction: r, Style: template.CSS(report.PageStyle), Notes: notes}
+	p := page{Reproduction: r, Notes: notes}
 	for _, e := range r.Results {
 		p.Experiments = append(p.Experiments, e.onPage(compared[e.Name]))
 	}
-	parsed, err := template.New("reproduction").Parse(pageTemplate)
+	html, err := webpage.Render(pageTemplate, p)
 	if err != nil {
-		return fmt.Errorf("reading the template of the page: %w", err)
-	}
-	var html bytes.Buffer
-	if err := parsed.Execute(&html, p); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
+		return err
 	}
 	numbers, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding what came out: %w", err)
 	}
 	attempt := seal.AttemptFromEnv()
-	if err := seal.Replace(filepath.Join(folder, "index.html"), html.Bytes(), attempt); err != nil {
+	if err := seal.Replace(filepath.Join(folder, "index.html"), html, attempt); err != nil {
 		return err
 	}
 	return seal.Replace(filepath.Join(folder, "reproduction.json"), append(numbers, '\n'), attempt)
 }
 
 func (e Result) onPage(compared bool) experimentOnPage {
-	p := experimentOnPage{Title: e.Title, Progress: e.progress(), Name: e.Name, Compared: compared}
+	p := experimentOnPage{Title: e.Title, Progress: e.progress(), Name: e.Name, Compared: compared, Runs: webpage.Table{Head: []string{"method", "seed", "wall", "policy", "made by"}}}
 	for _, o := range e.Claims {
 		p.Claims = append(p.Claims, claimOnPage{
 			Verdict: o.Verdict, Says: o.Says, Source: o.Source, Numbers: o.comparison(), Seeds: fmt.Sprint(o.Seeds),
@@ -83,7 +76,7 @@ func (e Result) onPage(compared bool) experimentOnPage {
 			if r.PolicySHA256 != nil {
 				row[3] = (*r.PolicySHA256)[:12]
 			}
-			p.Runs = append(p.Runs, row)
+			p.Runs.Rows = append(p.Runs.Rows, row)
 		}
 	}
 	return p

@@ -72,8 +72,12 @@ func ReadPruned(path string) (Manifest, error) {
 // neither costs two failed opens.
 func Record(ctx context.Context, path string) (Manifest, error) {
 	path = filepath.Clean(path)
-	if _, _, err := readManifest(path); errors.Is(err, fs.ErrNotExist) {
+	m, _, err := readManifest(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return ReadPruned(path)
+	case err == nil && compareSizes(path, m) == nil:
+		return m, ctx.Err()
 	}
-	return Read(ctx, path, Options{})
+	return Read(ctx, path, Options{}) // which says what is wrong
 }

@@ -142,27 +142,30 @@ func (s *Surveyor) Survey(ctx context.Context) (Result, error) {
 	return w.result, w.err
 }
 
-// urgency orders ready tasks: older iterations first, the stages nearest to
-// the learner first inside one, evaluations last of all.
+// urgency orders ready tasks: older iterations first, the stages nearest to the
+// learner first inside one. The evaluation of a version has what the next iteration
+// leaves idle, and goes before the one after, so that a machine that is never idle
+// measures a version soon and not at the end of the run.
 func urgency(t graph.Task) int {
-	const evaluation = 1 << 30
+	const stages = 8 // at least as many as have an order of their own
+	iteration := t.Iteration * stages
 	switch t.Stage {
-	case graph.StageEvalPlan, graph.StageEvaluate:
-		return evaluation + t.Iteration*8
-	case graph.StageEvalScore:
-		return evaluation + t.Iteration*8 + 1
-	case graph.StageEvalRollout:
-		return evaluation + t.Iteration*8 + 2
 	case graph.StageGradient:
-		return t.Iteration*8 + 1
+		return iteration + 1
 	case graph.StageBuffer:
-		return t.Iteration*8 + 2
+		return iteration + 2
 	case graph.StageScore:
-		return t.Iteration*8 + 3
+		return iteration + 3
 	case graph.StageRollout:
-		return t.Iteration*8 + 4
+		return iteration + 4
+	case graph.StageEvalPlan, graph.StageEvaluate:
+		return iteration + stages + 5
+	case graph.StageEvalScore:
+		return iteration + stages + 6
+	case graph.StageEvalRollout:
+		return iteration + stages + 7
 	}
-	return t.Iteration * 8
+	return iteration
 }
 
 // visit finds out whether a node is done, and what is to be done for it.

@@ -67,7 +67,7 @@ func TestPlannerOverlapsIterations(t *testing.T) {
 }
 
 // TestUrgency: older iterations first, what is nearest to the learner first
-// inside one, evaluations last.
+// inside one, the evaluation of a version before the second iteration after it.
 func TestUrgency(t *testing.T) {
 	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=3", "schedule.staleness=2", "rollout.shards=2", "evaluation.problems=16", "evaluation.shards=1")
@@ -80,8 +80,8 @@ func TestUrgency(t *testing.T) {
 	b.Seal(runtest.Node(graph.StageBuffer, 1))
 	b.Seal(runtest.Node(graph.StageRollout, 2), 0)
 	b.Ready(
-		"learn-000001-00000", "score-000002-00000", "rollout-000002-00001",
-		"rollout-000003-00000", "rollout-000003-00001", "evalplan-000000-00000",
+		"learn-000001-00000", "evalplan-000000-00000", "score-000002-00000", "rollout-000002-00001",
+		"rollout-000003-00000", "rollout-000003-00001",
 	)
 	b.Seal(runtest.Node(graph.StageEvalPlan, 0))
 	b.Seal(runtest.Node(graph.StageLearn, 1))
