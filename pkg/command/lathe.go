@@ -15,7 +15,7 @@ import (
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
-		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(), reportCommand(), poolCommand(), sweepCommand(), compareCommand(),
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(), reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)
