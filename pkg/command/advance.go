@@ -22,6 +22,9 @@ type AdvanceOptions struct {
 	LaunchOptions
 	Retry      bool   // forget earlier failures
 	SiteSHA256 string // of the site profile, which must be this one; empty for any
+	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; gates
+	// do. Without it the run goes on.
+	UnlessPaused bool
 }
 
 func advanceCommand() *cli.Command {
@@ -37,6 +40,7 @@ func advanceCommand() *cli.Command {
 		Flags: o.flags(
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` to make the run from when it is not there", Destination: &o.Recipe},
 			&cli.StringFlag{Name: "site-sha256", Usage: "refuse a site profile whose resolved YAML has another `SHA256`: gates are told it", Destination: &o.SiteSHA256},
+			&cli.BoolFlag{Name: "unless-paused", Usage: "leave a run alone that was paused or cancelled: gates do", Destination: &o.UnlessPaused},
 			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again", Destination: &o.Retry},
 		),
 		Action: func(c *cli.Context) error {
@@ -64,6 +68,15 @@ func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 	opened, err := o.open(ctx)
 	if err != nil {
 		return err
+	}
+	if !o.UnlessPaused {
+		if err := goOn(opened, os.Stderr); err != nil {
+			return err
+		}
+	}
+	if p, paused := rundir.ReadPause(opened.Dir); paused {
+		fmt.Fprintf(os.Stderr, "lathe: run %s was %s: it is left alone\n", opened.Dir, p)
+		return nil
 	}
 	return o.advance(ctx, out, opened)
 }

@@ -58,6 +58,12 @@ func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := goOn(opened, os.Stderr); err != nil {
+		return err
+	}
+	if p, paused := rundir.ReadPause(opened.Dir); paused {
+		return p.Err(opened.Dir)
+	}
 	if o.Executor == "slurm" {
 		return o.driveSlurm(ctx, out, opened)
 	}

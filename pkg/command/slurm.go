@@ -91,6 +91,9 @@ func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundi
 	surveyor := survey.New(opened.Graph)
 	var asked time.Time
 	for {
+		if p, paused := rundir.ReadPause(opened.Dir); paused {
+			return p.Err(opened.Dir)
+		}
 		if time.Since(asked) >= askEvery {
 			result, err := advancer.Advance(ctx)
 			if err != nil && !errors.Is(err, slurm.ErrQueueFull) { // there will be room

@@ -214,6 +214,9 @@ func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, m
 // own that writes its log.
 func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, opened *rundir.Run) error {
 	if o.Executor == "slurm" {
+		if err := goOn(opened, os.Stderr); err != nil {
+			return err
+		}
 		advance := AdvanceOptions{LaunchOptions: o.LaunchOptions}
 		return advance.advance(ctx, io.Discard, opened)
 	}

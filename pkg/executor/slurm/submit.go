@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -184,22 +183,17 @@ func (c *Cluster) Cancel(ctx context.Context, ids ...string) error {
 // CancelPending cancels those jobs and array tasks of this user that have not
 // started, of every name with a prefix.
 func (c *Cluster) CancelPending(ctx context.Context, prefix string) error {
-	out, err := c.retry(ctx, func() (string, error) {
-		return c.run(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-t", "PENDING", "-o", "%F %j")
-	})
+	jobs, err := c.Queue(ctx, prefix)
 	if err != nil {
-		return explain(err)
+		return err
 	}
 	var ids []string
-	for line := range strings.Lines(out) {
-		if id, name, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, prefix) {
-			ids = append(ids, id)
+	for _, j := range jobs {
+		if j.Pending {
+			ids = append(ids, j.ID)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return c.cancel(ctx, append([]string{"--state=PENDING"}, ids...)...)
+	return c.CancelWaiting(ctx, ids...)
 }
 
 func (c *Cluster) cancel(ctx context.Context, args ...string) error {

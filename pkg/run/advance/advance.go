@@ -126,6 +126,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	full := false // the queue
 	for _, group := range byNode(found.Ready, view.live) {
+		if p, paused := rundir.ReadPause(a.Run.Dir); paused {
+			return result, p.Err(a.Run.Dir)
+		}
 		s, submitted, err := a.submit(ctx, group, view.known[group[0].Node], limits)
 		if full = errors.Is(err, slurm.ErrQueueFull); err != nil && !full {
 			return result, err

@@ -113,6 +113,8 @@ func (d *Driver) Drive(ctx context.Context) error {
 			<-results
 		}
 	}()
+	pauses := time.NewTicker(lookForPause)
+	defer pauses.Stop()
 	for fresh := true; ; {
 		found, err := CloseAll(ctx, d.Run, d.surveyor, d.Attempt, d.Version)
 		if err != nil {
@@ -133,7 +135,12 @@ func (d *Driver) Drive(ctx context.Context) error {
 		if err := d.stopLate(ctx); err != nil {
 			return err
 		}
-		if err := d.launch(inFlight, found, results); err != nil {
+		if p, paused := rundir.ReadPause(d.Run.Dir); paused {
+			d.stopPaused(p)
+			if len(d.running) == 0 {
+				return p.Err(d.Run.Dir)
+			}
+		} else if err := d.launch(inFlight, found, results); err != nil {
 			return err
 		}
 		if len(d.running) == 0 {
@@ -148,6 +155,8 @@ func (d *Driver) Drive(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-d.Wake(found.Due):
+		case <-pauses.C:
+			fresh = false
 		case f := <-results:
 			if fresh, err = d.settle(ctx, f); err != nil {
 				return err
@@ -227,6 +236,18 @@ func (d *Driver) stopLate(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lookForPause is how often a driver looks whether its run was paused.
+const lookForPause = 2 * time.Second
+
+// stopPaused stops what a pause says is to stop.
+func (d *Driver) stopPaused(p rundir.Pause) {
+	for t, running := range d.running {
+		if p.Stops(t.Node) {
+			running.stop()
+		}
+	}
 }
 
 // wake is the real clock.

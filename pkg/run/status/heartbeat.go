@@ -1,12 +1,15 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -24,6 +27,7 @@ type Heartbeat struct {
 	Executor string    `json:"executor"`
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
+	Ticks    string    `json:"ticks,omitempty"` // when the process started, since the host did: ids come again
 	Started  time.Time `json:"started"`
 	Beat     time.Time `json:"beat"`
 	Ended    bool      `json:"ended"` // left in good order
@@ -46,7 +50,7 @@ func StartHeartbeat(d graph.Dir, executor string) (*Heartbeat, error) {
 		return nil, err
 	}
 	h := &Heartbeat{
-		Executor: executor, Host: host, PID: os.Getpid(), Started: time.Now().UTC(),
+		Executor: executor, Host: host, PID: os.Getpid(), Ticks: startTicks(os.Getpid()), Started: time.Now().UTC(),
 		dir: d, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := h.write(); err != nil {
@@ -132,4 +136,38 @@ func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 		return true, true, "the driver on " + h.Host + " showed life " + now.Sub(h.Beat).Round(time.Second).String() + " ago"
 	}
 	return false, false, "the driver on " + h.Host + " was last seen " + h.Beat.Format(time.RFC3339)
+}
+
+// startTicks is when a process of this host started, in clock ticks since the
+// host did; empty when there is none or the host does not say.
+func startTicks(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// PID (COMMAND) STATE PPID …; the command may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const startTime = 22 - 3 // proc(5) counts from 1, and the first here is the third
+	if len(fields) <= startTime {
+		return ""
+	}
+	return fields[startTime]
+}
+
+// KillDriver kills the process of this host that goes on with a run in the
+// foreground, and its tasks with it. It says whom; nobody for an empty string.
+func KillDriver(d graph.Dir) (who string, err error) {
+	h, ok := readHeartbeat(d)
+	if !ok {
+		return "", nil
+	}
+	running, _, _ := h.alive(time.Now())
+	host, err := os.Hostname()
+	if err != nil || !running || h.Host != host || h.PID == os.Getpid() || h.Ticks == "" || h.Ticks != startTicks(h.PID) {
+		return "", err
+	}
+	if err := syscall.Kill(h.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return "", fmt.Errorf("killing the driver: %w", err)
+	}
+	return fmt.Sprintf("process %d on %s", h.PID, h.Host), nil
 }

@@ -38,6 +38,7 @@ type Status struct {
 	Iterations int           `json:"iterations"`
 	Learned    int           `json:"iterations_learned"`
 	Executor   string        `json:"executor,omitempty"`
+	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
 	Stages     []StageStatus `json:"stages"`
 }
 
@@ -218,6 +219,13 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 		if heartbeat.Ended && heartbeat.Failure != "" {
 			s.State, s.Evidence = StateFailed, heartbeat.Failure
 		}
+	}
+	if p, paused := rundir.ReadPause(r.Dir); paused && s.State != StateDone {
+		s.Paused = p.String()
+		if s.State == StatePending {
+			s.Evidence = "nothing runs"
+		}
+		s.Evidence += "; " + s.Paused + ", the command that started the run goes on with it"
 	}
 }
 

@@ -1,0 +1,190 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/status"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// PauseOptions are those of lathe pause and lathe cancel.
+type PauseOptions struct {
+	Run       string // folder
+	Stop      bool   // tasks that run, too: lathe cancel
+	Stage     string // alone; empty for every stage
+	Iteration *int   // alone; nil for every iteration
+	Now       bool   // kill them, without time to stop
+	JSON      bool
+}
+
+func pauseCommand() *cli.Command {
+	var o PauseOptions
+	return cmdline.Help{
+		Example: "lathe pause runs/quickstart\nlathe run --run runs/quickstart",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "pause", Usage: "let what runs of a run come to its end, and start nothing more", ArgsUsage: "RUN",
+		Description: "Tasks and gates that wait in Slurm's queue are taken out of it. A driver in the foreground, on whatever host,\n" +
+			"leaves when its last task has ended. The run goes on by the command that started it.",
+		Flags: []cli.Flag{jsonFlag(&o.JSON)},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run = run
+			return PauseRun(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+func cancelCommand() *cli.Command {
+	o := PauseOptions{Stop: true}
+	return cmdline.Help{
+		Example: "lathe cancel runs/quickstart\nlathe run --run runs/quickstart",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "cancel", Usage: "stop a run: its gates, its tasks, its drivers", ArgsUsage: "RUN",
+		Description: "Nothing that is sealed is lost, and the command that started the run goes on with it. Tasks have the time\n" +
+			"that Slurm gives them to stop, which those of Lathe use to seal or to drop what they have. With --stage or\n" +
+			"--iteration only the tasks of these are stopped, and what else was submitted comes to its end; either way\n" +
+			"nothing more is submitted.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "stage", Usage: "stop tasks of `STAGE` alone", Destination: &o.Stage},
+			&cli.IntFlag{Name: "iteration", Usage: "stop tasks of iteration `K` alone; of an evaluation, the policy version"},
+			&cli.BoolFlag{Name: "now", Usage: "kill, without time to stop", Destination: &o.Now},
+			jsonFlag(&o.JSON),
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run, o.Iteration = run, cmdline.Given(c, "iteration", c.Int("iteration"))
+			return PauseRun(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// Paused is what lathe pause and lathe cancel did.
+type Paused struct {
+	Run    string             `json:"run"`
+	Slurm  *advance.Cancelled `json:"slurm"`  // nil when the run was never handed to Slurm
+	Driver string             `json:"driver"` // what became of the one in the foreground; empty without
+}
+
+// PauseRun holds a run, and stops what of it runs if that is wanted.
+func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	p := rundir.Pause{By: whoAmI(), Since: time.Now().UTC().Truncate(time.Second), Stop: o.Stop, Iteration: o.Iteration}
+	if o.Stage != "" {
+		if p.Stage, err = graph.ParseStage(o.Stage); err != nil {
+			return err
+		}
+	}
+	var cluster *slurm.Cluster
+	if _, handed := advance.SitePath(opened.Dir); handed {
+		if cluster, err = slurm.Open(site.Default()); err != nil {
+			return err
+		}
+	}
+	// Before anything is cancelled: a gate that is at it submits nothing more.
+	if err := p.Write(opened.Dir, seal.AttemptFromEnv()); err != nil {
+		return err
+	}
+	result := Paused{Run: string(opened.Dir)}
+	if cluster != nil {
+		cancelled, err := advance.Cancel(ctx, cluster, opened.Identity.RunID, p, o.Now)
+		if err != nil {
+			return exitcode.WithHint(err, "the run is held; run the same command again to cancel the rest")
+		}
+		result.Slurm = &cancelled
+		if o.Now { // what a killed task leaves looks like a failure of its own
+			if err := advance.Forgive(opened.Dir, seal.AttemptFromEnv()); err != nil {
+				return err
+			}
+		}
+	}
+	if result.Driver, err = o.driverLeaves(ctx, opened); err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, result)
+	}
+	return result.print(out, p)
+}
+
+func (r Paused) print(out io.Writer, p rundir.Pause) error {
+	if r.Slurm != nil {
+		fmt.Fprintf(out, "taken out of the queue: %d gates, %d job arrays\n", r.Slurm.Gates, r.Slurm.Arrays)
+	}
+	if r.Driver != "" {
+		fmt.Fprintln(out, r.Driver)
+	}
+	_, err := fmt.Fprintf(out, "run %s is %s; the command that started it goes on with it\n", r.Run, p)
+	return err
+}
+
+// driverPatience is how long a driver may take to see that its run was cancelled,
+// and its tasks to stop.
+const driverPatience = 30 * time.Second
+
+// driverLeaves says what becomes of the foreground driver of a run, and waits until
+// it has stopped what it is to stop.
+func (o PauseOptions) driverLeaves(ctx context.Context, opened *rundir.Run) (string, error) {
+	if o.Now && o.Stage == "" && o.Iteration == nil {
+		who, err := status.KillDriver(opened.Dir)
+		if err != nil || who != "" {
+			return "the driver is killed: " + who, err
+		}
+	}
+	evidence, there := status.OtherDriver(opened.Dir)
+	if !there {
+		return "", nil
+	}
+	if !o.Stop || o.Stage != "" || o.Iteration != nil {
+		return fmt.Sprintf("the driver leaves when its last task has ended: %s", evidence), nil
+	}
+	for deadline := time.Now().Add(driverPatience); time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		if _, there := status.OtherDriver(opened.Dir); !there {
+			return "the driver has left", nil
+		}
+	}
+	return fmt.Sprintf("the driver is to leave, and has not done so yet: %s", evidence), nil
+}
+
+func whoAmI() string {
+	name, host := "somebody", "an unknown host"
+	if me, err := user.Current(); err == nil {
+		name = me.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + " on " + host
+}
+
+// goOn ends the pause of a run for whoever starts it again. A job that Slurm has
+// put back into the queue was started by nobody.
+func goOn(opened *rundir.Run, talk io.Writer) error {
+	p, paused := rundir.ReadPause(opened.Dir)
+	if !paused || seal.AttemptFromEnv().Restarts > 0 {
+		return nil
+	}
+	fmt.Fprintf(talk, "lathe: run %s was %s, and goes on\n", opened.Dir, p)
+	return rundir.Resume(opened.Dir)
+}

@@ -1,0 +1,71 @@
+package command_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPauseForeground holds a run that a driver carries in the foreground: the
+// driver leaves by itself, or is killed, and the same command goes on.
+func TestPauseForeground(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	run := runArgs(dir, smoke, "warm_start.steps=600", "warm_start.chunk=200", "schedule.iterations=1")
+	start := func(first string) (ended chan error, talk *bytes.Buffer) {
+		t.Helper()
+		talk = &bytes.Buffer{}
+		driver := exec.Command("lathe", run...)
+		driver.Stderr = talk
+		if err := driver.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended = make(chan error, 1)
+		go func() { ended <- driver.Wait() }()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(dir, first)); err == nil {
+				return ended, talk
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s never came\n%s", first, talk)
+			}
+		}
+	}
+
+	ended, talk := start("logs/warm-000001-00000.0.log")
+	lathe(t, 0, "pause", dir)
+	if code := exitCode(<-ended); code != 75 || !strings.Contains(talk.String(), "was paused by ") {
+		t.Errorf("paused, the driver ends with exit code %d:\n%s", code, talk)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "warm", "000001.json")); err != nil {
+		t.Errorf("what ran did not come to its end: %v", err)
+	}
+	if e := lathe(t, 0, "status", dir); !strings.Contains(e.stdout, "pending") || !strings.Contains(e.stdout, "paused by ") {
+		t.Errorf("status says\n%s", e.stdout)
+	}
+
+	ended, talk = start("logs/warm-000002-00000.0.log")
+	if e := lathe(t, 0, "cancel", dir); !strings.Contains(e.stdout, "the driver has left") {
+		t.Errorf("cancel says\n%s", e.stdout)
+	}
+	if code := exitCode(<-ended); code != 75 || !strings.Contains(talk.String(), "was cancelled by ") || !strings.Contains(talk.String(), ", and goes on") {
+		t.Errorf("cancelled, the driver ends with exit code %d:\n%s", code, talk)
+	}
+
+	ended, _ = start("logs/warm-000002-00000.1.log")
+	if e := lathe(t, 0, "cancel", "--now", dir); !strings.Contains(e.stdout, "the driver is killed: process ") {
+		t.Errorf("cancel --now says\n%s", e.stdout)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Errorf("killed, the driver ends with %v", err)
+	}
+	if e := lathe(t, 64, "cancel", "--stage", "rolout", dir); !strings.Contains(e.stderr, `stage "rolout" is not one of`) {
+		t.Errorf("cancel of no stage says\n%s", e.stderr)
+	}
+	lathe(t, 0, run...)
+	clean(t, dir)
+}

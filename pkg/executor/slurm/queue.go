@@ -1,0 +1,60 @@
+package slurm
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Queued is a job of this user that waits or runs: a plain job, or all tasks of
+// an array that are in the same state.
+type Queued struct {
+	ID      string // of the job, or of the whole array
+	Name    string
+	Pending bool
+}
+
+// Queue lists what this user has in the queue under names with a prefix, in one
+// query. Whoever submitted it: what a killed gate has left no record of is here
+// too.
+func (c *Cluster) Queue(ctx context.Context, prefix string) ([]Queued, error) {
+	out, err := c.retry(ctx, func() (string, error) {
+		return c.run(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-o", "%F %T %j")
+	})
+	if err != nil {
+		return nil, explain(err)
+	}
+	var jobs []Queued
+	for line := range strings.Lines(out) {
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(fields) != 3 || !isNumber(fields[0]) {
+			return nil, malformed("squeue", line)
+		}
+		if strings.HasPrefix(fields[2], prefix) && fields[1] != "COMPLETING" {
+			jobs = append(jobs, Queued{ID: fields[0], Name: fields[2], Pending: phaseOfState(fields[1]) == PhasePending})
+		}
+	}
+	return jobs, nil
+}
+
+// CancelNow kills jobs, which are given no time to stop.
+func (c *Cluster) CancelNow(ctx context.Context, ids ...string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	// The signal alone ends what runs, --full the batch shell too; what waits has
+	// nothing to be signalled.
+	if err := c.cancel(ctx, append([]string{"--signal=KILL", "--full"}, ids...)...); err != nil {
+		return err
+	}
+	return c.Cancel(ctx, ids...)
+}
+
+// CancelWaiting cancels those tasks of jobs that have not started.
+func (c *Cluster) CancelWaiting(ctx context.Context, ids ...string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return c.cancel(ctx, append([]string{"--state=PENDING"}, ids...)...)
+}
