@@ -17,7 +17,7 @@ func Lathe() *cli.App {
 	cmdline.Group(app,
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
 		reportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
-		pauseCommand(), cancelCommand(),
+		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)
