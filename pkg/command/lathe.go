@@ -15,8 +15,9 @@ import (
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
-		runCommand(), advanceCommand(), pauseCommand(), cancelCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
+		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)

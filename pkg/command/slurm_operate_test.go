@@ -20,33 +20,110 @@ setup:
   - 'case "$SLURM_JOB_NAME" in *-rollout-000001) while [ ! -e GO ]; do sleep 0.2; done ;; esac; true'
 `
 
-// TestSlurmOperate is what operators do to a run while it lives, on a cluster with
-// accounting and on one without.
+// refusing is a filter of a site that takes neither --mem nor GPUs by --gres or
+// --gpus.
+const refusing = `function slurm_cli_setup_defaults(options, early_pass) return slurm.SUCCESS end
+function slurm_cli_post_submit(offset, job_id, step_id) return slurm.SUCCESS end
+function slurm_cli_pre_submit(options, pack_offset)
+	for _, name in ipairs({"mem", "gres", "gpus"}) do
+		if options[name] ~= nil then
+			slurm.log_error("this site does not take --" .. name)
+			return slurm.ERROR
+		end
+	end
+	return slurm.SUCCESS
+end
+`
+
+// TestSlurmOperate is what operators do on a cluster that they do not know: with
+// narrow limits and accounting, and with neither.
 func TestSlurmOperate(t *testing.T) {
 	bin := commandtest.Build(t)
-	for _, kind := range []struct {
-		name    string
-		options []string
-	}{
-		{"accounting", []string{"--accounting"}},
-		{"no accounting", nil},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			if kind.options != nil {
-				if _, err := exec.LookPath("slurmdbd"); err != nil {
-					t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
+	t.Run("accounting", func(t *testing.T) {
+		if _, err := exec.LookPath("slurmdbd"); err != nil {
+			t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
+		}
+		c := commandtest.StartCluster(t, bin, "--nodes", "2", "--accounting", "--max-array-size", "5", "--set", "AccountingStorageEnforce=limits", "--set", "CliFilterPlugins=lua")
+		if err := os.WriteFile(filepath.Join(c.Dir(), "cli_filter.lua"), []byte(refusing), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		me := strings.TrimSpace(c.Must("id", "-un"))
+		c.Must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=10")
+		profile := filepath.Join(t.TempDir(), "found.yaml")
+		t.Run("doctor", func(t *testing.T) {
+			findings := examine(t, c.In(t), "--write", profile)
+			for about, want := range map[string]string{
+				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
+				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
+				"between nodes, link": "ok each of 50 names", "between nodes, a file that is replaced": "ok 0.", "between nodes, clocks": "ok ",
+			} {
+				if !strings.HasPrefix(findings[about], want) {
+					t.Errorf("%s: %q, want %q", about, findings[about], want)
 				}
 			}
-			c := commandtest.StartCluster(t, bin, append(kind.options, "--nodes", "2")...)
-			t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t)) })
+			content, err := os.ReadFile(profile)
+			for _, line := range []string{"memory_flag: false", "gpu_flag: gpus-per-node", "max_array_size: 5", "max_submit: 10", "partition: \"low\"", "max_minutes: 60"} {
+				if err != nil || !strings.Contains(string(content), "\n"+line+"\n") {
+					t.Errorf("the profile lacks %q, %v:\n%s", line, err, content)
+				}
+			}
 		})
+		t.Run("its profile", func(t *testing.T) {
+			c := c.In(t)
+			dir := filepath.Join(t.TempDir(), "run")
+			settings := commandtest.Set("schedule.iterations=1", "rollout.shards=6", "warm_start.steps=10", "resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=1")
+			c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", profile)...)
+			c.Await(dir, "done", 4*time.Minute, nil)
+			if got, want := c.PolicySHA256(dir), c.Reference("jobs/smoke.yaml", settings...); got != want {
+				t.Errorf("policy %s, on one machine %s", got, want)
+			}
+			// A gate that met a full queue looks again after half a minute.
+			for deadline := time.Now().Add(time.Minute); strings.TrimSpace(c.Must("squeue", "-h")) != "" && time.Now().Before(deadline); {
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t), true) })
+	})
+	t.Run("no accounting", func(t *testing.T) {
+		c := commandtest.StartCluster(t, bin, "--nodes", "2")
+		t.Run("doctor", func(t *testing.T) {
+			findings := examine(t, c.In(t), "--partition", "high")
+			if want := "note off"; !strings.HasPrefix(findings["accounting"], want) {
+				t.Errorf("accounting: %q, want %q", findings["accounting"], want)
+			}
+			if want := "ok high, as was asked for"; findings["partition"] != want {
+				t.Errorf("partition: %q, want %q", findings["partition"], want)
+			}
+		})
+		t.Run("cancel", func(t *testing.T) { cancelAndPause(t, c.In(t), false) })
+	})
+}
+
+// examine runs lathe doctor and returns its findings.
+func examine(t *testing.T, c *commandtest.Cluster, args ...string) map[string]string {
+	t.Helper()
+	command := exec.Command(filepath.Join(c.Bin, "lathe"), append([]string{"doctor", "--json", "--folder", t.TempDir()}, args...)...)
+	command.Env = c.Env
+	out, err := command.Output()
+	var report struct {
+		Findings []struct{ About, Level, Found string }
 	}
+	if decodeErr := json.Unmarshal(out, &report); decodeErr != nil || err != nil {
+		t.Fatalf("lathe doctor: %v, %v\n%s", err, decodeErr, out)
+	}
+	findings := map[string]string{}
+	for _, f := range report.Findings {
+		findings[f.About] = f.Level + " " + f.Found
+	}
+	return findings
 }
 
 // cancelAndPause cancels a run and a stage of it, and pauses it: nothing is left in
 // the queue, nothing comes back, and each time the same command goes on, to the
 // bytes of a run that nobody touched.
-func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
+// Without pause it is cancelled once.
+func cancelAndPause(t *testing.T, c *commandtest.Cluster, pause bool) {
+	t.Helper()
 	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=3", "warm_start.steps=10")
 	want := c.Reference("jobs/smoke.yaml", settings...)
 	open, site := filepath.Join(t.TempDir(), "go"), filepath.Join(t.TempDir(), "slow.yaml")
@@ -88,31 +165,35 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	}
 	held("cancelled")
 
-	begin()
-	running()
-	c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "rollout", "--iteration", "1", "--now")
-	held("cancelled")
+	if pause {
+		begin()
+		running()
+		c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "rollout", "--iteration", "1", "--now")
+		held("cancelled")
 
-	begin()
-	running()
-	c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "evaluate")
-	if n := rollouts("running"); n != 3 {
-		t.Errorf("the evaluation was cancelled, and %d of 3 rollouts run", n)
-	}
-	c.Must(filepath.Join(c.Bin, "lathe"), "pause", dir)
-	if n := rollouts("running"); n != 3 {
-		t.Errorf("the run was paused, and %d of 3 rollouts run", n)
-	}
-	if waiting := strings.TrimSpace(c.Must("squeue", "-h", "-t", "pending")); waiting != "" {
-		t.Errorf("the run was paused, and there waits:\n%s", waiting)
-	}
-	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		begin()
+		running()
+		c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "evaluate")
+		if n := rollouts("running"); n != 3 {
+			t.Errorf("the evaluation was cancelled, and %d of 3 rollouts run", n)
+		}
+		c.Must(filepath.Join(c.Bin, "lathe"), "pause", dir)
+		if n := rollouts("running"); n != 3 {
+			t.Errorf("the run was paused, and %d of 3 rollouts run", n)
+		}
+		if waiting := strings.TrimSpace(c.Must("squeue", "-h", "-t", "pending")); waiting != "" {
+			t.Errorf("the run was paused, and there waits:\n%s", waiting)
+		}
+		if err := os.WriteFile(open, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		held("paused")
+		done, err := filepath.Glob(filepath.Join(dir, "iter", "000001", "rollout", "*.parquet"))
+		if err != nil || len(done) != 3 {
+			t.Errorf("%d of 3 rollouts came to their end, %v", len(done), err)
+		}
+	} else if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
-	}
-	held("paused")
-	done, err := filepath.Glob(filepath.Join(dir, "iter", "000001", "rollout", "*.parquet"))
-	if err != nil || len(done) != 3 {
-		t.Errorf("%d of 3 rollouts came to their end, %v", len(done), err)
 	}
 
 	begin()

@@ -190,4 +190,14 @@ func TestSlurmSurvives(t *testing.T) {
 	if got := c.PolicySHA256(dir); got != want {
 		t.Errorf("policy %s, without trouble %s", got, want)
 	}
+	said := c.Must(filepath.Join(c.Bin, "lathe"), "logs", "--stage", "rollout", "--most", "0", dir)
+	for _, want := range []string{
+		"rollout-000001-00000, attempt 0: mended, failed, on n",
+		"rollout-000001-00001, attempt 0: mended, timeout, on n",
+		"requeued 1 times",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lathe logs does not say %q:\n%s", want, said)
+		}
+	}
 }

@@ -2,9 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -108,22 +105,22 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 		return exitcode.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
-	attempt := seal.AttemptFromEnv()
-	log := cmdline.Log(program)
+	attempt, log, began := seal.AttemptFromEnv(), cmdline.Log(program), time.Now()
+	log("%s, attempt %d, begins on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
 	defer monitor.Beside(o.Run, task.String(), log)()
 	w := worker.New(opened, attempt, Version, log)
 	w.Threads = o.Threads
 	err = w.Do(ctx, task)
 	if err != nil {
 		recordExit(dir, task, attempt, err)
+		log("%s, attempt %d, is not done; it ends after %.1f s", task, attempt.Number, time.Since(began).Seconds())
+		return err
 	}
-	return err
+	log("%s, attempt %d, is done after %.1f s", task, attempt.Number, time.Since(began).Seconds())
+	return nil
 }
 
-// recordExit leaves the reason of a failure where whoever advances the run
-// finds it, since a batch system without accounting keeps no exit codes. A
-// record that cannot be written is no second failure: the missing output
-// speaks for itself.
+// recordExit leaves the reason of a failure.
 func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause error) {
 	record := rundir.ExitRecord{
 		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
@@ -131,11 +128,7 @@ func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause erro
 	if hints := exitcode.Hints(cause); len(hints) > 0 {
 		record.Hint = hints[0]
 	}
-	path := dir.ExitRecord(task, attempt.Number-attempt.Restarts, attempt.Restarts)
-	content, err := json.Marshal(record)
-	if err == nil && os.MkdirAll(filepath.Dir(path), 0o777) == nil {
-		_ = os.WriteFile(path, append(content, '\n'), 0o666)
-	}
+	rundir.WriteExitRecord(dir, task, attempt.Number-attempt.Restarts, attempt.Restarts, record)
 }
 
 // Of the flags of a task binary, taskOnly name a task of a run and eitherMode go

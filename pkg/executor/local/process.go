@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"syscall"
 	"time"
@@ -92,7 +93,11 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 		stopped = interruption.Cause
 		p.stop(started, syscall.SIGUSR2)
 	}
-	return p.ending(result, started.Err(), stopped)
+	result = p.ending(result, started.Err(), stopped)
+	if result.Signal != "" { // it could not say so itself
+		fmt.Fprintf(log, "lathe: the task ended: %s (%s)\n", result.Evidence, result.Cause)
+	}
+	return result
 }
 
 // stop tells a task to stop, and kills it when the grace time is over.

@@ -49,8 +49,8 @@ func (c *Cluster) Limits(ctx context.Context) (Limits, error) {
 	return limits, nil
 }
 
-// parseConfig reads the output of scontrol show config: lines of KEY = VALUE.
-func parseConfig(text string) (Limits, error) {
+// parseValues reads lines of KEY = VALUE.
+func parseValues(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, value, found := strings.Cut(line, "=")
@@ -58,6 +58,12 @@ func parseConfig(text string) (Limits, error) {
 			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}
+	return values
+}
+
+// parseConfig reads the output of scontrol show config.
+func parseConfig(text string) (Limits, error) {
+	values := parseValues(text)
 	limits := Limits{
 		Version:      values["SLURM_VERSION"],
 		MaxArraySize: leadingNumber(values["MaxArraySize"]),

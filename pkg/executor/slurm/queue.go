@@ -58,3 +58,19 @@ func (c *Cluster) CancelWaiting(ctx context.Context, ids ...string) error {
 	}
 	return c.cancel(ctx, append([]string{"--state=PENDING"}, ids...)...)
 }
+
+// Ask runs one of Slurm's commands, again while the controller is too busy for it,
+// and returns what it printed; the error says what it complained of.
+func (c *Cluster) Ask(ctx context.Context, stdin []byte, name string, args ...string) (string, error) {
+	return c.retry(ctx, func() (string, error) { return c.run(ctx, stdin, name, args...) })
+}
+
+// Config asks for the configuration of the cluster: the values of slurm.conf by
+// their names.
+func (c *Cluster) Config(ctx context.Context) (map[string]string, error) {
+	out, err := c.Ask(ctx, nil, "scontrol", "show", "config")
+	if err != nil {
+		return nil, explain(err)
+	}
+	return parseValues(out), nil
+}

@@ -54,7 +54,7 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 			return nil, exitcode.Usagef("the value %q of %s cannot stand in a job script", value, name)
 		}
 		if hasValue {
-			flag = name + "=" + quoteDirective(value)
+			flag = name + "=" + Directive(value)
 		}
 		fmt.Fprintf(&b, "#SBATCH %s\n", flag)
 	}
@@ -212,7 +212,7 @@ func writeShard(b *strings.Builder, array executor.Array, chunk Chunk) {
 	}
 	if !chunk.identity() {
 		fmt.Fprintf(b, "printf -v log '%%s-%%05d.%d.log' %s \"$shard\"\nexec >>\"$log\" 2>&1\n",
-			array.Attempt, quote(filepath.Join(array.LogDir, array.Name())))
+			array.Attempt, Word(filepath.Join(array.LogDir, array.Name())))
 	}
 }
 
@@ -245,7 +245,7 @@ func writeEnvironment(b *strings.Builder, array executor.Array, site site.Profil
 			fmt.Fprintf(b, "export %s=\"${%s:?the site profile takes %s from it, and whoever submitted has none}\"\n", name, from, name)
 			continue
 		}
-		fmt.Fprintf(b, "export %s=%s\n", name, quote(variables[name]))
+		fmt.Fprintf(b, "export %s=%s\n", name, Word(variables[name]))
 	}
 }
 
@@ -267,7 +267,7 @@ func writeSetup(b *strings.Builder, site site.Profile) {
 func writeCommand(b *strings.Builder, array executor.Array) {
 	words := slices.Clone(array.Command)
 	for i := range words {
-		words[i] = quote(words[i])
+		words[i] = Word(words[i])
 	}
 	if !array.NoShard {
 		words = append(words, `--shard "$shard"`)
@@ -275,8 +275,8 @@ func writeCommand(b *strings.Builder, array executor.Array) {
 	fmt.Fprintf(b, "\nexec %s\n", strings.Join(words, " "))
 }
 
-// quote makes text one word of the shell.
-func quote(text string) string {
+// Word makes text one word of the shell.
+func Word(text string) string {
 	plain := text != ""
 	for _, r := range text {
 		if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%", r) {
@@ -289,10 +289,10 @@ func quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// quoteDirective makes text one argument of an #SBATCH line, which has rules
+// Directive makes text one argument of an #SBATCH line, which has rules
 // of its own: double quotes group, and a backslash takes what follows as it is.
-func quoteDirective(text string) string {
-	if quote(text) == text {
+func Directive(text string) string {
+	if Word(text) == text {
 		return text
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`

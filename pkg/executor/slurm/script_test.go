@@ -194,9 +194,9 @@ func TestQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ -~\n\t]{0,30}`).Draw(t, "text")
-		out, err := exec.Command("/bin/bash", "-c", "printf %s. "+quote(text)).Output()
+		out, err := exec.Command("/bin/bash", "-c", "printf %s. "+Word(text)).Output()
 		if err != nil || string(out) != text+"." {
-			t.Fatalf("%q is quoted as %s, and read as %q (%v)", text, quote(text), out, err)
+			t.Fatalf("%q is quoted as %s, and read as %q (%v)", text, Word(text), out, err)
 		}
 	})
 }

@@ -239,7 +239,7 @@ func (d *Driver) stopLate(ctx context.Context) error {
 }
 
 // lookForPause is how often a driver looks whether its run was paused.
-const lookForPause = 2 * time.Second
+const lookForPause = time.Second
 
 // stopPaused stops what a pause says is to stop.
 func (d *Driver) stopPaused(p rundir.Pause) {
@@ -288,12 +288,23 @@ func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err err
 	if verdict == Never {
 		d.failures[t], d.broken[t] = d.Run.Recipe.Schedule.MaxAttempts, true
 	}
+	d.recordKill(t, array.Attempt, r)
 	event := "retry"
 	if d.surveyor.GaveUp(t) {
 		event = "failed"
 	}
 	d.tell(Progress{Event: event, Task: t, Result: r, Running: len(d.running)})
 	return false, nil
+}
+
+// recordKill leaves a record of the end of a task that could leave none itself.
+func (d *Driver) recordKill(t graph.Task, attempt int, r executor.Result) {
+	if r.Signal == "" && r.Cause != executor.CauseLaunchFailed {
+		return
+	}
+	rundir.WriteExitRecord(d.Run.Dir, t, attempt, 0, rundir.ExitRecord{
+		Task: t.String(), Attempt: attempt, Code: exitcode.Failed, Message: r.Evidence, Host: d.Attempt.Host, Time: time.Now().UTC(),
+	})
 }
 
 // sealed reports whether the outputs of a task that has ended are sealed. What

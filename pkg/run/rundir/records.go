@@ -27,6 +27,18 @@ type ExitRecord struct {
 	Time    time.Time `json:"time"`
 }
 
+// WriteExitRecord leaves the reason of a failure where whoever advances the run
+// finds it, since a batch system without accounting keeps no exit codes. A
+// record that cannot be written is no second failure: the missing output
+// speaks for itself.
+func WriteExitRecord(d graph.Dir, t graph.Task, submission, restarts int, record ExitRecord) {
+	path := d.ExitRecord(t, submission, restarts)
+	content, err := json.Marshal(record)
+	if err == nil && os.MkdirAll(filepath.Dir(path), 0o777) == nil {
+		_ = os.WriteFile(path, append(content, '\n'), 0o666)
+	}
+}
+
 // ReadExitRecord returns the record of a submission, if its last start left
 // one. restarts is how often it was requeued, as far as that is known: the queue
 // knows, what the accounting remembers has 0.

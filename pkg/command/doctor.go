@@ -1,0 +1,186 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/doctor"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// DoctorOptions are those of lathe doctor.
+type DoctorOptions struct {
+	Folder      string // in which runs are to lie
+	Site        string // profile with what is known already
+	Partition   string // these replace the profile's
+	Account     string
+	Write       string // path of the site profile that is written; empty for none
+	Local       bool   // this machine alone, also where there is a Slurm
+	NoJob       bool   // submit nothing
+	WaitSeconds int    // for the job that looks at nodes
+	JSON        bool
+
+	Witness string // folder in which this process is one of two that meet
+}
+
+func doctorCommand() *cli.Command {
+	var o DoctorOptions
+	return cmdline.Help{
+		Example: "lathe doctor --folder runs --write jobs/sites/mine.yaml",
+		Exits:   map[int]string{exitcode.Unavailable: "something is missing or wrong with which runs fail; the table says what", exitcode.Stopped: ""},
+	}.Command(&cli.Command{
+		Name: "doctor", Usage: "find out what a cluster, its nodes and a folder are like, and write a site profile",
+		Description: "Where there is a Slurm it is asked for its limits and for the flags that it takes, and one job of two tasks on\n" +
+			"two nodes finds out how files of one show at the other. Elsewhere this machine is looked at. Each line says\n" +
+			"what it was deduced from.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "folder", Usage: "`FOLDER` that runs are to lie in", Value: ".", Destination: &o.Folder},
+			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file with what is known already", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+			&cli.StringFlag{Name: "partition", Usage: "`PARTITION` of jobs, in place of the profile's or the default", Destination: &o.Partition},
+			&cli.StringFlag{Name: "account", Usage: "`ACCOUNT` of jobs, in place of the profile's", Destination: &o.Account},
+			&cli.StringFlag{Name: "write", Usage: "write a site profile to `FILE`, which must not be there", Destination: &o.Write},
+			&cli.BoolFlag{Name: "local", Usage: "look at this machine alone", Destination: &o.Local},
+			&cli.BoolFlag{Name: "no-job", Usage: "submit nothing: the nodes and what is between them stay unknown", Destination: &o.NoJob},
+			&cli.IntFlag{Name: "wait-seconds", Usage: "wait `SECONDS` for the job that looks at the nodes", Value: 300, Destination: &o.WaitSeconds},
+			&cli.StringFlag{Name: "witness", Usage: "be one of the two tasks that meet in `FOLDER`: the job does so", Destination: &o.Witness},
+			jsonFlag(&o.JSON),
+		},
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return Doctor(c.Context, c.App.Writer, o) }),
+	})
+}
+
+// Doctor finds out what a place is like.
+func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
+	if o.Witness != "" {
+		rank, err := strconv.Atoi(os.Getenv("SLURM_PROCID"))
+		if err != nil {
+			return cmdline.Misusef("--witness is for the tasks of a job: SLURM_PROCID is not set")
+		}
+		return doctor.Bear(o.Witness, rank)
+	}
+	if err := cmdline.AtLeast(1, "wait-seconds", o.WaitSeconds); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(o.Write); o.Write != "" && !errors.Is(err, fs.ErrNotExist) {
+		return exitcode.Usagef("--write: %q is there already", o.Write)
+	}
+	if info, err := os.Stat(o.Folder); err != nil || !info.IsDir() {
+		return exitcode.Usagef("--folder: %q is not a folder that is there", o.Folder)
+	}
+	var report doctor.Report
+	_, missing := exec.LookPath("sbatch")
+	if missing != nil || o.Local {
+		if err := o.here(&report); err != nil {
+			return err
+		}
+		if missing != nil {
+			report.Findings = append(report.Findings, doctor.Finding{
+				About: "Slurm", Level: doctor.Note, Found: "none: runs go as processes of this machine", From: "sbatch is not on PATH; slurm/devcluster up starts one to rehearse (apt-get install slurm-wlm munge)",
+			})
+		}
+	} else if err := o.cluster(ctx, &report); err != nil {
+		return err
+	}
+	if o.JSON {
+		if err := cmdline.WriteJSON(out, report); err != nil {
+			return err
+		}
+	} else if err := report.Print(out); err != nil {
+		return err
+	}
+	if o.Write != "" {
+		if err := o.write(report); err != nil {
+			return err
+		}
+	}
+	if n := report.Problems(); n > 0 {
+		return exitcode.Unavailablef("%d of %d findings are problems with which runs fail", n, len(report.Findings))
+	}
+	return nil
+}
+
+func (o DoctorOptions) here(report *doctor.Report) error {
+	binaries, err := binaryFolder()
+	if err != nil {
+		return err
+	}
+	if binaries == "" { // those on PATH
+		found, _ := exec.LookPath("lathe-rollout")
+		binaries = filepath.Dir(found)
+	}
+	return doctor.LookHere(report, o.Folder, binaries)
+}
+
+func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error {
+	report.Place = "slurm"
+	profile, err := site.Load(cmp.Or(o.Site, genericSite))
+	if err != nil {
+		return err
+	}
+	known := profile.Site
+	known.Partition, known.Account = cmp.Or(o.Partition, known.Partition), cmp.Or(o.Account, known.Account)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if known.Binaries != "" {
+		self = filepath.Join(known.Binaries, "lathe")
+	}
+	opened, err := slurm.Open(known)
+	if err != nil {
+		return err
+	}
+	c := &doctor.Cluster{Slurm: opened, Site: known, Folder: o.Folder, Binary: self}
+	if err := c.Look(ctx, report); err != nil {
+		return err
+	}
+	c.Given(report)
+	if err := doctor.LookAtFolder(report, o.Folder); err != nil {
+		return err
+	}
+	if o.NoJob {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "lathe: a job of two tasks looks at the nodes; waiting for up to %d s\n", o.WaitSeconds)
+	return c.Meet(ctx, report, time.Duration(o.WaitSeconds)*time.Second)
+}
+
+// write writes the profile, if it is one.
+func (o DoctorOptions) write(report doctor.Report) error {
+	name := strings.TrimSuffix(filepath.Base(o.Write), filepath.Ext(o.Write))
+	if err := os.MkdirAll(filepath.Dir(o.Write), 0o777); err != nil {
+		return exitcode.IOf("writing the site profile: %w", err)
+	}
+	if err := seal.Replace(o.Write, report.Profile(name), seal.AttemptFromEnv()); err != nil {
+		return err
+	}
+	if _, err := site.Load(mustPath(o.Write)); err != nil {
+		return exitcode.Bugf("the site profile that was written cannot be read: %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "lathe: wrote %s; use it with --site %s\n", o.Write, mustPath(o.Write))
+	return nil
+}
+
+// mustPath is a path that cannot be taken for the name of a profile.
+func mustPath(path string) string {
+	if strings.ContainsRune(path, filepath.Separator) {
+		return path
+	}
+	return "./" + path
+}

@@ -1,0 +1,133 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// Lines as sinfo of Slurm 22.05 prints them.
+func TestParsePartitions(t *testing.T) {
+	t.Parallel()
+	got, err := parsePartitions("low*|up|1:00:00|2|4|2000|gpu:fake:2\n" +
+		"gpu|up|2-12:30:00|8|64+|512000+|gpu:h100:8(S:0-1)\ngpu|up|2-12:30:00|1|32|256000|(null)\n" +
+		"old|down|infinite|1|4|2000|(null)\nlong|up|infinite|3|16|64000|gpu:4,nvme:1\n")
+	want := []Partition{
+		{Name: "low", Default: true, Minutes: 60, Nodes: 2, CPUs: 4, MemoryMB: 2000, GPUs: 4, GPUType: "fake"},
+		{Name: "gpu", Minutes: 2*24*60 + 12*60 + 30, Nodes: 9, CPUs: 32, MemoryMB: 256000, GPUs: 64, GPUType: "h100"},
+		{Name: "long", Nodes: 3, CPUs: 16, MemoryMB: 64000, GPUs: 12},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := parsePartitions("low*|up\n"); err == nil {
+		t.Error("a line that is cut off is read")
+	}
+}
+
+func TestParseMinutes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"30:00": 30, "1:00:00": 60, "1-00:00:00": 1440, "infinite": 0, "n/a": 0, "": 0, "-5:00": 0, "9999999-0:0:0": 0} {
+		if got := parseMinutes(text); got != want {
+			t.Errorf("%q is %d minutes, want %d", text, got, want)
+		}
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	f.Add("gpu|up|2-12:30:00|8|64+|512000+|gpu:h100:8(S:0-1)\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = parsePartitions(text) // none may panic
+		if parseMinutes(text) < 0 {
+			t.Errorf("%q is a negative time", text)
+		}
+		_ = memoryTotal([]byte(text))
+		_ = driverVersion([]byte(text))
+		_ = instructionSets([]byte(text))
+	})
+}
+
+func TestHostFiles(t *testing.T) {
+	t.Parallel()
+	if got := driverVersion([]byte("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Tue Jul 1\nGCC version: 12\n")); got != "535.261.03" {
+		t.Errorf("driver %q", got)
+	}
+	if got := driverVersion([]byte("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n")); got != "570.86.15" {
+		t.Errorf("open driver %q", got)
+	}
+	if got := memoryTotal([]byte("MemTotal:       16384 kB\nMemFree: 1 kB\n")); got != 16<<20 {
+		t.Errorf("memory %d", got)
+	}
+	if got := instructionSets([]byte("processor\t: 0\nflags\t\t: fpu fma sse avx2 avx512f\nflags\t\t: fpu\n")); !reflect.DeepEqual(got, []string{"avx2", "fma", "avx512f"}) {
+		t.Errorf("levels %v", got)
+	}
+}
+
+// Two witnesses in one folder, and what is said of them.
+func TestWitnesses(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	ended := make(chan error, 2)
+	for rank := range 2 {
+		go func() { ended <- Bear(folder, rank) }()
+	}
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, errA := readWitness(folder, 0)
+	b, errB := readWitness(folder, 1)
+	if errA != nil || errB != nil || a.Failure+b.Failure != "" {
+		t.Fatalf("%v %v %q %q", errA, errB, a.Failure, b.Failure)
+	}
+	if len(a.Won)+len(b.Won) != claims || a.New <= 0 || a.Replaced <= 0 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	var r Report
+	reportWitnesses(&r, a, b)
+	if r.Problems() > 0 {
+		t.Errorf("%+v", r)
+	}
+	both := b
+	both.Won = append([]int{}, a.Won...) // names with two first makers, and some with none
+	both.Won = append(both.Won, b.Won[:len(b.Won)/2]...)
+	r = Report{}
+	reportWitnesses(&r, a, both)
+	if len(a.Won) > 0 && r.Problems() != 1 {
+		t.Errorf("two first makers are %+v", r)
+	}
+	failed := b
+	failed.Failure = "nothing showed"
+	r = Report{}
+	reportWitnesses(&r, a, failed)
+	if r.Problems() != 1 || len(r.Findings) != 1 {
+		t.Errorf("a witness that saw nothing is %+v", r)
+	}
+}
+
+// A profile says what each line was deduced from, and is read back.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	r := Report{Place: "slurm"}
+	r.add("--mem", Note, "sbatch failed: no\nno", "sbatch --test-only", "memory_flag: false")
+	r.add("something", OK, "x", "y")
+	r.add("GPUs", OK, "2", "sinfo", "gpus: 2")
+	r.add("GPUs again", OK, "3", "sinfo", "gpus: 3") // the first one holds
+	path := filepath.Join(t.TempDir(), "mine.yaml")
+	text := r.Profile("mine")
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "# --mem: sbatch failed: no; no\n# from sbatch --test-only\nmemory_flag: false\n") {
+		t.Errorf("the profile is\n%s", text)
+	}
+	found, err := site.Load(path)
+	if err != nil || found.Site.MemoryFlag || found.Site.GPUs != 2 || found.Site.Executor != "slurm" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/sandbox"
+)
+
+// Host is what a machine says about itself.
+type Host struct {
+	Name        string   `json:"name"`
+	Kernel      string   `json:"kernel"`
+	Cores       int      `json:"cores"` // that this process may use
+	MemoryBytes int64    `json:"memory_bytes"`
+	Levels      []string `json:"levels"`            // instruction sets that the kernels of Lathe know
+	LockedBytes uint64   `json:"locked_bytes"`      // memory that a process may lock; the largest number for no bound
+	Driver      string   `json:"driver"`            // version of the NVIDIA kernel module; empty without
+	CUDA        string   `json:"cuda_library"`      // where libcuda.so.1 leads; empty without
+	NVML        string   `json:"nvml_library"`      // where libnvidia-ml.so.1 leads; empty without
+	Devices     string   `json:"visible_devices"`   // CUDA_VISIBLE_DEVICES
+	Programs    []string `json:"programs"`          // of those that some environments need
+	Cage        []string `json:"cage,omitempty"`    // protections of programs that a policy wrote
+	NoCage      []string `json:"no_cage,omitempty"` // those that this host does not give
+}
+
+// LookAtHost asks this machine.
+func LookAtHost() Host {
+	h := Host{Cores: runtime.NumCPU(), Devices: os.Getenv("CUDA_VISIBLE_DEVICES"), Levels: []string{}, Programs: []string{}}
+	h.Name, _ = os.Hostname() // empty shows as empty
+	var names unix.Utsname
+	if unix.Uname(&names) == nil {
+		h.Kernel = unix.ByteSliceToString(names.Release[:])
+	}
+	h.MemoryBytes = memoryTotal(read("/proc/meminfo"))
+	h.Levels = instructionSets(read("/proc/cpuinfo"))
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
+		h.LockedBytes = limit.Cur
+	}
+	h.Driver = driverVersion(read("/proc/driver/nvidia/version"))
+	h.CUDA, h.NVML = library("libcuda.so.1"), library("libnvidia-ml.so.1")
+	for _, program := range []string{"/usr/bin/python3", "/usr/bin/gcc", "/usr/bin/g++", "/usr/bin/nvidia-smi"} {
+		if _, err := os.Stat(program); err == nil {
+			h.Programs = append(h.Programs, filepath.Base(program))
+		}
+	}
+	cage := sandbox.Probe()
+	for _, name := range sandbox.Names() {
+		if cage.Has(name) {
+			h.Cage = append(h.Cage, name)
+		} else {
+			h.NoCage = append(h.NoCage, name)
+		}
+	}
+	return h
+}
+
+// read is a file of the kernel's, as far as there is one.
+func read(path string) []byte {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return content
+}
+
+// memoryTotal reads MemTotal of /proc/meminfo, in bytes.
+func memoryTotal(meminfo []byte) int64 {
+	for line := range strings.Lines(string(meminfo)) {
+		if rest, found := strings.CutPrefix(line, "MemTotal:"); found {
+			kibibytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 52)
+			if err != nil {
+				return 0
+			}
+			return kibibytes << 10
+		}
+	}
+	return 0
+}
+
+// instructionSets reads the flags of /proc/cpuinfo that decide which kernels run.
+func instructionSets(cpuinfo []byte) []string {
+	levels := []string{}
+	lines := bufio.NewScanner(bytes.NewReader(cpuinfo))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, flags, _ := strings.Cut(lines.Text(), ":")
+		if strings.TrimSpace(name) != "flags" {
+			continue
+		}
+		has := strings.Fields(flags)
+		for _, level := range []string{"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "amx_bf16"} {
+			if slices.Contains(has, level) {
+				levels = append(levels, level)
+			}
+		}
+		break // every core has the same
+	}
+	return levels
+}
+
+// driverVersion reads /proc/driver/nvidia/version: the number behind the words
+// "Kernel Module".
+func driverVersion(text []byte) string {
+	_, rest, found := strings.Cut(string(text), "Kernel Module")
+	if !found {
+		return ""
+	}
+	for _, word := range strings.Fields(rest) {
+		if word[0] >= '0' && word[0] <= '9' && strings.Contains(word, ".") {
+			return word
+		}
+	}
+	return ""
+}
+
+// library is the file that a shared library's name leads to.
+func library(name string) string {
+	folders := append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/usr/local/nvidia/lib64")
+	for _, folder := range folders {
+		if path, err := filepath.EvalSymlinks(filepath.Join(folder, name)); folder != "" && err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// reportOn adds what a host is to a report.
+func (h Host) reportOn(r *Report, from string) {
+	about := "node " + h.Name
+	sets, level := strings.Join(h.Levels, " "), OK
+	if !slices.Contains(h.Levels, "avx2") || !slices.Contains(h.Levels, "fma") {
+		sets, level = "no AVX2 and FMA: the kernels of plain Go run, to other bits than elsewhere", Note
+	}
+	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s", h.Cores, sets), "/proc/cpuinfo there, and the affinity of the process")
+	r.add(about+", memory", OK, fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30)), "/proc/meminfo there")
+	locked, level := "no bound", OK
+	if h.LockedBytes < 1<<62 {
+		locked, level = fmt.Sprintf("%d MiB", h.LockedBytes>>20), Note
+	}
+	r.add(about+", locked memory", level, locked, "getrlimit there; pinned buffers of GPUs need it")
+	gpu, level := "none", OK
+	if h.Driver != "" || h.CUDA != "" || h.NVML != "" {
+		gpu = fmt.Sprintf("driver %s, CUDA %s, NVML %s, CUDA_VISIBLE_DEVICES %q", orNone(h.Driver), orNone(h.CUDA), orNone(h.NVML), h.Devices)
+		if h.Driver == "" || h.CUDA == "" || h.NVML == "" {
+			level = Note
+		}
+	}
+	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders there")
+	cage, level := "all protections of programs that a policy wrote", OK
+	if len(h.NoCage) > 0 {
+		cage, level = "without "+strings.Join(h.NoCage, ", ")+": see lathe-score sandbox", Note
+	}
+	r.add(about+", cage", level, cage, "cages that were built there; env.mle alone needs them")
+	if !slices.Contains(h.Programs, "python3") {
+		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system there")
+	}
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

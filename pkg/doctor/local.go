@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// LookHere reports what runs on this machine alone need: its processor and memory,
+// the binaries, and the folder that runs are to lie in.
+func LookHere(r *Report, folder, binaries string) error {
+	r.Place = "local"
+	LookAtHost().reportOn(r, "this machine")
+	missing := ""
+	for _, name := range []string{"lathe-rollout", "lathe-score", "lathe-buffer", "lathe-learn"} {
+		if info, err := os.Stat(filepath.Join(binaries, name)); err != nil || !info.Mode().IsRegular() {
+			missing += " " + name
+		}
+	}
+	if missing != "" {
+		r.add("binaries", Problem, "missing:"+missing, fmt.Sprintf("the folder %q; make build makes them", binaries))
+	} else {
+		r.add("binaries", OK, "all of them", fmt.Sprintf("the folder %q", binaries))
+	}
+	return LookAtFolder(r, folder)
+}

@@ -1,0 +1,361 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// Cluster is a Slurm cluster that is looked at.
+type Cluster struct {
+	Slurm     *slurm.Cluster
+	Site      site.Profile // what is known of it already: partition, account and so on
+	Folder    string       // in which runs are to lie
+	Binary    string       // lathe, as nodes see it
+	Partition Partition    // of Look: the one that jobs go to
+}
+
+// Partition is what sinfo says of one.
+type Partition struct {
+	Name     string
+	Default  bool
+	Minutes  int // longest time limit; 0 for no bound
+	Nodes    int
+	CPUs     int // of a node, the least
+	MemoryMB int // of a node, the least
+	GPUs     int // of all nodes
+	GPUType  string
+}
+
+// Look asks the cluster about itself: its configuration, its partitions, this
+// user's limits, and which flags it takes.
+func (c *Cluster) Look(ctx context.Context, r *Report) error {
+	config, err := c.Slurm.Config(ctx)
+	if err != nil {
+		return err
+	}
+	c.reportConfig(r, config)
+	out, err := c.Slurm.Ask(ctx, nil, "sinfo", "-h", "-e", "-o", "%P|%a|%l|%D|%c|%m|%G")
+	if err != nil {
+		return exitcode.Unavailablef("asking for the partitions: %w", err)
+	}
+	partitions, err := parsePartitions(out)
+	if err != nil {
+		return err
+	}
+	if err := c.choosePartition(r, partitions); err != nil {
+		return err
+	}
+	c.reportUser(ctx, r, config)
+	c.tryFlags(ctx, r)
+	return nil
+}
+
+// reportConfig says what of slurm.conf matters.
+func (c *Cluster) reportConfig(r *Report, config map[string]string) {
+	value := func(key string) string { return config[key] }
+	from := func(key string) string {
+		return fmt.Sprintf("scontrol show config: %s = %s", key, orNone(value(key)))
+	}
+	number := func(key string) int {
+		digits, _, _ := strings.Cut(value(key), " ")
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	r.add("Slurm", OK, value("SLURM_VERSION"), from("SLURM_VERSION"))
+	accounting := value("AccountingStorageType") != "" && !strings.HasSuffix(value("AccountingStorageType"), "none")
+	if accounting {
+		r.add("accounting", OK, "on: sacct is asked for what the queue has forgotten", from("AccountingStorageType"))
+	} else {
+		r.add("accounting", Note, "off: causes of what ended longer ago than MinJobAge are known from the files alone", from("AccountingStorageType"))
+	}
+	if size := number("MaxArraySize"); size > 0 {
+		r.add("array size", OK, fmt.Sprintf("indices up to %d; longer arrays are split", size-1), from("MaxArraySize"), fmt.Sprintf("max_array_size: %d", size))
+	}
+	r.add("jobs of the controller", OK, value("MaxJobCount"), from("MaxJobCount"))
+	for option := range strings.SplitSeq(value("SchedulerParameters"), ",") {
+		if tasks, found := strings.CutPrefix(option, "max_array_tasks="); found {
+			r.add("tasks of an array", OK, "at most "+tasks, "scontrol show config: SchedulerParameters has "+option)
+		}
+	}
+	level := OK
+	if number("MinJobAge") < 120 {
+		level = Note
+	}
+	r.add("memory of the queue", level, fmt.Sprintf("%d s after their end jobs are forgotten", number("MinJobAge")), from("MinJobAge"))
+	level = OK
+	if number("KillWait") < 20 {
+		level = Note
+	}
+	r.add("time to stop", level, fmt.Sprintf("%d s from SIGTERM to SIGKILL; tasks take up to 20", number("KillWait")), from("KillWait"))
+	r.add("preemption", OK, orNone(value("PreemptType"))+", "+orNone(value("PreemptMode")), "scontrol show config: PreemptType, PreemptMode")
+	if strings.Contains(value("SlurmctldParameters")+","+value("PreemptParameters"), "send_user_signal") {
+		r.add("signal before preemption", OK, "the user's, then SIGTERM", "scontrol show config: send_user_signal among its parameters")
+	} else {
+		r.add("signal before preemption", OK, "SIGTERM alone, which tasks take for the same", "scontrol show config: no send_user_signal among its parameters")
+	}
+	if value("JobRequeue") == "1" {
+		r.add("requeueing", OK, "on", from("JobRequeue"), "requeue: true")
+	} else {
+		r.add("requeueing", Note, "off unless a job asks for it, as ours do: a preempted task would else be submitted again", from("JobRequeue"), "requeue: true")
+	}
+	if codes := value("RequeueExit"); codes != "" && codes != "(null)" {
+		r.add("exit codes that requeue", Note, codes, from("RequeueExit"))
+	}
+	expiry := "120"
+	for option := range strings.SplitSeq(value("AuthInfo"), ",") {
+		if seconds, found := strings.CutPrefix(option, "cred_expire="); found {
+			expiry = seconds
+		}
+	}
+	r.add("start after requeueing", OK, fmt.Sprintf("not before %s s", expiry), from("AuthInfo")+": cred_expire, or 120")
+	r.add("generic resources", OK, orNone(strings.Trim(value("GresTypes"), "()")), from("GresTypes"))
+}
+
+// parsePartitions reads the output of sinfo: NAME|STATE|LIMIT|NODES|CPUS|MB|GRES, a
+// line for each kind of node.
+func parsePartitions(text string) ([]Partition, error) {
+	var all []Partition
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if len(fields) != 7 {
+			return nil, exitcode.Unavailablef("sinfo printed a line that cannot be read: %q", line)
+		}
+		if fields[1] != "up" {
+			continue
+		}
+		p := Partition{Name: strings.TrimSuffix(fields[0], "*"), Default: strings.HasSuffix(fields[0], "*"), Minutes: parseMinutes(fields[2])}
+		p.Nodes, _ = strconv.Atoi(fields[3]) // what is no number counts as 0
+		p.CPUs, _ = strconv.Atoi(strings.TrimSuffix(fields[4], "+"))
+		p.MemoryMB, _ = strconv.Atoi(strings.TrimSuffix(fields[5], "+"))
+		gpus, kind := parseGRES(fields[6])
+		p.GPUs, p.GPUType = gpus*p.Nodes, kind
+		if last := len(all) - 1; last >= 0 && all[last].Name == p.Name {
+			was := &all[last]
+			was.Nodes, was.GPUs = was.Nodes+p.Nodes, was.GPUs+p.GPUs
+			was.CPUs, was.MemoryMB = min(was.CPUs, p.CPUs), min(was.MemoryMB, p.MemoryMB)
+			if was.GPUType == "" {
+				was.GPUType = p.GPUType
+			}
+			continue
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// parseMinutes reads a time limit: infinite, MINUTES:SECONDS, HOURS:MINUTES:SECONDS,
+// with DAYS- before; 0 for no bound or what cannot be read.
+func parseMinutes(text string) int {
+	days, clock, hasDays := strings.Cut(text, "-")
+	if !hasDays {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	var numbers []int
+	for _, part := range append([]string{days}, parts...) {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 1<<20 {
+			return 0
+		}
+		numbers = append(numbers, n)
+	}
+	minutes := numbers[0] * 24 * 60
+	switch len(parts) {
+	case 2:
+		return minutes + numbers[1]
+	case 3:
+		return minutes + numbers[1]*60 + numbers[2]
+	}
+	return 0
+}
+
+// parseGRES reads the GPUs of a node out of its generic resources: gpu:2,
+// gpu:h100:8(S:0-1).
+func parseGRES(text string) (count int, kind string) {
+	for part := range strings.SplitSeq(text, ",") {
+		part, _, _ = strings.Cut(part, "(")
+		words := strings.Split(part, ":")
+		if words[0] != "gpu" || len(words) < 2 {
+			continue
+		}
+		n, err := strconv.Atoi(words[len(words)-1])
+		if err != nil {
+			continue
+		}
+		count += n
+		if len(words) == 3 {
+			kind = words[1]
+		}
+	}
+	return count, kind
+}
+
+// choosePartition takes the one that the site names, or the default.
+func (c *Cluster) choosePartition(r *Report, all []Partition) error {
+	var names []string
+	found := -1
+	for i, p := range all {
+		names = append(names, p.Name)
+		if c.Site.Partition == p.Name || c.Site.Partition == "" && p.Default {
+			found = i
+		}
+	}
+	if found < 0 {
+		if c.Site.Partition != "" {
+			return exitcode.WithHint(exitcode.Usagef("there is no partition %q that is up", c.Site.Partition), "there are %s", strings.Join(names, ", "))
+		}
+		return exitcode.WithHint(exitcode.Usagef("this cluster has no default partition"), "name one with --partition: there are %s", strings.Join(names, ", "))
+	}
+	p := all[found]
+	c.Partition = p
+	const from = "sinfo"
+	r.add("partitions", OK, strings.Join(names, ", "), from)
+	how := "the default"
+	if c.Site.Partition != "" {
+		how = "as was asked for"
+	}
+	r.add("partition", OK, p.Name+", "+how, from, "partition: "+strconv.Quote(p.Name))
+	limit := "no bound"
+	if p.Minutes > 0 {
+		limit = fmt.Sprintf("%d minutes", p.Minutes)
+		r.add("time limit", OK, limit, from+": "+p.Name, fmt.Sprintf("max_minutes: %d", p.Minutes))
+	} else {
+		r.add("time limit", OK, limit, from+": "+p.Name)
+	}
+	r.add("nodes", OK, strconv.Itoa(p.Nodes), from+": "+p.Name, fmt.Sprintf("nodes: %d", p.Nodes))
+	r.add("cores of a node", OK, strconv.Itoa(p.CPUs), from+": "+p.Name, fmt.Sprintf("node_cpus: %d", p.CPUs))
+	r.add("memory of a node", OK, fmt.Sprintf("%d MB", p.MemoryMB), from+": "+p.Name)
+	if p.GPUs > 0 {
+		r.add("GPUs", OK, fmt.Sprintf("%d of type %s", p.GPUs, orNone(p.GPUType)), from+": "+p.Name, fmt.Sprintf("gpus: %d", p.GPUs))
+	} else {
+		r.add("GPUs", OK, "none", from+": "+p.Name)
+	}
+	return nil
+}
+
+// reportUser says what this user may have in the queue.
+func (c *Cluster) reportUser(ctx context.Context, r *Report, config map[string]string) {
+	if strings.HasSuffix(config["AccountingStorageType"], "none") || config["AccountingStorageType"] == "" {
+		r.add("your limits", Unknown, "no accounting, so none by user", "scontrol show config: AccountingStorageType")
+		return
+	}
+	me, err := user.Current()
+	if err != nil {
+		r.add("your limits", Unknown, err.Error(), "the user of this process")
+		return
+	}
+	out, err := c.Slurm.Ask(ctx, nil, "sacctmgr", "-n", "-P", "list", "associations", "user="+me.Username, "format=Account,MaxSubmitJobs,MaxJobs")
+	if err != nil {
+		r.add("your limits", Unknown, err.Error(), "sacctmgr list associations")
+		return
+	}
+	var accounts []string
+	least := 0
+	for line := range strings.Lines(out) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if len(fields) != 3 {
+			continue
+		}
+		accounts = append(accounts, fields[0])
+		if n, err := strconv.Atoi(fields[1]); err == nil && n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	from := "sacctmgr list associations user=" + me.Username
+	if len(accounts) == 0 {
+		r.add("your accounts", Note, "none", from)
+	} else {
+		r.add("your accounts", OK, strings.Join(accounts, ", "), from)
+	}
+	if least > 0 {
+		r.add("your jobs in the queue", OK, fmt.Sprintf("at most %d, array tasks counted singly", least), from+": MaxSubmitJobs", fmt.Sprintf("max_submit: %d", least))
+	} else {
+		r.add("your jobs in the queue", OK, "no bound of your own", from+": MaxSubmitJobs")
+	}
+}
+
+// tryFlags asks Slurm, without submitting anything, whether it takes a job with
+// certain flags.
+func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
+	try := func(flags ...string) error {
+		args := append(c.BaseFlags(), "--test-only", "--output=/dev/null", "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--time=1")
+		_, err := c.Slurm.Ask(ctx, []byte("#!/bin/sh\ntrue\n"), "sbatch", append(args, flags...)...)
+		return err
+	}
+	const from = "sbatch --test-only with "
+	if err := try(); err != nil {
+		r.add("a job", Problem, err.Error(), from+strings.Join(append(c.BaseFlags(), "one core"), " "))
+		return
+	}
+	r.add("a job", OK, "is taken", from+"one core")
+	if err := try("--mem=100M"); err != nil {
+		r.add("--mem", Note, err.Error(), from+"--mem=100M", "memory_flag: false")
+	} else {
+		r.add("--mem", OK, "is taken", from+"--mem=100M", "memory_flag: true")
+	}
+	if c.Partition.GPUs == 0 {
+		return
+	}
+	styles := []struct{ name, flag string }{{"gres", "--gres=gpu:1"}, {"gpus-per-node", "--gpus-per-node=1"}, {"gpus", "--gpus=1"}}
+	taken := false
+	for _, style := range styles {
+		err := try(style.flag)
+		switch {
+		case err != nil:
+			r.add("--"+style.name, Note, err.Error(), from+style.flag)
+		case taken:
+			r.add("--"+style.name, OK, "is taken", from+style.flag)
+		default:
+			taken = true
+			r.add("--"+style.name, OK, "is taken", from+style.flag, "gpu_flag: "+style.name)
+		}
+	}
+	if !taken {
+		r.add("GPUs", Problem, "no way of asking for one is taken", from+"each of them", "gpu_flag: none")
+	}
+}
+
+// BaseFlags are what every job gets of what the site names.
+func (c *Cluster) BaseFlags() []string {
+	var flags []string
+	for flag, value := range map[string]string{"partition": c.Partition.Name, "account": c.Site.Account, "qos": c.Site.QOS, "constraint": c.Site.Constraint, "reservation": c.Site.Reservation} {
+		if value != "" {
+			flags = append(flags, "--"+flag+"="+value)
+		}
+	}
+	return append(flags, c.Site.Extra...)
+}
+
+// Given are the settings of the site that were named and not found out.
+func (c *Cluster) Given(r *Report) {
+	for _, s := range []struct{ field, value string }{{"account", c.Site.Account}, {"qos", c.Site.QOS}, {"constraint", c.Site.Constraint}, {"reservation", c.Site.Reservation}} {
+		if s.value != "" {
+			r.add(s.field, OK, s.value, "what was asked for", s.field+": "+strconv.Quote(s.value))
+		}
+	}
+}
+
+// trialFolder makes a folder for two nodes to meet in.
+func (c *Cluster) trialFolder() (string, error) {
+	folder, err := filepath.Abs(c.Folder)
+	if err != nil {
+		return "", err
+	}
+	trial, err := os.MkdirTemp(folder, ".lathe-doctor-")
+	if err != nil {
+		return "", exitcode.IOf("making a folder for the nodes to meet in: %w", err)
+	}
+	return trial, nil
+}

@@ -1,0 +1,102 @@
+package logs
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+)
+
+// tailBytes bounds what is read of the end of a log.
+const tailBytes = 64 << 10
+
+// Tail is the last lines of a file, as text that does nothing to a terminal, and the
+// file's size.
+func Tail(path string, lines int) (text []string, size int64, err error) {
+	f, size, err := plainfile.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	first := max(0, size-tailBytes)
+	content := make([]byte, size-first)
+	if _, err := f.ReadAt(content, first); err != nil && err != io.EOF {
+		return nil, size, err
+	}
+	if first > 0 { // begin with a whole line
+		if newline := bytes.IndexByte(content, '\n'); newline >= 0 {
+			content = content[newline+1:]
+		}
+	}
+	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+	if len(all) == 1 && all[0] == "" || lines <= 0 {
+		return []string{}, size, nil
+	}
+	all = all[max(0, len(all)-lines):]
+	for i := range all {
+		all[i] = printable(all[i])
+	}
+	return all, size, nil
+}
+
+// From is what a file has from an offset on, at most so much, and the offset behind
+// it.
+func From(path string, offset, most int64) (text string, next int64, err error) {
+	f, size, err := plainfile.Open(path)
+	if err != nil {
+		return "", offset, err
+	}
+	defer f.Close()
+	if size < offset { // it was begun anew
+		offset = 0
+	}
+	content := make([]byte, min(size-offset, most))
+	n, err := f.ReadAt(content, offset)
+	if err != nil && err != io.EOF {
+		return "", offset, err
+	}
+	lines := strings.SplitAfter(string(content[:n]), "\n")
+	for i := range lines {
+		line, newline := strings.CutSuffix(lines[i], "\n")
+		lines[i] = printable(line)
+		if newline {
+			lines[i] += "\n"
+		}
+	}
+	return strings.Join(lines, ""), offset + int64(n), nil
+}
+
+// printable leaves out what a terminal would take for an order.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, line)
+}
+
+// Sizes gives the size of each log that a filter chooses, by its name.
+func Sizes(d graph.Dir, f Filter) (map[string]int64, error) {
+	entries := map[string]*Entry{}
+	if err := readFolder(d, f, entries); err != nil {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	for name := range entries {
+		if info, err := os.Stat(filepath.Join(d.Logs(), name+".log")); err == nil {
+			sizes[name+".log"] = info.Size()
+		}
+	}
+	return sizes, nil
+}
+
+// Sorted are the names of logs in their order.
+func Sorted(sizes map[string]int64) []string { return slices.Sorted(maps.Keys(sizes)) }
