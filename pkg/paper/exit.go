@@ -288,38 +288,26 @@ func (s *source) greedy(ctx context.Context, groupOf func(answer) string) ([]val
 		set, task string
 		sample    int32
 	}
-	chains := map[name][]answer{}
-	var order []name
+	so := map[name][]program{} // of each chain, up to a step
+	byGroup := map[string]series{}
 	validated := false
 	for _, row := range rows {
 		key := name{row.Set, row.TaskID, row.Sample}
-		if chains[key] == nil {
-			order = append(order, key)
-		}
-		chains[key] = append(chains[key], row)
+		so[key] = append(so[key], program{valid: row.right(), quality: row.Score, parts: row.RewardParts})
 		_, says := part(row.RewardParts, env.PartValidation)
 		validated = validated || says
+		now := 0.
+		if i := best(so[key]); i >= 0 {
+			now = 100 * so[key][i].quality
+		}
+		group := groupOf(row)
+		if byGroup[group] == nil {
+			byGroup[group] = series{}
+		}
+		byGroup[group].add(int(row.Step), now)
 	}
 	if !validated {
 		return nil, absent("no held-out answer says a validation score, by which a greedy search goes on; Figure 3 has the score of the last answer")
-	}
-	byGroup := map[string]series{}
-	for _, key := range order {
-		best, now := 0., 0.
-		found := false
-		for _, row := range chains[key] {
-			if v, says := part(row.RewardParts, env.PartValidation); row.right() && (!found || says && v > best) {
-				found, now = true, row.Score
-				if best = v; !says {
-					best = -1e300
-				}
-			}
-			group := groupOf(row)
-			if byGroup[group] == nil {
-				byGroup[group] = series{}
-			}
-			byGroup[group].add(int(row.Step), 100*now)
-		}
 	}
 	if len(byGroup) > fewTasks {
 		return nil, absent(fmt.Sprintf("there are %d held-out tasks: a figure tells at most %d apart", len(byGroup), fewTasks))

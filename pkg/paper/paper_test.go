@@ -309,6 +309,20 @@ func TestAceGRPO(t *testing.T) {
 	expect(t, item(t, r, "figure-5-right"), map[string][2]float64{"smoke||reward|1": {.25, 0}, "smoke||reward|2": {.5, 0}})
 }
 
+// ExIt's greedy search over programs: valid ones of quality 0.2, 0.9 and 0.4 in the
+// second to fourth step, the best by validation the third.
+func TestGreedySearch(t *testing.T) {
+	t.Parallel()
+	r := papersOf(t, "exit", programsRun(t))
+	for name, group := range map[string]string{"figure-5-right": "", "figure-9": "test", "figure-10": "h"} {
+		want := map[string][2]float64{}
+		for step, score := range []float64{0, 20, 90, 90} {
+			want[fmt.Sprintf("smoke|%s|best score (%%)|%d", group, step)] = [2]float64{score, 0}
+		}
+		expect(t, item(t, r, name), want)
+	}
+}
+
 func TestRLMLE(t *testing.T) {
 	t.Parallel()
 	r := papersOf(t, "rlmle", programsRun(t))

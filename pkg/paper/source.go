@@ -78,7 +78,7 @@ func (v verdict) Name() shard.TraceName {
 func (s *source) last() int { return s.Recipe.Schedule.Iterations }
 
 // answers are the sampled answers of a policy version to held-out problems, but for
-// those that failed for a reason of ours.
+// those that failed for a reason of ours: chain by chain, step by step.
 func (s *source) answers(ctx context.Context, version int) ([]answer, error) {
 	if rows, read := s.held[version]; read {
 		return rows, nil
@@ -95,6 +95,9 @@ func (s *source) answers(ctx context.Context, version int) ([]answer, error) {
 			}
 		}
 	}
+	slices.SortStableFunc(rows, func(a, b answer) int {
+		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Step, b.Step))
+	})
 	if s.held == nil {
 		s.held = map[int][]answer{}
 	}

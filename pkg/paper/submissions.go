@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -66,10 +65,6 @@ func (s *source) heldOutTraces(ctx context.Context, version int) ([]trace, error
 	if err != nil {
 		return nil, err
 	}
-	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b answer) int {
-		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Step, b.Step))
-	})
 	var all []trace
 	ranked := false
 	for i, row := range rows {
