@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -59,12 +61,24 @@ type Method struct {
 	DeltaBefore *Spread `json:"delta_k_before"`
 	Seconds     Spread  `json:"wall_seconds"` // in which at least one task ran: no pauses
 	Curve       []Point `json:"curve"`
+	// BySeed are the seeds by themselves, in their order; null in older comparisons.
+	BySeed []SeedScores `json:"by_seed"`
 
 	// Against the baseline, with the seeds that both have; null for the baseline,
 	// and where they have none in common.
 	FirstAnswers *Difference `json:"first_answers_difference"`
 	LastAnswers  *Difference `json:"last_answers_difference"` // after step K
 	DeltaK       *Difference `json:"delta_k_difference"`
+}
+
+// SeedScores are the mean scores of one run, by self-improvement step from 0.
+type SeedScores struct {
+	Seed   uint64    `json:"seed"`
+	Before []float64 `json:"by_step_before"`
+	After  []float64 `json:"by_step_after"`
+	// Of the last version; null without steps, the error over problems with fewer than two.
+	DeltaK              *float64 `json:"delta_k"`
+	DeltaKStandardError *float64 `json:"delta_k_standard_error"`
 }
 
 // Point is the first answers of a policy version that every seed was measured with.
@@ -204,15 +218,32 @@ func summarize(label string, group []finished) Method {
 		m.Seeds, m.Runs = append(m.Seeds, r.Recipe.Seed), append(m.Runs, r.Folder)
 		before, after = append(before, first), append(after, last)
 		gain = append(gain, last[0]-first[0])
+		own := SeedScores{Seed: r.Recipe.Seed, Before: first, After: last}
 		if k > 0 {
 			delta, deltaBefore = append(delta, last[k]-last[0]), append(deltaBefore, first[k]-first[0])
+			own.DeltaK, own.DeltaKStandardError = &delta[len(delta)-1], errorOfDelta(r.last().problems, k)
 		}
+		m.BySeed = append(m.BySeed, own)
 		seconds = append(seconds, r.costs.Seconds)
 	}
 	m.Before, m.After = byStep(before), byStep(after)
 	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), SpreadOf(seconds)
 	m.Curve = curveOf(group)
 	return m
+}
+
+// errorOfDelta is the standard error over problems of the score at step k less that at
+// step 0; nil with fewer than two problems.
+func errorOfDelta(problems map[string][]float64, k int) *float64 {
+	var differences []float64
+	for _, task := range slices.Sorted(maps.Keys(problems)) {
+		differences = append(differences, problems[task][k]-problems[task][0])
+	}
+	if len(differences) < 2 {
+		return nil
+	}
+	e := stat.StdErr(stat.StdDev(differences, nil), float64(len(differences)))
+	return &e
 }
 
 // known is null where no run has a value.

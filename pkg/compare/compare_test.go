@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -146,6 +147,10 @@ func TestCompare(t *testing.T) {
 	}
 	if begun, done := exit.Curve[0], exit.Curve[1]; begun.Tokens.Mean != 0 || begun.Seconds.Mean != 0 || done.Tokens.Mean != 2*320 || done.Seconds.Mean != 2*2.25 {
 		t.Errorf("curve %+v: want 640 tokens and 4.5 s in two iterations", exit.Curve)
+	}
+	// A quarter of 16 problems gain 1, the others nothing: a variance of 16·¼·¾/15 = 0.2.
+	if s := exit.BySeed[1]; s.Seed != 2 || s.After[1] != .75 || *s.DeltaK != .25 || math.Abs(*s.DeltaKStandardError-math.Sqrt(.2/16)) > 1e-12 {
+		t.Errorf("seed 2 by itself: %+v", s)
 	}
 	against := c
 	if c.Baseline != "smoke" {

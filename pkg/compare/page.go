@@ -128,6 +128,7 @@ type page struct {
 	DifferenceHead string
 	Rows           *webpage.Table
 	Differences    *webpage.Table
+	Seeds          *webpage.Table
 	Costs          *webpage.Table
 	RunsOf         [][2]string // method and folder
 	Notes          []string
@@ -143,7 +144,7 @@ func Write(folder string, c Comparison) error {
 	attempt := seal.AttemptFromEnv()
 	p := page{
 		Comparison: c, Head: c.head(), DifferenceHead: c.differenceHead(), Notes: c.notes(),
-		Rows: webpage.NewTable(c.methodRows()), Differences: webpage.NewTable(c.differenceRows()), Costs: webpage.NewTable(c.costRows()),
+		Rows: webpage.NewTable(c.methodRows()), Differences: webpage.NewTable(c.differenceRows()), Seeds: webpage.NewTable(c.seedRows()), Costs: webpage.NewTable(c.costRows()),
 	}
 	for _, m := range c.Methods {
 		for _, run := range m.Runs {

@@ -61,6 +61,36 @@ func (c Comparison) methodRows() [][]string {
 	return rows
 }
 
+// seedRows is the table of single runs, with its head.
+func (c Comparison) seedRows() [][]string {
+	head := []string{"method", "seed", "first, before", "first, after"}
+	if c.Steps > 0 {
+		head = append(head, fmt.Sprintf("step %d, after", c.Steps), "Δ, after")
+	}
+	rows := [][]string{head}
+	for _, m := range c.Methods {
+		for _, s := range m.BySeed {
+			row := []string{m.Label, strconv.FormatUint(s.Seed, 10), share(s.Before[0]), share(s.After[0])}
+			if c.Steps > 0 {
+				row = append(row, share(s.After[c.Steps]), s.delta())
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// delta prints Δ with its standard error.
+func (s SeedScores) delta() string {
+	if s.DeltaKStandardError == nil {
+		return share(*s.DeltaK)
+	}
+	return share(*s.DeltaK) + " ± " + share(*s.DeltaKStandardError)
+}
+
+// share prints a score in percent.
+func share(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
+
 // costRows is the table of what methods took, with its head.
 func (c Comparison) costRows() [][]string {
 	rows := [][]string{{"method", "seeds", "sampled in training", "time of tasks"}}
@@ -84,7 +114,7 @@ func seedsText(seeds []uint64) string {
 
 // percent prints a spread in percent.
 func percent(s Spread) string {
-	text := fmt.Sprintf("%.1f", 100*s.Mean)
+	text := share(s.Mean)
 	if s.Std != nil {
 		text += fmt.Sprintf(" ± %.1f [%.1f, %.1f]", 100**s.Std, 100**s.Low, 100**s.High)
 	}

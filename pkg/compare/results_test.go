@@ -1,0 +1,92 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// resultsTable is the table in the project's README that is made of committed results.
+var resultsTable = regexp.MustCompile(`(?s)<!-- table: analysis/results/quickstart/compare\.json -->\n.*?\n\n`)
+
+// TestQuickstartResults: the picture and the table of the project's README, and the
+// table of numbers beside the results, say what the committed results of the quickstart
+// say. With -update they are made of them.
+func TestQuickstartResults(t *testing.T) {
+	t.Parallel()
+	const results, readme = "../../analysis/results/quickstart/", "../../README.md"
+	content, err := os.ReadFile(results + "compare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Comparison
+	if err := json.Unmarshal(content, &c); err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := CSV(&table, c); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !resultsTable.Match(page) {
+		t.Fatalf("%s has no table of %scompare.json", readme, results)
+	}
+	want := resultsTable.ReplaceAllLiteralString(string(page), "<!-- table: analysis/results/quickstart/compare.json -->\n"+markdown(c)+"\n")
+	for path, want := range map[string]string{results + "compare.csv": table.String(), "../../analysis/quickstart.svg": string(c.byStep().SVG()), readme: want} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(got), want); diff != "" {
+			t.Errorf("%s is out of step with %scompare.json; go test ./pkg/compare -run QuickstartResults -update (-file +results):\n%s", path, results, diff)
+		}
+	}
+}
+
+// markdown is the table: the policy that all began with, each method with its seeds, and
+// what was found against the baseline.
+func markdown(c Comparison) string {
+	var b strings.Builder
+	row := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+	deviating := func(s Spread) string {
+		if s.Std == nil {
+			return share(s.Mean)
+		}
+		return share(s.Mean) + " ± " + share(*s.Std)
+	}
+	row("", "first answers", fmt.Sprintf("after step %d", c.Steps), "Δ")
+	row("---", "---", "---", "---")
+	begun := c.Methods[0]
+	row("before training", deviating(begun.Before[0]), deviating(begun.Before[c.Steps]), deviating(*begun.DeltaBefore))
+	for _, m := range c.Methods {
+		row("`"+m.Label+"`", deviating(m.After[0]), deviating(m.After[c.Steps]), deviating(*m.Delta))
+		for _, s := range m.BySeed {
+			row(fmt.Sprintf("seed %d", s.Seed), share(s.After[0]), share(s.After[c.Steps]), s.delta())
+		}
+	}
+	for _, m := range c.Methods {
+		if m.FirstAnswers == nil {
+			continue
+		}
+		cells := []string{fmt.Sprintf("`%s` less `%s`", m.Label, c.Baseline)}
+		for _, d := range []*Difference{m.FirstAnswers, m.LastAnswers, m.DeltaK} {
+			cells = append(cells, fmt.Sprintf("%+.1f [%+.1f, %+.1f]", 100*d.Mean, 100*d.Low, 100*d.High))
+		}
+		row(cells...)
+	}
+	return b.String()
+}
