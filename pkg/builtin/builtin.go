@@ -11,6 +11,7 @@ import (
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform"
 	_ "github.com/lathe-rl/lathe/pkg/env/math"
 	_ "github.com/lathe-rl/lathe/pkg/env/mle"
+	_ "github.com/lathe-rl/lathe/pkg/env/program"
 	_ "github.com/lathe-rl/lathe/pkg/env/puzzle"
 	_ "github.com/lathe-rl/lathe/pkg/env/tooluse"
 )

@@ -41,6 +41,9 @@ func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
 	if err != nil {
 		return nil, err
 	}
+	if threaded, ok := environment.(env.Threaded); ok {
+		threaded.UseThreads(threads)
+	}
 	return &plain{
 		job: stage.Job{
 			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), BinaryVersion: Version,

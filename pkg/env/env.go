@@ -244,6 +244,8 @@ type Traits struct {
 	Turns     int     // bound on the policy's messages in one attempt
 	Slow      bool    // a verdict may take minutes: what is judged is kept in a journal
 	Threads   int     // that one verdict keeps busy; 0 is 1
+	AtATime   int     // verdicts given at a time, where they keep no threads busy; 0 for as many as there are threads
+	Batch     int     // verdicts best asked for together, by which those at a time are multiplied; 0 is 1
 	Validated bool    // an attempt says of itself how good it is: evaluations choose by that alone, and no verdict of theirs shows more ([TurnVerdict.Blind])
 	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for verdicts
 	MaxFailed float64 // share of a task's episodes that may fail by the environment's fault
@@ -256,6 +258,12 @@ type Traits struct {
 	// Transcript says that the last message alone tells nothing of what the
 	// policy did: whoever compares responses takes all that it said.
 	Transcript bool
+}
+
+// Threaded is an environment that does more at a time where there are more threads.
+type Threaded interface {
+	// UseThreads is called before the first prompt, if at all.
+	UseThreads(n int)
 }
 
 // Texter is an environment whose problems are unlike what a policy writes.

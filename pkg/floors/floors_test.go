@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
 	{"pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia"},
 	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
-	{"pkg/env/math", "pkg/curriculum/ace", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/curriculum/previous", "pkg/curriculum/restarts", "pkg/credit", "pkg/scaffold"},
+	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/ace", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/curriculum/previous", "pkg/curriculum/restarts", "pkg/credit", "pkg/scaffold"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
 	{"pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},

@@ -41,6 +41,9 @@ type Program struct {
 
 	Limits Limits    `json:"limits"`
 	Stdin  io.Reader `json:"-"`
+	// Stdout takes standard output as it comes, all of it; nil for what
+	// [Result] keeps of it. Where it fails, the rest is thrown away.
+	Stdout io.Writer `json:"-"`
 	// Require names what must be in force ([Names]); that a host does not give it is
 	// an error ([Protection.Require]).
 	Require []string `json:"-"`

@@ -15,12 +15,13 @@ type standard struct {
 	theirs, ours []*os.File
 	copied       sync.WaitGroup
 	input        io.Reader
+	output       io.Writer  // nil for a keeper
 	kept         [2]*keeper // of output and error
 	once         sync.Once
 }
 
 func newStandard(p *Program) (*standard, error) {
-	s := &standard{input: p.Stdin, kept: [2]*keeper{newKeeper(p.Limits.Output), newKeeper(p.Limits.Output)}}
+	s := &standard{input: p.Stdin, output: p.Stdout, kept: [2]*keeper{newKeeper(p.Limits.Output), newKeeper(p.Limits.Output)}}
 	for i := range 4 { // input, output, error, end
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -46,8 +47,13 @@ func (s *standard) started() {
 		}
 		s.ours[0].Close()
 	}()
-	for i, to := range s.kept {
-		s.copied.Go(func() { _, _ = io.Copy(to, s.ours[1+i]) }) // a keeper takes all
+	for i, kept := range s.kept {
+		s.copied.Go(func() {
+			if i == 0 && s.output != nil {
+				_, _ = io.Copy(s.output, s.ours[1]) // who does not take it gets no more
+			}
+			_, _ = io.Copy(kept, s.ours[1+i]) // a keeper takes all
+		})
 	}
 }
 

@@ -138,12 +138,14 @@ func (e *Env) read(p part, folder string) error {
 		return fmt.Errorf("%s.files: %w", p.where, err)
 	}
 	for _, path := range paths {
-		read, input, err := dataset.Read(path, p.where, p.Source.Source)
+		read, inputs, err := dataset.Read(path, p.where, p.Source.Source)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(e.inputs, input) { // a file may be in several sets
-			e.inputs = append(e.inputs, input)
+		for _, input := range inputs {
+			if !slices.Contains(e.inputs, input) { // a file may be in several sets
+				e.inputs = append(e.inputs, input)
+			}
 		}
 		e.splits[p.split] = append(e.splits[p.split], read...)
 	}

@@ -86,6 +86,9 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if err != nil {
 		return err
 	}
+	if threaded, ok := environment.(env.Threaded); ok {
+		threaded.UseThreads(job.Threads)
+	}
 	job.EnvironmentInputs = cited
 	switch t.Stage {
 	case graph.StageWarm:

@@ -106,7 +106,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	executed := phase.Enter(phase.Execute)
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, job.Threads/max(1, environment.Traits().Threads)))
+	group.SetLimit(atATime(environment.Traits(), job.Threads))
 	for _, i := range longestFirst(environment, tasks, traces) {
 		trace := traces[i]
 		if verdicts[i].done {
@@ -150,6 +150,15 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	return m, err
 }
 
+// atATime is how many traces are judged at a time.
+func atATime(traits env.Traits, threads int) int {
+	n := traits.AtATime
+	if n == 0 {
+		n = max(1, threads/max(1, traits.Threads))
+	}
+	return n * max(1, traits.Batch)
+}
+
 // longestFirst is the order in which traces are judged: one that takes long and
 // comes last would let the other cores wait.
 func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard.Rollout) []int {
@@ -169,8 +178,9 @@ func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard
 
 // tooManyFailed reports a task of which the judging of more traces failed, by our
 // fault, than the environment bears. Whoever tries again, perhaps on another node,
-// finds the other verdicts in the journal. Where a verdict takes no time, and
-// nothing of a node, another try would fail as this one did.
+// finds the other verdicts in the journal. Where the environment names no share that
+// it bears, its verdicts need nothing of a node, and another try would fail as this
+// one did.
 func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 	var failed []error
 	for _, v := range verdicts {
@@ -178,7 +188,7 @@ func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 			failed = append(failed, v.failed)
 		}
 	}
-	if !traits.Slow || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
+	if traits.MaxFailedSetting == "" || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
 		return nil
 	}
 	return exitcode.WithHint(fmt.Errorf("%d of %d verdicts could not be had; the first: %w", len(failed), len(verdicts), failed[0]),

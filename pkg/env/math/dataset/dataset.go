@@ -1,4 +1,4 @@
-// Package dataset reads problems from files, JSONL, JSON or CSV, whose fields a
+// Package dataset reads problems from files, JSONL, JSON, CSV, Parquet or Arrow, whose fields a
 // recipe maps to questions, reference answers, options, kinds and levels, and
 // writes problems as JSONL.
 package dataset
@@ -35,6 +35,7 @@ type reader struct {
 	source Source
 
 	tasks    []env.Task
+	rows     *[]Row         // where lines are kept whole; nil where they become tasks
 	lineOf   map[string]int // of an id
 	faults   []string       // the first few
 	bad      int
@@ -45,39 +46,68 @@ type reader struct {
 // Read reads the problems of a file that pass the source's filter. where is
 // the recipe's name of the source, for example "data.train". Every line is
 // read, and all bad ones are counted, before it fails.
-func Read(path, where string, source Source) ([]env.Task, env.Input, error) {
-	f, _, err := plainfile.Open(path)
+func Read(path, where string, source Source) ([]env.Task, []env.Input, error) {
+	return read(path, where, source, nil)
+}
+
+// read reads a file, or a folder of data that was saved as one, into tasks or rows.
+func read(path, where string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
+	parts, isFolder, err := savedParts(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s.files: %w", where, err)
+	}
+	if isFolder {
+		return readFolder(path, parts, where, source, rows)
+	}
+	f, size, err := plainfile.Open(path)
 	var other *plainfile.KindError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, env.Input{}, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
+		return nil, nil, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
 	case errors.As(err, &other):
-		return nil, env.Input{}, exitcode.Dataf("%s.files: %q is %s, not a regular file: name the JSONL files themselves", where, path, other.Kind)
+		return nil, nil, exitcode.Dataf("%s.files: %q is %s, not a regular file: name the JSONL files themselves", where, path, other.Kind)
 	case err != nil:
-		return nil, env.Input{}, fmt.Errorf("opening problems: %w", err)
+		return nil, nil, fmt.Errorf("opening problems: %w", err)
 	}
 	defer f.Close()
 
 	digest := sha256.New()
-	tasks, _, err := readProblems(io.TeeReader(f, digest), path, where, source)
-	if err != nil {
-		return nil, env.Input{}, err
+	r := newReader(path, where, source, rows)
+	if format := formatOf(path); format != "" {
+		if _, err := io.Copy(digest, f); err != nil {
+			return nil, nil, fmt.Errorf("reading problems %q: %w", path, err)
+		}
+		err = r.readTable(f, size, format)
+	} else {
+		err = r.readStream(io.TeeReader(f, digest))
 	}
-	return tasks, env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
+	if err == nil {
+		err = r.finish()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.tasks, []env.Input{{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}}, nil
 }
 
-// readProblems reads the problems of one stream to its end.
-func readProblems(stream io.Reader, path, where string, source Source) ([]env.Task, int, error) {
-	base := filepath.Base(path)
-	r := &reader{
-		where:    where,
-		path:     path,
-		stem:     strings.TrimSuffix(base, filepath.Ext(base)),
-		source:   source,
-		lineOf:   map[string]int{},
-		filtered: map[string]bool{},
+func newReader(path, where string, source Source, rows *[]Row) *reader {
+	return &reader{
+		where: where, path: path, stem: stemOf(path), source: source, rows: rows, lineOf: map[string]int{}, filtered: map[string]bool{},
 	}
-	var err error
+}
+
+// readProblems reads the problems of one stream of text to its end.
+func readProblems(stream io.Reader, path, where string, source Source) ([]env.Task, int, error) {
+	r := newReader(path, where, source, nil)
+	if err := r.readStream(stream); err != nil {
+		return nil, 0, err
+	}
+	return r.tasks, r.lines, r.finish()
+}
+
+// readStream reads a file of text.
+func (r *reader) readStream(stream io.Reader) (err error) {
+	path := r.path
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv":
 		err = r.readCSV(stream)
@@ -86,10 +116,7 @@ func readProblems(stream io.Reader, path, where string, source Source) ([]env.Ta
 	default:
 		err = r.readLines(bufio.NewReaderSize(stream, 64<<10))
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return r.tasks, r.lines, r.finish()
+	return err
 }
 
 func (r *reader) fault(line int, text string) {
@@ -112,7 +139,7 @@ func (r *reader) finish() error {
 		return exitcode.Dataf("%s", r.faults[0])
 	case r.lines == 0:
 		return exitcode.Dataf("%s: the file has no problems: it needs one JSON object a line", r.path)
-	case len(r.tasks) == 0:
+	case len(r.lineOf) == 0:
 		for i, f := range r.source.Filter {
 			if !r.filtered[f.Field] {
 				return exitcode.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
@@ -143,14 +170,25 @@ func (r *reader) problem(number int, fields map[string]json.RawMessage) string {
 	if !r.passes(fields) {
 		return ""
 	}
-	task, fault := r.task(number, fields)
+	var row Row
+	var fault string
+	if r.rows != nil {
+		row, fault = r.keep(number, fields)
+	} else {
+		row.Task, fault = r.task(number, fields)
+	}
 	if fault != "" {
 		return fault
 	}
+	task := row.Task
 	if earlier, ok := r.lineOf[task.ID]; ok {
 		return fmt.Sprintf("the id %q is that of line %d too: ids must be unique, or leave %s.fields.id empty to use line numbers", task.ID, earlier, r.where)
 	}
 	r.lineOf[task.ID] = number
+	if r.rows != nil {
+		*r.rows = append(*r.rows, row)
+		return ""
+	}
 	r.tasks = append(r.tasks, task)
 	return ""
 }

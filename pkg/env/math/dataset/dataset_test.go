@@ -167,7 +167,7 @@ func TestGoodFile(t *testing.T) {
 	t.Parallel()
 	source := Source{Fields: Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	path := filepath.Join("testdata", "good", "good.jsonl")
-	tasks, input, err := Read(path, "data.train", source)
+	tasks, inputs, err := Read(path, "data.train", source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +182,8 @@ func TestGoodFile(t *testing.T) {
 	if diff := cmp.Diff(want, tasks); diff != "" {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
-	wantInput := env.Input{Path: path, SHA256: "3934e9b63e006f562fbdae9d7f18a7039b2ebad501efc2978fdb74bce6f733b1"}
-	if diff := cmp.Diff(wantInput, input); diff != "" {
+	wantInputs := []env.Input{{Path: path, SHA256: "3934e9b63e006f562fbdae9d7f18a7039b2ebad501efc2978fdb74bce6f733b1"}}
+	if diff := cmp.Diff(wantInputs, inputs); diff != "" {
 		t.Errorf("input (-want +got):\n%s", diff)
 	}
 

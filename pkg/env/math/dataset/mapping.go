@@ -33,8 +33,10 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.T
 	if task.Form, fault = r.form(fields); fault != "" {
 		return task, fault
 	}
-	if task.Answer, fault = r.reference(fields, task); fault != "" {
-		return task, fault
+	if names.Answer != "" {
+		if task.Answer, fault = r.reference(fields, task); fault != "" {
+			return task, fault
+		}
 	}
 	if names.ID != "" {
 		raw, fault := r.need(fields, names.ID, "id")

@@ -17,7 +17,7 @@ var _ = config.Docs[Source](source)
 
 // Source is a set of problems that is read from files.
 type Source struct {
-	Files        []string `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Files        []string `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; or .parquet or .arrow; or a folder saved by Hugging Face datasets; relative to the recipe's folder unless absolute; $NAME is taken from the environment
 	Fields       Fields   `yaml:"fields"`            // how a line becomes a problem
 	Filter       []Filter `yaml:"filter"`            // keep lines whose field matches; all must match
 	Limit        int      `yaml:"limit"`             // keep this many, chosen by the seed; 0 keeps all

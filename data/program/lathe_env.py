@@ -1,0 +1,299 @@
+"""Makes a reward or an environment in Python speak Lathe's protocol (data/README.md).
+
+    python3 lathe_env.py [--style STYLE] [--weights 1,0.5] WHAT [WHAT ...]
+
+WHAT is FILE.py, FILE.py:NAME or MODULE:NAME. Without a name it is the first of reward,
+reward_funcs, compute_score, load_environment, environment that is there. The style is
+told from what is found, or said:
+
+  plain      reward(prompt, completion, answer, **task) -> float, bool, None or a dict of
+             parts, in which reward, score, outcome, feedback, extracted may be too
+  trl        reward_funcs(prompts, completions, **columns) -> list; several, weighted
+  verl       compute_score(data_source, solution_str, ground_truth, extra_info)
+  verifiers  load_environment() of the package verifiers, 0.1
+  episodes   a class: tasks(split, seed), begin(task, messages, seed) -> an episode with
+             next(message) -> text, messages or None, and reward()
+"""
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import math
+import os
+import random
+import sys
+import traceback
+
+NAMES = ["reward", "reward_funcs", "compute_score", "load_environment", "environment"]
+
+
+def load(what):
+    """What a word of the command names, and the weights beside it."""
+    path, _, name = what.partition(":")
+    if os.path.exists(path):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(spec.name, module)
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(path)
+    for known in [name] if name else NAMES:
+        if hasattr(module, known):
+            return getattr(module, known), getattr(module, "reward_weights", None)
+    raise AttributeError(f"{path} has no {name or ' or '.join(NAMES)}")
+
+
+def call(function, arguments):
+    """Calls a function, plain or async, with those of the arguments that it takes."""
+    taken = inspect.signature(function).parameters
+    if not any(p.kind == p.VAR_KEYWORD for p in taken.values()):
+        arguments = {name: arguments[name] for name in taken if name in arguments}
+    result = function(**arguments)
+    return asyncio.run(result) if inspect.isawaitable(result) else result
+
+
+def style_of(found):
+    if hasattr(found, "begin"):
+        return "episodes"
+    if hasattr(found, "rubric") or getattr(found, "__name__", "") == "load_environment":
+        return "verifiers"
+    return "trl" if isinstance(found, (list, tuple)) or "completions" in inspect.signature(found).parameters else "plain"
+
+
+def number(value, name="reward"):
+    if not math.isfinite(float(value)):
+        raise ValueError(f"{name} is {value}")
+    return float(value)
+
+
+def verdict(value):
+    """What a reward function returned, as the protocol has it."""
+    if not isinstance(value, dict):
+        return {"reward": number(value)} if value is not None else {"reward": 0, "outcome": "invalid", "feedback": "no reward"}
+    said = {k: value[k] for k in ("outcome", "feedback", "extracted", "milestones", "reason") if k in value}
+    parts = {k: number(v, k) for k, v in value.items() if isinstance(v, (int, float)) or hasattr(v, "__float__")}
+    whole = {k: parts.pop(k) for k in ("reward", "score") if k in parts}
+    parts.update(value.get("parts", {}))
+    if "turns" in value:
+        said["turns"] = [verdict(turn) for turn in value["turns"]]
+    if len(whole) == 2:
+        said["score"] = whole["score"]
+    return {**said, "parts": parts, "reward": whole.get("reward", whole.get("score", sum(parts.values())))}
+
+
+def columns(task):
+    """All that is known of a task: its own columns, and what Lathe has read of them."""
+    known = {k: v for k, v in task.items() if k not in ("columns", "chat")}
+    return {**known, **(task.get("columns") or {}), "answer": task["answer"], "question": task["question"]}
+
+
+def seed(task):
+    random.seed(task["seed"])
+    getattr(sys.modules.get("numpy.random"), "seed", id)(task["seed"] % 2**32)
+
+
+def failure(error):
+    """An exception in one line, with its place in the user's code."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def attempt(do, item):
+    try:
+        if "task" in item:
+            seed(item["task"])
+        return do(item) or {}
+    except Exception as error:
+        return {"error": failure(error)}
+
+
+def each(do):
+    """Does something with items in turn; an exception is its own item's."""
+    return lambda items: [attempt(do, item) for item in items]
+
+
+class Plain:
+    def __init__(self, functions, weights):
+        self.functions = [f for found in functions for f in (found if isinstance(found, (list, tuple)) else [found])]
+        self.weights = weights or [1.0] * len(self.functions)
+        if len(self.weights) != len(self.functions):
+            raise ValueError(f"{len(self.functions)} reward functions have {len(self.weights)} weights")
+        self.requests = {"score": self.score}
+
+    def known(self, item):
+        """The arguments of a reward, by the names of all styles."""
+        prompt, completion = item["messages"][: item["own"][0]], item["messages"][item["own"][0] :]
+        last, known = item["messages"][item["own"][-1]]["content"], columns(item["task"])
+        known.update(messages=item["messages"], finish=item["finish"], solution_str=last, ground_truth=known["answer"])
+        known = {"data_source": known["kind"], "extra_info": None, **known}
+        if not item["task"]["chat"]:
+            prompt, completion = prompt[-1]["content"], last
+        return {**known, "prompt": prompt, "prompts": prompt, "completion": last, "completions": completion}
+
+    def score(self, items):
+        return [attempt(lambda i: verdict(call(self.functions[0], self.known(i))), item) for item in items]
+
+
+class TRL(Plain):
+    def score(self, items):
+        groups = {}  # tasks may have different columns: what shares a call has the same
+        for i, item in enumerate(items):
+            groups.setdefault((item["task"]["chat"], *sorted(columns(item["task"]))), []).append(i)
+        results = {}
+        for group in groups.values():
+            results.update(zip(group, self.together([items[i] for i in group])))
+        return [results[i] for i in range(len(items))]
+
+    def together(self, items):
+        rows = [self.known(item) for item in items]
+        given = {name: [row[name] for row in rows] for name in rows[0] if name not in ("prompt", "completion")}
+        seed(items[0]["task"])
+        rewards = {}
+        for at, function in enumerate(self.functions):
+            name = getattr(function, "__name__", f"reward_{at + 1}")
+            name = name if name not in rewards else f"{name}_{at + 1}"
+            rewards[name] = list(call(function, given))
+            if len(rewards[name]) != len(items):
+                raise ValueError(f"{name} returned {len(rewards[name])} rewards for {len(items)} completions")
+        return [attempt(self.total, dict(zip(rewards, row))) for row in zip(*rewards.values())]
+
+    def total(self, rewards):
+        parts = {name: number(value, name) for name, value in rewards.items() if value is not None}
+        weights = dict(zip(rewards, self.weights))
+        return {"reward": sum(weights[n] * v for n, v in parts.items()), "parts": parts} if parts else verdict(None)
+
+
+class Episodes:
+    def __init__(self, functions, weights):
+        self.environment = functions[0]() if callable(functions[0]) else functions[0]
+        self.open = {}
+        self.requests = {"score": each(self.judge), "begin": each(self.begin), "next": each(self.next), "close": each(self.close)}
+        if hasattr(self.environment, "tasks"):
+            self.requests["tasks"] = self.environment.tasks
+
+    def start(self, task, messages):
+        task = columns(task)
+        return call(self.environment.begin, {"task": task, "messages": messages, "seed": task["seed"]})
+
+    def answer(self, episode, message, verdict=None):
+        return call(episode.next, {"message": message, "verdict": verdict})
+
+    def begin(self, item):
+        self.open[item["episode"]] = self.start(item["task"], item["messages"])
+
+    def next(self, item):
+        reply = self.answer(self.open[item["episode"]], item["message"], item.get("verdict"))
+        return {"messages": [{"role": "user", "content": reply}] if isinstance(reply, str) else reply} if reply else {}
+
+    def close(self, item):
+        self.open.pop(item["episode"], None)
+
+    def judge(self, item):
+        """Plays what the policy said again, and asks for the reward."""
+        episode = self.start(item["task"], item["messages"][: item["opening"]])
+        for message in item["messages"][item["opening"] :]:
+            if message["role"] == "assistant":
+                self.answer(episode, message["content"])
+        return self.reward(episode)
+
+    def reward(self, episode):
+        return verdict(call(episode.reward, {}))
+
+
+class Verifiers(Episodes):
+    """An environment of the package verifiers, 0.1, whose episodes are its states."""
+
+    def __init__(self, functions, weights):
+        super().__init__(functions, weights)
+        self.requests["tasks"] = self.tasks
+
+    def tasks(self, split, seed):
+        if split != "train" and self.environment.eval_dataset is None:
+            return []
+        rows = self.environment.get_dataset() if split == "train" else self.environment.get_eval_dataset()
+        return [{"kind": row.get("task"), **row, "id": str(row["example_id"]), "prompt": self.prompt(row["prompt"])} for row in map(dict, rows)]
+
+    def prompt(self, messages):
+        """A prompt with the tools that the policy may call, in the form of Hermes."""
+        tools = getattr(self.environment, "oai_tools", None) or []
+        told = 'Call tools by <tool_call>{"name": ..., "arguments": {...}}</tool_call>. Tools:'
+        first = [{"role": "system", "content": "\n".join([told, *map(json.dumps, tools)])}] if tools else []
+        return first + (messages if isinstance(messages, list) else [{"role": "user", "content": messages}])
+
+    def tool_call(self, i, text):
+        try:
+            asked = json.loads(text)
+            function = {"name": asked["name"], "arguments": json.dumps(asked.get("arguments", {}))}
+        except (ValueError, TypeError, KeyError):
+            function = {"name": "", "arguments": text}  # the environment says that it cannot be read
+        return {"id": f"call_{i}", "type": "function", "function": function}
+
+    def start(self, task, messages):
+        task = columns(task)
+        row = {"example_id": 0, "task": "default", "prompt": messages, "answer": task["answer"] or ""}
+        row.update({k: task[k] for k in ("info", "task", "example_id") if task.get(k) is not None})
+        return asyncio.run(self.environment.setup_state(asyncio.run(self.environment.init_state(row, None, ""))))
+
+    def answer(self, episode, message, verdict=None):
+        return asyncio.run(self.push(episode, message))
+
+    async def push(self, state, text):
+        prompt = state.pop("lathe_prompt", None) or await self.environment.get_prompt_messages(state)
+        message = {"role": "assistant", "content": text}
+        calls = text.split("<tool_call>")[1:]
+        if calls and getattr(self.environment, "oai_tools", None):
+            message["tool_calls"] = [self.tool_call(i, c.split("</tool_call>")[0]) for i, c in enumerate(calls)]
+        step = dict(prompt=prompt, completion=[message], response=None, tokens=None, reward=None, advantage=None)
+        await self.environment.add_trajectory_step(state, {**step, "is_truncated": False, "trajectory_id": state["trajectory_id"], "extras": {}})
+        if await self.environment.is_completed(state):
+            return None
+        state["lathe_prompt"] = await self.environment.get_prompt_messages(state)
+        if state.get("final_env_response") is not None or await self.environment.is_completed(state):
+            return None
+        return [{"role": m["role"], "content": m["content"]} for m in state["lathe_prompt"][len(prompt) + 1 :]]
+
+    def reward(self, episode):
+        asyncio.run(self.environment.render_completion(episode))
+        asyncio.run(self.environment.rubric.score_rollout(episode, asyncio.Semaphore()))
+        return {"reward": number(episode["reward"]), "parts": {k: number(v, k) for k, v in episode["metrics"].items()}}
+
+
+def answers(request, requests, name):
+    """The lines that answer a request."""
+    (verb,) = request.keys() - {"id"}
+    if verb == "describe":
+        return [{"result": {"protocol": 1, "name": name, "does": sorted(requests)}}]
+    if verb != "tasks":
+        return [{"result": requests[verb](request[verb])}]
+    tasks = [{"task": task} for task in requests[verb](**request[verb])]
+    return [*tasks, {"result": len(tasks)}]
+
+
+def main(words):
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the code prints is no answer
+    options = {"--style": None, "--weights": None}
+    while words and words[0] in options:
+        options[words[0]], words = words[1], words[2:]
+    if not words:
+        sys.exit(__doc__)
+    found, weights = zip(*map(load, words))
+    weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
+    styles = {"plain": Plain, "verl": Plain, "trl": TRL, "verifiers": Verifiers, "episodes": Episodes}
+    requests = styles[options["--style"] or style_of(found[0])](list(found), weights).requests
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        try:
+            lines = [json.dumps({"id": request["id"], **a}, allow_nan=False, default=str) for a in answers(request, requests, words[0])]
+        except Exception as error:
+            traceback.print_exc()
+            lines = [json.dumps({"id": request["id"], "error": failure(error)})]
+        out.write("\n".join(lines) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,482 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// protocol is the version of the protocol that we speak.
+const protocol = 1
+
+// The requests of the protocol.
+const (
+	verbDescribe = "describe"
+	verbTasks    = "tasks"
+	verbPrompt   = "prompt"
+	verbBegin    = "begin"
+	verbNext     = "next"
+	verbClose    = "close"
+	verbScore    = "score"
+)
+
+const (
+	idleTime   = time.Minute // after which a program that holds no episode is ended
+	mostInARow = 32          // requests that fail one after the other, by any program, until no more are made
+)
+
+// description is what a program says of itself.
+type description struct {
+	Protocol int      `json:"protocol"`
+	Name     string   `json:"name"`
+	Does     []string `json:"does"`
+}
+
+// errLost is the answer to who had an episode in a program that is gone, by no
+// fault of this request.
+var errLost = errors.New("the program that had the episode has ended")
+
+// itemError is what the program says of one thing that it was asked for.
+type itemError struct {
+	verb, said string
+}
+
+func (e *itemError) Error() string {
+	return fmt.Sprintf("env.program.command cannot %s: %s", e.verb, clip(e.said, maxLastWords))
+}
+
+// pool are the programs of one environment. Each answers one request at a time; what
+// is asked at the same time is asked together, up to the batch of the settings. When
+// a request of several fails, each is asked again alone, so that what one response
+// does to the program is no other's.
+type pool struct {
+	launcher *launcher
+	settings Program
+
+	mutex   sync.Mutex
+	changed *sync.Cond
+	most    int     // programs at a time
+	slots   []*slot // made as they are needed
+	shared  []*call // that any program may take
+	waiting int     // workers that have nothing to do
+	failed  int     // requests in a row that failed alone
+	talked  int     // programs that said what they were not asked
+	broken  error   // why no more requests are made
+	about   *description
+}
+
+// slot is the place of one program.
+type slot struct {
+	own      []*call // of the episodes that its program has
+	episodes int
+	working  bool // a goroutine serves it
+	idle     bool // for so long that its program may end
+	// generation counts its programs: an episode of an earlier one is lost.
+	generation int
+	process    *process // of the worker alone
+}
+
+// call is a thing that a program is asked for.
+type call struct {
+	verb       string
+	item       any
+	alone      bool // it shares its request with no other
+	generation int  // of the slot's program that it is for
+	tries      int
+	result     json.RawMessage
+	err        error
+	done       chan struct{}
+}
+
+func newPool(l *launcher) *pool {
+	p := &pool{launcher: l, settings: l.settings, most: l.settings.Processes}
+	if p.most == 0 {
+		p.most = runtime.GOMAXPROCS(0)
+	}
+	p.changed = sync.NewCond(&p.mutex)
+	return p
+}
+
+// useThreads bounds the programs by the cores of the task, where the settings do not.
+func (p *pool) useThreads(n int) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.settings.Processes == 0 && n > 0 {
+		p.most = n
+	}
+}
+
+// place takes a slot for an episode: the one with the fewest.
+func (p *pool) place() *slot {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if len(p.slots) < p.most && !slices.ContainsFunc(p.slots, func(s *slot) bool { return s.episodes == 0 }) {
+		p.slots = append(p.slots, &slot{})
+	}
+	s := slices.MinFunc(p.slots, func(a, b *slot) int { return a.episodes - b.episodes })
+	s.episodes++
+	return s
+}
+
+func (p *pool) leave(s *slot) {
+	p.mutex.Lock()
+	s.episodes--
+	p.mutex.Unlock()
+}
+
+// generationOf is that of the slot's program.
+func (p *pool) generationOf(s *slot) int {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return s.generation
+}
+
+// ask has any program answer.
+func (p *pool) ask(ctx context.Context, verb string, item any) (json.RawMessage, error) {
+	return p.wait(ctx, nil, &call{verb: verb, item: item})
+}
+
+// wait queues a call, for the program of a slot or for any, and waits for its answer.
+func (p *pool) wait(ctx context.Context, s *slot, c *call) (json.RawMessage, error) {
+	c.done = make(chan struct{})
+	if err := p.queue(s, c); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.result, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err() // what the program says to it nobody reads
+	}
+}
+
+func (p *pool) queue(s *slot, c *call) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.broken != nil {
+		return p.broken
+	}
+	if s != nil {
+		s.own = append(s.own, c)
+		p.serve(s)
+	} else {
+		p.shared = append(p.shared, c)
+		p.serveShared()
+	}
+	p.changed.Broadcast()
+	return nil
+}
+
+// serveShared makes sure that somebody takes what any program may take.
+func (p *pool) serveShared() {
+	if p.waiting > 0 && len(p.shared) <= p.waiting {
+		return
+	}
+	for _, s := range p.slots {
+		if !s.working {
+			p.serve(s)
+			return
+		}
+	}
+	if len(p.slots) < p.most {
+		s := &slot{}
+		p.slots = append(p.slots, s)
+		p.serve(s)
+	}
+}
+
+func (p *pool) serve(s *slot) {
+	if !s.working {
+		s.working, s.idle = true, false
+		go p.work(s)
+	}
+}
+
+// work serves a slot until it is idle.
+func (p *pool) work(s *slot) {
+	for {
+		batch := p.take(s)
+		if batch == nil {
+			return
+		}
+		results, err := p.request(s, batch)
+		p.settle(s, batch, results, err)
+	}
+}
+
+// take waits for calls that make one request. None are left when the slot has been
+// idle.
+func (p *pool) take(s *slot) []*call {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var timer *time.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
+	for {
+		s.own = slices.DeleteFunc(s.own, func(c *call) bool {
+			lost := c.generation != s.generation
+			if lost {
+				c.finish(nil, errLost)
+			}
+			return lost
+		})
+		if batch := p.takeFrom(&s.own, p.settings.Batch); batch != nil {
+			return batch
+		}
+		// A share of what waits leaves something for the other programs.
+		share := (len(p.shared) + p.most - 1) / max(1, p.most)
+		if batch := p.takeFrom(&p.shared, min(p.settings.Batch, max(1, share))); batch != nil {
+			return batch
+		}
+		if s.idle && s.episodes == 0 || p.broken != nil {
+			s.working = false
+			p.endProgram(s)
+			return nil
+		}
+		if timer == nil {
+			timer = time.AfterFunc(idleTime, func() {
+				p.mutex.Lock()
+				s.idle = true
+				p.mutex.Unlock()
+				p.changed.Broadcast()
+			})
+		}
+		p.waiting++
+		p.changed.Wait()
+		p.waiting--
+	}
+}
+
+// takeFrom takes the first call, and those behind it that can share its request.
+func (p *pool) takeFrom(from *[]*call, most int) []*call {
+	calls := *from
+	if len(calls) == 0 {
+		return nil
+	}
+	n := 1
+	for n < len(calls) && n < most && !calls[0].alone && !calls[n].alone && calls[n].verb == calls[0].verb {
+		n++
+	}
+	*from = calls[n:]
+	return calls[:n:n]
+}
+
+// endProgram ends the program of a slot. The caller has the lock.
+func (p *pool) endProgram(s *slot) {
+	lost := s.process
+	s.process = nil
+	s.generation++
+	if lost != nil {
+		p.mutex.Unlock()
+		lost.end()
+		p.mutex.Lock()
+	}
+}
+
+// request makes one request of calls of the same kind, and is what the program says
+// to each. An error with results of none says nothing of any call alone.
+func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
+	if err := p.ready(s); err != nil {
+		return nil, err
+	}
+	if pinned(batch[0].verb) && batch[0].generation != s.generation {
+		return nil, errLost // the program has just been replaced
+	}
+	items := make([]any, len(batch))
+	for i, c := range batch {
+		items[i] = c.item
+	}
+	patience := seconds(p.settings.Seconds * float64(len(batch)))
+	if err := s.process.send(batch[0].verb, items, patience); err != nil {
+		return nil, err
+	}
+	a, err := s.process.receive(patience)
+	if err != nil {
+		return nil, err
+	}
+	if a.Error != nil {
+		return nil, &itemError{batch[0].verb, *a.Error}
+	}
+	var results []json.RawMessage
+	if json.Unmarshal(a.Result, &results) != nil || len(results) != len(batch) {
+		return nil, fmt.Errorf("the program %q answered %d items of %q with %s: a list of as many results is wanted",
+			s.process.command, len(batch), batch[0].verb, shown(a.Result))
+	}
+	return results, nil
+}
+
+// settle hands out what came of a request.
+func (p *pool) settle(s *slot, batch []*call, results []json.RawMessage, err error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var item *itemError
+	switch {
+	case err == nil:
+		p.failed = 0
+		for i, c := range batch {
+			c.finish(results[i], errorIn(c.verb, results[i]))
+		}
+		return
+	case p.broken != nil, errors.Is(err, errLost):
+	case errors.As(err, &item): // the program is well, and refuses
+		if len(batch) == 1 {
+			p.failed = 0
+		}
+	default:
+		p.endProgram(s)
+		if len(batch) == 1 {
+			if p.failed++; p.failed >= mostInARow {
+				p.broken = exitcode.Unavailablef("%d requests in a row failed; the last: %w", p.failed, err)
+			}
+		}
+	}
+	for _, c := range batch {
+		switch {
+		case p.broken != nil:
+			c.finish(nil, p.broken)
+		case len(batch) == 1 && (item != nil || pinned(c.verb) || c.verb == verbScore || c.tries >= p.settings.Retries):
+			c.finish(nil, err)
+		case pinned(c.verb) && item == nil:
+			c.finish(nil, errLost)
+		case pinned(c.verb):
+			c.alone = true
+			s.own = append(s.own, c)
+		default:
+			if len(batch) == 1 {
+				c.tries++
+			}
+			c.alone = true
+			p.shared = append(p.shared, c)
+		}
+	}
+	if p.broken != nil {
+		for _, c := range slices.Concat(append([][]*call{p.shared}, owned(p.slots)...)...) {
+			c.finish(nil, p.broken)
+		}
+		p.shared = nil
+		for _, s := range p.slots {
+			s.own = nil
+		}
+	}
+	p.serveShared()
+	p.changed.Broadcast()
+}
+
+// pinned reports whether a request is for the one program that has an episode.
+func pinned(verb string) bool { return verb == verbBegin || verb == verbNext || verb == verbClose }
+
+func owned(slots []*slot) [][]*call {
+	var all [][]*call
+	for _, s := range slots {
+		all = append(all, s.own)
+	}
+	return all
+}
+
+func (c *call) finish(result json.RawMessage, err error) {
+	c.result, c.err = result, err
+	close(c.done)
+}
+
+// errorIn is the error that a result says.
+func errorIn(verb string, result json.RawMessage) error {
+	var said struct {
+		Error *string `json:"error"`
+	}
+	if json.Unmarshal(result, &said) == nil && said.Error != nil {
+		return &itemError{verb, *said.Error}
+	}
+	return nil
+}
+
+// ready makes sure that the slot has a program. One that does not start, after as
+// many tries as the settings have, is the end of all requests.
+func (p *pool) ready(s *slot) error {
+	if s.process != nil && s.process.talks() {
+		p.mutex.Lock()
+		p.endProgram(s)
+		if p.talked++; p.talked >= mostInARow {
+			p.broken = exitcode.Unavailablef("the program %q says more than it is asked: its standard output is for answers, and what else it prints goes to standard error", p.settings.Command[0])
+		}
+		err := p.broken
+		p.mutex.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if s.process != nil {
+		return nil
+	}
+	for try := 0; ; try++ {
+		started, about, err := p.start()
+		p.mutex.Lock()
+		broken := p.broken
+		switch {
+		case err == nil:
+			s.process, p.about = started, about
+		case try >= p.settings.Retries && broken == nil:
+			p.broken = err
+		}
+		p.mutex.Unlock()
+		if err == nil || broken != nil || try >= p.settings.Retries {
+			return err
+		}
+	}
+}
+
+// start starts a program and asks it what it is.
+func (p *pool) start() (*process, *description, error) {
+	started, err := p.launcher.launch()
+	if err != nil {
+		return nil, nil, err
+	}
+	about, err := started.describe(seconds(p.settings.StartSeconds))
+	if err != nil {
+		started.end()
+		return nil, nil, exitcode.WithHint(exitcode.Unavailablef("%w", err), commandHint, p.launcher.folder)
+	}
+	return started, about, nil
+}
+
+func (p *process) describe(patience time.Duration) (*description, error) {
+	if err := p.send(verbDescribe, map[string]int{"protocol": protocol}, patience); err != nil {
+		return nil, err
+	}
+	a, err := p.receive(patience)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Error != nil:
+		return nil, errors.New((&itemError{"start", *a.Error}).Error())
+	}
+	d := &description{}
+	if err := json.Unmarshal(a.Result, d); err != nil || d.Protocol != protocol {
+		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.command, shown(a.Result), protocol)
+	}
+	return d, nil
+}
+
+// close ends all programs; whoever waits for one is told so.
+func (p *pool) close() {
+	p.mutex.Lock()
+	p.broken = errors.New("the environment is closed")
+	for _, s := range p.slots {
+		if s.process != nil {
+			s.process.kill()
+		}
+	}
+	p.mutex.Unlock()
+	p.changed.Broadcast()
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
