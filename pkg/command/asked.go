@@ -165,7 +165,7 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 		}
 	}
 	m := policy.MemoryOf(c, d)
-	s := storage{Versions: keptVersions(r.Schedule.Iterations, r.Schedule.KeepEvery), Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
+	s := storage{Versions: keptVersions(r.Schedule.Iterations, r.Schedule.KeepsEvery()), Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
 	if r.Optimizer.State == "bfloat16" {
 		s.Optimizer = m.MomentBytes / 2
 	}
@@ -196,7 +196,10 @@ func printStorage(out io.Writer, g graph.Graph, c policy.Config, stored map[safe
 	gigabytes := func(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
 	r := g.Recipe
 	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, gigabytes(float64(s.Each)), gigabytes(float64(s.Total)))
-	if every := 50; r.Schedule.KeepEvery == 0 && s.Versions > 2 {
+	if every := r.Schedule.KeepsEvery(); r.Schedule.KeepEvery == recipe.KeepAuto && every > 0 {
+		fmt.Fprintf(out, " (schedule.keep_every auto keeps every %d: all %d would take %s)", every, r.Schedule.Iterations+1, gigabytes(float64(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each)))
+	}
+	if every := 50; r.Schedule.KeepsEvery() == 0 && s.Versions > 2 {
 		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", every, keptVersions(r.Schedule.Iterations, every))
 	}
 	responses := float64(r.Schedule.Iterations) * float64(r.Rollout.Prompts*r.Rollout.Group)

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -124,7 +126,13 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rundir.Create(ctx, graph.Dir(dir), resolved, seal.AttemptFromEnv(), Version)
+	opened, err := rundir.Create(ctx, graph.Dir(dir), resolved, seal.AttemptFromEnv(), Version)
+	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
+		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
+			fmt.Fprintf(os.Stderr, "lathe: of %d policy versions %d are kept, every %d and the last (schedule.keep_every: auto)\n", last+1, keptVersions(last, every), every)
+		}
+	}
+	return opened, err
 }
 
 // planned is the graph of the run, which need not be there yet.

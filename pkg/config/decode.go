@@ -22,6 +22,22 @@ import (
 // has defaults of its own once it is present.
 type Defaulter interface{ SetDefaults() }
 
+// A Worded type is a whole number of which some values are written as words. Those
+// values are none that a number in a file could mean.
+type Worded interface{ Words() map[string]int }
+
+// wordOf is the word for a whole number of a type, if it has one.
+func wordOf(v reflect.Value) (word string, ok bool) {
+	if worded, is := v.Interface().(Worded); is {
+		for word, n := range worded.Words() {
+			if v.Int() == int64(n) {
+				return word, true
+			}
+		}
+	}
+	return "", false
+}
+
 // Options say how a document fills a struct.
 type Options struct {
 	// Ignore lists keys at the top that the caller has read by itself.
@@ -210,6 +226,12 @@ func (d *Document) fillScalar(v reflect.Value, node ast.Node) {
 // says what is wrong, or is empty.
 func setScalar(v reflect.Value, text string) (message string) {
 	want := func() string { return fmt.Sprintf("want %s, got %s", typeName(v.Type()), text) }
+	if worded, ok := v.Interface().(Worded); ok {
+		if n, isWord := worded.Words()[text]; isWord {
+			v.SetInt(int64(n))
+			return ""
+		}
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		switch text {

@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -108,6 +110,9 @@ func describeType(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Uint64:
+		if worded, ok := reflect.Zero(t).Interface().(Worded); ok {
+			return "whole number, or " + strings.Join(slices.Sorted(maps.Keys(worded.Words())), " or ")
+		}
 		return "whole number"
 	case reflect.Float64:
 		return "number"

@@ -103,6 +103,9 @@ func scalar(v reflect.Value) string {
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
 	case reflect.Int:
+		if word, ok := wordOf(v); ok {
+			return word
+		}
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Uint64:
 		return strconv.FormatUint(v.Uint(), 10)

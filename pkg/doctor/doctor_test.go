@@ -29,22 +29,10 @@ func TestParsePartitions(t *testing.T) {
 	}
 }
 
-func TestParseMinutes(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"30:00": 30, "1:00:00": 60, "1-00:00:00": 1440, "infinite": 0, "n/a": 0, "": 0, "-5:00": 0, "9999999-0:0:0": 0} {
-		if got := parseMinutes(text); got != want {
-			t.Errorf("%q is %d minutes, want %d", text, got, want)
-		}
-	}
-}
-
 func FuzzParsers(f *testing.F) {
 	f.Add("gpu|up|2-12:30:00|8|64+|512000+|gpu:h100:8(S:0-1)\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		_, _ = parsePartitions(text) // none may panic
-		if parseMinutes(text) < 0 {
-			t.Errorf("%q is a negative time", text)
-		}
 		_ = memoryTotal([]byte(text))
 		_ = driverVersion([]byte(text))
 		_ = instructionSets([]byte(text))

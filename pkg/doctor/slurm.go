@@ -135,7 +135,7 @@ func parsePartitions(text string) ([]Partition, error) {
 		if fields[1] != "up" {
 			continue
 		}
-		p := Partition{Name: strings.TrimSuffix(fields[0], "*"), Default: strings.HasSuffix(fields[0], "*"), Minutes: parseMinutes(fields[2])}
+		p := Partition{Name: strings.TrimSuffix(fields[0], "*"), Default: strings.HasSuffix(fields[0], "*"), Minutes: slurm.ParseMinutes(fields[2])}
 		p.Nodes, _ = strconv.Atoi(fields[3]) // what is no number counts as 0
 		p.CPUs, _ = strconv.Atoi(strings.TrimSuffix(fields[4], "+"))
 		p.MemoryMB, _ = strconv.Atoi(strings.TrimSuffix(fields[5], "+"))
@@ -153,32 +153,6 @@ func parsePartitions(text string) ([]Partition, error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// parseMinutes reads a time limit: infinite, MINUTES:SECONDS, HOURS:MINUTES:SECONDS,
-// with DAYS- before; 0 for no bound or what cannot be read.
-func parseMinutes(text string) int {
-	days, clock, hasDays := strings.Cut(text, "-")
-	if !hasDays {
-		days, clock = "0", text
-	}
-	parts := strings.Split(clock, ":")
-	var numbers []int
-	for _, part := range append([]string{days}, parts...) {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 || n > 1<<20 {
-			return 0
-		}
-		numbers = append(numbers, n)
-	}
-	minutes := numbers[0] * 24 * 60
-	switch len(parts) {
-	case 2:
-		return minutes + numbers[1]
-	case 3:
-		return minutes + numbers[1]*60 + numbers[2]
-	}
-	return 0
 }
 
 // parseGRES reads the GPUs of a node out of its generic resources: gpu:2,

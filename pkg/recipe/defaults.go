@@ -54,7 +54,7 @@ func Defaults() Recipe {
 		Optimizer: objective.DefaultOptimizer(),
 		Schedule: Schedule{
 			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1,
-			MaxAttempts: 3,
+			KeepEvery: KeepAuto, MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{
 			Problems: 100, Samples: 8, Temperature: 1, TopP: 1, Steps: 4, Scaffold: scaffold.ForEvaluation, Greedy: true, Shards: 1,

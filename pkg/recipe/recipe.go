@@ -406,8 +406,9 @@ type Schedule struct {
 	// optimizer states, and removes those of others, and what lies between
 	// optimizer steps, once nothing that is still to do reads them. What is
 	// wanted later is made again from the kept version before it, to the same
-	// bytes. 0 keeps everything.
-	KeepEvery int `yaml:"keep_every"`
+	// bytes. 0 keeps everything; auto keeps 21 versions at most, and all of a run
+	// of up to 20 iterations.
+	KeepEvery KeepEvery `yaml:"keep_every"`
 	// MaxAttempts bounds the tries of a shard that fails for a reason of its
 	// own. Preemptions and node failures do not count.
 	MaxAttempts int `yaml:"max_attempts"`

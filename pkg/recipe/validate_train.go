@@ -74,7 +74,9 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 	if c.AtLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {
 		c.Add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)
 	}
-	c.AtLeast("schedule.keep_every", s.KeepEvery, 0)
+	if s.KeepEvery != KeepAuto {
+		c.AtLeast("schedule.keep_every", int(s.KeepEvery), 0)
+	}
 	c.AtLeast("schedule.max_attempts", s.MaxAttempts, 1)
 }
 

@@ -74,3 +74,59 @@ func (c *Cluster) Config(ctx context.Context) (map[string]string, error) {
 	}
 	return parseValues(out), nil
 }
+
+// Names lists the names of all jobs of this user in the queue, array tasks singly.
+func (c *Cluster) Names(ctx context.Context) ([]string, error) {
+	out, err := c.Ask(ctx, nil, "squeue", "-h", "-r", "-u", strconv.Itoa(os.Getuid()), "-o", "%j")
+	if err != nil {
+		return nil, explain(err)
+	}
+	var names []string
+	for line := range strings.Lines(out) {
+		names = append(names, strings.TrimSpace(line))
+	}
+	return names, nil
+}
+
+// LongestMinutes is the longest time limit of a partition, of the default one for an
+// empty name; 0 for no bound, or where that cannot be told.
+func (c *Cluster) LongestMinutes(ctx context.Context, partition string) int {
+	out, err := c.Ask(ctx, nil, "sinfo", "-h", "-o", "%P %l")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(out) {
+		name, limit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		bare, isDefault := strings.CutSuffix(name, "*")
+		if bare == partition || partition == "" && isDefault {
+			return ParseMinutes(strings.TrimSpace(limit))
+		}
+	}
+	return 0
+}
+
+// ParseMinutes reads a time limit: infinite, MINUTES:SECONDS, HOURS:MINUTES:SECONDS,
+// with DAYS- before; 0 for no bound or what cannot be read.
+func ParseMinutes(text string) int {
+	days, clock, hasDays := strings.Cut(text, "-")
+	if !hasDays {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	var numbers []int
+	for _, part := range append([]string{days}, parts...) {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 1<<20 {
+			return 0
+		}
+		numbers = append(numbers, n)
+	}
+	minutes := numbers[0] * 24 * 60
+	switch len(parts) {
+	case 2:
+		return minutes + numbers[1]
+	case 3:
+		return minutes + numbers[1]*60 + numbers[2]
+	}
+	return 0
+}

@@ -5,6 +5,7 @@ package advance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,8 @@ type jobsView struct {
 	broken      map[graph.Task]bool
 	attempts    map[graph.Task]int
 	evidence    map[graph.Task]string // of the last failure
+	overruns    map[graph.Task]int    // of the time limit
+	shortages   map[graph.Task]int    // of memory
 	gates       int                   // gates that wait to start, the watchdog aside
 	watchdog    string                // the id of its job, if that waits to start
 	alarmed     bool                  // an alarm waits to start
@@ -124,12 +127,20 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err := errors.Join(a.setAlarm(ctx, view, found.Due, limits), a.cancelLate(ctx, surveyor.Inventory, view)); err != nil {
 		return result, err
 	}
+	budget, err := a.budget(ctx, limits)
+	if err != nil {
+		return result, err
+	}
+	groups, left := within(byNode(found.Ready, view.live), budget)
+	if left > 0 {
+		a.Log("%d tasks are left for later: the queue takes %d jobs of yours, which all your runs share", left, limits.MaxSubmit)
+	}
 	full := false // the queue
-	for _, group := range byNode(found.Ready, view.live) {
+	for _, group := range groups {
 		if p, paused := rundir.ReadPause(a.Run.Dir); paused {
 			return result, p.Err(a.Run.Dir)
 		}
-		s, submitted, err := a.submit(ctx, group, view.known[group[0].Node], limits)
+		s, submitted, err := a.submit(ctx, group, view, limits)
 		if full = errors.Is(err, slurm.ErrQueueFull); err != nil && !full {
 			return result, err
 		}
@@ -166,6 +177,7 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 	}
 	view := &jobsView{
 		live: map[graph.Task]bool{}, failures: map[graph.Task]int{}, broken: map[graph.Task]bool{}, attempts: map[graph.Task]int{}, evidence: map[graph.Task]string{},
+		overruns: map[graph.Task]int{}, shortages: map[graph.Task]int{},
 		known: map[graph.Node][]int{}, forgiven: forgivenUntil(a.Run.Dir),
 	}
 	found, err := v.Survey(ctx)
@@ -253,7 +265,13 @@ func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView
 			if done {
 				continue
 			}
-			cause, evidence := a.causeOf(t, s.Attempt, state)
+			cause, evidence := a.causeOf(t, s, state)
+			switch cause {
+			case executor.CauseTimeout:
+				view.overruns[t]++
+			case executor.CauseOutOfMemory:
+				view.shortages[t]++
+			}
 			if !s.Submitted.After(view.forgiven) {
 				continue
 			}
@@ -295,17 +313,17 @@ func (view *jobsView) await(ctx context.Context, v *survey.Inventory) error {
 // causeOf says why an attempt at a task that Slurm saw end has not done its
 // work. What Slurm did to it, Slurm knows best; else the task has left a record
 // of its own.
-func (a *Advancer) causeOf(t graph.Task, attempt int, state slurm.State) (cause executor.Cause, evidence string) {
+func (a *Advancer) causeOf(t graph.Task, s Submission, state slurm.State) (cause executor.Cause, evidence string) {
 	switch state.Cause {
 	case executor.CauseTimeout, executor.CauseOutOfMemory, executor.CauseNodeFail, executor.CausePreempted, executor.CauseLaunchFailed:
 		return state.Cause, state.Evidence
 	}
-	record, ok := rundir.ReadExitRecord(a.Run.Dir, t, attempt, state.Restarts)
+	record, ok := rundir.ReadExitRecord(a.Run.Dir, t, s.Attempt, state.Restarts)
 	if !ok {
 		return state.Cause, state.Evidence
 	}
 	cause, evidence = executor.CauseOfExit(record.Code), record.Message
-	minutes := a.Run.Graph.Request(t.Stage).Minutes
+	minutes := cmp.Or(s.Minutes, a.Run.Graph.Request(t.Stage).Minutes)
 	told := slurm.ToldToStop(minutes, a.Site.Site)
 	if cause == executor.CauseStopped && told > 0 && !state.Start.IsZero() && state.End.Sub(state.Start) >= told {
 		return executor.CauseTimeout, fmt.Sprintf("%s, when its time (resources.stages.%s.minutes: %d) was nearly over", evidence, t.Stage, minutes)
@@ -336,9 +354,9 @@ func byNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
 // submit hands one array to Slurm, and a gate that follows it. It does
 // nothing when another process is at the same array. With [slurm.ErrQueueFull]
 // a part of the array may have been submitted, or all of it without a gate.
-func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, limits slurm.Limits) (Submission, bool, error) {
+func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsView, limits slurm.Limits) (Submission, bool, error) {
 	n := tasks[0].Node
-	number, won, err := claim(a.Run.Dir, n, known, a.Attempt)
+	number, won, err := claim(a.Run.Dir, n, view.known[n], a.Attempt)
 	if err != nil || !won {
 		return Submission{}, false, err
 	}
@@ -348,7 +366,20 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, known []int, 
 	}
 	sort.Ints(s.Shards)
 	var submitErr error
-	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries, a.Site.Site.Monitor), limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	asked := drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries, a.Site.Site.Monitor)
+	more := a.more(ctx, asked, tasks, view)
+	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, more, limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	if (more.Minutes != asked.Minutes || more.MemoryGB != asked.MemoryGB) && len(s.Jobs) == 0 && exitcode.Code(submitErr) == exitcode.Usage {
+		a.Log("%s: the cluster does not give a retry more: %v", n, submitErr)
+		more = asked
+		s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, asked, limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	}
+	if more.Minutes != asked.Minutes {
+		s.Minutes = more.Minutes
+	}
+	if more.MemoryGB != asked.MemoryGB {
+		s.MemoryGB = more.MemoryGB
+	}
 	if submitErr != nil && !errors.Is(submitErr, slurm.ErrQueueFull) {
 		submitErr = fmt.Errorf("submitting %s: %w", n, submitErr)
 	}

@@ -27,12 +27,14 @@ func Attempts(ctx context.Context, a *Advancer, wanted func(graph.Task) bool) ([
 	var attempts []Attempt
 	var ids []slurm.TaskID
 	var jobs []slurm.Job
+	var of []Submission
 	for _, s := range all {
 		for _, job := range s.Jobs {
 			before := len(attempts)
 			for i, id := range job.Tasks() {
 				if t := (graph.Task{Node: s.Node(), Shard: job.Shards[i]}); wanted(t) {
 					attempts, ids = append(attempts, Attempt{Task: t, Number: s.Attempt, Job: id.String()}), append(ids, id)
+					of = append(of, s)
 				}
 			}
 			if len(attempts) > before {
@@ -56,7 +58,7 @@ func Attempts(ctx context.Context, a *Advancer, wanted func(graph.Task) bool) ([
 		t.State = states.Of(ids[i])
 		t.Evidence = t.State.Evidence
 		if t.State.Phase == slurm.PhaseEnded || t.State.Phase == slurm.PhaseUnknown {
-			t.Cause, t.Evidence = a.causeOf(t.Task, t.Number, t.State)
+			t.Cause, t.Evidence = a.causeOf(t.Task, of[i], t.State)
 		}
 	}
 	return attempts, nil

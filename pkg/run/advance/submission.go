@@ -28,7 +28,9 @@ type Submission struct {
 	Attempt   int         `json:"attempt"`
 	Shards    []int       `json:"shards"`
 	Jobs      []slurm.Job `json:"jobs"`
-	Gate      *slurm.Job  `json:"gate"` // that follows it; nil when it could not be submitted, or shards go through waves
+	Gate      *slurm.Job  `json:"gate"`                // that follows it; nil when it could not be submitted, or shards go through waves
+	Minutes   int         `json:"minutes,omitempty"`   // time limit that was asked for, if it is not the recipe's
+	MemoryGB  float64     `json:"memory_gb,omitempty"` // the same of memory
 	Submitted time.Time   `json:"submitted"`
 }
 

@@ -87,7 +87,7 @@ func TestCauseOfAnEnd(t *testing.T) {
 		{"the last words, where restarts are forgotten", 1, ended(executor.CauseFailed, 0, time.Minute), executor.CauseData, "damaged"},
 		{"no words", 2, ended(executor.CauseFailed, 0, time.Minute), executor.CauseFailed, "squeue"},
 	} {
-		cause, evidence := a.causeOf(task, test.submission, test.state)
+		cause, evidence := a.causeOf(task, Submission{Attempt: test.submission}, test.state)
 		if cause != test.cause || !strings.Contains(evidence, test.says) {
 			t.Errorf("%s: %s, %q; want %s, %q", test.name, cause, evidence, test.cause, test.says)
 		}

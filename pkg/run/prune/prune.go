@@ -68,10 +68,11 @@ func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, keepEv
 
 // AsScheduled does what the recipe says about pruning.
 func AsScheduled(ctx context.Context, v *survey.Inventory, found survey.Result) error {
-	if v.Recipe.Schedule.KeepEvery == 0 {
+	every := v.Recipe.Schedule.KeepsEvery()
+	if every == 0 {
 		return nil
 	}
-	_, err := Prune(ctx, v, found, v.Recipe.Schedule.KeepEvery, false)
+	_, err := Prune(ctx, v, found, every, false)
 	return err
 }
 

@@ -107,7 +107,7 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 
 // sameRecipe refuses to go on with a recipe that differs from the run's own.
 func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
-	if bytes.Equal(r.RecipeBytes, resolved.YAML) {
+	if bytes.Equal(r.RecipeBytes, resolved.YAML) || bytes.Equal(r.RecipeBytes, keepingAll(resolved.YAML)) {
 		return nil
 	}
 	differences, err := config.Differences(r.RecipeBytes, resolved.YAML)
@@ -119,6 +119,12 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	}
 	return exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
 		"choose another --run folder, or leave the recipe out to go on with this run")
+}
+
+// keepingAll is a resolved recipe as it was while runs kept every policy version
+// unless they were told otherwise: one that was made then goes on so.
+func keepingAll(resolved []byte) []byte {
+	return bytes.Replace(resolved, []byte("\n  keep_every: auto\n"), []byte("\n  keep_every: 0\n"), 1)
 }
 
 // mostDifferences bounds what a message says about two recipes.

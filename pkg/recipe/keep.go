@@ -1,0 +1,33 @@
+package recipe
+
+import "math"
+
+// KeepEvery is how many policy versions lie between two that are kept; 0 keeps all.
+type KeepEvery int
+
+// KeepAuto bounds how many versions are kept, whatever the length of the run.
+const KeepAuto KeepEvery = math.MinInt32
+
+// Words are the values that are no number.
+func (KeepEvery) Words() map[string]int { return map[string]int{"auto": int(KeepAuto)} }
+
+// mostKept bounds how many times a run under auto keeps a version, version 0 aside.
+const mostKept = 20
+
+// KeepsEvery is the distance of kept versions in a run of this schedule; 0 where all
+// are kept. Under auto it is the least of 1, 2, 5, 10, 20, 50 … that keeps few.
+func (s Schedule) KeepsEvery() int {
+	if s.KeepEvery != KeepAuto {
+		return int(s.KeepEvery)
+	}
+	for tens := 1; ; tens *= 10 {
+		for _, digit := range []int{1, 2, 5} {
+			switch every := digit * tens; {
+			case s.Iterations <= every*mostKept && every == 1:
+				return 0
+			case s.Iterations <= every*mostKept:
+				return every
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package advance
+
+import (
+	"context"
+	"regexp"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+)
+
+// reserve is how many places in the queue a run needs beside its tasks: for the gate
+// behind an array, and for one that looks again.
+const reserve = 2
+
+// ofRun finds the id of a run in the name of its jobs: a name and eight digits.
+var ofRun = regexp.MustCompile(`^lathe-(.+-[0-9a-f]{8})-`)
+
+// room is how many tasks a run may add to a queue that takes so many jobs of its
+// user: what is free, and of the whole its share where other runs of the same user
+// live. queued are the names of all jobs of the user, array tasks counted singly.
+func room(most int, queued []string, runID string) int {
+	ours, others := 0, map[string]bool{}
+	for _, name := range queued {
+		switch found := ofRun.FindStringSubmatch(name); {
+		case found == nil:
+		case found[1] == runID:
+			ours++
+		default:
+			others[found[1]] = true
+		}
+	}
+	runs := 1 + len(others)
+	free := most - len(queued) - reserve*runs
+	return max(0, min(free, most/runs-ours-reserve))
+}
+
+// budget is how many tasks may be submitted now; -1 where no bound is known.
+func (a *Advancer) budget(ctx context.Context, limits slurm.Limits) (int, error) {
+	if limits.MaxSubmit == 0 {
+		return -1, nil
+	}
+	queued, err := a.Cluster.Names(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return room(limits.MaxSubmit, queued, a.Run.Identity.RunID), nil
+}
+
+// within cuts groups of tasks to a budget: those that come first go first, and what
+// is left is for the next gate.
+func within(groups [][]graph.Task, budget int) (cut [][]graph.Task, left int) {
+	if budget < 0 {
+		return groups, 0
+	}
+	for _, group := range groups {
+		n := max(0, min(len(group), budget))
+		if n > 0 {
+			cut = append(cut, slices.Clone(group[:n]))
+		}
+		left += len(group) - n
+		budget -= n + 1 // its gate
+	}
+	return cut, left
+}
+
+// more is what tasks are given that did not have enough before: twice the time for
+// each time that it was over, twice the memory for each time that it was out; of the
+// tasks of one array the one that needs most decides. Time stays below the longest
+// limit of the partition, with which a job would wait for ever.
+func (a *Advancer) more(ctx context.Context, array executor.Array, tasks []graph.Task, view *jobsView) executor.Array {
+	overruns, shortages := 0, 0
+	for _, t := range tasks {
+		overruns, shortages = max(overruns, view.overruns[t]), max(shortages, view.shortages[t])
+	}
+	if overruns > 0 && array.Minutes > 0 {
+		asked := array.Minutes
+		array.Minutes <<= min(overruns, mostDoublings)
+		longest := a.Site.Site.MaxMinutes
+		if site, err := a.Site.Site.Stage(array.SiteStage()); longest == 0 && err == nil {
+			longest = a.Cluster.LongestMinutes(ctx, site.Partition)
+		}
+		if longest > 0 {
+			array.Minutes = max(asked, min(array.Minutes, longest))
+		}
+		a.Log("%s ran out of time %d times: it is given %d minutes", array.Name(), overruns, array.Minutes)
+	}
+	if shortages > 0 && array.MemoryGB > 0 {
+		array.MemoryGB *= float64(int(1) << min(shortages, mostDoublings))
+		a.Log("%s ran out of memory %d times: it is given %g GiB", array.Name(), shortages, array.MemoryGB)
+	}
+	return array
+}
+
+// mostDoublings bounds how much more a retry is given.
+const mostDoublings = 4

@@ -1,0 +1,95 @@
+package advance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+)
+
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	const us, them = "smoke-00000001", "my-run-00ff00ff"
+	jobs := func(n int, name string) []string { return slices.Repeat([]string{name}, n) }
+	for name, c := range map[string]struct {
+		most   int
+		queued []string
+		want   int
+	}{
+		"nothing is queued":            {10, nil, 8},
+		"our own":                      {10, jobs(3, "lathe-"+us+"-rollout-000001"), 5},
+		"jobs of no run":               {10, jobs(3, "other"), 5},
+		"another run has half":         {100, jobs(1, "lathe-"+them+"-gate"), 48},
+		"another run has more":         {100, jobs(90, "lathe-"+them+"-score-000001"), 6},
+		"we have our share":            {100, slices.Concat(jobs(48, "lathe-"+us+"-score-000001"), jobs(1, "lathe-"+them+"-gate")), 0},
+		"two others":                   {30, []string{"lathe-" + them + "-gate", "lathe-x-12345678-gate"}, 8},
+		"more is queued than may be":   {10, jobs(20, "other"), 0},
+		"names that are like of a run": {10, []string{"lathe-doctor", "lathe-train", "lathe-" + us}, 5},
+	} {
+		if got := room(c.most, c.queued, us); got != c.want {
+			t.Errorf("%s: room for %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	group := func(n int) []graph.Task { return make([]graph.Task, n) }
+	for _, c := range []struct {
+		groups []int
+		budget int
+		want   []int
+		left   int
+	}{
+		{[]int{3, 4}, -1, []int{3, 4}, 0},
+		{[]int{3, 4}, 8, []int{3, 4}, 0},
+		{[]int{3, 4}, 7, []int{3, 3}, 1}, // one place is the gate's
+		{[]int{3, 4}, 2, []int{2}, 5},
+		{[]int{3, 4}, 0, nil, 7},
+		{nil, 5, nil, 0},
+	} {
+		var groups [][]graph.Task
+		for _, n := range c.groups {
+			groups = append(groups, group(n))
+		}
+		cut, left := within(groups, c.budget)
+		var got []int
+		for _, g := range cut {
+			got = append(got, len(g))
+		}
+		if !slices.Equal(got, c.want) || left != c.left {
+			t.Errorf("%v within %d: %v and %d left, want %v and %d", c.groups, c.budget, got, left, c.want, c.left)
+		}
+	}
+}
+
+// A task that ran out of time or of memory is given twice as much the next time,
+// and no more time than there is.
+// Alone: it changes PATH.
+func TestMore(t *testing.T) {
+	a, _ := withFakeSlurm(t, "exit 1")
+	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}}
+	other := graph.Task{Node: task.Node, Shard: 1}
+	array := executor.Array{Stage: "rollout", Iteration: 1, Minutes: 60, MemoryGB: 3}
+	for name, c := range map[string]struct {
+		overruns, shortages, most int
+		minutes                   int
+		memory                    float64
+	}{
+		"neither":               {0, 0, 0, 60, 3},
+		"time":                  {1, 0, 0, 120, 3},
+		"time twice":            {2, 0, 0, 240, 3},
+		"no more time":          {2, 0, 200, 200, 3},
+		"less than was asked":   {1, 0, 30, 60, 3}, // what is below the site's limit is cut elsewhere
+		"memory":                {0, 1, 0, 60, 6},
+		"both, again and again": {9, 9, 0, 960, 48},
+	} {
+		a.Site.Site.MaxMinutes = c.most
+		view := &jobsView{overruns: map[graph.Task]int{other: c.overruns}, shortages: map[graph.Task]int{task: c.shortages}}
+		got := a.more(t.Context(), array, []graph.Task{task, other}, view)
+		if got.Minutes != c.minutes || got.MemoryGB != c.memory {
+			t.Errorf("%s: %d minutes and %g GiB, want %d and %g", name, got.Minutes, got.MemoryGB, c.minutes, c.memory)
+		}
+	}
+}
