@@ -16,7 +16,7 @@ func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
 		runCommand(), advanceCommand(), pauseCommand(), cancelCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
-		reportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
+		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/efficiency"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// GPUReportOptions are those of lathe gpu-report.
+type GPUReportOptions struct {
+	Run      string // folder
+	JSON     bool
+	Jobstats bool   // print what jobstats keeps of each job
+	Task     string // of which alone, with Jobstats; empty for all
+}
+
+func gpuReportCommand() *cli.Command {
+	var o GPUReportOptions
+	return cmdline.Help{
+		Example: "lathe gpu-report runs/quickstart\n" +
+			"lathe gpu-report runs/quickstart --jobstats --task learn-000001-00000",
+		Exits: cmdline.Exits(exitcode.Data),
+	}.Command(&cli.Command{
+		Name: "gpu-report", Usage: "say what a run made of the GPUs, cores and memory that its tasks were given", ArgsUsage: "RUN",
+		Flags: []cli.Flag{
+			jsonFlag(&o.JSON),
+			&cli.BoolFlag{Name: "jobstats", Usage: "print, for each attempt at a task, the line of JSON that jobstats has of a job", Destination: &o.Jobstats},
+			&cli.StringFlag{Name: "task", Usage: "with --jobstats: of this `TASK` alone", Destination: &o.Task},
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run = run
+			return GPUReport(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// GPUReport says what a run made of what its tasks were given.
+func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
+	if o.Task != "" && !o.Jobstats {
+		return cmdline.Misusef("--task goes with --jobstats")
+	}
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	report, err := efficiency.Read(ctx, opened)
+	if err != nil {
+		return err
+	}
+	if o.Jobstats {
+		if !report.Sampled {
+			return exitcode.Dataf("nothing was sampled: %s", report.Reason)
+		}
+		return report.Jobstats(out, o.Task)
+	}
+	page, err := report.Write(opened.Dir, seal.AttemptFromEnv())
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, report)
+	}
+	if err := report.Text(out); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "lathe: the page is %s\n", page)
+	return nil
+}

@@ -1,0 +1,307 @@
+package efficiency
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// meterWidth is the width of jobstats' bars.
+const meterWidth = 50
+
+// meter is a bar of jobstats (jobstats, output_formatters.py): two percent a mark,
+// and the number at its end.
+func meter(share *float64) string {
+	if share == nil {
+		const unknown = "unknown"
+		left := (meterWidth - len(unknown)) / 2
+		return "[" + strings.Repeat(" ", left) + unknown + strings.Repeat(" ", meterWidth-len(unknown)-left) + "]"
+	}
+	percent := int(100**share + 0.5)
+	text := fmt.Sprintf("%d%%", percent)
+	bars := min(max(0, percent/2), meterWidth-len(text))
+	return "[" + strings.Repeat("|", bars) + strings.Repeat(" ", meterWidth-bars-len(text)) + text + "]"
+}
+
+// Text prints the report for people.
+func (r *Report) Text(out io.Writer) error {
+	var b bytes.Buffer
+	r.head(&b)
+	if !r.Sampled {
+		fmt.Fprintf(&b, "\nNothing was sampled: %s.\n", r.Reason)
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	fmt.Fprintf(&b, "\nOverall utilization\n")
+	fmt.Fprintf(&b, "  CPU utilization  %s\n", meter(r.Total.CPUShare))
+	fmt.Fprintf(&b, "  CPU memory usage %s\n", meter(r.Total.MemoryShare))
+	if len(r.GPUs) > 0 {
+		fmt.Fprintf(&b, "  GPU utilization  %s\n", meter(r.Total.GPUShare))
+		fmt.Fprintf(&b, "  GPU memory usage %s\n", meter(r.Total.GPUMemoryShare))
+	}
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "\n%s\n", t.Title)
+		table := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(table, "  "+strings.Join(t.Head, "\t"))
+		for _, row := range t.Rows {
+			fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
+		}
+		table.Flush()
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintf(&b, "\nNotes\n")
+		for _, n := range r.Notes {
+			mark := "*"
+			if n.Urgent {
+				mark = "!"
+			}
+			fmt.Fprintf(&b, "  %s %s\n", mark, wrap(n.Text, 4))
+		}
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(&b, "\nNot read: %s (%s%s, %d attempts)", f.Text, f.Host, blankBefore(f.Device), f.Attempts)
+	}
+	if len(r.Faults) > 0 {
+		b.WriteByte('\n')
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+func blankBefore(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text
+}
+
+// wrap breaks a text into lines of at most 78 characters, the later ones indented.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	width := indent
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case width+1+len(word) > 78:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			width = indent
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += len(word)
+	}
+	return b.String()
+}
+
+// head is that of seff, for a run.
+func (r *Report) head(b *bytes.Buffer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "%-26s %s\n", name+":", fmt.Sprintf(format, args...))
+	}
+	for _, f := range r.facts() {
+		line(f[0], "%s", f[1])
+	}
+}
+
+// facts are the lines of the head.
+func (r *Report) facts() [][2]string {
+	facts := [][2]string{{"Run ID", r.RunID}, {"Run name", r.Name}, {"Policy updates", fmt.Sprint(r.Made.PolicyUpdates)}}
+	if !r.Sampled {
+		return facts
+	}
+	add := func(name, format string, args ...any) {
+		facts = append(facts, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("Sampled", "%d attempts at %d tasks, from %s", r.Attempts, r.Tasks, r.Start.Format(time.DateTime+" UTC"))
+	add("Nodes", "%d: %s", len(r.Nodes), strings.Join(firstOf(r.Nodes, 8), ", "))
+	if n := len(r.GPUs); n > 0 {
+		add("GPUs", "%d: %s", n, strings.Join(namesOf(r.GPUs), ", "))
+	}
+	u := r.Total
+	add("CPU Utilized", "%s", humanSeconds(u.CPUSeconds))
+	add("CPU Efficiency", "%s%% of %s core-walltime", percent(u.CPUShare), humanSeconds(u.CoreSeconds))
+	add("Job Wall-clock time", "%s", humanSeconds(r.WallClockSeconds))
+	add("Memory Utilized", "%s (of the task that used most)", humanBytes(u.MemoryMaxBytes))
+	given := "what the tasks were given"
+	if r.unbounded() {
+		given = "the memory of their hosts: nobody bounds theirs"
+	}
+	add("Memory Efficiency", "%s%% of %s", percent(u.MemoryShare), given)
+	if len(r.GPUs) > 0 {
+		add("GPU Efficiency", "%s%% of %s GPU-walltime", percent(u.GPUShare), humanSeconds(u.GPUSeconds))
+	}
+	if u.EnergyJoules != nil {
+		add("GPU Energy", "%.4g kWh (%.4g J)", *u.EnergyJoules/3.6e6, *u.EnergyJoules)
+	}
+	return facts
+}
+
+func firstOf(names []string, most int) []string {
+	if len(names) <= most {
+		return names
+	}
+	return append(names[:most:most], fmt.Sprintf("and %d more", len(names)-most))
+}
+
+// unbounded reports whether no task has a bound on its memory.
+func (r *Report) unbounded() bool {
+	return !slices.ContainsFunc(r.Each, func(a Attempt) bool { return !a.MemoryOfHost })
+}
+
+// shortSeconds is a time of a table.
+func shortSeconds(seconds float64) string {
+	if seconds < 60 {
+		return fmt.Sprintf("%.1fs", seconds)
+	}
+	return humanSeconds(seconds)
+}
+
+// namesOf lists the kinds of devices.
+func namesOf(gpus []GPU) []string {
+	var names []string
+	counts := map[string]int{}
+	for _, g := range gpus {
+		if counts[g.Name] == 0 {
+			names = append(names, g.Name)
+		}
+		counts[g.Name]++
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d × %s", counts[name], name)
+	}
+	return names
+}
+
+// table is one table, of the text and of the page.
+type table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+func number(v *float64, format string) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+// tables are those that there is something for.
+func (r *Report) tables() []table {
+	gpus := len(r.GPUs) > 0
+	all := []table{r.stageTable(gpus)}
+	if len(r.Phases) > 0 {
+		all = append(all, r.phaseTable(gpus))
+	}
+	if gpus {
+		all = append(all, r.gpuTable())
+	}
+	all = append(all, r.costTable(gpus)...)
+	if len(r.Tails) > 0 {
+		t := table{Title: "Arrays that waited longest for their slowest task", Head: []string{"ARRAY", "TASKS", "MEDIAN_S", "SLOWEST_S", "SLOWEST", "NODE"}}
+		if r.Tail != nil {
+			t.Title += fmt.Sprintf(" (%.1f%% of the wall clock, all arrays)", 100**r.Tail)
+		}
+		for _, tail := range r.Tails[:min(5, len(r.Tails))] {
+			t.Rows = append(t.Rows, []string{
+				tail.Array, fmt.Sprint(tail.Tasks), fmt.Sprintf("%.1f", tail.MedianSeconds), fmt.Sprintf("%.1f", tail.LastSeconds), tail.SlowestTask, tail.SlowestHost,
+			})
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func (r *Report) stageTable(gpus bool) table {
+	t := table{Title: "By stage", Head: []string{"STAGE", "ATTEMPTS", "TIME", "CPU%", "MEM%"}}
+	if gpus {
+		t.Head = append(t.Head, "GPU_TIME", "GPU%", "GMEM%", "SM_ACT%", "OCC%", "TENSOR%", "DRAM%", "POWER_W", "SLOWED%", "MFU%")
+	}
+	row := func(name string, attempts int, u Use, mfu *float64) {
+		cells := []string{name, fmt.Sprint(attempts), shortSeconds(u.Seconds), percent(u.CPUShare), percent(u.MemoryShare)}
+		if gpus {
+			cells = append(cells, shortSeconds(u.GPUSeconds), percent(u.GPUShare), percent(u.GPUMemoryShare), percent(u.SMActiveShare), percent(u.SMOccupancyShare),
+				percent(u.TensorShare), percent(u.DRAMShare), number(u.PowerWatts, "%.0f"), percent(u.SlowdownShare), percent(mfu))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	for _, s := range r.Stages {
+		row(s.Stage, s.Attempts, s.Use, s.MFU)
+	}
+	row("all", r.Attempts, r.Total, nil)
+	return t
+}
+
+func (r *Report) phaseTable(gpus bool) table {
+	t := table{Title: "By phase: what tasks did meanwhile", Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}
+	if gpus {
+		t.Head = append(t.Head, "GPU_TIME", "GPU%", "POWER_W")
+	}
+	for _, p := range r.Phases {
+		cells := []string{p.Phase, shortSeconds(p.Seconds), fmt.Sprintf("%.1f", 100*p.Share), percent(p.CPUShare)}
+		if gpus {
+			cells = append(cells, shortSeconds(p.GPUSeconds), percent(p.GPUShare), number(p.PowerWatts, "%.0f"))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+func (r *Report) gpuTable() table {
+	t := table{Title: "GPUs, over the tasks that held them", Head: []string{"NODE", "GPU", "HELD", "GPU%", "MEMORY (highest)", "SM_ACT%", "TENSOR%", "POWER_W", "MAX_C", "ERRORS"}}
+	for _, g := range r.GPUs {
+		index := fmt.Sprint(g.Index)
+		if g.Index < 0 {
+			index = "MIG"
+		}
+		errors := "-"
+		if g.ECCUncorrected != nil {
+			errors = fmt.Sprintf("%.0f ECC", *g.ECCUncorrected)
+		}
+		if len(g.XIDs) > 0 {
+			errors = fmt.Sprintf("XID %v", g.XIDs)
+		}
+		memory := "-"
+		if g.MemoryTotalBytes > 0 {
+			memory = fmt.Sprintf("%s/%s (%s%%)", humanBytes(g.MemoryMaxBytes), humanBytes(g.MemoryTotalBytes), percent(g.GPUMemoryShare))
+		}
+		t.Rows = append(t.Rows, []string{
+			g.Host, index, shortSeconds(g.HeldSeconds), percent(g.GPUShare), memory, percent(g.SMActiveShare), percent(g.TensorShare),
+			number(g.PowerWatts, "%.0f"), number(g.TemperatureMax, "%.0f"), errors,
+		})
+	}
+	return t
+}
+
+func (r *Report) costTable(gpus bool) []table {
+	t := table{Title: "What one cost, of all that was sampled", Head: []string{"", "CORE_S", "GPU_S", "JOULES"}}
+	for _, c := range []struct {
+		name string
+		of   *Unit
+	}{{"policy update", r.Cost.PerUpdate}, {"trained response", r.Cost.PerTrained}, {"accepted sample", r.Cost.PerAccepted}} {
+		if c.of != nil {
+			t.Rows = append(t.Rows, []string{c.name, fmt.Sprintf("%.4g", c.of.CoreSeconds), number(c.of.GPUSeconds, "%.4g"), number(c.of.EnergyJoules, "%.4g")})
+		}
+	}
+	unit := "CORE_S"
+	if gpus {
+		unit = "GPU_S"
+	}
+	lost := table{Title: "Lost: attempts that made nothing", Head: []string{"CAUSE", "ATTEMPTS", unit, "SHARE%"}}
+	for _, l := range r.Lost {
+		lost.Rows = append(lost.Rows, []string{l.Cause, fmt.Sprint(l.Attempts), fmt.Sprintf("%.1f", l.Seconds), fmt.Sprintf("%.1f", 100*l.Share)})
+	}
+	if len(lost.Rows) == 0 {
+		lost.Rows = [][]string{{"nothing", "0", "0.0", "0.0"}}
+	}
+	if len(t.Rows) == 0 {
+		return []table{lost}
+	}
+	return []table{t, lost}
+}
