@@ -94,8 +94,12 @@ func script() string {
 // host says what of a task's cores and memory the trace has.
 func host(second int) []monitor.Reading {
 	return []monitor.Reading{
-		{Name: monitor.Cores, Value: 4}, {Name: monitor.CPUSeconds, Value: 2 * float64(second)}, {Name: monitor.MemoryBytes, Value: 6 << 30},
-		{Name: monitor.MemoryLimitBytes, Value: 32 << 30}, {Name: monitor.MonitorMemoryBytes, Value: 20 << 20}, {Name: monitor.MonitorCPUSeconds, Value: 0.002 * float64(second)},
+		{Name: monitor.Cores, Value: 4},
+		{Name: monitor.CPUSeconds, Value: 2 * float64(second)},
+		{Name: monitor.MemoryBytes, Value: 6 << 30},
+		{Name: monitor.MemoryLimitBytes, Value: 32 << 30},
+		{Name: monitor.MonitorMemoryBytes, Value: 20 << 20},
+		{Name: monitor.MonitorCPUSeconds, Value: 0.002 * float64(second)},
 	}
 }
 

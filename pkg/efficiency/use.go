@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/monitor"
 )
@@ -180,7 +181,7 @@ func byGPU(attempts []Attempt) []GPU {
 			all.TemperatureMax = larger(all.TemperatureMax, g.TemperatureMax)
 			all.ECCUncorrected = larger(all.ECCUncorrected, g.ECCUncorrected)
 			all.XIDs = append(all.XIDs, g.XIDs...)
-			all.line, all.sm = append(all.line, g.line...), append(all.sm, g.sm...)
+			all.line, all.sm = joined(all.line, g.line), joined(all.sm, g.sm)
 		}
 	}
 	gpus := []GPU{}
@@ -195,6 +196,18 @@ func byGPU(attempts []Attempt) []GPU {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 	})
 	return gpus
+}
+
+// joined puts the time line of a later attempt behind that of an earlier one: between
+// the two the run did not use the device.
+func joined(line, later []moment) []moment {
+	if len(line) > 0 && len(later) > 0 {
+		end, begin := line[len(line)-1].at, later[0].at.Add(-time.Duration(later[0].seconds*float64(time.Second)))
+		if idle := begin.Sub(end).Seconds(); idle > 0 {
+			line = append(line, moment{at: end}, moment{at: begin, seconds: idle})
+		}
+	}
+	return append(line, later...)
 }
 
 func larger(a, b *float64) *float64 {
