@@ -165,6 +165,22 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// A device is found by the words of its name, not by letters in it.
+func TestPeak(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]float64{
+		"NVIDIA H100 80GB HBM3": 989.4e12, "NVIDIA H100 PCIe": 756e12, "NVIDIA A100-SXM4-80GB": 312e12, "NVIDIA A100 80GB PCIe": 312e12,
+		"NVIDIA L40S": 362e12, "NVIDIA L4": 121e12, "Tesla V100-SXM2-16GB": 125e12, "NVIDIA RTX A4000": 0, "NVIDIA A1000": 0, "NVIDIA GeForce RTX 4090": 0, "": 0,
+	} {
+		if got := peakOf(GPU{Name: name}); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	if peakOf(GPU{Name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", Index: -1}) != 0 {
+		t.Error("an instance is taken for a whole GPU")
+	}
+}
+
 // jobstats' suggestion of memory: a fifth above, in round numbers that are no less.
 func TestSuggestedMemory(t *testing.T) {
 	t.Parallel()

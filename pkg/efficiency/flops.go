@@ -2,7 +2,9 @@ package efficiency
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -13,7 +15,7 @@ import (
 
 // peaks are the products that a GPU can do in a second, in bfloat16 with float32
 // sums and without sparsity (float16 on those that have no bfloat16), as NVIDIA's
-// data sheets have them. The first name that a device's name holds counts.
+// data sheets have them. The first whose words are all in a device's name counts.
 var peaks = []struct {
 	name  string
 	flops float64 // floating-point operations a second
@@ -46,8 +48,9 @@ func peakOf(g GPU) float64 {
 	if g.Index < 0 {
 		return 0
 	}
+	words := strings.FieldsFunc(g.Name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for _, p := range peaks {
-		if strings.Contains(g.Name, p.name) {
+		if !slices.ContainsFunc(strings.Fields(p.name), func(word string) bool { return !slices.Contains(words, word) }) {
 			return p.flops
 		}
 	}

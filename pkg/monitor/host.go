@@ -133,7 +133,7 @@ func (h *Host) readHost(give func(string, float64)) {
 			give(HostMemoryBytes, total-available)
 		}
 	}
-	for _, p := range []struct{ name, file string }{{HostCPUStallSeconds, "cpu"}, {HostMemoryStall, "memory"}, {HostIOStall, "io"}} {
+	for _, p := range []struct{ name, file string }{{HostCPUStallSeconds, "cpu"}, {HostMemoryStallSeconds, "memory"}, {HostIOStallSeconds, "io"}} {
 		if content, err := os.ReadFile(filepath.Join(h.root, "pressure", p.file)); err == nil {
 			if seconds, ok := stallSeconds(content); ok {
 				give(p.name, seconds)

@@ -200,7 +200,7 @@ func (s *Sampler) find(add func(monitor.Reading)) bool {
 	for _, d := range found {
 		s.devices = append(s.devices, s.instances(d)...)
 	}
-	add(monitor.Reading{Name: monitor.SelectedByDevicesAllowed, Value: float64(len(s.devices)), Detail: s.given.Given})
+	add(monitor.Reading{Name: monitor.SelectedBy, Value: float64(len(s.devices)), Detail: s.given.Given})
 	if len(s.devices) == 0 {
 		s.failed(add, "", "finding GPUs", nvml.ERROR_GPU_NOT_FOUND)
 		return false

@@ -91,7 +91,7 @@ func TestValuesAndUnits(t *testing.T) {
 	second, _ := read(s, zero.Add(time.Second))
 	maps.Copy(first, second)
 	want := taken{
-		" " + monitor.DriverVersion: "1 570.86.15", " " + monitor.SelectedByDevicesAllowed: "1 test",
+		" " + monitor.DriverVersion: "1 570.86.15", " " + monitor.SelectedBy: "1 test",
 		"GPU-aaaa " + monitor.DeviceName:       "0 NVIDIA H100 80GB HBM3",
 		"GPU-aaaa " + monitor.UtilizationShare: "0.97", "GPU-aaaa " + monitor.MemoryBusyShare: "0.41",
 		"GPU-aaaa " + monitor.MemoryUsedBytes: "6.8719476736e+10", "GPU-aaaa " + monitor.MemoryReservedBytes: "1.048576e+06",
