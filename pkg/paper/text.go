@@ -139,7 +139,10 @@ func (i Item) shown() []float64 {
 // text is a number over its seeds; those that have none are told.
 func (i Item) text(n Number) string {
 	text := short(n.Mean)
-	if n.Std != nil && !i.exact {
+	switch {
+	case i.exact:
+		text = strconv.FormatFloat(n.Mean, 'g', -1, 64)
+	case n.Std != nil:
 		text += " ± " + short(*n.Std)
 	}
 	if of := i.seeds[n.Method]; n.Seeds < of {
