@@ -11,9 +11,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/config"
@@ -99,13 +101,19 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 		return c, err
 	}
 	c.Unfinished = unfinished
-	var runs []finished
-	for _, run := range opened {
-		r, err := measure(ctx, run)
-		if err != nil {
-			return c, fmt.Errorf("reading run %q: %w", run.Folder, err)
-		}
-		runs = append(runs, r)
+	runs := make([]finished, len(opened))
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0)) // of a long run there are thousands of manifests to read
+	for i, run := range opened {
+		group.Go(func() (err error) {
+			if runs[i], err = measure(reading, run); err != nil {
+				err = fmt.Errorf("reading run %q: %w", run.Folder, err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return c, err
 	}
 	for i := range runs {
 		for j := range i {

@@ -66,12 +66,12 @@ func figures(s Summary) []chart {
 			"depth", "Self-iterations before a sampled response.", "mean depth (iterations)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.DepthMean })},
 		},
-		{"kinds", "Prompts by what they ask for.", "prompts of each kind", true, kindLines(s)},
+		{"kinds", "Prompts by what they ask for.", "prompts of each kind", true, countLines(s, func(i Iteration) map[string]int { return i.Kinds })},
 		{
 			"transitions", "Traces of several turns by failure (f) or success (s) of the first and of the last; and the f2s that move the policy.", "traces of several turns", true,
 			countLines(s, func(i Iteration) map[string]int { return i.Transitions }),
 		},
-		{"dropped", "Responses not trained on, by reason.", "responses not trained on", true, droppedLines(s)},
+		{"dropped", "Responses not trained on, by reason.", "responses not trained on", true, countLines(s, func(i Iteration) map[string]int { return i.Dropped })},
 	} {
 		if chart := (figure.LineChart{X: "iteration", Y: f.y, Lines: f.lines, FromZero: f.fromZero}); chart.WorthDrawing() {
 			add(f.name, f.caption, chart.SVG())
@@ -155,15 +155,7 @@ func asFloat(n *int) *float64 {
 	return &x
 }
 
-// kindLines counts the prompts of each kind, the kinds sorted by name.
-func kindLines(s Summary) []figure.Line {
-	return countLines(s, func(i Iteration) map[string]int { return i.Kinds })
-}
-
-func droppedLines(s Summary) []figure.Line {
-	return countLines(s, func(i Iteration) map[string]int { return i.Dropped })
-}
-
+// countLines has a line for each name that is counted, sorted by name.
 func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line {
 	var names []string
 	for _, it := range s.Series {
