@@ -185,6 +185,14 @@ type table struct {
 	Rows  [][]string
 }
 
+// significant is a share in percent with three digits: some are tiny.
+func significant(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", 100**share)
+}
+
 func number(v *float64, format string) string {
 	if v == nil {
 		return "-"
@@ -230,7 +238,7 @@ func (r *Report) stageTables(gpus bool) []table {
 		if u.GPUSeconds > 0 {
 			device.Rows = append(device.Rows, []string{
 				name, shortSeconds(u.GPUSeconds), percent(u.GPUShare), percent(u.GPUMemoryShare), percent(u.SMActiveShare), percent(u.SMOccupancyShare),
-				percent(u.TensorShare), percent(u.DRAMShare), number(u.PowerWatts, "%.0f"), percent(u.SlowdownShare), percent(mfu),
+				percent(u.TensorShare), percent(u.DRAMShare), number(u.PowerWatts, "%.0f"), percent(u.SlowdownShare), significant(mfu),
 			})
 		}
 	}
