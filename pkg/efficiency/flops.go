@@ -58,7 +58,7 @@ func peakOf(g GPU) float64 {
 }
 
 // addFLOPs counts what the policy has computed in the attempts that were kept, and
-// what share that is of what their GPUs could have done: model FLOPs, so that what
+// what share that is of what the GPUs of all attempts could have done: model FLOPs, so that what
 // is computed twice to save memory counts once, and a prompt that a group shares
 // counts once.
 func addFLOPs(ctx context.Context, r *rundir.Run, attempts []Attempt, stages []StageUse) {

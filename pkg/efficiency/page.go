@@ -1,18 +1,16 @@
 package efficiency
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
 	"path/filepath"
-	"regexp"
 
 	"github.com/lathe-rl/lathe/pkg/figure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 //go:embed page.html
@@ -27,20 +25,24 @@ const (
 // mostFigures bounds the time lines of the page; all are in the samples.
 const mostFigures = 16
 
-// drawn is a figure of the page.
-type drawn struct {
-	Caption string
-	SVG     template.HTML
+// bars are jobstats' four, as they lie in a drawing.
+type bars struct {
+	Height int
+	Rows   []bar
 }
 
-// bar is one of jobstats' four.
 type bar struct {
-	Name  string
-	Known bool
-	Low   bool
-	Width float64
-	Text  string
+	Name, Text string
+	Y, TextY   int
+	Width      float64 // of 400
+	Fill       string
 }
+
+// The colours of bars: as figures have them, and what is low.
+const (
+	barFill = "#1b4f8f"
+	lowFill = "#a33a1a"
+)
 
 // Write makes the page and the numbers in the folder of the report, each whole.
 func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err error) {
@@ -59,44 +61,47 @@ func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err erro
 	return page, seal.Replace(filepath.Join(d.Report(), jsonName), append(numbers, '\n'), attempt)
 }
 
-var declaration = regexp.MustCompile(`(?s)^.*?(<svg)`)
+// titled is a table of the page.
+type titled struct {
+	Title string
+	Table *webpage.Table
+}
 
 // page is the report as a page that needs nothing else.
 func (r *Report) page() ([]byte, error) {
-	t, err := template.New("page").Parse(pageTemplate)
-	if err != nil {
-		return nil, err
-	}
-	charts, left := r.figures()
 	data := struct {
 		Report  *Report
 		Facts   [][2]string
-		Bars    []bar
-		Figures []drawn
+		Bars    *bars
+		Figures []webpage.Figure
 		Left    string
-		Tables  []table
+		Tables  []titled
 		Own     string
-	}{Report: r, Facts: r.facts(), Bars: r.bars(), Figures: charts, Left: left, Own: r.own()}
+	}{Report: r, Facts: r.facts(), Own: r.own()}
 	if r.Sampled {
-		data.Tables = r.tables()
+		data.Bars = r.bars()
+		data.Figures, data.Left = r.figures()
+		for _, t := range r.tables() {
+			data.Tables = append(data.Tables, titled{t.Title, &webpage.Table{Head: t.Head, Rows: t.Rows}})
+		}
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, data); err != nil {
-		return nil, fmt.Errorf("making the page: %w", err)
-	}
-	return b.Bytes(), nil
+	return webpage.Render(pageTemplate, data)
 }
 
-func (r *Report) bars() []bar {
-	bars := []bar{}
+func (r *Report) bars() *bars {
+	const distance = 24
+	all := &bars{}
 	add := func(name string, share *float64, red float64) {
-		b := bar{Name: name, Text: "unknown"}
+		b := bar{Name: name, Text: "unknown", Fill: barFill, Y: all.Height + 2, TextY: all.Height + 15}
 		if share != nil {
-			b.Known, b.Low = true, 100**share < red
-			b.Width = math.Round(1000*min(1, *share)) / 10
+			if 100**share < red {
+				b.Fill = lowFill
+			}
+			b.Width = math.Round(400 * min(1, *share))
 			b.Text = percent(share) + " %"
 		}
-		bars = append(bars, b)
+		all.Rows = append(all.Rows, b)
+		all.Height += distance
 	}
 	red := 0.0
 	if len(r.GPUs) == 0 {
@@ -108,7 +113,7 @@ func (r *Report) bars() []bar {
 		add("GPU utilization", r.Total.GPUShare, gpuRed)
 		add("GPU memory", r.Total.GPUMemoryShare, 0)
 	}
-	return bars
+	return all
 }
 
 // own says what the monitors took.
@@ -121,7 +126,7 @@ func (r *Report) own() string {
 }
 
 // figures draws a time line for each GPU.
-func (r *Report) figures() (charts []drawn, left string) {
+func (r *Report) figures() (charts []webpage.Figure, left string) {
 	for _, g := range r.GPUs {
 		chart := figure.LineChart{X: "minutes", Y: "%", FromZero: true, Lines: []figure.Line{
 			{Name: "a kernel ran", Points: r.points(g.line)}, {Name: "multiprocessors active", Points: r.points(g.sm)},
@@ -133,8 +138,7 @@ func (r *Report) figures() (charts []drawn, left string) {
 			left = fmt.Sprintf("Drawn are %d of %d GPUs; the samples have all.", mostFigures, len(r.GPUs))
 			break
 		}
-		svg := declaration.ReplaceAll(chart.SVG(), []byte("$1"))
-		charts = append(charts, drawn{Caption: fmt.Sprintf("%s, GPU %d: %s, %s", g.Host, g.Index, g.Name, g.UUID), SVG: template.HTML(svg)})
+		charts = append(charts, webpage.NewFigure(chart.SVG(), fmt.Sprintf("%s, GPU %d: %s, %s", g.Host, g.Index, g.Name, g.UUID)))
 	}
 	return charts, left
 }

@@ -185,6 +185,14 @@ type table struct {
 	Rows  [][]string
 }
 
+// significant is a share in percent with three digits: some are tiny.
+func significant(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", 100**share)
+}
+
 func number(v *float64, format string) string {
 	if v == nil {
 		return "-"
@@ -195,7 +203,7 @@ func number(v *float64, format string) string {
 // tables are those that there is something for.
 func (r *Report) tables() []table {
 	gpus := len(r.GPUs) > 0
-	all := []table{r.stageTable(gpus)}
+	all := r.stageTables(gpus)
 	if len(r.Phases) > 0 {
 		all = append(all, r.phaseTable(gpus))
 	}
@@ -204,13 +212,13 @@ func (r *Report) tables() []table {
 	}
 	all = append(all, r.costTable(gpus)...)
 	if len(r.Tails) > 0 {
-		t := table{Title: "Arrays that waited longest for their slowest task", Head: []string{"ARRAY", "TASKS", "MEDIAN_S", "SLOWEST_S", "SLOWEST", "NODE"}}
+		t := table{Title: "Arrays that waited longest for their slowest task", Head: []string{"SLOWEST TASK", "OF", "MEDIAN_S", "SLOWEST_S", "NODE"}}
 		if r.Tail != nil {
 			t.Title += fmt.Sprintf(" (%.1f%% of the wall clock, all arrays)", 100**r.Tail)
 		}
 		for _, tail := range r.Tails[:min(5, len(r.Tails))] {
 			t.Rows = append(t.Rows, []string{
-				tail.Array, fmt.Sprint(tail.Tasks), fmt.Sprintf("%.1f", tail.MedianSeconds), fmt.Sprintf("%.1f", tail.LastSeconds), tail.SlowestTask, tail.SlowestHost,
+				tail.SlowestTask, fmt.Sprint(tail.Tasks), fmt.Sprintf("%.1f", tail.MedianSeconds), fmt.Sprintf("%.1f", tail.LastSeconds), tail.SlowestHost,
 			})
 		}
 		all = append(all, t)
@@ -218,24 +226,30 @@ func (r *Report) tables() []table {
 	return all
 }
 
-func (r *Report) stageTable(gpus bool) table {
-	t := table{Title: "By stage", Head: []string{"STAGE", "ATTEMPTS", "TIME", "CPU%", "MEM%"}}
-	if gpus {
-		t.Head = append(t.Head, "GPU_TIME", "GPU%", "GMEM%", "SM_ACT%", "OCC%", "TENSOR%", "DRAM%", "POWER_W", "SLOWED%", "MFU%")
+// stageTables are what stages used of cores and memory, and of GPUs.
+func (r *Report) stageTables(gpus bool) []table {
+	host := table{Title: "By stage", Head: []string{"STAGE", "ATTEMPTS", "TIME", "CPU%", "MEM%"}}
+	device := table{
+		Title: "By stage: GPUs",
+		Head:  []string{"STAGE", "GPU_TIME", "GPU%", "GMEM%", "SM_ACT%", "OCC%", "TENSOR%", "DRAM%", "POWER_W", "SLOWED%", "MFU%"},
 	}
 	row := func(name string, attempts int, u Use, mfu *float64) {
-		cells := []string{name, fmt.Sprint(attempts), shortSeconds(u.Seconds), percent(u.CPUShare), percent(u.MemoryShare)}
-		if gpus {
-			cells = append(cells, shortSeconds(u.GPUSeconds), percent(u.GPUShare), percent(u.GPUMemoryShare), percent(u.SMActiveShare), percent(u.SMOccupancyShare),
-				percent(u.TensorShare), percent(u.DRAMShare), number(u.PowerWatts, "%.0f"), percent(u.SlowdownShare), percent(mfu))
+		host.Rows = append(host.Rows, []string{name, fmt.Sprint(attempts), shortSeconds(u.Seconds), percent(u.CPUShare), percent(u.MemoryShare)})
+		if u.GPUSeconds > 0 {
+			device.Rows = append(device.Rows, []string{
+				name, shortSeconds(u.GPUSeconds), percent(u.GPUShare), percent(u.GPUMemoryShare), percent(u.SMActiveShare), percent(u.SMOccupancyShare),
+				percent(u.TensorShare), percent(u.DRAMShare), number(u.PowerWatts, "%.0f"), percent(u.SlowdownShare), significant(mfu),
+			})
 		}
-		t.Rows = append(t.Rows, cells)
 	}
 	for _, s := range r.Stages {
 		row(s.Stage, s.Attempts, s.Use, s.MFU)
 	}
 	row("all", r.Attempts, r.Total, nil)
-	return t
+	if !gpus {
+		return []table{host}
+	}
+	return []table{host, device}
 }
 
 func (r *Report) phaseTable(gpus bool) table {

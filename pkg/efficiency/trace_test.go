@@ -28,6 +28,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -277,8 +278,8 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	drawing := regexp.MustCompile(`(?s)<svg.*?</svg>`)
-	if n := len(drawing.FindAll(page, -1)); n != 8 {
-		t.Errorf("the page has %d drawings of 8 GPUs", n)
+	if n := len(drawing.FindAll(page, -1)); n != 1+8 {
+		t.Errorf("the page has %d drawings: of the bars and 8 GPUs", n)
 	}
 	golden(t, "trace.html", drawing.ReplaceAll(page, []byte("<svg/>")))
 	checkTotals(t, report)
@@ -286,6 +287,23 @@ func TestTrace(t *testing.T) {
 	if path, err := report.Write(r.Dir, seal.Attempt{}); err != nil || filepath.Base(path) != "gpu.html" {
 		t.Errorf("%q, %v", path, err)
 	}
+}
+
+// Nothing of the page is cut off on screens and paper.
+// Alone: the script is named by the environment.
+func TestPageInBrowser(t *testing.T) {
+	r := play(t)
+	report, err := Read(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("longer than any column ", 3) + strings.Repeat("unbroken", 20)
+	report.Name, report.Faults = long, []Fault{{Text: long, Host: long, Device: long, Attempts: 123456}}
+	page, err := report.Write(r.Dir, seal.Attempt{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webpagetest.Check(t, page)
 }
 
 // checkTotals compares with what the trace says, added up by hand: every second
