@@ -24,6 +24,7 @@ type Report struct {
 	Nodes            []string   `json:"nodes"`
 
 	Total  Use         `json:"total"`
+	Shared bool        `json:"gpus_shared"` // some GPU was seen by several tasks at once, and counts for each
 	Stages []StageUse  `json:"stages"`
 	Phases []PhaseUse  `json:"phases"`
 	GPUs   []GPU       `json:"gpus"`
@@ -65,8 +66,10 @@ type StageUse struct {
 	Stage    string `json:"stage"`
 	Attempts int    `json:"attempts"`
 	Use
-	FLOPs *float64 `json:"model_flops,omitempty"` // of the policy, as counted from what the stage has sealed
-	MFU   *float64 `json:"mfu,omitempty"`         // FLOPs by what the GPUs could have done while they were held
+	LongestSeconds float64  `json:"longest_seconds"`       // of an attempt that was kept
+	LimitSeconds   float64  `json:"limit_seconds"`         // the time limit that its tasks ask for; 0 for none
+	FLOPs          *float64 `json:"model_flops,omitempty"` // of the policy, as counted from what the stage has sealed
+	MFU            *float64 `json:"mfu,omitempty"`         // FLOPs by what the GPUs could have done while they were held
 }
 
 // PhaseUse is that of all tasks while they were in a phase.

@@ -131,21 +131,25 @@ func TestNotes(t *testing.T) {
 		report Report
 		want   []string // beginnings
 	}{
-		"nothing":              {long(Report{}), nil},
-		"idle GPU":             {long(Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}), []string{"This run did not use the GPU."}},
-		"idle, but short":      {Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}, nil},
-		"some idle":            {long(Report{GPUs: gpus(of(0), of(0.9), of(0)), Total: Use{GPUShare: of(0.3)}}), []string{"This run did not use 2 of the 3 GPUs"}},
-		"unknown is not idle":  {long(Report{GPUs: gpus(nil, nil)}), nil},
-		"15 %":                 {long(Report{GPUs: gpus(of(0.15)), Total: Use{GPUShare: of(0.15)}}), []string{"The overall GPU utilization of this run is only 15%."}},
-		"24 %":                 {long(Report{GPUs: gpus(of(0.24)), Total: Use{GPUShare: of(0.24)}}), []string{"The overall GPU utilization of this run is 24%, which is somewhat low."}},
-		"25 %":                 {long(Report{GPUs: gpus(of(0.25)), Total: Use{GPUShare: of(0.25)}}), nil},
-		"64 % of cores":        {long(Report{Total: Use{CPUShare: of(0.64), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 64%. This value is low"}},
-		"80 % of cores":        {long(Report{Total: Use{CPUShare: of(0.8), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 80%. This value is somewhat low"}},
-		"81 % of cores":        {long(Report{Total: Use{CPUShare: of(0.81), CoreSeconds: 4, Seconds: 1}}), nil},
-		"one core of four":     {long(Report{Total: Use{CPUShare: of(0.24), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU", "The CPU utilization is about one by"}},
-		"too much memory":      {long(Report{Each: held(6, 32)}), []string{"The tasks used at most 19% of the 32.0GB of memory that they were given. For a next run, 8 GiB a task would do"}},
-		"enough memory in use": {long(Report{Each: held(23, 32)}), nil},
-		"killed":               {long(Report{Lost: []Loss{{Cause: fateKilled, Attempts: 2}}}), []string{"Attempts that ended without a word: 2"}},
+		"nothing":               {long(Report{}), nil},
+		"idle GPU":              {long(Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}), []string{"This run did not use the GPU."}},
+		"idle, but short":       {Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}, nil},
+		"some idle":             {long(Report{GPUs: gpus(of(0), of(0.9), of(0)), Total: Use{GPUShare: of(0.3)}}), []string{"This run did not use 2 of the 3 GPUs"}},
+		"unknown is not idle":   {long(Report{GPUs: gpus(nil, nil)}), nil},
+		"15 %":                  {long(Report{GPUs: gpus(of(0.15)), Total: Use{GPUShare: of(0.15)}}), []string{"The overall GPU utilization of this run is only 15%."}},
+		"24 %":                  {long(Report{GPUs: gpus(of(0.24)), Total: Use{GPUShare: of(0.24)}}), []string{"The overall GPU utilization of this run is 24%, which is somewhat low."}},
+		"25 %":                  {long(Report{GPUs: gpus(of(0.25)), Total: Use{GPUShare: of(0.25)}}), nil},
+		"64 % of cores":         {long(Report{Total: Use{CPUShare: of(0.64), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 64%. This value is low"}},
+		"80 % of cores":         {long(Report{Total: Use{CPUShare: of(0.8), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 80%. This value is somewhat low"}},
+		"81 % of cores":         {long(Report{Total: Use{CPUShare: of(0.81), CoreSeconds: 4, Seconds: 1}}), nil},
+		"one core of four":      {long(Report{Total: Use{CPUShare: of(0.24), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU", "The CPU utilization is about one by"}},
+		"too much memory":       {long(Report{Each: held(6, 32)}), []string{"The tasks used at most 19% of the 32.0GB of memory that they were given. For a next run, 8 GiB a task would do"}},
+		"enough memory in use":  {long(Report{Each: held(23, 32)}), nil},
+		"60 % of the limit":     {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 2160, LimitSeconds: 3600}}}), nil},
+		"59 % of the limit":     {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 2124, LimitSeconds: 3600}}}), []string{"The tasks of learn needed at most 59% of their time limit of 01:00:00."}},
+		"short of a long limit": {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 900, LimitSeconds: 36000}}}), nil},
+		"shared":                {long(Report{Shared: true}), []string{"Some GPUs were seen by several tasks at once"}},
+		"killed":                {long(Report{Lost: []Loss{{Cause: fateKilled, Attempts: 2}}}), []string{"Attempts that ended without a word: 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,6 +166,27 @@ func TestNotes(t *testing.T) {
 	idle := Report{Phases: []PhaseUse{{Phase: "wait", Share: 0.5, CPUShare: of(0.01)}, {Phase: "decode", Share: 0.5, CPUShare: of(0.9)}}}
 	if cause := idleCause(&idle); cause != "Little was used during wait (50% of the time)." {
 		t.Errorf("the cause is %q", cause)
+	}
+}
+
+// Two tasks that see one GPU at once are noticed; those that follow each other are not.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	at := func(second int, seconds float64, host string) Attempt {
+		return Attempt{Start: time.Unix(int64(second), 0), Seconds: seconds, GPUs: []GPU{{Host: host, UUID: "GPU-a"}}}
+	}
+	for name, c := range map[string]struct {
+		attempts []Attempt
+		want     bool
+	}{
+		"one after the other": {[]Attempt{at(0, 10, "n1"), at(10, 10, "n1"), at(30, 1, "n1")}, false},
+		"a moment":            {[]Attempt{at(0, 10.5, "n1"), at(10, 10, "n1")}, false},
+		"at once":             {[]Attempt{at(0, 100, "n1"), at(10, 1, "n1"), at(20, 1, "n1")}, true},
+		"on two hosts":        {[]Attempt{at(0, 100, "n1"), at(10, 1, "n2")}, false},
+	} {
+		if got := shared(c.attempts); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 const (
 	gpuRed, gpuBlack   = 15, 25
 	cpuRed, cpuBlack   = 65, 80
+	timeRed, timeBlack = 10, 60
 	leastMemoryPercent = 70
 	leastSeconds       = 300
 	memorySafety       = 1.2
@@ -68,6 +69,18 @@ func notes(r *Report) []Note {
 		}
 	}
 	memoryNote(r, long && unused == 0, say)
+	for _, s := range r.Stages {
+		if s.LimitSeconds <= 0 || s.LongestSeconds <= 3*leastSeconds || unused > 0 {
+			continue
+		}
+		if percent := math.Round(100 * s.LongestSeconds / s.LimitSeconds); percent < timeBlack {
+			say(percent <= timeRed, "The tasks of %s needed at most %.0f%% of their time limit of %s. A shorter one is scheduled earlier: resources.stages.%s.minutes.",
+				s.Stage, percent, humanSeconds(s.LimitSeconds), s.Stage)
+		}
+	}
+	if r.Shared {
+		say(false, "Some GPUs were seen by several tasks at once: their seconds and joules count for each of them.")
+	}
 	if n := len(r.Faults); n > 0 {
 		say(false, "Some numbers could not be read: %s.", r.Faults[0].Text)
 	}

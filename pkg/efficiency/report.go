@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
@@ -34,6 +35,17 @@ func Read(ctx context.Context, r *rundir.Run) (*Report, error) {
 		return nil, err
 	}
 	report.sum(attempts)
+	for i := range report.Stages {
+		s := &report.Stages[i]
+		for _, a := range attempts {
+			if a.Stage == s.Stage && a.Fate == fateKept {
+				s.LongestSeconds = max(s.LongestSeconds, a.Seconds)
+			}
+		}
+		if stage, err := graph.ParseStage(s.Stage); err == nil {
+			s.LimitSeconds = 60 * float64(r.Graph.Request(stage).Minutes)
+		}
+	}
 	report.Faults = faultsOf(attempts, func(a Attempt) bool {
 		task, known := parseTask(a.Task)
 		return known && r.Graph.Request(task.Stage).GPUs > 0
@@ -62,6 +74,7 @@ func (r *Report) sum(attempts []Attempt) {
 	r.WallClockSeconds = end.Sub(start).Seconds()
 	r.Nodes = nodesOf(attempts)
 	r.Total, r.Stages, r.Phases, r.GPUs = useOf(attempts), byStage(attempts), byPhase(attempts), byGPU(attempts)
+	r.Shared = shared(attempts)
 	r.Lost = losses(attempts, len(r.GPUs) > 0)
 	r.Tails, r.Tail = tails(attempts, r.WallClockSeconds)
 	r.Own = ownCost(attempts)

@@ -217,6 +217,26 @@ func larger(a, b *float64) *float64 {
 	return a
 }
 
+// shared reports whether some device was seen by two attempts at once, for more than
+// a moment. attempts go up by their start.
+func shared(attempts []Attempt) bool {
+	type place struct{ host, uuid string }
+	until := map[place]time.Time{}
+	for _, a := range attempts {
+		end := a.Start.Add(time.Duration(a.Seconds * float64(time.Second)))
+		for _, g := range a.GPUs {
+			at := place{g.Host, g.UUID}
+			if until[at].Sub(a.Start) > time.Second {
+				return true
+			}
+			if end.After(until[at]) {
+				until[at] = end
+			}
+		}
+	}
+	return false
+}
+
 // nodesOf lists the hosts.
 func nodesOf(attempts []Attempt) []string {
 	hosts := map[string]bool{}
