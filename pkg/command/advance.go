@@ -78,7 +78,12 @@ func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 		fmt.Fprintf(os.Stderr, "lathe: run %s was %s: it is left alone\n", opened.Dir, p)
 		return nil
 	}
-	return o.advance(ctx, out, opened)
+	err = o.advance(ctx, out, opened)
+	if p, paused := rundir.ReadPause(opened.Dir); paused && o.UnlessPaused && exitcode.Code(err) == exitcode.Stopped && ctx.Err() == nil {
+		fmt.Fprintf(os.Stderr, "lathe: run %s was %s: nothing more is submitted\n", opened.Dir, p)
+		return nil
+	}
+	return err
 }
 
 // queueFullEvery is how often a queue that takes no more jobs is asked again.
@@ -100,23 +105,33 @@ func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rund
 			return err
 		}
 	}
+	done, err := o.submitReady(ctx, out, advancer)
+	if done || err != nil {
+		notify(ctx, opened, advancer.Site.Site.Notify, err, true)
+	}
+	return err
+}
+
+// submitReady submits what is ready, and finishes a run that is done.
+func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer *advance.Advancer) (done bool, err error) {
+	opened := advancer.Run
 	result, err := advancer.Advance(ctx)
 	for errors.Is(err, slurm.ErrQueueFull) {
 		// Nothing waits in the queue that would go on with the run.
 		fmt.Fprintf(os.Stderr, "lathe: %v; trying again every %s\n", err, queueFullEvery)
 		select {
 		case <-ctx.Done():
-			return exitcode.WithHint(ctx.Err(), "when there is room: lathe advance --run %s", opened.Dir)
+			return false, exitcode.WithHint(ctx.Err(), "when there is room: lathe advance --run %s", opened.Dir)
 		case <-time.After(queueFullEvery):
 		}
 		result, err = advancer.Advance(ctx)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if result.Done {
-		return finishSlurm(ctx, out, opened)
+		return true, finishSlurm(ctx, out, opened)
 	}
 	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
-	return nil
+	return false, nil
 }

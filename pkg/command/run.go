@@ -103,6 +103,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	defer heartbeat.Stop()
 	err = driver.Drive(ctx)
 	heartbeat.Failed(err)
+	defer func(ended error) { notify(ctx, opened, profile.Site.Notify, ended, false) }(err)
 	watcher.close()
 	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		return err

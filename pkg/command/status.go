@@ -2,19 +2,23 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 )
 
 // StatusOptions are those of lathe status.
 type StatusOptions struct {
-	Run  string // folder
-	JSON bool
+	Run   string // folder
+	JSON  bool
+	Watch bool // say it again until the run is done or has failed
 }
 
 func statusCommand() *cli.Command {
@@ -24,7 +28,10 @@ func statusCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "status", Usage: "say what of a run is done, running, failed or unknown, with the evidence", ArgsUsage: "RUN",
-		Flags: []cli.Flag{jsonFlag(&o.JSON)},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "watch", Usage: "say it again every quarter of a minute, until the run is done or has failed", Destination: &o.Watch},
+			jsonFlag(&o.JSON),
+		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
 			return Status(c.Context, c.App.Writer, o)
@@ -38,13 +45,39 @@ func Status(ctx context.Context, out io.Writer, o StatusOptions) error {
 	if err != nil {
 		return err
 	}
+	if !o.Watch {
+		_, err := o.say(ctx, out, opened)
+		return err
+	}
+	for {
+		if cmdline.IsTerminal(out) {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		state, err := o.say(ctx, out, opened)
+		if err != nil || state == status.StateDone || state == status.StateFailed {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // ctrl-C is how it ends
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// watchEvery is how often a run that is watched is looked at: Slurm is asked each
+// time.
+const watchEvery = 15 * time.Second
+
+// say says once how far a run is.
+func (o StatusOptions) say(ctx context.Context, out io.Writer, opened *rundir.Run) (status.State, error) {
 	seen, seenErr := seeJobs(ctx, opened)
 	s, err := status.Read(ctx, opened, seen, seenErr)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if o.JSON {
-		return cmdline.WriteJSON(out, s)
+		return s.State, cmdline.WriteJSON(out, s)
 	}
-	return s.Print(out)
+	return s.State, s.Print(out)
 }

@@ -71,6 +71,8 @@ type Profile struct {
 	Requeue                 bool `yaml:"requeue"`                    // let Slurm requeue preempted tasks
 	WatchdogSeconds         int  `yaml:"watchdog_seconds"`           // seconds after which a gate looks at the run although no task has ended: Slurm may leave one in the queue for ever; 0: none does
 
+	Notify []string `yaml:"notify"` // program and arguments that are run when a run is done, has failed, or a gate cannot go on with it; LATHE_EVENT (done, failed or stuck), LATHE_EXIT, LATHE_RUN, LATHE_REPORT and LATHE_MESSAGE are in its environment
+
 	Skip  []string `yaml:"skip"`  // managed flags that are never given, for example --export
 	Extra []string `yaml:"extra"` // flags that are given as they stand; a managed flag only if it is in skip
 

@@ -102,6 +102,9 @@ func (s *Profile) validate(what string) error {
 	c.AtLeast("throttle", s.Throttle, 0)
 	c.Between("signal_seconds", s.SignalSeconds, 0, 65535)
 	c.Between("watchdog_seconds", s.WatchdogSeconds, 0, 30*24*60*60)
+	if len(s.Notify) > 0 && strings.TrimSpace(s.Notify[0]) == "" {
+		c.Add("notify.0", s.Notify[0], "must be a program, by its path or on PATH")
+	}
 	for i, flag := range s.Skip {
 		place := fmt.Sprintf("skip.%d", i)
 		if _, managed := managedFlags[flag]; !managed {

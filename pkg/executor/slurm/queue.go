@@ -130,3 +130,9 @@ func ParseMinutes(text string) int {
 	}
 	return 0
 }
+
+// Comment gives a job of this user a comment, which squeue shows (-o %k). A site that
+// does not allow it is no matter.
+func (c *Cluster) Comment(ctx context.Context, id, text string) {
+	_, _ = c.run(ctx, nil, "scontrol", "update", "JobId="+bareID(id), "Comment="+strings.ReplaceAll(text, "\n", " "))
+}

@@ -155,6 +155,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 			break // a gate submits the rest when there is room
 		}
 	}
+	if job, waits := readTimed(watchdogPath(a.Run.Dir)); waits {
+		a.Cluster.Comment(ctx, job.ID, a.progress(ctx, surveyor, result.Live))
+	}
 	live := a.watch(view, result.Submitted)
 	switch {
 	case len(live) > 0 && (!view.watched || slices.ContainsFunc(result.Submitted, a.goesByShard)):
@@ -447,5 +450,18 @@ func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
 			break
 		}
 	}
-	return exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)
+	return &failedError{exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)}
+}
+
+// failedError is that of a run whose attempts are used up.
+type failedError struct{ err error }
+
+func (e *failedError) Error() string { return e.err.Error() }
+func (e *failedError) Unwrap() error { return e.err }
+
+// HasFailed reports whether an error of [Advancer.Advance] says that the run has
+// failed; any other is one of going on with it.
+func HasFailed(err error) bool {
+	var failed *failedError
+	return errors.As(err, &failed)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -121,4 +122,15 @@ func alarmPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "alarm.json"
 func readTimed(path string) (gate slurm.Job, ok bool) {
 	content, err := plainfile.Read(path, plainfile.MaxDocument)
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
+}
+
+// progress is how far the run is, in a line.
+func (a *Advancer) progress(ctx context.Context, s *survey.Surveyor, live int) string {
+	learned, last := 0, a.Run.Recipe.Schedule.Iterations
+	for ; learned < last; learned++ {
+		if made, err := s.Made(ctx, graph.Task{Node: a.Run.Graph.LastLearn(learned + 1)}); err != nil || !made {
+			break
+		}
+	}
+	return fmt.Sprintf("lathe %s: %d of %d iterations learned, %d tasks under way", a.Run.Dir, learned, last, live)
 }
