@@ -18,7 +18,7 @@ func Lathe() *cli.App {
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(),
-		evalCommand(), policyCommand(), dataCommand(), recipeCommand(),
+		evalCommand(), envCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)
 }
