@@ -41,7 +41,8 @@ def load(what):
         module = importlib.import_module(path)
     for known in [name] if name else NAMES:
         if hasattr(module, known):
-            return getattr(module, known), getattr(module, "reward_weights", None)
+            found = getattr(module, known)
+            return found, getattr(module, "reward_weights", None) if isinstance(found, (list, tuple)) else None
     raise AttributeError(f"{path} has no {name or ' or '.join(NAMES)}")
 
 
@@ -278,8 +279,7 @@ def main(words):
     options = {"--style": None, "--weights": None}
     while words and words[0] in options:
         options[words[0]], words = words[1], words[2:]
-    if not words:
-        sys.exit(__doc__)
+    assert words, __doc__
     found, weights = zip(*map(load, words))
     weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
     styles = {"plain": Plain, "verl": Plain, "trl": TRL, "verifiers": Verifiers, "episodes": Episodes}

@@ -89,6 +89,8 @@ func TestReadme(t *testing.T) {
 			command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
 		case strings.HasPrefix(command, "bin/lathe sweep "):
 			command += smallRun
+		case strings.HasPrefix(command, "bin/lathe run jobs/own-"):
+			command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
 		}
 		shell(t, clone, nil, command)
 	}

@@ -28,6 +28,8 @@ const (
 	maxAnswerBytes = 16 << 20 // of one line of the program
 	stderrTail     = 4 << 10  // bytes of what it says of itself that are kept
 	maxLastWords   = 400      // bytes of them that an error shows
+
+	ending = 500 * time.Millisecond // that a program without output has to end by itself
 )
 
 // process is the program at work: it reads requests and writes answers, a JSON line
@@ -282,6 +284,12 @@ func (c *cutOff) Error() string { return "in the middle of an answer, " + shown(
 // explain says what a failed exchange means, after which the program is ended.
 func (p *process) explain(err error, patience time.Duration) error {
 	late := errors.Is(err, os.ErrDeadlineExceeded)
+	if !late {
+		select { // it is about to end: how is what it has to say
+		case <-p.gone:
+		case <-time.After(ending):
+		}
+	}
 	p.end()
 	ended, said := p.how()
 	var cut *cutOff
