@@ -337,12 +337,13 @@ var outcomes = []shard.Outcome{
 func (f *findings) clock() {
 	window, ok := whole(f.tasks)
 	if !ok {
-		f.missing("nothing is sealed yet", "wall_seconds", "wall_seconds_by_stage", "stages", "host_count", "orchestration_seconds_per_iteration")
+		f.missing("nothing is sealed yet", "wall_seconds", "wall_seconds_by_stage", "stages", "tails", "host_count", "orchestration_seconds_per_iteration")
 		return
 	}
 	seconds := window.seconds()
 	f.WallSeconds = &seconds
 	f.Stages = stageTimes(f.tasks)
+	f.Tails = tails(f.tasks)
 	f.WallSecondsByStage = map[string]float64{}
 	for _, s := range f.Stages {
 		f.WallSecondsByStage[s.Stage] = s.WallSeconds

@@ -78,6 +78,7 @@ type Summary struct {
 	WallSeconds        *float64           `json:"wall_seconds"` // first start to last end, pauses included
 	WallSecondsByStage map[string]float64 `json:"wall_seconds_by_stage"`
 	Stages             []StageTime        `json:"stages"`
+	Tails              []Tail             `json:"tails"` // of stages with arrays of two tasks or more
 	// OrchestrationSeconds is the median over iterations of the time in which
 	// no task ran.
 	OrchestrationSeconds *float64 `json:"orchestration_seconds_per_iteration"`

@@ -191,6 +191,11 @@ func (t *textReport) accounts() {
 	}
 	if s.WallSeconds != nil {
 		rows = append(rows, [2]string{"time", timeWords(s)})
+		for _, tail := range s.Tails {
+			if words := tail.words(); words != "" {
+				rows = append(rows, [2]string{"tail", words})
+			}
+		}
 	}
 	if s.PolicySHA256 != nil {
 		rows = append(rows, [2]string{"policy", fmt.Sprintf("v%06d, sha256 %s", *s.PolicyVersion, *s.PolicySHA256)})

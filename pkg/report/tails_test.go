@@ -1,0 +1,55 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// An array of 100 tasks: 96 take 10 s, three 20 s and one 100 s. Half are there
+// after 10 s, 95 after 10 s, 97 after 20 s, all after 100 s.
+func TestTails(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	task := func(n graph.Node, shard, seconds int, host string) finishedTask {
+		return finishedTask{
+			Task: graph.Task{Node: n, Shard: shard}, span: span{began, began.Add(time.Duration(seconds) * time.Second)},
+			outputs: []output{{manifest: seal.Manifest{Host: host}}},
+		}
+	}
+	var tasks []finishedTask
+	rollout := graph.Node{Stage: graph.StageRollout, Iteration: 1}
+	for shard := range 100 {
+		seconds, host := 10, "n1"
+		switch {
+		case shard == 99:
+			seconds, host = 100, "n2"
+		case shard >= 96:
+			seconds = 20
+		}
+		tasks = append(tasks, task(rollout, shard, seconds, host))
+	}
+	tasks = append(tasks, task(graph.Node{Stage: graph.StageLearn, Iteration: 1}, 0, 50, "n1")) // no array
+	got := tails(tasks)
+	if len(got) != 1 {
+		t.Fatalf("%d stages have tails: %+v", len(got), got)
+	}
+	if g := got[0]; g.Arrays != 1 || g.MedianSeconds != 10 || g.P95Seconds != 10 || g.LastSeconds != 100 || g.QuorumSeconds != 80 || g.Stragglers["n2"] != 1 || len(g.Stragglers) != 1 {
+		t.Errorf("the tail is %+v", g)
+	}
+	if words := got[0].words(); !strings.Contains(words, "schedule.quorum 0.97 would have saved") || !strings.HasSuffix(words, "by node: n2 1") {
+		t.Errorf("it says %q", words)
+	}
+	for _, c := range []struct {
+		n     int
+		share float64
+		want  int
+	}{{1, 0.97, 0}, {2, 0.95, 1}, {33, 0.97, 32}, {34, 0.97, 32}, {100, 0.97, 96}, {100, 1, 99}} {
+		if got := reached(c.n, c.share); got != c.want {
+			t.Errorf("%g of %d is reached with the end at %d, want %d", c.share, c.n, got, c.want)
+		}
+	}
+}
