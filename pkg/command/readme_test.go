@@ -98,7 +98,7 @@ func TestReadme(t *testing.T) {
 
 // TestSlurmReadme runs those for a cluster on a real one.
 func TestSlurmReadme(t *testing.T) {
-	c := commandtest.StartCluster(t, commandtest.Build(t))
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--memory", "64000") // as nodes have that jobs/quickstart.yaml is for
 	clone := freshClone(t, c.Bin)
 	env := append(c.Env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
 	for _, command := range readmeCommands(t, "slurm") {
