@@ -29,6 +29,7 @@ func freshClone(t *testing.T, binaries string) string {
 	clone := t.TempDir()
 	for name, target := range map[string]string{
 		"jobs": filepath.Join(root, "jobs"), "slurm": filepath.Join(root, "slurm"), "data": filepath.Join(root, "data"), "bin": binaries,
+		"analysis": filepath.Join(root, "analysis"),
 	} {
 		if err := os.Symlink(target, filepath.Join(clone, name)); err != nil {
 			t.Fatal(err)

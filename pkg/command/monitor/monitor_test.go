@@ -27,6 +27,10 @@ import (
 // task that has one beside it.
 const role = "LATHE_TEST_ROLE"
 
+// ready names the file in which the monitor of a test writes its process at its
+// second look: it listens to signals then, and has a sample.
+const ready = "LATHE_TEST_READY"
+
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "":
@@ -57,7 +61,9 @@ func (c *counting) Read(_ time.Time, add func(monitor.Reading)) {
 		add(monitor.Reading{Name: monitor.Fault, Value: 28, Detail: "there is no GPU"})
 		return
 	}
-	c.looks++
+	if c.looks++; c.looks == 2 && os.Getenv(ready) != "" {
+		_ = os.WriteFile(os.Getenv(ready), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o666)
+	}
 	add(monitor.Reading{Device: "GPU-a", Name: monitor.DeviceName, Detail: "NVIDIA A"})
 	add(monitor.Reading{Device: "GPU-a", Name: monitor.UtilizationShare, Value: float64(c.looks) / 1000})
 	add(monitor.Reading{Device: "GPU-a", Name: monitor.MemoryUsedBytes, Value: 1 << 30})
@@ -126,7 +132,7 @@ func startTask(t *testing.T, run string) process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, "task", []string{monitor.Variable + "=" + self, monitor.CoresVariable + "=3", "LD_BIND_NOW=1"}, run)
+	return start(t, "task", []string{monitor.Variable + "=" + self, monitor.CoresVariable + "=3", "LD_BIND_NOW=1", ready + "=" + filepath.Join(run, "ready")}, run)
 }
 
 // samples are all that a run has, by name.
@@ -159,19 +165,18 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// monitorOf is the process beside a task.
-func monitorOf(t *testing.T, task process) int {
+// monitorOf is the process beside a task, once it has looked twice.
+func monitorOf(t *testing.T, run string) int {
 	t.Helper()
 	var pid int
-	eventually(t, "the monitor starts", func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", task.Process.Pid))
-		for _, path := range threads {
-			content, _ := os.ReadFile(path)
-			for _, field := range strings.Fields(string(content)) {
-				pid, _ = strconv.Atoi(field)
-			}
+	eventually(t, "the monitor looks twice", func() bool {
+		content, _ := os.ReadFile(filepath.Join(run, "ready"))
+		if !strings.HasSuffix(string(content), "\n") {
+			return false
 		}
-		return pid != 0
+		var err error
+		pid, err = strconv.Atoi(strings.TrimSpace(string(content)))
+		return err == nil
 	})
 	return pid
 }
@@ -182,7 +187,7 @@ func TestBesideATask(t *testing.T) {
 	t.Parallel()
 	run := makeRun(t)
 	task := startTask(t, run)
-	monitorOf(t, task)
+	monitorOf(t, run)
 	time.Sleep(1200 * time.Millisecond)
 	task.input.Close()
 	if err := task.Wait(); task.ProcessState.ExitCode() != 7 || task.talk.Len() > 0 {
@@ -214,8 +219,7 @@ func TestTaskIsKilled(t *testing.T) {
 	t.Parallel()
 	run := makeRun(t)
 	task := startTask(t, run)
-	pid := monitorOf(t, task)
-	time.Sleep(300 * time.Millisecond)
+	pid := monitorOf(t, run)
 	if err := task.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +237,7 @@ func TestMonitorIsKilled(t *testing.T) {
 	t.Parallel()
 	run := makeRun(t)
 	task := startTask(t, run)
-	pid := monitorOf(t, task)
-	time.Sleep(300 * time.Millisecond)
+	pid := monitorOf(t, run)
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -297,12 +297,17 @@ func (p *process) explain(err error, patience time.Duration) error {
 	case late:
 		return fmt.Errorf("the program %q did not answer within %s%s", p.command, patience, lastWords(said))
 	case errors.As(err, &cut):
-		return fmt.Errorf("the program %q ended, %s, %w%s", p.command, ended, cut, lastWords(said))
+		return &endedError{fmt.Errorf("the program %q ended, %s, %w%s", p.command, ended, cut, lastWords(said))}
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("the program %q ended: %s%s", p.command, ended, lastWords(said))
+		return &endedError{fmt.Errorf("the program %q ended: %s%s", p.command, ended, lastWords(said))}
 	}
 	return fmt.Errorf("asking the program %q: %w%s", p.command, err, lastWords(said))
 }
+
+// endedError is of a program that ended before it had answered.
+type endedError struct{ error }
+
+func (e *endedError) Unwrap() error { return e.error }
 
 // lastWords are the last line of what a program has said of itself.
 func lastWords(said string) string {

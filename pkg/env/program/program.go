@@ -82,8 +82,18 @@ type taskView struct {
 }
 
 // New reads the tasks of files, or asks the program for them, and sees in any case
-// that there is a program which speaks the protocol.
+// that there is a program which speaks the protocol. One that ends on the way is
+// started again, as often as the settings say.
 func New(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+	for try := 0; ; try++ {
+		e, err := load(settings, data, seed, folder)
+		if ended := new(endedError); !errors.As(err, &ended) || try >= settings.Program.Retries {
+			return e, err
+		}
+	}
+}
+
+func load(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
 	e := empty(settings, folder)
 	started, about, err := e.pool.start()
 	if err != nil {

@@ -71,6 +71,9 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 		return err
 	}
 	if done, err := w.done(ctx, t); err != nil || done {
+		if done {
+			w.Log("%s is done already: its outputs are sealed", t)
+		}
 		return err
 	}
 	job := w.job(t)
