@@ -100,20 +100,19 @@ def tasks():
         ]
 
 
+# A small policy learns to copy words that it has seen before.
+WORDS = "ant bag cup dog egg fig hat ink jam key lid map nut owl pan rug".split()
+
+
 def drawn(count):
     """Draws tasks whose first request takes one to three calls, always the same ones."""
     draw = random.Random(1)
     seen = set()
 
-    def word():
-        return "".join(draw.choice("bdfgklmnprst") + draw.choice("aeiou") for _ in range(2))
-
     while len(seen) < count:
         kind = ["sum", "folder", "ticket", "count"][len(seen) % 4]
-        a, b, c = (draw.randint(2, 99) for _ in range(3))
-        names = draw.sample([word() for _ in range(8)], 3)
-        if len(set(names)) < 3:
-            continue
+        a, b, c = (draw.randint(2, 30) for _ in range(3))
+        names = draw.sample(WORDS, 3)
         wanted = draw.randint(1, 3)
         if kind == "sum":
             asked = [(f"add {a} and {b}", f"add({a}, {b})"), (f"multiply {b} by {c}", f"multiply(a={b}, b={c})"), (f"take {a} from {c}", f"subtract(a={c}, b={a})")]
