@@ -2,17 +2,15 @@
 
     python3 lathe_env.py [--style STYLE] [--weights 1,0.5] WHAT [WHAT ...]
 
-WHAT is FILE.py, FILE.py:NAME or MODULE:NAME. Without a name it is the first of reward,
-reward_funcs, compute_score, load_environment, environment that is there. The style is
-told from what is found, or said:
+WHAT is FILE.py, FILE.py:NAME or MODULE:NAME; without a name the first of reward, reward_funcs,
+compute_score, load_environment, environment. The style is told from what is found, or said:
 
-  plain      reward(prompt, completion, answer, **task) -> float, bool, None or a dict of
-             parts, in which reward, score, outcome, feedback, extracted may be too
+  plain      reward(prompt, completion, answer, **task) -> float, bool, None (invalid) or a dict
+             of parts, in which reward, score, outcome, feedback, extracted may be too
   trl        reward_funcs(prompts, completions, **columns) -> list; several, weighted
   verl       compute_score(data_source, solution_str, ground_truth, extra_info)
   verifiers  load_environment() of the package verifiers, 0.1
-  episodes   a class: tasks(split, seed), begin(task, messages, seed) -> an episode with
-             next(message) -> text, messages or None, and reward()
+  episodes   a class: tasks(split, seed), begin(task, messages, seed) -> an episode: next, reward
 """
 
 import asyncio
@@ -37,18 +35,20 @@ def load(what):
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(spec.name, module)
         spec.loader.exec_module(module)
+    elif path.endswith(".py"):
+        raise FileNotFoundError(f"there is no file {path} in {os.getcwd()}")
     else:
         module = importlib.import_module(path)
-    for known in [name] if name else NAMES:
-        if hasattr(module, known):
-            found = getattr(module, known)
-            return found, getattr(module, "reward_weights", None) if isinstance(found, (list, tuple)) else None
-    raise AttributeError(f"{path} has no {name or ' or '.join(NAMES)}")
+    found = getattr(module, name or next((known for known in NAMES if hasattr(module, known)), " or ".join(NAMES)))
+    return found, getattr(module, "reward_weights", None) if isinstance(found, (list, tuple)) else None
 
 
 def call(function, arguments):
     """Calls a function, plain or async, with those of the arguments that it takes."""
     taken = inspect.signature(function).parameters
+    missing = [n for n, p in taken.items() if n not in arguments and p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    if missing:
+        raise TypeError(f"{getattr(function, '__name__', function)} takes {', '.join(missing)}: there are {', '.join(sorted(arguments))}")
     if not any(p.kind == p.VAR_KEYWORD for p in taken.values()):
         arguments = {name: arguments[name] for name in taken if name in arguments}
     result = function(**arguments)
@@ -64,21 +64,23 @@ def style_of(found):
 
 
 def number(value, name="reward"):
-    if not math.isfinite(float(value)):
-        raise ValueError(f"{name} is {value}")
+    if isinstance(value, str) or not hasattr(value, "__float__") or not math.isfinite(float(value)):
+        raise ValueError(f"{name} is {value!r}: a number is wanted")
     return float(value)
 
 
 def verdict(value):
     """What a reward function returned, as the protocol has it."""
     if not isinstance(value, dict):
-        return {"reward": number(value)} if value is not None else {"reward": 0, "outcome": "invalid", "feedback": "no reward"}
+        return {"reward": number(value)} if value is not None else {"reward": 0, "outcome": "invalid", "feedback": "the reward is None"}
     said = {k: value[k] for k in ("outcome", "feedback", "extracted", "milestones", "reason") if k in value}
     parts = {k: number(v, k) for k, v in value.items() if isinstance(v, (int, float)) or hasattr(v, "__float__")}
     whole = {k: parts.pop(k) for k in ("reward", "score") if k in parts}
     parts.update(value.get("parts", {}))
     if "turns" in value:
         said["turns"] = [verdict(turn) for turn in value["turns"]]
+    if not (whole or parts or value.keys() & {"turns", "outcome"}):
+        raise ValueError(f"there is no number in {value!r}")
     if len(whole) == 2:
         said["score"] = whole["score"]
     return {**said, "parts": parts, "reward": whole.get("reward", whole.get("score", sum(parts.values())))}
@@ -97,9 +99,8 @@ def seed(task):
 
 def failure(error):
     """An exception in one line, with its place in the user's code."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and f.filename[0] != "<"]
+    return f"{type(error).__name__}: {error}" + (f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else "")
 
 
 def attempt(do, item):
@@ -156,9 +157,10 @@ class TRL(Plain):
         for at, function in enumerate(self.functions):
             name = getattr(function, "__name__", f"reward_{at + 1}")
             name = name if name not in rewards else f"{name}_{at + 1}"
-            rewards[name] = list(call(function, given))
-            if len(rewards[name]) != len(items):
-                raise ValueError(f"{name} returned {len(rewards[name])} rewards for {len(items)} completions")
+            rewards[name] = call(function, given)
+            if not hasattr(rewards[name], "__iter__") or len(said := list(rewards[name])) != len(items):
+                return [{"error": f"{name} returned {rewards[name]!r}: a list of {len(items)} is wanted, a reward for each completion"}] * len(items)
+            rewards[name] = said
         return [attempt(self.total, dict(zip(rewards, row))) for row in zip(*rewards.values())]
 
     def total(self, rewards):
@@ -172,8 +174,8 @@ class Episodes:
         self.environment = functions[0]() if callable(functions[0]) else functions[0]
         self.open = {}
         self.requests = {"score": each(self.judge), "begin": each(self.begin), "next": each(self.next), "close": each(self.close)}
-        if hasattr(self.environment, "tasks"):
-            self.requests["tasks"] = self.environment.tasks
+        if gives := next((x for x in (self, self.environment) if hasattr(x, "tasks")), None):
+            self.requests["tasks"] = gives.tasks
 
     def start(self, task, messages):
         task = columns(task)
@@ -207,14 +209,9 @@ class Episodes:
 class Verifiers(Episodes):
     """An environment of the package verifiers, 0.1, whose episodes are its states."""
 
-    def __init__(self, functions, weights):
-        super().__init__(functions, weights)
-        self.requests["tasks"] = self.tasks
-
     def tasks(self, split, seed):
-        if split != "train" and self.environment.eval_dataset is None:
-            return []
-        rows = self.environment.get_dataset() if split == "train" else self.environment.get_eval_dataset()
+        e = self.environment
+        rows = e.get_dataset() if split == "train" else e.get_eval_dataset() if e.eval_dataset is not None else []
         return [{"kind": row.get("task"), **row, "id": str(row["example_id"]), "prompt": self.prompt(row["prompt"])} for row in map(dict, rows)]
 
     def prompt(self, messages):
@@ -279,11 +276,14 @@ def main(words):
     options = {"--style": None, "--weights": None}
     while words and words[0] in options:
         options[words[0]], words = words[1], words[2:]
-    assert words, __doc__
-    found, weights = zip(*map(load, words))
-    weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
     styles = {"plain": Plain, "verl": Plain, "trl": TRL, "verifiers": Verifiers, "episodes": Episodes}
-    requests = styles[options["--style"] or style_of(found[0])](list(found), weights).requests
+    try:
+        found, weights = zip(*map(load, words or sys.exit("lathe_env.py: name your file: FILE.py or FILE.py:NAME")))
+        weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
+        requests = styles[options["--style"] or style_of(found[0])](list(found), weights).requests
+    except Exception as error:
+        traceback.print_exc()
+        sys.exit(failure(error))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         try:

@@ -94,12 +94,20 @@ func rewardFindings(responses []triedResponse) []string {
 		return all
 	}
 	if slices.Min(rewards) == slices.Max(rewards) {
-		return append(all, fmt.Sprintf("the reward of all %d responses is %v: there is nothing to learn from", len(rewards), rewards[0]))
+		return append(all, fmt.Sprintf("the reward of all %d responses is %v: there is nothing to learn from%s", len(rewards), rewards[0], feedback(responses)))
 	}
 	if rho := rankCorrelation(lengths, rewards); math.Abs(rho) >= lengthAlone {
 		all = append(all, fmt.Sprintf("the reward follows from the length of the response alone (rank correlation %.2f over %d responses)", rho, len(rewards)))
 	}
 	return all
+}
+
+// feedback is what a reward says of the first response, if it says anything.
+func feedback(responses []triedResponse) string {
+	if responses[0].Feedback == "" {
+		return ""
+	}
+	return "; of the first it says: " + shortened(responses[0].Feedback, 200)
 }
 
 // rankCorrelation is Spearman's: the correlation of ranks, those of ties being their

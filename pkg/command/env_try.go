@@ -98,7 +98,7 @@ type triedResponse struct {
 	Parts    map[string]float64 `json:"parts"`
 	Outcome  string             `json:"outcome"`
 	Feedback string             `json:"feedback"`
-	Seconds  float64            `json:"seconds"` // until its first verdict was there
+	Seconds  float64            `json:"seconds"` // until its second verdict was there
 }
 
 // EnvTry tries the environment and the reward of a recipe.
@@ -117,7 +117,8 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		}
 	}
 	if model == "" && o.Responses == "" {
-		return exitcode.Usagef("the recipe makes its policy itself: give --model FOLDER, or --responses FILE")
+		return exitcode.WithHint(exitcode.Usagef("the recipe makes its policy itself: give --model FOLDER, or --responses FILE"),
+			`a line of FILE is {"response": "text"}; lines answer the tasks in turn, or the task that "id" names`)
 	}
 	t := trial{plain: p, options: o, model: model}
 	if err := t.prompts(); err != nil {
@@ -131,6 +132,9 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
+	if err := p.job.Recipe.Evaluation.CheckTasks(p.env); err != nil {
+		t.found.Findings = append(t.found.Findings, err.Error())
+	}
 	if err := t.print(out); err != nil {
 		return err
 	}
@@ -339,6 +343,7 @@ func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pa
 		if r.Again = reward; err != nil && r.Reward != nil {
 			r.Feedback = err.Error()
 		}
+		r.Seconds = time.Since(began).Seconds() // all programs have started by now
 		return
 	}
 	var said []string
@@ -347,7 +352,7 @@ func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pa
 	}
 	*r = triedResponse{
 		Task: a.Task.ID, Response: strings.Join(said, "\n"), Reward: reward, Parts: map[string]float64{},
-		Outcome: string(v.Outcome), Feedback: v.Feedback, Seconds: time.Since(began).Seconds(),
+		Outcome: string(v.Outcome), Feedback: v.Feedback,
 	}
 	for _, part := range v.Parts {
 		r.Parts[part.Name] = part.Value

@@ -23,6 +23,7 @@ func TestOwnChaos(t *testing.T) {
 	lathe(t, exitcode.OK, runArgs(warm, own, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "warm_start.steps=20", "warm_start.chunk=20", "evaluation.problems=2")...)
 	settings := append(from(filepath.Join(warm, "policy", "v000000")), "schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000", "env.program.retries=100")
 	c := commandtest.NewChaos(t, 4)
+	c.Programs = true
 	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
 	lathe(t, exitcode.OK, runArgs(reference, own, settings...)...)
 	c.Whole = time.Since(began)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -162,7 +163,7 @@ func (r *Recipe) prune() {
 	r.Curriculum.Variants = r.Curriculum.Variants.Only(r.Curriculum.Name)
 	r.Scaffold.Variants = r.Scaffold.Variants.Only(r.Scaffold.Name, r.Evaluation.Scaffold)
 	r.Credit.Variants = r.Credit.Variants.Only(r.Credit.Segments, r.Credit.Reward)
-	r.Advantage.Variants = r.Advantage.Variants.Only(append(r.Advantage.Factors, r.Advantage.Kind)...)
+	r.Advantage.Variants = r.Advantage.Variants.Only(slices.Concat(r.Advantage.Factors, r.curriculumFactors(), []string{r.Advantage.Kind})...)
 	r.Loss.Variants = r.Loss.Variants.Only(append(r.Loss.Weights, r.Loss.Aggregation)...)
 }
 

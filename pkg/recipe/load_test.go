@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/env/math"
 	"github.com/lathe-rl/lathe/pkg/env/tooluse"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -236,5 +237,37 @@ func TestPresetsValidate(t *testing.T) {
 		if _, err := recipe.Load(minimal, []string{"preset=" + name}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The settings of a factor that the curriculum brings with it take effect, are kept in the
+// recipe that a run reads, and are checked, as those of a factor that the recipe names.
+func TestFactorOfCurriculum(t *testing.T) {
+	t.Parallel()
+	const exit = "../../jobs/exit-math.yaml"
+	for _, settings := range [][]string{
+		{"advantage.diversity.bound=2"},
+		{"advantage.diversity.bound=2", "advantage.factors=[diversity]"},
+	} {
+		resolved, err := recipe.Load(exit, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := recipe.Parse(resolved.YAML)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*recipe.Recipe{&resolved.Recipe, back} {
+			spec, err := r.CreditSpec()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]credit.Choice{{Name: "diversity", Settings: &credit.Diversity{Bound: 2}}}, spec.Factors); diff != "" {
+				t.Errorf("%v:\n%s", settings, diff)
+			}
+		}
+	}
+	if _, err := recipe.Load(exit, []string{"advantage.diversity.bound=0.5"}); err == nil || !strings.Contains(err.Error(), "advantage.diversity.bound: must be 1 or more, or 0 for none") {
+		t.Errorf("a bound of 0.5: %v", err)
 	}
 }

@@ -65,18 +65,22 @@ func (r *Recipe) CreditSpec() (credit.Spec, error) {
 			spec.Reward = credit.Choice{Name: asked, Settings: r.Credit.Variants.Of(asked)}
 		}
 	}
-	chosen, err := curriculum.Lookup(r.Curriculum.Name)
-	if err != nil {
-		return spec, err
-	}
-	if chosen.Factors != nil {
-		for _, name := range chosen.Factors(r.Curriculum.Settings()) {
-			if !slices.Contains(r.Advantage.Factors, name) {
-				spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
-			}
+	for _, name := range r.curriculumFactors() {
+		if !slices.Contains(r.Advantage.Factors, name) {
+			spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
 		}
 	}
 	return spec, nil
+}
+
+// curriculumFactors are the factors on the advantage that the curriculum brings with it.
+// An unknown curriculum is for validation to refuse.
+func (r *Recipe) curriculumFactors() []string {
+	chosen, err := curriculum.Lookup(r.Curriculum.Name)
+	if err != nil || chosen.Factors == nil {
+		return nil
+	}
+	return chosen.Factors(r.Curriculum.Settings())
 }
 
 // NewScaffold makes the scaffold of the traces that are learned from.

@@ -191,6 +191,11 @@ func (r *Recipe) checkChoices(c *config.Checker) {
 			}
 		}
 	}
+	for _, name := range r.curriculumFactors() {
+		if !slices.Contains(r.Advantage.Factors, name) {
+			credit.FactorAxis.Validate(c, "advantage.factors", name, r.Advantage.Variants)
+		}
+	}
 	if r.Advantage.Critic() {
 		for _, name := range r.Advantage.Factors {
 			if factor, err := credit.FactorAxis.Make(name, r.Advantage.Variants.Of(name)); err == nil && !factor.AfterWhitening() {

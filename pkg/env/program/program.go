@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,12 +203,14 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 				e.inputs = append(e.inputs, input)
 			}
 		}
+		responses := 0
 		for _, row := range rows {
 			response := ""
 			if raw, ok := dataset.Lookup(row.Columns, part.Response); ok && part.Response != "" {
-				if json.Unmarshal(raw, &response) != nil {
-					return exitcode.Dataf("%s: task %q: field %q must be a text (%s.response)", path, row.Task.ID, part.Response, part.where)
+				if response, ok = responseText(raw); !ok {
+					return exitcode.Dataf("%s: task %q: field %q must be a text or a number (%s.response)", path, row.Task.ID, part.Response, part.where)
 				}
+				responses++
 			}
 			columns, err := encode(row.Columns)
 			if err != nil {
@@ -217,8 +220,21 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 				return err
 			}
 		}
+		if part.Response != "" && len(rows) > 0 && responses == 0 {
+			return exitcode.Dataf("%s: no line has a field %q; the first has %s: set %s.response", path, part.Response, strings.Join(slices.Sorted(maps.Keys(rows[0].Columns)), ", "), part.where)
+		}
 	}
 	return nil
+}
+
+// responseText is a response to learn from, which may be a number, as an answer may be.
+func responseText(raw json.RawMessage) (text string, ok bool) {
+	if json.Unmarshal(raw, &text) == nil {
+		return text, true
+	}
+	var number json.Number
+	err := json.Unmarshal(raw, &number)
+	return number.String(), err == nil
 }
 
 // taskSource maps the fields of a task that a program gives.
@@ -252,12 +268,16 @@ func (e *Env) askTasks(p *process, split env.Split, seed uint64, add func(datase
 			return exitcode.Dataf("the program %q, task %d of split %q: %s", p.command, n, split, fault)
 		}
 		var also struct {
-			Response string `json:"response"`
+			Response json.RawMessage `json:"response"`
 		}
-		if err := json.Unmarshal(a.Task, &also); err != nil {
-			return exitcode.Dataf("the program %q, task %d of split %q: a response must be a text", p.command, n, split)
+		response, ok := "", json.Unmarshal(a.Task, &also) == nil
+		if ok && also.Response != nil {
+			response, ok = responseText(also.Response)
 		}
-		if err := add(row, a.Task, also.Response); err != nil {
+		if !ok {
+			return exitcode.Dataf("the program %q, task %d of split %q: a response must be a text or a number", p.command, n, split)
+		}
+		if err := add(row, a.Task, response); err != nil {
 			return err
 		}
 		if err := p.until(time.Now().Add(patience)); err != nil {

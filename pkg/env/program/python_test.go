@@ -1,6 +1,8 @@
 package program
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,7 +68,7 @@ func TestPython(t *testing.T) {
 		e.Close()
 	}
 	e := python(t, *DefaultSettings(), []string{"reward.py:nan"}, styles, `{"prompt": "6*7?", "answer": "42"}`)
-	if _, err := e.Score(t.Context(), said(e, 0, "x")); err == nil || err.Error() != `judging task "t/1": env.program.command cannot score: ValueError: reward is nan` {
+	if _, err := e.Score(t.Context(), said(e, 0, "x")); err == nil || err.Error() != `judging task "t/1": env.program.command cannot score: ValueError: reward is nan: a number is wanted` {
 		t.Errorf("NaN: %v", err)
 	}
 	e = python(t, *DefaultSettings(), []string{"reward.py:chance"}, styles, `{"prompt": "6*7?", "answer": "42"}`)
@@ -74,5 +76,59 @@ func TestPython(t *testing.T) {
 	again, errAgain := e.Score(t.Context(), said(e, 0, "x"))
 	if err != nil || errAgain != nil || first.Reward != again.Reward {
 		t.Errorf("chance is seeded by the task: %v and %v, %v, %v", first.Reward, again.Reward, err, errAgain)
+	}
+}
+
+// What people get wrong in a reward is said in one line, with what there is instead.
+func TestPythonMistakes(t *testing.T) {
+	t.Parallel()
+	const mistakes = `
+def names(question_text, completion):
+    return 1.0
+
+def text(completion):
+    return "1.0 points"
+
+def listed(completion):
+    return [1.0]
+
+def nothing(completion):
+    return {"format": "good"}
+
+def one(completions):
+    return 1.0
+
+def short(completions):
+    return [1.0, 2.0]
+`
+	for name, want := range map[string]string{
+		"names":   "TypeError: names takes question_text: there are answer, completion, completions,",
+		"text":    "ValueError: reward is '1.0 points': a number is wanted",
+		"listed":  "ValueError: reward is [1.0]: a number is wanted",
+		"nothing": "ValueError: there is no number in {'format': 'good'}",
+		"one":     "one returned 1.0: a list of 1 is wanted, a reward for each completion",
+		"short":   "short returned [1.0, 2.0]: a list of 1 is wanted, a reward for each completion",
+	} {
+		e := python(t, *DefaultSettings(), []string{"reward.py:" + name}, mistakes, `{"prompt": "6*7?", "answer": "42"}`)
+		_, err := e.Score(t.Context(), said(e, 0, "x"))
+		if err == nil || !strings.Contains(err.Error(), "cannot score: "+want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+		e.Close()
+	}
+}
+
+// A response to learn from may be a number; a name that no line has is refused.
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{`"a b"`: "a b", `12`: "12", `0.50`: "0.50", `null`: ""} {
+		if got, ok := responseText(json.RawMessage(raw)); !ok || got != want {
+			t.Errorf("%s: %q, %v, want %q", raw, got, ok, want)
+		}
+	}
+	for _, raw := range []string{`[1]`, `{}`} {
+		if got, ok := responseText(json.RawMessage(raw)); ok {
+			t.Errorf("%s: %q", raw, got)
+		}
 	}
 }

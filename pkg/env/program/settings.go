@@ -186,4 +186,4 @@ func (d *Data) parts() []part {
 }
 
 // commandHint says what env.program.command is.
-const commandHint = "env.program.command is the command, one word to an entry; it runs in the folder of the recipe, %s"
+const commandHint = "env.program.command is the command, one word to an entry, such as [python3, lathe_env.py, reward.py]; it runs in the folder of the recipe, %s"

@@ -34,6 +34,10 @@ type Chaos struct {
 	Whole   time.Duration  // of a run without kills
 	Killed  map[string]int // by victim
 
+	// Programs has also what tasks have started killed: a third of the kills beside
+	// those of a report.
+	Programs bool
+
 	t      *testing.T
 	random *rand.Rand
 	until  int // kills, in the run that is under way
@@ -103,13 +107,17 @@ func (c *Chaos) Run(most int, args ...string) {
 
 // disturb kills tasks of a driver until it ends, or kills the driver and
 // reports true.
-func (c *Chaos) disturb(driver int, exited <-chan error) bool {
+func (c *Chaos) disturb(driver int, exited chan error) bool {
 	for c.Done < c.until {
 		c.pause()
 		select {
 		case <-exited:
 			return false
 		default:
+		}
+		if c.Programs && c.random.IntN(3) == 0 {
+			c.killProgram(driver, exited)
+			continue
 		}
 		tasks := children(driver)
 		switch c.random.IntN(5) {
@@ -132,6 +140,36 @@ func (c *Chaos) disturb(driver int, exited <-chan error) bool {
 	<-exited
 	return false
 }
+
+// killProgram waits until a task has a program and kills it a little later, or gives
+// up when the driver ends.
+func (c *Chaos) killProgram(driver int, exited chan error) {
+	for {
+		select {
+		case err := <-exited:
+			exited <- err
+			return
+		default:
+		}
+		tasks := children(driver)
+		for _, task := range slices.Sorted(maps.Keys(tasks)) {
+			if tasks[task] == notATask {
+				continue
+			}
+			for _, program := range slices.Sorted(maps.Keys(children(task))) {
+				time.Sleep(time.Duration(c.random.Int64N(int64(100 * time.Millisecond))))
+				if syscall.Kill(program, syscall.SIGKILL) == nil {
+					c.killed("a program of " + tasks[task])
+					return
+				}
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// notATask is a child of a driver that carries out no task.
+const notATask = "the driver's own program"
 
 func (c *Chaos) kill(who string, pids ...int) {
 	for _, pid := range pids {
@@ -196,7 +234,10 @@ func stageOf(cmdline string) string {
 	if filepath.Base(name) == "lathe" {
 		return "a task that is being started"
 	}
-	return strings.TrimPrefix(filepath.Base(name), "lathe-")
+	if stage, ok := strings.CutPrefix(filepath.Base(name), "lathe-"); ok {
+		return stage
+	}
+	return notATask
 }
 
 // stages names the stages of tasks, each once.
