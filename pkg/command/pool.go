@@ -64,24 +64,8 @@ func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
 	if err := checkOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
-	var runs []*rundir.Run
-	for _, folder := range o.Runs {
-		opened, err := openRun(ctx, folder)
-		if err != nil {
-			return err
-		}
-		runs = append(runs, opened)
-	}
-	gathered, err := pool.Gather(ctx, runs, pool.Selection(o.Select))
+	gathered, m, err := pooling(ctx, o, started)
 	if err != nil {
-		return err
-	}
-	m := seal.Manifest{Stage: "pool", PolicyVersion: -1, BinaryVersion: Version, Started: started}
-	if err := m.Note("runs", gathered.Runs); err != nil {
-		return err
-	}
-	meta := map[string]string{shard.PoolTokenizer: gathered.Tokenizer, shard.PoolSelect: o.Select}
-	if m, err = shard.Write(o.Out, gathered.Rows, meta, ownAttempt(), m); err != nil {
 		return err
 	}
 	if o.JSON {
@@ -95,4 +79,26 @@ func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
 		return err
 	}
 	return printSealed(out, m, o.Out)
+}
+
+// pooling gathers segments and seals them.
+func pooling(ctx context.Context, o PoolOptions, started time.Time) (gathered pool.Pool, m seal.Manifest, err error) {
+	var runs []*rundir.Run
+	for _, folder := range o.Runs {
+		opened, err := openRun(ctx, folder)
+		if err != nil {
+			return gathered, m, err
+		}
+		runs = append(runs, opened)
+	}
+	if gathered, err = pool.Gather(ctx, runs, pool.Selection(o.Select)); err != nil {
+		return gathered, m, err
+	}
+	m = seal.Manifest{Stage: "pool", PolicyVersion: -1, BinaryVersion: Version, Started: started}
+	if err := m.Note("runs", gathered.Runs); err != nil {
+		return gathered, m, err
+	}
+	meta := map[string]string{shard.PoolTokenizer: gathered.Tokenizer, shard.PoolSelect: o.Select}
+	m, err = shard.Write(o.Out, gathered.Rows, meta, ownAttempt(), m)
+	return gathered, m, err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/reproduce"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // ReproduceOptions are those of lathe reproduce.
@@ -65,6 +67,7 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if err != nil {
 		return err
 	}
+	whole := plan
 	if plan, err = plan.Only(o.Only); err != nil {
 		return err
 	}
@@ -73,11 +76,22 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 		return err
 	}
 	failed := 0
+	var waiting []string
 	for _, e := range plan.Experiments {
 		if o.Status {
 			break
 		}
-		index, err := e.Runs()
+		if e.Pool != nil {
+			ready, err := gather(ctx, folder, whole.Named(e.Pool.Experiment), *e.Pool)
+			if err != nil {
+				return fmt.Errorf("experiment %q: %w", e.Name, err)
+			}
+			if !ready {
+				waiting = append(waiting, fmt.Sprintf("Experiment %s waits for the runs of %s of experiment %s: the same command goes on with it once they are done.", e.Name, e.Pool.Method, e.Pool.Experiment))
+				continue
+			}
+		}
+		index, err := e.Runs(folder)
 		if err == nil {
 			index, err = sweep.Begin(filepath.Join(folder, e.Name), index)
 		}
@@ -110,7 +124,7 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if o.JSON {
 		err = cmdline.WriteJSON(out, result)
 	} else if err = reproduce.Text(out, result); err == nil {
-		for _, note := range notes {
+		for _, note := range append(notes, waiting...) {
 			fmt.Fprintln(out, note)
 		}
 		fmt.Fprintf(out, "page      %s\n", filepath.Join(o.Out, "index.html"))
@@ -120,6 +134,34 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
 	}
 	return err
+}
+
+// gather makes the pools of an experiment from runs of another, once these are done.
+func gather(ctx context.Context, folder string, from reproduce.Experiment, p reproduce.Pool) (ready bool, err error) {
+	result, err := reproduce.Read(ctx, folder, reproduce.Plan{Experiments: []reproduce.Experiment{from}})
+	if err != nil {
+		return false, err
+	}
+	var runs []string
+	for _, r := range result.Results[0].Runs {
+		if r.Method == p.Method {
+			if !r.Done {
+				return false, nil
+			}
+			runs = append(runs, filepath.Join(folder, from.Name, r.Name))
+		}
+	}
+	for _, selection := range p.Select {
+		out := filepath.Join(folder, from.Name, selection+".parquet")
+		_, sealed, err := seal.Check(ctx, out, seal.Options{})
+		if err == nil && !sealed {
+			_, _, err = pooling(ctx, PoolOptions{Runs: runs, Select: selection, Out: out}, time.Now())
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // sideBySide writes the page that compares the methods of an experiment, which is

@@ -78,7 +78,7 @@ type Outcome struct {
 func Read(ctx context.Context, folder string, p Plan) (Reproduction, error) {
 	all := Reproduction{Format: Format, Description: p.Description, Results: []Result{}}
 	for _, e := range p.Experiments {
-		result, err := e.read(ctx, filepath.Join(folder, e.Name))
+		result, err := e.read(ctx, folder)
 		if err != nil {
 			return all, fmt.Errorf("experiment %q: %w", e.Name, err)
 		}
@@ -87,9 +87,10 @@ func Read(ctx context.Context, folder string, p Plan) (Reproduction, error) {
 	return all, nil
 }
 
-func (e Experiment) read(ctx context.Context, folder string) (Result, error) {
+func (e Experiment) read(ctx context.Context, all string) (Result, error) {
+	folder := filepath.Join(all, e.Name)
 	result := Result{Name: e.Name, Title: e.Title, Folder: folder, Runs: []Run{}, Claims: []Outcome{}}
-	index, err := e.Runs()
+	index, err := e.Runs(all)
 	if err != nil {
 		return result, err
 	}

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 )
 
@@ -37,8 +40,21 @@ type Experiment struct {
 	Seeds   string   `yaml:"seeds"`   // such as 1-5
 	Recipes []string `yaml:"recipes"` // files, relative to that of the plan; a method is called after its recipe
 	Set     []string `yaml:"set"`     // settings over each recipe, as --set takes them
+	Pool    *Pool    `yaml:"pool"`    // what the runs of an earlier experiment said, for these to learn from; null for nothing
 	Claims  []Claim  `yaml:"claims"`
 }
+
+// Pool is gathered once all seeds of a method of an earlier experiment are done: a file
+// SELECT.parquet for each selection, in the folder of that experiment, which the variable
+// LATHE_RUNS names to the recipes.
+type Pool struct {
+	Experiment string   `yaml:"experiment"`
+	Method     string   `yaml:"method"`
+	Select     []string `yaml:"select"` // all, valid, selected
+}
+
+// RunsVariable names the folder of the runs that recipes begin with or learn from.
+const RunsVariable = "LATHE_RUNS"
 
 // Claim says in which direction a number of a method differs from that of another.
 type Claim struct {
@@ -85,6 +101,7 @@ func Load(path string) (Plan, error) {
 	}
 	check := config.NewChecker(&p)
 	names := map[string]bool{}
+	methodsOf := map[string][]string{} // by experiment
 	for i := range p.Experiments {
 		e, at := &p.Experiments[i], fmt.Sprintf("experiments.%d", i)
 		if !nameOK.MatchString(e.Name) || names[e.Name] {
@@ -100,6 +117,14 @@ func Load(path string) (Plan, error) {
 		var methods []string
 		for _, file := range e.Recipes {
 			methods = append(methods, methodOf(file))
+		}
+		methodsOf[e.Name] = methods
+		if e.Pool != nil {
+			check.OneOf(at+".pool.experiment", e.Pool.Experiment, slices.Sorted(maps.Keys(methodsOf)))
+			check.OneOf(at+".pool.method", e.Pool.Method, methodsOf[e.Pool.Experiment])
+			for j, selection := range e.Pool.Select {
+				check.OneOf(fmt.Sprintf("%s.pool.select.%d", at, j), selection, pool.Names())
+			}
 		}
 		for j, c := range e.Claims {
 			at := fmt.Sprintf("%s.claims.%d", at, j)
@@ -149,8 +174,18 @@ func (p Plan) Only(names []string) (Plan, error) {
 	return kept, nil
 }
 
-// Runs are the runs of an experiment.
-func (e Experiment) Runs() (sweep.Index, error) {
+// Named is the experiment of a name, which the plan has.
+func (p Plan) Named(name string) Experiment {
+	return p.Experiments[slices.IndexFunc(p.Experiments, func(e Experiment) bool { return e.Name == name })]
+}
+
+// Runs are the runs of an experiment, in the folder that holds those of all.
+func (e Experiment) Runs(folder string) (sweep.Index, error) {
+	if e.Pool != nil {
+		if err := os.Setenv(RunsVariable, filepath.Join(folder, e.Pool.Experiment)); err != nil {
+			return sweep.Index{}, err
+		}
+	}
 	seeds, err := sweep.ParseSeeds(e.Seeds)
 	if err != nil {
 		return sweep.Index{}, err

@@ -102,7 +102,7 @@ func TestShippedPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range p.Experiments {
-			index, err := e.Runs()
+			index, err := e.Runs(t.TempDir())
 			if err != nil || len(index.Runs) == 0 || len(e.Claims) == 0 {
 				t.Errorf("%s: %d runs, %d claims: %v", e.Name, len(index.Runs), len(e.Claims), err)
 			}

@@ -33,6 +33,14 @@ const (
 // Selections lists them.
 var Selections = []Selection{All, Valid, Selected}
 
+// Names lists them as texts.
+func Names() (names []string) {
+	for _, s := range Selections {
+		names = append(names, string(s))
+	}
+	return names
+}
+
 // keeps reports whether a segment is gathered.
 func (s Selection) keeps(t credit.Trace, lastTurn int, fate shard.LedgerRow) bool {
 	switch s {
