@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,10 +19,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
 )
 
-// TestSlurmMonitor has a task with a GPU on a real Slurm, with the driver's library
-// of tests. Slurm requeues it while it works; the monitor seals what it saw up to
-// then, and what the report says was held, and was lost, is what Slurm says.
+// TestSlurmMonitor has a task with a GPU on a real Slurm that keeps accounts, with the
+// driver's library of tests. While it works Slurm requeues it, a more urgent job takes
+// its place, and it is killed; the monitor seals what it saw up to then, and what the
+// report says was held, and was lost, is what the accounts say.
 func TestSlurmMonitor(t *testing.T) {
+	if _, err := exec.LookPath("slurmdbd"); err != nil {
+		t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
+	}
 	bin := commandtest.Build(t)
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
@@ -31,7 +35,7 @@ func TestSlurmMonitor(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
 	}
-	c := commandtest.StartCluster(t, bin, "--nodes", "1")
+	c := commandtest.StartCluster(t, bin, "--nodes", "1", "--accounting")
 	dir := filepath.Join(t.TempDir(), "run")
 	c.Must(filepath.Join(bin, "lathe"), append([]string{"run", "jobs/smoke.yaml", "--run", dir}, commandtest.Set("schedule.iterations=1", "rollout.prompts=1000", "rollout.shards=1")...)...)
 	shardPath := filepath.Join(dir, "iter", "000001", "rollout", "00000.parquet")
@@ -41,34 +45,56 @@ func TestSlurmMonitor(t *testing.T) {
 		}
 	}
 	task := fmt.Sprintf("exec %s/lathe-rollout --run %s --iteration 1 --shard 0", bin, dir)
-	job := strings.TrimSpace(c.Must("env", monitor.Variable+"="+filepath.Join(bin, "lathe-monitor"), nvmltest.Script+"="+script, "LD_LIBRARY_PATH="+filepath.Dir(library),
-		"sbatch", "--parsable", "--gres=gpu:1", "--requeue", "--open-mode=append", "--output="+filepath.Join(c.Dir(), "rollout.log"), "--wrap", task))
-
-	// It stands still as soon as its monitor has started, and holds its GPU.
-	var pid int
-	await(t, "the task starts", time.Minute, func() bool {
-		pid = processOf(filepath.Join(bin, "lathe-monitor"), dir)
-		return pid != 0
-	})
-	stopped, err := strconv.Atoi(argumentOf(t, pid, "--pid"))
-	if err != nil {
-		t.Fatal(err)
+	submit := func(attempt int) string {
+		return strings.TrimSpace(c.Must("env", monitor.Variable+"="+filepath.Join(bin, "lathe-monitor"), nvmltest.Script+"="+script, "LD_LIBRARY_PATH="+filepath.Dir(library), fmt.Sprintf("LATHE_ATTEMPT=%d", attempt),
+			"sbatch", "--parsable", "--gres=gpu:1", "--requeue", "--open-mode=append", "--output="+filepath.Join(c.Dir(), "rollout.log"), "--wrap", task))
 	}
-	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	// hold waits until a start of the task has a monitor, and stops the task: it
+	// stands still, and holds its GPU for three seconds.
+	watched := 0
+	hold := func() (stopped int) {
+		t.Helper()
+		var pid int
+		await(t, "the task starts", time.Minute, func() bool {
+			pid = processOf(filepath.Join(bin, "lathe-monitor"), dir)
+			return pid != 0 && pid != watched
+		})
+		watched = pid
+		stopped, err := strconv.Atoi(argumentOf(t, pid, "--pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		return stopped
 	}
-	time.Sleep(3 * time.Second)
+	job := submit(0)
+	hold()
 	c.Must("scontrol", "requeue", job)
-	await(t, "the second attempt ends", 2*time.Minute, func() bool {
+	hold()
+	c.Must("sbatch", "--partition=high", "--exclusive", "--time=1", "--output=/dev/null", "--wrap", "sleep 1")
+	if err := syscall.Kill(hold(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	const last = 10
+	retry := submit(last)
+	await(t, "the last attempt ends", 2*time.Minute, func() bool {
 		_, err := os.Stat(shardPath + ".json")
 		return err == nil
 	})
-	record := regexp.MustCompile(`JobId=` + job + ` .*JobState=(\w+) .*StartTime=(\S+) EndTime=(\S+) `)
-	var ended [][]string
-	await(t, "Slurm has recorded both", time.Minute, func() bool {
-		content, _ := os.ReadFile(filepath.Join(c.Dir(), "jobcomp.txt"))
-		ended = record.FindAllStringSubmatch(string(content), -1)
-		return len(ended) == 2
+	var held []float64 // seconds of each start, as the accounts have it
+	await(t, "Slurm has recorded all starts", time.Minute, func() bool {
+		time.Sleep(time.Second)
+		held = nil
+		for line := range strings.Lines(c.Must("sacct", "--duplicates", "-X", "-n", "-P", "-j", job+","+retry, "-o", "Start,End,ElapsedRaw")) {
+			fields := strings.Split(strings.TrimSpace(line), "|")
+			if seconds, err := strconv.ParseFloat(fields[2], 64); err == nil && fields[0] != "Unknown" && fields[1] != "Unknown" {
+				held = append(held, seconds)
+			}
+		}
+		return len(held) == 4
 	})
 
 	var report struct {
@@ -93,25 +119,37 @@ func TestSlurmMonitor(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	log, _ := os.ReadFile(filepath.Join(c.Dir(), "rollout.log"))
-	if len(report.Attempts) != 2 {
+	if len(report.Attempts) != len(held) {
 		t.Fatalf("%d attempts: %s\n%s", len(report.Attempts), out, log)
 	}
+	accounted, lost := 0.0, map[string]float64{}
 	for i, a := range report.Attempts {
-		start, errStart := time.Parse("2006-01-02T15:04:05", ended[i][2])
-		end, errEnd := time.Parse("2006-01-02T15:04:05", ended[i][3])
-		if errStart != nil || errEnd != nil {
-			t.Fatalf("Slurm says %q", ended[i])
-		}
+		accounted += held[i]
 		// Slurm counts whole seconds, and a stopped task until it is killed.
-		if held := end.Sub(start).Seconds(); a.Seconds > held+2 || a.Seconds < held-2 {
-			t.Errorf("attempt %d held its GPU for %.1f s, Slurm says %.0f s", a.Number, a.Seconds, held)
+		if a.Seconds > held[i]+2 || a.Seconds < held[i]-2 {
+			t.Errorf("attempt %d held its GPU for %.1f s, Slurm says %.0f s", a.Number, a.Seconds, held[i])
 		}
-		if a.Number != i || a.Fate != []string{"preempted", "kept"}[i] || len(a.GPUs) != 1 || a.GPUs[0].UUID != "GPU-aaaa" {
-			t.Errorf("attempt %+v", a)
+		fate := []string{"preempted", "preempted", "killed", "kept"}[i]
+		if a.Number != []int{0, 1, 2, last}[i] || a.Fate != fate || len(a.GPUs) != 1 || a.GPUs[0].UUID != "GPU-aaaa" {
+			t.Errorf("attempt %+v, want it %s", a, fate)
+		}
+		if fate != "kept" {
+			lost[fate] += a.Seconds
 		}
 	}
-	if first := report.Attempts[0].Seconds; first < 2 || len(report.Lost) != 1 || report.Lost[0].Cause != "preempted" || report.Lost[0].Seconds != first {
-		t.Errorf("lost %+v of %.1f s\n%s", report.Lost, first, log)
+	// A sample each second: a start may be seen for that much less.
+	if starts := float64(len(held)); math.Abs(report.Total.GPUSeconds-accounted) > starts {
+		t.Errorf("%.1f GPU-seconds, and the accounts say %.0f", report.Total.GPUSeconds, accounted)
+	}
+	t.Logf("%.1f GPU-seconds, %.0f by the accounts %v; lost %v", report.Total.GPUSeconds, accounted, held, lost)
+	for _, l := range report.Lost {
+		if math.Abs(l.Seconds-lost[l.Cause]) > 1e-6 {
+			t.Errorf("lost to %s: %.1f s, want %.1f", l.Cause, l.Seconds, lost[l.Cause])
+		}
+		delete(lost, l.Cause)
+	}
+	if len(lost) > 0 {
+		t.Errorf("not attributed: %v; the report has %+v\n%s", lost, report.Lost, log)
 	}
 }
 

@@ -23,21 +23,17 @@ import (
 // has been told to stop: the contract of every Lathe binary.
 const DefaultGrace = 20 * time.Second
 
-// Interruption is what a cluster may do to a task, done here on purpose.
-type Interruption struct {
-	Cause executor.Cause // CausePreempted or CauseTimeout
-	After time.Duration  // from the start of the task
-}
-
 // Pool runs tasks as processes, never more at once than its cores allow. Its
 // fields may be set before the first Launch.
 type Pool struct {
 	// Grace is the time between the request to stop and SIGKILL.
 	Grace time.Duration
-	// Interrupt, when it is not nil, is asked once for each task that starts
-	// whether to rehearse a preemption or a time limit on it: the task gets
-	// SIGUSR2, and SIGKILL after the grace time, as it would from Slurm.
-	Interrupt func(array executor.Array, shard int) (Interruption, bool)
+	// Interrupt, when it is not nil, is asked once for each task that starts for a
+	// channel on which it may be told what a cluster is to do to the task. Where a
+	// more urgent job takes its place (CausePreempted) it gets SIGTERM, where its time
+	// limit is over (CauseTimeout) SIGUSR2, and SIGKILL after the grace time, as it
+	// would from Slurm; where its node is lost (CauseNodeFail) SIGKILL at once.
+	Interrupt func(array executor.Array, shard int) <-chan executor.Cause
 
 	cores     int
 	processes int

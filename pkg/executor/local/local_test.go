@@ -296,26 +296,33 @@ func TestRehearsedInterruptions(t *testing.T) {
 		cause    executor.Cause
 		want     executor.Cause
 		evidence string
+		log      string // what the task says of it
 	}{
-		{"await", time.Second, executor.CausePreempted, executor.CausePreempted, "exit code 75, after a rehearsed preempted"},
-		{"await", time.Second, executor.CauseTimeout, executor.CauseTimeout, "exit code 75, after a rehearsed timeout"},
-		{"ignore", time.Second, executor.CauseTimeout, executor.CauseTimeout, "SIGKILL"},
-		{"sleep=10ms", time.Hour, executor.CausePreempted, executor.CauseOK, "exit code 0"}, // done before it came
+		{"await", time.Second, executor.CausePreempted, executor.CausePreempted, "exit code 75, after a rehearsed preempted", "got terminated"},
+		{"await", time.Second, executor.CauseTimeout, executor.CauseTimeout, "exit code 75, after a rehearsed timeout", "got user defined signal 2"},
+		{"await", time.Second, executor.CauseNodeFail, executor.CauseNodeFail, "SIGKILL", ""},
+		{"ignore", time.Second, executor.CauseTimeout, executor.CauseTimeout, "SIGKILL", ""},
+		{"sleep=10ms", time.Hour, executor.CausePreempted, executor.CauseOK, "exit code 0", ""}, // done before it came
 	} {
 		t.Run(c.task+" "+string(c.cause), func(t *testing.T) {
 			t.Parallel()
 			p := New(2)
 			p.Grace = 300 * time.Millisecond
-			p.Interrupt = func(array executor.Array, shard int) (Interruption, bool) {
-				return Interruption{Cause: c.cause, After: c.after}, shard == 1
+			p.Interrupt = func(array executor.Array, shard int) <-chan executor.Cause {
+				if shard != 1 {
+					return nil
+				}
+				come := make(chan executor.Cause, 1)
+				time.AfterFunc(c.after, func() { come <- c.cause })
+				return come
 			}
 			array := testArray(t.TempDir(), c.task, 1)
 			r := launch(t.Context(), t, p, array)[0]
 			if r.Cause != c.want || !strings.Contains(r.Evidence, c.evidence) {
 				t.Errorf("%s, %s: result is %+v", c.task, c.cause, r)
 			}
-			if c.task == "await" && !strings.Contains(read(t, r.Log), "got user defined signal 2") {
-				t.Errorf("%s: the task got no SIGUSR2: %q", c.cause, read(t, r.Log))
+			if !strings.Contains(read(t, r.Log), c.log) || c.cause == executor.CauseNodeFail && strings.Contains(read(t, r.Log), "got ") {
+				t.Errorf("%s: the log of the task is %q, want %q", c.cause, read(t, r.Log), c.log)
 			}
 		})
 	}

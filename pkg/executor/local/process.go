@@ -63,10 +63,9 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 	}
 	defer log.Close() // every write was the child's
 
-	var interruption Interruption
-	interrupted := false
+	var rehearsed <-chan executor.Cause // nil blocks for ever
 	if p.Interrupt != nil {
-		interruption, interrupted = p.Interrupt(array, shard)
+		rehearsed = p.Interrupt(array, shard)
 	}
 	cmd := p.starter.command(array, shard)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -77,21 +76,21 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 		return fail(err)
 	}
 
-	var rehearsal <-chan time.Time // nil blocks for ever
-	if interrupted {
-		timer := time.NewTimer(interruption.After)
-		defer timer.Stop()
-		rehearsal = timer.C
-	}
 	var stopped executor.Cause // why the task was told to stop; empty if it was not
 	select {
 	case <-started.Gone():
 	case <-ctx.Done():
 		stopped = executor.CauseStopped
 		p.stop(started, p.starter.stopSignals()...)
-	case <-rehearsal:
-		stopped = interruption.Cause
-		p.stop(started, syscall.SIGUSR2)
+	case stopped = <-rehearsed:
+		switch stopped {
+		case executor.CausePreempted:
+			p.stop(started, syscall.SIGTERM)
+		case executor.CauseTimeout:
+			p.stop(started, syscall.SIGUSR2)
+		default:
+			started.Kill()
+		}
 	}
 	result = p.ending(result, started.Err(), stopped)
 	if result.Signal != "" { // it could not say so itself
@@ -141,7 +140,7 @@ func (p *Pool) ending(result executor.Result, err error, stopped executor.Cause)
 		result.Cause = stopped
 	}
 	switch stopped {
-	case executor.CausePreempted, executor.CauseTimeout:
+	case executor.CausePreempted, executor.CauseTimeout, executor.CauseNodeFail:
 		result.Evidence += ", after a rehearsed " + string(stopped)
 	default:
 		result.Evidence += ", after it was told to stop"
