@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -76,7 +75,7 @@ func (l *launcher) launch() (*process, error) {
 
 // free starts the program as it is.
 func (l *launcher) free(p *process, in, out *os.File) error {
-	said := &tail{}
+	said := &child.Tail{Bytes: stderrTail}
 	cmd := exec.Command(l.settings.Command[0], l.settings.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = l.folder, in, out, said
 	cmd.Env = child.Environment(l.settings.PassEnvironment...)
@@ -338,26 +337,4 @@ func encode(value any) ([]byte, error) {
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(value)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mutex sync.Mutex
-	bytes []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.bytes = append(t.bytes, b...)
-	if over := len(t.bytes) - stderrTail; over > 0 {
-		t.bytes = append([]byte(nil), t.bytes[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return strings.ToValidUTF8(string(t.bytes), "\uFFFD")
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -33,7 +32,7 @@ type process struct {
 	stdin   *os.File
 	stdout  *os.File
 	lines   *bufio.Reader
-	errors  *tailBuffer
+	errors  *child.Tail
 	id      int // of the last request
 }
 
@@ -49,7 +48,7 @@ func (p *program) launch() (*process, error) {
 	}
 	s := &process{
 		command: p.command[0], timeout: p.timeout,
-		stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout), errors: &tailBuffer{},
+		stdin: stdin, stdout: stdout, lines: bufio.NewReader(stdout), errors: &child.Tail{Bytes: stderrTail},
 	}
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.folder, childIn, childOut, s.errors
@@ -129,35 +128,18 @@ func (p *process) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("the program %q did not answer within %s%s", p.command, p.timeout, p.errors.quoted())
+		return fmt.Errorf("the program %q did not answer within %s%s", p.command, p.timeout, p.lastWords())
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("asking the program %q: %w", p.command, err)
 	}
 	// It has closed its output: that is the end of it, whether it knows or not.
 	p.child.Kill()
-	return fmt.Errorf("the program %q ended: %s%s", p.command, p.child.How(), p.errors.quoted())
+	return fmt.Errorf("the program %q ended: %s%s", p.command, p.child.How(), p.lastWords())
 }
 
-// tailBuffer keeps the end of what is written to it.
-type tailBuffer struct {
-	mutex sync.Mutex
-	bytes []byte
-}
-
-func (t *tailBuffer) Write(b []byte) (int, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.bytes = append(t.bytes, b...)
-	if over := len(t.bytes) - stderrTail; over > 0 {
-		t.bytes = append([]byte(nil), t.bytes[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tailBuffer) quoted() string {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	if said := strings.TrimSpace(strings.ToValidUTF8(string(t.bytes), "\uFFFD")); said != "" {
+// lastWords is what the program has said of itself.
+func (p *process) lastWords() string {
+	if said := strings.TrimSpace(p.errors.String()); said != "" {
 		return "; it said:\n" + said
 	}
 	return ""
