@@ -41,7 +41,8 @@ func rehearseCommand() *cli.Command {
 		Name: "rehearse", Usage: "carry out a run in miniature with preemptions, lost nodes and time limits, and say what survives", ArgsUsage: "RECIPE",
 		Description: "The recipe is cut to few iterations and prompts and run twice on this machine, on nodes that are\n" +
 			"simulated: once undisturbed, and once disturbed. Times are those of the miniature; auto takes them from\n" +
-			"the undisturbed run. A policy that is too large for this machine is replaced by --set.",
+			"the undisturbed run, and hits no task more than twice: one that takes longer than what lies between two\n" +
+			"disturbances never ends. A policy that is too large for this machine is replaced by --set.",
 		Flags: []cli.Flag{
 			setFlag(),
 			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task each `DURATION`, 0 for never: SIGTERM, and SIGKILL 20 s later", Value: auto, Destination: &o.PreemptEvery},
@@ -73,6 +74,7 @@ const auto = "auto"
 const (
 	autoPreemptions    = 8
 	autoNodes          = 3
+	autoMostHits       = 2 // of one task
 	autoTimeLimitShare = 0.6
 	leastTimeLimit     = 2 * time.Second
 )
@@ -96,10 +98,10 @@ func (o RehearseOptions) disturbances() (func(whole, longest time.Duration) rehe
 	return func(whole, longest time.Duration) rehearsal.Disturbances {
 		what := given
 		if o.PreemptEvery == auto {
-			what.PreemptEvery = whole / autoPreemptions
+			what.PreemptEvery, what.MostHits = whole/autoPreemptions, autoMostHits
 		}
 		if o.LoseNode == auto {
-			what.LoseNodeEvery = whole / autoNodes
+			what.LoseNodeEvery, what.MostHits = whole/autoNodes, autoMostHits
 		}
 		if o.TimeLimit == auto {
 			what.TimeLimit = max(leastTimeLimit, time.Duration(autoTimeLimitShare*float64(longest)))
@@ -150,6 +152,9 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 		Log: cmdline.Log("lathe"), Choose: choose, GiveUpAfter: o.GiveUpAfter,
 	})
 	if err != nil {
+		if ctx.Err() != nil && o.Out == "" {
+			return errors.Join(err, os.RemoveAll(folder))
+		}
 		return exitcode.WithHint(err, "the runs are in %s", folder)
 	}
 	if o.JSON {

@@ -15,6 +15,9 @@ type Disturbances struct {
 	PreemptEvery  time.Duration // a running task is told to leave its place this often
 	LoseNodeEvery time.Duration // all tasks of a node are killed at once this often
 	TimeLimit     time.Duration // of a task's first attempt; each overrun doubles it, as on Slurm
+	// MostHits bounds how often one task is preempted or loses its node: one that takes
+	// longer than what lies between two disturbances would never end. 0 is no bound.
+	MostHits int
 }
 
 // Hit is one attempt at a task that a disturbance ended before its work was done.
@@ -41,9 +44,10 @@ type machine struct {
 	overruns map[string]int      // of the time limit, by task
 	hits     []Hit
 	attempts int
-	failures int           // attempts that ended otherwise
-	longest  time.Duration // of an attempt that came to its end
-	stages   map[string]int
+	failures int            // attempts that ended otherwise
+	longest  time.Duration  // of an attempt that came to its end
+	stages   map[string]int // hits by stage
+	tasks    map[string]int // hits by task, time limits aside
 }
 
 // running is a task at work.
@@ -60,7 +64,7 @@ type running struct {
 func newMachine(nodes, cores int, what Disturbances) *machine {
 	m := &machine{
 		Pool: local.New(nodes * cores), nodes: nodes, what: what, began: time.Now(),
-		running: map[string]*running{}, overruns: map[string]int{}, stages: map[string]int{},
+		running: map[string]*running{}, overruns: map[string]int{}, stages: map[string]int{}, tasks: map[string]int{},
 	}
 	m.Interrupt = m.begin
 	return m
@@ -134,6 +138,8 @@ func (m *machine) ended(name string, result executor.Result) {
 	case executor.CausePreempted, executor.CauseTimeout, executor.CauseNodeFail:
 		if result.Cause == executor.CauseTimeout {
 			m.overruns[name]++
+		} else {
+			m.tasks[name]++
 		}
 		m.stages[r.stage]++
 		m.hits = append(m.hits, Hit{
@@ -175,7 +181,10 @@ func (m *machine) preempt() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var victim *running
-	for _, r := range m.running {
+	for name, r := range m.running {
+		if m.spared(name, r) {
+			continue
+		}
 		if !r.told && (victim == nil || m.stages[r.stage] < m.stages[victim.stage]) {
 			victim = r
 		}
@@ -192,8 +201,10 @@ func (m *machine) loseNode() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	load, busiest := make([]int, m.nodes), 0
-	for _, r := range m.running {
-		if !r.told {
+	for name, r := range m.running {
+		if m.spared(name, r) {
+			load[r.node] -= len(m.running) // the node is spared with it
+		} else if !r.told {
 			load[r.node]++
 		}
 	}
@@ -202,10 +213,18 @@ func (m *machine) loseNode() bool {
 			busiest = node
 		}
 	}
+	if load[busiest] <= 0 {
+		return false
+	}
 	for _, r := range m.running {
 		if r.node == busiest {
 			m.hit(r, executor.CauseNodeFail)
 		}
 	}
-	return load[busiest] > 0
+	return true
+}
+
+// spared reports whether a task that runs has been hit often enough.
+func (m *machine) spared(name string, r *running) bool {
+	return m.what.MostHits > 0 && !r.told && m.tasks[name] >= m.what.MostHits
 }

@@ -128,7 +128,7 @@ func Rehearse(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		report.Failure = err.Error()
 		if errors.Is(err, context.DeadlineExceeded) {
-			report.Failure = fmt.Sprintf("it was not done after %.0f s", limit.Seconds())
+			report.Failure = fmt.Sprintf("it was not done after %.0f s%s", limit.Seconds(), mostHit(storm.hits))
 		}
 		return report, nil
 	}
@@ -188,6 +188,21 @@ func (o Options) carry(ctx context.Context, name string, what Disturbances, limi
 	cancel()
 	<-disturbing
 	return opened, m, errors.Join(err, m.Close())
+}
+
+// mostHit names the task that was ended most often, which is the likely reason of a
+// run that does not end: it takes longer than what lies between two disturbances.
+func mostHit(hits []Hit) string {
+	times, task := map[string]int{}, ""
+	for _, h := range hits {
+		if times[h.Task]++; times[h.Task] > times[task] {
+			task = h.Task
+		}
+	}
+	if task == "" {
+		return ""
+	}
+	return fmt.Sprintf("; %s was ended most often, %d times: such disturbances may leave it too little time", task, times[task])
 }
 
 func bothPolicies(ctx context.Context, a, b *rundir.Run, version int) (of, other string, err error) {
