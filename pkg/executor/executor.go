@@ -35,6 +35,7 @@ type Array struct {
 	MemoryGB  float64           // memory of a task in GiB; 0 leaves it to the site
 	GPUs      int               // GPUs of a task
 	Minutes   int               // time limit of a task; 0 leaves it to the site
+	Exclude   []string          // nodes of a batch system that are kept out of
 	LogDir    string            // absolute; created when it is missing
 	Env       map[string]string // added to the environment of every task
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
@@ -170,6 +171,22 @@ func TestRealSlurm(t *testing.T) {
 			if l := b.limits; l.MaxArraySize != 101 || l.MaxJobCount != 2000 || l.MinJobAge != 300*time.Second ||
 				l.KillWait != 5*time.Second || l.Accounting || !l.UserSignal || !l.Requeue || l.Version == "" {
 				t.Errorf("limits are %+v", l)
+			}
+		})
+		t.Run("nodes to keep out of", func(t *testing.T) {
+			b := newBench(t, dev, func(s *site.Profile) { s.Extra = []string{"--exclude=" + "n1"} })
+			array := b.array("codes", 1, 2, 4, 5)
+			array.Exclude = []string{"n2"}
+			job := b.submit(t, array, Dependency{})[0]
+			states := b.ended(t, time.Minute, job)
+			for _, task := range job.Tasks() {
+				if s := states.Of(task); s.Cause != executor.CauseOK || s.Nodes != "n3" {
+					t.Errorf("%+v", s)
+				}
+			}
+			array.Exclude = []string{"n2", "n3"} // and n1 by the site
+			if jobs, err := b.SubmitArray(t.Context(), array, b.limits, b.path("jobs"), Dependency{}); exitcode.Code(err) != exitcode.Usage || len(jobs) > 0 {
+				t.Errorf("all nodes excluded: %v, %v", jobs, err)
 			}
 		})
 		t.Run("150 tasks over MaxArraySize 101", func(t *testing.T) {

@@ -58,8 +58,15 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 		}
 		fmt.Fprintf(&b, "#SBATCH %s\n", flag)
 	}
+	excluded := array.Exclude
 	for _, flag := range site.Extra {
+		if nodes, own := strings.CutPrefix(flag, "--exclude="); own {
+			excluded = append([]string{nodes}, excluded...)
+		}
 		fmt.Fprintf(&b, "#SBATCH %s\n", flag)
+	}
+	if len(array.Exclude) > 0 { // the last of two such flags holds
+		fmt.Fprintf(&b, "#SBATCH --exclude=%s\n", strings.Join(excluded, ","))
 	}
 	b.WriteString("set -euo pipefail\n\n")
 	writeShard(&b, array, chunk)

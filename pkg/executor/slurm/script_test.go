@@ -52,6 +52,7 @@ func scriptCases() map[string]func() (executor.Array, Chunk, site.Profile) {
 		},
 		"whole-site": func() (executor.Array, Chunk, site.Profile) {
 			a := testArray(someShards(2)...)
+			a.Exclude = []string{"node3", "node4"}
 			a.LogDir = "/data/my runs/50% \"r1\"/logs"
 			a.Command = []string{"/opt/lathe/bin/lathe-rollout", "--run", "/data/my runs/it's"}
 			return a, chunk(a, 0, 0), site.Profile{

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
@@ -62,12 +63,13 @@ type jobsView struct {
 	evidence    map[graph.Task]string // of the last failure
 	overruns    map[graph.Task]int    // of the time limit
 	shortages   map[graph.Task]int    // of memory
-	gates       int                   // gates that wait to start, the watchdog aside
-	watchdog    string                // the id of its job, if that waits to start
-	alarmed     bool                  // an alarm waits to start
-	watched     bool                  // one of them follows the first end among tasks whose shards do not wait for each other
-	known       map[graph.Node][]int  // attempts that were submitted before Slurm was asked
-	forgiven    time.Time             // failures of submissions up to here do not count
+	nodes       nodeRecords
+	gates       int                  // gates that wait to start, the watchdog aside
+	watchdog    string               // the id of its job, if that waits to start
+	alarmed     bool                 // an alarm waits to start
+	watched     bool                 // one of them follows the first end among tasks whose shards do not wait for each other
+	known       map[graph.Node][]int // attempts that were submitted before Slurm was asked
+	forgiven    time.Time            // failures of submissions up to here do not count
 }
 
 // Advance moves the run on by whatever is ready now.
@@ -266,9 +268,11 @@ func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView
 				return err
 			}
 			if done {
+				view.nodes.wentWell(state)
 				continue
 			}
 			cause, evidence := a.causeOf(t, s, state)
+			view.nodes.failed(state, cause)
 			switch cause {
 			case executor.CauseTimeout:
 				view.overruns[t]++
@@ -371,7 +375,15 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 	var submitErr error
 	asked := drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries, a.Site.Site.Monitor)
 	more := a.more(ctx, asked, tasks, view)
+	if more.Exclude = view.nodes.faulty(s.Submitted); len(more.Exclude) > 0 {
+		a.Log("%s keeps out of nodes %s for an hour: tasks of this run have failed there", n, strings.Join(more.Exclude, ", "))
+	}
 	s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, more, limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	if len(more.Exclude) > 0 && len(s.Jobs) == 0 && exitcode.Code(submitErr) == exitcode.Usage {
+		a.Log("%s: the cluster has no other nodes: %v", n, submitErr)
+		more.Exclude = nil
+		s.Jobs, submitErr = a.Cluster.SubmitArray(ctx, more, limits, a.Run.Dir.Jobs(), slurm.Dependency{})
+	}
 	if (more.Minutes != asked.Minutes || more.MemoryGB != asked.MemoryGB) && len(s.Jobs) == 0 && exitcode.Code(submitErr) == exitcode.Usage {
 		a.Log("%s: the cluster does not give a retry more: %v", n, submitErr)
 		more = asked

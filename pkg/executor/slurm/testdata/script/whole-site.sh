@@ -22,6 +22,7 @@
 #SBATCH --kill-on-invalid-dep=yes
 #SBATCH --exclude=node7
 #SBATCH --mail-type=NONE
+#SBATCH --exclude=node7,node3,node4
 set -euo pipefail
 
 shard=$((0 + SLURM_ARRAY_TASK_ID))
