@@ -55,7 +55,7 @@ test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
 	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) host && $(MAKE) -C cuda test; \
 	else echo 'test: left out: the CUDA kernels, emulated on the CPU, need g++ (apt-get install g++)'; fi
-	$(GOTEST) ./...
+	$(GOTEST) -timeout 20m ./...
 	$(MAKE) test-slurm
 
 test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)

@@ -60,7 +60,7 @@ func TestProgramsChaos(t *testing.T) {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	play := append(playPrograms(t), "schedule.max_attempts=1000000")
-	c := commandtest.NewChaos(t, 10)
+	c := commandtest.NewChaos(t, 5)
 	each := c.Kills / len(methods)
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
 		settings := slices.Concat(play, methods[name])

@@ -19,7 +19,7 @@ import (
 // on the way, goes on to the bytes of a run without kills.
 func TestSlurmChaos(t *testing.T) {
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
-	chaos := commandtest.NewChaos(t, 30)
+	chaos := commandtest.NewChaos(t, 16)
 	settings := []string{"schedule.iterations=3", "schedule.staleness=1", "rollout.shards=3", "schedule.max_attempts=1000000"}
 	reference := filepath.Join(t.TempDir(), "reference")
 	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
