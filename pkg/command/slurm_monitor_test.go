@@ -30,7 +30,8 @@ func TestSlurmMonitor(t *testing.T) {
 	bin := commandtest.Build(t)
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
-	build := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", bin+"/", "./cmd/lathe-monitor")
+	sidecar := filepath.Join(t.TempDir(), "lathe-monitor")
+	build := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", sidecar, "./cmd/lathe-monitor")
 	build.Dir = commandtest.Root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
@@ -46,7 +47,7 @@ func TestSlurmMonitor(t *testing.T) {
 	}
 	task := fmt.Sprintf("exec %s/lathe-rollout --run %s --iteration 1 --shard 0", bin, dir)
 	submit := func(attempt int) string {
-		return strings.TrimSpace(c.Must("env", monitor.Variable+"="+filepath.Join(bin, "lathe-monitor"), nvmltest.Script+"="+script, "LD_LIBRARY_PATH="+filepath.Dir(library), fmt.Sprintf("LATHE_ATTEMPT=%d", attempt),
+		return strings.TrimSpace(c.Must("env", monitor.Variable+"="+sidecar, nvmltest.Script+"="+script, "LD_LIBRARY_PATH="+filepath.Dir(library), fmt.Sprintf("LATHE_ATTEMPT=%d", attempt),
 			"sbatch", "--parsable", "--gres=gpu:1", "--requeue", "--open-mode=append", "--output="+filepath.Join(c.Dir(), "rollout.log"), "--wrap", task))
 	}
 	// hold waits until a start of the task has a monitor, and stops the task: it
@@ -56,7 +57,7 @@ func TestSlurmMonitor(t *testing.T) {
 		t.Helper()
 		var pid int
 		await(t, "the task starts", time.Minute, func() bool {
-			pid = processOf(filepath.Join(bin, "lathe-monitor"), dir)
+			pid = processOf(sidecar, dir)
 			return pid != 0 && pid != watched
 		})
 		watched = pid

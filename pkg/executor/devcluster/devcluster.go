@@ -19,13 +19,19 @@ type Cluster struct {
 	script string
 }
 
-// Start starts a cluster that ends with the test, with options of
-// slurm/devcluster up. It skips the test unless LATHE_TEST_SLURM is 1.
-func Start(t *testing.T, options ...string) *Cluster {
+// Wanted skips the test unless LATHE_TEST_SLURM is 1.
+func Wanted(t *testing.T) {
 	t.Helper()
 	if os.Getenv("LATHE_TEST_SLURM") != "1" {
 		t.Skip("this test starts a Slurm cluster on this machine; set LATHE_TEST_SLURM=1 to run it")
 	}
+}
+
+// Start starts a cluster that ends with the test, with options of
+// slurm/devcluster up. It skips the test unless LATHE_TEST_SLURM is 1.
+func Start(t *testing.T, options ...string) *Cluster {
+	t.Helper()
+	Wanted(t)
 	_, file, _, _ := runtime.Caller(0)
 	// Not t.TempDir: its paths are too long for sockets below them.
 	dir, err := os.MkdirTemp("/tmp", "lathe-slurm-")

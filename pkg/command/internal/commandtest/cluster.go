@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,16 +40,30 @@ func (c Cluster) In(t *testing.T) *Cluster {
 	return &c
 }
 
-// Build builds the binaries as users have them, but for those that need C.
+// Build builds the binaries that the nodes of a cluster need, once for all tests of a
+// package. It skips tests that are to start no cluster. The folder is one that testscript
+// removes with its own.
 func Build(t *testing.T) (bin string) {
 	t.Helper()
-	bin = filepath.Join(t.TempDir(), "bin")
-	build := exec.Command("go", "build", "-o", bin+"/", "./cmd/lathe", "./cmd/lathe-rollout", "./cmd/lathe-score", "./cmd/lathe-buffer", "./cmd/lathe-learn")
-	build.Dir, build.Env = Root(t), append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the binaries: %v\n%s", err, out)
-	}
-	return bin
+	devcluster.Wanted(t)
+	built.once.Do(func() {
+		ours, err := exec.LookPath("lathe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.bin = filepath.Join(filepath.Dir(filepath.Dir(ours)), "nodes")
+		build := exec.Command("go", "build", "-o", built.bin+"/", "./cmd/lathe", "./cmd/lathe-rollout", "./cmd/lathe-score", "./cmd/lathe-buffer", "./cmd/lathe-learn")
+		build.Dir, build.Env = Root(t), append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building the binaries: %v\n%s", err, out)
+		}
+	})
+	return built.bin
+}
+
+var built struct {
+	once sync.Once
+	bin  string
 }
 
 // Root is the folder of the c.root.
