@@ -14,8 +14,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rehearsal"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/site"
 )
 
 // RehearseOptions are those of lathe rehearse.
@@ -25,9 +28,11 @@ type RehearseOptions struct {
 	LoseNode     string
 	TimeLimit    string
 	GiveUpAfter  time.Duration // 0 for ten times the undisturbed run and a minute
-	Nodes        int
-	Cores        int    // of this machine that all nodes together are taken for; 0 is all
-	Out          string // folder of the runs; empty for one that is removed
+	Executor     string        // local, on simulated nodes, or slurm
+	Site         string        // profile's name or file, for slurm; empty is generic
+	Nodes        int           // that are simulated
+	Cores        int           // of a simulated node; 0 is those of this machine
+	Out          string        // folder of the runs; empty for one that is removed
 	JSON         bool
 }
 
@@ -35,20 +40,26 @@ func rehearseCommand() *cli.Command {
 	var o RehearseOptions
 	return cmdline.Help{
 		Example: "lathe rehearse jobs/own-environment.yaml\n" +
-			"lathe rehearse jobs/smoke.yaml --preempt-every 300ms --lose-node 1s --time-limit 2s",
+			"lathe rehearse jobs/smoke.yaml --preempt-every 300ms --lose-node 1s --time-limit 2s\n" +
+			"lathe rehearse jobs/smoke.yaml --executor slurm --site generic --out runs/rehearsal",
 		Exits: cmdline.Exits(exitcode.Failed, exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "rehearse", Usage: "carry out a run in miniature with preemptions, lost nodes and time limits, and say what survives", ArgsUsage: "RECIPE",
 		Description: "The recipe is cut to few iterations and prompts and run twice on this machine, on nodes that are\n" +
 			"simulated: once undisturbed, and once disturbed. Times are those of the miniature; auto takes them from\n" +
 			"the undisturbed run, and hits no task more than twice: one that takes longer than what lies between two\n" +
-			"disturbances never ends. A policy that is too large for this machine is replaced by --set.",
+			"disturbances never ends. A policy that is too large for this machine is replaced by --set.\n" +
+			"With --executor slurm both runs go through your cluster, and what is disturbed are jobs of this run alone:\n" +
+			"they are requeued, and killed together where they share a node, as every user may do with jobs of their\n" +
+			"own. Time limits there are Slurm's, in minutes: --set resources.stages.rollout.minutes=1.",
 		Flags: []cli.Flag{
 			setFlag(),
 			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task each `DURATION`, 0 for never: SIGTERM, and SIGKILL 20 s later", Value: auto, Destination: &o.PreemptEvery},
 			&cli.StringFlag{Name: "lose-node", Usage: "kill all tasks of a node at once each `DURATION`, 0 for never", Value: auto, Destination: &o.LoseNode},
 			&cli.StringFlag{Name: "time-limit", Usage: "tell a task to stop after this `DURATION`, 0 for never; each time it has twice as long", Value: auto, Destination: &o.TimeLimit},
 			&cli.DurationFlag{Name: "give-up-after", Usage: "give the disturbed run up after this `DURATION`; 0 for ten times the undisturbed one and a minute", Destination: &o.GiveUpAfter},
+			&cli.StringFlag{Name: "executor", Usage: "local, or slurm", Value: "local", Destination: &o.Executor},
+			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 			&cli.IntFlag{Name: "nodes", Usage: "`NODES` that are simulated", Value: 2, Destination: &o.Nodes},
 			&cli.IntFlag{Name: "cores", Usage: "`CORES` of a node; 0 takes those of this machine", Destination: &o.Cores},
 			&cli.StringFlag{Name: "out", Usage: "new `FOLDER` for the runs, which are removed otherwise when all is well", Destination: &o.Out},
@@ -103,10 +114,47 @@ func (o RehearseOptions) disturbances() (func(whole, longest time.Duration) rehe
 		if o.LoseNode == auto {
 			what.LoseNodeEvery, what.MostHits = whole/autoNodes, autoMostHits
 		}
-		if o.TimeLimit == auto {
+		if o.TimeLimit == auto && o.Executor != "slurm" {
 			what.TimeLimit = max(leastTimeLimit, time.Duration(autoTimeLimitShare*float64(longest)))
 		}
 		return what
+	}, nil
+}
+
+// place is where the runs are carried out.
+func (o RehearseOptions) place() (rehearsal.Place, error) {
+	switch o.Executor {
+	case "", "local":
+		binaries, err := binaryFolder()
+		return rehearsal.Machine{Nodes: o.Nodes, Cores: cmp.Or(o.Cores, runtime.NumCPU()), Binaries: binaries, Version: Version}, err
+	case "slurm":
+	default:
+		return nil, exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
+	}
+	if o.Out == "" {
+		return nil, exitcode.WithHint(exitcode.Usagef("--out is missing: with --executor slurm the runs need a folder that all nodes see"), "for example --out runs/rehearsal")
+	}
+	if limit, err := time.ParseDuration(o.TimeLimit); err == nil && limit != 0 {
+		return nil, exitcode.WithHint(exitcode.Usagef("--time-limit %s: on Slurm time limits are Slurm's own, in minutes", o.TimeLimit), "for example --set resources.stages.rollout.minutes=1")
+	}
+	name := cmp.Or(o.Site, genericSite)
+	profile, err := site.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := slurm.Open(profile.Site)
+	if err != nil {
+		return nil, err
+	}
+	return rehearsal.Cluster{
+		Slurm: cluster, Name: name, Requeue: profile.Site.Requeue, Log: cmdline.Log("lathe"),
+		Stay: func(ctx context.Context, run *rundir.Run) error {
+			advancer, err := advancerOf(run, name)
+			if err != nil {
+				return err
+			}
+			return stay(ctx, io.Discard, advancer)
+		},
 	}, nil
 }
 
@@ -132,7 +180,7 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 	if err != nil {
 		return exitcode.WithHint(fmt.Errorf("cutting the recipe to a miniature: %w", err), "what is set with --set is not cut")
 	}
-	binaries, err := binaryFolder()
+	place, err := o.place()
 	if err != nil {
 		return err
 	}
@@ -148,8 +196,8 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 		return err
 	}
 	report, err := rehearsal.Rehearse(ctx, rehearsal.Options{
-		Resolved: miniature, Cuts: cuts, Folder: folder, Binaries: binaries, Version: Version, Nodes: o.Nodes, Cores: cmp.Or(o.Cores, runtime.NumCPU()),
-		Log: cmdline.Log("lathe"), Choose: choose, GiveUpAfter: o.GiveUpAfter,
+		Resolved: miniature, Cuts: cuts, Folder: folder, Place: place, Version: Version, Log: cmdline.Log("lathe"), Choose: choose,
+		GiveUpAfter: o.GiveUpAfter,
 	})
 	if err != nil {
 		if ctx.Err() != nil && o.Out == "" {

@@ -86,13 +86,13 @@ func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundi
 	if err != nil {
 		return err
 	}
-	err = o.stay(ctx, out, advancer)
+	err = stay(ctx, out, advancer)
 	notify(ctx, opened, advancer.Site.Site.Notify, err, true)
 	return err
 }
 
 // stay looks at the files of a run until it is done.
-func (o RunOptions) stay(ctx context.Context, out io.Writer, advancer *advance.Advancer) error {
+func stay(ctx context.Context, out io.Writer, advancer *advance.Advancer) error {
 	opened := advancer.Run
 	watcher := newWatcher(os.Stderr, opened)
 	defer watcher.close()

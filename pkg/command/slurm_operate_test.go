@@ -5,11 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/rehearsal"
 )
 
 // slow is the setup of a site on which rollouts of an iteration take minutes,
@@ -83,6 +86,7 @@ func TestSlurmOperate(t *testing.T) {
 			}
 		})
 		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t), true) })
+		t.Run("rehearse", func(t *testing.T) { rehearse(t, c.In(t), profile) })
 	})
 	t.Run("no accounting", func(t *testing.T) {
 		c := commandtest.StartCluster(t, bin, "--nodes", "2")
@@ -96,7 +100,33 @@ func TestSlurmOperate(t *testing.T) {
 			}
 		})
 		t.Run("cancel", func(t *testing.T) { cancelAndPause(t, c.In(t), false) })
+		t.Run("rehearse", func(t *testing.T) { rehearse(t, c.In(t), "devcluster") })
 	})
+}
+
+// rehearse has a run in miniature disturbed on the cluster: it comes to the same
+// policy, jobs were requeued and killed, and nothing is left in the queue.
+func rehearse(t *testing.T, c *commandtest.Cluster, site string) {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "rehearsal")
+	args := append([]string{"rehearse", "jobs/smoke.yaml", "--executor", "slurm", "--site", site, "--out", folder, "--json", "--preempt-every", "4s", "--lose-node", "9s"},
+		commandtest.Set("schedule.iterations=1", "rollout.shards=2", "warm_start.steps=300", "warm_start.chunk=150", "rollout.prompts=40")...)
+	command := exec.Command(filepath.Join(c.Bin, "lathe"), args...)
+	command.Dir, command.Env, command.Stderr = commandtest.Root(t), c.Env, os.Stderr
+	out, err := command.Output()
+	var report rehearsal.Report
+	if decodeErr := json.Unmarshal(out, &report); decodeErr != nil || err != nil {
+		t.Fatalf("lathe rehearse: %v, %v\n%s", err, decodeErr, out)
+	}
+	if !report.Ended || len(report.Faults) > 0 || report.Policy != report.After || report.Policy == "" {
+		t.Errorf("it does not survive: %s", out)
+	}
+	for _, cause := range []executor.Cause{executor.CausePreempted, executor.CauseNodeFail} {
+		if !slices.ContainsFunc(report.Hits, func(h rehearsal.Hit) bool { return h.Cause == cause && h.Node != "" }) {
+			t.Errorf("nothing was hit by %s: %+v", cause, report.Hits)
+		}
+	}
+	emptyQueue(t, c)
 }
 
 // examine runs lathe doctor and returns its findings.

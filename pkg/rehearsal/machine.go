@@ -2,52 +2,54 @@ package rehearsal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
+	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// Disturbances say what happens to the tasks of a run. Zero means never.
-type Disturbances struct {
-	PreemptEvery  time.Duration // a running task is told to leave its place this often
-	LoseNodeEvery time.Duration // all tasks of a node are killed at once this often
-	TimeLimit     time.Duration // of a task's first attempt; each overrun doubles it, as on Slurm
-	// MostHits bounds how often one task is preempted or loses its node: one that takes
-	// longer than what lies between two disturbances would never end. 0 is no bound.
-	MostHits int
+// Machine is a few nodes that are simulated by processes of this machine.
+type Machine struct {
+	Nodes    int
+	Cores    int    // of each
+	Binaries string // folder of the binaries; empty finds them on PATH
+	Version  string // of Lathe
 }
 
-// Hit is one attempt at a task that a disturbance ended before its work was done.
-type Hit struct {
-	Cause       executor.Cause `json:"cause"` // preempted, timeout or node_fail
-	Task        string         `json:"task"`
-	Stage       string         `json:"stage"`
-	Node        int            `json:"node"`         // from 0
-	AtSeconds   float64        `json:"at_seconds"`   // since the run began
-	LostSeconds float64        `json:"lost_seconds"` // that the attempt had worked
-	Killed      bool           `json:"killed"`       // it did not stop by itself
+func (p Machine) String() string {
+	return fmt.Sprintf("%d simulated nodes of %d cores", p.Nodes, p.Cores)
 }
 
-// machine is a few nodes that are simulated by processes of this machine: it
-// launches tasks on them, and disturbs them.
+// Carry implements [Place].
+func (p Machine) Carry(ctx context.Context, run *rundir.Run, what Disturbances) (Events, error) {
+	m := newMachine(p.Nodes, p.Cores, what)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	driver := &drive.Driver{Run: run, Launcher: m, Attempt: seal.AttemptFromEnv(), Binaries: p.Binaries, Version: p.Version}
+	var disturbing sync.WaitGroup
+	disturbing.Go(func() { m.what.inTurn(ctx, tick, m.preempt, m.loseNode) })
+	err := driver.Drive(ctx)
+	cancel()
+	disturbing.Wait()
+	err = errors.Join(err, m.Close())
+	return m.Events, err
+}
+
+// machine launches tasks on simulated nodes, and disturbs them.
 type machine struct {
 	*local.Pool
 	nodes int
-	what  Disturbances
-	began time.Time
 
 	mu       sync.Mutex
 	running  map[string]*running // by task
 	overruns map[string]int      // of the time limit, by task
-	hits     []Hit
-	attempts int
-	failures int            // attempts that ended otherwise
-	longest  time.Duration  // of an attempt that came to its end
-	stages   map[string]int // hits by stage
-	tasks    map[string]int // hits by task, time limits aside
+	*tally
 }
 
 // running is a task at work.
@@ -62,10 +64,7 @@ type running struct {
 
 // newMachine has so many nodes of so many cores.
 func newMachine(nodes, cores int, what Disturbances) *machine {
-	m := &machine{
-		Pool: local.New(nodes * cores), nodes: nodes, what: what, began: time.Now(),
-		running: map[string]*running{}, overruns: map[string]int{}, stages: map[string]int{}, tasks: map[string]int{},
-	}
+	m := &machine{Pool: local.New(nodes * cores), nodes: nodes, running: map[string]*running{}, overruns: map[string]int{}, tally: newTally(what)}
 	m.Interrupt = m.begin
 	return m
 }
@@ -96,7 +95,7 @@ func (m *machine) begin(array executor.Array, shard int) <-chan executor.Cause {
 			m.hit(r, executor.CauseTimeout)
 		})
 	}
-	m.attempts++
+	m.Attempts++
 	m.running[name] = r
 	return r.tell
 }
@@ -134,97 +133,51 @@ func (m *machine) ended(name string, result executor.Result) {
 	worked := result.End.Sub(result.Start)
 	switch result.Cause {
 	case executor.CauseOK:
-		m.longest = max(m.longest, worked)
+		m.Longest = max(m.Longest, worked)
 	case executor.CausePreempted, executor.CauseTimeout, executor.CauseNodeFail:
 		if result.Cause == executor.CauseTimeout {
 			m.overruns[name]++
-		} else {
-			m.tasks[name]++
 		}
-		m.stages[r.stage]++
-		m.hits = append(m.hits, Hit{
-			Cause: result.Cause, Task: name, Stage: r.stage, Node: r.node,
-			AtSeconds: result.End.Sub(m.began).Seconds(), LostSeconds: worked.Seconds(), Killed: result.Signal == "SIGKILL",
-		})
+		m.note(Hit{Cause: result.Cause, Task: name, Stage: r.stage, Node: nodeName(r.node), LostSeconds: worked.Seconds(), Killed: result.Signal == "SIGKILL"}, result.End)
 	default:
-		m.failures++
+		m.OwnFailures++
 	}
 }
+
+func nodeName(node int) string { return fmt.Sprintf("node%d", node) }
 
 // tick is how often a disturbance that is due looks for somebody to disturb.
 const tick = 10 * time.Millisecond
 
-// disturb preempts tasks and loses nodes until the context ends. Each preemption
-// takes the running task whose stage has been hit least, so that every stage has its
-// turn; each node that is lost is the one with the most tasks.
-func (m *machine) disturb(ctx context.Context) {
-	look := time.NewTicker(tick)
-	defer look.Stop()
-	preempted, lost := m.began, m.began
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-look.C:
-			if every := m.what.PreemptEvery; every > 0 && now.Sub(preempted) >= every && m.preempt() {
-				preempted = now
-			}
-			if every := m.what.LoseNodeEvery; every > 0 && now.Sub(lost) >= every && m.loseNode() {
-				lost = now
-			}
+// targets are the tasks at work that have not been disturbed.
+func (m *machine) targets() []target {
+	var all []target
+	for name, r := range m.running {
+		if !r.told {
+			all = append(all, target{task: name, stage: r.stage, node: nodeName(r.node)})
 		}
 	}
+	return all
 }
 
 // preempt reports whether there was a task to preempt.
 func (m *machine) preempt() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var victim *running
-	for name, r := range m.running {
-		if m.spared(name, r) {
-			continue
-		}
-		if !r.told && (victim == nil || m.stages[r.stage] < m.stages[victim.stage]) {
-			victim = r
-		}
+	victim, found := m.leastHit(m.targets())
+	if found {
+		m.hit(m.running[victim.task], executor.CausePreempted)
 	}
-	if victim == nil {
-		return false
-	}
-	m.hit(victim, executor.CausePreempted)
-	return true
+	return found
 }
 
 // loseNode reports whether there was a node with a task.
 func (m *machine) loseNode() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	load, busiest := make([]int, m.nodes), 0
-	for name, r := range m.running {
-		if m.spared(name, r) {
-			load[r.node] -= len(m.running) // the node is spared with it
-		} else if !r.told {
-			load[r.node]++
-		}
+	victims := m.busiestNode(m.targets())
+	for _, victim := range victims {
+		m.hit(m.running[victim.task], executor.CauseNodeFail)
 	}
-	for node := range load {
-		if load[node] > load[busiest] {
-			busiest = node
-		}
-	}
-	if load[busiest] <= 0 {
-		return false
-	}
-	for _, r := range m.running {
-		if r.node == busiest {
-			m.hit(r, executor.CauseNodeFail)
-		}
-	}
-	return true
-}
-
-// spared reports whether a task that runs has been hit often enough.
-func (m *machine) spared(name string, r *running) bool {
-	return m.what.MostHits > 0 && !r.told && m.tasks[name] >= m.what.MostHits
+	return len(victims) > 0
 }

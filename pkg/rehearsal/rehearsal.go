@@ -1,6 +1,6 @@
-// Package rehearsal carries out a run in miniature twice, on simulated nodes: once
-// undisturbed, and once with preemptions, lost nodes and time limits, and says what
-// that cost and whether both came to the same bytes.
+// Package rehearsal carries out a run in miniature twice, on simulated nodes or on
+// Slurm: once undisturbed, and once with preemptions, lost nodes and time limits, and
+// says what that cost and whether both came to the same bytes.
 package rehearsal
 
 import (
@@ -16,7 +16,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
@@ -28,10 +27,8 @@ type Options struct {
 	Resolved *recipe.Resolved // in miniature
 	Cuts     []string         // settings that made it so
 	Folder   string           // for the runs; there, and empty
-	Binaries string           // folder of the binaries; empty finds them on PATH
-	Version  string
-	Nodes    int // that are simulated
-	Cores    int // of each
+	Place    Place
+	Version  string // of Lathe
 	Log      func(format string, args ...any)
 
 	// Choose says what disturbs a run that takes so long undisturbed, and whose
@@ -40,6 +37,14 @@ type Options struct {
 	// GiveUpAfter bounds the disturbed run; 0 for ten times the undisturbed one and
 	// a minute.
 	GiveUpAfter time.Duration
+}
+
+// Place is where the runs of a rehearsal are carried out.
+type Place interface {
+	fmt.Stringer
+	// Carry carries a run to its end, or until the context ends, while it is disturbed.
+	// What happened is said in any case.
+	Carry(ctx context.Context, run *rundir.Run, what Disturbances) (Events, error)
 }
 
 // Count is how often one kind of disturbance ended an attempt at tasks of a stage.
@@ -55,8 +60,7 @@ type Count struct {
 type Report struct {
 	Recipe string   `json:"recipe"`
 	Cuts   []string `json:"cuts"`
-	Nodes  int      `json:"nodes"`
-	Cores  int      `json:"cores"` // of a node
+	Place  string   `json:"place"`
 
 	PreemptEverySeconds  float64 `json:"preempt_every_seconds"` // 0 for never, here and below
 	LoseNodeEverySeconds float64 `json:"lose_node_every_seconds"`
@@ -104,15 +108,15 @@ func ByDesign(r recipe.Recipe) string {
 // Rehearse carries out both runs. An error is one of the undisturbed run, or of
 // reading what came out.
 func Rehearse(ctx context.Context, o Options) (Report, error) {
-	report := Report{Recipe: o.Resolved.Path, Cuts: o.Cuts, Nodes: o.Nodes, Cores: o.Cores, Faults: []string{}}
+	report := Report{Recipe: o.Resolved.Path, Cuts: o.Cuts, Place: o.Place.String(), Faults: []string{}}
 	o.Log("the run in miniature, undisturbed")
 	plain, calm, err := o.carry(ctx, "undisturbed", Disturbances{}, 0)
 	if err != nil {
 		return report, fmt.Errorf("the run fails undisturbed: %w", err)
 	}
-	whole := time.Since(calm.began)
-	what := o.Choose(whole, calm.longest)
-	report.UndisturbedSeconds, report.Tasks = whole.Seconds(), calm.attempts
+	whole := time.Since(calm.Began)
+	what := o.Choose(whole, calm.Longest)
+	report.UndisturbedSeconds, report.Tasks = whole.Seconds(), calm.Attempts
 	report.PreemptEverySeconds, report.LoseNodeEverySeconds, report.TimeLimitSeconds = what.PreemptEvery.Seconds(), what.LoseNodeEvery.Seconds(), what.TimeLimit.Seconds()
 	limit := o.GiveUpAfter
 	if limit == 0 {
@@ -123,12 +127,12 @@ func Rehearse(ctx context.Context, o Options) (Report, error) {
 	if ctx.Err() != nil {
 		return report, ctx.Err()
 	}
-	report.DisturbedSeconds, report.BegunAgain, report.OwnFailures = time.Since(storm.began).Seconds(), max(0, storm.attempts-calm.attempts), storm.failures
-	report.count(storm.hits)
+	report.DisturbedSeconds, report.BegunAgain, report.OwnFailures = time.Since(storm.Began).Seconds(), max(0, storm.Attempts-calm.Attempts), storm.OwnFailures
+	report.count(storm.Hits)
 	if err != nil {
 		report.Failure = err.Error()
 		if errors.Is(err, context.DeadlineExceeded) {
-			report.Failure = fmt.Sprintf("it was not done after %.0f s%s", limit.Seconds(), mostHit(storm.hits))
+			report.Failure = fmt.Sprintf("it was not done after %.0f s%s", limit.Seconds(), mostHit(storm.Hits))
 		}
 		return report, nil
 	}
@@ -164,30 +168,19 @@ func Rehearse(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// carry carries out a run. A limit of 0 is none.
-func (o Options) carry(ctx context.Context, name string, what Disturbances, limit time.Duration) (*rundir.Run, *machine, error) {
-	m := newMachine(o.Nodes, o.Cores, what)
+// carry makes a run and carries it out. A limit of 0 is none.
+func (o Options) carry(ctx context.Context, name string, what Disturbances, limit time.Duration) (*rundir.Run, Events, error) {
 	opened, err := rundir.Create(ctx, graph.Dir(filepath.Join(o.Folder, name)), o.Resolved, seal.AttemptFromEnv(), o.Version)
 	if err != nil {
-		return nil, m, err
+		return nil, Events{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if limit > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	driver := &drive.Driver{Run: opened, Launcher: m, Attempt: seal.AttemptFromEnv(), Binaries: o.Binaries, Version: o.Version}
-	m.began = time.Now()
-	disturbing := make(chan struct{})
-	go func() {
-		defer close(disturbing)
-		m.disturb(ctx)
-	}()
-	err = driver.Drive(ctx)
-	cancel()
-	<-disturbing
-	return opened, m, errors.Join(err, m.Close())
+	events, err := o.Place.Carry(ctx, opened, what)
+	return opened, events, err
 }
 
 // mostHit names the task that was ended most often, which is the likely reason of a

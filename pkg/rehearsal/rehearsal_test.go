@@ -42,7 +42,7 @@ func told(tell <-chan executor.Cause) executor.Cause {
 func TestPreemptionTakesWhatWasHitLeast(t *testing.T) {
 	t.Parallel()
 	m := newMachine(2, 1, Disturbances{})
-	m.stages = map[string]int{"rollout": 2, "score": 1}
+	m.stages["rollout"], m.stages["score"] = 2, 1
 	tells := at(m, "rollout", "score")
 	if !m.preempt() || told(tells[1]) != executor.CausePreempted || told(tells[0]) != "" {
 		t.Error("the first preemption does not take the score")

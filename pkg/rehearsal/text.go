@@ -13,7 +13,7 @@ import (
 // Text says what a rehearsal came to.
 func (r Report) Text(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "miniature of %s on %d simulated nodes of %d cores\n", r.Recipe, r.Nodes, r.Cores)
+	fmt.Fprintf(&b, "miniature of %s on %s\n", r.Recipe, r.Place)
 	if len(r.Cuts) > 0 {
 		fmt.Fprintf(&b, "  cut to %s\n", strings.Join(r.Cuts, " "))
 	}

@@ -2,9 +2,11 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Queued is a job of this user that waits or runs: a plain job, or all tasks of
@@ -43,12 +45,54 @@ func (c *Cluster) CancelNow(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	// The signal alone ends what runs, --full the batch shell too; what waits has
-	// nothing to be signalled.
-	if err := c.cancel(ctx, append([]string{"--signal=KILL", "--full"}, ids...)...); err != nil {
+	// The signal alone ends what runs; what waits has nothing to be signalled.
+	if err := c.Signal(ctx, "KILL", ids...); err != nil {
 		return err
 	}
 	return c.Cancel(ctx, ids...)
+}
+
+// Signal sends a signal to all processes of jobs that run, their batch shells too.
+func (c *Cluster) Signal(ctx context.Context, signal string, ids ...string) error {
+	return c.cancel(ctx, append([]string{"--signal=" + signal, "--full"}, ids...)...)
+}
+
+// Requeue ends a job that runs and puts it back into the queue. It reports whether the
+// job ran still.
+func (c *Cluster) Requeue(ctx context.Context, id string) (bool, error) {
+	_, err := c.Ask(ctx, nil, "scontrol", "requeue", id)
+	var failed *commandError
+	if errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed", "Job is pending execution") {
+		return false, nil
+	}
+	return err == nil, explain(err)
+}
+
+// Running is a job, or a task of an array, at work.
+type Running struct {
+	ID    string // with its index in an array
+	Name  string
+	Node  string
+	Start time.Time
+}
+
+// Running lists what this user has at work under names with a prefix.
+func (c *Cluster) Running(ctx context.Context, prefix string) ([]Running, error) {
+	out, err := c.Ask(ctx, nil, "squeue", "-h", "-r", "-t", "RUNNING", "-u", strconv.Itoa(os.Getuid()), "-o", "%i %N %S %j")
+	if err != nil {
+		return nil, explain(err)
+	}
+	var jobs []Running
+	for line := range strings.Lines(out) {
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(fields) != 4 {
+			return nil, malformed("squeue", line)
+		}
+		if strings.HasPrefix(fields[3], prefix) {
+			jobs = append(jobs, Running{ID: fields[0], Node: fields[1], Start: parseTime(fields[2]), Name: fields[3]})
+		}
+	}
+	return jobs, nil
 }
 
 // CancelWaiting cancels those tasks of jobs that have not started.

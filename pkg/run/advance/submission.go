@@ -113,6 +113,21 @@ func readSubmissions(d graph.Dir) ([]Submission, error) {
 	return all, nil
 }
 
+// Submitted says which task each job of a run was submitted for, by the id under which
+// Slurm lists it.
+func Submitted(d graph.Dir) (map[string]graph.Task, error) {
+	all, err := readSubmissions(d)
+	tasks := map[string]graph.Task{}
+	for _, s := range all {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				tasks[id.String()] = graph.Task{Node: s.Node(), Shard: job.Shards[i]}
+			}
+		}
+	}
+	return tasks, err
+}
+
 func forgivenPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "forgiven") }
 
 // Forgive forgets the failures of everything submitted so far, so that it is
