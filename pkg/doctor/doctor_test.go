@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/site"
@@ -117,5 +120,46 @@ func TestProfile(t *testing.T) {
 	found, err := site.Load(path)
 	if err != nil || found.Site.MemoryFlag || found.Site.GPUs != 2 || found.Site.Executor != "slurm" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestFailedLookupsThatAreRemembered has two nodes meet in a folder of a file system
+// that answers for two seconds that a name is not there, once it was not: what NFS
+// does for up to a minute.
+func TestFailedLookupsThatAreRemembered(t *testing.T) {
+	t.Parallel()
+	const seconds = 2
+	if _, err := exec.LookPath("bindfs"); err != nil {
+		t.Skip("bindfs is missing: apt-get install bindfs")
+	}
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "trial"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cache := fmt.Sprintf("negative_timeout=%d,entry_timeout=%d,attr_timeout=0", seconds, seconds)
+	var nodes [2]string
+	for rank := range nodes {
+		nodes[rank] = t.TempDir()
+		if out, err := exec.Command("bindfs", "-o", cache, folder, nodes[rank]).CombinedOutput(); err != nil {
+			t.Skipf("nothing can be mounted here: %v: %s", err, out)
+		}
+		t.Cleanup(func() {
+			if out, err := exec.Command("fusermount", "-u", nodes[rank]).CombinedOutput(); err != nil {
+				t.Errorf("unmounting: %v: %s", err, out)
+			}
+		})
+	}
+	var both sync.WaitGroup
+	for rank, node := range nodes {
+		both.Go(func() {
+			if err := Bear(filepath.Join(node, "trial"), rank); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	w, err := readWitness(filepath.Join(folder, "trial"), 0)
+	if err != nil || w.Failure != "" || w.New < seconds || w.New > seconds+5 {
+		t.Errorf("a new name showed after %.3f s, %v %q", w.New, err, w.Failure)
 	}
 }

@@ -107,7 +107,9 @@ func (o Options) check() error {
 
 // A monitor stands beside every task: its heap may grow to memoryBound, and no
 // garbage is collected before it is there. It makes half a megabyte a second with
-// eight GPUs, since go-nvml copies what GPM fills.
+// eight GPUs, since go-nvml copies what GPM fills. The driver's library takes another
+// 12 MB, its zeroed variables; together they are under 20. The binary's own pages are
+// shared by all monitors of a node.
 const memoryBound = 12 << 20
 
 // Record seals samples in a run until the process that is watched has ended, or,
