@@ -98,11 +98,21 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 		if err != nil {
 			return fmt.Errorf("experiment %q: %w", e.Name, err)
 		}
-		failures, err := o.start(ctx, filepath.Join(folder, e.Name), index)
-		if err != nil {
-			return err
+		first, then := e.InOrder(index)
+		for _, runs := range []sweep.Index{first, then} {
+			ready, err := e.Ready(ctx, folder, runs)
+			if err != nil {
+				return err
+			}
+			failures, err := o.start(ctx, filepath.Join(folder, e.Name), ready)
+			if err != nil {
+				return err
+			}
+			failed += len(failures)
+			if n := len(runs.Runs) - len(ready.Runs); n > 0 {
+				waiting = append(waiting, fmt.Sprintf("%d runs of experiment %s wait for those that they begin with: the same command goes on with them once these are done.", n, e.Name))
+			}
 		}
-		failed += len(failures)
 	}
 	result, err := reproduce.Read(ctx, folder, plan)
 	if err != nil {

@@ -5,6 +5,7 @@
 package reproduce
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -40,8 +41,11 @@ type Experiment struct {
 	Seeds   string   `yaml:"seeds"`   // such as 1-5
 	Recipes []string `yaml:"recipes"` // files, relative to that of the plan; a method is called after its recipe
 	Set     []string `yaml:"set"`     // settings over each recipe, as --set takes them
-	Pool    *Pool    `yaml:"pool"`    // what the runs of an earlier experiment said, for these to learn from; null for nothing
-	Claims  []Claim  `yaml:"claims"`
+	// Own are more settings, of single methods. In these {METHOD} is the folder of the
+	// run of another method with the same seed, which has to be done before.
+	Own    map[string][]string `yaml:"own"`
+	Pool   *Pool               `yaml:"pool"` // what the runs of an earlier experiment said, for these to learn from; null for nothing
+	Claims []Claim             `yaml:"claims"`
 }
 
 // Pool is gathered once all seeds of a method of an earlier experiment are done: a file
@@ -119,6 +123,12 @@ func Load(path string) (Plan, error) {
 			methods = append(methods, methodOf(file))
 		}
 		methodsOf[e.Name] = methods
+		for _, method := range slices.Sorted(maps.Keys(e.Own)) {
+			check.OneOf(at+".own", method, methods)
+			for _, other := range e.needs(method) {
+				check.OneOf(at+".own."+method, other, slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return len(e.needs(m)) > 0 }))
+			}
+		}
 		if e.Pool != nil {
 			check.OneOf(at+".pool.experiment", e.Pool.Experiment, slices.Sorted(maps.Keys(methodsOf)))
 			check.OneOf(at+".pool.method", e.Pool.Method, methodsOf[e.Pool.Experiment])
@@ -190,8 +200,96 @@ func (e Experiment) Runs(folder string) (sweep.Index, error) {
 	if err != nil {
 		return sweep.Index{}, err
 	}
-	return sweep.Plan(e.Recipes, seeds, nil, e.Set)
+	all := sweep.Index{Format: sweep.Format, Runs: []sweep.Run{}}
+	names := map[string]string{} // of runs, by method and seed
+	add := func(recipe string, seeds []uint64, own []string) error {
+		of, err := sweep.Plan([]string{recipe}, seeds, nil, slices.Concat(e.Set, own))
+		for _, r := range of.Runs {
+			names[runKey(methodOf(recipe), r.Seed)] = r.Name
+		}
+		all.Runs = append(all.Runs, of.Runs...)
+		return err
+	}
+	for _, recipe := range e.Recipes {
+		if method := methodOf(recipe); len(e.needs(method)) == 0 {
+			if err := add(recipe, seeds, e.Own[method]); err != nil {
+				return all, err
+			}
+		}
+	}
+	for _, recipe := range e.Recipes {
+		method := methodOf(recipe)
+		if len(e.needs(method)) == 0 {
+			continue
+		}
+		for _, seed := range seeds {
+			own := slices.Clone(e.Own[method])
+			for i := range own {
+				own[i] = otherRun.ReplaceAllStringFunc(own[i], func(other string) string {
+					return filepath.Join(folder, e.Name, names[runKey(strings.Trim(other, "{}"), seed)])
+				})
+			}
+			if err := add(recipe, []uint64{seed}, own); err != nil {
+				return all, err
+			}
+		}
+	}
+	return all, nil
 }
+
+// otherRun is, in a setting, the folder of the run of another method.
+var otherRun = regexp.MustCompile(`\{[a-z0-9][a-z0-9-]*\}`)
+
+// needs are the methods whose runs those of a method begin with.
+func (e Experiment) needs(method string) []string {
+	var others []string
+	for _, setting := range e.Own[method] {
+		for _, other := range otherRun.FindAllString(setting, -1) {
+			others = append(others, strings.Trim(other, "{}"))
+		}
+	}
+	return others
+}
+
+// InOrder parts the runs of an experiment into those that begin with nothing, and those
+// that begin with runs of other methods.
+func (e Experiment) InOrder(index sweep.Index) (first, then sweep.Index) {
+	first, then = index, index
+	first.Runs, then.Runs = nil, nil
+	for _, r := range index.Runs {
+		if len(e.needs(methodOf(r.Recipe))) == 0 {
+			first.Runs = append(first.Runs, r)
+		} else {
+			then.Runs = append(then.Runs, r)
+		}
+	}
+	return first, then
+}
+
+// Ready keeps those runs for which the runs that they begin with are done.
+func (e Experiment) Ready(ctx context.Context, folder string, index sweep.Index) (sweep.Index, error) {
+	ready := index
+	ready.Runs = nil
+	done := map[string]bool{}
+	for _, r := range index.Runs {
+		needs := e.needs(methodOf(r.Recipe))
+		if len(needs) > 0 && len(done) == 0 {
+			result, err := e.read(ctx, folder)
+			if err != nil {
+				return ready, err
+			}
+			for _, other := range result.Runs {
+				done[runKey(other.Method, other.Seed)] = other.Done
+			}
+		}
+		if !slices.ContainsFunc(needs, func(other string) bool { return !done[runKey(other, r.Seed)] }) {
+			ready.Runs = append(ready.Runs, r)
+		}
+	}
+	return ready, nil
+}
+
+func runKey(method string, seed uint64) string { return fmt.Sprint(method, " ", seed) }
 
 // methodOf is how a method is called: after the file of its recipe.
 func methodOf(recipe string) string {
