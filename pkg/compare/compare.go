@@ -91,6 +91,8 @@ type Point struct {
 	// iterations so far ran; null where a run has lost manifests of these.
 	Tokens  *Spread `json:"tokens"`
 	Seconds *Spread `json:"seconds"`
+	// That the GPUs took in these iterations; null where a monitor did not see them all.
+	Joules *Spread `json:"joules"`
 }
 
 // Runs compares the runs that folders are or hold.
@@ -280,16 +282,22 @@ func byStep(bySeed [][]float64) []Spread {
 func curveOf(group []finished) []Point {
 	curve := []Point{}
 	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
-		var scores, tokens, seconds []float64
+		var scores, tokens, seconds, joules []float64
 		for _, r := range group {
 			scores = append(scores, r.measured[version].mean[0])
 			if c, known := r.costs.Versions[version]; known {
 				tokens, seconds = append(tokens, float64(c.Tokens)), append(seconds, c.Seconds)
 			}
+			if sum, known := r.joulesUntil(version); known {
+				joules = append(joules, sum)
+			}
 		}
 		point := Point{Iteration: version, Score: SpreadOf(scores)}
 		if len(tokens) == len(group) {
 			point.Tokens, point.Seconds = known(tokens), known(seconds)
+		}
+		if len(joules) == len(group) {
+			point.Joules = known(joules)
 		}
 		curve = append(curve, point)
 	}

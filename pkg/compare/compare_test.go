@@ -291,6 +291,25 @@ func TestIncomparable(t *testing.T) {
 
 // Where all runs have the same tasks, a problem without an answer in one of them is not
 // drawn for any; where seeds have their own, it is left out of its seed alone.
+// What the GPUs took is known up to an iteration of which nothing is known.
+func TestJoules(t *testing.T) {
+	t.Parallel()
+	r := finished{joules: map[int]float64{1: 5, 2: 7, 4: 1}}
+	for version, want := range map[int]float64{0: 0, 1: 5, 2: 12, 3: -1, 4: -1} {
+		if got, known := r.joulesUntil(version); known != (want >= 0) || known && got != want {
+			t.Errorf("until version %d: %v, %v; want %v", version, got, known, want)
+		}
+	}
+	if _, known := (finished{}).joulesUntil(0); known {
+		t.Error("a run without samples has a known energy")
+	}
+	c := Comparison{Methods: []Method{{Label: "a", Curve: []Point{{Joules: &Spread{Mean: 12000}}}}, {Label: "b", Curve: []Point{{}}}}}
+	rows := c.costRows()
+	if head, a, b := rows[0], rows[1], rows[2]; head[4] != "energy of GPUs" || a[4] != "12 kJ" || b[4] != "not known" {
+		t.Errorf("the table is %v", rows)
+	}
+}
+
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64, tasks string, scores map[string][]float64) finished {

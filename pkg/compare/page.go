@@ -36,6 +36,7 @@ func (c Comparison) figures() []drawn {
 		{"by_iteration", "iteration", "First answers by iteration.", func(p Point) *Spread { return &Spread{Mean: float64(p.Iteration)} }, []unit{{"", 1}}},
 		{"by_token", "tokens sampled in training", "First answers by the tokens that were sampled in training.", func(p Point) *Spread { return p.Tokens }, []unit{{" (thousands)", 1e3}, {" (millions)", 1e6}, {" (billions)", 1e9}}},
 		{"by_second", "training time", "First answers by the time in which tasks of the iterations ran: no warm start, evaluation, pause or wait in a queue.", func(p Point) *Spread { return p.Seconds }, []unit{{" (seconds)", 1}, {" (minutes)", 60}, {" (hours)", 3600}}},
+		{"by_joule", "energy of the GPUs", "First answers by what the GPUs took in training, as their monitors saw it.", func(p Point) *Spread { return p.Joules }, []unit{{" (joules)", 1}, {" (kilojoules)", 1e3}, {" (kilowatt hours)", 3.6e6}}},
 	} {
 		most := 0.
 		for _, m := range c.Methods {

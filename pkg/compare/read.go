@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/efficiency"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -73,12 +74,26 @@ type finished struct {
 	tasks    string             // sha256 of the held-out tasks
 	measured map[int]evaluation // by policy version
 	costs    report.Costs
+	joules   map[int]float64 // of the GPUs, by iteration; without those of which it is not known
 }
 
 // evaluation is the scores of a policy version, by self-improvement step.
 type evaluation struct {
 	mean     []float64            // of all answers
 	problems map[string][]float64 // of each held-out problem that has answers at every step
+}
+
+// joulesUntil is what the GPUs took until a policy version, if that is known of every
+// iteration.
+func (r finished) joulesUntil(version int) (sum float64, known bool) {
+	for k := 1; k <= version; k++ {
+		of, sampled := r.joules[k]
+		if !sampled {
+			return 0, false
+		}
+		sum += of
+	}
+	return sum, len(r.joules) > 0
 }
 
 // last is the evaluation of the run's last policy, first that of the one it began with.
@@ -137,7 +152,10 @@ func measure(ctx context.Context, run Run) (r finished, err error) {
 			return r, err
 		}
 	}
-	r.costs, err = report.ReadCosts(ctx, run.Run)
+	if r.costs, err = report.ReadCosts(ctx, run.Run); err != nil {
+		return r, err
+	}
+	r.joules, err = efficiency.JoulesByIteration(ctx, run.Run)
 	return r, err
 }
 

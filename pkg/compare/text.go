@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -91,18 +92,32 @@ func (s SeedScores) delta() string {
 // share prints a score in percent.
 func share(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
 
-// costRows is the table of what methods took, with its head.
+// costRows is the table of what methods took, with its head: the energy where it is
+// known of any.
 func (c Comparison) costRows() [][]string {
+	energy := slices.ContainsFunc(c.Methods, func(m Method) bool { return m.trained().Joules != nil })
 	rows := [][]string{{"method", "seeds", "sampled in training", "time of tasks"}}
-	for _, m := range c.Methods {
-		tokens := "not known"
-		if t := m.Curve[len(m.Curve)-1].Tokens; t != nil {
-			tokens = fmt.Sprintf("%.4g thousand tokens", t.Mean/1e3)
+	if energy {
+		rows[0] = append(rows[0], "energy of GPUs")
+	}
+	number := func(s *Spread, unit float64, name string) string {
+		if s == nil {
+			return "not known"
 		}
-		rows = append(rows, []string{m.Label, seedsText(m.Seeds), tokens, fmt.Sprintf("%.1f min", m.Seconds.Mean/60)})
+		return fmt.Sprintf("%.4g %s", s.Mean/unit, name)
+	}
+	for _, m := range c.Methods {
+		row := []string{m.Label, seedsText(m.Seeds), number(m.trained().Tokens, 1e3, "thousand tokens"), fmt.Sprintf("%.1f min", m.Seconds.Mean/60)}
+		if energy {
+			row = append(row, number(m.trained().Joules, 1e3, "kJ"))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
+
+// trained is the last point of a method's curve.
+func (m Method) trained() Point { return m.Curve[len(m.Curve)-1] }
 
 func seedsText(seeds []uint64) string {
 	var words []string

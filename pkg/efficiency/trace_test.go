@@ -283,6 +283,9 @@ func TestTrace(t *testing.T) {
 	}
 	golden(t, "trace.html", drawing.ReplaceAll(page, []byte("<svg/>")))
 	checkTotals(t, report)
+	if joules, err := JoulesByIteration(context.Background(), r); err != nil || len(joules) != 1 || math.Abs(joules[1]-*report.Total.EnergyJoules) > 1e-6 {
+		t.Errorf("joules by iteration are %v, %v; in all %v", joules, err, *report.Total.EnergyJoules)
+	}
 	checkJobstats(t, report, summary.Bytes())
 	if path, err := report.Write(r.Dir, seal.Attempt{}); err != nil || filepath.Base(path) != "gpu.html" {
 		t.Errorf("%q, %v", path, err)
