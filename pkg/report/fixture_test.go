@@ -42,11 +42,11 @@ evaluation: {problems: 2, samples: 2, steps: 1, shards: 1}
 
 // fixture is a run whose files are made one by one.
 type fixture struct {
-	t   *testing.T
+	t   testing.TB
 	run *rundir.Run
 }
 
-func newFixture(t *testing.T, settings ...string) *fixture {
+func newFixture(t testing.TB, settings ...string) *fixture {
 	t.Helper()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "fixture.yaml")
@@ -96,13 +96,15 @@ func (f *fixture) folder(path, weights string, a seal.Attempt, m seal.Manifest) 
 	f.check(w.Commit(m))
 }
 
-// plan seals a plan of two instances.
+func instanceID(k, i int) string { return fmt.Sprintf("i%d-%d", k, i) }
+
+// plan seals a plan of the recipe's prompts.
 func (f *fixture) plan(k int, a seal.Attempt, m seal.Manifest) {
 	f.t.Helper()
 	m.Metrics = nil
 	var rows []shard.Instance
-	for i := range 2 {
-		id := fmt.Sprintf("i%d-%d", k, i)
+	for i := range f.run.Recipe.Rollout.Prompts {
+		id := instanceID(k, i)
 		rows = append(rows, shard.Instance{InstanceID: id, GroupID: id, Kind: "initial", Origin: "base", Iteration: int32(k)})
 	}
 	f.check(shard.Write(f.run.Dir.Plan(k), rows, nil, a, m))
@@ -124,11 +126,12 @@ func (f *fixture) begin() {
 func (f *fixture) sample(k, n int, host string, rollout, score [2]float64) {
 	f.t.Helper()
 	d := f.run.Dir
-	a, m := f.job(host, rollout[0], rollout[1], graph.StageRollout, k, n, 2, map[string]float64{
+	of := f.run.Recipe.Rollout.Shards
+	a, m := f.job(host, rollout[0], rollout[1], graph.StageRollout, k, n, of, map[string]float64{
 		"prompt_tokens": 10, "tokens_read_again": float64(n), "response_tokens": float64(20 * (n + 1)), "responses": 2, "cut_off": float64(n),
 	})
 	f.check(shard.Write(d.Rollout(k, n), []shard.Rollout(nil), nil, a, m))
-	a, m = f.job(host, score[0], score[1], graph.StageScore, k, n, 2, map[string]float64{
+	a, m = f.job(host, score[0], score[1], graph.StageScore, k, n, of, map[string]float64{
 		"outcome_ok": 1, "outcome_wrong": 1, "responses": 2,
 		"reward_min": 0, "reward_max": 1, "reason/equal": 1, "reason/not equal": 1, "form/integer": 2, "form_right/integer": 1,
 		"compared/exact": 2, "refuses/exact": 1,
@@ -167,7 +170,7 @@ func fates(k int, reasons ...string) []shard.LedgerRow {
 	var rows []shard.LedgerRow
 	for i, reason := range reasons {
 		row := shard.LedgerRow{
-			InstanceID: fmt.Sprintf("i%d-%d", k, i/2), Sample: int32(i % 2), IterationSampled: int32(k), Iteration: int32(k),
+			InstanceID: instanceID(k, i/2), Sample: int32(i % 2), IterationSampled: int32(k), Iteration: int32(k),
 			Fate: string(shard.FateTrained), Reason: reason,
 		}
 		if reason != "" {
