@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -124,6 +125,9 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause error) {
 	record := rundir.ExitRecord{
 		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
+	}
+	if errors.Is(cause, context.Canceled) {
+		record.Message = "stopped by a signal"
 	}
 	if hints := exitcode.Hints(cause); len(hints) > 0 {
 		record.Hint = hints[0]

@@ -106,7 +106,9 @@ status nvmlShutdown(void) { initialized = 0; return OK; }
 
 status nvmlInit_v2(void) {
 	static int opened;
+	static char before[4096]; // a library that a process has called stays, with its variables
 	const char *path = getenv("LATHE_NVML_STUB");
+	if (path && strcmp(path, before)) opened = 0, snprintf(before, sizeof before, "%s", path);
 	FILE *file = path ? fopen(path, "r") : NULL;
 	free(devices), devices = calloc(MOST_DEVICES, sizeof(device));
 	memset(&library, 0, sizeof library);
