@@ -19,7 +19,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT := mvdan.cc/gofumpt@v0.12.0
 # go test, which also names the tests that skip, and fails for those that
 # .ci/skips.txt does not list and for what tests leave in the temporary folder.
-GOTEST := go run ./pkg/floors/gotest --
+# With the flags of the build, so that nothing is compiled twice; make check vets.
+GOTEST := go run ./pkg/floors/gotest -- -trimpath -tags netgo,osusergo -vet=off
 DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 .DEFAULT_GOAL := help
@@ -33,7 +34,7 @@ build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
 	@if command -v $${CC:-cc} >/dev/null; then set -x; \
 		CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES)) && \
-		go build -trimpath -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
+		go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
 	else set -x; CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES) lathe-monitor) && \
 		echo 'build: left out: GPUs in lathe-monitor, and the CUDA engine in $(ENGINE_BINARIES), need a C compiler (apt-get install gcc libc6-dev)'; fi
 
@@ -60,7 +61,7 @@ test: ## run every test; on Debian, as root, install what they need first
 
 test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
 	@if command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
-		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
+		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m -parallel 3 ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
 	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
 
 check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead code

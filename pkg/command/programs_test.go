@@ -120,6 +120,7 @@ func ran(t *testing.T, dir string) {
 // TestSlurmPrograms takes the same run through job arrays: tasks and gates are
 // killed, a score task is requeued, and a node is lost while it runs programs.
 func TestSlurmPrograms(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
 	settings := slices.Concat(playPrograms(t), []string{"schedule.iterations=4", "rollout.group=12"})
 	reference := filepath.Join(t.TempDir(), "reference")

@@ -18,6 +18,7 @@ import (
 // person or a gate job runs it, and so are tasks. Advancing again, and pruning
 // on the way, goes on to the bytes of a run without kills.
 func TestSlurmChaos(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
 	chaos := commandtest.NewChaos(t, 16)
 	settings := []string{"schedule.iterations=3", "schedule.staleness=1", "rollout.shards=3", "schedule.max_attempts=1000000"}
@@ -45,6 +46,7 @@ func TestSlurmChaos(t *testing.T) {
 // of gates is killed, and a node; going on with the sweep ends with the bytes of the
 // runs by themselves. With LATHE_CHAOS it is a sweep of twenty runs.
 func TestSlurmSweep(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
 	chaos := commandtest.NewChaos(t, 4)
 	seeds := 1

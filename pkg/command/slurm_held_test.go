@@ -29,6 +29,7 @@ watchdog_seconds: 15
 // and the gate behind it. The watchdog cancels it, and the run goes on; where
 // the task has no attempts left, it fails. Neither leaves a job in the queue.
 func TestSlurmHeld(t *testing.T) {
+	t.Parallel()
 	script, site := filepath.Join(t.TempDir(), "prolog"), filepath.Join(t.TempDir(), "patient.yaml")
 	for path, content := range map[string]string{script: prolog, site: patient} {
 		if err := os.WriteFile(path, []byte(content), 0o777); err != nil {
@@ -87,6 +88,7 @@ setup:
 // its tasks goes on, by a gate that was set for then. Dropped, that task is
 // cancelled.
 func TestSlurmCloseAfter(t *testing.T) {
+	t.Parallel()
 	site := filepath.Join(t.TempDir(), "slow.yaml")
 	if err := os.WriteFile(site, []byte(slowRollout), 0o666); err != nil {
 		t.Fatal(err)

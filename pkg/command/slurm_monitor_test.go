@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
 )
@@ -24,6 +25,7 @@ import (
 // its place, and it is killed; the monitor seals what it saw up to then, and what the
 // report says was held, and was lost, is what the accounts say.
 func TestSlurmMonitor(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("slurmdbd"); err != nil {
 		t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
 	}
@@ -31,8 +33,8 @@ func TestSlurmMonitor(t *testing.T) {
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
 	sidecar := filepath.Join(t.TempDir(), "lathe-monitor")
-	build := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", sidecar, "./cmd/lathe-monitor")
-	build.Dir = commandtest.Root(t)
+	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", sidecar, "./cmd/lathe-monitor")
+	build.Dir = sourcetree.Path()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
 	}

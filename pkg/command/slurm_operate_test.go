@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/rehearsal"
 )
 
@@ -41,6 +42,7 @@ end
 // TestSlurmOperate is what operators do on a cluster that they do not know: with
 // narrow limits and accounting, and with neither.
 func TestSlurmOperate(t *testing.T) {
+	t.Parallel()
 	bin := commandtest.Build(t)
 	t.Run("accounting", func(t *testing.T) {
 		if _, err := exec.LookPath("slurmdbd"); err != nil {
@@ -109,10 +111,10 @@ func TestSlurmOperate(t *testing.T) {
 func rehearse(t *testing.T, c *commandtest.Cluster, site string) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "rehearsal")
-	args := append([]string{"rehearse", "jobs/smoke.yaml", "--executor", "slurm", "--site", site, "--out", folder, "--json", "--preempt-every", "4s", "--lose-node", "9s"},
-		commandtest.Set("schedule.iterations=1", "rollout.shards=2", "warm_start.steps=300", "warm_start.chunk=150", "rollout.prompts=40")...)
+	args := append([]string{"rehearse", "jobs/smoke.yaml", "--executor", "slurm", "--site", site, "--out", folder, "--json"},
+		commandtest.Set("schedule.iterations=1", "rollout.shards=2", "warm_start.steps=800", "warm_start.chunk=400", "rollout.prompts=400")...)
 	command := exec.Command(filepath.Join(c.Bin, "lathe"), args...)
-	command.Dir, command.Env, command.Stderr = commandtest.Root(t), c.Env, os.Stderr
+	command.Dir, command.Env, command.Stderr = sourcetree.Path(), c.Env, os.Stderr
 	out, err := command.Output()
 	var report rehearsal.Report
 	if decodeErr := json.Unmarshal(out, &report); decodeErr != nil || err != nil {

@@ -16,6 +16,7 @@ import (
 // MaxArraySize, with gradient shards, and inside one allocation as steps, and
 // compares the final policy with that of a run on this machine.
 func TestSlurmSameBytes(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
 	want := c.Reference("jobs/smoke.yaml", commandtest.Set("rollout.prompts=104", "schedule.iterations=1")...)
 
@@ -49,6 +50,7 @@ func TestSlurmSameBytes(t *testing.T) {
 // asked for what the queue has forgotten; and then where a user may have only a
 // few jobs in the queue, most of them taken for a while by something else.
 func TestSlurmAccounting(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"slurmdbd", "mariadbd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is missing: apt-get install slurmdbd mariadb-server", program)
@@ -114,6 +116,7 @@ setup:
 // preempted and lose its node, and expects the bytes of a run without any of
 // it.
 func TestSlurmSurvives(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
 	settings := commandtest.Set("schedule.iterations=4", "rollout.shards=3", "resources.stages.rollout.minutes=1")
 	want := c.Reference("jobs/smoke.yaml", settings...)

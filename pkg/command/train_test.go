@@ -168,6 +168,7 @@ func TestTrainScript(t *testing.T) {
 // TestSlurmTrainAlone submits slurm/train.sbatch with nothing behind it in a
 // clone without binaries.
 func TestSlurmTrainAlone(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t))
 	clone := filepath.Join(t.TempDir(), "lathe")
 	shell(t, repository, os.Environ(), "mkdir "+clone+" && git ls-files --cached --others --exclude-standard | while read -r f; do [ -e \"$f\" ] && echo \"$f\"; done | tar -c -T - | tar -x -C "+clone)

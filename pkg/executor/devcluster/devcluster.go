@@ -6,11 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 )
 
 // Cluster is a running loopback Slurm.
@@ -32,13 +32,12 @@ func Wanted(t *testing.T) {
 func Start(t *testing.T, options ...string) *Cluster {
 	t.Helper()
 	Wanted(t)
-	_, file, _, _ := runtime.Caller(0)
 	// Not t.TempDir: its paths are too long for sockets below them.
 	dir, err := os.MkdirTemp("/tmp", "lathe-slurm-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{dir: dir, script: filepath.Join(filepath.Dir(file), "../../../slurm/devcluster")}
+	c := &Cluster{dir: dir, script: sourcetree.Path("slurm", "devcluster")}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of slurmctld.log:\n%s", c.logTail())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 )
 
 // Cluster is a real Slurm on this machine.
@@ -22,14 +23,14 @@ type Cluster struct {
 	Env []string // what points commands to it
 
 	t    *testing.T
-	root string // of the c.root
+	root string // of the source tree
 }
 
 // StartCluster starts a Slurm that ends with the test, for the binaries in a
 // folder.
 func StartCluster(t *testing.T, bin string, options ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{Cluster: devcluster.Start(t, options...), Bin: bin, t: t, root: Root(t)}
+	c := &Cluster{Cluster: devcluster.Start(t, options...), Bin: bin, t: t, root: sourcetree.Path()}
 	c.Env = append(c.Environ(t), "LATHE_BIN="+bin)
 	return c
 }
@@ -52,8 +53,8 @@ func Build(t *testing.T) (bin string) {
 			t.Fatal(err)
 		}
 		built.bin = filepath.Join(filepath.Dir(filepath.Dir(ours)), "nodes")
-		build := exec.Command("go", "build", "-o", built.bin+"/", "./cmd/lathe", "./cmd/lathe-rollout", "./cmd/lathe-score", "./cmd/lathe-buffer", "./cmd/lathe-learn")
-		build.Dir, build.Env = Root(t), append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1")
+		build := exec.Command("go", "build", "-trimpath", "-o", built.bin+"/", "./cmd/lathe", "./cmd/lathe-rollout", "./cmd/lathe-score", "./cmd/lathe-buffer", "./cmd/lathe-learn")
+		build.Dir, build.Env = sourcetree.Path(), append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building the binaries: %v\n%s", err, out)
 		}
@@ -66,24 +67,7 @@ var built struct {
 	bin  string
 }
 
-// Root is the folder of the c.root.
-func Root(t *testing.T) string {
-	t.Helper()
-	for folder := "."; ; folder = filepath.Join(folder, "..") {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			root, err := filepath.Abs(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return root
-		}
-		if len(folder) > 100 {
-			t.Fatal("there is no go.mod above this test")
-		}
-	}
-}
-
-// Command runs a program with the cluster's environment in the c.root.
+// Command runs a program with the cluster's environment in the source tree.
 func (c *Cluster) Command(name string, args ...string) (string, error) {
 	command := exec.Command(name, args...)
 	command.Dir, command.Env = c.root, c.Env

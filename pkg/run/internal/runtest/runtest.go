@@ -2,13 +2,12 @@
 package runtest
 
 import (
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -29,8 +28,7 @@ type Board struct {
 
 // Smoke is the path of jobs/smoke.yaml.
 func Smoke() string {
-	_, self, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(self), "..", "..", "..", "..", "jobs", "smoke.yaml")
+	return sourcetree.Path("jobs", "smoke.yaml")
 }
 
 // Load resolves jobs/smoke.yaml with settings.
