@@ -48,7 +48,7 @@ var floors = [][]string{
 	{"pkg/run/advance"},
 	{"pkg/run/status", "pkg/run/logs"},
 	{"pkg/run"},
-	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
+	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/simulate", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/compare", "pkg/command/monitor"},
 	{"pkg/paper", "pkg/reproduce"},
 	{"pkg/command", "pkg/command/internal/commandtest"},

@@ -1,0 +1,260 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Durations are how long tasks take, measured or given.
+type Durations struct {
+	stages map[graph.Stage]taskWork
+	start  wait // of each attempt
+	gate   wait
+}
+
+// taskWork is what a task of a stage takes.
+type taskWork struct {
+	fixed, unit float64 // seconds of a task, and of each unit in it
+	goesOn      float64
+	spread
+	alone int // units of the only kind of task that was measured; 0 where several were, or times are given
+}
+
+// sample is a task that was done.
+type sample struct {
+	units   int
+	seconds float64
+}
+
+// Measure reads how long the tasks of runs took, from the manifests of what they
+// sealed, and what passed between them: the start of a task where a driver started
+// it, a gate and the wait in the queue where that was Slurm.
+func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
+	d := Durations{stages: map[graph.Stage]taskWork{}}
+	samples := map[graph.Stage][]sample{}
+	on, ended := map[graph.Stage]int{}, map[graph.Stage]int{}
+	var starts, gates []float64
+	for _, r := range runs {
+		var tasks []finished
+		for _, n := range r.Graph.Nodes() {
+			for number := range r.Graph.Shards(n) {
+				t := graph.Task{Node: n, Shard: number}
+				f, m, sealed, err := read(ctx, r.Graph, t)
+				if err != nil {
+					return d, err
+				}
+				if !sealed {
+					continue // pruned, of a wave that was not needed, or not done yet
+				}
+				tasks = append(tasks, f)
+				samples[n.Stage] = append(samples[n.Stage], sample{units(r.Graph, t), f.ended.Sub(f.started).Seconds()})
+				if n.Judges() && n.Wave+1 < r.Graph.Waves(n.Stage) {
+					ended[n.Stage]++
+					if m.Metrics[shard.MetricWaiting] > 0 {
+						on[n.Stage]++
+					}
+				}
+			}
+		}
+		if _, throughSlurm := advance.SitePath(r.Dir); throughSlurm {
+			gates = append(gates, pauses(tasks)...)
+		} else {
+			starts = append(starts, pauses(tasks)...)
+		}
+	}
+	for stage, all := range samples {
+		w := fit(all)
+		if ended[stage] > 0 {
+			w.goesOn = float64(on[stage]) / float64(ended[stage])
+		}
+		d.stages[stage] = w
+	}
+	d.start, d.gate = seen(starts), seen(gates)
+	return d, nil
+}
+
+// finished is a task that was done, by the clock of its node.
+type finished struct {
+	graph.Task
+	started, ended time.Time
+}
+
+// read finds out when a task was done, from its first start to its last seal, and
+// returns the manifest of its first output.
+func read(ctx context.Context, g graph.Graph, t graph.Task) (f finished, m seal.Manifest, sealed bool, err error) {
+	f.Task = t
+	for i, path := range g.Outputs(t) {
+		is, sealed, err := seal.Check(ctx, path, g.ReadingAs(t, 0))
+		if err != nil || !sealed {
+			return f, m, false, err
+		}
+		if i == 0 {
+			m, f.started, f.ended = is, is.Started, is.Ended
+		}
+		if is.Started.Before(f.started) {
+			f.started = is.Started
+		}
+		if is.Ended.After(f.ended) {
+			f.ended = is.Ended
+		}
+	}
+	return f, m, true, nil
+}
+
+// pauses are the seconds in which nothing ran before a task began: what lies between
+// the seal of a result and the work that waited for it. What is longer than an hour is
+// a run that was interrupted.
+func pauses(tasks []finished) []float64 {
+	const longest = 3600
+	slices.SortFunc(tasks, func(a, b finished) int { return a.started.Compare(b.started) })
+	var seconds []float64
+	var last time.Time // end of those that began before
+	for i, t := range tasks {
+		if pause := t.started.Sub(last).Seconds(); i > 0 && pause > 0 && pause < longest {
+			seconds = append(seconds, pause)
+		}
+		if t.ended.After(last) {
+			last = t.ended
+		}
+	}
+	return seconds
+}
+
+// seen is a wait of which some were seen.
+func seen(seconds []float64) wait {
+	m := mean(seconds)
+	if m == 0 {
+		return wait{}
+	}
+	w := wait{Seconds: m}
+	for _, s := range seconds {
+		w.Seen = append(w.Seen, s/m)
+	}
+	return w
+}
+
+// fit finds seconds and seconds for each unit by least squares, neither below 0. Tasks
+// of about one size cannot tell the two apart: then all is taken to be of the units.
+func fit(all []sample) taskWork {
+	slices.SortFunc(all, func(a, b sample) int { // so that the order of runs is nothing
+		return cmp.Or(cmp.Compare(a.units, b.units), cmp.Compare(a.seconds, b.seconds))
+	})
+	var w taskWork
+	var x, y []float64
+	for _, s := range all {
+		x, y = append(x, float64(s.units)), append(y, s.seconds)
+	}
+	mx, my := mean(x), mean(y)
+	if least, most := all[0].units, all[len(all)-1].units; 2*most < 3*least || most == least {
+		w.unit, w.alone = my/mx, most
+	} else {
+		var xy, xx float64
+		for i := range x {
+			xy += (x[i] - mx) * (y[i] - my)
+			xx += (x[i] - mx) * (x[i] - mx)
+		}
+		w.unit = min(max(0, xy/xx), my/mx)
+		w.fixed = my - w.unit*mx
+	}
+	for i := range x {
+		if expected := w.fixed + w.unit*x[i]; expected > 0 {
+			w.Seen = append(w.Seen, y[i]/expected)
+		}
+	}
+	return w
+}
+
+// Given lays what a cluster says over what was measured.
+func (d Durations) Given(c Cluster) Durations {
+	g := Durations{stages: map[graph.Stage]taskWork{}, start: d.start, gate: d.gate}
+	for _, stage := range graph.Stages() {
+		w := d.stages[stage]
+		if t, _ := config.Find[TaskTimes](&c.Stages, string(stage)); t != (TaskTimes{}) {
+			w = taskWork{t.Seconds, t.UnitSeconds, t.GoesOn, spread{Sigma: t.Spread}, 0}
+		}
+		if w.fixed+w.unit > 0 {
+			g.stages[stage] = w
+		}
+	}
+	if c.Start != (Times{}) {
+		g.start = c.Start.wait()
+	}
+	if c.Gate != (Times{}) {
+		g.gate = c.Gate.wait()
+	}
+	return g
+}
+
+// of is what tasks of a stage take.
+func (d Durations) of(s graph.Stage) (taskWork, bool) {
+	w, known := d.stages[s]
+	if !known {
+		w, known = d.stages[like[s]]
+	}
+	return w, known
+}
+
+// check refuses a run of which some stage's times are not known.
+func (d Durations) check(g graph.Graph) error {
+	var missing []string
+	for _, n := range g.Nodes() {
+		if _, known := d.of(n.Stage); !known && !slices.Contains(missing, string(n.Stage)) {
+			missing = append(missing, string(n.Stage))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return exitcode.WithHint(exitcode.Usagef("how long tasks of %s take is not known", strings.Join(missing, ", ")),
+		"--from RUN measures a run that has them; --durations FILE or --set cluster.stages.%s.seconds=60 says it", missing[0])
+}
+
+// Notes are what of the measured times does not fit the run that they are taken for.
+func (d Durations) notes(g graph.Graph) []string {
+	var notes []string
+	noted := map[graph.Stage]bool{}
+	for _, n := range g.Nodes() {
+		w, _ := d.of(n.Stage)
+		if now := units(g, graph.Task{Node: n}); w.alone > 0 && (2*now > 3*w.alone || 3*now < 2*w.alone) && !noted[n.Stage] {
+			noted[n.Stage] = true
+			notes = append(notes, fmt.Sprintf("%s: tasks of %d units alone were measured, and one of %d is taken to take in proportion: --from a second run with other shards tells what each takes by itself", n.Stage, w.alone, now))
+		}
+	}
+	return notes
+}
+
+// units is how much work is in a task.
+func units(g graph.Graph, t graph.Task) int {
+	switch {
+	case t.OfTraces(), t.Stage == graph.StageEvaluate:
+		first, last := g.Rows(t)
+		return max(1, last-first)
+	case t.Stage == graph.StageGradient:
+		first, last := graph.ShardRange(g.Recipe.Schedule.GradientUnits, t.Shard, g.Shards(t.Node))
+		return max(1, last-first)
+	}
+	return 1
+}
+
+func mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
