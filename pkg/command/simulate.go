@@ -17,8 +17,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/simulate"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
-	"github.com/lathe-rl/lathe/pkg/simulate"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
