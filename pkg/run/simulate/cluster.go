@@ -18,8 +18,8 @@ var _ = config.Docs[Cluster](source)
 // Cluster is what a run is carried out on, and what its tasks take there.
 type Cluster struct {
 	Nodes    int `yaml:"nodes"`     // without GPUs that the run may use at once; 0: as the site profile says, and any number where it does not
-	NodeCPUs int `yaml:"node_cpus"` // cores of each; 0 as above
-	GPUs     int `yaml:"gpus"`      // that the run may use at once; 0 as above
+	NodeCPUs int `yaml:"node_cpus"` // cores of each; 0: as the site profile says, and one task on a node where it does not
+	GPUs     int `yaml:"gpus"`      // that the run may use at once; 0: as for nodes
 
 	Queue Times `yaml:"queue"` // that a job array waits before its first task may start, beside the wait for its turn
 	Gate  Times `yaml:"gate"`  // from the end that a gate follows until it has submitted what is ready

@@ -71,7 +71,7 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 		if _, throughSlurm := advance.SitePath(r.Dir); throughSlurm {
 			gates = append(gates, pauses(tasks)...)
 		} else {
-			starts = append(starts, pauses(tasks)...)
+			starts = append(starts, starting(r.Graph, tasks)...)
 		}
 	}
 	for stage, all := range samples {
@@ -114,16 +114,14 @@ func read(ctx context.Context, g graph.Graph, t graph.Task) (f finished, m seal.
 }
 
 // pauses are the seconds in which nothing ran before a task began: what lies between
-// the seal of a result and the work that waited for it. What is longer than an hour is
-// a run that was interrupted.
+// the seal of a result and the work of an array that waited for it.
 func pauses(tasks []finished) []float64 {
-	const longest = 3600
 	slices.SortFunc(tasks, func(a, b finished) int { return a.started.Compare(b.started) })
 	var seconds []float64
 	var last time.Time // end of those that began before
 	for i, t := range tasks {
-		if pause := t.started.Sub(last).Seconds(); i > 0 && pause > 0 && pause < longest {
-			seconds = append(seconds, pause)
+		if pause := t.started.Sub(last); i > 0 && pause > 0 && pause < interrupted {
+			seconds = append(seconds, pause.Seconds())
 		}
 		if t.ended.After(last) {
 			last = t.ended
@@ -131,6 +129,68 @@ func pauses(tasks []finished) []float64 {
 	}
 	return seconds
 }
+
+// starting are the seconds that a driver took to start each task: from when what it
+// reads was sealed and cores were free until its work began. How many cores there were
+// is how many were in use at once.
+func starting(g graph.Graph, tasks []finished) []float64 {
+	slices.SortFunc(tasks, func(a, b finished) int { return a.started.Compare(b.started) })
+	cpus := func(t finished) int { return max(1, g.Request(t.Stage).CPUs) }
+	cores := 1
+	for i, t := range tasks {
+		used := 0
+		for _, other := range tasks[max(0, i-maxBeside) : i+1] {
+			if other.ended.After(t.started) {
+				used += cpus(other)
+			}
+		}
+		cores = max(cores, used)
+	}
+	freeSince := make([]time.Time, cores) // ascending; zero for what was never used
+	ends := map[graph.Node][]finished{}
+	var seconds []float64
+	for _, t := range tasks {
+		n := min(cpus(t), cores)
+		ready := freeSince[n-1]
+		for _, need := range reads(g, t.Node) {
+			for _, made := range ends[need] {
+				sameShard := t.OfTraces() && need.OfTraces()
+				if (!sameShard || made.Shard == t.Shard) && made.ended.After(ready) && !made.ended.After(t.started) {
+					ready = made.ended
+				}
+			}
+		}
+		if !ready.IsZero() && ready.Before(t.started) && t.started.Sub(ready) < interrupted {
+			seconds = append(seconds, t.started.Sub(ready).Seconds())
+		}
+		for i := range n {
+			freeSince[i] = t.ended
+		}
+		slices.SortFunc(freeSince, time.Time.Compare)
+		ends[t.Node] = append(ends[t.Node], t)
+	}
+	return seconds
+}
+
+// maxBeside bounds how many tasks that began before are looked at for whether they
+// still run.
+const maxBeside = 1000
+
+// reads are the nodes whose tasks a node waits for, with the scores behind a closing.
+func reads(g graph.Graph, n graph.Node) []graph.Node {
+	var all []graph.Node
+	for _, need := range g.Needs(n) {
+		if need.Stage == graph.StageClose {
+			all = append(all, g.Needs(need)...)
+			continue
+		}
+		all = append(all, need)
+	}
+	return all
+}
+
+// interrupted is a time without work after which a run is taken to have been stopped.
+const interrupted = time.Hour
 
 // seen is a wait of which some were seen.
 func seen(seconds []float64) wait {

@@ -197,7 +197,7 @@ func (s *simulation) outcome() Outcome {
 		o.NothingRuns = y.idleSecs / s.now
 		cores := s.Cores
 		if cores == 0 {
-			cores = s.Cluster.Nodes * max(1, s.Cluster.NodeCPUs)
+			cores = s.Cluster.Nodes * s.Cluster.NodeCPUs
 		}
 		if cores > 0 {
 			o.IdleCores = share(1 - (y.coreSecs-y.gpuCores)/(float64(cores)*s.now))

@@ -4,6 +4,7 @@ import "math"
 
 // room is what of a cluster is free.
 type room struct {
+	whole  bool    // how many cores a node has is not known: it holds one task
 	gpus   int     // free; the largest number for any
 	nodes  [][]int // without GPUs, by how many of their cores are free; nil for any number
 	freeOf []int   // cores of a node
@@ -16,6 +17,7 @@ func newRoom(c Cluster) *room {
 		r.gpus = c.GPUs
 	}
 	if c.Nodes > 0 {
+		r.whole = c.NodeCPUs == 0
 		cpus := max(1, c.NodeCPUs)
 		r.nodes, r.freeOf, r.placed = make([][]int, cpus+1), make([]int, c.Nodes), make([]int, c.Nodes)
 		for n := range c.Nodes {
@@ -30,7 +32,7 @@ func (r *room) fits(cpus, gpus int) bool {
 	if gpus > 0 {
 		return gpus <= r.gpus
 	}
-	return r.nodes == nil || cpus < len(r.nodes)
+	return r.nodes == nil || r.whole || cpus < len(r.nodes)
 }
 
 // take gives a task its place: GPUs, or cores of one node, of those that have enough
@@ -44,6 +46,9 @@ func (r *room) take(cpus, gpus int) (node int, ok bool) {
 		return 0, ok
 	case r.nodes == nil:
 		return 0, true
+	}
+	if r.whole {
+		cpus = 1
 	}
 	for free := cpus; free < len(r.nodes); free++ {
 		if last := len(r.nodes[free]) - 1; last >= 0 {
@@ -60,6 +65,8 @@ func (r *room) give(node, cpus, gpus int) {
 	switch {
 	case gpus > 0:
 		r.gpus += gpus
+	case r.whole:
+		r.move(node, 1)
 	case r.nodes != nil:
 		r.move(node, r.freeOf[node]+cpus)
 	}

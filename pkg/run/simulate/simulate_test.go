@@ -85,6 +85,8 @@ func TestByHand(t *testing.T) {
 		"Slurm, one core": {nil, func(o *simulate.Options) { o.Cluster.Nodes, o.Cluster.NodeCPUs = 1, 1 }, 83},
 		// The same by a site profile.
 		"Slurm, one core by the site": {nil, func(o *simulate.Options) { o.Site.Nodes, o.Site.NodeCPUs = 1, 1 }, 83},
+		// One task on a node of which no more is known.
+		"Slurm, one node": {nil, func(o *simulate.Options) { o.Site.Nodes = 1 }, 83},
 		// As the first, but each array waits 100 s: six arrays stand behind each other.
 		"a queue": {nil, func(o *simulate.Options) { o.Cluster.Queue.Seconds = 100 }, 555},
 		// One task of an array at a time: rollouts 12-52; gate 54; scores -60; gate 62;
