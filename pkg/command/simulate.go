@@ -3,8 +3,11 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -156,6 +159,11 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 	resolved, err := recipe.Load(o.Recipe, ofRecipe)
 	if err != nil {
 		return simulate.Outcome{}, err
+	}
+	if o.Durations != "" {
+		if _, err := os.Stat(o.Durations); errors.Is(err, fs.ErrNotExist) {
+			return simulate.Outcome{}, exitcode.Usagef("--durations %q does not exist", o.Durations)
+		}
 	}
 	cluster, err := simulate.Load(o.Durations, ofCluster)
 	if err != nil {

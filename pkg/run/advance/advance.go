@@ -176,7 +176,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 // is still needed, and files each of its tasks under live, done or failed. Of a
 // run that is done, whatever is missing may still have a writer.
 func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Limits) (*jobsView, error) {
-	all, err := readSubmissions(a.Run.Dir)
+	all, err := ReadSubmissions(a.Run.Dir)
 	if err != nil {
 		return nil, err
 	}

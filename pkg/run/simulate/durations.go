@@ -22,6 +22,7 @@ type Durations struct {
 	stages map[graph.Stage]taskWork
 	start  wait // of each attempt
 	gate   wait
+	queue  wait
 }
 
 // taskWork is what a task of a stage takes.
@@ -45,7 +46,7 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 	d := Durations{stages: map[graph.Stage]taskWork{}}
 	samples := map[graph.Stage][]sample{}
 	on, ended := map[graph.Stage]int{}, map[graph.Stage]int{}
-	var starts, gates []float64
+	var starts, gates, queues []float64
 	for _, r := range runs {
 		var tasks []finished
 		for _, n := range r.Graph.Nodes() {
@@ -68,11 +69,12 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 				}
 			}
 		}
-		if _, throughSlurm := advance.SitePath(r.Dir); throughSlurm {
-			gates = append(gates, pauses(tasks)...)
-		} else {
-			starts = append(starts, starting(r.Graph, tasks)...)
+		submitted, err := submissions(r)
+		if err != nil {
+			return d, err
 		}
+		p := paused(r.Graph, tasks, submitted)
+		starts, gates, queues = append(starts, p.starts...), append(gates, p.gates...), append(queues, p.queues...)
 	}
 	for stage, all := range samples {
 		w := fit(all)
@@ -81,7 +83,7 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 		}
 		d.stages[stage] = w
 	}
-	d.start, d.gate = seen(starts), seen(gates)
+	d.start, d.gate, d.queue = seen(starts), seen(gates), seen(queues)
 	return d, nil
 }
 
@@ -113,27 +115,30 @@ func read(ctx context.Context, g graph.Graph, t graph.Task) (f finished, m seal.
 	return f, m, true, nil
 }
 
-// pauses are the seconds in which nothing ran before a task began: what lies between
-// the seal of a result and the work of an array that waited for it.
-func pauses(tasks []finished) []float64 {
-	slices.SortFunc(tasks, func(a, b finished) int { return a.started.Compare(b.started) })
-	var seconds []float64
-	var last time.Time // end of those that began before
-	for i, t := range tasks {
-		if pause := t.started.Sub(last); i > 0 && pause > 0 && pause < interrupted {
-			seconds = append(seconds, pause.Seconds())
-		}
-		if t.ended.After(last) {
-			last = t.ended
+// submissions are the times at which arrays were first handed to Slurm; none for a run
+// whose tasks a driver started.
+func submissions(r *rundir.Run) (map[graph.Node]time.Time, error) {
+	all, err := advance.ReadSubmissions(r.Dir)
+	first := map[graph.Node]time.Time{}
+	for _, s := range all {
+		if at, known := first[s.Node()]; !known || s.Submitted.Before(at) {
+			first[s.Node()] = s.Submitted
 		}
 	}
-	return seconds
+	return first, err
 }
 
-// starting are the seconds that a driver took to start each task: from when what it
-// reads was sealed and cores were free until its work began. How many cores there were
-// is how many were in use at once.
-func starting(g graph.Graph, tasks []finished) []float64 {
+// pauses are seconds between tasks.
+type pauses struct {
+	gates  []float64 // from when what an array reads was sealed until it was submitted
+	queues []float64 // from then until its first task began
+	starts []float64 // from when a core was free, and all that a task reads was sealed, until it began
+}
+
+// paused finds what passed between tasks, by when each array was submitted; none is
+// where a driver started the tasks. How many cores there were is how many were in use
+// at once.
+func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time) pauses {
 	slices.SortFunc(tasks, func(a, b finished) int { return a.started.Compare(b.started) })
 	cpus := func(t finished) int { return max(1, g.Request(t.Stage).CPUs) }
 	cores := 1
@@ -146,22 +151,25 @@ func starting(g graph.Graph, tasks []finished) []float64 {
 		}
 		cores = max(cores, used)
 	}
+	var p pauses
+	note := func(to *[]float64, from, until time.Time) {
+		if !from.IsZero() && !until.Before(from) && until.Sub(from) < interrupted {
+			*to = append(*to, until.Sub(from).Seconds())
+		}
+	}
 	freeSince := make([]time.Time, cores) // ascending; zero for what was never used
 	ends := map[graph.Node][]finished{}
-	var seconds []float64
 	for _, t := range tasks {
 		n := min(cpus(t), cores)
-		ready := freeSince[n-1]
-		for _, need := range reads(g, t.Node) {
-			for _, made := range ends[need] {
-				sameShard := t.OfTraces() && need.OfTraces()
-				if (!sameShard || made.Shard == t.Shard) && made.ended.After(ready) && !made.ended.After(t.started) {
-					ready = made.ended
-				}
-			}
-		}
-		if !ready.IsZero() && ready.Before(t.started) && t.started.Sub(ready) < interrupted {
-			seconds = append(seconds, t.started.Sub(ready).Seconds())
+		free := freeSince[n-1]
+		switch at, throughSlurm := submitted[t.Node]; {
+		case !throughSlurm:
+			note(&p.starts, later(free, lastEnd(g, t, ends, t.started, t.OfTraces())), t.started)
+		case len(ends[t.Node]) == 0: // the first of its array
+			note(&p.gates, lastEnd(g, t, ends, at, false), at)
+			note(&p.queues, later(at, free), t.started)
+		case free.After(at):
+			note(&p.starts, free, t.started)
 		}
 		for i := range n {
 			freeSince[i] = t.ended
@@ -169,7 +177,28 @@ func starting(g graph.Graph, tasks []finished) []float64 {
 		slices.SortFunc(freeSince, time.Time.Compare)
 		ends[t.Node] = append(ends[t.Node], t)
 	}
-	return seconds
+	return p
+}
+
+// lastEnd is when the last of what a task reads was sealed, of what was so at a time:
+// of its own shard alone, where it is of traces and waits for no other.
+func lastEnd(g graph.Graph, t finished, ends map[graph.Node][]finished, at time.Time, ofShard bool) time.Time {
+	var last time.Time
+	for _, need := range reads(g, t.Node) {
+		for _, made := range ends[need] {
+			if (!ofShard || !need.OfTraces() || made.Shard == t.Shard) && !made.ended.After(at) {
+				last = later(last, made.ended)
+			}
+		}
+	}
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // maxBeside bounds how many tasks that began before are looked at for whether they
@@ -238,7 +267,7 @@ func fit(all []sample) taskWork {
 
 // Given lays what a cluster says over what was measured.
 func (d Durations) Given(c Cluster) Durations {
-	g := Durations{stages: map[graph.Stage]taskWork{}, start: d.start, gate: d.gate}
+	g := Durations{stages: map[graph.Stage]taskWork{}, start: d.start, gate: d.gate, queue: d.queue}
 	for _, stage := range graph.Stages() {
 		w := d.stages[stage]
 		if t, _ := config.Find[TaskTimes](&c.Stages, string(stage)); t != (TaskTimes{}) {
@@ -253,6 +282,9 @@ func (d Durations) Given(c Cluster) Durations {
 	}
 	if c.Gate != (Times{}) {
 		g.gate = c.Gate.wait()
+	}
+	if c.Queue != (Times{}) {
+		g.queue = c.Queue.wait()
 	}
 	return g
 }
@@ -289,7 +321,7 @@ func (d Durations) notes(g graph.Graph) []string {
 		w, _ := d.of(n.Stage)
 		if now := units(g, graph.Task{Node: n}); w.alone > 0 && (2*now > 3*w.alone || 3*now < 2*w.alone) && !noted[n.Stage] {
 			noted[n.Stage] = true
-			notes = append(notes, fmt.Sprintf("%s: tasks of %d units alone were measured, and one of %d is taken to take in proportion: --from a second run with other shards tells what each takes by itself", n.Stage, w.alone, now))
+			notes = append(notes, fmt.Sprintf("%s: only tasks of %d units were measured, and others are taken in proportion; --from a second run with other shards tells more", n.Stage, w.alone))
 		}
 	}
 	return notes

@@ -35,24 +35,6 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Only while nothing runs is the time before a task's start that of starting it.
-func TestPauses(t *testing.T) {
-	t.Parallel()
-	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
-	task := func(from, to float64) finished {
-		return finished{graph.Task{}, at(from), at(to)}
-	}
-	got := pauses([]finished{
-		task(12, 30), task(0, 10), // 2 s
-		task(12.5, 14), task(15, 16), // beside another
-		task(31, 32),     // 1 s
-		task(9000, 9001), // the run had been interrupted
-	})
-	if diff := cmp.Diff([]float64{2, 1}, got); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
-	}
-}
-
 // What is drawn has the median and the spread that are asked for.
 func TestDraws(t *testing.T) {
 	t.Parallel()
@@ -85,7 +67,7 @@ func TestDraws(t *testing.T) {
 
 // A driver's seconds are those from when what a task reads was sealed and a core was
 // free.
-func TestStarting(t *testing.T) {
+func TestPausesOfADriver(t *testing.T) {
 	t.Parallel()
 	g := graph.Graph{Recipe: recipe.Recipe{
 		Rollout:  recipe.Rollout{Prompts: 2, Shards: 2},
@@ -95,7 +77,7 @@ func TestStarting(t *testing.T) {
 		at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
 		return finished{graph.Task{Node: graph.Node{Stage: stage, Iteration: k}, Shard: shard}, at(from), at(to)}
 	}
-	got := starting(g, []finished{
+	tasks := []finished{
 		task(graph.StageBuffer, 0, 0, 1, 5), task(graph.StageWarm, 1, 0, 1, 10), // nothing came before
 		task(graph.StageRollout, 1, 0, 10.5, 20), task(graph.StageRollout, 1, 1, 11, 30), // after the warm start
 		task(graph.StageScore, 1, 0, 20.25, 21),      // after its own rollout
@@ -103,8 +85,28 @@ func TestStarting(t *testing.T) {
 		task(graph.StageBuffer, 1, 0, 33.5, 40),      // after the last score
 		task(graph.StageLearn, 1, 0, 40.125, 50),     // after the batch
 		task(graph.StageLearn, 2, 0, 20_000, 20_001), // the run had been stopped
-	})
-	if diff := cmp.Diff([]float64{0.5, 1, 0.25, 2, 0.5, 0.125}, got); diff != "" {
-		t.Errorf("seconds (-want +got):\n%s", diff)
+	}
+	want := pauses{starts: []float64{0.5, 1, 0.25, 2, 0.5, 0.125}}
+	if diff := cmp.Diff(want, paused(g, tasks, nil), cmp.AllowUnexported(pauses{})); diff != "" {
+		t.Errorf("by a driver (-want +got):\n%s", diff)
+	}
+}
+
+// Of a run that went through Slurm, a gate's seconds end when it has submitted, and a
+// queue's when the first task began.
+func TestPausesOfSlurm(t *testing.T) {
+	t.Parallel()
+	rollouts, scores := graph.Node{Stage: graph.StageRollout, Iteration: 1}, graph.Node{Stage: graph.StageScore, Iteration: 1}
+	g := graph.Graph{Recipe: recipe.Recipe{Rollout: recipe.Rollout{Prompts: 3, Shards: 3}, Schedule: recipe.Schedule{Iterations: 1, Oversample: 1}}}
+	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
+	got := paused(g, []finished{
+		{graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 1}}, at(1), at(10)},
+		{graph.Task{Node: rollouts, Shard: 0}, at(15), at(20)}, {graph.Task{Node: rollouts, Shard: 1}, at(15), at(30)},
+		{graph.Task{Node: rollouts, Shard: 2}, at(21), at(29)}, // on the core that was free at 20
+		{graph.Task{Node: scores, Shard: 0}, at(36), at(37)},
+	}, map[graph.Node]time.Time{{Stage: graph.StageWarm, Iteration: 1}: at(0.5), rollouts: at(12), scores: at(33)})
+	want := pauses{gates: []float64{2, 3}, queues: []float64{0.5, 3, 3}, starts: []float64{1}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(pauses{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -88,7 +88,10 @@ func TestByHand(t *testing.T) {
 		// One task on a node of which no more is known.
 		"Slurm, one node": {nil, func(o *simulate.Options) { o.Site.Nodes = 1 }, 83},
 		// As the first, but each array waits 100 s: six arrays stand behind each other.
-		"a queue": {nil, func(o *simulate.Options) { o.Cluster.Queue.Seconds = 100 }, 555},
+		"a queue": {nil, func(o *simulate.Options) {
+			o.Cluster.Queue.Seconds = 100
+			o.Durations = o.Durations.Given(o.Cluster)
+		}, 555},
 		// One task of an array at a time: rollouts 12-52; gate 54; scores -60; gate 62;
 		// buffer -67; gate 69; learn -76; gate 78.
 		"throttled": {nil, func(o *simulate.Options) { o.Site.Throttle = 1 }, 78},

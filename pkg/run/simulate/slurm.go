@@ -172,7 +172,7 @@ func (s *simulation) submit(tasks []graph.Task) (*submission, error) {
 	for _, c := range chunks {
 		a := &array{
 			submission: sub, shards: c.Shards, left: len(c.Shards), throttle: c.Throttle, limit: 60 * float64(asked.Minutes),
-			from: s.now + s.draw(s.Cluster.Queue.wait(), "queue"),
+			from: s.now + s.draw(s.Durations.queue, "queue"),
 		}
 		for i := range c.Shards {
 			a.waiting = append(a.waiting, i)
