@@ -83,6 +83,7 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 		}
 		d.stages[stage] = w
 	}
+	starts, queues = apart(starts, queues)
 	d.start, d.gate, d.queue = seen(starts), seen(gates), seen(queues)
 	return d, nil
 }
@@ -178,6 +179,24 @@ func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time)
 		ends[t.Node] = append(ends[t.Node], t)
 	}
 	return p
+}
+
+// apart takes the start of a task out of what passed between the submission of an array
+// and its first task. Where no task was seen to start on a core that was waited for,
+// the shortest tenth of those waits is taken to be no more than a start.
+func apart(starts, queues []float64) (start, queue []float64) {
+	if len(queues) == 0 {
+		return starts, queues
+	}
+	if len(starts) == 0 {
+		sorted := slices.Sorted(slices.Values(queues))
+		starts = []float64{sorted[len(sorted)/10]}
+	}
+	launch := mean(starts)
+	for _, q := range queues {
+		queue = append(queue, max(0, q-launch))
+	}
+	return starts, queue
 }
 
 // lastEnd is when the last of what a task reads was sealed, of what was so at a time:
