@@ -102,7 +102,8 @@ func TestPausesOfSlurm(t *testing.T) {
 	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
 	got := paused(g, []finished{
 		{graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 1}}, at(1), at(10)},
-		{graph.Task{Node: rollouts, Shard: 0}, at(15), at(20)}, {graph.Task{Node: rollouts, Shard: 1}, at(15), at(30)},
+		{graph.Task{Node: rollouts, Shard: 0}, at(15), at(20)},
+		{graph.Task{Node: rollouts, Shard: 1}, at(15), at(30)},
 		{graph.Task{Node: rollouts, Shard: 2}, at(21), at(29)}, // on the core that was free at 20
 		{graph.Task{Node: scores, Shard: 0}, at(36), at(37)},
 	}, map[graph.Node]time.Time{{Stage: graph.StageWarm, Iteration: 1}: at(0.5), rollouts: at(12), scores: at(33)})

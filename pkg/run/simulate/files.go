@@ -33,7 +33,7 @@ const (
 	foldOperations   = 8  // of a buffer, for each shard that it folds in
 	surveyOperations = 40 // of a survey by a process of its own, whatever it finds
 	sealedOperations = 2  // of a survey, for each sealed shard that it looks at: the manifest and the file opened
-	gateFiles        = 2  // its script and its log
+	slurmFiles       = 5  // of a run that goes through Slurm: the site profile, the script and the log of its gates, the records of the last ones
 	arrayFiles       = 1  // its script
 	submissionFiles  = 2  // its claim and its record
 
@@ -74,7 +74,6 @@ func (f *FileSystem) closing(c closing.Closing) {
 	f.tasks(foldOperations * float64(len(c.Included)+len(c.Carried)))
 }
 
-func (f *FileSystem) gate()                 { f.Files += gateFiles }
 func (f *FileSystem) submission(arrays int) { f.Files += submissionFiles + arrays*arrayFiles }
 func (f *FileSystem) tasks(operations float64) {
 	f.OfTasks += operations

@@ -98,8 +98,9 @@ func (y *tally) looked(found survey.Result) {
 }
 
 func (y *tally) gate() {
-	y.outcome.Gates++
-	y.outcome.Files.gate()
+	if y.outcome.Gates++; y.outcome.Gates == 1 {
+		y.outcome.Files.Files += slurmFiles
+	}
 }
 
 func (y *tally) submitted(stage graph.Stage, arrays int) {

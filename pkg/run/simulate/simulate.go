@@ -45,9 +45,7 @@ type simulation struct {
 	room     *room
 
 	live     map[graph.Task]bool // that wait or run
-	failures map[graph.Task]int  // that count
-	tries    map[graph.Task]int  // attempts that have ended without a result
-	overruns map[graph.Task]int  // of the time limit
+	troubled map[graph.Task]trouble
 	streams  map[graph.Node]rng.Stream
 	byShard  map[graph.Stage]bool // shards of a node do not wait for the rest of its array
 	work     map[graph.Stage]taskWork
@@ -71,6 +69,13 @@ type simulation struct {
 	stuck string
 }
 
+// trouble is what became of attempts at a task that is not done.
+type trouble struct {
+	tries    int // that have ended without a result
+	failures int // of those, that count
+	overruns int // of the time limit
+}
+
 // epoch is when a simulated run begins: what the survey compares are times.
 var epoch = time.Unix(0, 0)
 
@@ -86,7 +91,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	s := &simulation{
 		Options: o, ctx: ctx, surveyor: survey.Of(survey.NewTold(o.Graph)), room: newRoom(o.Cluster),
-		live: map[graph.Task]bool{}, failures: map[graph.Task]int{}, tries: map[graph.Task]int{}, overruns: map[graph.Task]int{},
+		live: map[graph.Task]bool{}, troubled: map[graph.Task]trouble{},
 		streams: map[graph.Node]rng.Stream{}, byShard: map[graph.Stage]bool{}, work: map[graph.Stage]taskWork{},
 		requests: map[graph.Stage]recipe.Request{},
 		began:    map[int]time.Time{}, asked: map[int]time.Time{}, running: map[graph.Task]*attempt{}, watchers: map[graph.Task][]*gate{},
@@ -97,7 +102,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		s.requests[stage] = o.Graph.Request(stage)
 	}
 	s.surveyor.GaveUp = func(t graph.Task) bool {
-		return s.failures[t] >= o.Graph.Recipe.Schedule.MaxAttempts || s.tries[t] >= advance.MaxAttemptsAtAll
+		before := s.troubled[t]
+		return before.failures >= o.Graph.Recipe.Schedule.MaxAttempts || before.tries >= advance.MaxAttemptsAtAll
 	}
 	s.surveyor.Clock = survey.Clock{Now: s.clock, Began: s.beganAt}
 	s.tally.begin(o.Graph)
@@ -318,7 +324,7 @@ type attempt struct {
 func (s *simulation) start(t graph.Task, limit float64) *attempt {
 	w, stream, at := s.work[t.Stage], s.stream(t.Node), uint64(t.Shard)*draws
 	again := stream
-	again.Sample = uint32(s.tries[t])
+	again.Sample = uint32(s.troubled[t].tries)
 	seconds := (w.fixed+w.unit*float64(units(s.Graph, t)))*w.at(stream, at+drawWork) + s.Durations.start.at(again, at+drawStart)
 	run := &attempt{Task: t, started: s.now, cause: executor.CauseOK}
 	if limit > 0 && seconds > limit {
@@ -350,6 +356,7 @@ func (s *simulation) finish(run *attempt) {
 				s.began[t.Iteration] = at
 			}
 		}
+		delete(s.troubled, t)
 		s.tally.sealed(s.now, s.Graph, t)
 	}
 	s.stop(run, run.cause)
@@ -363,13 +370,15 @@ func (s *simulation) stop(run *attempt, cause executor.Cause) {
 	cpus, gpus := s.asks(t.Stage)
 	s.tally.attempted(t.Stage, cause, s.now-run.started, cpus, gpus)
 	if cause != executor.CauseOK && cause != executor.CauseCancelled {
-		s.tries[t]++
+		before := s.troubled[t]
+		before.tries++
 		if cause == executor.CauseTimeout {
-			s.overruns[t]++
+			before.overruns++
 		}
 		if drive.Classify(cause) == drive.Counted {
-			s.failures[t]++
+			before.failures++
 		}
+		s.troubled[t] = before
 	}
 	if run.array == nil {
 		s.cores -= cpus

@@ -152,7 +152,7 @@ func (s *simulation) submit(tasks []graph.Task) (*submission, error) {
 	overruns := 0
 	for _, t := range tasks {
 		shards = append(shards, t.Shard)
-		overruns = max(overruns, s.overruns[t])
+		overruns = max(overruns, s.troubled[t].overruns)
 		s.live[t] = true
 	}
 	slices.Sort(shards)
@@ -245,7 +245,7 @@ func (s *simulation) startArray(a *array) bool {
 func (s *simulation) left(run *attempt, cause executor.Cause) {
 	a := run.array
 	a.runs--
-	if cause == executor.CausePreempted && s.Site.Requeue && s.tries[run.Task] < advance.MaxAttemptsAtAll {
+	if cause == executor.CausePreempted && s.Site.Requeue && s.troubled[run.Task].tries < advance.MaxAttemptsAtAll {
 		a.waiting = append(a.waiting, run.index)
 		s.enqueue(a)
 		return
