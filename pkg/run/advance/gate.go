@@ -25,9 +25,9 @@ func GoesByShard(g graph.Graph, n graph.Node) bool {
 
 func (a *Advancer) goesByShard(s Submission) bool { return GoesByShard(a.Run.Graph, s.Node()) }
 
-// mostWatched bounds the tasks whose ends one gate follows. The other tasks are
+// MostWatched bounds the tasks whose ends one gate follows. The other tasks are
 // looked at when one of these has ended.
-const mostWatched = 100
+const MostWatched = 100
 
 // watch lists the tasks that are pending or running whose shards do not wait for
 // each other, those that run first: they end first.
@@ -63,7 +63,7 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 // that wait.
 func Watched[T any](running, pending []T) []T {
 	live := slices.Concat(running, pending)
-	return live[:min(len(live), mostWatched)]
+	return live[:min(len(live), MostWatched)]
 }
 
 // gate submits the job that advances the run when what it waits for has come.

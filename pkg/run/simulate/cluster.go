@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	_ "embed"
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/config"
@@ -9,11 +8,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
-
-//go:embed cluster.go
-var source string
-
-var _ = config.Docs[Cluster](source)
 
 // Cluster is what a run is carried out on, and what its tasks take there.
 type Cluster struct {

@@ -126,7 +126,7 @@ func (s *simulation) submitReady(ready []graph.Task) error {
 func (s *simulation) watch() []graph.Task {
 	var running, pending []graph.Task
 	for _, sub := range s.submissions {
-		if !s.byShard[sub.node.Stage] {
+		if !s.byShard[sub.node.Stage] || len(running) >= advance.MostWatched {
 			continue
 		}
 		for _, a := range sub.arrays {

@@ -25,6 +25,7 @@ type Inventory struct {
 	arrays     map[graph.Node]*array
 	folders    map[string]map[string]bool // names by folder; nil for a folder that is not there
 	closings   closing.History
+	late       outstanding
 	beginnings map[int]time.Time // of iterations' rollouts
 	told       bool              // what is sealed is told: there are no files
 }
@@ -250,6 +251,24 @@ func (v *Inventory) arrayOf(n graph.Node) *array {
 		v.arrays[n] = a
 	}
 	return a
+}
+
+// outstanding are the late shards that no iteration before one has carried.
+type outstanding struct {
+	before int // that iteration; 0 for the first
+	refs   []closing.Ref
+}
+
+// outstandingBefore lists the late shards that no iteration before k has carried, all
+// of which are closed. It goes on from what it said last.
+func (v *Inventory) outstandingBefore(k int) []closing.Ref {
+	if v.late.before == 0 || v.late.before > k {
+		v.late = outstanding{before: 1}
+	}
+	for ; v.late.before < k; v.late.before++ {
+		v.late.refs = v.closings[v.late.before].Outstanding(v.late.refs)
+	}
+	return v.late.refs
 }
 
 // array looks at the outputs of a node.

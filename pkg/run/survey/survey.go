@@ -350,7 +350,7 @@ func (w *walk) outstanding(k int) []closing.Ref {
 	if !w.Carries() {
 		return nil
 	}
-	return w.closings.Outstanding(w.closed(k) + 1)
+	return w.outstandingBefore(w.closed(k) + 1)
 }
 
 // late adds the tasks of late shards as long as there is an iteration left to
