@@ -154,6 +154,21 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// Two rollouts that ask for the one GPU come one after the other, 12-32-52, and take
+// none of the nodes without.
+func TestGPUs(t *testing.T) {
+	t.Parallel()
+	o := options(t, known(), "schedule.iterations=1", "resources.stages.rollout.gpus=1")
+	o.Site.Nodes, o.Site.NodeCPUs, o.Site.GPUs = 1, 2, 1
+	got := run(t, o)
+	if !near(got.WallSeconds, 75) || !near(got.GPUHours*3600, 40) || got.IdleGPUs == nil || !near(*got.IdleGPUs, 1-40/75.0) || !near(*got.IdleCores, 1-33/(2*75.0)) {
+		t.Errorf("%v s, %v GPU-seconds, idle GPUs %v, cores %v", got.WallSeconds, got.GPUHours*3600, *got.IdleGPUs, *got.IdleCores)
+	}
+	if slowest := stage(t, got, graph.StageRollout).SlowestSeconds; !near(slowest, 20) {
+		t.Errorf("the array waits %v s for its slowest task", slowest)
+	}
+}
+
 // One preemption: the task begins again at once where the site requeues it, and else
 // when its array has ended.
 func TestOnePreemption(t *testing.T) {
@@ -194,7 +209,11 @@ func TestFailures(t *testing.T) {
 	if !strings.Contains(got.Stuck, "attempts are used up") || got.LostCoreHours == 0 {
 		t.Errorf("every attempt fails: %+v", got)
 	}
-	c.FailureShare = 0.3
+	c.FailureShare, c.PreemptionsPerHour = 0, 1e9
+	if got := run(t, options(t, c, "schedule.iterations=1")); !strings.Contains(got.Stuck, "attempts are used up") {
+		t.Errorf("every attempt is preempted: %+v", got)
+	}
+	c.FailureShare, c.PreemptionsPerHour = 0.3, 0
 	left := 0
 	for seed := range uint64(30) {
 		o := options(t, c, "schedule.iterations=1", "schedule.max_attempts=2", "schedule.quorum=0.5")

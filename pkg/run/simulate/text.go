@@ -16,7 +16,7 @@ func (o Outcome) Text(out io.Writer) error {
 	} else {
 		fmt.Fprintf(&b, "wall time  %s for %d iterations, %s each; in %.0f %% of it nothing runs\n", span(o.WallSeconds), o.Iterations, span(o.SecondsEachIteration), 100*o.NothingRuns)
 	}
-	fmt.Fprintf(&b, "asked      %s core-hours, %s GPU-hours; %s and %s of them in attempts that made nothing\n", number(o.CoreHours), number(o.GPUHours), number(o.LostCoreHours), number(o.LostGPUHours))
+	fmt.Fprintf(&b, "used       %s core-hours, %s GPU-hours; %s and %s of them in attempts that made nothing\n", number(o.CoreHours), number(o.GPUHours), number(o.LostCoreHours), number(o.LostGPUHours))
 	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
 	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d gates\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
 	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
