@@ -17,7 +17,7 @@ type FileSystem struct {
 	InFolder           int     `json:"most_files_in_a_folder"`
 	MetadataOperations float64 `json:"metadata_operations"`
 	OfTasks            float64 `json:"of_tasks"` // of those
-	OfGates            float64 `json:"of_gates"`
+	OfGates            float64 `json:"of_gates"` // or of the driver
 
 	inPolicy int // files of a policy's folder
 }
@@ -86,6 +86,10 @@ func (f *FileSystem) survey(found survey.Result) {
 	for _, count := range found.Counts {
 		operations += sealedOperations * float64(count.Sealed)
 	}
+	f.gates(operations)
+}
+
+func (f *FileSystem) gates(operations float64) {
 	f.OfGates += operations
 	f.MetadataOperations += operations
 }

@@ -91,10 +91,12 @@ func (y *tally) pass(from, to float64, running int) {
 	y.outcome.MostRunning = max(y.outcome.MostRunning, running)
 }
 
-// looked counts a survey, by what it looked at.
-func (y *tally) looked(found survey.Result) {
-	y.outcome.Surveys++
-	y.outcome.Files.survey(found)
+// looked counts a survey, by what it looked at: a gate is a process of its own, and a
+// driver remembers what it has seen.
+func (y *tally) looked(found survey.Result, driver bool) {
+	if y.outcome.Surveys++; !driver {
+		y.outcome.Files.survey(found)
+	}
 }
 
 func (y *tally) gate() {

@@ -171,7 +171,7 @@ func (s *simulation) advance() error {
 	if err != nil {
 		return err
 	}
-	s.tally.looked(found)
+	s.tally.looked(found, s.Cores > 0)
 	switch {
 	case found.Done:
 		s.end("")
@@ -358,6 +358,9 @@ func (s *simulation) finish(run *attempt) {
 		}
 		delete(s.troubled, t)
 		s.tally.sealed(s.now, s.Graph, t)
+		if s.Cores > 0 {
+			s.tally.outcome.Files.gates(sealedOperations)
+		}
 	}
 	s.stop(run, run.cause)
 }

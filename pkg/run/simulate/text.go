@@ -20,7 +20,7 @@ func (o Outcome) Text(out io.Writer) error {
 	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
 	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d gates\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
 	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
-	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them by gates, %s a second\n\n",
+	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n\n",
 		o.Files.Files, o.Files.InFolder, number(o.Files.MetadataOperations), 100*o.Files.OfGates/max(1, o.Files.MetadataOperations), number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "stage\ttasks\tattempts\tfailed\ttimed out\tpreempted\tcancelled\tcore-hours\tGPU-hours\twaits for the slowest")
