@@ -71,6 +71,12 @@ func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known, Slurm's defaults are taken: %v\n", err)
+	return simulatedLimits(site)
+}
+
+// simulatedLimits are those of a cluster that is not asked: the site profile's, and
+// where it says nothing Slurm's own defaults (slurm.conf(5)).
+func simulatedLimits(site site.Profile) slurm.Limits {
 	limits := slurm.Limits{MaxArraySize: 1001, MaxJobCount: 10000, MaxSubmit: site.MaxSubmit}
 	if site.MaxArraySize > 0 {
 		limits.MaxArraySize = site.MaxArraySize

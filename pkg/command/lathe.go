@@ -17,7 +17,7 @@ func Lathe() *cli.App {
 	cmdline.Group(app,
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
-		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(), rehearseCommand(),
+		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(), rehearseCommand(), simulateCommand(),
 		evalCommand(), envCommand(), policyCommand(), dataCommand(), recipeCommand(),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)

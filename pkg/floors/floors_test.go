@@ -46,7 +46,7 @@ var floors = [][]string{
 	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/explain", "pkg/run/pool", "pkg/run/sweep", "pkg/run/internal/runtest"},
 	{"pkg/run/drive"},
 	{"pkg/run/advance"},
-	{"pkg/run/status", "pkg/run/logs"},
+	{"pkg/run/status", "pkg/run/logs", "pkg/run/simulate"},
 	{"pkg/run"},
 	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/compare", "pkg/command/monitor"},

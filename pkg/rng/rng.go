@@ -36,6 +36,7 @@ const (
 	PurposeRounding   Purpose = 9  // an optimizer step's rounding, by parameter
 	PurposeScaffold   Purpose = 10 // what the next attempt of a trace starts from
 	PurposeBootstrap  Purpose = 11 // resamples of a comparison
+	PurposeSimulate   Purpose = 12 // what happens on a simulated cluster
 )
 
 // Stream is a sequence of random numbers addressed by position. The zero

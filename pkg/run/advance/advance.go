@@ -29,9 +29,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
-// maxAttemptsAtAll bounds the attempts at a task whose failures do not count,
+// MaxAttemptsAtAll bounds the attempts at a task whose failures do not count,
 // against a cluster that kills everything it is given.
-const maxAttemptsAtAll = 100
+const MaxAttemptsAtAll = 100
 
 // Advancer looks at the files of a run and at its jobs, submits what is
 // ready, and leaves. It runs in gate jobs: each array is followed by one.
@@ -93,7 +93,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		return Advanced{}, err
 	}
 	surveyor.GaveUp = func(t graph.Task) bool {
-		return view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts || view.attempts[t] >= maxAttemptsAtAll
+		return view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts || view.attempts[t] >= MaxAttemptsAtAll
 	}
 	surveyor.Broken = func(t graph.Task) bool { return view.broken[t] }
 	found, err := drive.CloseAll(ctx, a.Run, surveyor, a.Attempt, a.Version)
@@ -133,7 +133,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return result, err
 	}
-	groups, left := within(byNode(found.Ready, view.live), budget)
+	groups, left := Within(ByNode(found.Ready, view.live), budget)
 	if left > 0 {
 		a.Log("%d tasks are left for later: the queue takes %d jobs of yours, which all your runs share", left, limits.MaxSubmit)
 	}
@@ -176,7 +176,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 // is still needed, and files each of its tasks under live, done or failed. Of a
 // run that is done, whatever is missing may still have a writer.
 func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Limits) (*jobsView, error) {
-	all, err := readSubmissions(a.Run.Dir)
+	all, err := ReadSubmissions(a.Run.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -338,8 +338,8 @@ func (a *Advancer) causeOf(t graph.Task, s Submission, state slurm.State) (cause
 	return cause, evidence
 }
 
-// byNode groups ready tasks that are not under way into arrays.
-func byNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
+// ByNode groups ready tasks that are not under way into arrays.
+func ByNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
 	var order []graph.Node
 	groups := map[graph.Node][]graph.Task{}
 	for _, t := range ready {

@@ -20,7 +20,7 @@ type Attempt struct {
 
 // Attempts asks Slurm, once, about the submissions of tasks that are wanted.
 func Attempts(ctx context.Context, a *Advancer, wanted func(graph.Task) bool) ([]Attempt, error) {
-	all, err := readSubmissions(a.Run.Dir)
+	all, err := ReadSubmissions(a.Run.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,14 @@ func room(most int, queued []string, runID string) int {
 			others[found[1]] = true
 		}
 	}
-	runs := 1 + len(others)
-	free := most - len(queued) - reserve*runs
+	return Room(most, len(queued), ours, 1+len(others))
+}
+
+// Room is how many tasks a run may add to a queue that takes so many jobs of its
+// user, by how many are queued, how many of them are the run's, and how many runs of
+// that user live.
+func Room(most, queued, ours, runs int) int {
+	free := most - queued - reserve*runs
 	return max(0, min(free, most/runs-ours-reserve))
 }
 
@@ -48,9 +54,9 @@ func (a *Advancer) budget(ctx context.Context, limits slurm.Limits) (int, error)
 	return room(limits.MaxSubmit, queued, a.Run.Identity.RunID), nil
 }
 
-// within cuts groups of tasks to a budget: those that come first go first, and what
+// Within cuts groups of tasks to a budget: those that come first go first, and what
 // is left is for the next gate.
-func within(groups [][]graph.Task, budget int) (cut [][]graph.Task, left int) {
+func Within(groups [][]graph.Task, budget int) (cut [][]graph.Task, left int) {
 	if budget < 0 {
 		return groups, 0
 	}
@@ -75,15 +81,11 @@ func (a *Advancer) more(ctx context.Context, array executor.Array, tasks []graph
 		overruns, shortages = max(overruns, view.overruns[t]), max(shortages, view.shortages[t])
 	}
 	if overruns > 0 && array.Minutes > 0 {
-		asked := array.Minutes
-		array.Minutes <<= min(overruns, mostDoublings)
 		longest := a.Site.Site.MaxMinutes
 		if site, err := a.Site.Site.Stage(array.SiteStage()); longest == 0 && err == nil {
 			longest = a.Cluster.LongestMinutes(ctx, site.Partition)
 		}
-		if longest > 0 {
-			array.Minutes = max(asked, min(array.Minutes, longest))
-		}
+		array.Minutes = Longer(array.Minutes, overruns, longest)
 		a.Log("%s ran out of time %d times: it is given %d minutes", array.Name(), overruns, array.Minutes)
 	}
 	if shortages > 0 && array.MemoryGB > 0 {
@@ -91,6 +93,16 @@ func (a *Advancer) more(ctx context.Context, array executor.Array, tasks []graph
 		a.Log("%s ran out of memory %d times: it is given %g GiB", array.Name(), shortages, array.MemoryGB)
 	}
 	return array
+}
+
+// Longer is the time limit of tasks that ran out of time so often before, in
+// minutes; longest, unless it is 0, bounds what is added.
+func Longer(minutes, overruns, longest int) int {
+	longer := minutes << min(overruns, mostDoublings)
+	if longest > 0 {
+		longer = max(minutes, min(longer, longest))
+	}
+	return longer
 }
 
 // mostDoublings bounds how much more a retry is given.

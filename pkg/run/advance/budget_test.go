@@ -53,7 +53,7 @@ func TestWithin(t *testing.T) {
 		for _, n := range c.groups {
 			groups = append(groups, group(n))
 		}
-		cut, left := within(groups, c.budget)
+		cut, left := Within(groups, c.budget)
 		var got []int
 		for _, g := range cut {
 			got = append(got, len(g))

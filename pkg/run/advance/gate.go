@@ -17,16 +17,17 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// goesByShard reports whether shards of a submission do not wait for the rest of its
+// GoesByShard reports whether shards of a node do not wait for the rest of its
 // array: they go through waves, or their iteration may be closed without some.
-func (a *Advancer) goesByShard(s Submission) bool {
-	n := s.Node()
-	return a.Run.Graph.Waves(s.Stage) > 1 || a.Run.Graph.MayBeLate() && n.OfTraces() && !n.HeldOut()
+func GoesByShard(g graph.Graph, n graph.Node) bool {
+	return g.Waves(n.Stage) > 1 || g.MayBeLate() && n.OfTraces() && !n.HeldOut()
 }
 
-// mostWatched bounds the tasks whose ends one gate follows. The other tasks are
+func (a *Advancer) goesByShard(s Submission) bool { return GoesByShard(a.Run.Graph, s.Node()) }
+
+// MostWatched bounds the tasks whose ends one gate follows. The other tasks are
 // looked at when one of these has ended.
-const mostWatched = 100
+const MostWatched = 100
 
 // watch lists the tasks that are pending or running whose shards do not wait for
 // each other, those that run first: they end first.
@@ -55,8 +56,14 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 			pending = append(pending, job.Tasks()...)
 		}
 	}
+	return Watched(running, pending)
+}
+
+// Watched are the tasks whose ends one gate follows, of those that run and those
+// that wait.
+func Watched[T any](running, pending []T) []T {
 	live := slices.Concat(running, pending)
-	return live[:min(len(live), mostWatched)]
+	return live[:min(len(live), MostWatched)]
 }
 
 // gate submits the job that advances the run when what it waits for has come.

@@ -87,9 +87,9 @@ func writeSubmission(d graph.Dir, s Submission, attempt seal.Attempt) error {
 	return seal.Replace(submissionPath(d, s.Node(), s.Attempt), append(content, '\n'), attempt)
 }
 
-// readSubmissions lists the submissions of a run, oldest first. A record that
+// ReadSubmissions lists the submissions of a run, oldest first. A record that
 // cannot be read is as good as none: its shards are submitted again.
-func readSubmissions(d graph.Dir) ([]Submission, error) {
+func ReadSubmissions(d graph.Dir) ([]Submission, error) {
 	entries, err := os.ReadDir(submissionsFolder(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -116,7 +116,7 @@ func readSubmissions(d graph.Dir) ([]Submission, error) {
 // Submitted says which task each job of a run was submitted for, by the id under which
 // Slurm lists it.
 func Submitted(d graph.Dir) (map[string]graph.Task, error) {
-	all, err := readSubmissions(d)
+	all, err := ReadSubmissions(d)
 	tasks := map[string]graph.Task{}
 	for _, s := range all {
 		for _, job := range s.Jobs {
@@ -151,6 +151,6 @@ func forgivenUntil(d graph.Dir) time.Time {
 
 // HasSubmissions reports whether a run was ever handed to Slurm.
 func HasSubmissions(d graph.Dir) bool {
-	all, err := readSubmissions(d)
+	all, err := ReadSubmissions(d)
 	return err == nil && len(all) > 0
 }

@@ -108,20 +108,33 @@ func ReadHistory(ctx context.Context, d graph.Dir, last int, o seal.Options) (Hi
 // closing is not known.
 func (h History) Outstanding(k int) []Ref {
 	var late []Ref
-	carried := map[Ref]bool{}
 	for i := 1; i < k; i++ {
 		c, known := h[i]
 		if !known {
 			break
 		}
-		for _, shard := range c.Late {
-			late = append(late, Ref{i, shard})
-		}
-		for _, ref := range c.Carried {
-			carried[ref] = true
+		late = c.Outstanding(late)
+	}
+	return late
+}
+
+// Outstanding is what is outstanding after an iteration was closed, by what was
+// before.
+func (c Closing) Outstanding(before []Ref) []Ref {
+	carried := make(map[Ref]bool, len(c.Carried))
+	for _, ref := range c.Carried {
+		carried[ref] = true
+	}
+	after := make([]Ref, 0, len(before)+len(c.Late))
+	for _, ref := range before {
+		if !carried[ref] {
+			after = append(after, ref)
 		}
 	}
-	return slices.DeleteFunc(late, func(ref Ref) bool { return carried[ref] })
+	for _, shard := range c.Late {
+		after = append(after, Ref{c.Iteration, shard})
+	}
+	return after
 }
 
 // LeftOut reports the shards that a finished run did without as an error of kind

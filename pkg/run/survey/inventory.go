@@ -25,7 +25,9 @@ type Inventory struct {
 	arrays     map[graph.Node]*array
 	folders    map[string]map[string]bool // names by folder; nil for a folder that is not there
 	closings   closing.History
+	late       outstanding
 	beginnings map[int]time.Time // of iterations' rollouts
+	told       bool              // what is sealed is told: there are no files
 }
 
 // array is what is sealed of a node's tasks.
@@ -75,6 +77,31 @@ func NewInventory(g graph.Graph) *Inventory {
 		v.waves[stage] = g.Waves(stage)
 	}
 	return v
+}
+
+// NewTold returns an inventory that looks at no file: what is sealed it is told by
+// [Inventory.Tell] and [Inventory.TellClosing]. So a run can be planned that is not
+// there, by the rules of one that is.
+func NewTold(g graph.Graph) *Inventory {
+	v := NewInventory(g)
+	v.told = true
+	return v
+}
+
+// Tell has it that a task's outputs are sealed, and, of scores, whether some trace
+// goes on in the next wave.
+func (v *Inventory) Tell(t graph.Task, more bool) {
+	now := sealed
+	if more && t.Judges() && t.Wave+1 < v.waves[t.Stage] {
+		now = goingOn
+	}
+	v.arrayOf(t.Node).mark(t.Shard, now)
+}
+
+// TellClosing has it that an iteration is closed.
+func (v *Inventory) TellClosing(c closing.Closing) {
+	v.closings[c.Iteration] = c
+	v.arrayOf(graph.Node{Stage: graph.StageClose, Iteration: c.Iteration}).mark(0, sealed)
 }
 
 // Refresh forgets what was missing, so that it is looked for again.
@@ -216,14 +243,38 @@ func (v *Inventory) Closed(ctx context.Context, k int) (int, error) {
 	return max(0, k-1), nil
 }
 
-// array looks at the outputs of a node.
-func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
+// arrayOf is what is known of a node's outputs.
+func (v *Inventory) arrayOf(n graph.Node) *array {
 	a := v.arrays[n]
 	if a == nil {
 		a = &array{total: v.Shards(n)}
 		v.arrays[n] = a
 	}
-	if a.looked || a.done() {
+	return a
+}
+
+// outstanding are the late shards that no iteration before one has carried.
+type outstanding struct {
+	before int // that iteration; 0 for the first
+	refs   []closing.Ref
+}
+
+// outstandingBefore lists the late shards that no iteration before k has carried, all
+// of which are closed. It goes on from what it said last.
+func (v *Inventory) outstandingBefore(k int) []closing.Ref {
+	if v.late.before == 0 || v.late.before > k {
+		v.late = outstanding{before: 1}
+	}
+	for ; v.late.before < k; v.late.before++ {
+		v.late.refs = v.closings[v.late.before].Outstanding(v.late.refs)
+	}
+	return v.late.refs
+}
+
+// array looks at the outputs of a node.
+func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
+	a := v.arrayOf(n)
+	if a.looked || a.done() || v.told {
 		return a, nil
 	}
 	// The shards of a node lie in one folder.
@@ -278,6 +329,9 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 
 // listed reports whether a path is in its folder's listing.
 func (v *Inventory) listed(path string) (bool, error) {
+	if v.told {
+		return false, nil
+	}
 	names, err := v.list(filepath.Dir(path))
 	return names[filepath.Base(path)], err
 }

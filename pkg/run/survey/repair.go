@@ -28,6 +28,9 @@ func (w *walk) queued() bool {
 // task makes, the report makes.
 func (s *Surveyor) readRepairs() error {
 	s.repairs = []graph.Task{}
+	if s.told {
+		return nil
+	}
 	files, err := rundir.ReadRepairs(s.Dir)
 	if err != nil || len(files) == 0 {
 		return err

@@ -61,9 +61,12 @@ type Surveyor struct {
 }
 
 // New returns a surveyor that believes in every task.
-func New(g graph.Graph) *Surveyor {
+func New(g graph.Graph) *Surveyor { return Of(NewInventory(g)) }
+
+// Of returns a surveyor of an inventory that believes in every task.
+func Of(v *Inventory) *Surveyor {
 	never := func(graph.Task) bool { return false }
-	s := &Surveyor{Inventory: NewInventory(g), GaveUp: never, Broken: never}
+	s := &Surveyor{Inventory: v, GaveUp: never, Broken: never}
 	s.Clock = Clock{Now: time.Now, Began: s.began}
 	return s
 }
@@ -255,7 +258,7 @@ func (w *walk) sampledFor(k int) ([]int, error) {
 	for _, ref := range c.Carried {
 		iterations = append(iterations, ref.Iteration)
 	}
-	if !w.Waits(k - 1) {
+	if !w.Waits(k-1) || w.told {
 		return iterations, nil
 	}
 	waiting, _, err := shard.Read[shard.Waiting](w.ctx, w.Dir.Waiting(k-1), w.Reading(0))
@@ -347,7 +350,7 @@ func (w *walk) outstanding(k int) []closing.Ref {
 	if !w.Carries() {
 		return nil
 	}
-	return w.closings.Outstanding(w.closed(k) + 1)
+	return w.outstandingBefore(w.closed(k) + 1)
 }
 
 // late adds the tasks of late shards as long as there is an iteration left to

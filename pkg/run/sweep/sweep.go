@@ -126,11 +126,9 @@ func Recipes(paths []string) ([]string, error) {
 	return all, nil
 }
 
-// Plan makes the runs of recipes with each combination of seeds and of the values of
-// grids, and refuses those whose recipes are wrong. The seeds of a recipe stand together:
-// of runs that are started side by side no two then make the same warm start.
-func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
-	index := Index{Format: Format, Runs: []Run{}}
+// Combinations lists the settings of each combination of the values of grids, the
+// values of the last changing first; one without settings where there is no grid.
+func Combinations(grids []Grid) [][]string {
 	combinations := [][]string{nil}
 	for _, g := range grids {
 		var longer [][]string
@@ -141,6 +139,15 @@ func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, 
 		}
 		combinations = longer
 	}
+	return combinations
+}
+
+// Plan makes the runs of recipes with each combination of seeds and of the values of
+// grids, and refuses those whose recipes are wrong. The seeds of a recipe stand together:
+// of runs that are started side by side no two then make the same warm start.
+func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
+	index := Index{Format: Format, Runs: []Run{}}
+	combinations := Combinations(grids)
 	named := map[string]bool{}
 	for _, path := range recipes {
 		for _, combination := range combinations {

@@ -1,0 +1,13 @@
+// Package simulate carries a run out on a cluster and by a clock that are not there,
+// to foretell what it will take. What is started when is decided by the code that
+// decides it in a run: the graph of the recipe, the survey of what is missing, the
+// rules by which gates follow arrays, and the plan by which Slurm takes an array.
+// Simulated are the rest: how long tasks take, where there is room for them, how long
+// they and gates wait in the queue, and what fails or is preempted.
+//
+// What is left out: tasks of other users but for the wait in the queue, the memory of
+// nodes, the time that file systems take beyond what was measured, pruning, and
+// segments that wait for a batch (schedule.batch_segments). A gate takes no core, and
+// arrays start in the order in which they were submitted. Cores and GPUs are two
+// pools: a task that asks for GPUs takes none of the nodes without.
+package simulate

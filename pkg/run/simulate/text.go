@@ -1,0 +1,111 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Text says what a simulated run took.
+func (o Outcome) Text(out io.Writer) error {
+	var b strings.Builder
+	if o.Stuck != "" {
+		fmt.Fprintf(&b, "the run fails after %s: %s\n", span(o.WallSeconds), o.Stuck)
+	} else {
+		fmt.Fprintf(&b, "wall time  %s for %d iterations, %s each; in %.0f %% of it nothing runs\n", span(o.WallSeconds), o.Iterations, span(o.SecondsEachIteration), 100*o.NothingRuns)
+	}
+	fmt.Fprintf(&b, "used       %s core-hours, %s GPU-hours; %s and %s of them in attempts that made nothing\n", number(o.CoreHours), number(o.GPUHours), number(o.LostCoreHours), number(o.LostGPUHours))
+	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
+	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d gates\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
+	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
+	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n\n",
+		o.Files.Files, o.Files.InFolder, number(o.Files.MetadataOperations), 100*o.Files.OfGates/max(1, o.Files.MetadataOperations), number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "stage\ttasks\tattempts\tfailed\ttimed out\tpreempted\tcancelled\tcore-hours\tGPU-hours\twaits for the slowest")
+	for _, s := range o.Stages {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Stage, s.Tasks, s.Attempts, s.Failed, s.TimedOut, s.Preempted, s.Cancelled, number(s.CoreHours), number(s.GPUHours), span(s.SlowestSeconds))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, note := range o.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// Row is one combination of settings and what a run with them took.
+type Row struct {
+	Set     []string `json:"set"`
+	Outcome Outcome  `json:"outcome"`
+}
+
+// Table shows rows one below the other.
+func Table(out io.Writer, rows []Row) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "settings\twall\tan iteration\tcore-hours\tGPU-hours\tlost\tidle cores\tidle GPUs\tslowest rollout\tprompts\tlate\tleft out\tfiles\tmetadata/s")
+	notes := map[string]bool{}
+	var inOrder []string
+	for _, r := range rows {
+		o := r.Outcome
+		wall := span(o.WallSeconds)
+		if o.Stuck != "" {
+			wall = "fails after " + wall
+		}
+		slowest := 0.0
+		for _, s := range o.Stages {
+			if s.Stage == "rollout" {
+				slowest = s.SlowestSeconds
+			}
+		}
+		lost := 0.0
+		if o.CoreHours > 0 {
+			lost = o.LostCoreHours / o.CoreHours
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(r.Set, " "), wall, span(o.SecondsEachIteration), number(o.CoreHours), number(o.GPUHours),
+			percent(&lost), percent(o.IdleCores), percent(o.IdleGPUs), span(slowest), o.Prompts, o.LateShards, o.LeftOutShards, o.Files.Files, number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
+		for _, note := range o.Notes {
+			if !notes[note] {
+				notes[note] = true
+				inOrder = append(inOrder, note)
+			}
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, note := range inOrder {
+		if _, err := fmt.Fprintf(out, "note: %s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// span words a time.
+func span(seconds float64) string {
+	switch {
+	case seconds < 100:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 48*3600:
+		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.1f days", seconds/86400)
+}
+
+func percent(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100**share)
+}
+
+func number(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
