@@ -33,7 +33,7 @@ type Cluster struct {
 func (p Cluster) String() string { return fmt.Sprintf("the Slurm of site %s", p.Name) }
 
 // lookEvery is how often a disturbance that is due asks Slurm for somebody to disturb.
-const lookEvery = 500 * time.Millisecond
+const lookEvery = 200 * time.Millisecond
 
 // Carry implements [Place].
 func (p Cluster) Carry(ctx context.Context, run *rundir.Run, what Disturbances) (Events, error) {
