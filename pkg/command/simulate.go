@@ -3,11 +3,8 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -92,13 +89,9 @@ func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	if err := cmdline.AtLeast(0, "cores", o.Cores); err != nil {
 		return err
 	}
-	var grids []sweep.Grid
-	for _, text := range o.Grids {
-		grid, err := sweep.ParseGrid(text)
-		if err != nil {
-			return err
-		}
-		grids = append(grids, grid)
+	grids, err := sweep.ParseGrids(o.Grids)
+	if err != nil {
+		return err
 	}
 	profile, err := site.Load(cmp.Or(o.Site, genericSite))
 	if err != nil {
@@ -159,11 +152,6 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 	resolved, err := recipe.Load(o.Recipe, ofRecipe)
 	if err != nil {
 		return simulate.Outcome{}, err
-	}
-	if o.Durations != "" {
-		if _, err := os.Stat(o.Durations); errors.Is(err, fs.ErrNotExist) {
-			return simulate.Outcome{}, exitcode.Usagef("--durations %q does not exist", o.Durations)
-		}
 	}
 	cluster, err := simulate.Load(o.Durations, ofCluster)
 	if err != nil {

@@ -133,13 +133,9 @@ func (o SweepOptions) index(folder string) (sweep.Index, error) {
 	if err != nil {
 		return sweep.Index{}, err
 	}
-	var grids []sweep.Grid
-	for _, text := range o.Grids {
-		grid, err := sweep.ParseGrid(text)
-		if err != nil {
-			return sweep.Index{}, err
-		}
-		grids = append(grids, grid)
+	grids, err := sweep.ParseGrids(o.Grids)
+	if err != nil {
+		return sweep.Index{}, err
 	}
 	planned, err := sweep.Plan(recipes, seeds, grids, o.Set)
 	if err != nil || o.Status {

@@ -18,7 +18,7 @@ func JoulesByIteration(ctx context.Context, r *rundir.Run) (map[int]float64, err
 	joules, unknown := map[int]float64{}, map[int]bool{}
 	for _, a := range attempts {
 		task, known := parseTask(a.Task)
-		if !known || !trains(task.Stage) {
+		if !known || !trains(task.Node) {
 			continue
 		}
 		for _, g := range a.GPUs {
@@ -35,11 +35,7 @@ func JoulesByIteration(ctx context.Context, r *rundir.Run) (map[int]float64, err
 	return joules, nil
 }
 
-// trains reports whether a stage is of the training iterations.
-func trains(stage graph.Stage) bool {
-	switch stage {
-	case graph.StageWarm, graph.StageEvalPlan, graph.StageEvalRollout, graph.StageEvalScore, graph.StageEvaluate:
-		return false
-	}
-	return true
+// trains reports whether a node is of the training iterations.
+func trains(n graph.Node) bool {
+	return n.Stage != graph.StageWarm && n.Stage != graph.StageEvalPlan && !n.HeldOut()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -79,8 +80,11 @@ func (t target) key() string { return fmt.Sprint(t.id, " ", t.start.Unix()) }
 func (d *disturber) targets() []target {
 	ctx := context.Background() // short, and what is ordered is to be noted
 	running, err := d.Slurm.Running(ctx, d.prefix)
-	submitted, readErr := advance.Submitted(d.run.Dir)
-	if err := errors.Join(err, readErr); err != nil {
+	var submitted map[string]graph.Task
+	if err == nil && len(running) > 0 {
+		submitted, err = advance.Submitted(d.run.Dir)
+	}
+	if err != nil {
 		d.Log("nothing is disturbed: %v", err)
 		return nil
 	}

@@ -202,26 +202,12 @@ func (e Experiment) Runs(folder string) (sweep.Index, error) {
 	}
 	all := sweep.Index{Format: sweep.Format, Runs: []sweep.Run{}}
 	names := map[string]string{} // of runs, by method and seed
-	add := func(recipe string, seeds []uint64, own []string) error {
-		of, err := sweep.Plan([]string{recipe}, seeds, nil, slices.Concat(e.Set, own))
-		for _, r := range of.Runs {
-			names[runKey(methodOf(recipe), r.Seed)] = r.Name
-		}
-		all.Runs = append(all.Runs, of.Runs...)
-		return err
-	}
-	for _, recipe := range e.Recipes {
-		if method := methodOf(recipe); len(e.needs(method)) == 0 {
-			if err := add(recipe, seeds, e.Own[method]); err != nil {
-				return all, err
-			}
-		}
-	}
-	for _, recipe := range e.Recipes {
+	inOrder := slices.Clone(e.Recipes)
+	slices.SortStableFunc(inOrder, func(a, b string) int {
+		return min(1, len(e.needs(methodOf(a)))) - min(1, len(e.needs(methodOf(b))))
+	})
+	for _, recipe := range inOrder {
 		method := methodOf(recipe)
-		if len(e.needs(method)) == 0 {
-			continue
-		}
 		for _, seed := range seeds {
 			own := slices.Clone(e.Own[method])
 			for i := range own {
@@ -229,9 +215,14 @@ func (e Experiment) Runs(folder string) (sweep.Index, error) {
 					return filepath.Join(folder, e.Name, names[runKey(strings.Trim(other, "{}"), seed)])
 				})
 			}
-			if err := add(recipe, []uint64{seed}, own); err != nil {
+			of, err := sweep.Plan([]string{recipe}, []uint64{seed}, nil, slices.Concat(e.Set, own))
+			if err == nil {
+				err = all.Add(of.Runs...)
+			}
+			if err != nil {
 				return all, err
 			}
+			names[runKey(method, seed)] = of.Runs[0].Name
 		}
 	}
 	return all, nil

@@ -1,9 +1,12 @@
 package simulate
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/site"
@@ -65,6 +68,9 @@ func Load(path string, settings []string) (Cluster, error) {
 	if path != "" {
 		what = path
 		doc, err := config.Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return c, exitcode.Usagef("--durations %q does not exist", path)
+		}
 		if err != nil {
 			return c, err
 		}

@@ -126,6 +126,19 @@ func Recipes(paths []string) ([]string, error) {
 	return all, nil
 }
 
+// ParseGrids reads several grids.
+func ParseGrids(texts []string) ([]Grid, error) {
+	var grids []Grid
+	for _, text := range texts {
+		g, err := ParseGrid(text)
+		if err != nil {
+			return nil, err
+		}
+		grids = append(grids, g)
+	}
+	return grids, nil
+}
+
 // Combinations lists the settings of each combination of the values of grids, the
 // values of the last changing first; one without settings where there is no grid.
 func Combinations(grids []Grid) [][]string {
@@ -148,7 +161,6 @@ func Combinations(grids []Grid) [][]string {
 func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
 	index := Index{Format: Format, Runs: []Run{}}
 	combinations := Combinations(grids)
-	named := map[string]bool{}
 	for _, path := range recipes {
 		for _, combination := range combinations {
 			for _, seed := range seeds {
@@ -158,15 +170,24 @@ func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, 
 					return index, err
 				}
 				r.Name = nameOf(resolved.Recipe.Name, combination, seed)
-				if named[r.Name] {
-					return index, exitcode.Usagef("two runs would be named %q: recipes of one name cannot be in one sweep", r.Name)
+				if err := index.Add(r); err != nil {
+					return index, err
 				}
-				named[r.Name] = true
-				index.Runs = append(index.Runs, r)
 			}
 		}
 	}
 	return index, nil
+}
+
+// Add adds runs, and refuses two of one name.
+func (x *Index) Add(runs ...Run) error {
+	for _, r := range runs {
+		if slices.ContainsFunc(x.Runs, func(other Run) bool { return other.Name == r.Name }) {
+			return exitcode.Usagef("two runs would be named %q: recipes of one name cannot be in one sweep", r.Name)
+		}
+		x.Runs = append(x.Runs, r)
+	}
+	return nil
 }
 
 // unfit is what the name of a folder does without.
