@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/rehearsal"
 )
@@ -87,7 +88,13 @@ func TestSlurmOperate(t *testing.T) {
 			}
 		})
 		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t), true) })
-		t.Run("rehearse", func(t *testing.T) { rehearse(t, c.In(t), profile) })
+		t.Run("rehearse", func(t *testing.T) {
+			found, err := os.ReadFile(profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rehearse(t, c.In(t), string(found), executor.CausePreempted, "--preempt-every", "8s", "--lose-node", "0")
+		})
 	})
 	t.Run("no accounting", func(t *testing.T) {
 		c := commandtest.StartCluster(t, bin, "--nodes", "2")
@@ -101,17 +108,27 @@ func TestSlurmOperate(t *testing.T) {
 			}
 		})
 		t.Run("cancel", func(t *testing.T) { cancelAndPause(t, c.In(t), false) })
-		t.Run("rehearse", func(t *testing.T) { rehearse(t, c.In(t), "devcluster") })
+		t.Run("rehearse", func(t *testing.T) {
+			rehearse(t, c.In(t), "memory_flag: false\npartition: high\n", executor.CauseNodeFail, "--preempt-every", "0", "--lose-node", "8s")
+		})
 	})
 }
 
-// rehearse has a run in miniature disturbed on the cluster: jobs were requeued or
-// killed, it comes to the same policy, and nothing is left in the queue.
-func rehearse(t *testing.T, c *commandtest.Cluster, site string) {
+// lasting is the setup of a site on which every task of a run lasts for seconds, so
+// that whoever looks for one at work finds it.
+const lasting = `setup: ['case "$SLURM_JOB_NAME" in *-gate) ;; *) sleep 1.5 ;; esac']
+`
+
+// rehearse has a run in miniature disturbed on the cluster in one way: its jobs are hit,
+// it comes to the same policy, and nothing is left in the queue.
+func rehearse(t *testing.T, c *commandtest.Cluster, profile string, cause executor.Cause, how ...string) {
 	t.Helper()
-	folder := filepath.Join(t.TempDir(), "rehearsal")
-	args := append([]string{"rehearse", "jobs/smoke.yaml", "--executor", "slurm", "--site", site, "--out", folder, "--json"},
-		commandtest.Set("schedule.iterations=1", "rollout.shards=2", "warm_start.steps=2000", "warm_start.chunk=1000", "rollout.prompts=400")...)
+	folder, site := filepath.Join(t.TempDir(), "rehearsal"), filepath.Join(t.TempDir(), "lasting.yaml")
+	if err := os.WriteFile(site, []byte(profile+lasting), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	args := slices.Concat([]string{"rehearse", "jobs/smoke.yaml", "--executor", "slurm", "--site", site, "--out", folder, "--json"}, how,
+		commandtest.Set("schedule.iterations=1", "rollout.shards=2", "warm_start.steps=10"))
 	command := exec.Command(filepath.Join(c.Bin, "lathe"), args...)
 	command.Dir, command.Env, command.Stderr = sourcetree.Path(), c.Env, os.Stderr
 	out, err := command.Output()
@@ -122,9 +139,8 @@ func rehearse(t *testing.T, c *commandtest.Cluster, site string) {
 	if !report.Ended || len(report.Faults) > 0 || report.Policy != report.After || report.Policy == "" {
 		t.Errorf("it does not survive: %s", out)
 	}
-	// Which of both disturbances finds somebody depends on how short the tasks are.
-	if !slices.ContainsFunc(report.Hits, func(h rehearsal.Hit) bool { return h.Node != "" && h.Task != "" }) {
-		t.Log("nothing was hit: the tasks were too short for this machine")
+	if !slices.ContainsFunc(report.Hits, func(h rehearsal.Hit) bool { return h.Cause == cause && h.Node != "" }) {
+		t.Errorf("nothing was hit by %s: %+v", cause, report.Hits)
 	}
 	emptyQueue(t, c)
 }
