@@ -15,7 +15,7 @@ import (
 func Lathe() *cli.App {
 	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
-		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), replayCommand(), explainCommand(),
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(), rehearseCommand(), simulateCommand(),
 		evalCommand(), envCommand(), policyCommand(), dataCommand(), recipeCommand(),

@@ -76,10 +76,10 @@ func TestSlurmOperate(t *testing.T) {
 		t.Run("its profile", func(t *testing.T) {
 			c := c.In(t)
 			dir := filepath.Join(t.TempDir(), "run")
-			settings := commandtest.Set("schedule.iterations=1", "rollout.shards=6", "warm_start.steps=10", "resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=1")
-			c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", profile)...)
+			settings := commandtest.Set("schedule.iterations=1", "rollout.prompts=12", "rollout.shards=6", "warm_start.steps=10", "warm_start.chunk=10", "evaluation.problems=10", "resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=1")
+			c.Submit("jobs/quickstart.yaml", dir, append(settings, "--site", profile)...)
 			c.Await(dir, "done", 4*time.Minute, nil)
-			if got, want := c.PolicySHA256(dir), c.Reference("jobs/smoke.yaml", settings...); got != want {
+			if got, want := c.PolicySHA256(dir), c.Reference("jobs/quickstart.yaml", settings...); got != want {
 				t.Errorf("policy %s, on one machine %s", got, want)
 			}
 			// A gate that met a full queue looks again after half a minute.
@@ -105,6 +105,9 @@ func TestSlurmOperate(t *testing.T) {
 			}
 			if want := "ok high, as was asked for"; findings["partition"] != want {
 				t.Errorf("partition: %q, want %q", findings["partition"], want)
+			}
+			if want := "note no node has the 2 GiB that tasks ask for"; !strings.HasPrefix(findings["memory of a task"], want) {
+				t.Errorf("memory of a task: %q, want %q", findings["memory of a task"], want)
 			}
 		})
 		t.Run("cancel", func(t *testing.T) { cancelAndPause(t, c.In(t), false) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
@@ -278,6 +279,10 @@ func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
 		r.add("--mem", Note, err.Error(), from+"--mem=100M", "memory_flag: false")
 	} else {
 		r.add("--mem", OK, "is taken", from+"--mem=100M", "memory_flag: true")
+		usual := fmt.Sprintf("--mem=%dM", recipe.DefaultMemoryGB<<10)
+		if err := try(usual); err != nil {
+			r.add("memory of a task", Note, fmt.Sprintf("no node has the %d GiB that tasks ask for where a recipe does not say: set resources.stages.*.memory_gb (%v)", recipe.DefaultMemoryGB, err), from+usual)
+		}
 	}
 	if c.Partition.GPUs == 0 {
 		return

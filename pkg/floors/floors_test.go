@@ -43,7 +43,7 @@ var floors = [][]string{
 	{"pkg/run/rundir"},
 	{"pkg/run/closing"},
 	{"pkg/run/survey"},
-	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/explain", "pkg/run/pool", "pkg/run/sweep", "pkg/run/internal/runtest"},
+	{"pkg/run/worker", "pkg/run/prune", "pkg/run/compact", "pkg/run/verify", "pkg/run/explain", "pkg/run/pool", "pkg/run/sweep", "pkg/run/internal/runtest"},
 	{"pkg/run/drive"},
 	{"pkg/run/advance"},
 	{"pkg/run/status", "pkg/run/logs", "pkg/run/simulate"},

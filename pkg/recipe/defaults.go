@@ -80,8 +80,11 @@ func defaultData() Data {
 	return Data{Settings: m.Data()}
 }
 
+// DefaultMemoryGB is what a task asks for whose recipe does not say, in GiB.
+const DefaultMemoryGB = 2
+
 func defaultResources() Resources {
-	task := Request{CPUs: 1, MemoryGB: 2, Minutes: 30}
+	task := Request{CPUs: 1, MemoryGB: DefaultMemoryGB, Minutes: 30}
 	gate := Request{CPUs: 1, MemoryGB: 1, Minutes: 10}
 	return Resources{Stages: StageRequest{
 		Warm: task, Rollout: task, Score: task, Buffer: task,

@@ -30,13 +30,18 @@ const tailQuorum = 0.97
 // tails sums up the arrays of each stage, in the order of an iteration.
 func tails(tasks []finishedTask) []Tail {
 	arrays := map[graph.Node][]finishedTask{}
+	var nodes []graph.Node // in the order of tasks, so that sums come out the same each time
 	for _, t := range tasks {
+		if arrays[t.Node] == nil {
+			nodes = append(nodes, t.Node)
+		}
 		arrays[t.Node] = append(arrays[t.Node], t)
 	}
 	all := []Tail{}
 	for _, stage := range graph.Stages() {
 		tail := Tail{Stage: string(stage), Stragglers: map[string]int{}}
-		for n, array := range arrays {
+		for _, n := range nodes {
+			array := arrays[n]
 			if n.Stage != stage || len(array) < 2 {
 				continue
 			}

@@ -39,12 +39,12 @@ func digestBytes(data []byte) digest {
 
 // measure digests what lies at path.
 func measure(ctx context.Context, path string) (digest, error) {
-	f, info, err := open(path, path)
+	f, err := openContent(path, path)
 	if err != nil {
 		return digest{}, err
 	}
 	defer f.Close()
-	if info.IsDir() {
+	if f.folder {
 		return measureFolder(ctx, path)
 	}
 	n, sum, err := sumReader(ctx, f)

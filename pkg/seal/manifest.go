@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"runtime/debug"
@@ -21,7 +22,7 @@ import (
 const (
 	formatName  = "lathe-manifest/"
 	formatMajor = 1
-	formatMinor = 2
+	formatMinor = 3
 )
 
 // maxManifestBytes bounds what a reader is willing to parse.
@@ -62,15 +63,16 @@ type Input struct {
 // that it can know by itself: format, name, kind, files, sizes, digests,
 // attempt, host, job, pid, times and binary version.
 type Manifest struct {
-	Format string  `json:"format"` // lathe-manifest/MAJOR.MINOR
-	Name   string  `json:"name"`   // base name of the file or folder
-	Kind   Kind    `json:"kind"`
-	Files  []File  `json:"files,omitempty"`  // of a folder, sorted by name
-	Blocks *Blocks `json:"blocks,omitempty"` // of a file of which parts are read
-	Schema Schema  `json:"schema"`
-	Rows   int64   `json:"rows"`
-	Bytes  int64   `json:"bytes"`  // of a folder: the sum over its files
-	SHA256 string  `json:"sha256"` // of the bytes; of a folder: of its sorted file list, see FolderDigest
+	Format  string   `json:"format"` // lathe-manifest/MAJOR.MINOR
+	Name    string   `json:"name"`   // base name of the file or folder
+	Kind    Kind     `json:"kind"`
+	Files   []File   `json:"files,omitempty"`   // of a folder, sorted by name
+	Blocks  *Blocks  `json:"blocks,omitempty"`  // of a file of which parts are read
+	Members []Member `json:"members,omitempty"` // of a pack, sorted by name
+	Schema  Schema   `json:"schema"`
+	Rows    int64    `json:"rows"`
+	Bytes   int64    `json:"bytes"`  // of a folder: the sum over its files
+	SHA256  string   `json:"sha256"` // of the bytes; of a folder: of its sorted file list, see FolderDigest
 	// ContentSHA256 leaves out volatile columns (times, hosts), so that it is
 	// the same for every attempt. It equals SHA256 when there are none.
 	ContentSHA256 string `json:"content_sha256"`
@@ -249,6 +251,9 @@ func (m *Manifest) check() error {
 			return err
 		}
 	}
+	if err := checkMembers(m.Members, m.Bytes); err != nil {
+		return err
+	}
 	for i, f := range m.Files {
 		if f.Bytes < 0 || !isDigest(f.SHA256) || !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 			return fmt.Errorf("the manifest's entry for file %q is out of range", f.Name)
@@ -275,7 +280,13 @@ func isDigest(s string) bool {
 // readManifest reads the manifest of path and checks that it is about path.
 // raw is what the file holds, also when it does not parse.
 func readManifest(path string) (m Manifest, raw []byte, err error) {
-	return readManifestAt(ManifestPath(path), path)
+	m, raw, err = readManifestAt(ManifestPath(path), path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m, raw, packed := readPackedManifest(path); !errors.Is(packed, fs.ErrNotExist) {
+			return m, raw, packed
+		}
+	}
+	return m, raw, err
 }
 
 // readManifestAt is readManifest for a manifest that lies elsewhere.
@@ -285,7 +296,12 @@ func readManifestAt(at, path string) (m Manifest, raw []byte, err error) {
 		return m, nil, err
 	}
 	defer f.Close()
-	raw, err = io.ReadAll(io.LimitReader(f, maxManifestBytes+1))
+	return parseManifestFrom(f, path)
+}
+
+// parseManifestFrom reads the manifest of path.
+func parseManifestFrom(r io.Reader, path string) (m Manifest, raw []byte, err error) {
+	raw, err = io.ReadAll(io.LimitReader(r, maxManifestBytes+1))
 	if err != nil {
 		return m, nil, err
 	}

@@ -148,16 +148,16 @@ func open(name, path string) (*os.File, fs.FileInfo, error) {
 // readSized reads a file whose size is known, and one byte more if there is
 // one, so that a file that grew is noticed.
 func readSized(path string, size int64, fits func(path string, size int64) error) ([]byte, error) {
-	f, info, err := open(path, path)
+	f, err := openContent(path, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info.IsDir() {
+	if f.folder {
 		return nil, damaged(path, "found a folder, sealed was a file")
 	}
-	if info.Size() != size {
-		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", info.Size(), size))
+	if f.size != size {
+		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", f.size, size))
 	}
 	if err := fits(path, size); err != nil {
 		return nil, err
@@ -175,16 +175,16 @@ func readSized(path string, size int64, fits func(path string, size int64) error
 // cached, a stat need not.
 func compareSizes(path string, m Manifest) error {
 	check := func(name string, want int64) error {
-		f, info, err := open(name, path)
+		f, err := openContent(name, path)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		if info.IsDir() {
+		if f.folder {
 			return damaged(path, fmt.Sprintf("%s is a folder, sealed was a file", name))
 		}
-		if info.Size() != want {
-			return damaged(path, fmt.Sprintf("%s has %d bytes, sealed were %d", name, info.Size(), want))
+		if f.size != want {
+			return damaged(path, fmt.Sprintf("%s has %d bytes, sealed were %d", name, f.size, want))
 		}
 		return nil
 	}

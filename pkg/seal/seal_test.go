@@ -106,7 +106,7 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := given
-	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.2", "plan.parquet", KindFile, 3
+	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.3", "plan.parquet", KindFile, 3
 	// SHA-256 of "abc": FIPS 180-4, appendix example.
 	want.SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	want.ContentSHA256 = want.SHA256

@@ -2,11 +2,13 @@ package seal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -98,11 +100,26 @@ func Running(pid int) bool {
 }
 
 // List returns the names in dir that have a manifest, sorted, whether or not
-// it matches: NAME.json beside NAME is always its manifest. A missing dir is
-// empty.
+// it matches: NAME.json beside NAME is always its manifest. In place of a pack it
+// lists what the pack holds. A missing dir is empty.
 func List(dir string) ([]string, error) {
 	sealed, _, err := scan(dir)
-	return sealed, err
+	var names []string
+	for _, name := range sealed {
+		if !IsPack(name) {
+			names = append(names, name)
+			continue
+		}
+		packed, err := Packed(context.Background(), filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range packed {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 // Orphans returns the names of the files in dir that have no manifest and

@@ -54,12 +54,14 @@ func (e *Env) withOffline(folder string) error {
 	for _, row := range plan {
 		taskOf[row.InstanceID] = row.TaskID
 	}
-	shards, err := filepath.Glob(filepath.Join(folder, "rollout", "*.parquet"))
+	rollouts := filepath.Join(folder, "rollout")
+	shards, err := seal.List(rollouts)
 	if err != nil {
-		return exitcode.Usagef("data.offline: %w", err)
+		return fmt.Errorf("data.offline: %w", err)
 	}
 	responses := map[string]string{} // by task
-	for _, path := range shards {
+	for _, name := range shards {
+		path := filepath.Join(rollouts, name)
 		rows, m, err := shard.Read[answered](ctx, path, seal.Options{})
 		if err != nil {
 			return fmt.Errorf("data.offline: %w", err)

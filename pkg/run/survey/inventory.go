@@ -299,10 +299,15 @@ func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
 	return a, nil
 }
 
-// look reads the manifests of a task's outputs, if all of them are listed.
+// look reads the manifests of a task's outputs, if all of them, or the packs that may
+// hold them, are listed.
 func (v *Inventory) look(ctx context.Context, t graph.Task) (state, error) {
 	for _, path := range v.Outputs(t) {
-		if there, err := v.listed(seal.ManifestPath(path)); err != nil || !there {
+		there, err := v.listed(seal.ManifestPath(path))
+		if pack, ok := seal.PackOf(path); ok && err == nil && !there {
+			there, err = v.listed(seal.ManifestPath(pack))
+		}
+		if err != nil || !there {
 			return missing, err
 		}
 	}

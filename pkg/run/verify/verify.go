@@ -42,6 +42,7 @@ const (
 	byHand  cure = iota
 	remove       // what is there is damaged; the run makes it again
 	rebuild      // nothing is there; the run makes it again
+	unpack       // what else the damaged pack holds is put back
 )
 
 // Verification is what a look at every byte of a run found.
@@ -148,8 +149,13 @@ func (v *verifier) walk() error {
 			return fs.SkipDir // a folder that is being written
 		case strings.HasPrefix(name, "."):
 			return nil // a file that is being written
-		case v.known(rel) || there(seal.ManifestPath(path)):
-			if err := v.check(path, rel); err != nil {
+		case v.content[rel] != "": // a compaction was killed half way: it was checked in its pack
+		case v.known(rel) || seal.IsPack(path) || there(seal.ManifestPath(path)):
+			check := v.check
+			if seal.IsPack(path) {
+				check = v.pack
+			}
+			if err := check(path, rel); err != nil {
 				return err
 			}
 			if entry.IsDir() {
@@ -167,7 +173,7 @@ func (v *verifier) walk() error {
 
 // alone notes a manifest whose file is gone.
 func (v *verifier) alone(rel string) {
-	if !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
+	if v.content[rel] == "" && !there(v.run.Dir.Join(filepath.FromSlash(rel))) {
 		v.fault(Fault{Path: rel, Problem: fmt.Sprintf("%q is sealed by its manifest, and is not there", rel), Mend: v.mend(), cure: remove})
 	}
 }
@@ -204,6 +210,31 @@ func (v *verifier) check(path, rel string) error {
 	v.content[rel], v.goesOn[rel] = m.ContentSHA256, m.Metrics[shard.MetricWaiting] > 0 && t.Judges()
 	v.remade(rel, m)
 	v.manifests, v.paths = append(v.manifests, m), append(v.paths, rel)
+	return nil
+}
+
+// pack digests a pack and each shard that it holds.
+func (v *verifier) pack(path, rel string) error {
+	_, err := seal.Verify(v.ctx, path, seal.Options{Visibility: betweenSteps})
+	if err != nil && !errors.Is(err, seal.ErrDamaged) && !errors.Is(err, seal.ErrNotSealed) {
+		return err
+	}
+	shards, unreadable := seal.Packed(v.ctx, path)
+	switch {
+	case err == nil:
+		v.result.Files++ // its bytes are those of its shards
+	case unreadable == nil:
+		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: fmt.Sprintf("lathe verify --repair %s puts back what is not damaged", v.run.Dir), cure: unpack})
+	case v.run.Recipe.Rollout.Remote != nil:
+		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: "put it back from a copy: it holds what a server said, which may not say the same again"})
+	default:
+		v.fault(Fault{Path: rel, Problem: err.Error(), Mend: v.mend(), cure: remove})
+	}
+	for _, shard := range shards {
+		if err := v.check(shard, v.run.Dir.Rel(shard)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -380,6 +411,11 @@ func Repair(r *rundir.Run, v Verification, attempt seal.Attempt) (removed []stri
 			}
 			removed = append(removed, f.Path)
 			lost = append(lost, f.Path)
+		case unpack:
+			if _, err := seal.Unpack(context.Background(), r.Dir.Join(filepath.FromSlash(f.Path)), attempt); err != nil {
+				return removed, err
+			}
+			removed = append(removed, f.Path)
 		case rebuild:
 			lost = append(lost, f.Path)
 		default:

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/compact"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// CompactOptions are those of lathe compact.
+type CompactOptions struct {
+	Run    string // folder
+	Undo   bool   // put every shard back into a file of its own
+	DryRun bool   // only say what would be done
+	JSON   bool
+}
+
+func compactCommand() *cli.Command {
+	var o CompactOptions
+	return cmdline.Help{
+		Example: "lathe compact runs/quickstart --dry-run",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "compact", Usage: "put the many small files of finished iterations into few", ArgsUsage: "RUN",
+		Description: "Rollouts, scores and evaluations that no task waits for go into Parquet files of up to a thousand\n" +
+			"shards, 00000-00999.parquet and so on. Each shard keeps its bytes, its manifest and its path for\n" +
+			"every command: replays are as exact as before, and a query over rollout/*.parquet sees the same\n" +
+			"rows. A run may be compacted while it goes on.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "undo", Usage: "put every shard back into a file of its own", Destination: &o.Undo},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be compacted", Destination: &o.DryRun},
+			jsonFlag(&o.JSON),
+		},
+		Action: runArgument(func(c *cli.Context, run string) error {
+			o.Run = run
+			return Compact(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// Compact puts the shards of a run into packs, or takes them out.
+func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
+	if o.Undo && o.DryRun {
+		return exitcode.Usagef("--undo has no --dry-run")
+	}
+	opened, err := openRun(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	var done compact.Compacted
+	verb := "put %d shards into %d packs: %d files fewer\n"
+	switch {
+	case o.Undo:
+		verb = "took %d shards out of %d packs: %d files more\n"
+		done, err = compact.Undo(ctx, opened, seal.AttemptFromEnv())
+		done.Fewer = -done.Fewer
+	default:
+		if o.DryRun {
+			verb = "would put %d shards into %d packs: %d files fewer\n"
+		}
+		surveyor := survey.New(opened.Graph)
+		found, errSurvey := surveyor.Survey(ctx)
+		if errSurvey != nil {
+			return errSurvey
+		}
+		done, err = compact.Compact(ctx, surveyor.Inventory, found.Done, o.DryRun, seal.AttemptFromEnv())
+	}
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, done)
+	}
+	fmt.Fprintf(out, verb, done.Shards, done.Packs, done.Fewer)
+	return nil
+}
