@@ -108,7 +108,7 @@ func Logs(ctx context.Context, out io.Writer, o LogsOptions) error {
 	for i := range shown {
 		shown[i].Lines = []string{}
 		if shown[i].Log != "" {
-			lines, _, err := logs.Tail(opened.Dir.Join(shown[i].Log), o.Lines)
+			lines, err := shown[i].Tail(opened.Dir, o.Lines)
 			if err != nil {
 				lines = []string{err.Error()}
 			}

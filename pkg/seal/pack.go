@@ -215,11 +215,11 @@ func putBytes(path string, data []byte, a Attempt) error {
 }
 
 // pack is a pack that was opened before: its manifest is read and parsed once for all of
-// its members.
+// its members, and its file stays open for them until the collector takes it.
 type pack struct {
-	info     fs.FileInfo // of the manifest that was read
-	manifest Manifest
-	members  map[string]Member
+	info    fs.FileInfo // of the manifest that was read
+	file    *os.File
+	members map[string]Member
 }
 
 // packs are those opened last, by path.
@@ -233,7 +233,7 @@ const mostPacks = 256
 
 // openPack returns the pack at a path; [fs.ErrNotExist] when there is none.
 func openPack(path string) (*pack, error) {
-	f, info, err := open(ManifestPath(path), path)
+	f, info, err := open(ManifestPath(path), path) // which revalidates what NFS cached
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +247,16 @@ func openPack(path string) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pack{info: info, manifest: m, members: make(map[string]Member, len(m.Members))}
+	p := &pack{info: info, members: make(map[string]Member, len(m.Members))}
 	for _, member := range m.Members {
 		p.members[member.Name] = member
+	}
+	if p.file, info, err = open(path, path); err != nil {
+		return nil, err
+	}
+	if info.IsDir() || info.Size() != m.Bytes {
+		p.file.Close()
+		return nil, damaged(path, fmt.Sprintf("found %d bytes, sealed were %d", info.Size(), m.Bytes))
 	}
 	if packs.byPath == nil || len(packs.byPath) >= mostPacks {
 		packs.byPath = map[string]*pack{}
@@ -272,15 +279,7 @@ func openPacked(path string) (*os.File, Member, error) {
 	if !ok {
 		return nil, Member{}, fs.ErrNotExist
 	}
-	f, info, err := open(in, path)
-	if err != nil {
-		return nil, Member{}, err
-	}
-	if info.IsDir() || info.Size() != p.manifest.Bytes {
-		f.Close()
-		return nil, Member{}, damaged(path, fmt.Sprintf("its pack %s has %d bytes, sealed were %d", in, info.Size(), p.manifest.Bytes))
-	}
-	return f, member, nil
+	return p.file, member, nil
 }
 
 // readPackedManifest is [readManifest] of a shard that lies in a pack.
@@ -289,7 +288,6 @@ func readPackedManifest(path string) (Manifest, []byte, error) {
 	if err != nil {
 		return Manifest{}, nil, err
 	}
-	defer f.Close()
 	return parseManifestFrom(io.NewSectionReader(f, member.Offset+member.Bytes, member.ManifestBytes), path)
 }
 
@@ -297,16 +295,24 @@ func readPackedManifest(path string) (Manifest, []byte, error) {
 // pack.
 type content struct {
 	io.Reader
-	io.Closer
+	file   *os.File // nil for that of a pack, which others read too
 	size   int64
 	folder bool
+}
+
+// Close closes the file.
+func (c content) Close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
 }
 
 // openContent opens a file or folder of what was sealed at path.
 func openContent(name, path string) (content, error) {
 	f, info, err := open(name, path)
 	if err == nil {
-		return content{Reader: f, Closer: f, size: info.Size(), folder: info.IsDir()}, nil
+		return content{Reader: f, file: f, size: info.Size(), folder: info.IsDir()}, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return content{}, err
@@ -318,7 +324,7 @@ func openContent(name, path string) (content, error) {
 		}
 		return content{}, packed
 	}
-	return content{Reader: io.NewSectionReader(f, member.Offset, member.Bytes), Closer: f, size: member.Bytes}, nil
+	return content{Reader: io.NewSectionReader(f, member.Offset, member.Bytes), size: member.Bytes}, nil
 }
 
 // Packed are the paths of the shards that a pack holds, in the order of their numbers.

@@ -5,7 +5,7 @@
 // many. What nothing waits for any more is put into packs of up to a thousand shards
 // (see [shard.Compact]). Shards keep their bytes, their manifests and their paths: every
 // reader finds them, replays are as exact as before, and a query over rollout/*.parquet
-// sees the same rows.
+// sees the same rows. The logs of their tasks are joined, a file for each array.
 package compact
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/logs"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -31,7 +32,7 @@ import (
 type Compacted struct {
 	Shards int `json:"shards"` // sealed files that were put into packs
 	Packs  int `json:"packs"`
-	Fewer  int `json:"files_fewer"` // than before, manifests counted
+	Fewer  int `json:"files_fewer"` // than before, manifests and logs counted
 }
 
 // Compact compacts the rollouts, scores and evaluations of a run that no task waits for
@@ -39,6 +40,10 @@ type Compacted struct {
 // run only says what would be compacted.
 func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a seal.Attempt) (Compacted, error) {
 	var result Compacted
+	said, err := logs.Loose(v.Dir)
+	if err != nil {
+		return result, err
+	}
 	for _, n := range v.Nodes() {
 		if !n.OfTraces() && n.Stage != graph.StageEvaluate {
 			continue
@@ -47,7 +52,7 @@ func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a sea
 		if err != nil {
 			return result, fmt.Errorf("compacting %s: %w", n, err)
 		}
-		if len(packs) == 0 {
+		if len(packs) == 0 && len(said[n]) < 2 {
 			continue
 		}
 		if due, err := due(ctx, v, n, finished); err != nil {
@@ -60,6 +65,15 @@ func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a sea
 				return result, fmt.Errorf("compacting %s: %w", n, err)
 			}
 		}
+		if len(said[n]) > 1 {
+			fewer := len(said[n]) - 1
+			if !dry {
+				if fewer, err = logs.Join(v.Dir, n, said[n], a); err != nil {
+					return result, fmt.Errorf("compacting %s: %w", n, err)
+				}
+			}
+			result.Fewer += fewer
+		}
 		if !dry {
 			v.Forget(n)
 		}
@@ -67,7 +81,7 @@ func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a sea
 	return result, ctx.Err()
 }
 
-// Undo puts every shard of a run back into a file of its own.
+// Undo puts every shard and every log of a run back into a file of its own.
 func Undo(ctx context.Context, r *rundir.Run, a seal.Attempt) (Compacted, error) {
 	var result Compacted
 	err := rundir.Walk(ctx, r.Dir, func(path string, entry fs.DirEntry, err error) error {
@@ -88,6 +102,11 @@ func Undo(ctx context.Context, r *rundir.Run, a seal.Attempt) (Compacted, error)
 		result.Fewer -= 2*len(shards) - 2
 		return nil
 	})
+	if err != nil {
+		return result, err
+	}
+	more, err := logs.Split(r.Dir, a)
+	result.Fewer -= more
 	return result, err
 }
 

@@ -52,6 +52,7 @@ type Entry struct {
 	Lines    []string       `json:"lines"` // the last of the log
 
 	task graph.Task
+	part part // of the joined file Log, where it does not lie by itself
 }
 
 // Gate is the stage of gate jobs, which are no tasks.
@@ -137,7 +138,14 @@ func readFolder(d graph.Dir, f Filter, entries map[string]*Entry) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	var together []string
 	for _, file := range files {
+		if n, is := joinedNode(file.Name()); is {
+			if (f.Stage == "" || f.Stage == n.Stage) && (f.Iteration == nil || *f.Iteration == n.Iteration) {
+				together = append(together, file.Name())
+			}
+			continue
+		}
 		name, isLog := strings.CutSuffix(file.Name(), ".log")
 		t, attempt, isTask := graph.ParseTask(name)
 		if !isLog || !isTask || !f.Takes(t) {
@@ -148,6 +156,11 @@ func readFolder(d graph.Dir, f Filter, entries map[string]*Entry) error {
 			e.End = info.ModTime().UTC() // when it last said something
 		}
 		entries[name] = e
+	}
+	for _, file := range together {
+		if err := readJoined(d, file, f, entries); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -25,10 +25,16 @@ func Tail(path string, lines int) (text []string, size int64, err error) {
 		return nil, 0, err
 	}
 	defer f.Close()
+	text, err = tail(f, size, lines)
+	return text, size, err
+}
+
+// tail is the last lines of what has a size.
+func tail(f io.ReaderAt, size int64, lines int) ([]string, error) {
 	first := max(0, size-tailBytes)
 	content := make([]byte, size-first)
 	if _, err := f.ReadAt(content, first); err != nil && err != io.EOF {
-		return nil, size, err
+		return nil, err
 	}
 	if first > 0 { // begin with a whole line
 		if newline := bytes.IndexByte(content, '\n'); newline >= 0 {
@@ -37,13 +43,13 @@ func Tail(path string, lines int) (text []string, size int64, err error) {
 	}
 	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
 	if len(all) == 1 && all[0] == "" || lines <= 0 {
-		return []string{}, size, nil
+		return []string{}, nil
 	}
 	all = all[max(0, len(all)-lines):]
 	for i := range all {
 		all[i] = printable(all[i])
 	}
-	return all, size, nil
+	return all, nil
 }
 
 // From is what a file has from an offset on, at most so much, and the offset behind
