@@ -24,6 +24,7 @@ type PruneOptions struct {
 	Run       string   // folder
 	KeepEvery *int     // keep every N-th version
 	DryRun    bool     // only say what would be removed
+	Deltas    bool     // leave the difference of each removed policy
 	Restore   []string // versions, such as 3 or v000003
 	JSON      bool
 }
@@ -38,11 +39,13 @@ func pruneCommand() *cli.Command {
 		Description: "Keeps the versions 0, N, 2N … and the last, and removes all others with their optimizer states,\n" +
 			"checkpoints of the warm start, and gradients. Their manifests stay as NAME.pruned.json, and the run\n" +
 			"makes them again, to the same bytes, when it needs them. schedule.keep_every does the same as a run\n" +
-			"goes on. A run may be pruned while it goes on.",
+			"goes on. A run may be pruned while it goes on. With --deltas each removed policy leaves its difference\n" +
+			"from the kept one before it, NAME.delta, from which --restore has it back at once, to the byte.",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed", Destination: &o.DryRun},
-			&cli.StringSliceFlag{Name: "restore", Usage: "have the run make policy `VERSION`, such as 3 or v000003, again when it goes on, and keep it; may be repeated"},
+			&cli.BoolFlag{Name: "deltas", Usage: "leave of each removed policy its difference from the kept one before it", Destination: &o.Deltas},
+			&cli.StringSliceFlag{Name: "restore", Usage: "bring policy `VERSION`, such as 3 or v000003, back from its delta, or have the run make it again when it goes on; may be repeated"},
 			jsonFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -61,15 +64,17 @@ func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
 	switch {
 	case (o.KeepEvery == nil) == (len(o.Restore) == 0):
 		return exitcode.Usagef("give either --keep-every or --restore")
+	case o.KeepEvery == nil && o.Deltas:
+		return exitcode.Usagef("--deltas goes with --keep-every")
 	case o.KeepEvery == nil:
-		return o.restore(out, opened)
+		return o.restore(ctx, out, opened)
 	}
 	surveyor := survey.New(opened.Graph)
 	found, err := surveyor.Survey(ctx)
 	if err != nil {
 		return err
 	}
-	pruned, err := prune.Prune(ctx, surveyor.Inventory, found, *o.KeepEvery, o.DryRun)
+	pruned, err := prune.Prune(ctx, surveyor.Inventory, found, prune.Options{KeepEvery: *o.KeepEvery, Dry: o.DryRun, Deltas: o.Deltas, Attempt: seal.AttemptFromEnv()})
 	if err != nil {
 		return err
 	}
@@ -84,10 +89,13 @@ func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
 		verb = "would remove"
 	}
 	fmt.Fprintf(out, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
+	if o.Deltas && !o.DryRun {
+		fmt.Fprintf(out, "their policies' deltas have %d bytes\n", pruned.DeltaBytes)
+	}
 	return nil
 }
 
-func (o PruneOptions) restore(out io.Writer, opened *rundir.Run) error {
+func (o PruneOptions) restore(ctx context.Context, out io.Writer, opened *rundir.Run) error {
 	var versions []int
 	for _, text := range o.Restore {
 		version, err := parseVersion(text)
@@ -96,11 +104,16 @@ func (o PruneOptions) restore(out io.Writer, opened *rundir.Run) error {
 		}
 		versions = append(versions, version)
 	}
-	restored, err := prune.Restore(opened, versions, seal.AttemptFromEnv())
+	restored, err := prune.Restore(ctx, opened, versions, seal.AttemptFromEnv())
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
+	for _, version := range restored.Now {
+		fmt.Fprintf(os.Stderr, "lathe: policy version %d is there again, from its delta\n", version)
+	}
+	if len(restored.Paths) > 0 {
+		fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
+	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, restored)
 	}

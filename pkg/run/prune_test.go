@@ -137,7 +137,7 @@ func TestPruning(t *testing.T) {
 	exact(t, pruned)
 
 	// What is restored stays, and is what it was.
-	if _, err := prune.Restore(pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
+	if _, err := prune.Restore(t.Context(), pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	goOn(t, pruned)
@@ -149,7 +149,7 @@ func TestPruning(t *testing.T) {
 		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
 	}
 	exact(t, pruned)
-	if _, err := prune.Restore(pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
+	if _, err := prune.Restore(t.Context(), pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("restoring a version that the run has not: %v", err)
 	}
 
@@ -185,7 +185,7 @@ func TestPruningIsKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := prune.Prune(t.Context(), surveyor.Inventory, found, 3, dry)
+		result, err := prune.Prune(t.Context(), surveyor.Inventory, found, prune.Options{KeepEvery: 3, Dry: dry})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestPruningWithAServer(t *testing.T) {
 		}
 	}
 	b.Ready("learn-000004-00000", "rollout-000005-00000", "rollout-000005-00001", "rollout-000005-00002")
-	pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), 5, false)
+	pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 5})
 	if err != nil || len(pruned.Paths) > 0 {
 		t.Errorf("learning iteration 4 takes versions 1, 2 and 3, and removed are %v: %v", pruned.Paths, err)
 	}
@@ -280,7 +280,7 @@ func TestPrunedWarmStartOfAnAdapter(t *testing.T) {
 		b.Seal(node(graph.StageWarm, k))
 	}
 	b.Seal(node(graph.StageBuffer, 0))
-	if pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), 1, false); err != nil || len(pruned.Paths) != 4 {
+	if pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 1}); err != nil || len(pruned.Paths) != 4 {
 		t.Errorf("removed are %v: %v", pruned.Paths, err)
 	}
 	for k := 1; k <= 3; k++ {

@@ -39,6 +39,9 @@ const TasksName = "tasks.parquet"
 // Policy is the folder of a policy version, in Hugging Face layout.
 func (d Dir) Policy(version int) string { return d.Join("policy", fmt.Sprintf("v%06d", version)) }
 
+// Delta is policy version k as its difference from one that is kept.
+func (d Dir) Delta(version int) string { return d.Policy(version) + ".delta" }
+
 // Base is, under policy.lora, the folder of the policy that the versions
 // adapt.
 func (d Dir) Base() string { return d.Join("policy", "base") }

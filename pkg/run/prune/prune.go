@@ -26,23 +26,31 @@ import (
 
 // Pruned is what a pruning removed, or would.
 type Pruned struct {
-	Paths []string `json:"paths"` // relative to the run
-	Bytes int64    `json:"bytes"`
+	Paths      []string `json:"paths"` // relative to the run
+	Bytes      int64    `json:"bytes"`
+	DeltaBytes int64    `json:"delta_bytes,omitempty"` // that were written instead
+}
+
+// Options say what a pruning keeps.
+type Options struct {
+	KeepEvery int          // version 0, every N-th and the last are kept
+	Dry       bool         // only say what would go
+	Deltas    bool         // of each other policy its difference from the kept one before it
+	Attempt   seal.Attempt // of whoever writes deltas
 }
 
 // Prune removes from a run that a survey found in its state what no task will
 // read: every policy version with its optimizer state and reference, but for
 // the kept ones; the checkpoints of a warm start that has ended; gradients and
-// the policies between the optimizer steps of an iteration. Version 0, every
-// version divisible by keepEvery, and the last are kept, and what they need to
-// be gone on from. Plans, rollouts, scores, batches and evaluations are never
-// removed. A dry run only says what would go.
-func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, keepEvery int, dry bool) (Pruned, error) {
+// the policies between the optimizer steps of an iteration. What the kept versions
+// need to be gone on from stays too. Plans, rollouts, scores, batches and
+// evaluations are never removed.
+func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, o Options) (Pruned, error) {
 	result := Pruned{Paths: []string{}}
-	if keepEvery < 1 {
-		return result, exitcode.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", keepEvery)
+	if o.KeepEvery < 1 {
+		return result, exitcode.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", o.KeepEvery)
 	}
-	kept := kept(v.Graph, keepEvery)
+	kept := kept(v.Graph, o.KeepEvery)
 	for _, n := range v.Nodes() {
 		if !n.Prunable() {
 			continue
@@ -59,7 +67,14 @@ func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, keepEv
 		} else if pruned {
 			continue
 		}
-		if err := pruneNode(ctx, v, n, dry, &result); err != nil {
+		if o.Deltas && !o.Dry && n == v.LastLearn(n.Iteration) {
+			bytes, err := writeDelta(ctx, v.Dir, n.Iteration, o)
+			if err != nil {
+				return result, fmt.Errorf("pruning %s: %w", n, err)
+			}
+			result.DeltaBytes += bytes
+		}
+		if err := pruneNode(ctx, v, n, o.Dry, &result); err != nil {
 			return result, fmt.Errorf("pruning %s: %w", n, err)
 		}
 	}
@@ -72,7 +87,7 @@ func AsScheduled(ctx context.Context, v *survey.Inventory, found survey.Result) 
 	if every == 0 {
 		return nil
 	}
-	_, err := Prune(ctx, v, found, every, false)
+	_, err := Prune(ctx, v, found, Options{KeepEvery: every})
 	return err
 }
 
@@ -139,23 +154,33 @@ func left(ctx context.Context, path string) (bytes int64, there bool, err error)
 	return m.Bytes, err == nil, err
 }
 
-// Restored is what going on with a run makes again.
+// Restored is what is there again, and what going on with the run makes again.
 type Restored struct {
 	Versions []int    `json:"versions"`
-	Paths    []string `json:"paths"` // relative to the run
+	Now      []int    `json:"restored"` // policies that came from their deltas, without optimizer states
+	Paths    []string `json:"paths"`    // relative to the run
 }
 
-// Restore queues versions that were pruned for repair, so that going on with the
-// run makes them again and keeps them.
-func Restore(r *rundir.Run, versions []int, attempt seal.Attempt) (Restored, error) {
-	result := Restored{Versions: versions, Paths: []string{}}
+// Restore brings versions back that were pruned: from their deltas at once, or else it
+// queues them for repair, so that going on with the run makes them again and keeps them.
+func Restore(ctx context.Context, r *rundir.Run, versions []int, attempt seal.Attempt) (Restored, error) {
+	result := Restored{Versions: versions, Now: []int{}, Paths: []string{}}
 	for _, version := range versions {
 		if version < 0 || version > r.Recipe.Schedule.Iterations {
 			return result, exitcode.Usagef("policy version %d: the run has versions 0 to %d", version, r.Recipe.Schedule.Iterations)
 		}
+		if restored, err := restoreDelta(ctx, r, version, attempt); err != nil {
+			return result, err
+		} else if restored {
+			result.Now = append(result.Now, version)
+			continue
+		}
 		for _, path := range r.Graph.Outputs(graph.Task{Node: r.Graph.LastLearn(version)}) {
 			result.Paths = append(result.Paths, r.Dir.Rel(path))
 		}
+	}
+	if len(result.Paths) == 0 {
+		return result, nil
 	}
 	return result, rundir.QueueRepairs(r.Dir, result.Paths, attempt)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// partOfAnIteration tells a child of this test which shards it reduces.
+// partOfAnIteration tells a child of this test the file that says which shards it reduces.
 const partOfAnIteration = "LATHE_TEST_PART_OF_AN_ITERATION"
 
 // long are the settings of this test.
@@ -102,13 +102,17 @@ func (f *reduction) reduceInChild(in buffer.Inputs) int64 {
 		"BatchOutput": in.BatchOutput, "LedgerOutput": in.LedgerOutput, "PlanOutputs": in.PlanOutputs, "PlanRows": in.PlanRows,
 	})
 	f.Check(err)
-	return f.PeakMemory("TestMemory", partOfAnIteration, string(encoded))
+	path := f.Path("part.json") // thousands of shards do not fit into a variable
+	f.Check(os.WriteFile(path, encoded, 0o666))
+	return f.PeakMemory("TestMemory", partOfAnIteration, path)
 }
 
 // reducePart is the child.
 func reducePart(t *testing.T, part string) {
 	f := newReduction(t, 1, long...)
-	f.Check(json.Unmarshal([]byte(part), &f.in))
+	encoded, err := os.ReadFile(part)
+	f.Check(err)
+	f.Check(json.Unmarshal(encoded, &f.in))
 	f.Check(f.try())
 	f.ReportPeakMemory()
 }
