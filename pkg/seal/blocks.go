@@ -81,8 +81,9 @@ type ReaderAt struct {
 	path  string
 	file  *os.File
 	m     Manifest
-	at    int64 // the block that is in memory; -1 for none
-	block []byte
+	block map[int64][]byte // those read last, by number
+	order []int64          // of them, the oldest first
+	keep  int              // of them at most
 	read  int64
 	err   error // the first
 }
@@ -91,7 +92,7 @@ type ReaderAt struct {
 // blocks.
 func OpenAt(ctx context.Context, path string, o Options) (*ReaderAt, Manifest, error) {
 	path = filepath.Clean(path)
-	r := &ReaderAt{ctx: ctx, path: path, at: -1}
+	r := &ReaderAt{ctx: ctx, path: path, block: map[int64][]byte{}, keep: 1}
 	err := patiently(ctx, path, o, func() (err error) {
 		if r.m, _, err = readManifest(path); err != nil {
 			return err
@@ -113,6 +114,10 @@ func OpenAt(ctx context.Context, path string, o Options) (*ReaderAt, Manifest, e
 	}
 	return r, r.m, nil
 }
+
+// Keep has so many blocks stay in memory instead of one, for a decoder that goes from
+// column to column and back.
+func (r *ReaderAt) Keep(blocks int) { r.keep = blocks }
 
 // Size is that of the file, in bytes.
 func (r *ReaderAt) Size() int64 { return r.m.Bytes }
@@ -136,46 +141,55 @@ func (r *ReaderAt) ReadAt(p []byte, offset int64) (int, error) {
 		if offset >= r.m.Bytes {
 			return n, io.EOF
 		}
-		if err := r.load(offset / r.m.Blocks.Bytes); err != nil {
+		block, err := r.load(offset / r.m.Blocks.Bytes)
+		if err != nil {
 			r.err = cmp.Or(r.err, err)
 			return n, err
 		}
-		copied := copy(p[n:], r.block[offset%r.m.Blocks.Bytes:])
+		copied := copy(p[n:], block[offset%r.m.Blocks.Bytes:])
 		n, offset = n+copied, offset+int64(copied)
 	}
 	return n, nil
 }
 
-// load reads a block and compares it with its digest.
-func (r *ReaderAt) load(number int64) error {
-	if number == r.at {
-		return nil
+// load reads a block, unless it is in memory, and compares it with its digest.
+func (r *ReaderAt) load(number int64) ([]byte, error) {
+	if block, kept := r.block[number]; kept {
+		return block, nil
 	}
 	if err := r.ctx.Err(); err != nil {
-		return fmt.Errorf("reading %q: %w", r.path, context.Cause(r.ctx))
+		return nil, fmt.Errorf("reading %q: %w", r.path, context.Cause(r.ctx))
 	}
-	r.at = -1
 	first := number * r.m.Blocks.Bytes
-	size := min(r.m.Blocks.Bytes, r.m.Bytes-first)
-	if int64(cap(r.block)) < size {
-		r.block = make([]byte, size)
-	}
-	r.block = r.block[:size]
-	n, err := r.file.ReadAt(r.block, first)
+	block := r.room()[:min(r.m.Blocks.Bytes, r.m.Bytes-first)]
+	n, err := r.file.ReadAt(block, first)
 	r.read += int64(n)
 	switch {
-	case n == len(r.block):
+	case n == len(block):
 	case errors.Is(err, io.EOF):
-		return damaged(r.path, fmt.Sprintf("found %d bytes, sealed were %d", first+int64(n), r.m.Bytes))
+		return nil, damaged(r.path, fmt.Sprintf("found %d bytes, sealed were %d", first+int64(n), r.m.Bytes))
 	case errors.Is(err, syscall.ESTALE):
-		return fmt.Errorf("reading %q: it was replaced while it was read: %w", r.path, err)
+		return nil, fmt.Errorf("reading %q: it was replaced while it was read: %w", r.path, err)
 	default:
-		return fmt.Errorf("reading %q: %w", r.path, err)
+		return nil, fmt.Errorf("reading %q: %w", r.path, err)
 	}
-	sum := sha256.Sum256(r.block)
+	sum := sha256.Sum256(block)
 	if found := hex.EncodeToString(sum[:]); found != r.m.Blocks.SHA256[number] {
-		return damaged(r.path, fmt.Sprintf("block %d has sha256 %s, sealed was %s", number, found, r.m.Blocks.SHA256[number]))
+		return nil, damaged(r.path, fmt.Sprintf("block %d has sha256 %s, sealed was %s", number, found, r.m.Blocks.SHA256[number]))
 	}
-	r.at = number
-	return nil
+	r.block[number] = block
+	r.order = append(r.order, number)
+	return block, nil
+}
+
+// room is memory for a block: that of the oldest where enough are kept.
+func (r *ReaderAt) room() []byte {
+	if len(r.order) < r.keep {
+		return make([]byte, min(r.m.Blocks.Bytes, r.m.Bytes))
+	}
+	oldest := r.order[0]
+	room := r.block[oldest]
+	r.order = r.order[1:]
+	delete(r.block, oldest)
+	return room[:cap(room)]
 }

@@ -64,7 +64,7 @@ func writePack(ctx context.Context, pack string, paths []string, a seal.Attempt)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		file, err := openParquet(data)
+		file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return seal.Manifest{}, unreadable(path, err)
 		}

@@ -90,7 +90,7 @@ func TestFooterLengthsAreChecked(t *testing.T) {
 func TestPageSizesAreChecked(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	file, err := openParquet(good)
+	file, err := openParquet(bytes.NewReader(good), int64(len(good)))
 	if err != nil {
 		t.Fatal(err)
 	}

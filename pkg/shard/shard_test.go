@@ -398,7 +398,7 @@ func TestLargeTable(t *testing.T) {
 		}
 	}
 	data := encode(t, rows, nil)
-	file, err := openParquet(data)
+	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,12 +34,21 @@ const rowsPerRead = 256
 // metadata and may be nil; it is part of the bytes, and its key "schema" is
 // taken. The manifest's schema, rows and content digest are filled in.
 func Write[T Row](path string, rows []T, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return write(path, false, rows, meta, a, m)
+}
+
+// WriteInBlocks is [Write] of a table of which many will read a part each: [ReadPart].
+func WriteInBlocks[T Row](path string, rows []T, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+	return write(path, true, rows, nil, a, m)
+}
+
+func write[T Row](path string, blocks bool, rows []T, meta map[string]string, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	var zero T
 	m.Schema, m.Rows = zero.Schema(), int64(len(rows))
 	if _, hasVolatile := ContentDigest[T](nil); hasVolatile { // else the content is the bytes
 		m.ContentSHA256, _ = ContentDigest(rows)
 	}
-	return sealEncoded(path, false, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
+	return sealEncoded(path, blocks, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
 }
 
 // Encode returns the bytes that [Write] seals.
@@ -127,6 +136,63 @@ func Read[T Row](ctx context.Context, path string, o seal.Options) ([]T, seal.Ma
 	return rows, m, nil
 }
 
+// ReadPart returns the rows from first to the one before last of a sealed table, as many
+// as it has of them; the manifest says how many there are. Of a table that was written in
+// blocks it reads no more than the groups of rows that they are in.
+func ReadPart[T Row](ctx context.Context, path string, first, last int, o seal.Options) ([]T, seal.Manifest, error) {
+	m, err := seal.Read(ctx, path, o)
+	if err != nil {
+		return nil, m, err
+	}
+	if m.Blocks == nil { // before tables were written so
+		rows, m, err := Read[T](ctx, path, o)
+		return rows[min(first, len(rows)):min(last, len(rows))], m, err
+	}
+	r, m, err := seal.OpenAt(ctx, path, o)
+	if err != nil {
+		return nil, m, err
+	}
+	defer r.Close()
+	rows, err := readPart[T](r, m.Rows, first, last)
+	if err != nil {
+		return nil, m, failed(path, r, err)
+	}
+	return rows, m, nil
+}
+
+// blocksKept is enough for a group of rows of a plan, in bytes as [seal.Blocks] counts them.
+const blocksKept = 16
+
+func readPart[T Row](r *seal.ReaderAt, promised int64, first, last int) (rows []T, err error) {
+	defer recovered(&err)
+	r.Keep(blocksKept)
+	file, err := openParquet(r, r.Size(), parquet.SkipMagicBytes(true)) // or the first block is read for four bytes
+	if err != nil {
+		return nil, err
+	}
+	t, err := tableOf[T](file, false)
+	if err != nil {
+		return nil, err
+	}
+	if t.file.NumRows() != promised {
+		return nil, fmt.Errorf("it holds %d rows, its manifest says %d", t.file.NumRows(), promised)
+	}
+	if last = min(last, int(promised)); first >= last {
+		return nil, nil
+	}
+	if err := t.reader.SeekToRow(int64(first)); err != nil {
+		return nil, err
+	}
+	for len(rows) < last-first {
+		more, err := t.read(min(rowsPerRead, last-first-len(rows)))
+		rows = append(rows, more...)
+		if err != nil && len(rows) < last-first {
+			return nil, fmt.Errorf("row %d and on: %w", first+len(rows), err)
+		}
+	}
+	return rows, nil
+}
+
 // Rows yields the rows of a sealed table one after the other, for tables
 // whose rows should not all be in memory at once. It stops after an error.
 func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, error] {
@@ -196,7 +262,7 @@ func Metadata(ctx context.Context, path string, o seal.Options) (map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	file, err := openParquet(data)
+	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
@@ -227,12 +293,12 @@ func recovered(err *error) {
 	}
 }
 
-func openParquet(data []byte) (file *parquet.File, err error) {
+func openParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (file *parquet.File, err error) {
 	defer recovered(&err)
-	if len(data) == 0 {
+	if size == 0 {
 		return nil, errors.New("it is empty")
 	}
-	file, err = parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipBloomFilters(true))
+	file, err = parquet.OpenFile(r, size, append(options, parquet.SkipBloomFilters(true))...)
 	if err != nil {
 		return nil, err
 	}
@@ -262,16 +328,15 @@ type table[T Row] struct {
 	reader *parquet.GenericReader[T]
 }
 
-// openTable opens a table and compares its schema with the row type's.
+// openTable opens a table.
 func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
 	defer recovered(&err)
-	var zero T
 	if isForeign {
 		if err := checkFooter(data); err != nil {
 			return nil, err
 		}
 	}
-	file, err := openParquet(data)
+	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
 	}
@@ -280,6 +345,12 @@ func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
 			return nil, err
 		}
 	}
+	return tableOf[T](file, isForeign)
+}
+
+// tableOf compares the schema of a file with the row type's.
+func tableOf[T Row](file *parquet.File, isForeign bool) (_ *table[T], err error) {
+	var zero T
 	found, ok := file.Lookup(schemaKey)
 	older := false
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -24,6 +25,26 @@ func ReadTable[T shard.Row](ctx context.Context, f Files, path string) ([]T, sea
 	rows, m, err := shard.Read[T](ctx, path, f.Reading)
 	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
 		rows, err = shard.ReadForeign[T](ctx, path)
+		return rows, seal.Input{Path: f.Cite(path)}, err
+	}
+	return rows, f.Input(path, m), err
+}
+
+// ReadPart is [ReadTable] of the rows from first to the one before last, of which there
+// must be so many.
+func ReadPart[T shard.Row](ctx context.Context, f Files, path string, first, last int) ([]T, seal.Input, error) {
+	defer phase.Enter(phase.Load)()
+	rows, m, err := shard.ReadPart[T](ctx, path, first, last, f.Reading)
+	there := int(m.Rows)
+	if f.Plain && errors.Is(err, seal.ErrNotSealed) {
+		rows, err = shard.ReadForeign[T](ctx, path)
+		there = len(rows)
+		rows = rows[min(first, there):min(last, there)]
+	}
+	if err == nil && (last > there || first > last) {
+		err = exitcode.Dataf("%q has %d rows; rows %d to %d are wanted", path, there, first, last)
+	}
+	if m.Name == "" { // not sealed
 		return rows, seal.Input{Path: f.Cite(path)}, err
 	}
 	return rows, f.Input(path, m), err

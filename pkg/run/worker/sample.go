@@ -37,8 +37,9 @@ func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env
 
 func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
 	g := w.Run.Graph
+	first, last := g.Rows(t)
 	inputs := score.Inputs{
-		Plan: g.Plan(t.Node), Rollout: w.Run.Dir.Sampled(t.Sampling(), t.Shard), Iteration: t.Iteration,
+		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last, Rollout: w.Run.Dir.Sampled(t.Sampling(), t.Shard), Iteration: t.Iteration,
 		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Sampled(t.Node, t.Shard), Evaluation: t.HeldOut(), Wave: t.Wave,
 		Policy: w.Run.Dir.Policy(0),
 	}

@@ -105,7 +105,7 @@ func (r *reduction) next() error {
 		}
 		m := r.manifest()
 		m.Inputs = append(m.Inputs, cited...)
-		if _, err := shard.Write(plan.Path, rows, nil, r.attempt, m); err != nil {
+		if _, err := shard.WriteInBlocks(plan.Path, rows, r.attempt, m); err != nil {
 			return err
 		}
 	}

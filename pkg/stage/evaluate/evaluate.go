@@ -54,7 +54,7 @@ func Plan(ctx context.Context, job stage.Job, environment env.Env, output string
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	return shard.Write(output, rows, nil, job.Attempt, job.Manifest("evalplan", 0, 0, 1, started))
+	return shard.WriteInBlocks(output, rows, job.Attempt, job.Manifest("evalplan", 0, 0, 1, started))
 }
 
 // Inputs are the files that a shard of an evaluation is gathered from, and the
@@ -71,12 +71,9 @@ type Inputs struct {
 // Run gathers a shard of an evaluation.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	instances, cited, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
+	instances, cited, err := stage.ReadPart[shard.Instance](ctx, job.Files, in.Plan, in.FirstRow, in.LastRow)
 	if err != nil {
-		return seal.Manifest{}, err
-	}
-	if in.LastRow > len(instances) {
-		return seal.Manifest{}, exitcode.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d", in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
+		return seal.Manifest{}, fmt.Errorf("reading the plan of shard %d of %d: %w", in.Shard, in.Of, err)
 	}
 	inputs := []seal.Input{cited}
 	final := map[shard.TraceName]Trace{}
@@ -94,7 +91,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			return seal.Manifest{}, fmt.Errorf("gathering %q: %w", wave.Rollout, err)
 		}
 	}
-	rows, err := Rows(job.Recipe.Evaluation, environment, instances[in.FirstRow:in.LastRow], final, in.PolicyVersion)
+	rows, err := Rows(job.Recipe.Evaluation, environment, instances, final, in.PolicyVersion)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -136,7 +133,7 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 	if err != nil {
 		return nil, err
 	}
-	batch, err := rollout.NewBatch(r, environment, instances, rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
+	batch, err := rollout.NewBatch(r, environment, instances[first:last], rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
 	if err != nil {
 		return nil, err
 	}

@@ -32,16 +32,15 @@ type planned struct {
 	sample   int
 }
 
-// NewBatch makes the traces of rows first to last of a plan, by row and then by
-// sample.
+// NewBatch makes the traces of instances, which are the plan's rows from in.FirstRow on,
+// by row and then by sample.
 func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
 	of := sampling(r, in.Evaluation)
 	b := &Batch{recipe: r, environment: environment, evaluation: in.Evaluation}
-	for i := in.FirstRow; i < in.LastRow; i++ {
-		instance := instances[i]
+	for i, instance := range instances {
 		task, ok := environment.Task(instance.TaskID)
 		if !ok {
-			return nil, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have", in.Plan, i, instance.TaskID, environment.Name())
+			return nil, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have", in.Plan, in.FirstRow+i, instance.TaskID, environment.Name())
 		}
 		samples, err := of(instance)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -43,13 +42,9 @@ type Wave struct{ Rollout, Score string }
 // 0, and in later ones from where it waited for the verdict of the wave before.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
+	instances, plan, err := stage.ReadPart[shard.Instance](ctx, job.Files, in.Plan, in.FirstRow, in.LastRow)
 	if err != nil {
-		return seal.Manifest{}, err
-	}
-	if in.LastRow > len(instances) || in.FirstRow > in.LastRow {
-		return seal.Manifest{}, exitcode.Dataf("plan %q has %d rows, shard %d of %d wants rows %d to %d",
-			in.Plan, len(instances), in.Shard, in.Of, in.FirstRow, in.LastRow)
+		return seal.Manifest{}, fmt.Errorf("reading the plan of shard %d of %d: %w", in.Shard, in.Of, err)
 	}
 	cited, err := job.VerifyPolicy(ctx, in.PolicyFolder)
 	if err != nil {

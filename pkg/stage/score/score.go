@@ -26,6 +26,8 @@ import (
 // Inputs are the files that a score task reads and the one it makes.
 type Inputs struct {
 	Plan      string
+	FirstRow  int // of the plan's rows that the rollouts are of
+	LastRow   int // exclusive; 0 for all rows
 	Rollout   string
 	Iteration int // of an evaluation the policy version
 	Shard, Of int
@@ -39,6 +41,14 @@ type Inputs struct {
 	Policy string
 }
 
+// readPlan reads what the rollouts are of.
+func (in Inputs) readPlan(ctx context.Context, f stage.Files) ([]shard.Instance, seal.Input, error) {
+	if in.LastRow == 0 {
+		return stage.ReadTable[shard.Instance](ctx, f, in.Plan)
+	}
+	return stage.ReadPart[shard.Instance](ctx, f, in.Plan, in.FirstRow, in.LastRow)
+}
+
 // Run judges every trace of a rollout shard, as many at a time as the task has
 // threads for, and seals the verdicts in the shard's order. A failure of ours on
 // one trace is that row's outcome, never the policy's reward; a trace that
@@ -50,7 +60,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	instances, plan, err := stage.ReadTable[shard.Instance](ctx, job.Files, in.Plan)
+	instances, plan, err := in.readPlan(ctx, job.Files)
 	if err != nil {
 		return seal.Manifest{}, err
 	}

@@ -1,0 +1,129 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// manyInstances are rows of a plan, with prompts that do not compress to nothing.
+func manyInstances(n int) []Instance {
+	random := rand.New(rand.NewPCG(1, 2))
+	rows := make([]Instance, n)
+	for i := range rows {
+		text := make([]byte, 200)
+		for j := range text {
+			text[j] = byte('a' + random.IntN(26))
+		}
+		rows[i] = Instance{
+			InstanceID: fmt.Sprintf("i%06d", i), TaskID: fmt.Sprint(i % 97), Kind: string(KindInitial), GroupID: fmt.Sprintf("i%06d", i),
+			Messages: []Message{{Role: "user", Content: string(text)}},
+		}
+	}
+	return rows
+}
+
+// TestReadPart reads any part of a table as it was written, in blocks or not, and of one
+// in blocks little more than the rows that are asked for.
+func TestReadPart(t *testing.T) {
+	t.Parallel()
+	const all = 3*rowsPerRowGroup + 5
+	rows := manyInstances(all)
+	dir := t.TempDir()
+	whole, blocks := filepath.Join(dir, "whole.parquet"), filepath.Join(dir, "blocks.parquet")
+	if _, err := Write(whole, rows, nil, testAttempt, seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteInBlocks(blocks, rows, testAttempt, seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(get(t, whole), get(t, blocks)) {
+		t.Error("blocks change the bytes of a table")
+	}
+	ctx := context.Background()
+	rapid.Check(t, func(r *rapid.T) {
+		first := rapid.IntRange(0, all+3).Draw(r, "first")
+		last := min(first+rapid.SampledFrom([]int{0, 1, 16, 300, rowsPerRowGroup}).Draw(r, "rows"), all+5)
+		want := rows[min(first, all):min(last, all)]
+		for _, path := range []string{whole, blocks} {
+			got, m, err := ReadPart[Instance](ctx, path, first, last, seal.Options{})
+			if err != nil || m.Rows != all || len(got) != len(want) {
+				r.Fatalf("%d rows of %d, %v; want %d", len(got), m.Rows, err, len(want))
+			}
+			if len(got) > 0 && (got[0].InstanceID != want[0].InstanceID || got[len(got)-1].InstanceID != want[len(want)-1].InstanceID) {
+				r.Fatalf("rows %s to %s, want %s to %s", got[0].InstanceID, got[len(got)-1].InstanceID, want[0].InstanceID, want[len(want)-1].InstanceID)
+			}
+			if len(got) > 0 && len(got) <= 16 {
+				sameRows(t, got, want)
+			}
+		}
+	})
+
+	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := readPart[Instance](r, m.Rows, 2*rowsPerRowGroup+8, 2*rowsPerRowGroup+24); err != nil {
+		t.Fatal(err)
+	}
+	if group := m.Bytes / 3; r.BytesRead() > group+3<<20 { // a block where the group begins, one where it ends, one of the footer
+		t.Errorf("%d bytes are read of %d for 16 rows", r.BytesRead(), m.Bytes)
+	}
+
+	// What is damaged elsewhere does not matter, and here it is found.
+	broken := bytes.Clone(get(t, blocks))
+	broken[100] ^= 1
+	put(t, blocks, broken)
+	if _, _, err := ReadPart[Instance](ctx, blocks, 2*rowsPerRowGroup+8, 2*rowsPerRowGroup+24, seal.Options{}); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := ReadPart[Instance](ctx, blocks, 0, 16, seal.Options{}); !errors.Is(err, seal.ErrDamaged) {
+		t.Errorf("rows of a damaged block: %v", err)
+	}
+}
+
+// BenchmarkPlan reads the 13 rows of one task of ten thousand from a plan of 125,000, a
+// million responses in groups of eight: alone, and with all others.
+func BenchmarkPlan(b *testing.B) {
+	const all = 125_000
+	path := filepath.Join(b.TempDir(), "plan.parquet")
+	m, err := WriteInBlocks(path, manyInstances(all), testAttempt, seal.Manifest{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("part", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := ReadPart[Instance](b.Context(), path, all/2, all/2+13, seal.Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		r, _, err := seal.OpenAt(b.Context(), path, seal.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := readPart[Instance](r, all, all/2, all/2+13); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(r.BytesRead())/1e6, "MB-read")
+	})
+	b.Run("whole", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := Read[Instance](b.Context(), path, seal.Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(m.Bytes)/1e6, "MB-read")
+	})
+}
