@@ -110,3 +110,24 @@ func files(b *testing.B, f *fixture) (n int) {
 	}
 	return n
 }
+
+// BenchmarkGate is the look of a gate at a run of which half of an iteration's shards are
+// sampled and judged.
+func BenchmarkGate(b *testing.B) {
+	for _, shards := range []int{100, 1000, 10_000} {
+		f := newFixture(b, fmt.Sprintf("rollout.shards=%d", shards), fmt.Sprintf("rollout.prompts=%d", shards), "schedule.iterations=1")
+		f.begin()
+		for n := range shards / 2 {
+			f.sample(1, n, "a", [2]float64{100, 103}, [2]float64{104, 105})
+		}
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			for b.Loop() {
+				found, err := survey.New(f.run.Graph).Survey(b.Context())
+				if err != nil || len(found.Ready) != shards/2+1 { // and the plan of evaluations
+					b.Fatalf("%d tasks are ready, %v", len(found.Ready), err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "µs/shard")
+		})
+	}
+}
