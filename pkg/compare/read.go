@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -136,8 +137,14 @@ func openOne(ctx context.Context, folder string) (r Run, done bool, err error) {
 	}
 	plain := opened.Recipe
 	plain.Seed, plain.Name, plain.Description = 0, "", ""
-	r.method = string(recipe.Write(&plain))
+	r.method = seedless(string(recipe.Write(&plain)), opened.Recipe.Seed)
 	return r, true, nil
+}
+
+// seedless is a recipe's text without its seed in the names of runs that it goes on from:
+// a sweep calls them RECIPE-sSEED, and which of them is meant is no setting of a method.
+func seedless(text string, seed uint64) string {
+	return regexp.MustCompile(fmt.Sprintf(`-s%d(["/\s]|$)`, seed)).ReplaceAllString(text, "-s$1")
 }
 
 // measure reads the evaluations of a run, and what it took.
