@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type ReproduceOptions struct {
 	Plan         string   // file
 	Only         []string // names of experiments; none is all
 	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none
+	With         []string // files reproduction.json of other machines, whose experiments need not be run here
 }
 
 func reproduceCommand() *cli.Command {
@@ -42,9 +44,10 @@ func reproduceCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweeps and of the page", Destination: &o.Out},
 			&cli.StringSliceFlag{Name: "only", Usage: "`EXPERIMENT` of the plan, by its name; may be repeated"},
 			&cli.StringFlag{Name: "against", Usage: "`FILE` reproduction.json of an earlier time: count the policies that are the same to the byte", Destination: &o.Against},
+			&cli.StringSliceFlag{Name: "with", Usage: "`FILE` reproduction.json of another machine or time: take experiments from it that are done there and not here; may be repeated"},
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
-			o.Only = c.StringSlice("only")
+			o.Only, o.With = c.StringSlice("only"), c.StringSlice("with")
 			if err := optionalArgument(c, &o.Plan); err != nil {
 				return err
 			}
@@ -75,11 +78,20 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if err != nil {
 		return err
 	}
+	var taken []string // experiments that need not be run here
+	if len(o.With) > 0 {
+		if _, taken, err = o.measure(ctx, folder, whole); err != nil {
+			return err
+		}
+	}
 	failed := 0
 	var waiting []string
 	for _, e := range plan.Experiments {
 		if o.Status {
 			break
+		}
+		if slices.Contains(taken, e.Name) {
+			continue
 		}
 		if e.Pool != nil {
 			ready, err := gather(ctx, folder, whole.Named(e.Pool.Experiment), *e.Pool)
@@ -114,16 +126,22 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			}
 		}
 	}
-	result, err := reproduce.Read(ctx, folder, plan)
+	result, taken, err := o.measure(ctx, folder, whole)
 	if err != nil {
 		return err
 	}
-	notes, err := o.compareWithEarlier(result)
+	notes, err := o.compareWithEarlier(result.Without(taken))
 	if err != nil {
 		return err
+	}
+	if len(taken) > 0 {
+		notes = append(notes, "From other machines or times: "+strings.Join(taken, ", ")+".")
 	}
 	compared := map[string]bool{}
 	for _, e := range result.Results {
+		if slices.Contains(taken, e.Name) {
+			continue
+		}
 		if compared[e.Name], err = sideBySide(ctx, e); err != nil {
 			return err
 		}
@@ -191,24 +209,48 @@ func sideBySide(ctx context.Context, e reproduce.Result) (bool, error) {
 	return true, compare.Write(filepath.Join(e.Folder, "compare"), c)
 }
 
+// measure says what came out of a whole plan so far, here and in other reproductions, and
+// which experiments are theirs.
+func (o ReproduceOptions) measure(ctx context.Context, folder string, whole reproduce.Plan) (result reproduce.Reproduction, taken []string, err error) {
+	if result, err = reproduce.Read(ctx, folder, whole); err != nil {
+		return result, nil, err
+	}
+	for _, file := range o.With {
+		other, err := readReproduction("--with", file)
+		if err != nil {
+			return result, nil, err
+		}
+		taken = append(taken, result.With(other)...)
+	}
+	return result, taken, nil
+}
+
+// readReproduction reads the reproduction.json that a flag names.
+func readReproduction(flag, file string) (r reproduce.Reproduction, err error) {
+	content, err := plainfile.Read(file, plainfile.MaxDocument)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, exitcode.Usagef("%s %q: there is no such file", flag, file)
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &r)
+	}
+	if err == nil && r.Format != reproduce.Format {
+		err = fmt.Errorf("its format is %q and not %q", r.Format, reproduce.Format)
+	}
+	if err != nil {
+		return r, exitcode.Dataf("reading %q: %w", file, err)
+	}
+	return r, nil
+}
+
 // compareWithEarlier says how many policies are those of an earlier time.
 func (o ReproduceOptions) compareWithEarlier(result reproduce.Reproduction) ([]string, error) {
 	if o.Against == "" {
 		return nil, nil
 	}
-	content, err := plainfile.Read(o.Against, plainfile.MaxDocument)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, exitcode.Usagef("--against %q: there is no such file", o.Against)
-	}
-	var earlier reproduce.Reproduction
-	if err == nil {
-		err = json.Unmarshal(content, &earlier)
-	}
-	if err == nil && earlier.Format != reproduce.Format {
-		err = fmt.Errorf("its format is %q and not %q", earlier.Format, reproduce.Format)
-	}
+	earlier, err := readReproduction("--against", o.Against)
 	if err != nil {
-		return nil, exitcode.Dataf("reading %q: %w", o.Against, err)
+		return nil, err
 	}
 	same, others := result.Same(earlier)
 	notes := []string{fmt.Sprintf("%d of %d policies have the weights of %s, to the byte.", same, same+len(others), filepath.Base(o.Against))}

@@ -73,6 +73,34 @@ type Outcome struct {
 	Why     string `json:"why"` // where nothing could be measured
 }
 
+// With takes experiments that are not done here, and whose claims are those of the plan,
+// from a reproduction of another machine or time in which they are, and says which.
+func (r *Reproduction) With(other Reproduction) (taken []string) {
+	for i, e := range r.Results {
+		for _, o := range other.Results {
+			if o.Name == e.Name && !e.Done() && o.Done() && slices.EqualFunc(e.Claims, o.Claims, Outcome.sameClaim) {
+				r.Results[i] = o
+				taken = append(taken, o.Name)
+			}
+		}
+	}
+	return taken
+}
+
+// Without leaves experiments out.
+func (r Reproduction) Without(names []string) Reproduction {
+	r.Results = slices.DeleteFunc(slices.Clone(r.Results), func(e Result) bool { return slices.Contains(names, e.Name) })
+	return r
+}
+
+// sameClaim reports whether two outcomes are of one claim.
+func (o Outcome) sameClaim(other Outcome) bool {
+	key := func(o Outcome) [6]string {
+		return [6]string{o.Says, o.Source, o.Metric, o.Method, o.Against, o.Direction}
+	}
+	return key(o) == key(other)
+}
+
 // Read measures what is done of the experiments of a plan, in the folder that holds
 // their sweeps.
 func Read(ctx context.Context, folder string, p Plan) (Reproduction, error) {
