@@ -25,7 +25,7 @@ func policyCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "policy", Usage: "make, inspect and question policy folders",
 		Subcommands: []*cli.Command{
-			policyInitCommand(), policyInspectCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
+			policyInitCommand(), policyInspectCommand(), policyBenchCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
 			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand(),
 		},
 	})

@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
 	{"pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},
-	{"pkg/policy/backend"},
+	{"pkg/policy/backend", "pkg/policy/bench"},
 	{"pkg/policy/remote/remotetest", "pkg/stage"},
 	{"pkg/stage/trainer"},
 	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/stage/warm", "pkg/executor/..."},

@@ -1,0 +1,204 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
+	"github.com/lathe-rl/lathe/pkg/policy/bench"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+)
+
+// PolicyBenchOptions are those of lathe policy bench.
+type PolicyBenchOptions struct {
+	Model   string // folder
+	Threads int    // of the engine; 0 is all
+	Seconds float64
+	bench.Options
+	RecipeOptions // of whose iteration the time is foretold; empty for none
+	JSON          bool
+}
+
+func policyBenchCommand() *cli.Command {
+	var o PolicyBenchOptions
+	return cmdline.Help{
+		Example: "lathe policy bench --model runs/quickstart/policy/v000000 --recipe jobs/quickstart.yaml",
+		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
+	}.Command(&cli.Command{
+		Name: "bench", Usage: "measure how fast a policy samples and learns on this machine, and how much of what it could do that is",
+		Description: "On a CPU the ceiling is measured too: float32 products of large matrices, and bytes that all threads read.\n" +
+			"A share is that of whichever of the two bounds the work more; in batches of one, decoding reads every weight\n" +
+			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, for\n" +
+			"resources.stages.*.minutes.",
+		Flags: []cli.Flag{
+			modelFlag(&o.Model), threadsFlag(&o.Threads), jsonFlag(&o.JSON),
+			&cli.IntFlag{Name: "prompt-tokens", Usage: "`TOKENS` of a prompt; 0 for 256, or half of what the policy takes", Destination: &o.PromptTokens},
+			&cli.IntFlag{Name: "new-tokens", Usage: "`TOKENS` of a response; 0 for 64, or what is left", Destination: &o.NewTokens},
+			&cli.IntSliceFlag{Name: "batch", Usage: "`RESPONSES` that are decoded at a time; may be repeated (default: 1, 8 and 64)"},
+			&cli.IntFlag{Name: "pass-tokens", Value: 4096, Usage: "`TOKENS` that are learned from in one pass", Destination: &o.PassTokens},
+			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "repeat each kind of work for `SECONDS`", Destination: &o.Seconds},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` of whose iteration the time is foretold", Destination: &o.Recipe},
+			setFlag(),
+		},
+		Action: cmdline.NoArguments(func(c *cli.Context) error {
+			o.Batches, o.Set = c.IntSlice("batch"), c.StringSlice("set")
+			return PolicyBench(c.Context, c.App.Writer, o)
+		}),
+	})
+}
+
+// benchmark is what lathe policy bench prints.
+type benchmark struct {
+	Arithmetic policy.Arithmetic `json:"arithmetic"`
+	Threads    int               `json:"threads"`
+	Ceiling    bench.Ceiling     `json:"ceiling"`
+	Rates      []bench.Rate      `json:"rates"`
+	Iteration  *iterationTime    `json:"iteration"` // null without --recipe
+}
+
+// PolicyBench measures a policy.
+func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error {
+	if err := checkModel(o.Model); err != nil {
+		return err
+	}
+	threads, err := engineThreads(o.Threads)
+	if err != nil {
+		return err
+	}
+	if o.Seconds <= 0 || o.PassTokens < 1 {
+		return exitcode.Usagef("--seconds and --pass-tokens must be above 0")
+	}
+	o.For = time.Duration(o.Seconds * float64(time.Second))
+	for _, batch := range o.Batches {
+		if batch < 1 {
+			return exitcode.Usagef("--batch %d: it must be 1 or more", batch)
+		}
+	}
+	if len(o.Batches) == 0 {
+		o.Batches = []int{1, 8, 64}
+	}
+	result := benchmark{Threads: threads}
+	for _, train := range []bool{false, true} {
+		if err := o.measure(ctx, train, threads, &result); err != nil {
+			return err
+		}
+	}
+	if o.Recipe != "" {
+		if result.Iteration, err = o.foretell(result.Rates); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		return cmdline.WriteJSON(out, result)
+	}
+	return printBenchmark(out, result, o.Options)
+}
+
+// measure opens the policy to sample or to learn, and adds what it measures. What is not
+// given suits the policy.
+func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads int, result *benchmark) error {
+	engine, err := backend.Open(o.Model, backend.Options{
+		Backend: backend.Auto, Threads: threads, Train: train, Log: cmdline.Log("lathe"),
+		Workload: policy.Workload{Generate: !train, PassTokens: o.PassTokens},
+	})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	if train {
+		rates, err := bench.Learn(ctx, engine, o.Options, result.Ceiling)
+		result.Rates = append(result.Rates, rates...)
+		return err
+	}
+	longest := engine.Config().MaxPositionEmbeddings
+	if o.PromptTokens == 0 {
+		o.PromptTokens = min(256, longest/2)
+	}
+	if o.NewTokens == 0 {
+		o.NewTokens = min(64, longest-o.PromptTokens)
+	}
+	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
+		result.Ceiling = bench.MeasureCPU(threads, o.For)
+	}
+	result.Rates, err = bench.Sample(ctx, engine, o.Options, result.Ceiling)
+	return err
+}
+
+// iterationTime is how long the tasks of an iteration take at most, when every response
+// is as long as it may be.
+type iterationTime struct {
+	Responses      int     `json:"responses"`
+	RolloutMinutes float64 `json:"rollout_minutes"` // of one task
+	LearnMinutes   float64 `json:"learn_minutes"`   // of one task, or of one gradient shard and the update
+}
+
+// foretell says what an iteration of the recipe takes at these rates.
+func (o PolicyBenchOptions) foretell(rates []bench.Rate) (*iterationTime, error) {
+	resolved, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	r := resolved.Recipe
+	rows := graph.Graph{Recipe: r}.PlanRows()
+	prompt, response := float64(o.PromptTokens), float64(r.Rollout.MaxNewTokens)
+	perTask := (rows + r.Rollout.Shards - 1) / r.Rollout.Shards * r.Rollout.Group
+	t := iterationTime{Responses: rows * r.Rollout.Group}
+	var decoded bench.Rate // of the largest batch that such a task fills
+	for _, rate := range rates {
+		switch rate.Work {
+		case bench.Prefill:
+			t.RolloutMinutes += float64(perTask) * prompt / rate.TokensPerSecond / 60
+		case bench.Decode:
+			if decoded.Batch == 0 || rate.Batch > decoded.Batch && rate.Batch <= perTask {
+				decoded = rate
+			}
+		case bench.Train:
+			learned := float64(r.Rollout.Prompts*r.Rollout.Group*r.Loss.Epochs) * (prompt + response)
+			t.LearnMinutes += learned / rate.TokensPerSecond / 60 / float64(max(1, r.Schedule.GradientShards))
+		case bench.Update:
+			t.LearnMinutes += float64(r.Loss.Epochs*r.Loss.MiniBatches) * rate.Seconds / 60
+		}
+	}
+	t.RolloutMinutes += float64(perTask) * response / decoded.TokensPerSecond / 60
+	return &t, nil
+}
+
+func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
+	where := b.Arithmetic.Backend
+	if b.Arithmetic.Device != "" {
+		where += ", " + b.Arithmetic.Device
+	} else {
+		where += fmt.Sprintf(", %d threads", b.Threads)
+	}
+	fmt.Fprintf(out, "engine    %s; prompts of %d tokens, responses of %d\n", where, o.PromptTokens, o.NewTokens)
+	if b.Ceiling.GFLOPs > 0 {
+		fmt.Fprintf(out, "ceiling   %.0f GFLOP/s in products, %.1f GB/s from memory, as measured\n", b.Ceiling.GFLOPs, b.Ceiling.GBs)
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "work\tbatch\ttokens/s\tseconds\tGFLOP/s\tGB/s\tof ceiling")
+	for _, r := range b.Rates {
+		rate, share := "", ""
+		if r.TokensPerSecond > 0 {
+			rate = fmt.Sprintf("%.0f", r.TokensPerSecond)
+		}
+		if r.Share > 0 {
+			share = fmt.Sprintf("%.0f %%", 100*r.Share)
+		}
+		fmt.Fprintf(table, "%s\t%d\t%s\t%.3g\t%.1f\t%.1f\t%s\n", r.Work, r.Batch, rate, r.Seconds, r.GFLOPs, r.GBs, share)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if t := b.Iteration; t != nil {
+		fmt.Fprintf(out, "iteration at most %d responses: %.2g min of a rollout task, %.2g min of a learn task\n", t.Responses, t.RolloutMinutes, t.LearnMinutes)
+	}
+	return nil
+}

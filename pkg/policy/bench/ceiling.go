@@ -1,0 +1,49 @@
+package bench
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// Ceiling is what a machine can do at best, as measured; zero where it is not known.
+type Ceiling struct {
+	GFLOPs float64 `json:"gflop_per_second"` // of float32 products of large matrices
+	GBs    float64 `json:"gb_per_second"`    // that threads together read from memory
+}
+
+// MeasureCPU measures the ceiling of so many threads of this machine, each kind for at
+// least a time.
+func MeasureCPU(threads int, atLeast time.Duration) Ceiling {
+	const m, n, k = 512, 1024, 1024 // operands that fit into a cache
+	a, b, c := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n)
+	for i := range a {
+		a[i] = float32(i%7) - 3
+	}
+	for i := range b {
+		b[i] = float32(i%5) - 2
+	}
+	var packed gemm.Packed
+	gemm.PackNT(b, n, k, &packed, threads)
+	product, _ := repeat(atLeast, func(int) error {
+		gemm.MulPacked(c, n, a, k, m, &packed, false, threads)
+		return nil
+	})
+
+	const floats = 64 << 20 / 4 // of a thread, larger than the caches of a core
+	rows := make([][]float32, threads)
+	for i := range rows {
+		rows[i] = make([]float32, floats)
+	}
+	read, _ := repeat(atLeast, func(int) error {
+		var all sync.WaitGroup
+		for _, row := range rows {
+			all.Go(func() { vec.Sum(row) })
+		}
+		all.Wait()
+		return nil
+	})
+	return Ceiling{GFLOPs: 2 * m * n * k / product / 1e9, GBs: 4 * floats * float64(threads) / read / 1e9}
+}
