@@ -77,10 +77,11 @@ func TestSlurmWaves(t *testing.T) {
 			t.Errorf("digests (-on one machine +through Slurm):\n%s", diff)
 		}
 	}
+	const slow = "env.slow.milliseconds=250" // longer than Slurm takes to start a task
 	t.Run("arrays", func(t *testing.T) {
 		c, dir, began := c.In(t), filepath.Join(t.TempDir(), "run"), time.Now()
 		c.Must(program, "advance", "--recipe", recipe, "--run", dir, "--executor", "slurm", "--site", "devcluster",
-			"--set", "env.slow.milliseconds=250") // longer than Slurm takes to start a task
+			"--set", slow)
 		c.Await(dir, "done", 8*time.Minute, nil)
 		t.Logf("%v", time.Since(began).Round(time.Second))
 		same(t, dir)
@@ -88,7 +89,7 @@ func TestSlurmWaves(t *testing.T) {
 	})
 	t.Run("steps of an allocation", func(t *testing.T) {
 		c, dir := c.In(t), filepath.Join(t.TempDir(), "run")
-		command := fmt.Sprintf("%s run %s --run %s --executor steps --site devcluster", program, recipe, dir)
+		command := fmt.Sprintf("%s run %s --run %s --executor steps --site devcluster --set %s", program, recipe, dir, slow)
 		c.Must("sbatch", "--wait", "--partition=high", "--nodes=2", "--ntasks=2", "--cpus-per-task=4", "--output="+filepath.Join(c.Dir(), "steps.log"), "--wrap", command)
 		same(t, dir)
 		wavesSeen(t, dir)
