@@ -40,7 +40,7 @@ func TestSlurmMonitor(t *testing.T) {
 	}
 	c := commandtest.StartCluster(t, bin, "--nodes", "1", "--accounting")
 	dir := filepath.Join(t.TempDir(), "run")
-	c.Must(filepath.Join(bin, "lathe"), append([]string{"run", "jobs/smoke.yaml", "--run", dir}, commandtest.Set("schedule.iterations=1", "rollout.prompts=1000", "rollout.shards=1")...)...)
+	c.Must(filepath.Join(bin, "lathe"), append([]string{"run", "jobs/smoke.yaml", "--run", dir}, commandtest.Set("schedule.iterations=1", "rollout.prompts=2000", "rollout.shards=1", "warm_start.steps=1", "rollout.max_new_tokens=100")...)...)
 	shardPath := filepath.Join(dir, "iter", "000001", "rollout", "00000.parquet")
 	for _, path := range []string{shardPath, shardPath + ".json"} {
 		if err := os.Remove(path); err != nil {
