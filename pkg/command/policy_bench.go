@@ -91,6 +91,10 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 			return err
 		}
 	}
+	if result.Arithmetic.Backend == backend.CPU { // before and after, since other programs come and go
+		result.Ceiling = result.Ceiling.Higher(bench.MeasureCPU(threads, o.For))
+	}
+	result.Ceiling.Share(result.Rates)
 	if o.Recipe != "" {
 		if result.Iteration, err = o.foretell(result.Rates); err != nil {
 			return err
@@ -114,7 +118,7 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 	}
 	defer engine.Close()
 	if train {
-		rates, err := bench.Learn(ctx, engine, o.Options, result.Ceiling)
+		rates, err := bench.Learn(ctx, engine, o.Options)
 		result.Rates = append(result.Rates, rates...)
 		return err
 	}
@@ -128,7 +132,7 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
 		result.Ceiling = bench.MeasureCPU(threads, o.For)
 	}
-	result.Rates, err = bench.Sample(ctx, engine, o.Options, result.Ceiling)
+	result.Rates, err = bench.Sample(ctx, engine, o.Options)
 	return err
 }
 

@@ -43,7 +43,7 @@ const (
 )
 
 // Sample measures an engine that generates.
-func Sample(ctx context.Context, e policy.Engine, o Options, ceiling Ceiling) ([]Rate, error) {
+func Sample(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
 	c := e.Config()
 	if o.PromptTokens < 1 || o.NewTokens < 2 || o.PromptTokens+o.NewTokens > c.MaxPositionEmbeddings {
 		return nil, exitcode.Usagef("%d tokens of a prompt and %d of a response: the policy takes %d together, and a response has at least 2", o.PromptTokens, o.NewTokens, c.MaxPositionEmbeddings)
@@ -58,7 +58,7 @@ func Sample(ctx context.Context, e policy.Engine, o Options, ceiling Ceiling) ([
 		if i == len(o.Batches)-1 {
 			tokens := float64(batch * o.PromptTokens)
 			flops := tokens * policy.FLOPsPerToken(c, o.PromptTokens) / 3
-			rates = append([]Rate{ceiling.rate(Prefill, batch, tokens, read, flops, weightBytes(e))}, rates...)
+			rates = append([]Rate{rateOf(Prefill, batch, tokens, read, flops, weightBytes(e))}, rates...)
 		}
 		all, err := repeat(o.For, func(round int) error { return generate(ctx, e, o, batch, o.NewTokens, round) })
 		if err != nil {
@@ -66,13 +66,13 @@ func Sample(ctx context.Context, e policy.Engine, o Options, ceiling Ceiling) ([
 		}
 		step := max(1e-9, (all-read)/float64(o.NewTokens-1))
 		flops := float64(batch) * policy.DecodeFLOPsPerToken(c, o.PromptTokens+o.NewTokens/2)
-		rates = append(rates, ceiling.rate(Decode, batch, float64(batch), step, flops, weightBytes(e)))
+		rates = append(rates, rateOf(Decode, batch, float64(batch), step, flops, weightBytes(e)))
 	}
 	return rates, e.Err()
 }
 
 // Learn measures an engine that trains.
-func Learn(ctx context.Context, e policy.Engine, o Options, ceiling Ceiling) ([]Rate, error) {
+func Learn(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
 	c := e.Config()
 	length := min(o.PromptTokens+o.NewTokens, c.MaxPositionEmbeddings)
 	sequences := max(1, o.PassTokens/length)
@@ -112,18 +112,14 @@ func Learn(ctx context.Context, e policy.Engine, o Options, ceiling Ceiling) ([]
 	// AdamW reads weight, gradient and two moments and writes all but the gradient.
 	moved := 7 * 4 * float64(policy.ParameterCount(c))
 	return []Rate{
-		ceiling.rate(Train, sequences, float64(n), pass, flops, 0),
-		ceiling.rate(Update, 1, 0, update, 0, moved),
+		rateOf(Train, sequences, float64(n), pass, flops, 0),
+		rateOf(Update, 1, 0, update, 0, moved),
 	}, e.Err()
 }
 
-// rate is a kind of work of which one time takes so long.
-func (c Ceiling) rate(work string, batch int, tokens, seconds, flops, bytes float64) Rate {
-	r := Rate{Work: work, Batch: batch, TokensPerSecond: tokens / seconds, Seconds: seconds, GFLOPs: flops / seconds / 1e9, GBs: bytes / seconds / 1e9}
-	if c.GFLOPs > 0 {
-		r.Share = max(r.GFLOPs/c.GFLOPs, r.GBs/c.GBs)
-	}
-	return r
+// rateOf is a kind of work of which one time takes so long.
+func rateOf(work string, batch int, tokens, seconds, flops, bytes float64) Rate {
+	return Rate{Work: work, Batch: batch, TokensPerSecond: tokens / seconds, Seconds: seconds, GFLOPs: flops / seconds / 1e9, GBs: bytes / seconds / 1e9}
 }
 
 // weightBytes is what a pass reads of the weights.

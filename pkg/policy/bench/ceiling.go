@@ -14,6 +14,20 @@ type Ceiling struct {
 	GBs    float64 `json:"gb_per_second"`    // that threads together read from memory
 }
 
+// Higher is the higher of two measurements: what else a machine does only lowers them.
+func (c Ceiling) Higher(other Ceiling) Ceiling {
+	return Ceiling{GFLOPs: max(c.GFLOPs, other.GFLOPs), GBs: max(c.GBs, other.GBs)}
+}
+
+// Share says of each rate how much of the ceiling it is.
+func (c Ceiling) Share(rates []Rate) {
+	for i, r := range rates {
+		if c.GFLOPs > 0 && c.GBs > 0 {
+			rates[i].Share = max(r.GFLOPs/c.GFLOPs, r.GBs/c.GBs)
+		}
+	}
+}
+
 // MeasureCPU measures the ceiling of so many threads of this machine, each kind for at
 // least a time.
 func MeasureCPU(threads int, atLeast time.Duration) Ceiling {
