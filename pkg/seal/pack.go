@@ -89,27 +89,26 @@ func CreatePack(pack string, a Attempt) (*PackWriter, error) {
 }
 
 // Add appends a sealed file of the pack's folder, in the order of names. It returns its
-// bytes, which were digested, and the place of their first in the pack.
-func (p *PackWriter) Add(ctx context.Context, path string) (data []byte, offset int64, err error) {
-	data, m, err := Open(ctx, path, Options{})
-	if err != nil {
-		return nil, 0, err
+// bytes, which were digested, its manifest, and the place of the first byte in the pack.
+func (p *PackWriter) Add(ctx context.Context, path string) (data []byte, m Manifest, offset int64, err error) {
+	if data, m, err = Open(ctx, path, Options{}); err != nil {
+		return nil, m, 0, err
 	}
 	again, raw, err := readManifest(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, m, 0, err
 	}
 	if again.SHA256 != m.SHA256 {
-		return nil, 0, exitcode.IOf("packing %q: it changed meanwhile", path)
+		return nil, m, 0, exitcode.IOf("packing %q: it changed meanwhile", path)
 	}
 	offset = p.w.bytes
 	p.members = append(p.members, Member{Name: filepath.Base(path), Offset: offset, Bytes: int64(len(data)), ManifestBytes: int64(len(raw))})
 	for _, part := range [][]byte{data, raw} {
 		if _, err := p.w.Write(part); err != nil {
-			return nil, 0, err
+			return nil, m, 0, err
 		}
 	}
-	return data, offset, nil
+	return data, m, offset, nil
 }
 
 // Commit ends the pack with tail and seals it. The files that it holds are still there:

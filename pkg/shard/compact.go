@@ -56,11 +56,7 @@ func writePack(ctx context.Context, pack string, paths []string, a seal.Attempt)
 		if other, _ := seal.PackOf(path); other != pack {
 			return seal.Manifest{}, exitcode.Bugf("%q is no shard of %q", path, pack)
 		}
-		m, err := seal.Read(ctx, path, seal.Options{})
-		if err != nil {
-			return seal.Manifest{}, err
-		}
-		data, offset, err := w.Add(ctx, path)
+		data, m, offset, err := w.Add(ctx, path)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
