@@ -159,7 +159,7 @@ type Fault struct {
 // MonitorCost is what the monitors themselves took.
 type MonitorCost struct {
 	CPUShare  *float64 `json:"cpu_share_of_a_core,omitempty"`
-	MaxBytes  float64  `json:"memory_max_bytes"`
+	MaxBytes  float64  `json:"memory_max_bytes"` // without their program's shared pages
 	DiskBytes int64    `json:"disk_bytes"`
 	Samples   int64    `json:"samples"`
 }

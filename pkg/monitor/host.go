@@ -142,7 +142,11 @@ func (h *Host) readHost(give func(string, float64)) {
 	}
 	if own, ok := readProcess(h.root, h.self); ok {
 		give(MonitorCPUSeconds, own.cpuSeconds)
-		give(MonitorMemoryBytes, own.residentBytes)
+	}
+	if content, err := os.ReadFile(filepath.Join(h.root, strconv.Itoa(h.self), "statm")); err == nil {
+		if own, ok := ownBytes(content); ok {
+			give(MonitorMemoryBytes, own)
+		}
 	}
 }
 

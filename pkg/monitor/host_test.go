@@ -27,10 +27,25 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+// proc_pid_statm(5) counts pages: the whole, what is resident, and of that what a file
+// or shared memory has too.
+func TestOwnBytes(t *testing.T) {
+	t.Parallel()
+	if got, ok := ownBytes([]byte("5000 700 300 10 0 900 0\n")); !ok || got != 400*float64(os.Getpagesize()) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	for _, bad := range []string{"", "1 2", "1 x 3", "1 2 x"} {
+		if _, ok := ownBytes([]byte(bad)); ok {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 (a) S 1 4711 4711 0 -1 4194560 100 200 0 0 150 50 25 75 20 0 4 0 98765 1000000 256 1"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		parseStat(content)
+		ownBytes(content)
 		parseIO(content)
 		parseHostStat(content)
 		memInfo(content, "MemTotal:")

@@ -61,8 +61,8 @@ const (
 	HostCPUStallSeconds    = "host_cpu_stall_seconds" // counters, as above
 	HostMemoryStallSeconds = "host_memory_stall_seconds"
 	HostIOStallSeconds     = "host_io_stall_seconds"
-	MonitorCPUSeconds      = "monitor_cpu_seconds" // counter: what this costs
-	MonitorMemoryBytes     = "monitor_memory_bytes"
+	MonitorCPUSeconds      = "monitor_cpu_seconds"     // counter: what this costs
+	MonitorMemoryBytes     = "monitor_memory_bytes"    // and its memory, without its program's shared pages
 	MonitorDroppedSamples  = "monitor_dropped_samples" // that could not be sealed
 
 	// Of a GPU, or of an instance of one under MIG. Shares are in [0, 1].

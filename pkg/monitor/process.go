@@ -50,6 +50,22 @@ func parseStat(stat []byte) (p process, ok bool) {
 	return p, err == nil
 }
 
+// ownBytes reads of proc_pid_statm(5) what a process has in memory of its own. The
+// pages of its program and libraries are the kernel's cache of those files: all
+// monitors of a node share them, and the kernel takes them back when it wants.
+func ownBytes(statm []byte) (bytes float64, ok bool) {
+	fields := strings.Fields(string(statm))
+	if len(fields) < 3 {
+		return 0, false
+	}
+	resident, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	shared, err := strconv.ParseInt(fields[2], 10, 64)
+	return float64(resident-shared) * float64(os.Getpagesize()), err == nil
+}
+
 // parseIO reads what proc_pid_io(5) says of storage.
 func parseIO(content []byte) (readBytes, writeBytes float64) {
 	for line := range strings.Lines(string(content)) {

@@ -108,8 +108,9 @@ func (o Options) check() error {
 // A monitor stands beside every task: its heap may grow to memoryBound, and no
 // garbage is collected before it is there. It makes half a megabyte a second with
 // eight GPUs, since go-nvml copies what GPM fills. The driver's library takes another
-// 12 MB, its zeroed variables; together they are under 20. The binary's own pages are
-// shared by all monitors of a node.
+// 12 MB, its zeroed variables; together they are under 20. Beside them stand the pages of
+// the binary and of libraries, which all monitors of a node share and the kernel takes
+// back when it wants.
 const memoryBound = 12 << 20
 
 // Record seals samples in a run until the process that is watched has ended, or,

@@ -204,6 +204,14 @@ func TestBesideATask(t *testing.T) {
 	if len(got[monitor.UtilizationShare]) < 2 || got[monitor.Cores][0].Value != 3 {
 		t.Errorf("there are %d samples of the GPU, and %+v", len(got[monitor.UtilizationShare]), got[monitor.Cores])
 	}
+	for _, row := range got[monitor.MonitorMemoryBytes] {
+		if row.Value <= 1<<20 || row.Value >= 20<<20 {
+			t.Errorf("the monitor has %v bytes of memory of its own", row.Value)
+		}
+	}
+	if len(got[monitor.MonitorMemoryBytes]) == 0 {
+		t.Error("the monitor's memory is not sampled")
+	}
 	for _, row := range got[monitor.UtilizationShare] {
 		if row.Task != "rollout-000001-00003" || row.Device != "GPU-a" {
 			t.Errorf("a sample is %+v", row)
