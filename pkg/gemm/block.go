@@ -1,5 +1,7 @@
 package gemm
 
+import "github.com/lathe-rl/lathe/pkg/vec"
+
 // block is a part of C that one goroutine computes, with the blocking it uses.
 //
 // The loops are those of Goto and van de Geijn (2008): a block of B is packed
@@ -47,8 +49,8 @@ func (p *product) compute(i0, i1, j0, j1 int, ws *workspace) {
 // plan chooses the sizes of the blocks.
 func (b *block) plan() {
 	height := b.i1 - b.i0
-	b.copyA = b.j1-b.j0 >= copyColumns && height > 1
-	b.directB = b.packed == nil && !b.bTransposed && height <= b.rows
+	b.copyA = b.pairs || b.j1-b.j0 >= copyColumns && height > 1
+	b.directB = !b.pairs && b.packed == nil && !b.bTransposed && height <= b.rows
 	b.rowParts = 1
 	b.depth = b.k
 	if b.copyA {
@@ -64,6 +66,9 @@ func (b *block) plan() {
 	if b.packed == nil {
 		b.depth = min(b.depth, panelsCapacity/panelWidth)
 	}
+	if b.pairs && b.depth < b.k {
+		b.depth -= b.depth % pairBlock
+	}
 	if b.depth >= b.k {
 		b.depth = b.k
 	} else if b.depth > depthBlock {
@@ -71,8 +76,16 @@ func (b *block) plan() {
 	}
 	b.columns = b.j1 - b.j0
 	if b.packed == nil && !b.directB {
-		b.columns = min(columnBlock, panelsCapacity/b.depth/panelWidth*panelWidth)
+		b.columns = min(columnBlock, panelsCapacity/b.stored(b.depth)/panelWidth*panelWidth)
 	}
+}
+
+// stored is how many depths of A and B are stored for a block of some.
+func (b *block) stored(depth int) int {
+	if b.pairs {
+		return padded(depth)
+	}
+	return depth
 }
 
 // pass adds the depths [k0, k1) to the columns [j0, j1) of the block.
@@ -84,7 +97,10 @@ func (b *block) pass(j0, j1, k0, k1 int) {
 		i1 := b.i0 + (part+1)*height/b.rowParts
 		b.packA(i0, i1, k0, k1)
 		for j := j0; j < j1; {
-			count := widePanels(b.level, i1-i0, (j1-j)/panelWidth)
+			count := 1
+			if !b.pairs {
+				count = widePanels(b.level, i1-i0, (j1-j)/panelWidth)
+			}
 			b.panel(i0, i1, j, min(j1, j+count*panelWidth), count, j-j0, k0, k1)
 			j += count * panelWidth
 		}
@@ -95,6 +111,10 @@ func (b *block) pass(j0, j1, k0, k1 int) {
 // where they are.
 func (b *block) packB(j0, j1, k0, k1 int) {
 	if b.packed != nil {
+		return
+	}
+	if b.pairs {
+		b.packPairs(j0, j1, k0, k1)
 		return
 	}
 	depth := k1 - k0
@@ -123,14 +143,25 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 	if !b.copyA {
 		return
 	}
-	depth := k1 - k0
+	depth := b.stored(k1 - k0)
+	tiles := (i1 - i0 + b.rows - 1) / b.rows
+	if b.pairs {
+		// Rounded where it is, with what fills up the last block.
+		size := (i1 - i0) * (depth + rowPadding)
+		if b.aTransposed {
+			size = tiles * depth * b.slot
+		}
+		if depth > k1-k0 {
+			clear(b.ws.rows[:size])
+		}
+		defer vec.RoundToBF16(b.ws.rows[:size])
+	}
 	if !b.aTransposed {
 		for i := i0; i < i1; i++ {
-			copy(b.ws.rows[(i-i0)*(depth+rowPadding):], b.a[i*b.lda+k0:][:depth])
+			copy(b.ws.rows[(i-i0)*(depth+rowPadding):], b.a[i*b.lda+k0:][:k1-k0])
 		}
 		return
 	}
-	tiles := (i1 - i0 + b.rows - 1) / b.rows
 	for k := k0; k < k1; k += copyDepth {
 		part := min(copyDepth, k1-k)
 		for n := range tiles {
@@ -145,16 +176,18 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 // [k0, k1), where the columns are those of count panels. offset is the distance
 // of j0 from the first packed column.
 func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
-	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count}
+	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count, pairs: b.pairs}
 	var panel []float32
 	var half []uint16
 	switch {
 	case b.packed != nil && b.packed.half != nil:
-		half = b.packed.half[j0*b.k+k0*panelWidth:]
-		t.panelStep = b.k * panelWidth
+		half = b.packed.half[j0*b.packed.depth+k0*panelWidth:]
+		t.panelStep = b.packed.depth * panelWidth
 	case b.packed != nil:
 		panel = b.packed.data[j0*b.k+k0*panelWidth:]
 		t.panelStep = b.k * panelWidth
+	case b.pairs:
+		half = b.ws.halves()[offset*b.stored(k1-k0):]
 	case b.directB && j1-j0 >= panelWidth:
 		panel = b.b[k0*b.ldb+j0:]
 		t.bDepth = b.ldb
@@ -176,7 +209,7 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 		} else {
 			t.b = panel[(k-k0)*t.bDepth:]
 		}
-		t.depth = min(step, k1-k)
+		t.depth = b.stored(min(step, k1-k))
 		if b.accumulate || k > 0 {
 			t.accumulate = 1
 		}
@@ -191,7 +224,9 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 			t.rows = last - first
 			t.c = b.c[(i0+first)*b.ldc+j0:]
 			b.setA(&t, n, i0, first, k0, k, k1)
-			t.setFetch(following, n, tiles)
+			if !b.pairs {
+				t.setFetch(following, n, tiles)
+			}
 			runTile(b.level, &t)
 		}
 	}
@@ -202,9 +237,9 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 func (b *block) setA(t *tile, n, i0, first, k0, k, k1 int) {
 	switch {
 	case b.copyA && b.aTransposed:
-		t.a, t.aRow, t.aDepth = b.ws.rows[(n*(k1-k0)+k-k0)*b.slot:], 1, b.slot
+		t.a, t.aRow, t.aDepth = b.ws.rows[(n*b.stored(k1-k0)+k-k0)*b.slot:], 1, b.slot
 	case b.copyA:
-		stride := k1 - k0 + rowPadding
+		stride := b.stored(k1-k0) + rowPadding
 		t.a, t.aRow, t.aDepth = b.ws.rows[first*stride+k-k0:], stride, 1
 	case b.aTransposed:
 		t.a, t.aRow, t.aDepth = b.a[k*b.lda+i0+first:], 1, b.lda

@@ -20,6 +20,22 @@
 // threads, or the instruction set (AVX-512, AVX2 with FMA or pure Go, see
 // package vec). To add a bias, fill C with it and accumulate.
 //
+// # Products in bfloat16
+//
+// With a weight in the format [BFloat16Pairs], and in [TNPairs], both operands are
+// rounded to bfloat16 (nearest, ties to even), and sums in float32 have the order of
+// AMX's TDPBF16PS. The inner index goes in blocks of 32, the last filled up with zeros.
+// Of a block, the even and the odd indices are a chain of fused multiply-adds from zero
+// each; their sum is added to the element:
+//
+//	e ← FMA(a[k], b[k], e), o ← FMA(a[k+1], b[k+1], o),   k = k₀, k₀+2, ..., k₀+30
+//	c ← c + (e + o)
+//
+// Subnormal operands and results are zeros of their sign throughout. Again the bits of
+// an element depend on its row of A, its column of B and its start value alone. But a
+// product whose inner index is divided in two calls has the same bits only where it is
+// divided between blocks.
+//
 // The payload of a NaN is not part of the contract.
 //
 // # Memory and threads

@@ -105,7 +105,7 @@ func TestOracle(t *testing.T) {
 				for k := range p.k {
 					want += float64(p.elementA(i, k)) * float64(p.elementB(k, j))
 				}
-				// 300 roundings of partial sums below 40.
+				// 300 roundings of partial sums below 40; in pairs there are fewer.
 				if math.Abs(float64(got[index])-want) > 300*40*0x1p-24 {
 					t.Fatalf("%s: row %d column %d is %v, want %v", op, i, j, got[index], want)
 				}

@@ -53,6 +53,19 @@ func TN(c []float32, ldc int, a []float32, lda int, b []float32, ldb int, m, n, 
 	}, threads)
 }
 
+// TNPairs is TN with A and B rounded to bfloat16 and sums in pairs, as in products with
+// a [Packed] in the format [BFloat16Pairs].
+func TNPairs(c []float32, ldc int, a []float32, lda int, b []float32, ldb int, m, n, k int, accumulate bool, threads int) {
+	checkShape(m, n, k)
+	checkMatrix(a, lda, k, m, badStrideA, shortA)
+	checkMatrix(b, ldb, k, n, badStrideB, shortB)
+	checkMatrix(c, ldc, m, n, badStrideC, shortC)
+	multiply(product{
+		c: c, ldc: ldc, a: a, lda: lda, aTransposed: true, b: b, ldb: ldb, pairs: true,
+		m: m, n: n, k: k, accumulate: accumulate,
+	}, threads)
+}
+
 func checkShape(m, n, k int) {
 	if m < 0 || n < 0 || k < 0 {
 		panic(badDimension)

@@ -10,7 +10,10 @@ import (
 )
 
 // ops are the products under test by name.
-var ops = []string{"NT", "NN", "TN", "PackNT", "PackNN", "PackNT16", "PackNN16", "SetColumns", "SetColumns16"}
+var ops = []string{
+	"NT", "NN", "TN", "PackNT", "PackNN", "PackNT16", "PackNN16", "SetColumns", "SetColumns16",
+	"TNPairs", "PackNTPairs", "PackNNPairs", "SetColumnsPairs",
+}
 
 // guard is the value around and between the rows of C in a test; no product
 // may change it.
@@ -22,7 +25,8 @@ type problem struct {
 	m, n, k       int
 	lda, ldb, ldc int
 	a, b          []float32 // in the layout of op
-	seen          []float32 // b as the product sees it, if it is rounded
+	seenA, seenB  []float32 // the same as the product sees them, which may round them
+	pairs         bool      // both operands are rounded, and summed in pairs
 	start         []float32 // C before the product, with guards
 	accumulate    bool
 }
@@ -31,10 +35,10 @@ type problem struct {
 // matrices that may be wider; specials is the probability of NaN, infinities
 // and other edge values.
 func newProblem(op string, m, n, k, padding int, accumulate bool, specials float64, seed uint64) *problem {
-	p := &problem{op: op, m: m, n: n, k: k, accumulate: accumulate}
+	p := &problem{op: op, m: m, n: n, k: k, accumulate: accumulate, pairs: strings.HasSuffix(op, "Pairs")}
 	r := rand.New(rand.NewPCG(seed, 3))
 	rowsA, columnsA := m, k
-	if op == "TN" {
+	if aTransposed(op) {
 		rowsA, columnsA = k, m
 	}
 	rowsB, columnsB := k, n
@@ -49,8 +53,12 @@ func newProblem(op string, m, n, k, padding int, accumulate bool, specials float
 	p.b = make([]float32, rowsB*p.ldb)
 	draw(r, p.a, specials)
 	draw(r, p.b, specials)
-	if strings.HasSuffix(op, "16") {
-		p.seen = rounded(p.b)
+	p.seenA, p.seenB = p.a, p.b
+	if p.pairs {
+		p.seenA = rounded(p.a)
+	}
+	if p.pairs || strings.HasSuffix(op, "16") {
+		p.seenB = rounded(p.b)
 	}
 	const margin = 64
 	p.start = make([]float32, m*p.ldc+2*margin)
@@ -62,6 +70,9 @@ func newProblem(op string, m, n, k, padding int, accumulate bool, specials float
 	}
 	return p
 }
+
+// aTransposed tells whether an operation takes the transpose of A.
+func aTransposed(op string) bool { return strings.HasPrefix(op, "TN") }
 
 // bTransposed tells whether an operation takes the transpose of B.
 func bTransposed(op string) bool {
@@ -112,10 +123,15 @@ func (p *problem) run(threads int) []float32 {
 		NN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	case "TN":
 		TN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "TNPairs":
+		TNPairs(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	default:
 		var b Packed
-		if strings.HasSuffix(p.op, "16") {
+		switch {
+		case strings.HasSuffix(p.op, "16"):
 			b.Format = BFloat16
+		case p.pairs:
+			b.Format = BFloat16Pairs
 		}
 		switch {
 		case strings.HasPrefix(p.op, "PackNT"):
@@ -139,27 +155,23 @@ func (p *problem) run(threads int) []float32 {
 	return whole
 }
 
-// elementA returns A(i, k), elementB returns B(k, j).
+// elementA returns A(i, k), elementB returns B(k, j), as the product sees them.
 func (p *problem) elementA(i, k int) float32 {
-	if p.op == "TN" {
-		return p.a[k*p.lda+i]
+	if aTransposed(p.op) {
+		return p.seenA[k*p.lda+i]
 	}
-	return p.a[i*p.lda+k]
+	return p.seenA[i*p.lda+k]
 }
 
 func (p *problem) elementB(k, j int) float32 {
-	b := p.b
-	if p.seen != nil {
-		b = p.seen
-	}
 	if bTransposed(p.op) {
-		return b[j*p.ldb+k]
+		return p.seenB[j*p.ldb+k]
 	}
-	return b[k*p.ldb+j]
+	return p.seenB[k*p.ldb+j]
 }
 
 // want returns what run must return, from the definition: one chain of fused
-// multiply-adds for each element.
+// multiply-adds for each element, or two for each 32 of it.
 func (p *problem) want() []float32 {
 	whole := append([]float32(nil), p.start...)
 	for i := range p.m {
@@ -168,12 +180,32 @@ func (p *problem) want() []float32 {
 			if !p.accumulate {
 				*c = 0
 			}
+			if p.pairs {
+				*c = p.inPairs(i, j, *c)
+				continue
+			}
 			for k := range p.k {
 				*c = vec.FMA(p.elementA(i, k), p.elementB(k, j), *c)
 			}
 		}
 	}
 	return whole
+}
+
+// inPairs is an element that is summed in pairs from c on.
+func (p *problem) inPairs(i, j int, c float32) float32 {
+	for block := 0; block < p.k; block += 32 {
+		var chains [2]float32
+		for k := block; k < block+32; k++ {
+			var a, b float32
+			if k < p.k {
+				a, b = p.elementA(i, k), p.elementB(k, j)
+			}
+			chains[k%2] = vec.FMAFlushed(a, b, chains[k%2])
+		}
+		c = vec.AddFlushed(c, vec.AddFlushed(chains[0], chains[1]))
+	}
+	return c
 }
 
 // firstDifference returns the first index where the bits differ, or -1. All

@@ -18,6 +18,27 @@ func tileAVX512BF16(t *tile)
 //go:noescape
 func tileAVX2BF16(t *tile)
 
+//go:noescape
+func tilePairsAVX512(t *tile)
+
+//go:noescape
+func tilePairsAVX2(t *tile)
+
+// The kernels that convert pairs; see roundPairs and widenPairs. pairs must not be
+// zero.
+
+//go:noescape
+func roundPairsAVX512(dst *uint16, src *float32, pairs int)
+
+//go:noescape
+func roundPairsAVX2(dst *uint16, src *float32, pairs int)
+
+//go:noescape
+func widenPairsAVX512(dst *float32, src *uint16, pairs int)
+
+//go:noescape
+func widenPairsAVX2(dst *float32, src *uint16, pairs int)
+
 // The transpose kernels set dst[k·32 + j] = src[j·stride + k] for j < 16 and
 // k < 4·quads. quads must not be zero.
 

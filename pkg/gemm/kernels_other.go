@@ -12,6 +12,18 @@ func tileAVX512BF16(*tile) { panic(badNoAssembly) }
 
 func tileAVX2BF16(*tile) { panic(badNoAssembly) }
 
+func tilePairsAVX512(*tile) { panic(badNoAssembly) }
+
+func tilePairsAVX2(*tile) { panic(badNoAssembly) }
+
+func roundPairsAVX512(*uint16, *float32, int) { panic(badNoAssembly) }
+
+func roundPairsAVX2(*uint16, *float32, int) { panic(badNoAssembly) }
+
+func widenPairsAVX512(*float32, *uint16, int) { panic(badNoAssembly) }
+
+func widenPairsAVX2(*float32, *uint16, int) { panic(badNoAssembly) }
+
 func transposeAVX512(_, _ *float32, _, _ int) { panic(badNoAssembly) }
 
 func transposeAVX2(_, _ *float32, _, _ int) { panic(badNoAssembly) }

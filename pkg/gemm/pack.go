@@ -56,9 +56,15 @@ func (p *packing) panel(i int, ws *workspace) {
 	}
 	for from := 0; from < k; from += roundDepth {
 		to := min(k, from+roundDepth)
-		rows := ws.panels[:(to-from)*panelWidth]
+		rows := ws.scratch()
 		p.depths(rows, column, width, from, to, ws)
-		vec.RoundBF16(p.dst.half[column*k+from*panelWidth:][:len(rows)], rows)
+		dst := p.dst.half[column*p.dst.depth+from*panelWidth:]
+		if p.dst.pairs {
+			roundRows(p.level, dst, rows, to-from)
+		} else {
+			rows = rows[:(to-from)*panelWidth]
+			vec.RoundBF16(dst[:len(rows)], rows)
+		}
 	}
 }
 
@@ -75,15 +81,13 @@ func (p *packing) depths(dst []float32, column, width, from, to int, ws *workspa
 // columns packs the columns [from, to), a part of one panel, and leaves the
 // other columns of the panel as they are.
 func (p *packing) columns(from, to int) {
-	k := p.dst.k
 	for j := from; j < to; j++ {
-		at := j/panelWidth*k*panelWidth + j%panelWidth
-		for i := range k {
+		for i := range p.dst.k {
 			x := p.src[(j-p.first)*p.stride+i : (j-p.first)*p.stride+i+1]
-			if p.dst.half != nil {
-				vec.RoundBF16(p.dst.half[at+i*panelWidth:][:1], x)
+			if at := p.dst.at(j, i); p.dst.half != nil {
+				vec.RoundBF16(p.dst.half[at:at+1], x)
 			} else {
-				p.dst.data[at+i*panelWidth] = x[0]
+				p.dst.data[at] = x[0]
 			}
 		}
 	}
@@ -146,7 +150,7 @@ func copyPanel(level vec.Level, dst []float32, slot int, src []float32, stride, 
 		copyRows16AVX512(&dst[0], &src[0], stride, depth, width)
 	case level == vec.AVX2 && slot == 32:
 		copyRows32AVX2(&dst[0], &src[0], stride, depth, width)
-	case level == vec.AVX2 && slot == 8:
+	case level != vec.Go && slot == 8:
 		copyRows8AVX2(&dst[0], &src[0], stride, depth, width)
 	default:
 		for k := range depth {

@@ -1,7 +1,5 @@
 package gemm
 
-import "math"
-
 const (
 	shortW      = "gemm: weight is too short"
 	badColumn   = "gemm: column out of range"
@@ -16,12 +14,14 @@ const panelWidth = 32
 // Format is how a packed matrix stores its elements.
 type Format uint8
 
-// The formats. A product widens bfloat16 elements to float32 in registers: its
-// bits are those of the product with a float32 matrix of the same values, and
-// it reads half the memory.
+// The formats. With BFloat16 a product widens the elements to float32 in registers:
+// its bits are those of the product with a float32 matrix of the same values, and it
+// reads half the memory. With BFloat16Pairs it rounds A too and sums in pairs, see the
+// package's comment.
 const (
 	Float32 Format = iota
 	BFloat16
+	BFloat16Pairs
 )
 
 // Packed is a weight matrix laid out for [MulPacked]: the columns of a (k, n)
@@ -33,9 +33,20 @@ const (
 type Packed struct {
 	Format Format // of the elements from the next packing on
 
-	n, k int
-	data []float32 // shape (panels, k, panelWidth)
-	half []uint16  // the same in bfloat16, instead of data
+	n, k  int
+	depth int       // of a panel: k, filled up with zeros to whole blocks in pairs
+	data  []float32 // shape (panels, depth, panelWidth)
+	half  []uint16  // the same in bfloat16, instead of data
+	pairs bool      // half is (panels, depth/2, panelWidth, 2): two depths of a column side by side
+}
+
+// at is the index of depth k of column j in data or half.
+func (p *Packed) at(j, k int) int {
+	panel, column := j/panelWidth*p.depth*panelWidth, j%panelWidth
+	if p.pairs {
+		return panel + k/2*2*panelWidth + 2*column + k%2
+	}
+	return panel + k*panelWidth + column
 }
 
 // N returns the number of columns of B, which are the outputs of the layer.
@@ -52,8 +63,14 @@ func (p *Packed) Bytes() int { return 4*len(p.data) + 2*len(p.half) }
 func (p *Packed) Reset(n, k int) {
 	checkShape(0, n, k)
 	p.resize(n, k)
+	if p.pairs {
+		for panel := range panels(n) {
+			whole := p.half[panel*p.depth*panelWidth:][:p.depth*panelWidth]
+			clear(whole[k/2*2*panelWidth:])
+		}
+	}
 	if n%panelWidth != 0 {
-		last := n / panelWidth * k * panelWidth
+		last := n / panelWidth * p.depth * panelWidth
 		if p.half != nil {
 			clear(p.half[last:])
 		} else {
@@ -83,15 +100,14 @@ func (p *Packed) Column(dst []float32, j int) {
 	if len(dst) != p.k {
 		panic(shortColumn)
 	}
-	at := j/panelWidth*p.k*panelWidth + j%panelWidth
 	if p.half != nil {
 		for k := range dst {
-			dst[k] = math.Float32frombits(uint32(p.half[at+k*panelWidth]) << 16)
+			dst[k] = widened(p.half[p.at(j, k)])
 		}
 		return
 	}
 	for k := range dst {
-		dst[k] = p.data[at+k*panelWidth]
+		dst[k] = p.data[p.at(j, k)]
 	}
 }
 
@@ -120,9 +136,12 @@ func PackNN(w []float32, k, n int, dst *Packed, threads int) {
 
 // resize gives dst the shape (k, n) with undefined elements.
 func (p *Packed) resize(n, k int) {
-	p.n, p.k = n, k
-	size := panels(n) * k * panelWidth
-	if p.Format == BFloat16 {
+	p.n, p.k, p.depth, p.pairs = n, k, k, p.Format == BFloat16Pairs
+	if p.pairs {
+		p.depth = padded(k)
+	}
+	size := panels(n) * p.depth * panelWidth
+	if p.Format != Float32 {
 		if cap(p.half) < size {
 			p.half = alignedHalves(size)
 		}
@@ -146,7 +165,7 @@ func MulPacked(c []float32, ldc int, a []float32, lda, m int, b *Packed, accumul
 	checkMatrix(a, lda, m, b.k, badStrideA, shortA)
 	checkMatrix(c, ldc, m, b.n, badStrideC, shortC)
 	multiply(product{
-		c: c, ldc: ldc, a: a, lda: lda, packed: b,
+		c: c, ldc: ldc, a: a, lda: lda, packed: b, pairs: b.pairs,
 		m: m, n: b.n, k: b.k, accumulate: accumulate,
 	}, threads)
 }

@@ -41,6 +41,7 @@ type product struct {
 	ldb         int
 	bTransposed bool
 	packed      *Packed // B instead of b, or nil
+	pairs       bool    // round A and B to bfloat16, and sum in pairs
 	m, n, k     int
 	accumulate  bool
 
@@ -56,6 +57,9 @@ type product struct {
 // task only.
 func (p *product) divide(threads int) {
 	p.rows = tileRows(p.level)
+	if p.pairs {
+		p.rows = pairRows(p.level)
+	}
 	p.rowTasks, p.columnTasks = 1, 1
 	if threads <= 1 {
 		return

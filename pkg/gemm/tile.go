@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -16,6 +15,7 @@ type tile struct {
 	aDepth int
 	b      []float32 // B(k, j) is b[k·bDepth + j]; 32 columns can be read
 	half   []uint16  // the same in bfloat16, instead of b
+	pairs  bool      // half holds pairs of depths, and they are summed in pairs; see tilePairsGo
 	bDepth int
 	c      []float32 // C(i, j) is c[i·cRow + j]
 	cRow   int
@@ -31,6 +31,11 @@ type tile struct {
 	// later tile, fetchStep bytes for each depth. It changes speed only.
 	fetch     unsafe.Pointer
 	fetchStep int
+
+	// control and mask are for kernels that sum in pairs: the control register of
+	// vector units as they found it, and which columns are there.
+	control uint64
+	mask    [8]uint32
 
 	// accumulate is 1 to start the chains from C and 0 to start them from zero.
 	accumulate int
@@ -86,6 +91,12 @@ func widePanels(level vec.Level, rows, whole int) int {
 // runTile computes one tile. depth and rows must not be zero.
 func runTile(level vec.Level, t *tile) {
 	switch {
+	case level == vec.AVX512 && t.pairs:
+		tilePairsAVX512(t)
+	case level == vec.AVX2 && t.pairs:
+		tilePairsAVX2(t)
+	case t.pairs:
+		tilePairsGo(t)
 	case level == vec.AVX512 && t.half != nil:
 		tileAVX512BF16(t)
 	case level == vec.AVX512:
@@ -127,7 +138,7 @@ func tileGoBF16(t *tile) {
 			x := t.a[i*t.aRow+k*t.aDepth]
 			line := t.half[k*t.bDepth : k*t.bDepth+len(row)]
 			for j, y := range line {
-				row[j] = vec.FMA(x, math.Float32frombits(uint32(y)<<16), row[j])
+				row[j] = vec.FMA(x, widened(y), row[j])
 			}
 		}
 	}

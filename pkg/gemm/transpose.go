@@ -48,7 +48,7 @@ func (u *unpacking) panel(i int, ws *workspace) {
 	square := ws.panels[:squareSize]
 	for depth := 0; depth < k; depth += panelWidth {
 		count := min(panelWidth, k-depth)
-		rows := u.src.square(column*k+depth*panelWidth, count, ws)
+		rows := u.src.square(column, depth, count, u.level, ws)
 		// The depths are the columns now, and the columns the depths.
 		transposePanel(u.level, square, rows, panelWidth, count, panelWidth, ws.rows)
 		for j := from; j < to; j++ {
@@ -57,13 +57,20 @@ func (u *unpacking) panel(i int, ws *workspace) {
 	}
 }
 
-// square returns count depths of a panel from an offset on, in float32: where
-// they are, or widened in the workspace's panels, behind the first square.
-func (p *Packed) square(offset, count int, ws *workspace) []float32 {
+// square returns count depths of the panel of a column from an even depth on, in
+// float32: where they are, or widened in the workspace's panels, behind the first
+// square.
+func (p *Packed) square(column, depth, count int, level vec.Level, ws *workspace) []float32 {
+	offset := column*p.depth + depth*panelWidth
 	if p.half == nil {
 		return p.data[offset:][:count*panelWidth]
 	}
-	rows := ws.panels[squareSize:][:count*panelWidth]
+	rows := ws.panels[squareSize:][:squareSize]
+	if p.pairs {
+		widenPairs(level, rows, p.half[offset:], (count+1)/2)
+		return rows
+	}
+	rows = rows[:count*panelWidth]
 	vec.WidenBF16(rows, p.half[offset:][:len(rows)])
 	return rows
 }
@@ -76,9 +83,13 @@ func (p *Packed) Transpose(dst *Packed, first, count, threads int) {
 	if first < 0 || count < 0 || first+count > p.n || first%panelWidth != 0 {
 		panic(badColumn)
 	}
-	dst.Format = Float32
-	if p.half != nil {
+	switch {
+	case p.pairs:
+		dst.Format = BFloat16Pairs
+	case p.half != nil:
 		dst.Format = BFloat16
+	default:
+		dst.Format = Float32
 	}
 	dst.resize(p.k, count)
 	if count == 0 || p.k == 0 {
@@ -116,13 +127,18 @@ func (t *transposing) do(task int, ws *workspace) {
 func (t *transposing) square(i, d, count int, ws *workspace) {
 	column := i * panelWidth
 	width := min(panelWidth, t.dst.n-column)
-	rows := t.src.square((t.first+d)*t.src.k+column*panelWidth, width, ws)
-	offset := column*t.dst.k + d*panelWidth
+	rows := t.src.square(t.first+d, column, width, t.level, ws)
+	offset := column*t.dst.depth + d*panelWidth
 	if t.dst.half == nil {
 		transposePanel(t.level, t.dst.data[offset:], rows, panelWidth, width, count, ws.rows)
 		return
 	}
-	square := ws.panels[:count*panelWidth]
+	square := ws.panels[:squareSize]
 	transposePanel(t.level, square, rows, panelWidth, width, count, ws.rows)
+	if t.dst.pairs {
+		roundRows(t.level, t.dst.half[offset:], square, count)
+		return
+	}
+	square = square[:count*panelWidth]
 	vec.RoundBF16(t.dst.half[offset:][:len(square)], square)
 }

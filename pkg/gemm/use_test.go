@@ -86,7 +86,7 @@ func TestColumn(t *testing.T) {
 	const n, k = 70, 45
 	w, got := make([]float32, n*k), make([]float32, k)
 	fill(rand.New(rand.NewPCG(1, 9)), w)
-	for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w)} {
+	for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w), BFloat16Pairs: rounded(w)} {
 		b := Packed{Format: format}
 		PackNT(w, n, k, &b, 1)
 		for j := range n {
@@ -95,8 +95,8 @@ func TestColumn(t *testing.T) {
 				t.Fatalf("format %d: column %d differs at depth %d", format, j, i)
 			}
 		}
-		if want := 96 * k * (4 >> format); b.Bytes() != want {
-			t.Errorf("format %d: %d bytes, want %d: three panels of 32 columns", format, b.Bytes(), want)
+		if want := map[Format]int{Float32: 96 * k * 4, BFloat16: 96 * k * 2, BFloat16Pairs: 96 * 64 * 2}[format]; b.Bytes() != want {
+			t.Errorf("format %d: %d bytes, want %d: three panels of 32 columns, in pairs two blocks of 32 deep", format, b.Bytes(), want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestColumnsAndTranspose(t *testing.T) {
 			n, k := s[0], s[1]
 			w := make([]float32, n*k)
 			fill(rand.New(rand.NewPCG(1, uint64(n))), w)
-			for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w)} {
+			for format, want := range map[Format][]float32{Float32: w, BFloat16: rounded(w), BFloat16Pairs: rounded(w)} {
 				b := Packed{Format: format}
 				PackNT(w, n, k, &b, 1)
 				for _, part := range [][2]int{{0, n}, {n / 2, n - n/2}, {n / 3, n / 3}, {0, 0}} {

@@ -40,6 +40,17 @@ func RoundBF16(dst []uint16, src []float32) {
 	roundGo(dst[whole:], src[whole:])
 }
 
+// RoundToBF16 sets each element of x to the bfloat16 next to it, as RoundBF16 does.
+func RoundToBF16(x []float32) {
+	var half [1024]uint16
+	for len(x) > 0 {
+		n := min(len(x), len(half))
+		RoundBF16(half[:n], x[:n])
+		WidenBF16(x[:n], half[:n])
+		x = x[n:]
+	}
+}
+
 // RoundBF16Randomly sets dst[i] to one of the two bfloat16 values around src[i]:
 // with random[i] uniform in 0..2¹⁶-1, to the one that is further from zero with
 // a probability that is the distance of src[i] from the other, in units of

@@ -12,7 +12,10 @@ import "math"
 // even, it moves by one unit towards the exact value. An odd last bit stands
 // for "inexact", and since float64 has more than 24+2 bits the conversion then
 // rounds exactly as if from the unrounded sum.
-func FMA(a, b, c float32) float32 {
+func FMA(a, b, c float32) float32 { return float32(fmaToOdd(a, b, c)) }
+
+// fmaToOdd is a·b + c rounded to odd in float64, for one more rounding to float32.
+func fmaToOdd(a, b, c float32) float64 {
 	product := float64(a) * float64(b)
 	addend := float64(c)
 	sum := product + addend
@@ -30,5 +33,38 @@ func FMA(a, b, c float32) float32 {
 			sum = math.Float64frombits(bits)
 		}
 	}
-	return float32(sum)
+	return sum
+}
+
+// FMAFlushed is FMA without subnormal numbers: operands and results that are
+// subnormal count as zeros of their sign, as matrix units of CPUs have it, and vector
+// units whose control register asks for it.
+func FMAFlushed(a, b, c float32) float32 {
+	return flush(fmaToOdd(flushed(a), flushed(b), flushed(c)))
+}
+
+// AddFlushed is a + b, likewise.
+func AddFlushed(a, b float32) float32 {
+	return flush(float64(flushed(a)) + float64(flushed(b)))
+}
+
+// leastNormal is the smallest normal float32.
+const leastNormal = 0x1p-126
+
+// flush rounds to float32. What would round to less than the least normal number, if
+// exponents went on below it, becomes zero: half a unit of the last place below that
+// number is a tie, which rounds up to it.
+func flush(x float64) float32 {
+	if math.Abs(x) < leastNormal-0x1p-151 {
+		return float32(math.Copysign(0, x))
+	}
+	return float32(x)
+}
+
+// flushed is x, or zero of its sign if it is subnormal.
+func flushed(x float32) float32 {
+	if bits := math.Float32bits(x); bits&0x7f800000 == 0 {
+		return math.Float32frombits(bits & 0x80000000)
+	}
+	return x
 }

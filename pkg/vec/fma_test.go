@@ -88,3 +88,37 @@ func TestFMASpecial(t *testing.T) {
 		}
 	}
 }
+
+// Without subnormal numbers what is nearer to the least normal number than to the one
+// before it, if exponents went on, is that number, and the rest zero: x is the tie
+// between them.
+func TestFlushed(t *testing.T) {
+	t.Parallel()
+	const least, tiny = 0x1p-126, 0x1p-149
+	zero, minus := float32(0), float32(math.Copysign(0, -1))
+	below := math.Nextafter32(1, 0) // 1 - 2⁻²⁴
+	for _, c := range [][4]float32{
+		{1, least, 0, least},
+		{1, tiny, 0, zero},
+		{-1, least - tiny, 0, zero}, // -0 + 0
+		{-1, least - tiny, minus, minus},
+		{0x1p-70, 0x1p-57, 0, zero},
+		{-0x1p-70, 0x1p-57, minus, minus},
+		{2, least - tiny, 1, 1},             // a subnormal factor counts as zero
+		{least, 1, -(least - tiny), least},  // and so does an addend
+		{least, 1.5, -least, zero},          // 2⁻¹²⁷
+		{0x1p-63 * below, 0x1p-63, 0, zero}, // 2⁻¹²⁶ - 2⁻¹⁵⁰ is one that exponents below would have
+		{0x1p-63 * below, 0x1p-63 * (1 + 0x1p-23), 0, least},
+		{-0x1p-63 * below, 0x1p-63 * (1 + 0x1p-23), 0, -least},
+	} {
+		got := FMAFlushed(c[0], c[1], c[2])
+		if math.Float32bits(got) != math.Float32bits(c[3]) {
+			t.Errorf("FMAFlushed(%x, %x, %x) = %x, want %x", c[0], c[1], c[2], got, c[3])
+		}
+	}
+	for _, c := range [][3]float32{{least, tiny, least}, {least * 1.5, -least, zero}, {-least * 1.5, least, minus}, {tiny, tiny, zero}, {1, tiny, 1}} {
+		if got := AddFlushed(c[0], c[1]); math.Float32bits(got) != math.Float32bits(c[2]) {
+			t.Errorf("AddFlushed(%x, %x) = %x, want %x", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -52,16 +52,10 @@ func (g *group) round(values []float32, from int) {
 
 // roundTo rounds values to nearest, ties to even.
 func roundTo(values []float32, dtype safetensors.DType) {
-	if dtype != safetensors.BF16 {
+	if dtype == safetensors.BF16 {
+		vec.RoundToBF16(values)
+	} else {
 		dtype.Round(values)
-		return
-	}
-	var half [1024]uint16
-	for len(values) > 0 {
-		n := min(len(values), len(half))
-		vec.RoundBF16(half[:n], values[:n])
-		vec.WidenBF16(values[:n], half[:n])
-		values = values[n:]
 	}
 }
 

@@ -15,6 +15,8 @@ func generate() (map[string][]byte, error) {
 		"tile_avx2_amd64.s":        func(w *asm.File) { tileAVX2(w, float32s) },
 		"tile_bf16_avx512_amd64.s": func(w *asm.File) { tileAVX512(w, bfloat16s) },
 		"tile_bf16_avx2_amd64.s":   func(w *asm.File) { tileAVX2(w, bfloat16s) },
+		"pairs_avx512_amd64.s":     pairs512,
+		"pairs_avx2_amd64.s":       pairs256,
 		"pack_amd64.s":             packing,
 	} {
 		w := asm.NewFile("go_asm.h", "textflag.h")

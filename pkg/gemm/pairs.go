@@ -1,0 +1,124 @@
+package gemm
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// pairBlock is the number of depths whose products are summed from zero, in pairs.
+const pairBlock = 32
+
+// padded is a depth filled up to whole blocks. What is filled up is zeros in A and B.
+func padded(depth int) int { return (depth + pairBlock - 1) / pairBlock * pairBlock }
+
+// pairRows returns the largest number of rows of a tile that is summed in pairs.
+func pairRows(level vec.Level) int {
+	switch level {
+	case vec.AVX512:
+		return 7
+	case vec.AVX2:
+		return 6
+	default:
+		return 4
+	}
+}
+
+// tilePairsGo computes a tile of whole blocks of depths.
+func tilePairsGo(t *tile) {
+	for i := range t.rows {
+		row := t.c[i*t.cRow : i*t.cRow+t.columns]
+		if t.accumulate == 0 {
+			clear(row)
+		}
+		for block := 0; block < t.depth; block += pairBlock {
+			for j := range row {
+				var even, odd float32
+				for k := block; k < block+pairBlock; k += 2 {
+					a, b := t.a[i*t.aRow+k*t.aDepth:], t.half[k*panelWidth+2*j:]
+					even = vec.FMAFlushed(a[0], widened(b[0]), even)
+					odd = vec.FMAFlushed(a[t.aDepth], widened(b[1]), odd)
+				}
+				row[j] = vec.AddFlushed(row[j], vec.AddFlushed(even, odd))
+			}
+		}
+	}
+}
+
+func widened(half uint16) float32 { return math.Float32frombits(uint32(half) << 16) }
+
+// roundPairs rounds rows of 32 to bfloat16, two of them side by side: dst[64p + 2j] is
+// src[64p + j] and dst[64p + 2j + 1] is src[64p + 32 + j] for p < pairs and j < 32.
+func roundPairs(level vec.Level, dst []uint16, src []float32, pairs int) {
+	switch level {
+	case vec.AVX512:
+		roundPairsAVX512(&dst[0], &src[0], pairs)
+	case vec.AVX2:
+		roundPairsAVX2(&dst[0], &src[0], pairs)
+	default:
+		var rows [2 * panelWidth]uint16
+		for p := range pairs {
+			vec.RoundBF16(rows[:], src[p*len(rows):][:len(rows)])
+			for j := range panelWidth {
+				dst[p*len(rows)+2*j], dst[p*len(rows)+2*j+1] = rows[j], rows[panelWidth+j]
+			}
+		}
+	}
+}
+
+// widenPairs is the way back from roundPairs.
+func widenPairs(level vec.Level, dst []float32, src []uint16, pairs int) {
+	switch level {
+	case vec.AVX512:
+		widenPairsAVX512(&dst[0], &src[0], pairs)
+	case vec.AVX2:
+		widenPairsAVX2(&dst[0], &src[0], pairs)
+	default:
+		const size = 2 * panelWidth
+		for p := range pairs {
+			for j := range panelWidth {
+				dst[p*size+j], dst[p*size+panelWidth+j] = widened(src[p*size+2*j]), widened(src[p*size+2*j+1])
+			}
+		}
+	}
+}
+
+// halves are the panels of a block of B in bfloat16. They take the first half of the
+// memory at most; scratch has room in the other.
+func (ws *workspace) halves() []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(&ws.panels[0])), panelsCapacity)
+}
+
+// scratch is room for roundDepth rows of a panel beside halves.
+func (ws *workspace) scratch() []float32 {
+	return ws.panels[panelsCapacity/2:][:roundDepth*panelWidth]
+}
+
+// roundRows makes pairs of count rows in rows, which has room for whole blocks.
+func roundRows(level vec.Level, dst []uint16, rows []float32, count int) {
+	whole := padded(count)
+	clear(rows[count*panelWidth : whole*panelWidth])
+	roundPairs(level, dst, rows, whole/2)
+}
+
+// packPairs packs the block of B.
+func (b *block) packPairs(j0, j1, k0, k1 int) {
+	halves, rows, depth := b.ws.halves(), b.ws.scratch(), padded(k1-k0)
+	step := copyDepth
+	if b.bTransposed {
+		step = roundDepth
+	}
+	for k := k0; k < k1; k += step {
+		part := min(step, k1-k)
+		for j := j0; j < j1; j += panelWidth {
+			width := min(panelWidth, j1-j)
+			if b.bTransposed {
+				transposePanel(b.level, rows, b.b[j*b.ldb+k:], b.ldb, width, part, b.ws.rows)
+			} else {
+				copyPanel(b.level, rows, panelWidth, b.b[k*b.ldb+j:], b.ldb, part, width)
+			}
+			roundRows(b.level, halves[(j-j0)*depth+(k-k0)*panelWidth:], rows, part)
+		}
+	}
+}
