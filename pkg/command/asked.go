@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/site"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // stageAsk is what the tasks of a stage ask for in a whole run, if every task
@@ -87,26 +88,34 @@ func printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profil
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\nat most, if every task takes its time limit and every wave has all its shards:\n")
+	shape, stored, err := shapeOf(policyFolder)
+	if err != nil {
+		return err
+	}
+	if shape == nil { // the run makes its policy
+		own := warm.Shape(g.Recipe)
+		shape, stored = &own, map[safetensors.DType]int{safetensors.F32: policy.ParameterCount(own)}
+	}
+	versions := storageOf(g.Recipe, *shape, stored)
+	kept := storageByStage(g, versions)
+	fmt.Fprint(out, "\nat most, if every task takes its time limit, every wave has all its shards and every response its bound of tokens:\n")
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS")
+	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS\tSTORAGE")
 	var total stageAsk
+	var bytes int64
 	for _, a := range all {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%g GiB\t%d\t%.0f\t%.0f\t%.1f\n", a.Stage, a.Arrays, a.Waves, a.Tasks,
-			a.Request.CPUs, a.Request.GPUs, a.Request.MemoryGB, a.Request.Minutes, a.CoreHours, a.GPUHours, a.WallHours)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%g GiB\t%d\t%.0f\t%.0f\t%.1f\t%s\n", a.Stage, a.Arrays, a.Waves, a.Tasks,
+			a.Request.CPUs, a.Request.GPUs, a.Request.MemoryGB, a.Request.Minutes, a.CoreHours, a.GPUHours, a.WallHours, size(kept[a.Stage]))
+		bytes += kept[a.Stage]
 		total.Arrays, total.Tasks = total.Arrays+a.Arrays, total.Tasks+a.Tasks
 		total.CoreHours, total.GPUHours, total.WallHours = total.CoreHours+a.CoreHours, total.GPUHours+a.GPUHours, total.WallHours+a.WallHours
 	}
-	fmt.Fprintf(table, "total\t%d\t\t%d\t\t\t\t\t%.0f\t%.0f\t%.1f\n", total.Arrays, total.Tasks, total.CoreHours, total.GPUHours, total.WallHours)
+	fmt.Fprintf(table, "total\t%d\t\t%d\t\t\t\t\t%.0f\t%.0f\t%.1f\t%s\n", total.Arrays, total.Tasks, total.CoreHours, total.GPUHours, total.WallHours, size(bytes))
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "hours: one array after the other%s\n", siteRoom(p))
-	shape, stored, err := shapeOf(policyFolder)
-	if err != nil || shape == nil {
-		return err // a policy of the run's own, whose vocabulary is not known yet
-	}
-	printStorage(out, g, *shape, stored)
+	printStorage(out, g.Recipe, versions)
 	return printGPUMemory(out, g.Recipe, *shape, stored, p)
 }
 
@@ -191,19 +200,54 @@ func keptVersions(iterations, every int) int {
 	return 1 + (iterations+every-1)/every
 }
 
-func printStorage(out io.Writer, g graph.Graph, c policy.Config, stored map[safetensors.DType]int) {
-	s := storageOf(g.Recipe, c, stored)
-	gigabytes := func(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
+// storageByStage is what the tasks of a stage leave in the run's folder: responses with
+// their scores, of training and of evaluations, batches, and kept policy versions. A
+// response has its bound of tokens in each turn that the recipe bounds, and as many
+// again stand for its prompt.
+func storageByStage(g graph.Graph, versions storage) map[graph.Stage]int64 {
 	r := g.Recipe
-	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, gigabytes(float64(s.Each)), gigabytes(float64(s.Total)))
+	tokens := int64(0)
+	for _, turn := range r.Rollout.NewTokens() {
+		tokens += 2 * int64(turn)
+	}
+	trained := int64(r.Schedule.Iterations) * int64(r.Rollout.Prompts*r.Rollout.Group) * tokens
+	evaluated := int64(0)
+	for _, m := range r.Evaluation.Measured() {
+		chains := m.Samples
+		if m.Greedy {
+			chains++
+		}
+		evaluated += int64(len(g.EvaluatedVersions())) * int64(m.Problems*chains*(m.Steps+1)) * tokens
+	}
+	return map[graph.Stage]int64{
+		graph.StageRollout:     trained * sampledTokenBytes,
+		graph.StageBuffer:      trained * batchTokenBytes,
+		graph.StageEvalRollout: evaluated * sampledTokenBytes,
+		graph.StageLearn:       versions.Total,
+	}
+}
+
+// size is a number of bytes in words of three digits; nothing for none.
+func size(bytes int64) string {
+	switch {
+	case bytes == 0:
+		return ""
+	case bytes < 1e9:
+		return fmt.Sprintf("%.3g MB", float64(bytes)/1e6)
+	default:
+		return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+	}
+}
+
+func printStorage(out io.Writer, r recipe.Recipe, s storage) {
+	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, size(s.Each), size(s.Total))
 	if every := r.Schedule.KeepsEvery(); r.Schedule.KeepEvery == recipe.KeepAuto && every > 0 {
-		fmt.Fprintf(out, " (schedule.keep_every auto keeps every %d: all %d would take %s)", every, r.Schedule.Iterations+1, gigabytes(float64(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each)))
+		fmt.Fprintf(out, " (schedule.keep_every auto keeps every %d: all %d would take %s)", every, r.Schedule.Iterations+1, size(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each))
 	}
 	if every := 50; r.Schedule.KeepsEvery() == 0 && s.Versions > 2 {
 		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", every, keptVersions(r.Schedule.Iterations, every))
 	}
-	responses := float64(r.Schedule.Iterations) * float64(r.Rollout.Prompts*r.Rollout.Group)
-	fmt.Fprintf(out, "; %.0f responses to train on, %s for each 1,000 tokens of each\n", responses, gigabytes(responses*1000*(sampledTokenBytes+batchTokenBytes)))
+	fmt.Fprintf(out, "; %d bytes a token of a response and its prompt, %d more where it is trained on\n", sampledTokenBytes, batchTokenBytes)
 }
 
 // printGPUMemory says what each engine takes of a site's GPU.

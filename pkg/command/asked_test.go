@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
@@ -74,6 +75,29 @@ func TestStorage(t *testing.T) {
 		test.change(&changed)
 		if s := storageOf(changed, c, stored); s.Versions != test.versions || s.Total != test.total {
 			t.Errorf("%s: %+v, want %d versions and %d bytes of %d weights", name, s, test.versions, test.total, weights)
+		}
+	}
+}
+
+// By hand: 10 iterations of 4 by 2 responses of at most 100 tokens, as many counted for
+// the prompt: 16,000 tokens of 14 bytes, and 20 in batches. Of two evaluated versions 5
+// problems by 3 samples and a greedy one, each with 2 steps after the first answer:
+// 2·5·4·3 answers of 200 tokens.
+func TestStorageByStage(t *testing.T) {
+	t.Parallel()
+	r := recipe.Defaults()
+	r.Schedule.Iterations, r.Rollout.Prompts, r.Rollout.Group, r.Rollout.MaxNewTokens = 10, 4, 2, 100
+	r.Evaluation.Problems, r.Evaluation.Samples, r.Evaluation.Greedy, r.Evaluation.Steps, r.Evaluation.Every = 5, 3, true, 2, 0
+	got := storageByStage(graph.Graph{Recipe: r}, storage{Total: 7})
+	want := map[graph.Stage]int64{
+		graph.StageRollout: 16000 * 14, graph.StageBuffer: 16000 * 20, graph.StageEvalRollout: 120 * 200 * 14, graph.StageLearn: 7,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for bytes, words := range map[int64]string{0: "", 36_900_000: "36.9 MB", 2_040_000_000: "2.0 GB"} {
+		if got := size(bytes); got != words {
+			t.Errorf("%d bytes are %q", bytes, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package warm
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -32,18 +33,8 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	if err := tok.Save(folder, format, n.MaxPositionEmbeddings); err != nil {
 		return err
 	}
-	architecture := policy.Llama
-	if n.QKVBias {
-		architecture = policy.Qwen2
-	}
-	config := policy.Config{
-		Architecture: architecture, VocabSize: tok.Size(), HiddenSize: n.HiddenSize, IntermediateSize: n.IntermediateSize,
-		NumHiddenLayers: n.NumHiddenLayers, NumAttentionHeads: n.NumAttentionHeads, NumKeyValueHeads: n.NumKeyValueHeads,
-		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
-		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
-		InitializerRange: n.InitializerRange,
-		BOSTokenID:       -1, EOSTokenIDs: []int32{chat.StopToken()},
-	}
+	config := shape(*n, tok.Size())
+	config.EOSTokenIDs = []int32{chat.StopToken()}
 	if err := config.Validate(); err != nil {
 		return err
 	}
@@ -59,19 +50,34 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	return checkpoint.Save(folder, config, weights)
 }
 
+// Shape is that of the policy that a run makes for itself, with as large a vocabulary
+// as its tokenizer may have: less where the training problems have too few words for it.
+func Shape(r recipe.Recipe) policy.Config {
+	vocabulary := r.Policy.New.VocabSize
+	if r.Policy.New.Tokenizer == "bytes" {
+		vocabulary = 256 + len(specialTokens(tokenizer.ChatFormat(r.Policy.Chat)))
+	}
+	return shape(*r.Policy.New, vocabulary)
+}
+
+func shape(n recipe.NewPolicy, vocabulary int) policy.Config {
+	architecture := policy.Llama
+	if n.QKVBias {
+		architecture = policy.Qwen2
+	}
+	return policy.Config{
+		Architecture: architecture, VocabSize: vocabulary, HiddenSize: n.HiddenSize, IntermediateSize: n.IntermediateSize,
+		NumHiddenLayers: n.NumHiddenLayers, NumAttentionHeads: n.NumAttentionHeads, NumKeyValueHeads: n.NumKeyValueHeads,
+		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
+		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
+		InitializerRange: n.InitializerRange, BOSTokenID: -1,
+	}
+}
+
 // newTokenizer makes the tokenizer with the special tokens that the chat
 // format names.
 func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
-	var specials []string
-	seen := map[string]bool{}
-	for _, text := range []string{f.SystemPrefix, f.SystemSuffix, f.UserPrefix, f.UserSuffix, f.AssistantPrefix, f.AssistantSuffix} {
-		for _, name := range specialToken.FindAllString(text, -1) {
-			if !seen[name] {
-				seen[name] = true
-				specials = append(specials, name)
-			}
-		}
-	}
+	specials := specialTokens(f)
 	roles := tokenizer.Roles{}
 	if stops := specialToken.FindAllString(f.AssistantSuffix, -1); len(stops) > 0 {
 		roles.EOS, roles.Pad = stops[0], stops[0]
@@ -93,6 +99,19 @@ func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) 
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
 	}
 	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
+}
+
+// specialTokens are those that a chat format names, in order.
+func specialTokens(f tokenizer.ChatFormat) []string {
+	var names []string
+	for _, text := range []string{f.SystemPrefix, f.SystemSuffix, f.UserPrefix, f.UserSuffix, f.AssistantPrefix, f.AssistantSuffix} {
+		for _, name := range specialToken.FindAllString(text, -1) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // trainingTexts are what a tokenizer is trained on: what the environment says is
