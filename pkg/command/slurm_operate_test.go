@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/rehearsal"
 )
@@ -87,12 +89,13 @@ func TestSlurmOperate(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 			}
 		})
-		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t), true) })
+		found, err := os.ReadFile(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t)) })
+		t.Run("quorum", func(t *testing.T) { goWithout(t, c.In(t), string(found)) })
 		t.Run("rehearse", func(t *testing.T) {
-			found, err := os.ReadFile(profile)
-			if err != nil {
-				t.Fatal(err)
-			}
 			rehearse(t, c.In(t), string(found), executor.CausePreempted, "--preempt-every", "8s", "--lose-node", "0")
 		})
 	})
@@ -110,11 +113,58 @@ func TestSlurmOperate(t *testing.T) {
 				t.Errorf("memory of a task: %q, want %q", findings["memory of a task"], want)
 			}
 		})
-		t.Run("cancel", func(t *testing.T) { cancelAndPause(t, c.In(t), false) })
+		t.Run("cancel and pause", func(t *testing.T) { cancelAndPause(t, c.In(t)) })
+		t.Run("quorum", func(t *testing.T) { goWithout(t, c.In(t), "memory_flag: false\npartition: high\n") })
 		t.Run("rehearse", func(t *testing.T) {
 			rehearse(t, c.In(t), "memory_flag: false\npartition: high\n", executor.CauseNodeFail, "--preempt-every", "0", "--lose-node", "8s")
 		})
 	})
+}
+
+// hostile is a folder's name that a shell, Slurm's patterns of names and a reader of
+// batch scripts would each take apart.
+const hostile = `it's a "run" $(touch one) ` + "`touch two`" + `; %j & #SBATCH`
+
+// failing is the setup of a site on which one rollout always fails, and on which it is
+// written down what becomes of a run.
+const failing = `setup: ['case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}" in *-rollout-000001:0) exit 1 ;; esac; true']
+notify: [sh, -c, 'echo "$LATHE_EVENT $LATHE_EXIT" >>"$LATHE_RUN/said"']
+`
+
+// goWithout has a run come to its end without a shard that has no attempts left, since
+// its quorum is met, in a folder of a hostile name. A job's comment says how far it is.
+func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
+	t.Helper()
+	site := filepath.Join(t.TempDir(), "failing.yaml")
+	if err := os.WriteFile(site, []byte(profile+failing), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), hostile)
+	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=4", "warm_start.steps=10", "schedule.quorum=0.6", "schedule.max_attempts=1")
+	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
+	comments := ""
+	c.Await(dir, "done", 3*time.Minute, func() {
+		said, _ := c.Command("squeue", "-h", "-o", "%k")
+		comments += said
+	})
+	if !strings.Contains(comments, "0 of 1 iterations") {
+		t.Errorf("no comment of a job says how far the run is:\n%s", comments)
+	}
+	var verified struct {
+		Faults []any
+		Ledger struct{ Dropped map[string]int }
+	}
+	if err := json.Unmarshal([]byte(c.Must(filepath.Join(c.Bin, "lathe"), "verify", "--json", dir)), &verified); err != nil {
+		t.Fatal(err)
+	}
+	if verified.Ledger.Dropped["left_out"] == 0 || len(verified.Faults) > 0 {
+		t.Errorf("%v are dropped, faults %v; want some left out", verified.Ledger.Dropped, verified.Faults)
+	}
+	said, err := os.ReadFile(filepath.Join(dir, "said"))
+	if want := fmt.Sprintf("done %d\n", exitcode.LeftOut); err != nil || string(said) != want {
+		t.Errorf("the site was told %q, %v; want %q", said, err, want)
+	}
+	emptyQueue(t, c)
 }
 
 // lasting is the setup of a site on which every task of a run lasts for seconds, so
@@ -170,8 +220,7 @@ func examine(t *testing.T, c *commandtest.Cluster, args ...string) map[string]st
 // cancelAndPause cancels a run and a stage of it, and pauses it: nothing is left in
 // the queue, nothing comes back, and each time the same command goes on, to the
 // bytes of a run that nobody touched.
-// Without pause it is cancelled once.
-func cancelAndPause(t *testing.T, c *commandtest.Cluster, pause bool) {
+func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()
 	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=3", "warm_start.steps=10")
 	want := c.Reference("jobs/smoke.yaml", settings...)
@@ -214,35 +263,31 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster, pause bool) {
 	}
 	held("cancelled")
 
-	if pause {
-		begin()
-		running()
-		c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "rollout", "--iteration", "1", "--now")
-		held("cancelled")
+	begin()
+	running()
+	c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "rollout", "--iteration", "1", "--now")
+	held("cancelled")
 
-		begin()
-		running()
-		c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "evaluate")
-		if n := rollouts("running"); n != 3 {
-			t.Errorf("the evaluation was cancelled, and %d of 3 rollouts run", n)
-		}
-		c.Must(filepath.Join(c.Bin, "lathe"), "pause", dir)
-		if n := rollouts("running"); n != 3 {
-			t.Errorf("the run was paused, and %d of 3 rollouts run", n)
-		}
-		if waiting := strings.TrimSpace(c.Must("squeue", "-h", "-t", "pending")); waiting != "" {
-			t.Errorf("the run was paused, and there waits:\n%s", waiting)
-		}
-		if err := os.WriteFile(open, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		held("paused")
-		done, err := filepath.Glob(filepath.Join(dir, "iter", "000001", "rollout", "*.parquet"))
-		if err != nil || len(done) != 3 {
-			t.Errorf("%d of 3 rollouts came to their end, %v", len(done), err)
-		}
-	} else if err := os.WriteFile(open, nil, 0o666); err != nil {
+	begin()
+	running()
+	c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir, "--stage", "evaluate")
+	if n := rollouts("running"); n != 3 {
+		t.Errorf("the evaluation was cancelled, and %d of 3 rollouts run", n)
+	}
+	c.Must(filepath.Join(c.Bin, "lathe"), "pause", dir)
+	if n := rollouts("running"); n != 3 {
+		t.Errorf("the run was paused, and %d of 3 rollouts run", n)
+	}
+	if waiting := strings.TrimSpace(c.Must("squeue", "-h", "-t", "pending")); waiting != "" {
+		t.Errorf("the run was paused, and there waits:\n%s", waiting)
+	}
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
+	}
+	held("paused")
+	done, err := filepath.Glob(filepath.Join(dir, "iter", "000001", "rollout", "*.parquet"))
+	if err != nil || len(done) != 3 {
+		t.Errorf("%d of 3 rollouts came to their end, %v", len(done), err)
 	}
 
 	begin()
