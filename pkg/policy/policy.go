@@ -75,7 +75,7 @@ func (b Batch) FamilyEnd(s int) int {
 type Arithmetic struct {
 	Backend  string `json:"backend"`            // cpu or cuda
 	Device   string `json:"device,omitempty"`   // the GPU's name
-	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma
+	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma on a GPU, bfloat16 on a CPU
 }
 
 // Coefficients are the derivatives of a loss L by what the engine computes for

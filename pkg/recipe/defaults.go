@@ -27,6 +27,7 @@ func Defaults() Recipe {
 		Policy: Policy{
 			Backend: "auto",
 			DType:   "auto",
+			Compute: "float32",
 			Chat: Chat{
 				SystemPrefix:    "<|system|>",
 				UserPrefix:      "<|user|>",

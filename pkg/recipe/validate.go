@@ -51,6 +51,10 @@ func (r *Recipe) validate(what string) error {
 func (r *Recipe) checkPolicy(c *config.Checker) {
 	c.Choice("policy.backend", r.Policy.Backend)
 	c.Choice("policy.dtype", r.Policy.DType)
+	c.Choice("policy.compute", r.Policy.Compute)
+	if r.Policy.Compute == "bfloat16" && r.Policy.Backend == "cuda" {
+		c.Add("policy.compute", r.Policy.Compute, "is an order of sums on CPUs; with policy.backend cuda it must be float32")
+	}
 	n := r.Policy.New
 	switch {
 	case n == nil && r.Policy.Path == "":

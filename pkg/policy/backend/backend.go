@@ -33,6 +33,9 @@ type Options struct {
 	// or bfloat16. Bfloat16 weights have float32 masters with float32 state
 	// only; with the other they are rounded randomly at each step.
 	State string
+	// Compute is what products with weights round their inputs to on the CPU, which
+	// alone has it: float32 (also if empty) or bfloat16.
+	Compute string
 
 	// Base is the folder of the policy that an adapter's folder adapts; empty
 	// for the one that the adapter's folder names.
@@ -96,7 +99,7 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 			head = policy.NewValueHead(source.Config())
 		}
 	}
-	if options.Backend != CPU {
+	if options.Backend != CPU && DTypes[options.Compute] != safetensors.BF16 {
 		engine, err := cuda.New(source, cuda.Options{
 			Train: options.Train, Adapter: options.Adapter, ValueHead: head, DType: DTypes[options.DType], State: DTypes[options.State],
 			Workload: options.Workload,
@@ -112,7 +115,7 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 	}
 	return cpu.New(source, cpu.Options{
 		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
-		DType: DTypes[options.DType], State: DTypes[options.State],
+		DType: DTypes[options.DType], State: DTypes[options.State], Compute: DTypes[options.Compute],
 	})
 }
 
@@ -125,6 +128,15 @@ func check(options Options) error {
 	}
 	if _, ok := DTypes[options.State]; !ok || options.State == "auto" {
 		return exitcode.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
+	}
+	switch options.Compute {
+	case "", "float32":
+	case "bfloat16":
+		if options.Backend == CUDA {
+			return exitcode.Usagef("compute is bfloat16, which is an order of sums on CPUs; the backend is cuda")
+		}
+	default:
+		return exitcode.Usagef("compute is %q; it must be float32 or bfloat16", options.Compute)
 	}
 	if options.Threads < 0 {
 		return exitcode.Usagef("threads is %d; it must not be negative", options.Threads)

@@ -5,14 +5,24 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	conform(t, "", "one thread", "three threads", "chunks")
+}
+
+func TestConformanceInBFloat16(t *testing.T) {
+	t.Parallel()
+	conform(t, safetensors.BF16, "one thread", "three threads")
+}
+
+func conform(t *testing.T, compute safetensors.DType, ways ...string) {
 	policytest.Conform(t, policytest.Backend{
-		Ways: []string{"one thread", "three threads", "chunks"},
+		Ways: ways, Rounds: compute == safetensors.BF16,
 		Open: func(_ testing.TB, way string, source policy.Source, o policytest.Options) (policy.Engine, error) {
-			options := Options{Threads: 1, Train: o.Train, DType: o.DType, State: o.State, Adapter: o.Adapter, ValueHead: o.ValueHead}
+			options := Options{Threads: 1, Train: o.Train, DType: o.DType, State: o.State, Compute: compute, Adapter: o.Adapter, ValueHead: o.ValueHead}
 			if way != "one thread" {
 				options.Threads = 3
 			}

@@ -1,5 +1,6 @@
 // Package cpu is the policy engine on the CPU. It computes in float32; weights
-// may be stored in half precision.
+// may be stored in half precision, and the inputs of products with weights may be
+// rounded to bfloat16.
 //
 // # Same bits everywhere
 //
@@ -13,6 +14,12 @@
 // over the batch's tokens in ascending order; threads share it out by rows or
 // columns of a weight, never by tokens. It does not depend on how a batch is
 // divided among passes at the ends of sequences.
+//
+// With products in bfloat16 the order of their sums is that of AMX's instruction. A
+// token's numbers depend on its sequence and the weights alone as before. A gradient's
+// tokens are summed by 32 from the start of each pass, so there it depends on how a
+// batch is divided among passes, which the batch and the model's shape decide.
+// Attention, norms, softmax, losses and the optimizer stay in float32.
 //
 // # Shapes
 //
@@ -56,6 +63,10 @@ type Options struct {
 	// masters; with BF16 state, bfloat16 weights have none and are rounded
 	// randomly, as the moments are.
 	State safetensors.DType
+	// Compute is what the inputs of products with weights are rounded to, F32 (also if
+	// empty) or BF16. With BF16 weights that are not in bfloat16 have a float32 master
+	// when they are trained, and are read rounded otherwise.
+	Compute safetensors.DType
 
 	// Adapter is trained instead of the weights; nil for none. Its tensors are
 	// copied.
@@ -77,6 +88,7 @@ type Engine struct {
 	threads int
 	train   bool
 	state   safetensors.DType // of the optimizer: F32 or BF16
+	compute safetensors.DType // of products with weights: F32 or BF16
 
 	base    holdings     // the policy's tensors
 	adapter holdings     // those of the adapter
@@ -114,7 +126,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32)}
+	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32), compute: cmp.Or(options.Compute, safetensors.F32)}
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
@@ -139,7 +151,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 
 // builder starts the holdings of a layout, which are trained or not.
 func (e *Engine) builder(layout []policy.Tensor, trained bool) *builder {
-	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16}
+	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16, pairs: e.compute == safetensors.BF16}
 	if trained {
 		e.grads = newParameters(layout)
 		b.grads = e.grads.data
@@ -212,7 +224,13 @@ func (e *Engine) adapt(a policy.Adapter, valueHead []float32) error {
 func (e *Engine) Config() policy.Config { return e.config }
 
 // Arithmetic implements [policy.Engine].
-func (e *Engine) Arithmetic() policy.Arithmetic { return policy.Arithmetic{Backend: "cpu"} }
+func (e *Engine) Arithmetic() policy.Arithmetic {
+	a := policy.Arithmetic{Backend: "cpu"}
+	if e.compute == safetensors.BF16 {
+		a.Products = "bfloat16"
+	}
+	return a
+}
 
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }

@@ -47,6 +47,7 @@ type builder struct {
 
 	grads   []float32 // of all tensors; empty if they are not trained
 	masters bool      // keep what bfloat16 weights were rounded from
+	pairs   bool      // round the inputs of products to bfloat16
 }
 
 // take makes a group of the next tensors.
@@ -89,11 +90,17 @@ func (b *builder) parameter(count int) *parameter {
 func (b *builder) weight(count, in int) *weight {
 	w := &weight{group: b.take(count), in: in}
 	w.out = w.size() / in
-	if w.all(safetensors.BF16) {
+	switch {
+	case b.pairs:
+		w.packed.Format = gemm.BFloat16Pairs
+	case w.all(safetensors.BF16):
 		w.packed.Format = gemm.BFloat16
 	}
 	w.packed.Reset(w.out, in)
 	w.master, w.grad = b.room(w.group)
+	if b.pairs && len(w.grad) > 0 && w.master == nil && !w.all(safetensors.BF16) {
+		w.master = make([]float32, w.size())
+	}
 	b.weights = append(b.weights, w)
 	return w
 }

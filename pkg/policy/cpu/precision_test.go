@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,10 @@ var precisions = map[string]Options{
 	"float16 with masters, bfloat16 moments":   {DType: safetensors.F16, State: safetensors.BF16},
 	"as the source has it, each in a way":      {},
 	"as the source has it, and bfloat16 state": {State: safetensors.BF16},
+	"bfloat16 products":                        {Compute: safetensors.BF16},
+	"bfloat16 weights, state and products":     {DType: safetensors.BF16, State: safetensors.BF16, Compute: safetensors.BF16},
+	"float16 and bfloat16 products":            {DType: safetensors.F16, Compute: safetensors.BF16},
+	"as the source has it, bfloat16 products":  {Compute: safetensors.BF16},
 }
 
 // precise makes an engine of loud weights. In two of the precisions, tensors
@@ -35,7 +40,7 @@ var precisions = map[string]Options{
 func precise(t testing.TB, c policy.Config, precision string, threads int, train bool) *Engine {
 	t.Helper()
 	weights := policytest.LoudWeights(t, c)
-	if o := precisions[precision]; precision != "float32" && o.DType == "" {
+	if o := precisions[precision]; strings.HasPrefix(precision, "as the source") || o.State != "" && o.DType == "" {
 		for i := range weights {
 			weights[i].DType = []safetensors.DType{safetensors.BF16, safetensors.F32, safetensors.F16}[i*i%3]
 			weights[i].DType.Round(weights[i].Data)
@@ -106,7 +111,7 @@ func TestSamplerAndLearnerAgreeInAnyPrecision(t *testing.T) {
 		for _, c := range []policy.Config{tinyConfig(), normedConfig()} {
 			learner := precise(t, c, precision, 2, true)
 			trainSteps(t, learner, policytest.Batch(c, 2, 20, 24), 1)
-			sampler, err := New(policy.InMemory(c, learner.Weights()), Options{Threads: 3})
+			sampler, err := New(policy.InMemory(c, learner.Weights()), Options{Threads: 3, Compute: precisions[precision].Compute})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -89,7 +89,11 @@ func (w *weight) addGrad(dy []float32, dyStride int, x []float32, xStride, rows,
 	if len(w.grad) == 0 {
 		return
 	}
-	gemm.TN(w.grad, w.in, dy, dyStride, x, xStride, w.out, w.in, rows, !w.blank, threads)
+	product := gemm.TN
+	if w.packed.Format == gemm.BFloat16Pairs {
+		product = gemm.TNPairs
+	}
+	product(w.grad, w.in, dy, dyStride, x, xStride, w.out, w.in, rows, !w.blank, threads)
 	w.blank = false
 }
 
@@ -150,10 +154,16 @@ func (u *unit) grad() []float32 {
 	return u.weight.grad[u.from:u.to]
 }
 
-// read copies the rounded weights.
+// read copies the weights, rounded each to its tensor's type. Where products round
+// further, the master has what is packed in fewer bits.
 func (u *unit) read(dst []float32) {
 	if u.weight == nil {
 		copy(dst, u.parameter.value)
+		return
+	}
+	if master := u.master(); master != nil && u.weight.packed.Format == gemm.BFloat16Pairs {
+		copy(dst, master)
+		u.round(dst[:len(master)], u.from)
 		return
 	}
 	u.weight.packed.Columns(dst, u.from/u.weight.in, (u.to-u.from)/u.weight.in, 1)
@@ -162,7 +172,7 @@ func (u *unit) read(dst []float32) {
 // write sets the weights to values, which it rounds, in scratch of the same
 // length if need be; scratch may be values.
 func (u *unit) write(values, scratch []float32) {
-	packsRounded := u.weight != nil && u.weight.packed.Format == gemm.BFloat16
+	packsRounded := u.weight != nil && u.weight.packed.Format != gemm.Float32 && u.all(safetensors.BF16)
 	if !packsRounded && !u.all(safetensors.F32) {
 		copy(scratch, values)
 		values = scratch

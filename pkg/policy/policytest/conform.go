@@ -28,6 +28,9 @@ type Backend struct {
 	Open func(t testing.TB, way string, source policy.Source, options Options) (policy.Engine, error)
 	// Slow leaves out the shapes and types that add least.
 	Slow bool
+	// Rounds says that products round their inputs. Finite differences do not apply
+	// then, and gradients depend on how a batch is divided among passes.
+	Rounds bool
 }
 
 // Conform tests that a backend does what [policy.Engine] says: one

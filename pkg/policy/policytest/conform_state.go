@@ -177,7 +177,7 @@ func testAdapter(t *testing.T, b Backend) {
 	one := c
 	one.NumHiddenLayers = 1
 	base, small := LoudWeights(t, one), LoudAdapter(t, one, Everywhere())
-	finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) policy.Engine {
 		return b.plain(t, one, base, Options{Train: true, Adapter: &policy.Adapter{LoRA: small.LoRA, Tensors: tensors}})
 	})
 }
@@ -243,7 +243,7 @@ func testValueHead(t *testing.T, b Backend) {
 	head := policy.ValueHeadLayout(one)
 	head.Data = LoudValueHead(one)
 	all := append(LoudWeights(t, one), head)
-	finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) policy.Engine {
 		rest, head := policy.SplitValueHead(tensors)
 		return b.plain(t, one, rest, Options{Train: true, ValueHead: head.Data})
 	})

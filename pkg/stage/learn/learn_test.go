@@ -96,6 +96,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 		{"schedule.shared_prompt_tokens=64", "schedule.micro_batch_tokens=80", "rollout.temperature=0.9"},
 		{"policy.dtype=bfloat16"},
 		{"policy.dtype=bfloat16", "optimizer.state=bfloat16", "rollout.temperature=0.7"},
+		{"policy.compute=bfloat16", "schedule.shared_prompt_tokens=64", "schedule.micro_batch_tokens=80"},
 	} {
 		t.Run(fmt.Sprint(settings), func(t *testing.T) {
 			r := stagetest.New(t, append(settings, "loss.epochs=2")...)
@@ -128,6 +129,7 @@ func TestGradientShardsGiveTheSameBytes(t *testing.T) {
 		{},
 		{"policy.dtype=bfloat16"},
 		{"policy.dtype=bfloat16", "optimizer.state=bfloat16"},
+		{"policy.compute=bfloat16"},
 		{"schedule.shared_prompt_tokens=64", "schedule.micro_batch_tokens=80"},
 	} {
 		t.Run(fmt.Sprint(precision), func(t *testing.T) { gradientShardsGiveTheSameBytes(t, precision) })

@@ -55,7 +55,7 @@ func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, 
 	spec := r.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
-			Backend: r.Policy.Backend, Threads: process.Threads, DType: r.Policy.DType,
+			Backend: r.Policy.Backend, Threads: process.Threads, DType: r.Policy.DType, Compute: r.Policy.Compute,
 			Workload: policy.Workload{Generate: true}, Log: process.Log,
 		})
 		if err != nil {

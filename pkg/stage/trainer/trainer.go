@@ -74,7 +74,7 @@ func (s *Sequence) ReplaceOld(logProbs []float32) {
 // EngineOptions are those of a recipe for an engine with one of its optimizers.
 func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
-		Backend: p.Backend, Threads: process.Threads, Train: train, DType: p.DType, State: o.State,
+		Backend: p.Backend, Threads: process.Threads, Train: train, DType: p.DType, State: o.State, Compute: p.Compute,
 		ValueHead: p.ValueHead(), Workload: workload, Log: process.Log,
 	}
 }
