@@ -22,6 +22,7 @@ type PolicyBenchOptions struct {
 	Model   string // folder
 	Threads int    // of the engine; 0 is all
 	Seconds float64
+	Compute string // of products on the CPU
 	bench.Options
 	RecipeOptions // of whose iteration the time is foretold; empty for none
 	JSON          bool
@@ -45,6 +46,7 @@ func policyBenchCommand() *cli.Command {
 			&cli.IntSliceFlag{Name: "batch", Usage: "`RESPONSES` that are decoded at a time; may be repeated (default: 1, 8 and 64)"},
 			&cli.IntFlag{Name: "pass-tokens", Value: 4096, Usage: "`TOKENS` that are learned from in one pass", Destination: &o.PassTokens},
 			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "repeat each kind of work for `SECONDS`", Destination: &o.Seconds},
+			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "products on the CPU: float32 or bfloat16, as `COMPUTE` stands for policy.compute", Destination: &o.Compute},
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` of whose iteration the time is foretold", Destination: &o.Recipe},
 			setFlag(),
 		},
@@ -110,7 +112,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 // given suits the policy.
 func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads int, result *benchmark) error {
 	engine, err := backend.Open(o.Model, backend.Options{
-		Backend: backend.Auto, Threads: threads, Train: train, Log: cmdline.Log("lathe"),
+		Backend: backend.Auto, Threads: threads, Train: train, Compute: o.Compute, Log: cmdline.Log("lathe"),
 		Workload: policy.Workload{Generate: !train, PassTokens: o.PassTokens},
 	})
 	if err != nil {

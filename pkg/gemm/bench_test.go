@@ -28,6 +28,8 @@ var benchmarkShapes = []struct {
 	{"NN", 2048, 1024, 256},
 	{"TN", 1024, 2048, 256},
 	{"TN", 256, 2048, 1024},
+	{"TNPairs", 1024, 2048, 256},
+	{"TNPairs", 256, 2048, 1024},
 	{"NT", 256, 64, 256},
 	{"NN", 256, 256, 64},
 	{"NT", 1, 64, 512},
@@ -58,20 +60,22 @@ func BenchmarkGonum(b *testing.B) {
 	}
 }
 
+var formats = map[string]Format{"float32": Float32, "bfloat16": BFloat16, "pairs": BFloat16Pairs}
+
 // BenchmarkDecode measures products of few rows with a matrix that is too large
 // for the caches, by the bytes of the matrix that go through in a second.
 func BenchmarkDecode(b *testing.B) {
 	const n, k = 32768, 896 // 117 MB in float32
 	w := make([]float32, n*k)
 	fill(rand.New(rand.NewPCG(1, 2)), w)
-	for _, format := range []Format{Float32, BFloat16} {
+	for name, format := range formats {
 		p := Packed{Format: format}
 		PackNT(w, n, k, &p, 2)
 		for _, m := range []int{1, 2, 4, 8, 16} {
 			a, c := make([]float32, m*k), make([]float32, m*n)
 			fill(rand.New(rand.NewPCG(3, 4)), a)
 			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("bytes=%d/rows=%d/threads=%d", 4>>format, m, threads), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/rows=%d/threads=%d", name, m, threads), func(b *testing.B) {
 					b.SetBytes(int64(p.Bytes()))
 					for b.Loop() {
 						MulPacked(c, n, a, k, m, &p, false, threads)
@@ -88,10 +92,10 @@ func BenchmarkPanels(b *testing.B) {
 	a, w, c := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n)
 	fill(rand.New(rand.NewPCG(1, 2)), w)
 	fill(rand.New(rand.NewPCG(3, 4)), a)
-	for _, format := range []Format{Float32, BFloat16} {
+	for name, format := range formats {
 		p := Packed{Format: format}
 		PackNT(w, n, k, &p, 1)
-		b.Run(fmt.Sprintf("bytes=%d", 4>>format), func(b *testing.B) {
+		b.Run(name, func(b *testing.B) {
 			report(b, m, n, k, func() { MulPacked(c, n, a, k, m, &p, false, 1) })
 		})
 	}
@@ -101,7 +105,7 @@ func BenchmarkPack(b *testing.B) {
 	const n, k = 4096, 512
 	w := make([]float32, n*k)
 	fill(rand.New(rand.NewPCG(1, 2)), w)
-	for _, format := range []Format{Float32, BFloat16} {
+	for name, format := range formats {
 		p, transposed := Packed{Format: format}, Packed{}
 		for _, c := range []struct {
 			name string
@@ -112,7 +116,7 @@ func BenchmarkPack(b *testing.B) {
 			{"Columns", func() { p.Columns(w, 0, p.N(), 1) }},
 			{"Transpose", func() { p.Transpose(&transposed, 0, p.N(), 1) }},
 		} {
-			b.Run(fmt.Sprintf("%s/bytes=%d", c.name, 4>>format), func(b *testing.B) {
+			b.Run(c.name+"/"+name, func(b *testing.B) {
 				b.SetBytes(4 * n * k)
 				for b.Loop() {
 					c.f()
@@ -158,6 +162,8 @@ func (x *operands) multiply(op string, threads int) {
 		NN(x.c, x.n, x.a, x.k, x.b, x.n, x.m, x.n, x.k, false, threads)
 	case "TN":
 		TN(x.c, x.n, x.aT, x.m, x.b, x.n, x.m, x.n, x.k, false, threads)
+	case "TNPairs":
+		TNPairs(x.c, x.n, x.aT, x.m, x.b, x.n, x.m, x.n, x.k, false, threads)
 	case "packed":
 		MulPacked(x.c, x.n, x.a, x.k, x.m, &x.packedNT, false, threads)
 	}

@@ -128,6 +128,9 @@ func weightBytes(e policy.Engine) float64 {
 	if trained := e.Trained(); len(trained) > 0 && trained[0].DType != "" {
 		bytes = trained[0].DType.Bytes()
 	}
+	if a := e.Arithmetic(); a.Backend == "cpu" && a.Products != "" { // they are packed in bfloat16
+		bytes = 2
+	}
 	return float64(bytes * policy.ParameterCount(e.Config()))
 }
 
