@@ -72,7 +72,11 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		if err != nil {
 			return cmdline.Misusef("--witness is for the tasks of a job: SLURM_PROCID is not set")
 		}
-		return doctor.Bear(o.Witness, rank)
+		binaries, err := binaryFolder()
+		if err != nil {
+			return err
+		}
+		return doctor.Bear(ctx, o.Witness, rank, binaries)
 	}
 	if err := cmdline.AtLeast(1, "wait-seconds", o.WaitSeconds); err != nil {
 		return err
@@ -86,7 +90,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 	var report doctor.Report
 	_, missing := exec.LookPath("sbatch")
 	if missing != nil || o.Local {
-		if err := o.here(&report); err != nil {
+		if err := o.here(ctx, &report); err != nil {
 			return err
 		}
 		if missing != nil {
@@ -115,7 +119,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 	return nil
 }
 
-func (o DoctorOptions) here(report *doctor.Report) error {
+func (o DoctorOptions) here(ctx context.Context, report *doctor.Report) error {
 	binaries, err := binaryFolder()
 	if err != nil {
 		return err
@@ -124,7 +128,7 @@ func (o DoctorOptions) here(report *doctor.Report) error {
 		found, _ := exec.LookPath("lathe-rollout")
 		binaries = filepath.Dir(found)
 	}
-	return doctor.LookHere(report, o.Folder, binaries)
+	return doctor.LookHere(ctx, report, o.Folder, binaries)
 }
 
 func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error {
@@ -151,7 +155,8 @@ func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error
 		return err
 	}
 	c.Given(report)
-	if err := doctor.LookAtFolder(report, o.Folder); err != nil {
+	doctor.LookAtEnvironment(report)
+	if err := doctor.LookAtFolder(ctx, report, o.Folder); err != nil {
 		return err
 	}
 	if o.NoJob {

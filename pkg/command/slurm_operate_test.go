@@ -55,13 +55,14 @@ func TestSlurmOperate(t *testing.T) {
 			t.Fatal(err)
 		}
 		me := strings.TrimSpace(c.Must("id", "-un"))
-		c.Must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=10")
+		c.Must("sacctmgr", "-i", "modify", "user", me, "set", "maxsubmitjobs=10", "maxjobs=9")
+		c.Must("sacctmgr", "-i", "modify", "qos", "normal", "set", "maxjobsperuser=8")
 		profile := filepath.Join(t.TempDir(), "found.yaml")
 		t.Run("doctor", func(t *testing.T) {
 			findings := examine(t, c.In(t), "--write", profile)
 			for about, want := range map[string]string{
 				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
-				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
+				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "your jobs that run": "ok at most 8", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
 				"between nodes, link": "ok each of 50 names", "between nodes, a file that is replaced": "ok 0.", "between nodes, clocks": "ok ",
 			} {
 				if !strings.HasPrefix(findings[about], want) {
@@ -69,7 +70,7 @@ func TestSlurmOperate(t *testing.T) {
 				}
 			}
 			content, err := os.ReadFile(profile)
-			for _, line := range []string{"memory_flag: false", "gpu_flag: gpus-per-node", "max_array_size: 5", "max_submit: 10", "partition: \"low\"", "max_minutes: 60"} {
+			for _, line := range []string{"memory_flag: false", "gpu_flag: gpus-per-node", "max_array_size: 5", "max_submit: 10", "throttle: 8", "partition: \"low\"", "max_minutes: 60"} {
 				if err != nil || !strings.Contains(string(content), "\n"+line+"\n") {
 					t.Errorf("the profile lacks %q, %v:\n%s", line, err, content)
 				}

@@ -39,6 +39,8 @@ func FuzzParsers(f *testing.F) {
 		_ = memoryTotal([]byte(text))
 		_ = driverVersion([]byte(text))
 		_ = instructionSets([]byte(text))
+		_ = parseAssociations(text)
+		_, _ = parseWatch(text)
 	})
 }
 
@@ -64,7 +66,7 @@ func TestWitnesses(t *testing.T) {
 	folder := t.TempDir()
 	ended := make(chan error, 2)
 	for rank := range 2 {
-		go func() { ended <- Bear(folder, rank) }()
+		go func() { ended <- Bear(t.Context(), folder, rank, folder) }()
 	}
 	for range 2 {
 		if err := <-ended; err != nil {
@@ -152,7 +154,7 @@ func TestFailedLookupsThatAreRemembered(t *testing.T) {
 	var both sync.WaitGroup
 	for rank, node := range nodes {
 		both.Go(func() {
-			if err := Bear(filepath.Join(node, "trial"), rank); err != nil {
+			if err := Bear(t.Context(), filepath.Join(node, "trial"), rank, node); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +23,12 @@ var fileSystems = map[int64]string{
 	0x47504653: "GPFS", 0x19830326: "BeeGFS", 0x00C36400: "Ceph", 0x2FC12FC1: "ZFS", 0x01021997: "9P",
 }
 
-// LookAtFolder looks at a folder from this host: room, links, names that replace
-// others.
-func LookAtFolder(r *Report, folder string) error {
+// littleFree is what a run may fill while nobody looks.
+const littleFree = 10 << 30
+
+// LookAtFolder looks at a folder from this host: room, the user's quota, links, names
+// that replace others.
+func LookAtFolder(ctx context.Context, r *Report, folder string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(folder, &stat); err != nil {
 		return fmt.Errorf("looking at the file system of %q: %w", folder, err)
@@ -34,10 +38,11 @@ func LookAtFolder(r *Report, folder string) error {
 		kind = fmt.Sprintf("file system 0x%x", stat.Type)
 	}
 	free, level := stat.Bavail*uint64(stat.Bsize), OK
-	if free < 10<<30 {
+	if free < littleFree {
 		level = Note
 	}
 	r.add("folder "+folder, level, fmt.Sprintf("%s, %.1f GB and %d names free", kind, float64(free)/1e9, stat.Ffree), "statfs(2); a quota of yours may be less")
+	lookAtQuota(ctx, r, kind, folder)
 	trial, err := os.MkdirTemp(folder, ".lathe-doctor-")
 	if err != nil {
 		r.add("folder "+folder+", writing", Problem, err.Error(), "an attempt to make a folder in it")
@@ -84,9 +89,9 @@ type Witness struct {
 const witnessPatience = 120 * time.Second
 
 // Bear makes one of two nodes a witness: rank 0 asks and rank 1 answers. What it
-// saw is written into the folder.
-func Bear(folder string, rank int) error {
-	w := Witness{Host: LookAtHost(), Rank: rank, Won: []int{}}
+// saw is written into the folder. The binaries are those of LookAtHost.
+func Bear(ctx context.Context, folder string, rank int, binaries string) error {
+	w := Witness{Host: LookAtHost(ctx, binaries), Rank: rank, Won: []int{}}
 	d := dialogue{folder: folder, rank: rank, attempt: seal.AttemptFromEnv(), until: time.Now().Add(witnessPatience)}
 	if err := d.talk(&w); err != nil {
 		w.Failure = err.Error()

@@ -3,6 +3,8 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,10 +33,12 @@ type Host struct {
 	Programs    []string `json:"programs"`          // of those that some environments need
 	Cage        []string `json:"cage,omitempty"`    // protections of programs that a policy wrote
 	NoCage      []string `json:"no_cage,omitempty"` // those that this host does not give
+	Monitor     Monitor  `json:"monitor"`
 }
 
-// LookAtHost asks this machine.
-func LookAtHost() Host {
+// LookAtHost asks this machine. Its lathe-monitor is that of the folder of binaries, or
+// of PATH where that is empty.
+func LookAtHost(ctx context.Context, binaries string) Host {
 	h := Host{Cores: runtime.NumCPU(), Devices: os.Getenv("CUDA_VISIBLE_DEVICES"), Levels: []string{}, Programs: []string{}}
 	h.Name, _ = os.Hostname() // empty shows as empty
 	var names unix.Utsname
@@ -62,6 +66,7 @@ func LookAtHost() Host {
 			h.NoCage = append(h.NoCage, name)
 		}
 	}
+	h.Monitor = lookAtMonitor(ctx, binaries)
 	return h
 }
 
@@ -136,7 +141,7 @@ func library(name string) string {
 }
 
 // reportOn adds what a host is to a report.
-func (h Host) reportOn(r *Report, from string) {
+func (h Host) reportOn(r *Report) {
 	about := "node " + h.Name
 	sets, level := strings.Join(h.Levels, " "), OK
 	if !slices.Contains(h.Levels, "avx2") || !slices.Contains(h.Levels, "fma") {
@@ -151,12 +156,17 @@ func (h Host) reportOn(r *Report, from string) {
 	r.add(about+", locked memory", level, locked, "getrlimit there; pinned buffers of GPUs need it")
 	gpu, level := "none", OK
 	if h.Driver != "" || h.CUDA != "" || h.NVML != "" {
-		gpu = fmt.Sprintf("driver %s, CUDA %s, NVML %s, CUDA_VISIBLE_DEVICES %q", orNone(h.Driver), orNone(h.CUDA), orNone(h.NVML), h.Devices)
-		if h.Driver == "" || h.CUDA == "" || h.NVML == "" {
+		nvml, library := orNone(h.NVML), libraryVersion(h.NVML)
+		if h.NVML != "" {
+			nvml += ", version " + cmp.Or(library, "unknown")
+		}
+		gpu = fmt.Sprintf("driver %s, CUDA %s, NVML %s, CUDA_VISIBLE_DEVICES %q", orNone(h.Driver), orNone(h.CUDA), nvml, h.Devices)
+		if h.Driver == "" || h.CUDA == "" || h.NVML == "" || library != "" && library != h.Driver {
 			level = Note
 		}
 	}
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders there")
+	h.reportGPUs(r, about)
 	cage, level := "all protections of programs that a policy wrote", OK
 	if len(h.NoCage) > 0 {
 		cage, level = "without "+strings.Join(h.NoCage, ", ")+": see lathe-score sandbox", Note

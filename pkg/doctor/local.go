@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,9 +9,10 @@ import (
 
 // LookHere reports what runs on this machine alone need: its processor and memory,
 // the binaries, and the folder that runs are to lie in.
-func LookHere(r *Report, folder, binaries string) error {
+func LookHere(ctx context.Context, r *Report, folder, binaries string) error {
 	r.Place = "local"
-	LookAtHost().reportOn(r, "this machine")
+	LookAtHost(ctx, binaries).reportOn(r)
+	LookAtEnvironment(r)
 	missing := ""
 	for _, name := range []string{"lathe-rollout", "lathe-score", "lathe-buffer", "lathe-learn"} {
 		if info, err := os.Stat(filepath.Join(binaries, name)); err != nil || !info.Mode().IsRegular() {
@@ -22,5 +24,5 @@ func LookHere(r *Report, folder, binaries string) error {
 	} else {
 		r.add("binaries", OK, "all of them", fmt.Sprintf("the folder %q", binaries))
 	}
-	return LookAtFolder(r, folder)
+	return LookAtFolder(ctx, r, folder)
 }

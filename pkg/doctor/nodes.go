@@ -46,7 +46,7 @@ func (c *Cluster) Meet(ctx context.Context, r *Report, wait time.Duration) error
 		if errA == nil && errB == nil {
 			for i, w := range []Witness{a, b} {
 				if i == 0 || w.Host.Name != a.Host.Name {
-					w.Host.reportOn(r, from)
+					w.Host.reportOn(r)
 				}
 			}
 			reportWitnesses(r, a, b)

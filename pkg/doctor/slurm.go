@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -218,47 +217,6 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 		r.add("GPUs", OK, "none", from+": "+p.Name)
 	}
 	return nil
-}
-
-// reportUser says what this user may have in the queue.
-func (c *Cluster) reportUser(ctx context.Context, r *Report, config map[string]string) {
-	if strings.HasSuffix(config["AccountingStorageType"], "none") || config["AccountingStorageType"] == "" {
-		r.add("your limits", Unknown, "no accounting, so none by user", "scontrol show config: AccountingStorageType")
-		return
-	}
-	me, err := user.Current()
-	if err != nil {
-		r.add("your limits", Unknown, err.Error(), "the user of this process")
-		return
-	}
-	out, err := c.Slurm.Ask(ctx, nil, "sacctmgr", "-n", "-P", "list", "associations", "user="+me.Username, "format=Account,MaxSubmitJobs,MaxJobs")
-	if err != nil {
-		r.add("your limits", Unknown, err.Error(), "sacctmgr list associations")
-		return
-	}
-	var accounts []string
-	least := 0
-	for line := range strings.Lines(out) {
-		fields := strings.Split(strings.TrimSpace(line), "|")
-		if len(fields) != 3 {
-			continue
-		}
-		accounts = append(accounts, fields[0])
-		if n, err := strconv.Atoi(fields[1]); err == nil && n > 0 && (least == 0 || n < least) {
-			least = n
-		}
-	}
-	from := "sacctmgr list associations user=" + me.Username
-	if len(accounts) == 0 {
-		r.add("your accounts", Note, "none", from)
-	} else {
-		r.add("your accounts", OK, strings.Join(accounts, ", "), from)
-	}
-	if least > 0 {
-		r.add("your jobs in the queue", OK, fmt.Sprintf("at most %d, array tasks counted singly", least), from+": MaxSubmitJobs", fmt.Sprintf("max_submit: %d", least))
-	} else {
-		r.add("your jobs in the queue", OK, "no bound of your own", from+": MaxSubmitJobs")
-	}
 }
 
 // tryFlags asks Slurm, without submitting anything, whether it takes a job with
