@@ -116,22 +116,30 @@ func TestSameBytes(t *testing.T) {
 	})
 }
 
-// The pure Go kernels are slow, so they get a shorter run.
-func TestSameBytesPureGo(t *testing.T) {
+// The pure Go kernels are slow, so they get a shorter run; so do products in bfloat16,
+// on every instruction set, with other shards and threads.
+func TestSameBytesShort(t *testing.T) {
 	t.Parallel()
-	settings := slices.Concat(thorough, []string{
+	short := slices.Concat(thorough, []string{
 		"warm_start.steps=12", "warm_start.chunk=6", "schedule.iterations=2", "evaluation.problems=4", "evaluation.samples=1",
 	})
-	var got [2]map[string]string
-	for i, env := range [][]string{nil, {"LATHE_ISA=go"}} {
+	digests := func(isa string, settings ...string) map[string]string {
 		dir := filepath.Join(t.TempDir(), "run")
-		if e := execute(t, env, "lathe", runArgs(dir, smoke, settings...)...); e.code != exitcode.OK {
+		if e := execute(t, []string{"LATHE_ISA=" + isa}, "lathe", runArgs(dir, smoke, slices.Concat(short, settings)...)...); e.code != exitcode.OK {
 			t.Fatalf("exit code %d\n%s", e.code, e.stderr)
 		}
-		got[i] = essence(t, dir)
+		return essence(t, dir)
 	}
-	if diff := cmp.Diff(got[0], got[1]); diff != "" {
-		t.Errorf("digests (-%s +go):\n%s", vec.Active(), diff)
+	widest := vec.Active().String()
+	if diff := cmp.Diff(digests(widest), digests("go")); diff != "" {
+		t.Errorf("digests (-%s +go):\n%s", widest, diff)
+	}
+	want := digests(widest, "policy.compute=bfloat16")
+	for _, isa := range vec.AvailableISAs() {
+		got := digests(isa, "policy.compute=bfloat16", "rollout.shards=3", "schedule.gradient_shards=4", "resources.threads=2")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("digests in bfloat16 (-%s +%s, in other shards):\n%s", widest, isa, diff)
+		}
 	}
 }
 

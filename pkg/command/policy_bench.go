@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/bench"
@@ -183,6 +184,13 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 		where += ", " + b.Arithmetic.Device
 	} else {
 		where += fmt.Sprintf(", %d threads", b.Threads)
+	}
+	if b.Arithmetic.Backend == backend.CPU && b.Arithmetic.Products != "" {
+		units := "on matrix units"
+		if on, why := gemm.MatrixUnits(); !on {
+			units = "not on matrix units, for " + why
+		}
+		where += fmt.Sprintf(", products in %s %s", b.Arithmetic.Products, units)
 	}
 	fmt.Fprintf(out, "engine    %s; prompts of %d tokens, responses of %d\n", where, o.PromptTokens, o.NewTokens)
 	if b.Ceiling.GFLOPs > 0 {

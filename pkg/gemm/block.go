@@ -56,7 +56,7 @@ func (b *block) plan() {
 	if b.copyA {
 		b.rowParts = (height + rowBlock - 1) / rowBlock
 		height = (height + b.rowParts - 1) / b.rowParts
-		if b.aTransposed {
+		if b.aTransposed && b.matrix == nil {
 			b.slot = (b.rows + 7) &^ 7
 			b.depth = rowsCapacity / ((height + b.rows - 1) / b.rows * b.slot)
 		} else {
@@ -143,6 +143,10 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 	if !b.copyA {
 		return
 	}
+	if b.matrix != nil {
+		b.packRounded(i0, i1, k0, k1)
+		return
+	}
 	depth := b.stored(k1 - k0)
 	tiles := (i1 - i0 + b.rows - 1) / b.rows
 	if b.pairs {
@@ -226,6 +230,13 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 			b.setA(&t, n, i0, first, k0, k, k1)
 			if !b.pairs {
 				t.setFetch(following, n, tiles)
+			}
+			if b.matrix != nil {
+				height := i1 - i0
+				t.rounded, t.aDepth = b.ws.rounded()[first*pairBlock+(k-k0)*height:], 2*pairBlock*height
+				t.configure()
+				b.matrix(&t)
+				continue
 			}
 			runTile(b.level, &t)
 		}

@@ -34,41 +34,85 @@ func TestDefinition(t *testing.T) {
 	t.Parallel()
 	before := vec.Active().String()
 	defer func() { _ = vec.SelectISA(before) }()
-	shapes := [][3]int{ // m, n, k
-		{0, 3, 3},
-		{3, 0, 3},
-		{3, 3, 0},
-		{1, 1, 1},
-		{2, 3, 4},
-		{5, 31, 7},
-		{6, 32, 8},
-		{7, 33, 9},
-		{1, 256, 20},
-		{1, 200, 33},
-		{2, 130, 17},
-		{3, 130, 18},
-		{4, 160, 19},
-		{14, 64, 64},
-		{15, 64, 65},
-		{28, 100, 40},
-		{29, 129, 40}, // two and three tiles, with and without a copy of A
-		{113, 40, 30},
-		{113, 140, 30},
-		{230, 128, 12}, // several blocks of rows
-		{9, 520, 21},
-		{9, 1100, 21}, // several blocks of columns
-		{16, 36, 255},
-		{16, 36, 257},
-		{16, 140, 513},
-		{100, 150, 600}, // several depths of tiles
-		{120, 130, 1100},
-		{3, 33, 8200},
-		{15, 33, 8200}, // several blocks of depths
-	}
 	for _, op := range ops {
 		for i, s := range shapes {
 			accumulate := i%2 == 0
 			checkDefinition(t, newProblem(op, s[0], s[1], s[2], i%4, accumulate, 0, uint64(i)), 1+i%3)
+		}
+	}
+}
+
+// shapes cross every edge of the blocking: m, n, k.
+var shapes = [][3]int{
+	{0, 3, 3},
+	{3, 0, 3},
+	{3, 3, 0},
+	{1, 1, 1},
+	{2, 3, 4},
+	{5, 31, 7},
+	{6, 32, 8},
+	{7, 33, 9},
+	{1, 256, 20},
+	{1, 200, 33},
+	{2, 130, 17},
+	{3, 130, 18},
+	{4, 160, 19},
+	{14, 64, 64},
+	{15, 64, 65},
+	{28, 100, 40},
+	{29, 129, 40}, // two and three tiles, with and without a copy of A
+	{113, 40, 30},
+	{113, 140, 30},
+	{230, 128, 12}, // several blocks of rows
+	{9, 520, 21},
+	{9, 1100, 21}, // several blocks of columns
+	{16, 36, 255},
+	{16, 36, 257},
+	{16, 140, 513},
+	{100, 150, 600}, // several depths of tiles
+	{120, 130, 1100},
+	{3, 33, 8200},
+	{15, 33, 8200}, // several blocks of depths
+}
+
+// TestMatrixUnits has a model in the place of AMX's kernel: what surrounds the kernel
+// hands it the right operands, and its registers hold what the manual wants. A CPU that
+// has these units checks the kernel itself against the model, before it is used.
+func TestMatrixUnits(t *testing.T) {
+	units := matrixUnits
+	defer func() { matrixUnits = units }()
+	matrixUnits = func() (func(*tile), bool) {
+		return func(tile *tile) {
+			for register, rows := range tile.config[48:56] {
+				bytes := tile.config[16+2*register]
+				if rows > 16 || bytes > 64 || (rows == 0) != (bytes == 0) || tile.config[0] != 1 {
+					t.Errorf("tile register %d is to hold %d rows of %d bytes", register, rows, bytes)
+				}
+			}
+			modelAMX(tile)
+		}, true
+	}
+	before := vec.Active().String()
+	defer func() { _ = vec.SelectISA(before) }()
+	for _, op := range ops {
+		for i, s := range shapes {
+			if p := newProblem(op, s[0], s[1], s[2], i%4, i%2 == 0, 0.01, uint64(i)); p.pairs {
+				checkDefinition(t, p, 1+i%3)
+			}
+		}
+	}
+	t.Log(MatrixUnits())
+}
+
+// By hand, for 17 rows by 20 columns: registers 0 to 7, their rows and bytes.
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	x := tile{rows: 17, columns: 20}
+	x.configure()
+	want := [8][2]byte{{16, 64}, {16, 16}, {1, 64}, {1, 16}, {16, 64}, {1, 64}, {16, 64}, {16, 16}}
+	for i, w := range want {
+		if got := [2]byte{x.config[48+i], x.config[16+2*i]}; got != w {
+			t.Errorf("register %d: rows and bytes %v, want %v", i, got, w)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func tilePairsAVX512(t *tile)
 //go:noescape
 func tilePairsAVX2(t *tile)
 
+//go:noescape
+func tileAMX(t *tile)
+
 // The kernels that convert pairs; see roundPairs and widenPairs. pairs must not be
 // zero.
 

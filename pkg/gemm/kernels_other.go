@@ -16,6 +16,8 @@ func tilePairsAVX512(*tile) { panic(badNoAssembly) }
 
 func tilePairsAVX2(*tile) { panic(badNoAssembly) }
 
+func tileAMX(*tile) { panic(badNoAssembly) }
+
 func roundPairsAVX512(*uint16, *float32, int) { panic(badNoAssembly) }
 
 func roundPairsAVX2(*uint16, *float32, int) { panic(badNoAssembly) }

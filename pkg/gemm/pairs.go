@@ -95,6 +95,11 @@ func (ws *workspace) scratch() []float32 {
 	return ws.panels[panelsCapacity/2:][:roundDepth*panelWidth]
 }
 
+// strip is room for a strip of transposePanel beside both.
+func (ws *workspace) strip() []float32 {
+	return ws.panels[panelsCapacity/2+roundDepth*panelWidth:][:stripWidth*stripStride]
+}
+
 // roundRows makes pairs of count rows in rows, which has room for whole blocks.
 func roundRows(level vec.Level, dst []uint16, rows []float32, count int) {
 	whole := padded(count)

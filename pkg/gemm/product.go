@@ -45,8 +45,9 @@ type product struct {
 	m, n, k     int
 	accumulate  bool
 
-	level vec.Level
-	rows  int // rows of a tile at most
+	level  vec.Level
+	rows   int         // rows of a tile at most
+	matrix func(*tile) // computes tiles on matrix units; nil where there are none
 
 	// The tasks are a grid over C.
 	rowTasks, columnTasks int
@@ -59,6 +60,10 @@ func (p *product) divide(threads int) {
 	p.rows = tileRows(p.level)
 	if p.pairs {
 		p.rows = pairRows(p.level)
+		var on bool
+		if p.matrix, on = matrixUnits(); on {
+			p.rows = amxRows
+		}
 	}
 	p.rowTasks, p.columnTasks = 1, 1
 	if threads <= 1 {

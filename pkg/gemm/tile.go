@@ -32,10 +32,16 @@ type tile struct {
 	fetch     unsafe.Pointer
 	fetchStep int
 
-	// control and mask are for kernels that sum in pairs: the control register of
-	// vector units as they found it, and which columns are there.
+	// control and mask are for vector kernels that sum in pairs: the control register
+	// of vector units as they found it, and which columns are there.
 	control uint64
 	mask    [8]uint32
+
+	// rounded is A for AMX instead of a: A(i, k) is rounded[i·32 + k] for the first 32
+	// depths, and aDepth bytes further begin the next. config is what the tile
+	// registers hold, in the form of LDTILECFG.
+	rounded []uint16
+	config  [64]byte
 
 	// accumulate is 1 to start the chains from C and 0 to start them from zero.
 	accumulate int

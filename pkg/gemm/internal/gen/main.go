@@ -17,6 +17,7 @@ func generate() (map[string][]byte, error) {
 		"tile_bf16_avx2_amd64.s":   func(w *asm.File) { tileAVX2(w, bfloat16s) },
 		"pairs_avx512_amd64.s":     pairs512,
 		"pairs_avx2_amd64.s":       pairs256,
+		"amx_amd64.s":              amx,
 		"pack_amd64.s":             packing,
 	} {
 		w := asm.NewFile("go_asm.h", "textflag.h")

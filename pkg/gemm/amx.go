@@ -1,0 +1,88 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
+
+// amxRows is the number of rows of the largest tile that AMX computes: two tile
+// registers of 16.
+const amxRows = 32
+
+// matrixUnits says whether products in pairs are computed by AMX, and by what. Tests
+// put a model of it in the place of the kernel.
+var matrixUnits = func() (runTile func(*tile), on bool) {
+	if on, _ := MatrixUnits(); on {
+		return tileAMX, true
+	}
+	return nil, false
+}
+
+// configure writes what the tile registers hold: rows and bytes of a row of C in 0 to 3,
+// of A in 4 and 5, of B in 6 and 7 (Intel's manual, LDTILECFG, palette 1).
+func (t *tile) configure() {
+	rows := [2]int{min(t.rows, 16), max(t.rows-16, 0)}
+	columns := [2]int{min(t.columns, 16), max(t.columns-16, 0)}
+	t.config = [64]byte{0: 1}
+	set := func(register, rows, bytes int) {
+		if rows > 0 && bytes > 0 {
+			t.config[16+2*register], t.config[48+register] = byte(bytes), byte(rows)
+		}
+	}
+	for i := range 2 {
+		for j := range 2 {
+			set(2*i+j, rows[i], 4*columns[j])
+		}
+		set(4+i, rows[i], 2*pairBlock)
+		set(6+i, pairBlock/2, 4*columns[i])
+	}
+}
+
+// modelAMX computes a tile as AMX does, from what its registers are told to hold.
+func modelAMX(t *tile) {
+	for i := range t.rows {
+		for j := range t.columns {
+			c := &t.c[i*t.cRow+j]
+			if t.accumulate == 0 {
+				*c = 0
+			}
+			for block := range t.depth / pairBlock {
+				a := t.rounded[block*t.aDepth/2+i*pairBlock:][:pairBlock]
+				b := t.half[block*pairBlock*panelWidth:]
+				var even, odd float32
+				for k := 0; k < pairBlock; k += 2 {
+					even = vec.FMAFlushed(widened(a[k]), widened(b[k*panelWidth+2*j]), even)
+					odd = vec.FMAFlushed(widened(a[k+1]), widened(b[k*panelWidth+2*j+1]), odd)
+				}
+				*c = vec.AddFlushed(*c, vec.AddFlushed(even, odd))
+			}
+		}
+	}
+}
+
+// rounded is a copied block of A in bfloat16.
+func (ws *workspace) rounded() []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(&ws.rows[0])), 2*rowsCapacity)
+}
+
+// packRounded copies a block of A for AMX: by blocks of 32 depths, of each block row
+// after row, rounded.
+func (b *block) packRounded(i0, i1, k0, k1 int) {
+	height := i1 - i0
+	rows, strip := b.ws.scratch()[:height*pairBlock], b.ws.strip()
+	for k := k0; k < k1; k += pairBlock {
+		part := min(pairBlock, k1-k)
+		dst := b.ws.rounded()[(k-k0)*height:][:height*pairBlock]
+		if b.aTransposed {
+			transposePanel(b.level, rows, b.a[k*b.lda+i0:], b.lda, part, height, strip)
+			vec.RoundBF16(dst, rows)
+			continue
+		}
+		for i := range height {
+			row := dst[i*pairBlock:][:pairBlock]
+			vec.RoundBF16(row[:part], b.a[(i0+i)*b.lda+k:][:part])
+			clear(row[part:])
+		}
+	}
+}

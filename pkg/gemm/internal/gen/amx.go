@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/lathe-rl/lathe/pkg/internal/asm"
+)
+
+// Go's assembler has no names for AMX's instructions: they are written as bytes, in
+// VEX's form of three bytes (Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2, section 2.3). All registers are of the eight old ones, and all
+// opcodes are in map 2.
+
+// The numbers of registers in instructions.
+const (
+	cx, bx, si, di = 1, 3, 6, 7
+)
+
+// vex writes an instruction: prefix is 0 for none, 2 for F3, 3 for F2; source is the
+// register that VEX names, 0 where it names none.
+func vex(w *asm.File, text string, prefix, source, opcode int, rest ...int) {
+	line := ""
+	for _, b := range append([]int{0xc4, 0xe2, (^source&15)<<3 | prefix, opcode}, rest...) {
+		line += fmt.Sprintf("BYTE $0x%02x; ", b)
+	}
+	w.Op("%s// %s", line, text)
+}
+
+// tileAccess loads or stores a tile whose rows begin at base+offset and are index bytes
+// apart.
+func tileAccess(w *asm.File, name string, prefix, tile, base, index, offset int) {
+	operand := []int{tile<<3 | 4, index<<3 | base} // ModR/M with a SIB byte
+	switch {
+	case offset == 0:
+	case offset < 128:
+		operand[0] |= 1 << 6
+		operand = append(operand, offset)
+	default:
+		operand[0] |= 2 << 6
+		operand = append(operand, offset&255, offset>>8, 0, 0)
+	}
+	vex(w, fmt.Sprintf("%s tmm%d, [%d + r%d + r%d]", name, tile, offset, base, index), prefix, 0, 0x4b, operand...)
+}
+
+func tileLoad(w *asm.File, tile, base, index, offset int) {
+	tileAccess(w, "tileloadd", 3, tile, base, index, offset)
+}
+
+func tileStore(w *asm.File, tile, base, index, offset int) {
+	tileAccess(w, "tilestored", 2, tile, base, index, offset)
+}
+
+// tileProduct adds to a tile the product of tile a, of rows of 16 pairs, and tile b, of
+// 16 rows of pairs.
+func tileProduct(w *asm.File, to, a, b int) {
+	vex(w, fmt.Sprintf("tdpbf16ps tmm%d, tmm%d, tmm%d", to, a, b), 2, b, 0x5c, 3<<6|to<<3|a)
+}
+
+// The tiles of tileAMX: C in 0 to 3, of rows 0 to 15 and 16 to 31 by columns 0 to 15 and
+// 16 to 31; A in 4 and 5; B in 6 and 7. A second half that is not there is left out.
+//
+//	BX  A at the present block of depths    SI  bytes from row to row of A
+//	CX  B at the present block              DI  bytes from pair to pair of B
+//	R8  blocks left                         R9  bytes from block to block of A
+//
+// While C is loaded and stored, BX and CX are its halves of rows, and SI is the number
+// of bytes from row to row of C.
+func amx(w *asm.File) {
+	w.Function("tileAMX", "(t *tile)", 8)
+	w.Op("MOVQ t+0(FP), AX")
+	w.Op("LEAQ tile_config(AX), BX")
+	vex(w, "ldtilecfg [rbx]", 0, 0, 0x49, bx)
+	w.Op("MOVQ tile_columns(AX), R10")
+	w.Op("MOVQ tile_rows(AX), R11")
+	c := func(access func(tile, base, offset int)) {
+		w.Op("MOVQ tile_cRow(AX), SI")
+		w.Op("SHLQ $2, SI")
+		w.Op("MOVQ tile_c(AX), BX")
+		w.Op("MOVQ SI, CX")
+		w.Op("SHLQ $4, CX")
+		w.Op("ADDQ BX, CX")
+		access(0, bx, 0)
+	}
+	part := 0
+	// halves does what is to be done for the other three quarters of C that are there.
+	halves := func(name string, do func(tile int)) {
+		part++
+		label := fmt.Sprintf("%s%d", name, part)
+		w.Op("CMPQ R10, $16")
+		w.Op("JLE  %srows", label)
+		do(1)
+		w.Op("CMPQ R11, $16")
+		w.Op("JLE  %send", label)
+		do(3)
+		w.Label("%srows", label)
+		w.Op("CMPQ R11, $16")
+		w.Op("JLE  %send", label)
+		do(2)
+		w.Label("%send", label)
+	}
+	quarter := func(access func(w *asm.File, tile, base, index, offset int)) func(tile int) {
+		return func(tile int) {
+			access(w, tile, []int{bx, cx}[tile/2], si, 64*(tile%2))
+		}
+	}
+	w.Op("CMPQ tile_accumulate(AX), $0")
+	w.Op("JEQ  zero")
+	c(func(tile, base, offset int) { tileLoad(w, tile, base, si, offset) })
+	halves("load", quarter(tileLoad))
+	w.Op("JMP  start")
+	w.Label("zero")
+	zero := func(tile int) { vex(w, fmt.Sprintf("tilezero tmm%d", tile), 3, 0, 0x49, 3<<6|tile<<3) }
+	zero(0)
+	halves("zero", zero)
+	w.Label("start")
+	w.Op("MOVQ tile_rounded(AX), BX")
+	w.Op("MOVQ tile_half(AX), CX")
+	w.Op("MOVQ $64, SI")
+	w.Op("MOVQ $%d, DI", pairBytes)
+	w.Op("MOVQ tile_aDepth(AX), R9")
+	w.Op("MOVQ tile_depth(AX), R8")
+	w.Op("SHRQ $5, R8")
+	w.Op("PCALIGN $32")
+	w.Label("loop")
+	tileLoad(w, 4, bx, si, 0)
+	tileLoad(w, 6, cx, di, 0)
+	tileProduct(w, 0, 4, 6)
+	w.Op("CMPQ R10, $16")
+	w.Op("JLE  rows")
+	tileLoad(w, 7, cx, di, 64)
+	tileProduct(w, 1, 4, 7)
+	w.Op("CMPQ R11, $16")
+	w.Op("JLE  next")
+	tileLoad(w, 5, bx, si, 16*64)
+	tileProduct(w, 2, 5, 6)
+	tileProduct(w, 3, 5, 7)
+	w.Op("JMP  next")
+	w.Label("rows")
+	w.Op("CMPQ R11, $16")
+	w.Op("JLE  next")
+	tileLoad(w, 5, bx, si, 16*64)
+	tileProduct(w, 2, 5, 6)
+	w.Label("next")
+	w.Op("ADDQ R9, BX")
+	w.Op("ADDQ $%d, CX", pairsPerBlock*pairBytes)
+	w.Op("DECQ R8")
+	w.Op("JNZ  loop")
+	c(func(tile, base, offset int) { tileStore(w, tile, base, si, offset) })
+	halves("store", quarter(tileStore))
+	vex(w, "tilerelease", 0, 0, 0x49, 3<<6)
+	w.Op("RET")
+}
