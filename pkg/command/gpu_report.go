@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/efficiency"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -51,7 +52,7 @@ func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
 	if err != nil {
 		return err
 	}
-	report, err := efficiency.Read(ctx, opened)
+	report, err := efficiency.Read(ctx, opened, func() (*advance.Advancer, error) { return advancerOf(opened, "") })
 	if err != nil {
 		return err
 	}

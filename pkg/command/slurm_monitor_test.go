@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -114,8 +115,9 @@ func TestSlurmMonitor(t *testing.T) {
 		} `json:"total"`
 		Lost []struct {
 			Cause   string  `json:"cause"`
-			Seconds float64 `json:"gpu_seconds"`
+			Seconds float64 `json:"seconds"`
 		} `json:"lost"`
+		User string `json:"user"`
 	}
 	out := c.Must("bash", "-c", fmt.Sprintf("%s/lathe gpu-report %s --json 2>/dev/null", bin, dir))
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
@@ -132,13 +134,16 @@ func TestSlurmMonitor(t *testing.T) {
 		if a.Seconds > held[i]+2 || a.Seconds < held[i]-2 {
 			t.Errorf("attempt %d held its GPU for %.1f s, Slurm says %.0f s", a.Number, a.Seconds, held[i])
 		}
-		fate := []string{"preempted", "preempted", "killed", "kept"}[i]
+		fate := []string{"requeued", "preempted", "killed", "kept"}[i]
 		if a.Number != []int{0, 1, 2, last}[i] || a.Fate != fate || len(a.GPUs) != 1 || a.GPUs[0].UUID != "GPU-aaaa" {
 			t.Errorf("attempt %+v, want it %s", a, fate)
 		}
 		if fate != "kept" {
 			lost[fate] += a.Seconds
 		}
+	}
+	if me, err := user.Current(); err != nil || report.User != me.Username {
+		t.Errorf("the jobs are of user %q, want %+v, %v", report.User, me, err)
 	}
 	// A sample each second: a start may be seen for that much less.
 	if starts := float64(len(held)); math.Abs(report.Total.GPUSeconds-accounted) > starts {

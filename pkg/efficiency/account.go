@@ -4,27 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
-)
-
-// The fates of an attempt.
-const (
-	fateKept       = "kept"       // its outputs are the run's
-	fatePreempted  = "preempted"  // it was told to stop, or killed, and Slurm began the same job again
-	fateFailed     = "failed"     // it said so itself
-	fateKilled     = "killed"     // it ended without a word: by SIGKILL, for lack of memory, with its node
-	fateSuperseded = "superseded" // another attempt at the same task sealed first
-	fateOpen       = "running"    // its task has no outputs yet, and no later attempt
-	fateUnknown    = "unknown"    // it is of no task of the run
 )
 
 var taskName = regexp.MustCompile(`^([a-z]+)-(\d{6,})(?:-step(\d{3,})|-w(\d{2,}))?-(\d{5,})$`)
@@ -52,70 +39,6 @@ func parseTask(name string) (graph.Task, bool) {
 	return graph.Task{Node: node, Shard: numbers[5]}, true
 }
 
-// decide says what became of each attempt.
-func decide(ctx context.Context, r *rundir.Run, attempts []Attempt) error {
-	records := map[string]int{} // exit codes, by task and attempt
-	for _, record := range rundir.ReadExitRecords(r.Dir) {
-		records[fmt.Sprintf("%s.%d", record.Task, record.Attempt)] = record.Code
-	}
-	again := map[string]int{} // the last attempt of a job, by task and job
-	latest := map[string]int{}
-	for _, a := range attempts {
-		again[a.Task+" "+a.Job] = max(again[a.Task+" "+a.Job], a.Number)
-		latest[a.Task] = max(latest[a.Task], a.Number)
-	}
-	for i := range attempts {
-		a := &attempts[i]
-		task, known := parseTask(a.Task)
-		if !known {
-			a.Fate = fateUnknown
-			continue
-		}
-		sealed, kept, err := outputOf(ctx, r, task, *a)
-		if err != nil {
-			return err
-		}
-		code, recorded := records[fmt.Sprintf("%s.%d", a.Task, a.Number)]
-		requeued := again[a.Task+" "+a.Job] > a.Number
-		switch {
-		case kept:
-			a.Fate = fateKept
-		case requeued, recorded && code == exitcode.Stopped:
-			a.Fate = fatePreempted
-		case recorded:
-			a.Fate = fateFailed
-		case latest[a.Task] > a.Number:
-			a.Fate = fateKilled
-		case sealed:
-			a.Fate = fateSuperseded
-		default:
-			a.Fate = fateOpen
-		}
-	}
-	return nil
-}
-
-// outputOf reports whether the outputs of a task are sealed, and by this attempt.
-func outputOf(ctx context.Context, r *rundir.Run, task graph.Task, a Attempt) (sealed, kept bool, err error) {
-	if r.Graph.Check(task) != nil {
-		return false, false, nil
-	}
-	for _, path := range r.Graph.Outputs(task) {
-		m, err := seal.Record(ctx, path)
-		switch {
-		case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
-			continue
-		case err != nil:
-			return false, false, err
-		}
-		sealed = true
-		if m.Attempt == a.Number && m.Host == a.Host {
-			return true, true, nil
-		}
-	}
-	return sealed, false, nil
-}
-
 // weight is what the time of an attempt counts: that of its GPUs, or of its cores
 // in a run without any.
 func weight(a Attempt, gpus bool) float64 {
@@ -125,57 +48,108 @@ func weight(a Attempt, gpus bool) float64 {
 	return a.Seconds * max(1, a.Cores)
 }
 
-// losses sums up the time of attempts that made nothing.
-func losses(attempts []Attempt, gpus bool) []Loss {
+// losses sums up the time of attempts that made nothing, by cause, and what the
+// slowest task of each array held its GPUs longer than half of its tasks did.
+func losses(attempts []Attempt, arrays []array, gpus bool) ([]Loss, LostTo) {
+	unit := "core-seconds"
+	if gpus {
+		unit = "GPU-seconds"
+	}
 	var all float64
-	by := map[string]*Loss{}
+	by := map[string]Loss{}
+	book := func(cause string, seconds float64) {
+		l := by[cause]
+		by[cause] = Loss{Attempts: l.Attempts + 1, Seconds: l.Seconds + seconds}
+	}
 	for _, a := range attempts {
 		all += weight(a, gpus)
-		switch a.Fate {
-		case fatePreempted, fateFailed, fateKilled, fateSuperseded:
-			l := by[a.Fate]
-			if l == nil {
-				l = &Loss{Cause: a.Fate}
-				by[a.Fate] = l
-			}
-			l.Attempts++
-			l.Seconds += weight(a, gpus)
+		book(a.Fate, weight(a, gpus))
+	}
+	for _, a := range arrays {
+		if last := a.last(); last.Seconds > a.median() {
+			last.Seconds -= a.median()
+			book(causeStraggler, weight(last, gpus))
 		}
 	}
-	lost := []Loss{}
-	for _, cause := range slices.Sorted(maps.Keys(by)) {
-		l := *by[cause]
+	lost, to := []Loss{}, LostTo{}
+	for _, c := range causes {
+		l, some := by[c.name]
+		if !some {
+			continue
+		}
+		l.To, l.Cause, l.Means, l.Unit = c.to, c.name, c.means, unit
 		if all > 0 {
 			l.Share = l.Seconds / all
 		}
+		if c.name == fateRequeued || c.name == fateStopped {
+			to.Unexplained += l.Share
+		}
+		switch c.to {
+		case toPreemption:
+			to.Preemption += l.Share
+		case toRetries:
+			to.Retries += l.Share
+		case toStragglers:
+			to.Stragglers += l.Share
+		}
 		lost = append(lost, l)
 	}
-	return lost
+	return lost, to
+}
+
+// array is the tasks of one array that were kept, the fastest first.
+type array struct {
+	name  string
+	tasks []Attempt
+}
+
+func (a array) last() Attempt { return a.tasks[len(a.tasks)-1] }
+
+func (a array) median() float64 {
+	n := len(a.tasks)
+	return (a.tasks[(n-1)/2].Seconds + a.tasks[n/2].Seconds) / 2
+}
+
+// arraysOf groups the tasks that were kept. Of a task on several nodes it is the time
+// of the slowest one, with the GPUs and cores of all.
+func arraysOf(attempts []Attempt) []array {
+	grouped := map[string]map[string]Attempt{}
+	for _, a := range attempts {
+		task, known := parseTask(a.Task)
+		if !known || a.Fate != fateKept {
+			continue
+		}
+		name := task.Node.String()
+		if grouped[name] == nil {
+			grouped[name] = map[string]Attempt{}
+		}
+		if other, there := grouped[name][a.Task]; there {
+			a.Seconds, a.Cores = max(a.Seconds, other.Seconds), a.Cores+other.Cores
+			a.GPUs = slices.Concat(other.GPUs, a.GPUs)
+		}
+		grouped[name][a.Task] = a
+	}
+	var all []array
+	for _, name := range slices.Sorted(maps.Keys(grouped)) {
+		if tasks := grouped[name]; len(tasks) > 1 {
+			all = append(all, array{name, slices.SortedFunc(maps.Values(tasks), func(a, b Attempt) int {
+				return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(a.Task, b.Task))
+			})})
+		}
+	}
+	return all
 }
 
 // tails says how long arrays waited for their slowest tasks, the longest first, and
 // which share of the wall clock that is: of each array, how much longer the slowest
 // task took than half of them did.
-func tails(attempts []Attempt, wall float64) ([]Tail, *float64) {
-	grouped := map[string][]Attempt{}
-	for _, a := range attempts {
-		if task, known := parseTask(a.Task); known && a.Fate == fateKept {
-			grouped[task.Node.String()] = append(grouped[task.Node.String()], a)
-		}
-	}
+func tails(arrays []array, wall float64) ([]Tail, *float64) {
 	all := []Tail{}
 	var waited float64
-	for _, name := range slices.Sorted(maps.Keys(grouped)) {
-		tasks := grouped[name]
-		if len(tasks) < 2 {
-			continue
-		}
-		slices.SortFunc(tasks, func(a, b Attempt) int { return cmp.Compare(a.Seconds, b.Seconds) })
-		n := len(tasks)
-		median := (tasks[(n-1)/2].Seconds + tasks[n/2].Seconds) / 2
-		last := tasks[n-1]
-		waited += last.Seconds - median
-		all = append(all, Tail{Array: name, Tasks: n, MedianSeconds: median, LastSeconds: last.Seconds, SlowestTask: last.Task, SlowestHost: last.Host})
+	for _, a := range arrays {
+		last := a.last()
+		waited += last.Seconds - a.median()
+		all = append(all, Tail{Array: a.name, Tasks: len(a.tasks), MedianSeconds: a.median(), LastSeconds: last.Seconds, SlowestTask: last.Task, SlowestHost: last.Host})
 	}
 	slices.SortStableFunc(all, func(a, b Tail) int {
 		return cmp.Compare(b.LastSeconds-b.MedianSeconds, a.LastSeconds-a.MedianSeconds)

@@ -13,14 +13,18 @@ type Report struct {
 	RunID   string `json:"run_id"`
 	Name    string `json:"name"`
 	Folder  string `json:"folder"`
-	Sampled bool   `json:"sampled"`          // whether there are samples at all
-	Reason  string `json:"reason,omitempty"` // why there is none, and what would give some
+	User    string `json:"user,omitempty"`  // whose jobs they were, where Slurm keeps accounts
+	State   string `json:"state,omitempty"` // as lathe status has it
+	Exit    *int   `json:"exit_code,omitempty"`
+	Unasked string `json:"slurm_unasked,omitempty"` // why Slurm was not asked how attempts ended
+	Sampled bool   `json:"sampled"`                 // whether there are samples at all
+	Reason  string `json:"reason,omitempty"`        // why there is none, and what would give some
 
 	Start            *time.Time `json:"start,omitempty"` // of the first task that was sampled
 	End              *time.Time `json:"end,omitempty"`
 	WallClockSeconds float64    `json:"wall_clock_seconds"`
 	Tasks            int        `json:"tasks"`    // that were sampled
-	Attempts         int        `json:"attempts"` // at them, that were sampled
+	Attempts         int        `json:"attempts"` // at them, that were sampled, on however many nodes each
 	Nodes            []string   `json:"nodes"`
 
 	Total  Use         `json:"total"`
@@ -31,8 +35,9 @@ type Report struct {
 	Made   Made        `json:"made"`
 	Cost   Cost        `json:"cost"`
 	Lost   []Loss      `json:"lost"`
+	LostTo LostTo      `json:"lost_to"`
 	Tails  []Tail      `json:"tails"`
-	Tail   *float64    `json:"straggler_share,omitempty"` // of the wall clock that arrays waited for their slowest tasks
+	Tail   *float64    `json:"straggler_share_of_wall_clock,omitempty"` // that arrays waited for their slowest tasks
 	Notes  []Note      `json:"notes"`
 	Faults []Fault     `json:"faults"`
 	Own    MonitorCost `json:"monitor"`
@@ -124,12 +129,23 @@ type Unit struct {
 	EnergyJoules *float64 `json:"energy_joules,omitempty"`
 }
 
-// Loss is the time of attempts that made nothing, by why they ended.
+// Loss is time that made nothing, by cause.
 type Loss struct {
-	Cause    string  `json:"cause"` // preempted, failed, killed, superseded
+	To       string  `json:"lost_to"` // preemption, retries, stragglers
+	Cause    string  `json:"cause"`   // the fate of the attempts, or straggler
+	Means    string  `json:"means"`
 	Attempts int     `json:"attempts"`
-	Seconds  float64 `json:"gpu_seconds"` // of cores where the run has no GPU
-	Share    float64 `json:"share"`       // of all that was held
+	Seconds  float64 `json:"seconds"`
+	Unit     string  `json:"unit"`  // GPU-seconds, or core-seconds in a run without GPUs
+	Share    float64 `json:"share"` // of all that was held, in that unit
+}
+
+// LostTo adds up the shares of the causes.
+type LostTo struct {
+	Preemption  float64 `json:"preemption"`
+	Retries     float64 `json:"retries"`     // what was begun and had to be begun again, for whatever else
+	Unexplained float64 `json:"unexplained"` // of retries: stopped or requeued, and nobody says why
+	Stragglers  float64 `json:"stragglers"`
 }
 
 // Tail is how long an array waited for its slowest task.
@@ -173,7 +189,8 @@ type Attempt struct {
 	Job        string    `json:"job"` // JOB_TASK of Slurm
 	Start      time.Time `json:"start"`
 	Seconds    float64   `json:"seconds"`
-	Fate       string    `json:"fate"` // kept, preempted, failed, killed, superseded, running or unknown
+	Fate       string    `json:"fate"`
+	Evidence   string    `json:"evidence,omitempty"` // what the fate was read from
 	Cores      float64   `json:"cores"`
 	CPUSeconds float64   `json:"cpu_seconds"`
 

@@ -69,6 +69,24 @@ func TestHalved(t *testing.T) {
 	})
 }
 
+// However often the line of a device that two tasks held is thinned, it falls to zero
+// where the first has left.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	busy := func(from int) (line []moment) {
+		for i := range 40 {
+			line = append(line, moment{second(from + i + 1), 1, 0.9})
+		}
+		return line
+	}
+	for line := joined(busy(0), busy(1000)); len(line) > 8; line = halved(line) {
+		i := slices.IndexFunc(line, func(m moment) bool { return m.value == 0 })
+		if i < 1 || !line[i].at.Equal(second(40)) || !near(line[i-1].value, 0.9) {
+			t.Fatalf("of %d moments, %d is the first at zero: %v", len(line), i, line)
+		}
+	}
+}
+
 // The names of tasks are read as they are written.
 func TestParseTask(t *testing.T) {
 	t.Parallel()
@@ -127,6 +145,14 @@ func TestNotes(t *testing.T) {
 	held := func(used, given float64) []Attempt {
 		return []Attempt{{MemoryMaxBytes: used * (1 << 30), MemoryGivenBytes: given * (1 << 30), Cores: 2}}
 	}
+	// A job with so many GPUs of each of two nodes, which are seen to have two.
+	spread := func(first, second string, count int) Report {
+		r := Report{GPUs: []GPU{{Host: first, Index: 0}, {Host: first, Index: 1}}}
+		for _, host := range []string{first, second} {
+			r.Each = append(r.Each, Attempt{Task: "learn-000001-00000", Job: "5_0", Host: host, GPUs: make([]GPU, count)})
+		}
+		return r
+	}
 	for name, c := range map[string]struct {
 		report Report
 		want   []string // beginnings
@@ -150,6 +176,14 @@ func TestNotes(t *testing.T) {
 		"short of a long limit": {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 900, LimitSeconds: 36000}}}), nil},
 		"shared":                {long(Report{Shared: true}), []string{"Some GPUs were seen by several tasks at once"}},
 		"killed":                {long(Report{Lost: []Loss{{Cause: fateKilled, Attempts: 2}}}), []string{"Attempts that ended without a word: 2"}},
+		"out of memory":         {long(Report{Lost: []Loss{{Cause: fateMemory, Attempts: 2}}, Each: held(6, 32)}), []string{"Attempts that needed more memory than they were given: 2."}},
+		"out of time":           {long(Report{Lost: []Loss{{Cause: fateTimeout, Attempts: 1}}}), []string{"Attempts that exceeded their time limit: 1."}},
+		"out of time, idle":     {long(Report{Lost: []Loss{{Cause: fateTimeout, Attempts: 1}}, GPUs: gpus(of(0))}), []string{"This run did not use the GPU."}},
+		"Slurm was not there":   {long(Report{Unasked: "no sinfo", Lost: []Loss{{Cause: fateStopped}}}), []string{"Slurm was not asked how attempts ended, and may know more: no sinfo."}},
+		"13 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 26, GPUs: gpus(nil, nil)}}}), []string{"The tasks of learn held 13 cores for each GPU. Up to 12"}},
+		"12 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 24, GPUs: gpus(nil, nil)}}}), nil},
+		"one GPU of two nodes":  {long(spread("n1", "n2", 1)), []string{"learn-000001-00000 used 2 GPUs from 2 nodes, and nodes have 2 GPUs or more."}},
+		"two GPUs of two nodes": {long(spread("n1", "n2", 2)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -31,20 +32,54 @@ type nodeSummary struct {
 // chooses one; empty is all.
 func (r *Report) Jobstats(out io.Writer, task string) error {
 	encoder := json.NewEncoder(out)
-	for _, a := range r.Each {
-		if task != "" && a.Task != task {
+	for _, job := range jobsOf(r.Each) {
+		if task != "" && job[0].Task != task {
 			continue
 		}
-		if err := encoder.Encode(a.summary()); err != nil {
+		if err := encoder.Encode(summaryOf(job)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// jobsOf groups what monitors on several nodes saw of one attempt at a task, in the
+// order of their first.
+func jobsOf(attempts []Attempt) [][]Attempt {
+	type name struct {
+		task, job string
+		number    int
+	}
+	places := map[name]int{}
+	var jobs [][]Attempt
+	for _, a := range attempts {
+		of := name{a.Task, a.Job, a.Number}
+		at, there := places[of]
+		if there && slices.ContainsFunc(jobs[at], func(other Attempt) bool { return other.Host == a.Host }) {
+			there = false // the same node again: another start, which did not know its number
+		}
+		if !there {
+			at = len(jobs)
+			places[of], jobs = at, append(jobs, nil)
+		}
+		jobs[at] = append(jobs[at], a)
+	}
+	return jobs
+}
+
 func tenth(v float64) float64 { return math.Round(10*v) / 10 }
 
-func (a Attempt) summary() jobSummary {
+func summaryOf(job []Attempt) jobSummary {
+	s := jobSummary{Nodes: map[string]nodeSummary{}}
+	for _, a := range job {
+		s.GPUs += len(a.GPUs)
+		s.TotalTime = max(s.TotalTime, int64(math.Round(a.Seconds)))
+		s.Nodes[a.Host] = a.summary()
+	}
+	return s
+}
+
+func (a Attempt) summary() nodeSummary {
 	node := nodeSummary{
 		CPUs: int(math.Round(a.Cores)), TotalMemory: int64(a.MemoryGivenBytes), UsedMemory: int64(a.MemoryMaxBytes), TotalTime: tenth(a.CPUSeconds),
 	}
@@ -62,5 +97,5 @@ func (a Attempt) summary() jobSummary {
 			node.GPUUtilization[index] = tenth(100 * *g.GPUShare)
 		}
 	}
-	return jobSummary{GPUs: len(a.GPUs), Nodes: map[string]nodeSummary{a.Host: node}, TotalTime: int64(math.Round(a.Seconds))}
+	return node
 }

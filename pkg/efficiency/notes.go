@@ -15,6 +15,7 @@ const (
 	leastMemoryPercent = 70
 	leastSeconds       = 300
 	memorySafety       = 1.2
+	mostCoresPerGPU    = 12
 	largeMemoryBytes   = 50 << 30 // of a GPU: below it, memory is not worth a remark
 )
 
@@ -63,12 +64,27 @@ func notes(r *Report) []Note {
 			say(false, "The CPU utilization is about one by the number of cores of a task: its tasks may use one core only.")
 		}
 	}
+	usedCPU := r.Total.CPUShare == nil || *r.Total.CPUShare > 0
+	outOfMemory := false
 	for _, l := range r.Lost {
-		if l.Cause == fateKilled {
-			say(true, "Attempts that ended without a word: %d; by SIGKILL, for lack of memory, or with their node. lathe status says more where Slurm knows.", l.Attempts)
+		switch {
+		case l.Cause == fateMemory && usedCPU:
+			outOfMemory = true
+			say(true, "Attempts that needed more memory than they were given: %d. A next run may ask for more: resources.stages.STAGE.memory_gb.", l.Attempts)
+		case l.Cause == fateTimeout && usedCPU && unused == 0:
+			say(true, "Attempts that exceeded their time limit: %d. A next run may ask for more: resources.stages.STAGE.minutes.", l.Attempts)
+		case l.Cause == fateKilled:
+			say(true, "Attempts that ended without a word: %d; by SIGKILL, for lack of memory, or with their node. lathe logs says more where Slurm knows.", l.Attempts)
 		}
 	}
-	memoryNote(r, long && unused == 0, say)
+	if r.Unasked != "" && len(r.Lost) > 0 {
+		say(false, "Slurm was not asked how attempts ended, and may know more: %s.", r.Unasked)
+	}
+	spreadNote(r, say)
+	if unused == 0 {
+		coresNote(r, say)
+	}
+	memoryNote(r, long && unused == 0 && !outOfMemory, say)
 	for _, s := range r.Stages {
 		if s.LimitSeconds <= 0 || s.LongestSeconds <= 3*leastSeconds || unused > 0 {
 			continue
@@ -103,6 +119,44 @@ func idleCause(r *Report) string {
 		return "The phases below say when."
 	}
 	return "Little was used during " + strings.Join(idle, ", ") + "."
+}
+
+// spreadNote remarks on jobs whose GPUs would have had room on fewer nodes. A node is
+// known to have as many GPUs as the run has seen on one.
+func spreadNote(r *Report, say func(urgent bool, format string, args ...any)) {
+	perNode := map[string]int{}
+	for _, g := range r.GPUs {
+		perNode[g.Host] = max(perNode[g.Host]+1, g.Index+1)
+	}
+	most := 1
+	for _, n := range perNode {
+		most = max(most, n)
+	}
+	for _, job := range jobsOf(r.Each) {
+		gpus := 0
+		for _, a := range job {
+			gpus += len(a.GPUs)
+		}
+		if needed := (gpus + most - 1) / most; gpus > 0 && needed < len(job) {
+			say(false, "%s used %d GPUs from %d nodes, and nodes have %d GPUs or more. All of a node's are better taken before those of another.", job[0].Task, gpus, len(job), most)
+			return
+		}
+	}
+}
+
+// coresNote remarks on tasks that hold so many cores that a node's other GPUs may be
+// left without.
+func coresNote(r *Report, say func(urgent bool, format string, args ...any)) {
+	var most float64
+	stage := ""
+	for _, a := range r.Each {
+		if n := len(a.GPUs); n > 0 && a.Cores/float64(n) > most {
+			most, stage = a.Cores/float64(n), a.Stage
+		}
+	}
+	if most > mostCoresPerGPU {
+		say(false, "The tasks of %s held %.0f cores for each GPU. Up to %d leave some to the node's other GPUs: resources.stages.%s.cpus.", stage, most, mostCoresPerGPU, stage)
+	}
 }
 
 // memoryNote suggests less memory, a fifth above what was used.

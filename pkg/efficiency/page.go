@@ -63,8 +63,9 @@ func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err erro
 
 // titled is a table of the page.
 type titled struct {
-	Title string
-	Table *webpage.Table
+	Title  string
+	Table  *webpage.Table
+	Legend string
 }
 
 // page is the report as a page that needs nothing else.
@@ -82,7 +83,7 @@ func (r *Report) page() ([]byte, error) {
 		data.Bars = r.bars()
 		data.Figures, data.Left = r.figures()
 		for _, t := range r.tables() {
-			data.Tables = append(data.Tables, titled{t.Title, &webpage.Table{Head: t.Head, Rows: t.Rows}})
+			data.Tables = append(data.Tables, titled{t.Title, &webpage.Table{Head: t.Head, Rows: t.Rows}, t.Legend})
 		}
 	}
 	return webpage.Render(pageTemplate, data)
@@ -128,7 +129,7 @@ func (r *Report) own() string {
 // figures draws a time line for each GPU.
 func (r *Report) figures() (charts []webpage.Figure, left string) {
 	for _, g := range r.GPUs {
-		chart := figure.LineChart{X: "minutes", Y: "%", FromZero: true, Lines: []figure.Line{
+		chart := figure.LineChart{X: "minutes since the run began", Y: "GPU utilization, %", FromZero: true, Lines: []figure.Line{
 			{Name: "a kernel ran", Points: r.points(g.line)}, {Name: "multiprocessors active", Points: r.points(g.sm)},
 		}}
 		if !chart.WorthDrawing() {

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
-// Read sums up what the monitors of a run have seen.
-func Read(ctx context.Context, r *rundir.Run) (*Report, error) {
+// Read sums up what the monitors of a run have seen. open is how Slurm is asked what
+// became of a run that was handed to it; nil for not at all.
+func Read(ctx context.Context, r *rundir.Run, open func() (*advance.Advancer, error)) (*Report, error) {
 	report := &Report{
 		RunID: r.Identity.RunID, Name: r.Identity.Name, Folder: string(r.Dir),
 		Nodes: []string{}, Stages: []StageUse{}, Phases: []PhaseUse{}, GPUs: []GPU{}, Lost: []Loss{}, Tails: []Tail{}, Notes: []Note{}, Faults: []Fault{}, Each: []Attempt{},
@@ -27,11 +28,33 @@ func Read(ctx context.Context, r *rundir.Run) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	var advancer *advance.Advancer
+	var unasked error
+	if open != nil && (advance.HasSubmissions(r.Dir) || slices.ContainsFunc(attempts, Attempt.ofSlurm)) {
+		advancer, unasked = open()
+	}
+	if err := report.readState(ctx, r, advancer, unasked); err != nil {
+		return nil, err
+	}
 	if len(attempts) == 0 {
 		report.Reason = "no task of this run had a monitor beside it: lathe run --monitor all starts one beside each, and the site profile's monitor: says which tasks have one on a cluster"
 		return report, nil
 	}
-	if err := decide(ctx, r, attempts); err != nil {
+	outputs, err := readOutputs(ctx, r, attempts)
+	if err != nil {
+		return nil, err
+	}
+	var told told
+	if advancer != nil {
+		if told, unasked = ask(ctx, advancer, attempts, outputs); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	report.User = told.user
+	if unasked != nil {
+		report.Unasked = unasked.Error()
+	}
+	if err := decide(ctx, r, attempts, outputs, told); err != nil {
 		return nil, err
 	}
 	report.sum(attempts)
@@ -58,7 +81,7 @@ func Read(ctx context.Context, r *rundir.Run) (*Report, error) {
 
 // sum fills in what follows from the attempts alone.
 func (r *Report) sum(attempts []Attempt) {
-	r.Sampled, r.Each, r.Attempts = true, attempts, len(attempts)
+	r.Sampled, r.Each, r.Attempts = true, attempts, len(jobsOf(attempts))
 	start, end := attempts[0].Start, attempts[0].Start
 	tasks := map[string]bool{}
 	for _, a := range attempts {
@@ -66,7 +89,7 @@ func (r *Report) sum(attempts []Attempt) {
 		if a.Start.Before(start) {
 			start = a.Start
 		}
-		if ended := a.Start.Add(time.Duration(a.Seconds * float64(time.Second))); ended.After(end) {
+		if ended := a.end(); ended.After(end) {
 			end = ended
 		}
 	}
@@ -75,8 +98,9 @@ func (r *Report) sum(attempts []Attempt) {
 	r.Nodes = nodesOf(attempts)
 	r.Total, r.Stages, r.Phases, r.GPUs = useOf(attempts), byStage(attempts), byPhase(attempts), byGPU(attempts)
 	r.Shared = shared(attempts)
-	r.Lost = losses(attempts, len(r.GPUs) > 0)
-	r.Tails, r.Tail = tails(attempts, r.WallClockSeconds)
+	arrays := arraysOf(attempts)
+	r.Lost, r.LostTo = losses(attempts, arrays, len(r.GPUs) > 0)
+	r.Tails, r.Tail = tails(arrays, r.WallClockSeconds)
 	r.Own = ownCost(attempts)
 }
 

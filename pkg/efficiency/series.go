@@ -94,14 +94,15 @@ func (s *series) add(micros int64, value float64, phase string, bits float64) {
 	}
 }
 
-// halved makes one of two neighbours, unless there is a gap between them.
+// halved makes one of two neighbours, unless there is a gap between them, or one takes
+// no time: it is where the line falls.
 func halved(line []moment) []moment {
 	out := line[:0]
 	for i := 0; i < len(line); i++ {
 		m := line[i]
 		if i+1 < len(line) {
 			n := line[i+1]
-			if between := n.at.Sub(m.at).Seconds() - n.seconds; between < n.seconds {
+			if between := n.at.Sub(m.at).Seconds() - n.seconds; between < n.seconds && m.seconds > 0 {
 				m = moment{n.at, m.seconds + n.seconds, (m.value*m.seconds + n.value*n.seconds) / (m.seconds + n.seconds)}
 				i++
 			}

@@ -51,6 +51,9 @@ func (r *Report) Text(out io.Writer) error {
 			fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
 		}
 		table.Flush()
+		if t.Legend != "" {
+			fmt.Fprintf(&b, "  %s\n", wrap(t.Legend, 2))
+		}
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintf(&b, "\nNotes\n")
@@ -111,12 +114,22 @@ func (r *Report) head(b *bytes.Buffer) {
 
 // facts are the lines of the head.
 func (r *Report) facts() [][2]string {
-	facts := [][2]string{{"Run ID", r.RunID}, {"Run name", r.Name}, {"Policy updates", fmt.Sprint(r.Made.PolicyUpdates)}}
-	if !r.Sampled {
-		return facts
-	}
+	facts := [][2]string{{"Run ID", r.RunID}, {"Run name", r.Name}}
 	add := func(name, format string, args ...any) {
 		facts = append(facts, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	if r.User != "" {
+		add("User", "%s", r.User)
+	}
+	switch {
+	case r.Exit != nil:
+		add("State", "%s (exit code %d)", r.State, *r.Exit)
+	case r.State != "":
+		add("State", "%s", r.State)
+	}
+	add("Policy updates", "%d", r.Made.PolicyUpdates)
+	if !r.Sampled {
+		return facts
 	}
 	add("Sampled", "%d attempts at %d tasks, from %s", r.Attempts, r.Tasks, r.Start.Format(time.DateTime+" UTC"))
 	add("Nodes", "%d: %s", len(r.Nodes), strings.Join(firstOf(r.Nodes, 8), ", "))
@@ -136,6 +149,15 @@ func (r *Report) facts() [][2]string {
 	if len(r.GPUs) > 0 {
 		add("GPU Efficiency", "%s%% of %s GPU-walltime", percent(u.GPUShare), humanSeconds(u.GPUSeconds))
 	}
+	lost := "Core time lost"
+	if len(r.GPUs) > 0 {
+		lost = "GPU time lost"
+	}
+	unexplained := ""
+	if r.LostTo.Unexplained > 0 {
+		unexplained = fmt.Sprintf(" (why is not known of %.1f%%)", 100*r.LostTo.Unexplained)
+	}
+	add(lost, "%.1f%% to preemption, %.1f%% to retries%s, %.1f%% to stragglers", 100*r.LostTo.Preemption, 100*r.LostTo.Retries, unexplained, 100*r.LostTo.Stragglers)
 	if u.EnergyJoules != nil {
 		add("GPU Energy", "%.4g kWh (%.4g J)", *u.EnergyJoules/3.6e6, *u.EnergyJoules)
 	}
@@ -180,9 +202,10 @@ func namesOf(gpus []GPU) []string {
 
 // table is one table, of the text and of the page.
 type table struct {
-	Title string
-	Head  []string
-	Rows  [][]string
+	Title  string
+	Head   []string
+	Rows   [][]string
+	Legend string // what the rows mean, below them; empty where they say it
 }
 
 // significant is a share in percent with three digits: some are tiny.
@@ -214,7 +237,7 @@ func (r *Report) tables() []table {
 	if len(r.Tails) > 0 {
 		t := table{Title: "Arrays that waited longest for their slowest task", Head: []string{"SLOWEST TASK", "OF", "MEDIAN_S", "SLOWEST_S", "NODE"}}
 		if r.Tail != nil {
-			t.Title += fmt.Sprintf(" (%.1f%% of the wall clock, all arrays)", 100**r.Tail)
+			t.Title += fmt.Sprintf(" (all arrays: %.1f%% of the wall clock)", 100**r.Tail)
 		}
 		for _, tail := range r.Tails[:min(5, len(r.Tails))] {
 			t.Rows = append(t.Rows, []string{
@@ -307,12 +330,15 @@ func (r *Report) costTable(gpus bool) []table {
 	if gpus {
 		unit = "GPU_S"
 	}
-	lost := table{Title: "Lost: attempts that made nothing", Head: []string{"CAUSE", "ATTEMPTS", unit, "SHARE%"}}
+	lost := table{Title: "Lost: attempts that made nothing, and stragglers", Head: []string{"LOST_TO", "CAUSE", "ATTEMPTS", unit, "SHARE%"}}
+	var meanings []string
 	for _, l := range r.Lost {
-		lost.Rows = append(lost.Rows, []string{l.Cause, fmt.Sprint(l.Attempts), fmt.Sprintf("%.1f", l.Seconds), fmt.Sprintf("%.1f", 100*l.Share)})
+		lost.Rows = append(lost.Rows, []string{l.To, l.Cause, fmt.Sprint(l.Attempts), fmt.Sprintf("%.1f", l.Seconds), fmt.Sprintf("%.1f", 100*l.Share)})
+		meanings = append(meanings, l.Cause+": "+l.Means+".")
 	}
+	lost.Legend = strings.Join(meanings, " ")
 	if len(lost.Rows) == 0 {
-		lost.Rows = [][]string{{"nothing", "0", "0.0", "0.0"}}
+		lost.Rows = [][]string{{"nothing", "-", "0", "0.0", "0.0"}}
 	}
 	if len(t.Rows) == 0 {
 		return []table{lost}

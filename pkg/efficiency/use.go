@@ -113,7 +113,7 @@ func byStage(attempts []Attempt) []StageUse {
 	}
 	stages := []StageUse{}
 	for _, stage := range order {
-		stages = append(stages, StageUse{Stage: stage, Attempts: len(grouped[stage]), Use: useOf(grouped[stage])})
+		stages = append(stages, StageUse{Stage: stage, Attempts: len(jobsOf(grouped[stage])), Use: useOf(grouped[stage])})
 	}
 	return stages
 }
@@ -223,7 +223,7 @@ func shared(attempts []Attempt) bool {
 	type place struct{ host, uuid string }
 	until := map[place]time.Time{}
 	for _, a := range attempts {
-		end := a.Start.Add(time.Duration(a.Seconds * float64(time.Second)))
+		end := a.end()
 		for _, g := range a.GPUs {
 			at := place{g.Host, g.UUID}
 			if until[at].Sub(a.Start) > time.Second {

@@ -1,0 +1,206 @@
+package efficiency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// The fates of an attempt.
+const (
+	fateKept      = "kept"          // its outputs are the run's
+	fatePreempted = "preempted"     //
+	fateTimeout   = "timeout"       //
+	fateNodeFail  = "node_fail"     //
+	fateMemory    = "out_of_memory" //
+	fateCancelled = "cancelled"     //
+	fateRequeued  = "requeued"      //
+	fateStopped   = "stopped"       //
+	fateFailed    = "failed"        //
+	fateKilled    = "killed"        //
+	fateLate      = "late"          //
+	fateOpen      = "running"       // its task has no outputs yet, and no later attempt
+	fateUnknown   = "unknown"       // it is of no task of the run
+)
+
+// causeStraggler is a loss of attempts that were kept.
+const causeStraggler = "straggler"
+
+// What is lost is lost to one of these.
+const (
+	toPreemption = "preemption"
+	toRetries    = "retries"
+	toStragglers = "stragglers"
+)
+
+// causes are those of losses, in the order of the table.
+var causes = []struct{ to, name, means string }{
+	{toPreemption, fatePreempted, "a more urgent job took the place"},
+	{toRetries, fateTimeout, "the time limit was over"},
+	{toRetries, fateNodeFail, "the node failed"},
+	{toRetries, fateMemory, "the memory was not enough"},
+	{toRetries, fateCancelled, "a person or Lathe cancelled it"},
+	{toRetries, fateRequeued, "Slurm began the job again; why is not known"},
+	{toRetries, fateStopped, "by a signal; whose is not known"},
+	{toRetries, fateFailed, "the program said that it failed"},
+	{toRetries, fateKilled, "without a word: SIGKILL, lack of memory, or the node"},
+	{toStragglers, fateLate, "the run had gone on without it"},
+	{toStragglers, causeStraggler, "slowest of each array, beyond its median"},
+}
+
+// end is when the last sample of an attempt was taken.
+func (a Attempt) end() time.Time { return a.Start.Add(time.Duration(a.Seconds * float64(time.Second))) }
+
+// ofSlurm reports whether an attempt is of a job of Slurm: others have the names that
+// package seal gives them.
+func (a Attempt) ofSlurm() bool { return a.Job != "" && a.Job[0] >= '0' && a.Job[0] <= '9' }
+
+// output is what is sealed of an attempt's task.
+type output struct {
+	task  graph.Task
+	known bool      // it is of a task of the run
+	kept  bool      // this attempt has sealed it
+	at    time.Time // when somebody did; zero for nobody
+}
+
+// readOutputs looks at the outputs of the task of each attempt.
+func readOutputs(ctx context.Context, r *rundir.Run, attempts []Attempt) ([]output, error) {
+	outputs := make([]output, len(attempts))
+	for i, a := range attempts {
+		o := &outputs[i]
+		if o.task, o.known = parseTask(a.Task); !o.known || r.Graph.Check(o.task) != nil {
+			continue
+		}
+		for _, path := range r.Graph.Outputs(o.task) {
+			m, err := seal.Record(ctx, path)
+			switch {
+			case errors.Is(err, seal.ErrNotSealed), errors.Is(err, seal.ErrDamaged):
+				continue
+			case err != nil:
+				return nil, err
+			}
+			o.kept = o.kept || m.Attempt == a.Number && m.Job == a.Job
+			if o.at.IsZero() || m.Ended.Before(o.at) {
+				o.at = m.Ended
+			}
+		}
+	}
+	return outputs, nil
+}
+
+// evidence is what is known of how the attempts of a run ended.
+type evidence struct {
+	told    told
+	records map[string][]rundir.ExitRecord // by task and attempt, the oldest first
+	pause   rundir.Pause
+	tasks   map[string]map[string]bool // of each job
+	again   map[string]int             // the last attempt of a job, by task and job
+	latest  map[string]int             // the last attempt at a task
+}
+
+// decide says what became of each attempt.
+func decide(ctx context.Context, r *rundir.Run, attempts []Attempt, outputs []output, t told) error {
+	e := gather(rundir.ReadExitRecords(r.Dir), attempts, t)
+	e.pause, _ = rundir.ReadPause(r.Dir)
+	inventory := survey.NewInventory(r.Graph)
+	for i := range attempts {
+		a, o := &attempts[i], outputs[i]
+		if !o.known {
+			a.Fate = fateUnknown
+			continue
+		}
+		dropped := false
+		if r.Graph.Check(o.task) == nil {
+			var err error
+			if dropped, err = inventory.Dropped(ctx, o.task); err != nil {
+				return err
+			}
+		}
+		a.Fate, a.Evidence = e.judge(*a, o, dropped)
+	}
+	return nil
+}
+
+func gather(records []rundir.ExitRecord, attempts []Attempt, t told) evidence {
+	e := evidence{told: t, records: map[string][]rundir.ExitRecord{}, tasks: map[string]map[string]bool{}, again: map[string]int{}, latest: map[string]int{}}
+	for _, record := range records {
+		name := fmt.Sprintf("%s.%d", record.Task, record.Attempt)
+		e.records[name] = append(e.records[name], record)
+	}
+	for _, a := range attempts {
+		if e.tasks[a.Job] == nil {
+			e.tasks[a.Job] = map[string]bool{}
+		}
+		e.tasks[a.Job][a.Task] = true
+		e.again[a.Task+" "+a.Job] = max(e.again[a.Task+" "+a.Job], a.Number)
+		e.latest[a.Task] = max(e.latest[a.Task], a.Number)
+	}
+	return e
+}
+
+// record is what an attempt has left of its failure.
+func (e evidence) record(a Attempt) (rundir.ExitRecord, bool) {
+	for _, record := range e.records[fmt.Sprintf("%s.%d", a.Task, a.Number)] {
+		if !record.Time.Before(a.Start) || record.Time.IsZero() {
+			return record, true
+		}
+	}
+	return rundir.ExitRecord{}, false
+}
+
+// judge says what became of an attempt: what Slurm did to it, Slurm knows best; then
+// what it says itself; then what followed. dropped says that its iteration was closed
+// without its task for good.
+func (e evidence) judge(a Attempt, o output, dropped bool) (fate, why string) {
+	record, recorded := e.record(a)
+	// A job that many tasks ran in is one that somebody holds: its end says nothing of
+	// those that had ended before, nor is it requeued for one of them.
+	alone := len(e.tasks[a.Job]) == 1
+	said, heard := e.told.of(a, alone)
+	_, byKill := executor.CauseOf(0, syscall.SIGKILL)
+	switch {
+	case o.kept && dropped:
+		return fateLate, "its iteration was closed without it"
+	case o.kept:
+		return fateKept, ""
+	case heard:
+		fate, why = said.fate, said.evidence
+	case recorded && strings.HasPrefix(record.Message, byKill):
+		fate, why = fateKilled, record.Message
+	case recorded && record.Code != exitcode.Stopped:
+		fate, why = fateFailed, record.Message
+	case a.ofSlurm() && alone && e.again[a.Task+" "+a.Job] > a.Number:
+		fate, why = fateRequeued, "a later start of the same job"
+	case recorded:
+		fate, why = fateStopped, record.Message
+	case e.latest[a.Task] > a.Number:
+		fate, why = fateKilled, "a later attempt at the task"
+	case !o.at.IsZero():
+		return fateLate, "another attempt sealed first"
+	default:
+		return fateOpen, ""
+	}
+	switch {
+	case fate == fateKilled && a.parts.of("", monitor.CgroupOOMKills).grown > 0:
+		return fateMemory, "its control group counts kills for lack of memory"
+	case fate != fateCancelled && fate != fateStopped:
+	case !o.at.IsZero() && o.at.Before(a.end()):
+		return fateLate, "another attempt sealed first"
+	case dropped:
+		return fateLate, "its iteration was closed without it"
+	case e.pause.Stops(o.task.Node) && !a.end().Before(e.pause.Since):
+		return fateCancelled, "the run was " + e.pause.String()
+	}
+	return fate, why
+}
