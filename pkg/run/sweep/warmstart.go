@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -28,6 +30,10 @@ func warmStart(r *rundir.Run) string {
 // same warm start. It reports whether it did: not where the other's is not sealed or
 // is of another warm start, nor where the run has its own, nor for adapters, which
 // belong to a base of their run. A run that loses the copy makes it again by itself.
+//
+// The copy counts as if the run had made it: its manifest has the tokens and steps of all
+// checkpoints of the warm start, and a time that ends now and is as long as these took.
+// With the times of the other run all that ran in between would count as this run's.
 func ShareWarmStart(ctx context.Context, to, from *rundir.Run, attempt seal.Attempt, version string) (bool, error) {
 	if to.Recipe.Policy.LoRA != nil || warmStart(to) != warmStart(from) {
 		return false, nil
@@ -42,6 +48,12 @@ func ShareWarmStart(ctx context.Context, to, from *rundir.Run, attempt seal.Atte
 	if err != nil {
 		return false, err
 	}
+	took, metrics, err := costOf(ctx, from, was)
+	if err != nil {
+		return false, err
+	}
+	now := time.Now()
+	attempt.Clock = func() time.Time { return now }
 	folder, err := seal.CreateFolder(to.Dir.Policy(0), attempt)
 	if err != nil {
 		return false, err
@@ -51,11 +63,33 @@ func ShareWarmStart(ctx context.Context, to, from *rundir.Run, attempt seal.Atte
 		return false, fmt.Errorf("copying policy v000000 of %q: %w", from.Dir, err)
 	}
 	m := to.Graph.Expected(graph.Task{Node: to.Graph.LastLearn(0)})
-	m.PolicyVersion, m.Started, m.BinaryVersion, m.Metrics = 0, was.Started, version, was.Metrics
+	m.PolicyVersion, m.Started, m.BinaryVersion, m.Metrics = 0, now.Add(-took), version, metrics
 	m.Inputs = []seal.Input{{Path: from.Dir.Policy(0), ContentSHA256: was.ContentSHA256}}
 	sealed, err := folder.Commit(m)
 	if err == nil && sealed.ContentSHA256 != was.ContentSHA256 {
 		err = exitcode.Bugf("the copy of policy %q has content sha256 %s, was %s", from.Dir.Policy(0), sealed.ContentSHA256, was.ContentSHA256)
 	}
 	return err == nil, err
+}
+
+// costOf is how long the tasks of a run's warm start ran, and the metrics of its last
+// checkpoint, with the tokens and steps of all.
+func costOf(ctx context.Context, r *rundir.Run, last seal.Manifest) (took time.Duration, metrics map[string]float64, err error) {
+	took, metrics = last.Ended.Sub(last.Started), maps.Clone(last.Metrics)
+	for chunk := 1; chunk < r.Graph.WarmChunks(); chunk++ {
+		m, err := seal.Record(ctx, r.Dir.Warm(chunk))
+		if errors.Is(err, seal.ErrNotSealed) {
+			continue // of a copy, whose last checkpoint counts for all
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		took += max(0, m.Ended.Sub(m.Started))
+		for _, name := range []string{"tokens", "optimizer_steps"} {
+			if of, known := m.Metrics[name]; known {
+				metrics[name] += of
+			}
+		}
+	}
+	return max(0, took), metrics, nil
 }
