@@ -109,9 +109,34 @@ func (i Item) bars(measure string, numbers []Number) figure.BarChart {
 		if n.Group != "" {
 			name += ", " + n.Group
 		}
-		c.Names, c.Values, c.Labels = append(c.Names, name), append(c.Values, n.Mean), append(c.Labels, i.text(n))
+		c.Names, c.Values, c.Labels = append(c.Names, inTwoLines(name)), append(c.Values, n.Mean), append(c.Labels, i.text(n))
 	}
 	return c
+}
+
+// inTwoLines breaks a long name of a bar after the blank or hyphen that is nearest to its
+// middle, and leaves out the inside of a line that would still take the bars' place. The
+// table has the name as it is.
+func inTwoLines(name string) string {
+	const long, most = 28, 40 // characters of a line
+	text := []rune(name)
+	if len(text) <= long {
+		return name
+	}
+	middle, at := len(text)/2, len(text)
+	for i, r := range text {
+		if (r == ' ' || r == '-') && max(i-middle, middle-i) < max(at-middle, middle-at) {
+			at = i
+		}
+	}
+	var lines []string
+	for _, line := range [][]rune{text[:min(at+1, len(text))], text[min(at+1, len(text)):]} {
+		if len(line) > most {
+			line = slices.Concat(line[:most/2], []rune("…"), line[len(line)-most/2+1:])
+		}
+		lines = append(lines, strings.TrimSpace(string(line)))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9]+`)
@@ -129,6 +154,7 @@ type page struct {
 type shownItem struct {
 	Item
 	Table   *webpage.Table // nil for none
+	Words   int            // how many of its columns say what numbers are of
 	Figures []webpage.Figure
 }
 
@@ -148,7 +174,8 @@ func Write(folder string, r Result) error {
 	for _, item := range r.Items {
 		shown := shownItem{Item: item}
 		if len(item.Numbers) > 0 && !item.scatter {
-			shown.Table = webpage.NewTable(item.rows())
+			rows, words := item.rows()
+			shown.Table, shown.Words = webpage.NewTable(rows), words
 		}
 		if len(item.Numbers) > 0 {
 			var table bytes.Buffer

@@ -29,7 +29,8 @@ func Text(w io.Writer, r Result) error {
 		case len(item.Numbers) > 0:
 			fmt.Fprintln(&b)
 			tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-			for _, row := range item.rows() {
+			rows, _ := item.rows()
+			for _, row := range rows {
 				fmt.Fprintln(tab, strings.Join(row, "\t"))
 			}
 			_ = tab.Flush()
@@ -58,8 +59,8 @@ func (m Method) seeds() string {
 
 // rows is an item as a table with its head: of a table a row for each method and
 // group and a column for each measure, of a figure a row for each of its lines and a
-// column for a few values of its axis.
-func (i Item) rows() [][]string {
+// column for a few values of its axis. The first columns say in words what numbers are of.
+func (i Item) rows() (rows [][]string, words int) {
 	columns, cells := []string{}, map[string]map[string]string{}
 	var lines []string
 	heads := map[string][]string{}
@@ -98,7 +99,7 @@ func (i Item) rows() [][]string {
 			columns = append(columns, i.Axis+" "+short(x))
 		}
 	}
-	rows := [][]string{append(first, columns...)}
+	rows = [][]string{append(slices.Clone(first), columns...)}
 	for _, line := range lines {
 		row := heads[line]
 		for _, column := range columns {
@@ -110,7 +111,7 @@ func (i Item) rows() [][]string {
 		}
 		rows = append(rows, row)
 	}
-	return rows
+	return rows, len(first)
 }
 
 // mostColumns is how many values of an axis a text shows.
