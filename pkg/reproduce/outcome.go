@@ -59,6 +59,7 @@ type Run struct {
 type Outcome struct {
 	Says      string `json:"says"`
 	Source    string `json:"source"`
+	Paper     string `json:"paper"` // its numbers; empty for none
 	Metric    string `json:"metric"`
 	Method    string `json:"method"`
 	Against   string `json:"against"`
@@ -80,6 +81,9 @@ func (r *Reproduction) With(other Reproduction) (taken []string) {
 		for _, o := range other.Results {
 			if o.Name == e.Name && !e.Done() && o.Done() && slices.EqualFunc(e.Claims, o.Claims, Outcome.sameClaim) {
 				r.Results[i] = o
+				for j := range o.Claims {
+					o.Claims[j].Paper = e.Claims[j].Paper // which the plan may have since
+				}
 				taken = append(taken, o.Name)
 			}
 		}
@@ -167,7 +171,7 @@ func (e Result) Done() bool {
 // judge compares the methods of a claim, seed by seed.
 func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64]*measured) (Outcome, error) {
 	o := Outcome{
-		Says: c.Says, Source: c.Source, Metric: c.Metric, Method: c.Method, Against: c.Against, Direction: c.Direction,
+		Says: c.Says, Source: c.Source, Paper: c.Paper, Metric: c.Metric, Method: c.Method, Against: c.Against, Direction: c.Direction,
 		Seeds: []uint64{}, Values: []float64{}, Verdict: NotRun,
 	}
 	if c.Iterations != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -30,6 +31,7 @@ type experimentOnPage struct {
 
 type claimOnPage struct {
 	Verdict, Says, Source, Numbers, Seeds string
+	Paper, Ours, Difference               string
 	Right, Wrong                          bool
 }
 
@@ -59,8 +61,8 @@ func (e Result) onPage(compared bool) experimentOnPage {
 	p := experimentOnPage{Title: e.Title, Progress: e.progress(), Name: e.Name, Compared: compared, Runs: webpage.Table{Head: []string{"method", "seed", "wall", "policy", "made by"}}}
 	for _, o := range e.Claims {
 		p.Claims = append(p.Claims, claimOnPage{
-			Verdict: o.Verdict, Says: o.Says, Source: o.Source, Numbers: o.comparison(), Seeds: fmt.Sprint(o.Seeds),
-			Right: o.Verdict == CameOut, Wrong: o.Verdict == DidNot,
+			Verdict: o.Verdict, Says: o.Says, Source: o.Source, Numbers: o.means(), Seeds: strings.Trim(fmt.Sprint(o.Seeds), "[]"),
+			Paper: o.papers(), Ours: o.ours(), Difference: o.difference(), Right: o.Verdict == CameOut, Wrong: o.Verdict == DidNot,
 		})
 	}
 	for _, method := range e.methods() {

@@ -16,8 +16,8 @@ func TestPageInBrowser(t *testing.T) {
 	r := Reproduction{Description: long, Results: []Result{{
 		Name: "exit", Title: "ExIt and its ablations", Runs: []Run{{Method: long, Seed: 12345, Done: true, PolicySHA256: &digest, BinaryVersion: "v0.1.0-12-g1234567", WallSeconds: 90}, {Method: "grpo"}},
 		Claims: []Outcome{
-			{Says: long, Source: "a paper, Table 1", Metric: "delta_k", Method: long, Against: "grpo", Seeds: []uint64{1, 2, 3}, Values: []float64{1, 2, 3}, Others: []float64{2, 3, 4}, Spread: &spread, Verdict: CameOut},
-			{Says: "another", Verdict: DidNot, Spread: &spread, Values: []float64{1}},
+			{Says: long, Source: "a paper, Table 1", Paper: "29.0 ± 1.5 against 24.6 ± 2.0", Direction: Higher, Metric: "delta_k", Method: long, Against: "grpo", Seeds: []uint64{1, 2, 3}, Values: []float64{1, 2, 3}, Others: []float64{2, 3, 4}, Spread: &spread, Verdict: CameOut},
+			{Says: "another", Direction: Lower, Verdict: DidNot, Spread: &spread, Values: []float64{1}},
 			{Says: "a third", Verdict: NotRun, Why: long},
 		},
 	}}}
@@ -26,4 +26,37 @@ func TestPageInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	webpagetest.Check(t, filepath.Join(folder, "index.html"))
+}
+
+// The paper's direction, with its numbers where a plan has them, stands beside ours.
+func TestDirections(t *testing.T) {
+	t.Parallel()
+	up, down, none := compare.SpreadOf([]float64{1, 2}), compare.SpreadOf([]float64{-2, 1}), compare.SpreadOf([]float64{-1, 1})
+	for _, c := range []struct {
+		outcome      Outcome
+		papers, ours string
+	}{
+		{Outcome{Direction: Higher, Spread: &up}, "higher", "higher"},
+		{Outcome{Direction: Higher, Paper: "29.0 against 24.6", Spread: &down}, "higher: 29.0 against 24.6", "lower"},
+		{Outcome{Direction: Lower, Spread: &none}, "lower", "the same"},
+		{Outcome{Direction: Lower}, "lower", "–"},
+	} {
+		if papers, ours := c.outcome.papers(), c.outcome.ours(); papers != c.papers || ours != c.ours {
+			t.Errorf("%+v: %q and %q, want %q and %q", c.outcome, papers, ours, c.papers, c.ours)
+		}
+	}
+	var text strings.Builder
+	r := Reproduction{Results: []Result{{Title: "t", Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Verdict: TooSmall}}}}}
+	if err := Text(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	const want = `1 claims: 1 too small to say
+
+t: 0 of 0 runs are done
+  outcome            paper                 ours     numbers                                                     claim
+  too small to say   higher: 2 against 1   higher   m: x 1.50 ± 0.707, y 0 ± 0, difference 1.50 [-4.85, 7.85]   a
+`
+	if got := text.String(); got != want {
+		t.Errorf("text\n%s\nwant\n%s", got, want)
+	}
 }

@@ -62,8 +62,9 @@ const RunsVariable = "LATHE_RUNS"
 
 // Claim says in which direction a number of a method differs from that of another.
 type Claim struct {
-	Says   string `yaml:"says"`   // the claim, with the paper's own numbers
+	Says   string `yaml:"says"`   // the claim
 	Source string `yaml:"source"` // paper and table or figure
+	Paper  string `yaml:"paper"`  // the paper's own numbers, such as 29.0 against 24.6; empty for the direction alone
 	// Metric is a key of a run's summary.json, such as delta_k, corrections.net or
 	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, meaned
 	// over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient of two sums.

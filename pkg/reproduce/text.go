@@ -18,8 +18,9 @@ func Text(w io.Writer, r Reproduction) error {
 	for _, e := range r.Results {
 		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.progress())
 		tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(tab, "  outcome\tpaper\tours\tnumbers\tclaim")
 		for _, c := range e.Claims {
-			fmt.Fprintf(tab, "  %s\t%s\t%s\n", c.Verdict, c.comparison(), c.Says)
+			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict, c.papers(), c.ours(), c.comparison(), c.Says)
 		}
 		_ = tab.Flush() // of a builder
 	}
@@ -58,18 +59,54 @@ func (e Result) progress() string {
 
 // comparison is the numbers of a claim in words.
 func (o Outcome) comparison() string {
+	switch {
+	case o.Spread == nil:
+		return o.Why
+	case o.Against == "":
+		return o.means() + ", from 0" + interval(*o.Spread)
+	}
+	return o.means() + ", difference " + o.difference()
+}
+
+// means are those of the methods of a claim.
+func (o Outcome) means() string {
 	if o.Spread == nil {
 		return o.Why
 	}
-	return fmt.Sprintf("%s: %s %s, %s", o.Metric, o.Method, meanOf(o.Values), o.against())
+	text := fmt.Sprintf("%s: %s %s", o.Metric, o.Method, meanOf(o.Values))
+	if o.Against != "" {
+		text += fmt.Sprintf(", %s %s", o.Against, meanOf(o.Others))
+	}
+	return text
 }
 
-func (o Outcome) against() string {
-	difference := number(o.Spread.Mean) + interval(*o.Spread)
-	if o.Against == "" {
-		return "from 0" + interval(*o.Spread)
+// difference is a claim's mean difference with its interval.
+func (o Outcome) difference() string {
+	if o.Spread == nil {
+		return "–"
 	}
-	return fmt.Sprintf("%s %s, difference %s", o.Against, meanOf(o.Others), difference)
+	return number(o.Spread.Mean) + interval(*o.Spread)
+}
+
+// papers is the paper's direction, with its numbers where the plan has them.
+func (o Outcome) papers() string {
+	if o.Paper == "" {
+		return o.Direction
+	}
+	return o.Direction + ": " + o.Paper
+}
+
+// ours is the direction of the mean difference here, whatever its interval.
+func (o Outcome) ours() string {
+	switch {
+	case o.Spread == nil:
+		return "–"
+	case o.Spread.Mean > 0:
+		return Higher
+	case o.Spread.Mean < 0:
+		return Lower
+	}
+	return "the same"
 }
 
 // meanOf is a mean over seeds ± its sample standard deviation.
