@@ -84,6 +84,13 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			return err
 		}
 	}
+	if !o.Status {
+		here := plan
+		here.Experiments = slices.DeleteFunc(slices.Clone(plan.Experiments), func(e reproduce.Experiment) bool { return slices.Contains(taken, e.Name) })
+		if err := here.CheckData(ctx, folder); err != nil {
+			return err
+		}
+	}
 	failed := 0
 	var waiting []string
 	for _, e := range plan.Experiments {
