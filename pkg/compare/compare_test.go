@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +59,7 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 			check(err)
 		}
 	}
-	e, last := r.Recipe.Evaluation, r.Recipe.Schedule.Iterations
+	e := r.Recipe.Evaluation
 	for _, version := range r.Graph.EvaluatedVersions() {
 		var rows []shard.EvaluationRow
 		for problem := range e.Problems {
@@ -81,18 +80,14 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 		_, err = shard.Write(r.Dir.Evaluation(version, 0), rows, nil, seal.Attempt{Host: "a", Clock: func() time.Time { return at(version, 4) }}, m)
 		check(err)
 	}
-	for k := 1; k <= last; k++ {
-		if last <= 2 { // of a long run that it is done is all that is asked
-			task(graph.StageRollout, k, 0, 0, 1, map[string]float64{"response_tokens": 100})
-			task(graph.StageRollout, k, 1, 0, 1.5, map[string]float64{"response_tokens": 220})
-			task(graph.StageScore, k, 0, 1, 2, nil)
-			task(graph.StageScore, k, 1, 1.5, 2, nil)
-			check(closing.Seal(r, closing.Closing{Iteration: k, Shards: 2, Included: []int{0, 1}}, attempt, "test"))
-		}
-		if last <= 2 || k == last {
-			task(graph.StageBuffer, k, 0, 1.75, 2, nil)
-			task(graph.StageLearn, k, 0, 2, 2.25, nil)
-		}
+	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
+		task(graph.StageRollout, k, 0, 0, 1, map[string]float64{"response_tokens": 100})
+		task(graph.StageRollout, k, 1, 0, 1.5, map[string]float64{"response_tokens": 220})
+		task(graph.StageScore, k, 0, 1, 2, nil)
+		task(graph.StageScore, k, 1, 1.5, 2, nil)
+		check(closing.Seal(r, closing.Closing{Iteration: k, Shards: 2, Included: []int{0, 1}}, attempt, "test"))
+		task(graph.StageBuffer, k, 0, 1.75, 2, nil)
+		task(graph.StageLearn, k, 0, 2, 2.25, nil)
 	}
 }
 
@@ -289,8 +284,6 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// Where all runs have the same tasks, a problem without an answer in one of them is not
-// drawn for any; where seeds have their own, it is left out of its seed alone.
 // What the GPUs took is known up to an iteration of which nothing is known.
 func TestJoules(t *testing.T) {
 	t.Parallel()
@@ -310,6 +303,8 @@ func TestJoules(t *testing.T) {
 	}
 }
 
+// Where all runs have the same tasks, a problem without an answer in one of them is not
+// drawn for any; where seeds have their own, it is left out of its seed alone.
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64, tasks string, scores map[string][]float64) finished {
@@ -332,28 +327,5 @@ func TestPaired(t *testing.T) {
 		if got, shared := paired(method, baseline, first); !cmp.Equal(got, c.want) || shared != c.shared {
 			t.Errorf("tasks %q: %v, shared %v; want %v, %v", c.tasks, got, shared, c.want, c.shared)
 		}
-	}
-}
-
-// TestManyRuns compares ten methods of five seeds, runs of 400 iterations.
-// go test ./pkg/compare -run TestManyRuns -v prints what it takes.
-func TestManyRuns(t *testing.T) {
-	t.Parallel()
-	sweep := t.TempDir()
-	for method := range 10 {
-		for seed := range 5 {
-			made(t, filepath.Join(sweep, fmt.Sprintf("%d-%d", method, seed)), halves, fmt.Sprintf("seed=%d", seed), fmt.Sprintf("optimizer.learning_rate=%de-4", method+1), "schedule.iterations=400")
-		}
-	}
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	c := compared(t, Options{Resamples: 10_000, Seed: 1}, sweep)
-	took := time.Since(began)
-	runtime.ReadMemStats(&after)
-	t.Logf("50 runs of 400 iterations: %v, %d MB allocated", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
-	if len(c.Methods) != 10 || len(c.Methods[9].Seeds) != 5 {
-		t.Errorf("%d methods", len(c.Methods))
 	}
 }
