@@ -34,8 +34,8 @@ type tile struct {
 
 	// control and mask are for vector kernels that sum in pairs: the control register
 	// of vector units as they found it, and which columns are there.
-	control uint64
-	mask    [8]uint32
+	control uint64    //lint:ignore U1000 the assembly uses it
+	mask    [8]uint32 //lint:ignore U1000 the assembly uses it
 
 	// rounded is A for AMX instead of a: A(i, k) is rounded[i·32 + k] for the first 32
 	// depths, and aDepth bytes further begin the next. config is what the tile
