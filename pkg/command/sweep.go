@@ -65,7 +65,7 @@ func sweepCommand() *cli.Command {
 // placeFlags say where and how runs are carried out.
 func (o *SweepOptions) placeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves", Value: "local", Destination: &o.Executor},
+		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves; not steps, of which each run takes a whole allocation: lathe run", Value: "local", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
 		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
@@ -81,7 +81,7 @@ func (o SweepOptions) check() error {
 		return err
 	}
 	if o.Executor != "local" && o.Executor != "slurm" {
-		return exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
+		return exitcode.Usagef("--executor %q is not local or slurm (steps take a whole allocation: lathe run, one run at a time)", o.Executor)
 	}
 	return nil
 }
