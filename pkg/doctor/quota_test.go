@@ -14,18 +14,30 @@ var quotaRows = []struct {
 	want       quota
 	none       bool
 }{
-	{name: "lfs", text: "        /lustre7 982177580       0 1000000000       - 443208230       0       0       -\nuid 500 is using default file quota setting\n",
-		want: quota{allowance{982177580 << 10, 0, 1000000000 << 10}, allowance{443208230, 0, 0}}},
-	{name: "lfs, a long path that wraps, exceeded", text: "/lustre/scratch/project1\n                5300000* 5242880 6291456 6d23h59m59s   10001* 10000   20000 none\n",
-		want: quota{allowance{5300000 << 10, 5242880 << 10, 6291456 << 10}, allowance{10001, 10000, 20000}}},
-	{name: "lfs, servers that did not answer", text: "          /fred [1041408]*  5242880 6291456       -     [0]       0       0       -\n",
-		want: quota{allowance{1041408 << 10, 5242880 << 10, 6291456 << 10}, allowance{0, 0, 0}}},
-	{name: "lfs, an old one without graces, with its title", text: "Disk quotas for user bob (uid 500):\n     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace\n             ./    1840       0  1000000000              23       0       0      \n",
-		want: quota{allowance{1840 << 10, 0, 1000000000 << 10}, allowance{23, 0, 0}}},
-	{name: "quota", text: "Disk quotas for user bob (uid 1000): \n     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace\nsrv:/export/home 95316* 90000  100000 1700000000 1234       0       0       0\n",
-		want: quota{allowance{95316 << 10, 90000 << 10, 100000 << 10}, allowance{1234, 0, 0}}},
-	{name: "a path that ends in a number", text: "/mnt/a 7 100 200 300 - 4 5 6 -\n",
-		want: quota{allowance{100 << 10, 200 << 10, 300 << 10}, allowance{4, 5, 6}}},
+	{
+		name: "lfs", text: "        /lustre7 982177580       0 1000000000       - 443208230       0       0       -\nuid 500 is using default file quota setting\n",
+		want: quota{allowance{982177580 << 10, 0, 1000000000 << 10}, allowance{443208230, 0, 0}},
+	},
+	{
+		name: "lfs, a long path that wraps, exceeded", text: "/lustre/scratch/project1\n                5300000* 5242880 6291456 6d23h59m59s   10001* 10000   20000 none\n",
+		want: quota{allowance{5300000 << 10, 5242880 << 10, 6291456 << 10}, allowance{10001, 10000, 20000}},
+	},
+	{
+		name: "lfs, servers that did not answer", text: "          /fred [1041408]*  5242880 6291456       -     [0]       0       0       -\n",
+		want: quota{allowance{1041408 << 10, 5242880 << 10, 6291456 << 10}, allowance{0, 0, 0}},
+	},
+	{
+		name: "lfs, an old one without graces, with its title", text: "Disk quotas for user bob (uid 500):\n     Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace\n             ./    1840       0  1000000000              23       0       0      \n",
+		want: quota{allowance{1840 << 10, 0, 1000000000 << 10}, allowance{23, 0, 0}},
+	},
+	{
+		name: "quota", text: "Disk quotas for user bob (uid 1000): \n     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace\nsrv:/export/home 95316* 90000  100000 1700000000 1234       0       0       0\n",
+		want: quota{allowance{95316 << 10, 90000 << 10, 100000 << 10}, allowance{1234, 0, 0}},
+	},
+	{
+		name: "a path that ends in a number", text: "/mnt/a 7 100 200 300 - 4 5 6 -\n",
+		want: quota{allowance{100 << 10, 200 << 10, 300 << 10}, allowance{4, 5, 6}},
+	},
 	{name: "quota, none", text: "Disk quotas for user root (uid 0): none\n", none: true},
 	{name: "human units", text: "        /lustre      0k      8T     10T       -       0  3000000 36000000       -\n", none: true},
 	{name: "a row that is cut off", text: "/home 95316 90000 100000 0 1234\n", none: true},
@@ -89,8 +101,10 @@ func TestLookAtQuota(t *testing.T) {
 		{"NFS", "echo srv:/h '2000*' 1000 0 0 1 0 0 0; exit 1", "note 0.0 GB of 0.0 GB and 1 names are used", quota + "; a quota of a group or a project may be less"},
 		{"xfs", "echo 'Disk quotas for user bob (uid 1000): none'", "ok none", quota},
 		{"ext4", "echo quota: Mountpoint '(or device)' / not found or has no quota enabled. >&2; exit 1", "ok none", quota},
-		{"NFS", "echo quota: error while getting quota: Connection refused >&2; echo 'Disk quotas for user bob (uid 1000): none'; exit 1",
-			"unknown no quota can be read: quota: error while getting quota: Connection refused", quota},
+		{
+			"NFS", "echo quota: error while getting quota: Connection refused >&2; echo 'Disk quotas for user bob (uid 1000): none'; exit 1",
+			"unknown no quota can be read: quota: error while getting quota: Connection refused", quota,
+		},
 		{"Lustre", "exit 2", "unknown no quota can be read: exit status 2", lfs},
 	} {
 		for _, name := range []string{"lfs", "quota"} {
