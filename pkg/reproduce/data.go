@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,13 +23,10 @@ func (p Plan) CheckData(ctx context.Context, folder string) error {
 	var lacking, others []string
 	var first error
 	for _, e := range p.Experiments {
-		environment, err := e.lacksData(ctx, folder)
+		err := e.lacksData(ctx, folder)
 		if err == nil {
 			others = append(others, "--only "+e.Name)
 			continue
-		}
-		if environment == "mle" {
-			err = exitcode.OnlyHint(err, "data/mle/README.md says which packages the tasks come from; python3 data/mle/prepare.py FOLDER/mle makes them, and export LATHE_DATA=FOLDER names them")
 		}
 		first = cmp.Or(first, err)
 		lacking = append(lacking, e.Name)
@@ -43,12 +41,11 @@ func (p Plan) CheckData(ctx context.Context, folder string) error {
 	return err
 }
 
-// lacksData is the reason why the tasks of a run that is still to be made cannot be read,
-// and its environment.
-func (e Experiment) lacksData(ctx context.Context, folder string) (environment string, err error) {
+// lacksData is the reason why the tasks of a run that is still to be made cannot be read.
+func (e Experiment) lacksData(ctx context.Context, folder string) error {
 	index, err := e.Runs(folder)
 	if err != nil {
-		return "", err
+		return err
 	}
 	asked := map[string]bool{} // recipes, whose seeds have the same data
 	for _, r := range index.Runs {
@@ -60,18 +57,27 @@ func (e Experiment) lacksData(ctx context.Context, folder string) (environment s
 			continue // of one that is there but cannot be opened its own command says so
 		}
 		asked[r.Recipe] = true
-		if environment, err := readable(r); err != nil {
-			return environment, err
+		if err := readable(r); err != nil {
+			return err
 		}
 	}
-	return "", nil
+	return nil
 }
 
-func readable(r sweep.Run) (environment string, err error) {
+// readable reads the tasks of a run. Where the folder data beside the recipe's has a
+// script that makes those of its environment, an error names it.
+func readable(r sweep.Run) error {
 	resolved, err := recipe.Load(r.Recipe, r.Set)
 	if err != nil {
-		return "", err
+		return err
 	}
+	name := resolved.Recipe.Env.Name
 	_, err = resolved.Recipe.NewEnv(filepath.Dir(r.Recipe))
-	return resolved.Recipe.Env.Name, err
+	for at := filepath.Dir(r.Recipe); err != nil && at != filepath.Dir(at); at = filepath.Dir(at) {
+		script := filepath.Join(at, "data", name, "prepare.py")
+		if _, missing := os.Stat(script); missing == nil {
+			return exitcode.OnlyHint(err, "python3 %s FOLDER/%s makes them, and export LATHE_DATA=FOLDER names them; README.md beside it says which packages they come from", script, name)
+		}
+	}
+	return err
 }

@@ -41,7 +41,7 @@ func TestCheckData(t *testing.T) {
 		err := p.CheckData(t.Context(), here)
 		hints := strings.Join(exitcode.Hints(err), "\n")
 		if err == nil || !strings.Contains(err.Error(), "the tasks of two, three") || !strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(hints, "data/mle/prepare.py") || !strings.Contains(hints, "--only one") {
+			!strings.Contains(hints, "data/mle/prepare.py FOLDER/mle") || !strings.Contains(hints, "--only one") {
 			t.Errorf("with LATHE_DATA=%q: %v, hints %s", c.data, err, hints)
 		}
 	}
