@@ -77,8 +77,8 @@ var shapes = [][3]int{
 
 // TestMatrixUnits has a model in the place of AMX's kernel: what surrounds the kernel
 // hands it the right operands, and its registers hold what the manual wants. A CPU that
-// has these units checks the kernel itself against the model, before it is used. Alone:
-// every product of the process would use the model.
+// has these units checks the kernel itself against the model, before it is used.
+// Alone: every product of the process would use the model.
 func TestMatrixUnits(t *testing.T) {
 	units := matrixUnits
 	defer func() { matrixUnits = units }()
