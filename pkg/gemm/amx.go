@@ -10,13 +10,23 @@ import (
 // registers of 16.
 const amxRows = 32
 
-// matrixUnits says whether products in pairs are computed by AMX, and by what. Tests
-// put a model of it in the place of the kernel.
-var matrixUnits = func() (runTile func(*tile), on bool) {
-	if on, _ := MatrixUnits(); on {
-		return tileAMX, true
+// modelled is set by tests, which have modelAMX in the place of the kernel.
+var modelled bool
+
+// matrixUnits says whether products in pairs are computed by AMX.
+func matrixUnits() bool {
+	on, _ := MatrixUnits()
+	return on || modelled
+}
+
+// matrixTile computes a tile by AMX.
+func matrixTile(t *tile) {
+	t.configure()
+	if modelled {
+		modelAMX(t)
+	} else {
+		tileAMX(t)
 	}
-	return nil, false
 }
 
 // configure writes what the tile registers hold: rows and bytes of a row of C in 0 to 3,
@@ -39,10 +49,15 @@ func (t *tile) configure() {
 	}
 }
 
-// modelAMX computes a tile as AMX does, from what its registers are told to hold.
+// modelAMX computes a tile as AMX does, with as many rows and columns as its registers
+// are told to hold.
 func modelAMX(t *tile) {
-	for i := range t.rows {
-		for j := range t.columns {
+	held := func(register int) (rows, bytes int) { return int(t.config[48+register]), int(t.config[16+2*register]) }
+	upper, left := held(0)
+	_, right := held(1)
+	lower, _ := held(2)
+	for i := range upper + lower {
+		for j := range (left + right) / 4 {
 			c := &t.c[i*t.cRow+j]
 			if t.accumulate == 0 {
 				*c = 0

@@ -56,7 +56,7 @@ func (b *block) plan() {
 	if b.copyA {
 		b.rowParts = (height + rowBlock - 1) / rowBlock
 		height = (height + b.rowParts - 1) / b.rowParts
-		if b.aTransposed && b.matrix == nil {
+		if b.aTransposed && !b.matrix {
 			b.slot = (b.rows + 7) &^ 7
 			b.depth = rowsCapacity / ((height + b.rows - 1) / b.rows * b.slot)
 		} else {
@@ -143,7 +143,7 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 	if !b.copyA {
 		return
 	}
-	if b.matrix != nil {
+	if b.matrix {
 		b.packRounded(i0, i1, k0, k1)
 		return
 	}
@@ -180,7 +180,8 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 // [k0, k1), where the columns are those of count panels. offset is the distance
 // of j0 from the first packed column.
 func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
-	t := tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count, pairs: b.pairs}
+	t := &b.ws.tile
+	*t = tile{cRow: b.ldc, columns: j1 - j0, bDepth: panelWidth, panels: count, pairs: b.pairs}
 	var panel []float32
 	var half []uint16
 	switch {
@@ -227,18 +228,17 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 			first, last := n*(i1-i0)/tiles, (n+1)*(i1-i0)/tiles
 			t.rows = last - first
 			t.c = b.c[(i0+first)*b.ldc+j0:]
-			b.setA(&t, n, i0, first, k0, k, k1)
+			b.setA(t, n, i0, first, k0, k, k1)
 			if !b.pairs {
 				t.setFetch(following, n, tiles)
 			}
-			if b.matrix != nil {
+			if b.matrix {
 				height := i1 - i0
 				t.rounded, t.aDepth = b.ws.rounded()[first*pairBlock+(k-k0)*height:], 2*pairBlock*height
-				t.configure()
-				b.matrix(&t)
+				matrixTile(t)
 				continue
 			}
-			runTile(b.level, &t)
+			runTile(b.level, t)
 		}
 	}
 }

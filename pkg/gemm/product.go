@@ -46,8 +46,8 @@ type product struct {
 	accumulate  bool
 
 	level  vec.Level
-	rows   int         // rows of a tile at most
-	matrix func(*tile) // computes tiles on matrix units; nil where there are none
+	rows   int  // rows of a tile at most
+	matrix bool // compute tiles on matrix units
 
 	// The tasks are a grid over C.
 	rowTasks, columnTasks int
@@ -60,8 +60,7 @@ func (p *product) divide(threads int) {
 	p.rows = tileRows(p.level)
 	if p.pairs {
 		p.rows = pairRows(p.level)
-		var on bool
-		if p.matrix, on = matrixUnits(); on {
+		if p.matrix = matrixUnits(); p.matrix {
 			p.rows = amxRows
 		}
 	}

@@ -22,6 +22,7 @@ const (
 type workspace struct {
 	rows   []float32 // copied block of A, rowsCapacity values
 	panels []float32 // packed block of B, panelsCapacity values
+	tile   tile      // that is computed; here, so that none is allocated
 }
 
 // workspaces is a free list. sync.Pool would drop its content at every garbage
