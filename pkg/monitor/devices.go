@@ -11,6 +11,7 @@ type Devices struct {
 	Given  string // the words for how it was found, for example CUDA_VISIBLE_DEVICES=0,1
 	All    bool   // every device that may be opened
 	Tokens []Token
+	Task   int // the process of the task; 0 for none
 }
 
 // Token names one device: by its index, or by a UUID or the beginning of one. For

@@ -191,6 +191,26 @@ func TestHostMeasuresATask(t *testing.T) {
 	}
 }
 
+// A process descends from itself and from those that have started it.
+func TestDescends(t *testing.T) {
+	t.Parallel()
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	self, its := os.Getpid(), child.Process.Pid
+	for _, c := range []struct {
+		pid, from int
+		want      bool
+	}{{self, self, true}, {its, self, true}, {its, os.Getppid(), true}, {self, its, false}, {its, 0, false}, {0, 0, false}, {1 << 30, self, false}} {
+		if got := Descends(c.pid, c.from); got != c.want {
+			t.Errorf("%d descends from %d: %v", c.pid, c.from, got)
+		}
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+}
+
 // The whole host, by lines of proc_stat(5) and proc_meminfo(5).
 func TestHostLines(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,22 @@ func parseStat(stat []byte) (p process, ok bool) {
 	return p, err == nil
 }
 
+// Descends reports whether a process is another one, or was started by it or by
+// what it has started, as far as those have not ended.
+func Descends(pid, from int) bool {
+	for pid > 0 && pid != from {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // STATE PARENT …
+		if err != nil || len(fields) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			return false
+		}
+	}
+	return pid > 0
+}
+
 // ownBytes reads of proc_pid_statm(5) what a process has in memory of its own. The
 // pages of its program and libraries are the kernel's cache of those files: all
 // monitors of a node share them, and the kernel takes them back when it wants.

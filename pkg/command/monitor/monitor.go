@@ -54,6 +54,8 @@ func App(open Open) *cli.App {
 	app := cmdline.NewApp("lathe-monitor", "sample the GPUs, cores and memory of a task into its run, or show them", Version)
 	every := &cli.DurationFlag{Name: "every", Usage: "`TIME` between samples", Value: time.Second, Destination: &o.Every}
 	cmdline.Group(app, watchCommand(&o))
+	app.Description = "With LD_BIND_NOW set the loader ends it before it starts: start it as env -u LD_BIND_NOW lathe-monitor.\n" +
+		"Beside tasks it is started so."
 	app.Flags = []cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "seal samples under gpu/HOST of the `RUN`, until the process --pid has ended", Destination: &o.Run},
 		&cli.IntFlag{Name: "pid", Usage: "`PROCESS` to watch, with all that it has started", Destination: &o.PID},
@@ -144,9 +146,11 @@ func Record(ctx context.Context, o Options) error {
 		ended = nil
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
 	}
+	given := monitor.DevicesGiven(os.LookupEnv)
+	given.Task = o.PID
 	options := monitor.Options{
 		Every: o.Every, Alive: alive, SealNow: signals, Log: cmdline.Log("lathe-monitor"),
-		Samplers: []monitor.Sampler{monitor.NewHost(o.PID, o.Cores), o.Open(monitor.DevicesGiven(os.LookupEnv))},
+		Samplers: []monitor.Sampler{monitor.NewHost(o.PID, o.Cores), o.Open(given)},
 		Record:   monitor.NewRecorder(run, identity.RunID, o.Task, seal.AttemptFromEnv(), time.Now()),
 	}
 	if o.Attached {

@@ -5,6 +5,7 @@ package nvidia
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,15 +62,21 @@ const hopper = `* driver 570.86.15
 0 clock_max 1980
 0 memory_clock 2619
 0 throttle 4
+0 throttled_power 2500000000
+0 throttled_thermal 750000000
 0 replays 2
 0 ecc_corrected 3
 0 ecc_uncorrected 0
 0 remapped 1
-0 processes 1
+0 processes 2
+0 process_memory 3221225472
 0 sm_active 91.5
 0 sm_occupancy 40
 0 tensor 33.25
 0 dram 55
+0 fp64 1
+0 fp32 12.5
+0 fp16 25
 0 gpm_pcie_tx 10
 0 gpm_pcie_rx 20
 0 nvlink_tx 2
@@ -80,7 +87,8 @@ const hopper = `* driver 570.86.15
 // Every number comes with its unit: those of the script, in NVML's units, by hand.
 // Alone: the script is named by the environment.
 func TestValuesAndUnits(t *testing.T) {
-	s := open(t, hopper, false, monitor.Devices{Given: "test", All: true})
+	self := os.Getpid() // computes on the GPU, and so does a process of another
+	s := open(t, hopper+fmt.Sprintf("0 pid %d 1\n", self), false, monitor.Devices{Given: "test", All: true, Task: self})
 	first, faults := read(s, zero)
 	if len(faults) != 0 {
 		t.Errorf("faults at first: %q", faults)
@@ -101,7 +109,10 @@ func TestValuesAndUnits(t *testing.T) {
 		"GPU-aaaa " + monitor.SMClockHertz: "1.755e+09", "GPU-aaaa " + monitor.SMClockMaxHertz: "1.98e+09",
 		"GPU-aaaa " + monitor.MemoryClockHertz: "2.619e+09", "GPU-aaaa " + monitor.ThrottleReasons: "4",
 		"GPU-aaaa " + monitor.PCIeReplays: "2", "GPU-aaaa " + monitor.ECCCorrected: "3", "GPU-aaaa " + monitor.ECCUncorrected: "0",
-		"GPU-aaaa " + monitor.RemappedRows: "1", "GPU-aaaa " + monitor.GPUProcesses: "1",
+		"GPU-aaaa " + monitor.RemappedRows: "1", "GPU-aaaa " + monitor.GPUProcesses: "2",
+		"GPU-aaaa " + monitor.GPUProcessMemoryBytes: fmt.Sprintf("3.221225472e+09 %d", self),
+		"GPU-aaaa " + monitor.ThrottledPowerSeconds: "2.5", "GPU-aaaa " + monitor.ThrottledThermalSeconds: "0.75",
+		"GPU-aaaa " + monitor.FP64ActiveShare: "0.01", "GPU-aaaa " + monitor.FP32ActiveShare: "0.125", "GPU-aaaa " + monitor.FP16ActiveShare: "0.25",
 		"GPU-aaaa " + monitor.SMActiveShare: "0.915", "GPU-aaaa " + monitor.SMOccupancyShare: "0.4",
 		"GPU-aaaa " + monitor.TensorActiveShare: "0.3325", "GPU-aaaa " + monitor.DRAMActiveShare: "0.55",
 		"GPU-aaaa " + monitor.PCIeTxBytesPerSecond: "1.048576e+07", "GPU-aaaa " + monitor.PCIeRxBytesPerSecond: "2.097152e+07",
@@ -215,6 +226,13 @@ func TestFailures(t *testing.T) {
 			"GPU-aaaa|4|power: no permission",
 			map[string]string{"GPU-aaaa " + monitor.UtilizationShare: "0.5", "GPU-aaaa " + monitor.PowerWatts: ""},
 		},
+		"memory of our process is not known": {
+			basic + fmt.Sprintf("0 processes 1\n0 pid %d\n0 process_memory !3\n", os.Getpid()), false,
+			monitor.Devices{All: true, Task: os.Getpid()},
+			[]time.Duration{0},
+			"GPU-aaaa|3|GPM: not supported by this device",
+			map[string]string{"GPU-aaaa " + monitor.GPUProcesses: "1", "GPU-aaaa " + monitor.GPUProcessMemoryBytes: ""},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, c.script, c.old, c.given)
@@ -227,6 +245,9 @@ func TestFailures(t *testing.T) {
 			}
 			if !slices.Contains(faults, c.fault) {
 				t.Errorf("faults %q, want %q among them", faults, c.fault)
+			}
+			if slices.ContainsFunc(faults, func(fault string) bool { return strings.Contains(fault, "time throttled") }) {
+				t.Errorf("that there is nothing finer than the throttle reasons is a fault: %q", faults)
 			}
 			sorted := slices.Sorted(slices.Values(faults))
 			if len(slices.Compact(slices.Clone(sorted))) != len(sorted) {

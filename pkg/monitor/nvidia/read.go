@@ -3,6 +3,7 @@
 package nvidia
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -14,16 +15,17 @@ import (
 // given.
 type metric struct {
 	symbol   string
-	what     string // for people
-	every    int    // reads from one to the next
-	unlessGP bool   // not where GPM gives the same
-	onGPU    bool   // of the whole GPU alone, never of an instance under MIG
-	read     func(d nvml.Device, give func(name string, value float64)) nvml.Return
+	what     string                                                                 // for people
+	every    int                                                                    // reads from one to the next
+	unlessGP bool                                                                   // not where GPM gives the same
+	onGPU    bool                                                                   // of the whole GPU alone, never of an instance under MIG
+	finer    bool                                                                   // than another metric that says the same: no fault where there is none
+	read     func(d nvml.Device, give func(name string, value float64)) nvml.Return // nil for readProcesses
 }
 
 const (
 	kibi, mebi = 1 << 10, 1 << 20
-	mega       = 1e6
+	mega, nano = 1e6, 1e-9
 	// slowEvery is for what changes slowly, or is dear: a PCIe counter blocks for 20 ms.
 	slowEvery = 10
 )
@@ -59,6 +61,8 @@ var metrics = []metric{
 	{symbol: "nvmlDeviceGetClockInfo", what: "memory clock", onGPU: true, every: slowEvery, read: one(monitor.MemoryClockHertz, mega, func(d nvml.Device) (uint32, nvml.Return) { return d.GetClockInfo(nvml.CLOCK_MEM) })},
 	{symbol: "nvmlDeviceGetMaxClockInfo", what: "highest clock", onGPU: true, every: slowEvery, read: one(monitor.SMClockMaxHertz, mega, func(d nvml.Device) (uint32, nvml.Return) { return d.GetMaxClockInfo(nvml.CLOCK_SM) })},
 	{symbol: "nvmlDeviceGetCurrentClocksThrottleReasons", what: "throttle reasons", onGPU: true, read: one(monitor.ThrottleReasons, 1, nvml.Device.GetCurrentClocksThrottleReasons)},
+	{symbol: "nvmlDeviceGetViolationStatus", what: "time throttled by power", onGPU: true, finer: true, every: slowEvery, read: throttled(monitor.ThrottledPowerSeconds, nvml.PERF_POLICY_POWER)},
+	{symbol: "nvmlDeviceGetViolationStatus", what: "time throttled by heat", onGPU: true, finer: true, every: slowEvery, read: throttled(monitor.ThrottledThermalSeconds, nvml.PERF_POLICY_THERMAL)},
 	{symbol: "nvmlDeviceGetPcieThroughput", what: "PCIe", onGPU: true, every: slowEvery, unlessGP: true, read: one(monitor.PCIeTxBytesPerSecond, kibi, func(d nvml.Device) (uint32, nvml.Return) {
 		return d.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES)
 	})},
@@ -79,13 +83,37 @@ var metrics = []metric{
 		}
 		return status
 	}},
-	{symbol: "nvmlDeviceGetComputeRunningProcesses", what: "processes", every: slowEvery, read: func(d nvml.Device, give func(string, float64)) nvml.Return {
-		processes, status := d.GetComputeRunningProcesses()
-		if status == nvml.SUCCESS {
-			give(monitor.GPUProcesses, float64(len(processes)))
-		}
+	{symbol: "nvmlDeviceGetComputeRunningProcesses", what: "processes", every: slowEvery},
+}
+
+// throttled makes a metric of how long a policy has kept the clocks low, in
+// nanoseconds. NVML means to drop the call for field values, which older drivers
+// do not have.
+func throttled(name string, policy nvml.PerfPolicyType) func(nvml.Device, func(string, float64)) nvml.Return {
+	return one(name, nano, func(d nvml.Device) (uint64, nvml.Return) {
+		violation, status := d.GetViolationStatus(policy)
+		return violation.ViolationTime, status
+	})
+}
+
+// unknownBytes is the driver's word for memory of a process that it does not know.
+const unknownBytes = ^uint64(0)
+
+// readProcesses reads how many processes compute on a device, and the memory that
+// those of the task have on it. The driver numbers them as the host does: in a
+// container with numbers of its own none is known as the task's.
+func (s *Sampler) readProcesses(d *device, add func(monitor.Reading)) nvml.Return {
+	processes, status := d.handle.GetComputeRunningProcesses()
+	if status != nvml.SUCCESS {
 		return status
-	}},
+	}
+	add(monitor.Reading{Device: d.uuid, Name: monitor.GPUProcesses, Value: float64(len(processes))})
+	for _, p := range processes {
+		if p.UsedGpuMemory != unknownBytes && monitor.Descends(int(p.Pid), s.given.Task) {
+			add(monitor.Reading{Device: d.uuid, Name: monitor.GPUProcessMemoryBytes, Value: float64(p.UsedGpuMemory), Detail: strconv.Itoa(int(p.Pid))})
+		}
+	}
+	return status
 }
 
 // readMemory reads the memory, with what the driver keeps for itself where the
@@ -136,11 +164,22 @@ func (s *Sampler) readDevice(d *device, now time.Time, add func(monitor.Reading)
 			continue
 		case !s.has(m.symbol) && !s.has(m.symbol+"_v2") && !s.has(m.symbol+"_v3"):
 			d.without[m.what] = true
-			s.failed(add, d.uuid, m.what, nvml.ERROR_FUNCTION_NOT_FOUND)
+			if !m.finer {
+				s.failed(add, d.uuid, m.what, nvml.ERROR_FUNCTION_NOT_FOUND)
+			}
 			continue
 		}
-		status := s.record(d, m.what, m.read(d.handle, give), add)
-		if s.gone(status, d, now, add) {
+		var status nvml.Return
+		if m.read != nil {
+			status = m.read(d.handle, give)
+		} else {
+			status = s.readProcesses(d, add)
+		}
+		if m.finer && status == nvml.ERROR_NOT_SUPPORTED {
+			d.without[m.what] = true
+			continue
+		}
+		if s.gone(s.record(d, m.what, status, add), d, now, add) {
 			return
 		}
 	}

@@ -3,6 +3,7 @@
 package nvmltest
 
 import (
+	"cmp"
 	_ "embed"
 	"os"
 	"os/exec"
@@ -20,18 +21,22 @@ const Name = "libnvidia-ml.so.1"
 // testdata/nvml.c.
 const Script = "LATHE_NVML_STUB"
 
+// Compiler is the C compiler. Without one the test is skipped.
+func Compiler(t testing.TB) string {
+	t.Helper()
+	compiler := cmp.Or(os.Getenv("CC"), "cc")
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("there is no C compiler: %v", err)
+	}
+	return compiler
+}
+
 // Build builds the library and returns its path, in a folder of its own. old
 // leaves out what drivers before Hopper did not have. Without a C compiler the
 // test is skipped.
 func Build(t testing.TB, old bool) string {
 	t.Helper()
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("there is no C compiler: %v", err)
-	}
+	compiler := Compiler(t)
 	folder := t.TempDir()
 	file, path := filepath.Join(folder, "nvml.c"), filepath.Join(folder, Name)
 	if err := os.WriteFile(file, source, 0o644); err != nil {

@@ -226,6 +226,13 @@ status nvmlDeviceGetMaxClockInfo(device *d, int clock, unsigned *to) {
 	return s;
 }
 
+status nvmlDeviceGetViolationStatus(device *d, int policy, struct { unsigned long long reference, violation; } *to) {
+	double v;
+	status s = next(d, policy == 0 ? "throttled_power" : "throttled_thermal", &v);
+	if (s == OK) to->reference = 0, to->violation = (unsigned long long)v;
+	return s;
+}
+
 status nvmlDeviceGetPcieThroughput(device *d, int counter, unsigned *to) {
 	double v;
 	status s = next(d, counter ? "pcie_rx" : "pcie_tx", &v);
@@ -255,7 +262,13 @@ status nvmlDeviceGetComputeRunningProcesses_v3(device *d, unsigned *count, struc
 	if (s != OK) return s;
 	if (*count < (unsigned)v) return *count = (unsigned)v, 7; // insufficient size
 	*count = (unsigned)v;
-	for (unsigned i = 0; i < *count; i++) to[i].pid = 1000 + i, to[i].bytes = 1 << 20, to[i].instance = to[i].compute = ~0u;
+	for (unsigned i = 0; i < *count; i++) {
+		double pid = 1000 + i, bytes = 0;
+		next(d, "pid", &pid);
+		status known = next(d, "process_memory", &bytes);
+		to[i].pid = (unsigned)pid, to[i].instance = to[i].compute = ~0u;
+		to[i].bytes = known == OK ? (unsigned long long)bytes : ~0ull; // the driver's word for not known
+	}
 	return OK;
 }
 
@@ -316,7 +329,7 @@ typedef struct { unsigned id; status status; double value; char *names[3]; } met
 
 status nvmlGpmMetricsGet(struct { unsigned version, count; sample *first, *second; metric metrics[1]; } *get) {
 	static const struct { unsigned id; const char *name; } known[] = {
-		{2, "sm_active"}, {3, "sm_occupancy"}, {5, "tensor"}, {10, "dram"}, {20, "gpm_pcie_tx"}, {21, "gpm_pcie_rx"}, {60, "nvlink_rx"}, {61, "nvlink_tx"},
+		{2, "sm_active"}, {3, "sm_occupancy"}, {5, "tensor"}, {10, "dram"}, {11, "fp64"}, {12, "fp32"}, {13, "fp16"}, {20, "gpm_pcie_tx"}, {21, "gpm_pcie_rx"}, {60, "nvlink_rx"}, {61, "nvlink_tx"},
 	};
 	for (unsigned i = 0; i < get->count; i++) {
 		get->metrics[i].status = UNSUPPORTED;
