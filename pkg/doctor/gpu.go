@@ -114,6 +114,6 @@ func libraryVersion(path string) string {
 // LookAtEnvironment says what of this process's environment keeps programs from running.
 func LookAtEnvironment(r *Report) {
 	if os.Getenv(bindNow) != "" {
-		r.add(bindNow, Note, "it is set: without a driver's library lathe-monitor does not start by hand; beside tasks it is started without", "the environment of this process")
+		r.add(bindNow, Note, "it is set: lathe-monitor does not start by hand, but as env -u LD_BIND_NOW lathe-monitor; beside tasks it is started so", "the environment of this process")
 	}
 }
