@@ -85,10 +85,7 @@ func TestSlurmOperate(t *testing.T) {
 			if got, want := c.PolicySHA256(dir), c.Reference("jobs/quickstart.yaml", settings...); got != want {
 				t.Errorf("policy %s, on one machine %s", got, want)
 			}
-			// A gate that met a full queue looks again after half a minute.
-			for deadline := time.Now().Add(time.Minute); strings.TrimSpace(c.Must("squeue", "-h")) != "" && time.Now().Before(deadline); {
-				time.Sleep(200 * time.Millisecond)
-			}
+			settle(t, c)
 		})
 		found, err := os.ReadFile(profile)
 		if err != nil {
@@ -164,6 +161,16 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	said, err := os.ReadFile(filepath.Join(dir, "said"))
 	if want := fmt.Sprintf("done %d\n", exitcode.LeftOut); err != nil || string(said) != want {
 		t.Errorf("the site was told %q, %v; want %q", said, err, want)
+	}
+	settle(t, c)
+}
+
+// settle waits until nothing is left in the queue: a gate that met a full queue looks
+// again after half a minute.
+func settle(t *testing.T, c *commandtest.Cluster) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); strings.TrimSpace(c.Must("squeue", "-h")) != "" && time.Now().Before(deadline); {
+		time.Sleep(200 * time.Millisecond)
 	}
 	emptyQueue(t, c)
 }
