@@ -158,6 +158,9 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	if verified.Ledger.Dropped["left_out"] == 0 || len(verified.Faults) > 0 {
 		t.Errorf("%v are dropped, faults %v; want some left out", verified.Ledger.Dropped, verified.Faults)
 	}
+	if said := c.Must(filepath.Join(c.Bin, "lathe"), "logs", "--failed", dir); !strings.Contains(said, "rollout-000001-00000, attempt 0:") || !strings.Contains(said, "failed, on n") {
+		t.Errorf("lathe logs does not say which task failed, and where:\n%s", said)
+	}
 	said, err := os.ReadFile(filepath.Join(dir, "said"))
 	if want := fmt.Sprintf("done %d\n", exitcode.LeftOut); err != nil || string(said) != want {
 		t.Errorf("the site was told %q, %v; want %q", said, err, want)
