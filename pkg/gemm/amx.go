@@ -63,14 +63,9 @@ func modelAMX(t *tile) {
 				*c = 0
 			}
 			for block := range t.depth / pairBlock {
-				a := t.rounded[block*t.aDepth/2+i*pairBlock:][:pairBlock]
-				b := t.half[block*pairBlock*panelWidth:]
-				var even, odd float32
-				for k := 0; k < pairBlock; k += 2 {
-					even = vec.FMAFlushed(widened(a[k]), widened(b[k*panelWidth+2*j]), even)
-					odd = vec.FMAFlushed(widened(a[k+1]), widened(b[k*panelWidth+2*j+1]), odd)
-				}
-				*c = vec.AddFlushed(*c, vec.AddFlushed(even, odd))
+				var a [pairBlock]float32
+				vec.WidenBF16(a[:], t.rounded[block*t.aDepth/2+i*pairBlock:][:pairBlock])
+				*c = addPairs(*c, &a, t.half[block*pairBlock*panelWidth+2*j:])
 			}
 		}
 	}

@@ -33,17 +33,25 @@ func tilePairsGo(t *tile) {
 			clear(row)
 		}
 		for block := 0; block < t.depth; block += pairBlock {
+			var a [pairBlock]float32
+			for k := range a {
+				a[k] = t.a[i*t.aRow+(block+k)*t.aDepth]
+			}
 			for j := range row {
-				var even, odd float32
-				for k := block; k < block+pairBlock; k += 2 {
-					a, b := t.a[i*t.aRow+k*t.aDepth:], t.half[k*panelWidth+2*j:]
-					even = vec.FMAFlushed(a[0], widened(b[0]), even)
-					odd = vec.FMAFlushed(a[t.aDepth], widened(b[1]), odd)
-				}
-				row[j] = vec.AddFlushed(row[j], vec.AddFlushed(even, odd))
+				row[j] = addPairs(row[j], &a, t.half[block*panelWidth+2*j:])
 			}
 		}
 	}
+}
+
+// addPairs adds to c the products of a block of A with a column of pairs of B.
+func addPairs(c float32, a *[pairBlock]float32, b []uint16) float32 {
+	var even, odd float32
+	for k := 0; k < pairBlock; k += 2 {
+		even = vec.FMAFlushed(a[k], widened(b[k*panelWidth]), even)
+		odd = vec.FMAFlushed(a[k+1], widened(b[k*panelWidth+1]), odd)
+	}
+	return vec.AddFlushed(c, vec.AddFlushed(even, odd))
 }
 
 func widened(half uint16) float32 { return math.Float32frombits(uint32(half) << 16) }

@@ -72,20 +72,12 @@ func amx(w *asm.File) {
 	vex(w, "ldtilecfg [rbx]", 0, 0, 0x49, bx)
 	w.Op("MOVQ tile_columns(AX), R10")
 	w.Op("MOVQ tile_rows(AX), R11")
-	c := func(access func(tile, base, offset int)) {
-		w.Op("MOVQ tile_cRow(AX), SI")
-		w.Op("SHLQ $2, SI")
-		w.Op("MOVQ tile_c(AX), BX")
-		w.Op("MOVQ SI, CX")
-		w.Op("SHLQ $4, CX")
-		w.Op("ADDQ BX, CX")
-		access(0, bx, 0)
-	}
 	part := 0
-	// halves does what is to be done for the other three quarters of C that are there.
-	halves := func(name string, do func(tile int)) {
+	// quarters does what is to be done for the quarters of C that are there.
+	quarters := func(name string, do func(tile int)) {
 		part++
 		label := fmt.Sprintf("%s%d", name, part)
+		do(0)
 		w.Op("CMPQ R10, $16")
 		w.Op("JLE  %srows", label)
 		do(1)
@@ -98,20 +90,21 @@ func amx(w *asm.File) {
 		do(2)
 		w.Label("%send", label)
 	}
-	quarter := func(access func(w *asm.File, tile, base, index, offset int)) func(tile int) {
-		return func(tile int) {
-			access(w, tile, []int{bx, cx}[tile/2], si, 64*(tile%2))
-		}
+	c := func(name string, access func(w *asm.File, tile, base, index, offset int)) {
+		w.Op("MOVQ tile_cRow(AX), SI")
+		w.Op("SHLQ $2, SI")
+		w.Op("MOVQ tile_c(AX), BX")
+		w.Op("MOVQ SI, CX")
+		w.Op("SHLQ $4, CX")
+		w.Op("ADDQ BX, CX")
+		quarters(name, func(tile int) { access(w, tile, []int{bx, cx}[tile/2], si, 64*(tile%2)) })
 	}
 	w.Op("CMPQ tile_accumulate(AX), $0")
 	w.Op("JEQ  zero")
-	c(func(tile, base, offset int) { tileLoad(w, tile, base, si, offset) })
-	halves("load", quarter(tileLoad))
+	c("load", tileLoad)
 	w.Op("JMP  start")
 	w.Label("zero")
-	zero := func(tile int) { vex(w, fmt.Sprintf("tilezero tmm%d", tile), 3, 0, 0x49, 3<<6|tile<<3) }
-	zero(0)
-	halves("zero", zero)
+	quarters("zero", func(tile int) { vex(w, fmt.Sprintf("tilezero tmm%d", tile), 3, 0, 0x49, 3<<6|tile<<3) })
 	w.Label("start")
 	w.Op("MOVQ tile_rounded(AX), BX")
 	w.Op("MOVQ tile_half(AX), CX")
@@ -145,8 +138,7 @@ func amx(w *asm.File) {
 	w.Op("ADDQ $%d, CX", pairsPerBlock*pairBytes)
 	w.Op("DECQ R8")
 	w.Op("JNZ  loop")
-	c(func(tile, base, offset int) { tileStore(w, tile, base, si, offset) })
-	halves("store", quarter(tileStore))
+	c("store", tileStore)
 	vex(w, "tilerelease", 0, 0, 0x49, 3<<6)
 	w.Op("RET")
 }
