@@ -68,6 +68,7 @@ const (
 	// Of a GPU, or of an instance of one under MIG. Shares are in [0, 1].
 	DeviceName              = "device" // Detail: its name; the value is the driver's index
 	UtilizationShare        = "utilization_share"
+	UtilizationSamplesShare = "utilization_samples_share" // mean of all that the driver sampled since the last
 	MemoryBusyShare         = "memory_busy_share"
 	MemoryUsedBytes         = "memory_used_bytes" // with what the driver keeps for itself
 	MemoryReservedBytes     = "memory_reserved_bytes"
@@ -90,19 +91,24 @@ const (
 	RemappedRows            = "remapped_rows"            // counter, of errors that could not be corrected
 	XID                     = "xid"                      // a critical error of the driver, when it comes
 	GPUProcesses            = "gpu_processes"            // that compute on it
-	GPUProcessMemoryBytes   = "gpu_process_memory_bytes" // of one of the task's; Detail: its id
-	SMActiveShare           = "sm_active_share"          // GPM, on Hopper and later, from here on
-	SMOccupancyShare        = "sm_occupancy_share"
-	TensorActiveShare       = "tensor_active_share"
-	DRAMActiveShare         = "dram_active_share"
-	FP64ActiveShare         = "fp64_active_share" // these three outside of the tensor units
-	FP32ActiveShare         = "fp32_active_share"
-	FP16ActiveShare         = "fp16_active_share"
-	NVLinkTxBytesPerSecond  = "nvlink_tx_bytes_per_second"
-	NVLinkRxBytesPerSecond  = "nvlink_rx_bytes_per_second"
-	InstanceOf              = "instance_of" // Detail: the UUID of the GPU that an instance is of
-	DriverVersion           = "driver"      // Detail: the version
-	SelectedBy              = "selected"    // Detail: how the devices were found to be the task's
+	GPUProcessMemoryBytes   = "gpu_process_memory_bytes" // of one of the task's; Detail, here and below: its id
+	GPUProcessSMShare       = "gpu_process_sm_share"     // means since the last; not under MIG
+	GPUProcessMemoryShare   = "gpu_process_memory_busy_share"
+	// Of all of a process's life, where an administrator has switched accounting on:
+	GPUProcessLifeShare    = "gpu_process_life_utilization_share"
+	GPUProcessPeakBytes    = "gpu_process_life_memory_peak_bytes"
+	SMActiveShare          = "sm_active_share" // GPM, on Hopper and later, from here on
+	SMOccupancyShare       = "sm_occupancy_share"
+	TensorActiveShare      = "tensor_active_share"
+	DRAMActiveShare        = "dram_active_share"
+	FP64ActiveShare        = "fp64_active_share" // these three outside of the tensor units
+	FP32ActiveShare        = "fp32_active_share"
+	FP16ActiveShare        = "fp16_active_share"
+	NVLinkTxBytesPerSecond = "nvlink_tx_bytes_per_second"
+	NVLinkRxBytesPerSecond = "nvlink_rx_bytes_per_second"
+	InstanceOf             = "instance_of" // Detail: the UUID of the GPU that an instance is of
+	DriverVersion          = "driver"      // Detail: the version
+	SelectedBy             = "selected"    // Detail: how the devices were found to be the task's
 )
 
 // Folder is the folder of the segments below that of a run.

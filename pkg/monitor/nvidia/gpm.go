@@ -41,7 +41,7 @@ var gpmSymbols = []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nv
 const gpmName = "GPM"
 
 // readGPM reads what GPM knows, and reports whether the device has it.
-func (s *Sampler) readGPM(d *device, give func(string, float64), add func(monitor.Reading)) bool {
+func (s *Sampler) readGPM(d *device, add func(monitor.Reading)) bool {
 	if !d.gpm.asked {
 		d.gpm.asked = true
 		d.gpm.supported = s.supportsGPM(d, add)
@@ -84,7 +84,7 @@ func (s *Sampler) readGPM(d *device, give func(string, float64), add func(monito
 	s.worked(add, d.uuid, gpmName)
 	for i, share := range shares {
 		if nvml.Return(wanted.Metrics[i].NvmlReturn) == nvml.SUCCESS {
-			give(share.name, wanted.Metrics[i].Value*share.scale)
+			add(d.reading(share.name, wanted.Metrics[i].Value*share.scale))
 		}
 	}
 	return true

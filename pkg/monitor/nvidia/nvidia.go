@@ -44,8 +44,12 @@ type device struct {
 	instance int         // of the GPU under MIG; -1 else
 	uuid     string
 	without  map[string]bool // what it does not support
-	gpm      gpm
-	lostTill time.Time // zero unless it is lost
+	ours     []uint32        // the processes of the task that were last seen on it
+	// The moments of the last samples that were taken of the driver's buffers, in
+	// microseconds of its clock; 0 before the first.
+	lastSample, lastOfProcess uint64
+	gpm                       gpm
+	lostTill                  time.Time // zero unless it is lost
 }
 
 // New samples the devices that a task was given. path is that of the library, or

@@ -3,7 +3,6 @@
 package nvidia
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -15,12 +14,12 @@ import (
 // given.
 type metric struct {
 	symbol   string
-	what     string                                                                 // for people
-	every    int                                                                    // reads from one to the next
-	unlessGP bool                                                                   // not where GPM gives the same
-	onGPU    bool                                                                   // of the whole GPU alone, never of an instance under MIG
-	finer    bool                                                                   // than another metric that says the same: no fault where there is none
-	read     func(d nvml.Device, give func(name string, value float64)) nvml.Return // nil for readProcesses
+	what     string // for people
+	every    int    // reads from one to the next
+	unlessGP bool   // not where GPM gives the same
+	onGPU    bool   // of the whole GPU alone, never of an instance under MIG
+	finer    bool   // than another metric that says the same: no fault where there is none
+	read     func(s *Sampler, d *device, add func(monitor.Reading)) nvml.Return
 }
 
 const (
@@ -31,23 +30,28 @@ const (
 )
 
 // one makes a metric of a call that gives one number.
-func one[N uint32 | uint64 | int](name string, scale float64, call func(d nvml.Device) (N, nvml.Return)) func(nvml.Device, func(string, float64)) nvml.Return {
-	return func(d nvml.Device, give func(string, float64)) nvml.Return {
-		value, status := call(d)
+func one[N uint32 | uint64 | int](name string, scale float64, call func(d nvml.Device) (N, nvml.Return)) func(*Sampler, *device, func(monitor.Reading)) nvml.Return {
+	return func(_ *Sampler, d *device, add func(monitor.Reading)) nvml.Return {
+		value, status := call(d.handle)
 		if status == nvml.SUCCESS {
-			give(name, float64(value)*scale)
+			add(d.reading(name, float64(value)*scale))
 		}
 		return status
 	}
 }
 
+// reading is a number of the device.
+func (d *device) reading(name string, value float64) monitor.Reading {
+	return monitor.Reading{Device: d.uuid, Name: name, Value: value}
+}
+
 // metrics is what is read of a device.
 var metrics = []metric{
-	{symbol: "nvmlDeviceGetUtilizationRates", what: "utilization", read: func(d nvml.Device, give func(string, float64)) nvml.Return {
-		rates, status := d.GetUtilizationRates()
+	{symbol: "nvmlDeviceGetUtilizationRates", what: "utilization", read: func(_ *Sampler, d *device, add func(monitor.Reading)) nvml.Return {
+		rates, status := d.handle.GetUtilizationRates()
 		if status == nvml.SUCCESS {
-			give(monitor.UtilizationShare, float64(rates.Gpu)/100)
-			give(monitor.MemoryBusyShare, float64(rates.Memory)/100)
+			add(d.reading(monitor.UtilizationShare, float64(rates.Gpu)/100))
+			add(d.reading(monitor.MemoryBusyShare, float64(rates.Memory)/100))
 		}
 		return status
 	}},
@@ -76,66 +80,49 @@ var metrics = []metric{
 	{symbol: "nvmlDeviceGetTotalEccErrors", what: "ECC", onGPU: true, every: slowEvery, read: one(monitor.ECCUncorrected, 1, func(d nvml.Device) (uint64, nvml.Return) {
 		return d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 	})},
-	{symbol: "nvmlDeviceGetRemappedRows", what: "remapped rows", onGPU: true, every: slowEvery, read: func(d nvml.Device, give func(string, float64)) nvml.Return {
-		_, uncorrected, _, _, status := d.GetRemappedRows()
+	{symbol: "nvmlDeviceGetRemappedRows", what: "remapped rows", onGPU: true, every: slowEvery, read: func(_ *Sampler, d *device, add func(monitor.Reading)) nvml.Return {
+		_, uncorrected, _, _, status := d.handle.GetRemappedRows()
 		if status == nvml.SUCCESS {
-			give(monitor.RemappedRows, float64(uncorrected))
+			add(d.reading(monitor.RemappedRows, float64(uncorrected)))
 		}
 		return status
 	}},
-	{symbol: "nvmlDeviceGetComputeRunningProcesses", what: "processes", every: slowEvery},
+	{symbol: "nvmlDeviceGetSamples", what: "samples of utilization", onGPU: true, finer: true, every: slowEvery, read: (*Sampler).readSamples},
+	{symbol: "nvmlDeviceGetComputeRunningProcesses", what: "processes", every: slowEvery, read: (*Sampler).readProcesses},
+	{symbol: "nvmlDeviceGetProcessUtilization", what: "utilization by process", onGPU: true, finer: true, every: slowEvery, read: (*Sampler).readProcessUtilization},
+	{symbol: "nvmlDeviceGetAccountingStats", what: "accounting of processes", onGPU: true, finer: true, every: slowEvery, read: (*Sampler).readAccounting},
 }
 
 // throttled makes a metric of how long a policy has kept the clocks low, in
 // nanoseconds. NVML means to drop the call for field values, which older drivers
 // do not have.
-func throttled(name string, policy nvml.PerfPolicyType) func(nvml.Device, func(string, float64)) nvml.Return {
+func throttled(name string, policy nvml.PerfPolicyType) func(*Sampler, *device, func(monitor.Reading)) nvml.Return {
 	return one(name, nano, func(d nvml.Device) (uint64, nvml.Return) {
 		violation, status := d.GetViolationStatus(policy)
 		return violation.ViolationTime, status
 	})
 }
 
-// unknownBytes is the driver's word for memory of a process that it does not know.
-const unknownBytes = ^uint64(0)
-
-// readProcesses reads how many processes compute on a device, and the memory that
-// those of the task have on it. The driver numbers them as the host does: in a
-// container with numbers of its own none is known as the task's.
-func (s *Sampler) readProcesses(d *device, add func(monitor.Reading)) nvml.Return {
-	processes, status := d.handle.GetComputeRunningProcesses()
-	if status != nvml.SUCCESS {
-		return status
-	}
-	add(monitor.Reading{Device: d.uuid, Name: monitor.GPUProcesses, Value: float64(len(processes))})
-	for _, p := range processes {
-		if p.UsedGpuMemory != unknownBytes && monitor.Descends(int(p.Pid), s.given.Task) {
-			add(monitor.Reading{Device: d.uuid, Name: monitor.GPUProcessMemoryBytes, Value: float64(p.UsedGpuMemory), Detail: strconv.Itoa(int(p.Pid))})
-		}
-	}
-	return status
-}
-
 // readMemory reads the memory, with what the driver keeps for itself where the
 // library tells that apart.
-func (s *Sampler) readMemory(d nvml.Device, give func(string, float64)) nvml.Return {
+func (s *Sampler) readMemory(d *device, add func(monitor.Reading)) nvml.Return {
 	if s.has("nvmlDeviceGetMemoryInfo_v2") {
-		memory, status := d.GetMemoryInfo_v2()
+		memory, status := d.handle.GetMemoryInfo_v2()
 		switch status {
 		case nvml.SUCCESS:
-			give(monitor.MemoryUsedBytes, float64(memory.Used))
-			give(monitor.MemoryReservedBytes, float64(memory.Reserved))
-			give(monitor.MemoryTotalBytes, float64(memory.Total))
+			add(d.reading(monitor.MemoryUsedBytes, float64(memory.Used)))
+			add(d.reading(monitor.MemoryReservedBytes, float64(memory.Reserved)))
+			add(d.reading(monitor.MemoryTotalBytes, float64(memory.Total)))
 			return status
 		case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
 		default:
 			return status
 		}
 	}
-	memory, status := d.GetMemoryInfo()
+	memory, status := d.handle.GetMemoryInfo()
 	if status == nvml.SUCCESS {
-		give(monitor.MemoryUsedBytes, float64(memory.Used))
-		give(monitor.MemoryTotalBytes, float64(memory.Total))
+		add(d.reading(monitor.MemoryUsedBytes, float64(memory.Used)))
+		add(d.reading(monitor.MemoryTotalBytes, float64(memory.Total)))
 	}
 	return status
 }
@@ -147,16 +134,13 @@ func (s *Sampler) readDevice(d *device, now time.Time, add func(monitor.Reading)
 			return
 		}
 	}
-	give := func(name string, value float64) {
-		add(monitor.Reading{Device: d.uuid, Name: name, Value: value})
-	}
 	if s.reads%slowEvery == 0 {
 		s.describe(d, add)
 	}
-	if s.gone(s.record(d, "memory", s.readMemory(d.handle, give), add), d, now, add) {
+	if s.gone(s.record(d, "memory", s.readMemory(d, add), add), d, now, add) {
 		return
 	}
-	shares := s.readGPM(d, give, add)
+	shares := s.readGPM(d, add)
 	for i := range metrics {
 		m := &metrics[i]
 		switch {
@@ -169,12 +153,7 @@ func (s *Sampler) readDevice(d *device, now time.Time, add func(monitor.Reading)
 			}
 			continue
 		}
-		var status nvml.Return
-		if m.read != nil {
-			status = m.read(d.handle, give)
-		} else {
-			status = s.readProcesses(d, add)
-		}
+		status := m.read(s, d, add)
 		if m.finer && status == nvml.ERROR_NOT_SUPPORTED {
 			d.without[m.what] = true
 			continue

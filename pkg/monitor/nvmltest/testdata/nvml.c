@@ -272,6 +272,47 @@ status nvmlDeviceGetComputeRunningProcesses_v3(device *d, unsigned *count, struc
 	return OK;
 }
 
+// The driver samples six times a second and says that it has eight; a call takes six values of "samples".
+status nvmlDeviceGetSamples(device *d, int type, unsigned long long since, int *kind, unsigned *count, struct { unsigned long long time; union { unsigned number; double other; } value; } *to) {
+	double v;
+	key *k = find(d, "samples");
+	(void)type;
+	if (!k || !initialized) return initialized ? UNSUPPORTED : UNINITIALIZED;
+	*kind = 1;
+	if (!to) return *count = 8, OK;
+	for (*count = 0; *count < 6; ++*count) {
+		status s = next(d, "samples", &v);
+		if (s != OK) return s;
+		to[*count].time = since + 166667 * (*count + 1), to[*count].value.number = (unsigned)v;
+	}
+	return OK;
+}
+
+// Two samples of each of two processes, of the values of "pid" and "process_sm".
+status nvmlDeviceGetProcessUtilization(device *d, struct { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; } *to, unsigned *count, unsigned long long since) {
+	double v;
+	key *pid = find(d, "pid");
+	if (!find(d, "process_sm") || !pid) return UNSUPPORTED;
+	if (!to) return *count = 5, 7;
+	for (*count = 0; *count < 4; ++*count) {
+		status s = next(d, "process_sm", &v);
+		if (s != OK) return s;
+		to[*count].pid = (unsigned)pid->values[*count % 2 % pid->count].value, to[*count].time = since + 500000 * (*count + 1);
+		to[*count].sm = (unsigned)v, to[*count].memory = (unsigned)v / 2;
+	}
+	return OK;
+}
+
+status nvmlDeviceGetAccountingStats(device *d, unsigned pid, struct { unsigned gpu, memory; unsigned long long most, time, start; unsigned running, reserved[5]; } *to) {
+	double v, most = 0;
+	(void)pid;
+	status s = next(d, "life_utilization", &v);
+	if (s != OK) return s;
+	next(d, "life_memory", &most);
+	to->gpu = (unsigned)v, to->most = (unsigned long long)most;
+	return OK;
+}
+
 status nvmlDeviceGetMigMode(device *d, unsigned *current, unsigned *pending) {
 	if (!find(d, "mig")) return UNSUPPORTED;
 	*current = *pending = d->instance_count > 0;
