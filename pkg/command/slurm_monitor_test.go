@@ -1,7 +1,6 @@
 package command_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -17,100 +16,126 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
-	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
 )
 
-// TestSlurmMonitor has a task with a GPU on a real Slurm that keeps accounts, with the
-// driver's library of tests. While it works Slurm requeues it, a more urgent job takes
-// its place, and it is killed; the monitor seals what it saw up to then, and what the
-// report says was held, and was lost, is what the accounts say.
+// watched is the site of a run whose tasks with GPUs have monitors beside them, on the
+// library of tests. One task takes, when it is told to, far more memory than it has
+// asked for.
+const watched = `executor: slurm
+partition: low
+gpu_flag: gres
+memory_flag: true
+max_minutes: 60
+export: {LATHE_NVML_STUB: "%SCRIPT%", LD_LIBRARY_PATH: "%LIBRARY%"}
+stages:
+  gate: {partition: high}
+setup:
+  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}:${LATHE_ATTEMPT:-}" in *-rollout-000001:4:0) (until [ -e %EAT% ]; do sleep 0.2; done; x=$(head -c 400000000 /dev/zero | tr "\0" x); sleep 60) & ;; esac; true'
+`
+
+// attemptReport is what lathe gpu-report --json says of an attempt.
+type attemptReport struct {
+	Task    string     `json:"task"`
+	Number  int        `json:"attempt"`
+	Start   time.Time  `json:"start"`
+	Seconds float64    `json:"seconds"`
+	Fate    string     `json:"fate"`
+	GPUs    []struct { // of the task's
+		UUID string `json:"uuid"`
+	} `json:"gpus"`
+}
+
+// TestSlurmMonitor has a run whose tasks hold GPUs, on a real Slurm that keeps accounts.
+// All at once two of its tasks are preempted, one is requeued, one is killed, one has too
+// little memory, and the node of the last is lost. The run comes to its end all the same,
+// with the bytes of a run that nothing befell; what its report says was held is what the
+// accounts say, and what was lost is booked to its cause; and so says lathe logs.
 func TestSlurmMonitor(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("slurmdbd"); err != nil {
 		t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
 	}
-	bin := commandtest.Build(t)
+	held := t.TempDir()
+	bin := withMonitor(t, commandtest.Build(t), held)
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
-	sidecar := filepath.Join(t.TempDir(), "lathe-monitor")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", sidecar, "./cmd/lathe-monitor")
-	build.Dir = sourcetree.Path()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
-	}
-	c := commandtest.StartCluster(t, bin, "--nodes", "1", "--accounting")
-	dir := filepath.Join(t.TempDir(), "run")
-	c.Must(filepath.Join(bin, "lathe"), append([]string{"run", "jobs/smoke.yaml", "--run", dir}, commandtest.Set("schedule.iterations=1", "rollout.prompts=2000", "rollout.shards=1", "warm_start.steps=1", "rollout.max_new_tokens=100")...)...)
-	shardPath := filepath.Join(dir, "iter", "000001", "rollout", "00000.parquet")
-	for _, path := range []string{shardPath, shardPath + ".json"} {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	task := fmt.Sprintf("exec %s/lathe-rollout --run %s --iteration 1 --shard 0", bin, dir)
-	submit := func(attempt int) string {
-		return strings.TrimSpace(c.Must("env", monitor.Variable+"="+sidecar, nvmltest.Script+"="+script, "LD_LIBRARY_PATH="+filepath.Dir(library), fmt.Sprintf("LATHE_ATTEMPT=%d", attempt),
-			"sbatch", "--parsable", "--gres=gpu:1", "--requeue", "--open-mode=append", "--output="+filepath.Join(c.Dir(), "rollout.log"), "--wrap", task))
-	}
-	// hold waits until a start of the task has a monitor, and stops the task: it
-	// stands still, and holds its GPU for three seconds.
-	watched := 0
-	hold := func() (stopped int) {
-		t.Helper()
-		var pid int
-		await(t, "the task starts", time.Minute, func() bool {
-			pid = processOf(sidecar, dir)
-			return pid != 0 && pid != watched
-		})
-		watched = pid
-		stopped, err := strconv.Atoi(argumentOf(t, pid, "--pid"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * time.Second)
-		return stopped
-	}
-	job := submit(0)
-	hold()
-	c.Must("scontrol", "requeue", job)
-	hold()
-	c.Must("sbatch", "--partition=high", "--exclusive", "--time=1", "--output=/dev/null", "--wrap", "sleep 1")
-	if err := syscall.Kill(hold(), syscall.SIGKILL); err != nil {
+	eat, site := filepath.Join(t.TempDir(), "eat"), filepath.Join(t.TempDir(), "watched.yaml")
+	profile := strings.NewReplacer("%SCRIPT%", script, "%LIBRARY%", filepath.Dir(library), "%EAT%", eat).Replace(watched)
+	if err := os.WriteFile(site, []byte(profile), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	const last = 10
-	retry := submit(last)
-	await(t, "the last attempt ends", 2*time.Minute, func() bool {
-		_, err := os.Stat(shardPath + ".json")
-		return err == nil
-	})
-	var held []float64 // seconds of each start, as the accounts have it
-	await(t, "Slurm has recorded all starts", time.Minute, func() bool {
-		time.Sleep(time.Second)
-		held = nil
-		for line := range strings.Lines(c.Must("sacct", "--duplicates", "-X", "-n", "-P", "-j", job+","+retry, "-o", "Start,End,ElapsedRaw")) {
-			fields := strings.Split(strings.TrimSpace(line), "|")
-			if seconds, err := strconv.ParseFloat(fields[2], 64); err == nil && fields[0] != "Unknown" && fields[1] != "Unknown" {
-				held = append(held, seconds)
+	c := commandtest.StartCluster(t, bin, "--nodes", "3", "--memory", "4000", "--accounting",
+		"--set", "JobAcctGatherParams=OverMemoryKill", "--set", "JobAcctGatherFrequency=task=1", "--set", "SlurmdTimeout=8")
+	dir := filepath.Join(t.TempDir(), "run")
+	settings := commandtest.Set("schedule.iterations=1", "rollout.prompts=1200", "rollout.max_new_tokens=100", "rollout.shards=6", "warm_start.steps=10",
+		"resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=0.3")
+	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
+
+	tasks, job := map[int]int{}, ""
+	await(t, "all six rollouts start", 2*time.Minute, func() bool {
+		files, _ := filepath.Glob(filepath.Join(held, "*"))
+		for _, path := range files {
+			var pid int
+			content, _ := os.ReadFile(path)
+			shard, err := strconv.Atoi(filepath.Base(path))
+			if _, scanErr := fmt.Sscan(string(content), &pid, &job); err == nil && scanErr == nil {
+				tasks[shard] = pid
 			}
 		}
-		return len(held) == 4
+		return len(tasks) == 6
 	})
+	time.Sleep(3 * time.Second)
+	nodes := map[int]string{}
+	for line := range strings.Lines(c.Must("squeue", "-h", "-r", "-j", job, "-o", "%K %N")) {
+		var shard int
+		var node string
+		if _, err := fmt.Sscan(line, &shard, &node); err != nil {
+			t.Fatal(err)
+		}
+		nodes[shard] = node
+	}
+	if nodes[0] != nodes[1] || nodes[2] != nodes[3] || nodes[4] != nodes[5] {
+		t.Fatalf("two rollouts were to share each node: %v", nodes)
+	}
+	c.Must("sbatch", "--partition=high", "--exclusive", "--nodelist="+nodes[0], "--time=1", "--output=/dev/null", "--wrap", "sleep 1")
+	c.Must("scontrol", "requeue", job+"_2")
+	if err := syscall.Kill(tasks[3], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(eat, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	accounts := func(fields string, more ...string) (rows [][]string) {
+		for line := range strings.Lines(c.Must("sacct", append([]string{"--duplicates", "-X", "-n", "-P", "-o", fields}, more...)...)) {
+			rows = append(rows, strings.Split(strings.TrimSpace(line), "|"))
+		}
+		return rows
+	}
+	recorded := func(shard int, state string) bool {
+		time.Sleep(500 * time.Millisecond)
+		for _, row := range accounts("JobID,State", "-j", job) {
+			if row[0] == fmt.Sprintf("%s_%d", job, shard) && row[1] == state {
+				return true
+			}
+		}
+		return false
+	}
+	await(t, "Slurm kills what takes too much memory", time.Minute, func() bool { return recorded(4, "FAILED") })
+	c.Do(t, "kill", nodes[5])
+	await(t, "Slurm misses the node", time.Minute, func() bool { return recorded(5, "NODE_FAIL") })
+	if err := syscall.Kill(tasks[5], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.Do(t, "start", nodes[5])
+	c.Await(dir, "done", 4*time.Minute, nil)
+	if got, want := c.PolicySHA256(dir), c.Reference("jobs/smoke.yaml", settings...); got != want {
+		t.Errorf("policy %s, of a run that nothing befell %s", got, want)
+	}
 
 	var report struct {
-		Attempts []struct {
-			Number  int     `json:"attempt"`
-			Seconds float64 `json:"seconds"`
-			Fate    string  `json:"fate"`
-			GPUs    []struct {
-				UUID string `json:"uuid"`
-			} `json:"gpus"`
-		} `json:"attempts_each"`
-		Total struct {
+		Attempts []attemptReport `json:"attempts_each"`
+		Total    struct {
 			GPUSeconds float64 `json:"gpu_seconds"`
 		} `json:"total"`
 		Lost []struct {
@@ -123,86 +148,123 @@ func TestSlurmMonitor(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	log, _ := os.ReadFile(filepath.Join(c.Dir(), "rollout.log"))
-	if len(report.Attempts) != len(held) {
-		t.Fatalf("%d attempts: %s\n%s", len(report.Attempts), out, log)
-	}
-	accounted, lost := 0.0, map[string]float64{}
-	for i, a := range report.Attempts {
-		accounted += held[i]
-		// Slurm counts whole seconds, and a stopped task until it is killed.
-		if a.Seconds > held[i]+2 || a.Seconds < held[i]-2 {
-			t.Errorf("attempt %d held its GPU for %.1f s, Slurm says %.0f s", a.Number, a.Seconds, held[i])
-		}
-		fate := []string{"requeued", "preempted", "killed", "kept"}[i]
-		if a.Number != []int{0, 1, 2, last}[i] || a.Fate != fate || len(a.GPUs) != 1 || a.GPUs[0].UUID != "GPU-aaaa" {
-			t.Errorf("attempt %+v, want it %s", a, fate)
-		}
-		if fate != "kept" {
-			lost[fate] += a.Seconds
-		}
-	}
 	if me, err := user.Current(); err != nil || report.User != me.Username {
 		t.Errorf("the jobs are of user %q, want %+v, %v", report.User, me, err)
 	}
+	var accounted float64
+	var starts int
+	await(t, "Slurm has recorded all starts", time.Minute, func() bool {
+		time.Sleep(time.Second)
+		accounted, starts = 0, 0
+		for _, row := range accounts("JobName,Start,End,ElapsedRaw", "-S", "now-1hours") {
+			if seconds, err := strconv.ParseFloat(row[3], 64); err == nil && strings.Contains(row[0], "-rollout-") && row[1] != "Unknown" && row[2] != "Unknown" {
+				accounted += seconds
+				starts++
+			}
+		}
+		return starts >= len(report.Attempts)
+	})
+	if starts != len(report.Attempts) {
+		t.Errorf("%d attempts, and the accounts have %d starts: %s", len(report.Attempts), starts, out)
+	}
 	// A sample each second: a start may be seen for that much less.
-	if starts := float64(len(held)); math.Abs(report.Total.GPUSeconds-accounted) > starts {
+	if math.Abs(report.Total.GPUSeconds-accounted) > float64(starts) {
 		t.Errorf("%.1f GPU-seconds, and the accounts say %.0f", report.Total.GPUSeconds, accounted)
 	}
-	t.Logf("%.1f GPU-seconds, %.0f by the accounts %v; lost %v", report.Total.GPUSeconds, accounted, held, lost)
+	lost := map[string]float64{}
+	for _, a := range report.Attempts {
+		var shard int
+		want := "kept"
+		if _, err := fmt.Sscanf(a.Task, "rollout-000001-%d", &shard); err == nil && a.Number == 0 {
+			want = []string{"preempted", "preempted", "requeued", "killed", "out_of_memory", "node_fail"}[shard]
+		}
+		if a.Fate != want || len(a.GPUs) != 1 {
+			t.Errorf("attempt %+v, want it %s", a, want)
+		}
+		if a.Fate != "kept" {
+			lost[a.Fate] += a.Seconds
+		}
+	}
+	t.Logf("%.1f GPU-seconds in %d starts, %.0f by the accounts; lost %v", report.Total.GPUSeconds, starts, accounted, lost)
 	for _, l := range report.Lost {
-		if math.Abs(l.Seconds-lost[l.Cause]) > 1e-6 {
-			t.Errorf("lost to %s: %.1f s, want %.1f", l.Cause, l.Seconds, lost[l.Cause])
+		if want, known := lost[l.Cause]; known && math.Abs(l.Seconds-want) > 1e-6 {
+			t.Errorf("lost to %s: %.1f s, want %.1f", l.Cause, l.Seconds, want)
 		}
 		delete(lost, l.Cause)
 	}
 	if len(lost) > 0 {
-		t.Errorf("not attributed: %v; the report has %+v\n%s", lost, report.Lost, log)
+		t.Errorf("not attributed: %v; the report has %+v", lost, report.Lost)
 	}
+
+	said := c.Must(filepath.Join(bin, "lathe"), "logs", dir, "--stage", "rollout", "--iteration", "1")
+	for shard, want := range []string{
+		"mended, preempted, on n", "after REQUEUED on " + nodes[1], "mended, stopped, on n",
+		"attempt 0: mended, failed, on " + nodes[3], "attempt 0: mended, out_of_memory, on " + nodes[4], "after NODE_FAIL on " + nodes[5],
+	} {
+		if !strings.Contains(entriesOf(said, fmt.Sprintf("rollout-000001-%05d", shard)), want) {
+			t.Errorf("of shard %d lathe logs does not say %q:\n%s", shard, want, said)
+		}
+	}
+}
+
+// entriesOf is what lathe logs says of a task.
+func entriesOf(said, task string) string {
+	var b strings.Builder
+	of := false
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, " ") {
+			of = strings.HasPrefix(line, task+",")
+		}
+		if of {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// holding starts a monitor. The first starts of the rollouts of iteration 1 it has stand
+// still, and hold their GPUs, and it says which process that is, of which job.
+const holding = `#!/bin/bash
+words=$*; pid=${words##*--pid }; pid=${pid%% *}
+if [[ $SLURM_JOB_NAME == *-rollout-000001 && $LATHE_ATTEMPT == 0 && -z ${SLURM_RESTART_COUNT:-} ]]; then
+	kill -STOP "$pid"
+	echo "$pid $SLURM_ARRAY_JOB_ID" >%HELD%/"$SLURM_ARRAY_TASK_ID"
+fi
+exec %MONITOR% "$@"
+`
+
+// withMonitor is a folder with the binaries of another and a lathe-monitor that has
+// tasks stand still.
+func withMonitor(t *testing.T, bin, held string) string {
+	t.Helper()
+	all, monitor := t.TempDir(), filepath.Join(t.TempDir(), "lathe-monitor")
+	binaries, err := filepath.Glob(filepath.Join(bin, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range binaries {
+		if err := os.Link(path, filepath.Join(all, filepath.Base(path))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", monitor, "./cmd/lathe-monitor")
+	build.Dir = sourcetree.Path()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
+	}
+	script := strings.NewReplacer("%HELD%", held, "%MONITOR%", monitor).Replace(holding)
+	if err := os.WriteFile(filepath.Join(all, "lathe-monitor"), []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // await waits for a condition.
 func await(t *testing.T, what string, limit time.Duration, condition func() bool) {
 	t.Helper()
-	for start := time.Now(); !condition(); time.Sleep(2 * time.Millisecond) {
+	for start := time.Now(); !condition(); time.Sleep(100 * time.Millisecond) {
 		if time.Since(start) > limit {
 			t.Fatalf("%s: never", what)
 		}
 	}
-}
-
-// processOf is the id of a process of a program with an argument, or 0.
-func processOf(program, argument string) int {
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		content, _ := os.ReadFile(path)
-		words := bytes.Split(content, []byte{0})
-		if string(words[0]) != program {
-			continue
-		}
-		for _, word := range words {
-			if string(word) == argument {
-				pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
-				return pid
-			}
-		}
-	}
-	return 0
-}
-
-// argumentOf is the value of a flag of a process.
-func argumentOf(t *testing.T, pid int, flag string) string {
-	t.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Split(string(content), "\x00")
-	for i, word := range words {
-		if word == flag {
-			return words[i+1]
-		}
-	}
-	t.Fatalf("%s is not in %q", flag, words)
-	return ""
 }

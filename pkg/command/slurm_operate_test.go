@@ -26,12 +26,11 @@ setup:
   - 'case "$SLURM_JOB_NAME" in *-rollout-000001) while [ ! -e GO ]; do sleep 0.2; done ;; esac; true'
 `
 
-// refusing is a filter of a site that takes neither --mem nor GPUs by --gres or
-// --gpus.
+// refusing is a filter of a site that takes no --mem, and GPUs by --gpus-per-node alone.
 const refusing = `function slurm_cli_setup_defaults(options, early_pass) return slurm.SUCCESS end
 function slurm_cli_post_submit(offset, job_id, step_id) return slurm.SUCCESS end
 function slurm_cli_pre_submit(options, pack_offset)
-	for _, name in ipairs({"mem", "gres", "gpus"}) do
+	for _, name in ipairs({"mem", "gres", "gpus", "gpus-per-task"}) do
 		if options[name] ~= nil then
 			slurm.log_error("this site does not take --" .. name)
 			return slurm.ERROR
@@ -61,7 +60,7 @@ func TestSlurmOperate(t *testing.T) {
 		t.Run("doctor", func(t *testing.T) {
 			findings := examine(t, c.In(t), "--write", profile)
 			for about, want := range map[string]string{
-				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
+				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-task": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
 				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "your jobs that run": "ok at most 8", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
 				"between nodes, link": "ok each of 50 names", "between nodes, a file that is replaced": "ok 0.", "between nodes, clocks": "ok ",
 			} {

@@ -113,7 +113,7 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 	w.Threads = o.Threads
 	err = w.Do(ctx, task)
 	if err != nil {
-		recordExit(dir, task, attempt, err)
+		recordExit(ctx, dir, task, attempt, began, err)
 		log("%s, attempt %d, is not done; it ends after %.1f s", task, attempt.Number, time.Since(began).Seconds())
 		return err
 	}
@@ -122,12 +122,12 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 }
 
 // recordExit leaves the reason of a failure.
-func recordExit(dir graph.Dir, task graph.Task, attempt seal.Attempt, cause error) {
+func recordExit(ctx context.Context, dir graph.Dir, task graph.Task, attempt seal.Attempt, began time.Time, cause error) {
 	record := rundir.ExitRecord{
-		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(),
+		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(), Seconds: time.Since(began).Seconds(),
 	}
 	if errors.Is(cause, context.Canceled) {
-		record.Message = "stopped by a signal"
+		record.Message, record.Signal = "stopped by a signal", cmdline.Stopping(ctx)
 	}
 	if hints := exitcode.Hints(cause); len(hints) > 0 {
 		record.Hint = hints[0]

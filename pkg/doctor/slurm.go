@@ -245,7 +245,7 @@ func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
 	if c.Partition.GPUs == 0 {
 		return
 	}
-	styles := []struct{ name, flag string }{{"gres", "--gres=gpu:1"}, {"gpus-per-node", "--gpus-per-node=1"}, {"gpus", "--gpus=1"}}
+	styles := []struct{ name, flag string }{{"gres", "--gres=gpu:1"}, {"gpus-per-node", "--gpus-per-node=1"}, {"gpus-per-task", "--gpus-per-task=1"}, {"gpus", "--gpus=1"}}
 	taken := false
 	for _, style := range styles {
 		err := try(style.flag)

@@ -188,7 +188,7 @@ type Attempt struct {
 	Host       string    `json:"host"`
 	Job        string    `json:"job"` // JOB_TASK of Slurm
 	Start      time.Time `json:"start"`
-	Seconds    float64   `json:"seconds"`
+	Seconds    float64   `json:"seconds"` // that it was sampled; of one that was lost, that Slurm counts
 	Fate       string    `json:"fate"`
 	Evidence   string    `json:"evidence,omitempty"` // what the fate was read from
 	Cores      float64   `json:"cores"`

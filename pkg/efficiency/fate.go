@@ -128,6 +128,9 @@ func decide(ctx context.Context, r *rundir.Run, attempts []Attempt, outputs []ou
 			}
 		}
 		a.Fate, a.Evidence = e.judge(*a, o, dropped)
+		if said, heard := e.said(*a); heard && a.Fate != fateKept && said.end.After(a.end()) {
+			a.heldUntil(said.end)
+		}
 	}
 	return nil
 }
@@ -159,16 +162,26 @@ func (e evidence) record(a Attempt) (rundir.ExitRecord, bool) {
 	return rundir.ExitRecord{}, false
 }
 
+// alone reports whether an attempt had its job for itself. A job that many tasks ran in
+// is one that somebody holds: its end says nothing of those that had ended before, nor
+// is it requeued for one of them.
+func (e evidence) alone(a Attempt) bool { return len(e.tasks[a.Job]) == 1 }
+
+// said is what Slurm says of an attempt.
+func (e evidence) said(a Attempt) (start, bool) { return e.told.of(a, e.alone(a)) }
+
 // judge says what became of an attempt: what Slurm did to it, Slurm knows best; then
 // what it says itself; then what followed. dropped says that its iteration was closed
 // without its task for good.
 func (e evidence) judge(a Attempt, o output, dropped bool) (fate, why string) {
 	record, recorded := e.record(a)
-	// A job that many tasks ran in is one that somebody holds: its end says nothing of
-	// those that had ended before, nor is it requeued for one of them.
-	alone := len(e.tasks[a.Job]) == 1
-	said, heard := e.told.of(a, alone)
+	said, heard := e.said(a)
 	_, byKill := executor.CauseOf(0, syscall.SIGKILL)
+	if recorded && (!heard || said.fate == fateRequeued) && e.told.cause != nil { // it may know for what
+		if cause, evidence := e.told.cause(o.task, record, 0, record.Time.Sub(a.Start)); fateOfCause[cause] != "" {
+			said.fate, said.evidence, heard = fateOfCause[cause], evidence, true
+		}
+	}
 	switch {
 	case o.kept && dropped:
 		return fateLate, "its iteration was closed without it"
@@ -180,7 +193,7 @@ func (e evidence) judge(a Attempt, o output, dropped bool) (fate, why string) {
 		fate, why = fateKilled, record.Message
 	case recorded && record.Code != exitcode.Stopped:
 		fate, why = fateFailed, record.Message
-	case a.ofSlurm() && alone && e.again[a.Task+" "+a.Job] > a.Number:
+	case a.ofSlurm() && e.alone(a) && e.again[a.Task+" "+a.Job] > a.Number:
 		fate, why = fateRequeued, "a later start of the same job"
 	case recorded:
 		fate, why = fateStopped, record.Message

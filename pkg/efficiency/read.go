@@ -191,6 +191,16 @@ func (a *Attempt) fill() {
 	slices.SortStableFunc(a.GPUs, func(a, b GPU) int { return a.Index - b.Index })
 }
 
+// heldUntil has an attempt hold what it was given until its job ended: its monitor was
+// cut off with it, and may have seen less.
+func (a *Attempt) heldUntil(end time.Time) {
+	a.Seconds = end.Sub(a.Start).Seconds()
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		g.HeldSeconds, g.Seconds, g.GPUSeconds = a.Seconds, a.Seconds, a.Seconds
+	}
+}
+
 // gpu is what an attempt did with a device that it held.
 func (a *Attempt) gpu(device string) GPU {
 	p := a.parts

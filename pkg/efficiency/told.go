@@ -21,6 +21,9 @@ import (
 type told struct {
 	starts map[string][]start // by JOB_TASK
 	user   string
+	// cause is what a task's record says ended it after a while; nil where Slurm was not
+	// asked.
+	cause func(t graph.Task, record rundir.ExitRecord, minutes int, ran time.Duration) (executor.Cause, string)
 }
 
 // start is one start of a job: one that was requeued has several.
@@ -65,7 +68,7 @@ var fateOfState = map[string]string{
 // accounting for every start of each, then, as lathe logs does, for what the run has
 // submitted, which the queue knows for a while where no accounts are kept.
 func ask(ctx context.Context, a *advance.Advancer, attempts []Attempt, outputs []output) (told, error) {
-	t := told{starts: map[string][]start{}}
+	t := told{starts: map[string][]start{}, cause: a.CauseOfRecord}
 	lost, jobs := map[graph.Task]bool{}, map[string]bool{}
 	for i, attempt := range attempts {
 		// Whose jobs they are, any of them says.

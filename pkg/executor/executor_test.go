@@ -126,6 +126,7 @@ func TestResourceFlags(t *testing.T) {
 		{site.Profile{GPUFlag: "gres", GPUType: "h100"}, 1, "--gres=gpu:h100:1"},
 		{site.Profile{GPUFlag: "gpus"}, 4, "--gpus=4"},
 		{site.Profile{GPUFlag: "gpus-per-node", GPUType: "a100"}, 4, "--gpus-per-node=a100:4"},
+		{site.Profile{GPUFlag: "gpus-per-task"}, 4, "--gpus-per-task=4"},
 		{site.Profile{GPUFlag: "none"}, 4, ""},
 		{site.Profile{GPUFlag: "gpus", Skip: []string{"--gpus"}}, 4, ""},
 	} {

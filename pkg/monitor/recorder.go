@@ -14,10 +14,10 @@ import (
 )
 
 // The length of segments: a monitor that is killed loses the one that it has not
-// sealed. The first is short, so that a task that is killed soon has one; later
-// ones are longer, so that a task of a day does not leave thousands of files.
+// sealed. The first is short, so that a task that is killed soon has one; each of the
+// next is three times as long, so that a task of a day does not leave thousands of files.
 const (
-	firstSegment   = 10 * time.Second
+	firstSegment   = 2 * time.Second
 	longestSegment = 5 * time.Minute
 	mostSamples    = 16 << 10 // of a segment
 	mostKept       = 64 << 10 // while the run's folder takes none
@@ -107,9 +107,9 @@ func (r *Recorder) Add(at time.Time, during int, readings []Reading) {
 func (r *Recorder) Due(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	length := longestSegment
-	if r.number < 5 { // 10, 20, 40, 80 and 160 seconds
-		length = firstSegment << r.number
+	length := firstSegment
+	for range r.number { // 2, 6, 18, 54 and 162 seconds, and then 5 minutes
+		length = min(3*length, longestSegment)
 	}
 	return len(r.points) >= mostSamples || len(r.points) > 0 && now.Sub(r.since) >= length
 }

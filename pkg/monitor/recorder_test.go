@@ -45,8 +45,8 @@ func TestRecorder(t *testing.T) {
 	for i := range 3 {
 		r.Add(zero.Add(time.Duration(i)*time.Second), int(phase.Decode), []Reading{{Device: "GPU-b", Name: "x", Value: float64(i)}, {Name: "y", Value: -1, Detail: "word"}})
 	}
-	if r.Due(zero.Add(9*time.Second)) || !r.Due(zero.Add(10*time.Second)) {
-		t.Error("the first segment is not one of ten seconds")
+	if r.Due(zero.Add(time.Second)) || !r.Due(zero.Add(2*time.Second)) {
+		t.Error("the first segment is not one of two seconds")
 	}
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)
@@ -55,8 +55,8 @@ func TestRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Add(zero.Add(3*time.Second), -1, []Reading{{Name: "y"}})
-	if r.Due(zero.Add(13*time.Second)) || !r.Due(zero.Add(23*time.Second)) {
-		t.Error("the second segment is not one of twenty seconds")
+	if r.Due(zero.Add(8*time.Second)) || !r.Due(zero.Add(9*time.Second)) {
+		t.Error("the second segment is not one of six seconds")
 	}
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)

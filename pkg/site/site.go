@@ -43,9 +43,9 @@ type Profile struct {
 	Constraint  string `yaml:"constraint"`  // node features, for example "h100|a100"
 	Reservation string `yaml:"reservation"` // what --reservation names
 
-	GPUFlag    string `yaml:"gpu_flag" choices:"gres,gpus,gpus-per-node,none"` // how GPUs are asked for: gres, gpus, gpus-per-node or none
-	GPUType    string `yaml:"gpu_type"`                                        // as in --gres=gpu:TYPE:1; empty for any
-	MemoryFlag bool   `yaml:"memory_flag"`                                     // give --mem; some sites reject it
+	GPUFlag    string `yaml:"gpu_flag" choices:"gres,gpus,gpus-per-node,gpus-per-task,none"` // how GPUs are asked for: gres, gpus, gpus-per-node, gpus-per-task or none
+	GPUType    string `yaml:"gpu_type"`                                                      // as in --gres=gpu:TYPE:1; empty for any
+	MemoryFlag bool   `yaml:"memory_flag"`                                                   // give --mem; some sites reject it
 
 	Shell  string            `yaml:"shell"`  // interpreter of the job scripts, absolute
 	Setup  []string          `yaml:"setup"`  // lines of the job script before the binary, for example "module load cuda"

@@ -23,6 +23,7 @@ var managedFlags = map[string]string{
 	"--export":              "set export",
 	"--gpus":                "set gpu_flag, gpu_type and resources.stages in the recipe",
 	"--gpus-per-node":       "set gpu_flag, gpu_type and resources.stages in the recipe",
+	"--gpus-per-task":       "set gpu_flag, gpu_type and resources.stages in the recipe",
 	"--gres":                "set gpu_flag, gpu_type and resources.stages in the recipe",
 	"--job-name":            "status finds jobs by it",
 	"--kill-on-invalid-dep": "set kill_on_invalid_dependency",

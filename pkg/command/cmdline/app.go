@@ -158,9 +158,33 @@ const oneSignal = 100 * time.Millisecond
 // SIGINT does what it does to any process: whoever types ctrl-C again means it.
 // A batch system repeats its signals, and ends what takes too long by SIGKILL.
 func signalled() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
-	context.AfterFunc(ctx, func() { time.AfterFunc(oneSignal, func() { signal.Reset(os.Interrupt) }) })
-	return ctx, stop
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(stopError(s.(syscall.Signal)))
+			time.AfterFunc(oneSignal, func() { signal.Reset(os.Interrupt) })
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// stopError is why a context is cancelled that a signal has cancelled.
+type stopError syscall.Signal
+
+func (e stopError) Error() string { return "stopped by " + unix.SignalName(syscall.Signal(e)) }
+
+// Stopping is the name of the signal that has cancelled the context of a process;
+// empty when none has.
+func Stopping(ctx context.Context) string {
+	var stop stopError
+	if errors.As(context.Cause(ctx), &stop) {
+		return unix.SignalName(syscall.Signal(stop))
+	}
+	return ""
 }
 
 // reportPanic turns a panic of the main goroutine into the exit code for our

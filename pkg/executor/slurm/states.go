@@ -32,8 +32,9 @@ type State struct {
 	Exit     int            `json:"exit"`            // exit code; -1 when a signal ended the task or none is known
 	Signal   string         `json:"signal,omitempty"`
 	Nodes    string         `json:"nodes,omitempty"`
-	Restarts int            `json:"restarts"` // times the task was requeued; only the queue knows
-	Hopeless bool           `json:"hopeless"` // it counts as ended and is in the queue still, where it will never start
+	Restarts int            `json:"restarts"`          // times the task was requeued
+	Earlier  []string       `json:"earlier,omitempty"` // how the accounting says that each start before this one ended, the oldest first
+	Hopeless bool           `json:"hopeless"`          // it counts as ended and is in the queue still, where it will never start
 	Start    time.Time      `json:"start,omitzero"`
 	End      time.Time      `json:"end,omitzero"`
 	Evidence string         `json:"evidence"` // what was read, and where
@@ -110,7 +111,7 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 		states.note += ", and the cluster keeps no accounting"
 		return states, nil
 	}
-	if len(states.tasks) == len(wanted) {
+	if len(states.tasks) == len(wanted) && !states.requeued() {
 		return states, nil
 	}
 	out, err = c.retry(ctx, func() (string, error) {
@@ -130,22 +131,48 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 	return states, nil
 }
 
-// add reads a command's output and keeps what it says about wanted tasks of
-// which nothing is known yet. Of several lines about one task the last holds.
+// requeued reports whether a task has had another start, of which the accounting knows
+// more.
+func (s States) requeued() bool {
+	for _, state := range s.tasks {
+		if state.Restarts > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// add reads a command's output and keeps what it says about wanted tasks. What is known
+// of a task holds, and what the starts before it came to is added. Of several lines about
+// one task, which sacct has for each time that it was requeued, the last is its state.
 func (s *States) add(source, out string, parse func(string) ([]record, error), wanted map[TaskID]bool) error {
 	records, err := parse(out)
 	if err != nil {
 		return err
 	}
-	found := map[TaskID]State{}
+	starts := map[TaskID][]record{}
 	for _, r := range records {
 		for _, task := range r.tasks {
-			if _, known := s.tasks[task]; wanted[task] && !known {
-				found[task] = stateOf(r, source)
+			if wanted[task] {
+				starts[task] = append(starts[task], r)
 			}
 		}
 	}
-	for task, state := range found {
+	for task, records := range starts {
+		state, known := s.tasks[task]
+		if known {
+			records = records[:min(state.Restarts, len(records))]
+		} else {
+			last := len(records) - 1
+			records[last].restarts = max(records[last].restarts, last)
+			state, records = stateOf(records[last], source), records[:last]
+		}
+		for _, r := range records {
+			state.Earlier = append(state.Earlier, strings.TrimSuffix(r.state+" on "+r.nodes, " on "))
+		}
+		if len(state.Earlier) > 0 {
+			state.Evidence += ", after " + strings.Join(state.Earlier, ", ")
+		}
 		s.tasks[task] = state
 	}
 	return nil

@@ -58,10 +58,10 @@ func TestCapturedStates(t *testing.T) {
 			State{Phase: PhaseEnded, Cause: executor.CauseCancelled, Exit: -1, Signal: "SIGTERM"},
 			State{Phase: PhaseEnded, Cause: executor.CauseCancelled, Exit: 0},
 		},
-		{ // requeued twice by then; sacct has a line for each start and the last holds
+		{ // requeued twice by then; sacct, asked before, has a line for each start and the last holds
 			TaskID{"1", 5},
 			State{Phase: PhasePending, Exit: -1, Restarts: 2, Evidence: "reason BeginTime, requeued 2 times"},
-			State{Phase: PhaseRunning, Exit: -1},
+			State{Phase: PhaseRunning, Exit: -1, Restarts: 1, Evidence: "requeued 1 times, on n2, after REQUEUED on n3"},
 		},
 		{
 			TaskID{"2", 0},
@@ -143,8 +143,8 @@ func TestQueueBeforeAccounting(t *testing.T) {
 	task := TaskID{"1", 5}
 	replay(t, &states, "squeue", "squeue.txt", parseSqueue, task)
 	replay(t, &states, "sacct", "sacct.txt", parseSacct, task, TaskID{"1", 1})
-	if s := states.Of(task); s.Phase != PhasePending {
-		t.Errorf("state is %+v, want that of squeue", s)
+	if s := states.Of(task); s.Phase != PhasePending || len(s.Earlier) != 2 {
+		t.Errorf("state is %+v, want that of squeue, and the two starts that sacct has", s)
 	}
 	if s := states.Of(TaskID{"1", 1}); s.Exit != 65 {
 		t.Errorf("state is %+v, want that of sacct", s)

@@ -5,7 +5,6 @@ package advance
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -315,27 +314,6 @@ func (view *jobsView) await(ctx context.Context, v *survey.Inventory) error {
 		}
 	}
 	return v.Await(ctx, until)
-}
-
-// causeOf says why an attempt at a task that Slurm saw end has not done its
-// work. What Slurm did to it, Slurm knows best; else the task has left a record
-// of its own.
-func (a *Advancer) causeOf(t graph.Task, s Submission, state slurm.State) (cause executor.Cause, evidence string) {
-	switch state.Cause {
-	case executor.CauseTimeout, executor.CauseOutOfMemory, executor.CauseNodeFail, executor.CausePreempted, executor.CauseLaunchFailed:
-		return state.Cause, state.Evidence
-	}
-	record, ok := rundir.ReadExitRecord(a.Run.Dir, t, s.Attempt, state.Restarts)
-	if !ok {
-		return state.Cause, state.Evidence
-	}
-	cause, evidence = executor.CauseOfExit(record.Code), record.Message
-	minutes := cmp.Or(s.Minutes, a.Run.Graph.Request(t.Stage).Minutes)
-	told := slurm.ToldToStop(minutes, a.Site.Site)
-	if cause == executor.CauseStopped && told > 0 && !state.Start.IsZero() && state.End.Sub(state.Start) >= told {
-		return executor.CauseTimeout, fmt.Sprintf("%s, when its time (resources.stages.%s.minutes: %d) was nearly over", evidence, t.Stage, minutes)
-	}
-	return cause, evidence
 }
 
 // ByNode groups ready tasks that are not under way into arrays.

@@ -49,10 +49,10 @@ func TestCauseOfAnEnd(t *testing.T) {
 	a := &Advancer{Run: r}
 	a.Site.Site = site.Profile{SignalSeconds: 180}
 	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}}
-	leave := func(submission, restarts, code int, message string) {
+	leave := func(submission, restarts, code int, message, signal string) {
 		t.Helper()
 		path := r.Dir.ExitRecord(task, submission, restarts)
-		content, err := json.Marshal(rundir.ExitRecord{Code: code, Message: message})
+		content, err := json.Marshal(rundir.ExitRecord{Code: code, Message: message, Signal: signal})
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(path), 0o777)
 		}
@@ -63,10 +63,25 @@ func TestCauseOfAnEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leave(0, 0, 75, "stopped by a signal")
-	leave(1, 0, 75, "stopped by a signal")
-	leave(1, 1, 65, "plan.parquet is damaged")
+	leave(0, 0, 75, "stopped by a signal", "SIGTERM")
+	leave(1, 0, 75, "stopped by a signal", "SIGTERM")
+	leave(1, 1, 65, "plan.parquet is damaged", "")
+	leave(7, 0, 75, "stopped by a signal", "SIGUSR2")
+	for attempt, words := range map[int]string{
+		3: "begun\nslurmstepd-n1: error: StepId=1.batch exceeded memory limit (346464256 > 321912832), being killed\nslurmstepd-n1: error: Exceeded job memory limit\n",
+		4: "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n",
+		5: "the answer was: exceeded memory limit\n",
+	} {
+		path := r.Dir.Log(task, attempt)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(words), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	began := time.Now()
+	killed := slurm.State{Phase: slurm.PhaseEnded, Cause: executor.CauseFailed, Signal: "SIGKILL", Start: began, End: began.Add(time.Minute), Evidence: "squeue"}
 	ended := func(cause executor.Cause, restarts int, ran time.Duration) slurm.State {
 		return slurm.State{Phase: slurm.PhaseEnded, Cause: cause, Restarts: restarts, Start: began, End: began.Add(ran), Evidence: "squeue"}
 	}
@@ -80,11 +95,18 @@ func TestCauseOfAnEnd(t *testing.T) {
 		{"its own words", 0, ended(executor.CauseFailed, 0, time.Minute), executor.CauseStopped, "stopped by a signal"},
 		{"time limit", 0, ended(executor.CauseTimeout, 0, time.Hour), executor.CauseTimeout, "squeue"},
 		{"told to stop near the limit", 0, ended(executor.CauseFailed, 0, 56*time.Minute), executor.CauseTimeout, "resources.stages.rollout.minutes: 60"},
+		{"told to stop long before", 7, ended(executor.CauseFailed, 0, time.Minute), executor.CausePreempted, "long before its time was over"},
+		{"told to stop as Slurm does, near the limit", 7, ended(executor.CauseFailed, 0, 56*time.Minute), executor.CauseTimeout, "minutes: 60"},
 		{"memory", 0, ended(executor.CauseOutOfMemory, 0, time.Minute), executor.CauseOutOfMemory, "squeue"},
 		{"memory after a requeue", 0, ended(executor.CauseOutOfMemory, 1, time.Minute), executor.CauseOutOfMemory, "squeue"},
 		{"a start that left no words", 0, ended(executor.CauseFailed, 1, time.Minute), executor.CauseFailed, "squeue"},
 		{"the second start's words", 1, ended(executor.CauseFailed, 1, time.Minute), executor.CauseData, "damaged"},
 		{"the last words, where restarts are forgotten", 1, ended(executor.CauseFailed, 0, time.Minute), executor.CauseData, "damaged"},
+		{"killed for its memory, by its job's samples", 3, killed, executor.CauseOutOfMemory, "346464256 > 321912832"},
+		{"killed for its memory, in its group", 4, killed, executor.CauseOutOfMemory, "oom_kill"},
+		{"killed, and it is not known for what", 5, killed, executor.CauseFailed, "squeue"},
+		{"killed without a log", 6, killed, executor.CauseFailed, "squeue"},
+		{"memory in the log of what was not killed", 3, ended(executor.CauseFailed, 0, time.Minute), executor.CauseFailed, "squeue"},
 		{"no words", 2, ended(executor.CauseFailed, 0, time.Minute), executor.CauseFailed, "squeue"},
 	} {
 		cause, evidence := a.causeOf(task, Submission{Attempt: test.submission}, test.state)

@@ -95,7 +95,7 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 		last[e.task] = max(last[e.task], e.Attempt)
 	}
 	for _, e := range entries {
-		e.judge(r.Dir, made(e.task), e.Attempt == last[e.task], alive)
+		e.judge(r.Dir, advancer, made(e.task), e.Attempt == last[e.task], alive)
 	}
 	if advancer != nil {
 		// Of what is done Slurm is asked only when it is meant: there is much of it.
@@ -166,10 +166,13 @@ func readFolder(d graph.Dir, f Filter, entries map[string]*Entry) error {
 }
 
 // judge says what the files of a run tell of an attempt.
-func (e *Entry) judge(d graph.Dir, made, last, alive bool) {
+func (e *Entry) judge(d graph.Dir, advancer *advance.Advancer, made, last, alive bool) {
 	record, failed := rundir.ReadExitRecord(d, e.task, e.Attempt, 0)
 	if failed {
 		e.Cause, e.Evidence, e.Node, e.End = executor.CauseOfExit(record.Code), record.Message, record.Host, record.Time
+	}
+	if failed && advancer != nil {
+		e.Cause, e.Evidence = advancer.CauseOfRecord(e.task, record, 0, time.Duration(record.Seconds*float64(time.Second)))
 	}
 	switch {
 	case e.task.Stage == Gate:
@@ -196,7 +199,7 @@ func (e *Entry) slurm(a advance.Attempt, made bool) {
 		e.Node = a.State.Nodes
 	}
 	if a.State.Restarts > 0 { // what ended its earlier starts
-		e.Evidence = a.State.Evidence
+		e.Evidence = strings.TrimPrefix(e.Evidence+"; "+a.State.Evidence, "; ")
 	}
 	switch {
 	case a.State.Phase == slurm.PhaseRunning:

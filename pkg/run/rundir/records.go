@@ -23,8 +23,10 @@ type ExitRecord struct {
 	Code    int       `json:"code"` // of pkg/exitcode
 	Message string    `json:"message"`
 	Hint    string    `json:"hint,omitempty"`
+	Signal  string    `json:"signal,omitempty"` // that told the task to stop, for example SIGUSR2
 	Host    string    `json:"host"`
 	Time    time.Time `json:"time"`
+	Seconds float64   `json:"seconds,omitempty"` // that it had run
 }
 
 // WriteExitRecord leaves the reason of a failure where whoever advances the run
@@ -40,8 +42,7 @@ func WriteExitRecord(d graph.Dir, t graph.Task, submission, restarts int, record
 }
 
 // ReadExitRecord returns the record of a submission, if its last start left
-// one. restarts is how often it was requeued, as far as that is known: the queue
-// knows, what the accounting remembers has 0.
+// one. restarts is how often it was requeued, as far as that is known.
 func ReadExitRecord(d graph.Dir, t graph.Task, submission, restarts int) (ExitRecord, bool) {
 	for last := restarts; ; last++ {
 		if _, err := os.Lstat(d.ExitRecord(t, submission, last+1)); err != nil {

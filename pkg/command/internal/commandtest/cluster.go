@@ -91,7 +91,10 @@ func (c *Cluster) Must(name string, args ...string) string {
 func (c *Cluster) Submit(recipe, dir string, args ...string) {
 	c.t.Helper()
 	words := []string{"--wait", "--partition=high", "--output=" + filepath.Join(c.Dir(), "train-%j.log"), "slurm/train.sbatch", recipe, dir}
-	c.Must("sbatch", append(words, args...)...)
+	if out, err := c.Command("sbatch", append(words, args...)...); err != nil {
+		logs, _ := c.Command("bash", "-c", fmt.Sprintf("tail -n 5 %s/train-*.log", c.Dir()))
+		c.t.Fatalf("submitting %s: %v\n%s\n%s", recipe, err, out, logs)
+	}
 }
 
 // Await polls lathe status until the run has a state, and meanwhile lets
