@@ -25,6 +25,7 @@ type LaunchOptions struct {
 	Run           string // folder
 	Executor      string // local, steps or slurm; empty is what the command does by default
 	Site          string // profile's name or file; empty is the run's last one, or generic
+	Scores        string // folder of a run whose scores the run takes; empty for none
 	Cores         int    // that local tasks may use together; 0 is all
 	Monitor       string // which tasks have a monitor beside them: gpus, all or none; empty is what the site profile says
 	DryRun        bool   // show what would be started
@@ -37,6 +38,7 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		setFlag(),
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+		&cli.StringFlag{Name: "scores", Usage: "`RUN` whose scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "monitor", Usage: "which tasks have a lathe-monitor beside them: gpus (those that were given one), all or none; by default as the site profile says", Destination: &o.Monitor},
 		trustFlag(&o.Trust),
@@ -104,6 +106,8 @@ func (o LaunchOptions) check() error {
 		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
 	case o.Run == "":
 		return cmdline.Misusef("neither a recipe nor --run is given")
+	case o.Recipe == "" && o.Scores != "":
+		return exitcode.Usagef("--scores is said when a run is made: name the recipe too")
 	case o.Recipe == "" && len(o.Set) > 0:
 		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 	}
@@ -126,7 +130,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := rundir.Create(ctx, graph.Dir(dir), resolved, seal.AttemptFromEnv(), Version)
+	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), Version)
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
 			fmt.Fprintf(os.Stderr, "lathe: of %d policy versions %d are kept, every %d and the last (schedule.keep_every: auto)\n", last+1, keptVersions(last, every), every)

@@ -123,7 +123,11 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			if err != nil {
 				return err
 			}
-			failures, err := o.start(ctx, filepath.Join(folder, e.Name), ready)
+			here := o.SweepOptions
+			if here.Scores != "" {
+				here.Scores = filepath.Join(o.Scores, e.Name)
+			}
+			failures, err := here.start(ctx, filepath.Join(folder, e.Name), ready)
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,7 @@ func (o *SweepOptions) placeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves; not steps, of which each run takes a whole allocation: lathe run", Value: "local", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		&cli.StringFlag{Name: "scores", Usage: "`FOLDER` of an earlier time, whose runs' scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
 		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
 		trustFlag(&o.Trust),
 		&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
@@ -189,6 +191,13 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, made []*rundir.Run) (*rundir.Run, error) {
 	launch := o.LaunchOptions
 	launch.Run, launch.Recipe, launch.Set = filepath.Join(folder, r.Name), r.Recipe, r.Set
+	if o.Scores != "" {
+		launch.Scores = filepath.Join(o.Scores, r.Name)
+		if _, err := os.Stat(launch.Scores); errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(os.Stderr, "lathe: run %s is judged anew: %s has no such run\n", r.Name, o.Scores)
+			launch.Scores = ""
+		}
+	}
 	opened, err := launch.open(ctx)
 	if err != nil {
 		return nil, err

@@ -30,9 +30,21 @@ import (
 // same recipe. A run with another recipe is refused: its name is taken. So is
 // a folder that holds files of others where a run has its own.
 func Create(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved, attempt seal.Attempt, version string) (*Run, error) {
+	return CreateWithScores(ctx, dir, resolved, "", attempt, version)
+}
+
+// CreateWithScores is Create of a run that takes the scores of another run, which judges
+// alike, where it comes to the same responses. scores is that run's folder; empty for
+// none.
+func CreateWithScores(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved, scores string, attempt seal.Attempt, version string) (*Run, error) {
 	d, err := prepare(ctx, dir, resolved)
 	if err != nil {
 		return nil, err
+	}
+	if scores != "" {
+		if err := d.takeScores(ctx, scores); err != nil {
+			return nil, err
+		}
 	}
 	if d.existing != nil {
 		return d.existing, nil
@@ -136,6 +148,31 @@ func (d *draft) pinPool(ctx context.Context) error {
 	}
 	d.identity.Pool = &DataFile{Path: path, SHA256: m.ContentSHA256}
 	return nil
+}
+
+// takeScores names the run whose scores are taken.
+func (d *draft) takeScores(ctx context.Context, folder string) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	from, err := Open(ctx, graph.Dir(folder))
+	if err != nil {
+		return fmt.Errorf("opening the run whose scores are to be taken: %w", err)
+	}
+	if judging(from.Recipe) != judging(d.resolved.Recipe) {
+		return exitcode.WithHint(exitcode.Usagef("run %q judges otherwise: its recipe has other settings of env or score", folder), "they are in %s/recipe.yaml", folder)
+	}
+	if d.existing != nil && d.existing.Identity.Scores != folder {
+		return exitcode.WithHint(exitcode.Usagef("run %q was made without the scores of %q", d.dir, folder), "choose another --run folder: whose scores are taken is said when a run is made")
+	}
+	d.identity.Scores = folder
+	return nil
+}
+
+// judging is what scores depend on, beside the tasks and the responses.
+func judging(r recipe.Recipe) string {
+	return string(recipe.Write(&recipe.Recipe{Env: r.Env, Score: r.Score}))
 }
 
 // readTasks reads and draws the tasks of the run.

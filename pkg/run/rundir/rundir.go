@@ -37,8 +37,9 @@ type Identity struct {
 	DataLeftOut   int        `json:"data_left_out"` // tasks that are not trained on because they are held out, or were generated and a file has the same
 
 	DataLeftOutNames []string  `json:"data_left_out_names,omitempty"`
-	PolicySource     string    `json:"policy_source"`  // folder that policy v000000 was copied from; empty for a new policy
-	Pool             *DataFile `json:"pool,omitempty"` // that the warm start learns from, by the digest of its content
+	PolicySource     string    `json:"policy_source"`    // folder that policy v000000 was copied from; empty for a new policy
+	Pool             *DataFile `json:"pool,omitempty"`   // that the warm start learns from, by the digest of its content
+	Scores           string    `json:"scores,omitempty"` // folder of a run whose scores are taken where they are of the same responses
 	BinaryVersion    string    `json:"binary_version"`
 	Created          time.Time `json:"created"`
 	Host             string    `json:"host"`

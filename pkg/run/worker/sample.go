@@ -49,6 +49,9 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 		}
 		inputs.Before = w.Run.Dir.Sampled(t.InWave(t.Wave-1), t.Shard)
 	}
+	if taken, err := w.takeScores(ctx, job, t, inputs.Output); err != nil || taken {
+		return err
+	}
 	_, err := score.Run(ctx, job, environment, inputs)
 	return err
 }
