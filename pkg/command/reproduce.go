@@ -29,6 +29,7 @@ type ReproduceOptions struct {
 	Plan         string   // file
 	Only         []string // names of experiments; none is all
 	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none
+	Wait         bool     // stay until all runs have ended, on Slurm too
 	With         []string // files reproduction.json of other machines, whose experiments need not be run here
 }
 
@@ -44,6 +45,7 @@ func reproduceCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweeps and of the page", Destination: &o.Out},
 			&cli.StringSliceFlag{Name: "only", Usage: "`EXPERIMENT` of the plan, by its name; may be repeated"},
 			&cli.StringFlag{Name: "against", Usage: "`FILE` reproduction.json of an earlier time: count the policies that are the same to the byte", Destination: &o.Against},
+			&cli.BoolFlag{Name: "wait", Usage: "on Slurm, stay until all runs have ended, and go on with those that wait for others", Destination: &o.Wait},
 			&cli.StringSliceFlag{Name: "with", Usage: "`FILE` reproduction.json of another machine or time: take experiments from it that are done there and not here; may be repeated"},
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
@@ -58,7 +60,7 @@ func reproduceCommand() *cli.Command {
 
 // Reproduce carries the experiments of a plan as far as they go, one after the other,
 // measures what is done, and writes the page. On Slurm the runs of all experiments
-// are submitted, and the same command measures them later.
+// are submitted, and the same command measures them later, unless it waits for them.
 func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if o.Plan == "" {
 		return exitcode.Usagef("PLAN is missing")
@@ -91,50 +93,17 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			return err
 		}
 	}
-	failed := 0
-	var waiting []string
-	for _, e := range plan.Experiments {
-		if o.Status {
+	var begun begun
+	for before, left := -1, 1; !o.Status && (left > 0 || len(begun.waiting) > 0 && len(begun.dirs) > before); {
+		before = len(begun.dirs)
+		if begun, err = o.begin(ctx, folder, whole, plan, taken); err != nil {
+			return err
+		}
+		if !o.Wait || o.Executor != "slurm" {
 			break
 		}
-		if slices.Contains(taken, e.Name) {
-			continue
-		}
-		if e.Pool != nil {
-			ready, err := gather(ctx, folder, whole.Named(e.Pool.Experiment), *e.Pool)
-			if err != nil {
-				return fmt.Errorf("experiment %q: %w", e.Name, err)
-			}
-			if !ready {
-				waiting = append(waiting, fmt.Sprintf("Experiment %s waits for the runs of %s of experiment %s: the same command goes on with it once they are done.", e.Name, e.Pool.Method, e.Pool.Experiment))
-				continue
-			}
-		}
-		index, err := e.Runs(folder)
-		if err == nil {
-			index, err = sweep.Begin(filepath.Join(folder, e.Name), index)
-		}
-		if err != nil {
-			return fmt.Errorf("experiment %q: %w", e.Name, err)
-		}
-		first, then := e.InOrder(index)
-		for _, runs := range []sweep.Index{first, then} {
-			ready, err := e.Ready(ctx, folder, runs)
-			if err != nil {
-				return err
-			}
-			here := o.SweepOptions
-			if here.Scores != "" {
-				here.Scores = filepath.Join(o.Scores, e.Name)
-			}
-			failures, err := here.start(ctx, filepath.Join(folder, e.Name), ready)
-			if err != nil {
-				return err
-			}
-			failed += len(failures)
-			if n := len(runs.Runs) - len(ready.Runs); n > 0 {
-				waiting = append(waiting, fmt.Sprintf("%d runs of experiment %s wait for those that they begin with: the same command goes on with them once these are done.", n, e.Name))
-			}
+		if left, err = await(ctx, begun); err != nil {
+			return err
 		}
 	}
 	result, taken, err := o.measure(ctx, folder, whole)
@@ -163,16 +132,75 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if o.JSON {
 		err = cmdline.WriteJSON(out, result)
 	} else if err = reproduce.Text(out, result); err == nil {
-		for _, note := range append(notes, waiting...) {
+		for _, note := range append(notes, begun.waiting...) {
 			fmt.Fprintln(out, note)
 		}
 		fmt.Fprintf(out, "page      %s\n", filepath.Join(o.Out, "index.html"))
 	}
-	if err == nil && failed > 0 {
+	if failed := begun.failed; err == nil && failed > 0 {
 		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
 			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
 	}
 	return err
+}
+
+// begun is what of a plan is under way or has ended.
+type begun struct {
+	dirs    []string // of runs
+	failed  int      // runs
+	waiting []string // what waits for which runs, in words
+}
+
+// begin carries experiments as far as they go, but for those that are taken from
+// elsewhere. whole is the plan that they are of.
+func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan reproduce.Plan, taken []string) (b begun, err error) {
+	for _, e := range plan.Experiments {
+		if slices.Contains(taken, e.Name) {
+			continue
+		}
+		if e.Pool != nil {
+			ready, err := gather(ctx, folder, whole.Named(e.Pool.Experiment), *e.Pool)
+			if err != nil {
+				return b, fmt.Errorf("experiment %q: %w", e.Name, err)
+			}
+			if !ready {
+				b.waiting = append(b.waiting, fmt.Sprintf("Experiment %s waits for the runs of %s of experiment %s: the same command goes on with it once they are done.", e.Name, e.Pool.Method, e.Pool.Experiment))
+				continue
+			}
+		}
+		index, err := e.Runs(folder)
+		if err == nil {
+			index, err = sweep.Begin(filepath.Join(folder, e.Name), index)
+		}
+		if err != nil {
+			return b, fmt.Errorf("experiment %q: %w", e.Name, err)
+		}
+		here := o.SweepOptions
+		if here.Scores != "" {
+			here.Scores = filepath.Join(o.Scores, e.Name)
+		}
+		first, then := e.InOrder(index)
+		for _, runs := range []sweep.Index{first, then} {
+			ready, err := e.Ready(ctx, folder, runs)
+			if err != nil {
+				return b, err
+			}
+			failures, err := here.start(ctx, filepath.Join(folder, e.Name), ready)
+			if err != nil {
+				return b, err
+			}
+			b.failed += len(failures)
+			for _, r := range ready.Runs {
+				if failures[r.Name] == nil {
+					b.dirs = append(b.dirs, filepath.Join(folder, e.Name, r.Name))
+				}
+			}
+			if n := len(runs.Runs) - len(ready.Runs); n > 0 {
+				b.waiting = append(b.waiting, fmt.Sprintf("%d runs of experiment %s wait for those that they begin with: the same command goes on with them once these are done.", n, e.Name))
+			}
+		}
+	}
+	return b, nil
 }
 
 // gather makes the pools of an experiment from runs of another, once these are done.

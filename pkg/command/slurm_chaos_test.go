@@ -99,3 +99,38 @@ func TestSlurmSweep(t *testing.T) {
 	chaos.Log()
 	t.Logf("%d runs, %d kills and a node, %v", len(dirs), chaos.Done, time.Since(began).Round(time.Second))
 }
+
+// TestSlurmReproduce: a plan whose experiments learn from runs of others is carried out
+// on Slurm by one command, and comes to the policies that it comes to on one machine.
+func TestSlurmReproduce(t *testing.T) {
+	t.Parallel()
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
+	folder := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first.yaml", "base: "+filepath.Join(c.Root(), "jobs", "smoke.yaml")+"\ncurriculum: {name: uniform, exit: {diversity_bonus: false}}\nschedule: {iterations: 1}\n")
+	write("after.yaml", "base: first.yaml\npolicy: {new: null}\nwarm_start: {steps: 0}\n")
+	write("distilled.yaml", "base: first.yaml\npolicy: {new: null, path: $LATHE_RUNS/first-s1/policy/v000000}\n"+
+		"warm_start: {pool: $LATHE_RUNS/selected.parquet, steps: 5, chunk: 5, improve: 0, diverge: 0}\nschedule: {iterations: 0}\n")
+	write("plan.yaml", `experiments:
+  - name: chained
+    seeds: 1-2
+    recipes: [after.yaml, first.yaml]
+    own: {after: ["policy.path={first}/policy/v000001"]}
+  - name: distilled
+    seeds: 1-1
+    recipes: [distilled.yaml]
+    pool: {experiment: chained, method: first, select: [selected]}
+`)
+	plan := filepath.Join(folder, "plan.yaml")
+	lathe(t, exitcode.OK, "reproduce", plan, "--out", filepath.Join(folder, "here"))
+	out, err := c.Command(filepath.Join(c.Bin, "lathe"), "reproduce", plan, "--out", filepath.Join(folder, "there"), "--executor", "slurm", "--site", "devcluster", "--wait",
+		"--against", filepath.Join(folder, "here", "reproduction.json"))
+	if want := "5 of 5 policies have the weights of reproduction.json, to the byte"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("it does not say %q, %v:\n%s", want, err, out)
+	}
+}
