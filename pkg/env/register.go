@@ -31,7 +31,8 @@ type Maker struct {
 	Checker   *LineChecker // nil for an environment without one
 	Generator *Generator   // nil for an environment without one
 
-	// FromRows makes the environment again from the rows of its tasks.
+	// FromRows makes the environment again from the rows of its tasks, or of those
+	// alone that it will be asked about.
 	FromRows func(settings any, folder string, rows []shard.TaskRow) (Env, error)
 }
 

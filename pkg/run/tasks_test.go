@@ -119,7 +119,7 @@ func TestLostTasks(t *testing.T) {
 		if strings.Join(paths, " ") != "tasks.parquet" {
 			t.Errorf("%s lost: faults %+v", name, v.Faults)
 		}
-		if _, _, err := opened.Environment(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exitcode.Hints(err)) == 0 {
+		if _, _, err := opened.Environment(t.Context(), nil, seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "tasks.parquet") || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s lost: exit code %d: %v", name, exitcode.Code(err), err)
 		}
 		if _, err := verify.Repair(opened, v, seal.AttemptFromEnv()); err != nil {
@@ -168,7 +168,7 @@ func TestOtherTasks(t *testing.T) {
 	if _, err := shard.Write(opened.Dir.Tasks(), rows, nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := opened.Environment(t.Context(), seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the tasks that the run was made with") {
+	if _, _, err := opened.Environment(t.Context(), nil, seal.Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not the tasks that the run was made with") {
 		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}
 	v, paths := faultsOf(t, opened)
@@ -202,7 +202,7 @@ func TestTasksOfAKilledCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment, _, err := again.Environment(t.Context(), seal.Options{})
+	environment, _, err := again.Environment(t.Context(), nil, seal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -89,6 +91,101 @@ func TestReadPart(t *testing.T) {
 	if _, _, err := ReadPart[Instance](ctx, blocks, 0, 16, seal.Options{}); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("rows of a damaged block: %v", err)
 	}
+}
+
+// TestReadNamed reads the rows that are named, wherever they lie, from a table in blocks
+// and from one that is not.
+func TestReadNamed(t *testing.T) {
+	t.Parallel()
+	const all = 2*rowsPerRowGroup + 5
+	rows := make([]TaskRow, all)
+	for i, instance := range manyInstances(all) {
+		rows[i] = TaskRow{TaskID: instance.InstanceID, Env: "math", Split: "train", Question: instance.Messages[0].Content, Choices: []string{"a", "b"}}
+	}
+	dir := t.TempDir()
+	whole, blocks := filepath.Join(dir, "whole.parquet"), filepath.Join(dir, "blocks.parquet")
+	if _, err := Write(whole, rows, nil, testAttempt, seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := WriteInBlocks(blocks, rows, testAttempt, seal.Manifest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	rapid.Check(t, func(r *rapid.T) {
+		names, want := map[string]bool{"none": true}, []TaskRow(nil)
+		numbers := rapid.SliceOfNDistinct(rapid.OneOf(rapid.IntRange(0, all-1), rapid.IntRange(100, 160)), 0, 24, rapid.ID[int]).Draw(r, "rows")
+		slices.Sort(numbers)
+		for _, i := range numbers {
+			names[rows[i].TaskID], want = true, append(want, rows[i])
+		}
+		for _, path := range []string{whole, blocks} {
+			got, m, err := ReadNamed[TaskRow](ctx, path, "task_id", names, seal.Options{})
+			if err != nil || m.ContentSHA256 != written.ContentSHA256 {
+				r.Fatal(m.ContentSHA256, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				r.Fatalf("rows (-want +got):\n%s", diff)
+			}
+		}
+	})
+	if _, _, err := ReadNamed[TaskRow](ctx, blocks, "nothing", nil, seal.Options{}); err == nil {
+		t.Error("there is no such column")
+	}
+
+	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := readNamed[TaskRow](r, m.Rows, "task_id", map[string]bool{"i000007": true}); err != nil || len(got) != 1 {
+		t.Fatalf("%d rows, %v", len(got), err)
+	}
+	if r.BytesRead() > m.Bytes {
+		t.Errorf("%d bytes are read of %d for one row", r.BytesRead(), m.Bytes)
+	}
+	broken := bytes.Clone(get(t, blocks))
+	broken[100] ^= 1
+	put(t, blocks, broken)
+	if _, _, err := ReadNamed[TaskRow](ctx, blocks, "task_id", map[string]bool{"i000007": true}, seal.Options{}); !errors.Is(err, seal.ErrDamaged) {
+		t.Errorf("names in a damaged block: %v", err)
+	}
+}
+
+// BenchmarkTasks reads 16 tasks of 100,000, as a task of a run does: by their names, and
+// with all others.
+func BenchmarkTasks(b *testing.B) {
+	const all = 100_000
+	rows := make([]TaskRow, all)
+	names := map[string]bool{}
+	for i, instance := range manyInstances(all) {
+		rows[i] = TaskRow{TaskID: instance.InstanceID, Env: "math", Split: "train", Question: instance.Messages[0].Content}
+		if i%(all/16) == 7 {
+			names[rows[i].TaskID] = true
+		}
+	}
+	path := filepath.Join(b.TempDir(), "tasks.parquet")
+	m, err := WriteInBlocks(path, rows, testAttempt, seal.Manifest{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("named", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if got, _, err := ReadNamed[TaskRow](b.Context(), path, "task_id", names, seal.Options{}); err != nil || len(got) != len(names) {
+				b.Fatal(len(got), err)
+			}
+		}
+	})
+	b.Run("whole", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := Read[TaskRow](b.Context(), path, seal.Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(m.Bytes)/1e6, "MB")
+	})
 }
 
 // BenchmarkPlan reads the 13 rows of one task of ten thousand from a plan of 125,000, a

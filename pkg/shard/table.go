@@ -136,63 +136,6 @@ func Read[T Row](ctx context.Context, path string, o seal.Options) ([]T, seal.Ma
 	return rows, m, nil
 }
 
-// ReadPart returns the rows from first to the one before last of a sealed table, as many
-// as it has of them; the manifest says how many there are. Of a table that was written in
-// blocks it reads no more than the groups of rows that they are in.
-func ReadPart[T Row](ctx context.Context, path string, first, last int, o seal.Options) ([]T, seal.Manifest, error) {
-	m, err := seal.Read(ctx, path, o)
-	if err != nil {
-		return nil, m, err
-	}
-	if m.Blocks == nil { // before tables were written so
-		rows, m, err := Read[T](ctx, path, o)
-		return rows[min(first, len(rows)):min(last, len(rows))], m, err
-	}
-	r, m, err := seal.OpenAt(ctx, path, o)
-	if err != nil {
-		return nil, m, err
-	}
-	defer r.Close()
-	rows, err := readPart[T](r, m.Rows, first, last)
-	if err != nil {
-		return nil, m, failed(path, r, err)
-	}
-	return rows, m, nil
-}
-
-// blocksKept is enough for a group of rows of a plan, in bytes as [seal.Blocks] counts them.
-const blocksKept = 16
-
-func readPart[T Row](r *seal.ReaderAt, promised int64, first, last int) (rows []T, err error) {
-	defer recovered(&err)
-	r.Keep(blocksKept)
-	file, err := openParquet(r, r.Size(), parquet.SkipMagicBytes(true)) // or the first block is read for four bytes
-	if err != nil {
-		return nil, err
-	}
-	t, err := tableOf[T](file, false)
-	if err != nil {
-		return nil, err
-	}
-	if t.file.NumRows() != promised {
-		return nil, fmt.Errorf("it holds %d rows, its manifest says %d", t.file.NumRows(), promised)
-	}
-	if last = min(last, int(promised)); first >= last {
-		return nil, nil
-	}
-	if err := t.reader.SeekToRow(int64(first)); err != nil {
-		return nil, err
-	}
-	for len(rows) < last-first {
-		more, err := t.read(min(rowsPerRead, last-first-len(rows)))
-		rows = append(rows, more...)
-		if err != nil && len(rows) < last-first {
-			return nil, fmt.Errorf("row %d and on: %w", first+len(rows), err)
-		}
-	}
-	return rows, nil
-}
-
 // Rows yields the rows of a sealed table one after the other, for tables
 // whose rows should not all be in memory at once. It stops after an error.
 func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, error] {

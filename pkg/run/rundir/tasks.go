@@ -16,10 +16,18 @@ import (
 // where they came from: data files may move and change, thousands of array
 // tasks do not read them, and a run that was copied elsewhere can be replayed.
 
-// Environment sets up the run's environment and cites what it was made from.
-func (r *Run) Environment(ctx context.Context, o seal.Options) (env.Env, []seal.Input, error) {
+// Environment sets up the run's environment and cites what it was made from. It knows
+// the tasks that are named; all of them where tasks is nil.
+func (r *Run) Environment(ctx context.Context, tasks map[string]bool, o seal.Options) (env.Env, []seal.Input, error) {
 	path := r.Dir.Tasks()
-	rows, m, err := shard.Read[shard.TaskRow](ctx, path, o)
+	var rows []shard.TaskRow
+	var m seal.Manifest
+	var err error
+	if tasks == nil {
+		rows, m, err = shard.Read[shard.TaskRow](ctx, path, o)
+	} else {
+		rows, m, err = shard.ReadNamed[shard.TaskRow](ctx, path, "task_id", tasks, o)
+	}
 	switch {
 	case errors.Is(err, seal.ErrNotSealed):
 		return nil, nil, exitcode.WithHint(err, "lathe run --run %s makes it again from the data files", r.Dir)
@@ -74,7 +82,7 @@ func sealTasks(ctx context.Context, dir graph.Dir, environment env.Env, rows []s
 			}
 		}
 	}
-	m, err = shard.Write(dir.Tasks(), rows, nil, attempt, m)
+	m, err = shard.WriteInBlocks(dir.Tasks(), rows, attempt, m)
 	return m.ContentSHA256, err
 }
 

@@ -15,6 +15,24 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
+// tasksOf names the tasks of a run that a task which samples or judges is about; nil for
+// all, for every other.
+func (w *Worker) tasksOf(ctx context.Context, job stage.Job, t graph.Task) (map[string]bool, error) {
+	if !t.Samples() && !t.Judges() {
+		return nil, nil
+	}
+	first, last := w.Run.Graph.Rows(t)
+	rows, _, err := stage.ReadPart[shard.Instance](ctx, job.Files, w.Run.Graph.Plan(t.Node), first, last)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, row := range rows {
+		names[row.TaskID] = true
+	}
+	return names, nil
+}
+
 func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
 	g := w.Run.Graph
 	first, last := g.Rows(t)

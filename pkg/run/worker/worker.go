@@ -84,7 +84,11 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 		return w.learn(ctx, job, t)
 	}
 	loaded := phase.Enter(phase.Load)
-	environment, cited, err := w.Run.Environment(ctx, job.Reading)
+	tasks, err := w.tasksOf(ctx, job, t)
+	if err != nil {
+		return err
+	}
+	environment, cited, err := w.Run.Environment(ctx, tasks, job.Reading)
 	loaded()
 	if err != nil {
 		return err
