@@ -22,6 +22,7 @@ type LearnOptions struct {
 	TaskOptions
 	Step     int  // of the optimizer, from 0, when gradients are computed in shards
 	Gradient bool // compute one gradient shard
+	Reduce   bool // add up some gradient shards
 	Warm     *int // checkpoint of the warm start, from 1; nil learns from an iteration
 
 	// On plain files:
@@ -37,6 +38,7 @@ func Learn() *cli.App {
 	app.Flags = o.flags([]cli.Flag{
 		&cli.IntFlag{Name: "step", Usage: "optimizer step `U` of the iteration, from 0, when gradients are computed in shards", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
+		&cli.BoolFlag{Name: "reduce", Usage: "add up some gradient shards instead of updating the policy", Destination: &o.Reduce},
 		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
 	},
 		pathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
@@ -44,7 +46,7 @@ func Learn() *cli.App {
 		pathFlag("critic", "`FOLDER` of a critic that is a model of its own, its optimizer state in FOLDER.optim; none starts from the policy", &o.Critic),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
-		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}); err != nil {
+		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
 			return err
 		}
 		o.Warm = cmdline.Given(c, "warm", c.Int("warm"))
@@ -70,8 +72,11 @@ func DoLearn(ctx context.Context, out io.Writer, o LearnOptions) error {
 		return err
 	}
 	task := graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: k, Step: o.Step}}
-	if o.Gradient {
+	switch {
+	case o.Gradient:
 		task.Stage, task.Shard = graph.StageGradient, o.Shard
+	case o.Reduce:
+		task.Stage, task.Shard = graph.StageReduce, o.Shard
 	}
 	return o.do(ctx, learnName, task)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSlurmSameBytes trains on real job arrays, one of them longer than
-// MaxArraySize, with gradient shards, and inside one allocation as steps, and
+// MaxArraySize, with gradient shards that two tasks add up, and inside one allocation as steps, and
 // compares the final policy with that of a run on this machine.
 func TestSlurmSameBytes(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestSlurmSameBytes(t *testing.T) {
 		c := c.In(t)
 		dir := filepath.Join(t.TempDir(), "run")
 		started := time.Now()
-		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("rollout.prompts=104", "rollout.shards=104", "schedule.iterations=1", "schedule.gradient_shards=4"), "--site", "devcluster")...)
+		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("rollout.prompts=104", "rollout.shards=104", "schedule.iterations=1", "schedule.gradient_shards=4", "schedule.gradient_fan_in=2"), "--site", "devcluster")...)
 		c.Await(dir, "done", 5*time.Minute, nil)
 		t.Logf("104 shards a stage took %v", time.Since(started).Round(time.Second))
 		if got := c.PolicySHA256(dir); got != want {

@@ -106,6 +106,10 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 		return exitcode.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
+	if task.Stage == graph.StageReduce && !opened.Graph.Reduced() {
+		return exitcode.Usagef("--reduce: run %q adds up all gradient shards where it applies them, its schedule.gradient_fan_in is %d",
+			dir, opened.Recipe.Schedule.GradientFanIn)
+	}
 	attempt, log, began := seal.AttemptFromEnv(), cmdline.Log(program), time.Now()
 	log("%s, attempt %d, begins on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
 	defer monitor.Beside(o.Run, task.String(), log)()
@@ -138,7 +142,7 @@ func recordExit(ctx context.Context, dir graph.Dir, task graph.Task, attempt sea
 // Of the flags of a task binary, taskOnly name a task of a run and eitherMode go
 // with --recipe too. All others are for work on plain files.
 var (
-	taskOnly   = []string{"run", "evaluate", "gather", "gradient", "step", "warm", "wave"}
+	taskOnly   = []string{"run", "evaluate", "gather", "gradient", "reduce", "step", "warm", "wave"}
 	eitherMode = []string{"recipe", "iteration", "shard", "threads"}
 )
 

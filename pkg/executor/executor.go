@@ -47,7 +47,7 @@ func (a Array) Name() string { return NodeName(a.Stage, a.Iteration, a.Step, a.W
 // of its waves.
 func NodeName(stage string, iteration, step, wave int) string {
 	switch {
-	case stage == "gradient" || step > 0:
+	case stage == "gradient" || stage == "reduce" || step > 0:
 		return fmt.Sprintf("%s-%06d-step%03d", stage, iteration, step)
 	case wave > 0:
 		return fmt.Sprintf("%s-%06d-w%02d", stage, iteration, wave)

@@ -54,7 +54,7 @@ func Defaults() Recipe {
 		Loss:      Loss{Loss: filled.Loss, Variants: append(credit.WeightAxis.Variants(), credit.FactorAxis.Variants()...)},
 		Optimizer: objective.DefaultOptimizer(),
 		Schedule: Schedule{
-			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1,
+			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1, GradientFanIn: 16,
 			KeepEvery: KeepAuto, MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{

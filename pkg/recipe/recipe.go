@@ -394,6 +394,10 @@ type Schedule struct {
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
 	GradientShards int `yaml:"gradient_shards"`
+	// GradientFanIn is the number of gradient shards that one task adds up at
+	// most. Where there are more, tasks of their own add up so many each before
+	// the step is applied. No number changes a result.
+	GradientFanIn int `yaml:"gradient_fan_in"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
 	// a GPU plans them with its memory. No split changes a result.

@@ -70,6 +70,7 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 	if c.AtLeast("schedule.gradient_shards", s.GradientShards, 1) && units && s.GradientShards > s.GradientUnits {
 		c.Add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
+	c.AtLeast("schedule.gradient_fan_in", s.GradientFanIn, 2)
 	micro := c.AtLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
 	if c.AtLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {
 		c.Add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)

@@ -24,6 +24,7 @@ const (
 	StageMetrics  Stage = "metrics"  // done by whoever reports
 	StageBuffer   Stage = "buffer"   // for iteration 0: the first state and plans
 	StageGradient Stage = "gradient" //
+	StageReduce   Stage = "reduce"   // gradients are added up, so many a task, where there are more than one task should read
 	StageLearn    Stage = "learn"    //
 
 	// An evaluation of a policy version is a rollout and its scores on the
@@ -37,7 +38,7 @@ const (
 // Stages lists every stage that runs as tasks, in order.
 func Stages() []Stage {
 	return []Stage{
-		StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageLearn,
+		StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageReduce, StageLearn,
 		StageEvalPlan, StageEvalRollout, StageEvalScore, StageEvaluate,
 	}
 }
@@ -47,7 +48,7 @@ func Stages() []Stage {
 type Node struct {
 	Stage     Stage
 	Iteration int // for warm: the checkpoint, from 1; for evaluations: the policy version
-	Step      int // for gradient and learn with gradient shards: the optimizer step, from 0
+	Step      int // for gradient, reduce and learn with gradient shards: the optimizer step, from 0
 	Wave      int // for rollouts and scores: which turns of traces that wait for verdicts, from 0
 }
 
@@ -136,6 +137,9 @@ func (g Graph) Shards(n Node) int {
 		return min(max(1, g.Recipe.Rollout.Shards), g.PlanRows())
 	case StageGradient:
 		return min(max(1, g.Recipe.Schedule.GradientShards), g.Recipe.Schedule.GradientUnits)
+	case StageReduce:
+		fanIn := max(1, g.Recipe.Schedule.GradientFanIn)
+		return (g.Shards(Node{Stage: StageGradient}) + fanIn - 1) / fanIn
 	case StageEvalRollout, StageEvalScore, StageEvaluate:
 		return min(max(1, g.Recipe.Evaluation.Shards), g.Recipe.Evaluation.Rows())
 	}
@@ -156,6 +160,18 @@ func (g Graph) ShardOf(k, row int) int {
 
 // Sharded reports whether gradients are computed by an array of tasks.
 func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
+
+// Reduced reports whether gradients are added up by tasks of their own before they are
+// applied.
+func (g Graph) Reduced() bool { return g.Sharded() && g.Shards(Node{Stage: StageReduce}) > 1 }
+
+// Summed is the node whose outputs the apply of an optimizer step adds up.
+func (g Graph) Summed(k, step int) Node {
+	if g.Reduced() {
+		return Node{Stage: StageReduce, Iteration: k, Step: step}
+	}
+	return Node{Stage: StageGradient, Iteration: k, Step: step}
+}
 
 // MayBeLate reports whether an iteration may be closed before all its shards are
 // done.
@@ -211,9 +227,11 @@ func (g Graph) Needs(n Node) []Node {
 		}
 	case StageGradient:
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
+	case StageReduce:
+		return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step}, Node{Stage: StageBuffer, Iteration: k})
 	case StageLearn:
 		if g.Sharded() {
-			return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step}, Node{Stage: StageBuffer, Iteration: k})
+			return append(g.learnNeeds(n), g.Summed(k, n.Step), Node{Stage: StageBuffer, Iteration: k})
 		}
 		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
 	case StageEvaluate:
@@ -312,6 +330,8 @@ func (g Graph) Outputs(t Task) []string {
 		return outputs
 	case StageGradient:
 		return []string{d.Gradient(k, t.Step, t.Shard)}
+	case StageReduce:
+		return []string{d.Reduced(k, t.Step, t.Shard)}
 	case StageLearn:
 		if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
 			return g.trained(d.StepPolicy(k, t.Step))
@@ -406,14 +426,18 @@ func (g Graph) LearnNodes(k int) []Node {
 	}
 	var nodes []Node
 	for step := range g.OptimizerSteps() {
-		nodes = append(nodes, Node{Stage: StageGradient, Iteration: k, Step: step}, Node{Stage: StageLearn, Iteration: k, Step: step})
+		nodes = append(nodes, Node{Stage: StageGradient, Iteration: k, Step: step})
+		if g.Reduced() {
+			nodes = append(nodes, g.Summed(k, step))
+		}
+		nodes = append(nodes, Node{Stage: StageLearn, Iteration: k, Step: step})
 	}
 	return nodes
 }
 
 // Prunable reports whether pruning may ever remove the outputs of a node.
 func (n Node) Prunable() bool {
-	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageLearn
+	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageReduce || n.Stage == StageLearn
 }
 
 // Prunable lists the outputs of a task that pruning may remove: not what every

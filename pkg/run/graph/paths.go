@@ -127,6 +127,11 @@ func (d Dir) Gradient(k, step, shard int) string {
 	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), fmt.Sprintf("%05d.arrow", shard))
 }
 
+// Reduced is the sum of some gradient shards of one optimizer step.
+func (d Dir) Reduced(k, step, shard int) string {
+	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), "sum", fmt.Sprintf("%05d.arrow", shard))
+}
+
 // StepPolicy is the policy after an optimizer step that is not the last of
 // its iteration, when gradients are computed in shards.
 func (d Dir) StepPolicy(k, step int) string {

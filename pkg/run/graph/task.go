@@ -24,7 +24,7 @@ func (g Graph) Check(t Task) error {
 		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
 	}
 	steps := 1
-	if g.Sharded() && (t.Stage == StageGradient || t.Stage == StageLearn) {
+	if g.Sharded() && (t.Stage == StageGradient || t.Stage == StageReduce || t.Stage == StageLearn) {
 		steps = g.OptimizerSteps()
 	}
 	if t.Step < 0 || t.Step >= steps {
@@ -49,6 +49,8 @@ func (s Stage) Resources() Stage {
 		return StageScore
 	case StageEvalPlan:
 		return StageBuffer
+	case StageReduce:
+		return StageGradient
 	}
 	return s
 }
@@ -67,7 +69,7 @@ func (g Graph) Request(s Stage) recipe.Request {
 func (g Graph) Command(binaries string, n Node) []string {
 	binary := map[Stage]string{
 		StageWarm: "lathe-learn", StageRollout: "lathe-rollout", StageScore: "lathe-score", StageBuffer: "lathe-buffer",
-		StageGradient: "lathe-learn", StageLearn: "lathe-learn",
+		StageGradient: "lathe-learn", StageReduce: "lathe-learn", StageLearn: "lathe-learn",
 		StageEvalPlan: "lathe-buffer", StageEvalRollout: "lathe-rollout", StageEvalScore: "lathe-score", StageEvaluate: "lathe-score",
 	}[n.Stage]
 	if binaries != "" {
@@ -88,6 +90,8 @@ func (g Graph) Command(binaries string, n Node) []string {
 		return n.withWave(append(command, "--iteration", number))
 	case StageGradient:
 		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--gradient")
+	case StageReduce:
+		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--reduce")
 	case StageLearn:
 		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step))
 	}

@@ -153,7 +153,7 @@ func urgency(t graph.Task) int {
 	const stages = 8 // at least as many as have an order of their own
 	iteration := t.Iteration * stages
 	switch t.Stage {
-	case graph.StageGradient:
+	case graph.StageGradient, graph.StageReduce:
 		return iteration + 1
 	case graph.StageBuffer:
 		return iteration + 2
@@ -206,7 +206,7 @@ func (w *walk) node(n graph.Node) bool {
 	case ready && n.Stage == graph.StageBuffer && n.Iteration > 0:
 		ready = w.batchReadable(n.Iteration)
 		ready = w.historyReadable(n.Iteration) && ready
-	case n.Stage == graph.StageGradient || n.Stage == graph.StageLearn:
+	case n.Stage == graph.StageGradient || n.Stage == graph.StageReduce || n.Stage == graph.StageLearn:
 		ready = w.samplers(n.Iteration) && ready
 	}
 	for shard := 0; ready && shard < a.total; shard++ {

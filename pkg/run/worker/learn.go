@@ -50,6 +50,17 @@ func (w *Worker) gradient(ctx context.Context, job stage.Job, t graph.Task) erro
 	return err
 }
 
+func (w *Worker) reduce(ctx context.Context, job stage.Job, t graph.Task) error {
+	g, inputs := w.Run.Graph, w.learnInputs(t)
+	gradients := graph.Node{Stage: graph.StageGradient, Iteration: t.Iteration, Step: t.Step}
+	first, last := graph.ShardRange(g.Shards(gradients), t.Shard, g.Shards(t.Node))
+	for n := first; n < last; n++ {
+		inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(t.Iteration, t.Step, n))
+	}
+	_, err := learn.RunReduce(ctx, job, inputs, t.Shard, g.Shards(t.Node), w.Output.Reduced(t.Iteration, t.Step, t.Shard))
+	return err
+}
+
 func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 	g, k := w.Run.Graph, t.Iteration
 	inputs := w.learnInputs(t)
@@ -60,8 +71,9 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 			inputs.PolicyOutput, inputs.OptimizerOutput = w.Output.StepPolicy(k, t.Step), w.Output.StepOptimizer(k, t.Step)
 			inputs.PolicyVersion = -1
 		}
-		for n := range g.Shards(graph.Node{Stage: graph.StageGradient, Iteration: k, Step: t.Step}) {
-			inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(k, t.Step, n))
+		summed := g.Summed(k, t.Step)
+		for n := range g.Shards(summed) {
+			inputs.Gradients = append(inputs.Gradients, g.Outputs(graph.Task{Node: summed, Shard: n})...)
 		}
 	}
 	if inputs.Critic != "" {

@@ -80,6 +80,8 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	switch t.Stage {
 	case graph.StageGradient:
 		return w.gradient(ctx, job, t)
+	case graph.StageReduce:
+		return w.reduce(ctx, job, t)
 	case graph.StageLearn:
 		return w.learn(ctx, job, t)
 	}

@@ -29,7 +29,7 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	}
 	defer l.close()
 	l.trained.ZeroGradients()
-	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, n, of)
+	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, n, n+1, of)
 	mine := func(u unit) bool {
 		return u.step == step%job.Recipe.Loss.MiniBatches && t.first <= u.number && u.number < t.last
 	}
@@ -40,6 +40,39 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err := l.units(ctx, step, t, stats); err != nil {
 		return seal.Manifest{}, err
 	}
+	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
+	m.Metrics = map[string]float64{"tokens": float64(stats.Tokens), "batch_bytes_read": float64(l.batch.BytesRead())}
+	return l.sealSums(job, t, stats, output, m)
+}
+
+// RunReduce adds up the gradient shards of one optimizer step that task n of so many
+// has, in.Gradients, and seals their sums: whole subtrees of the tree of units, as if
+// one gradient shard had computed all of them.
+func RunReduce(ctx context.Context, job stage.Job, in Inputs, n, of int, output string) (seal.Manifest, error) {
+	started := time.Now()
+	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	if err := l.open(ctx, reduceWorkload(of)); err != nil {
+		return seal.Manifest{}, err
+	}
+	defer l.close()
+	l.trained.ZeroGradients()
+	shards := job.Recipe.Schedule.GradientShards
+	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, shards*n/of, shards*(n+1)/of, shards)
+	stats, bytes := &stepStats{}, 0.0
+	for _, path := range in.Gradients {
+		read, err := l.readGradient(ctx, path, t, stats)
+		if err != nil {
+			return seal.Manifest{}, err
+		}
+		l.cited, bytes = append(l.cited, job.Input(path, read)), bytes+float64(read.Bytes)
+	}
+	m := job.Manifest("reduce", in.Iteration, n, of, started, l.cited...)
+	m.Metrics = map[string]float64{"gradient_bytes_read": bytes}
+	return l.sealSums(job, t, stats, output, m)
+}
+
+// sealSums seals the sums of a part of the tree.
+func (l *learner) sealSums(job stage.Job, t *tree, stats *stepStats, output string, m seal.Manifest) (seal.Manifest, error) {
 	if err := t.finish(); err != nil {
 		return seal.Manifest{}, err
 	}
@@ -47,8 +80,6 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	m := job.Manifest("gradient", in.Iteration, n, of, started, l.cited...)
-	m.Metrics = map[string]float64{"tokens": float64(stats.Tokens), "batch_bytes_read": float64(l.batch.BytesRead())}
 	if err := trainer.NoteDevice(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}

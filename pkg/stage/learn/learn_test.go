@@ -121,7 +121,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 }
 
 // TestGradientShardsGiveTheSameBytes: one task, or any number of gradient
-// shards and an apply, which goes on from the files of the step before. So it is
+// shards, added up in between or not, and an apply, which goes on from the files of the step before. So it is
 // in every precision.
 func TestGradientShardsGiveTheSameBytes(t *testing.T) {
 	t.Parallel()
@@ -150,26 +150,39 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 		t.Fatalf("the policy is saved as %s", weights[0].DType)
 	}
 	r.Job.Threads = 2
-	for _, shards := range []int{1, 2, 3, 4, 5} {
+	for _, cut := range [][2]int{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {5, 2}, {4, 3}} {
+		shards, tasks := cut[0], cut[1] // tasks that add them up first
+		r.Job.Recipe.Schedule.GradientShards = shards
 		in := inputs(r, data, "")
 		for step := range 2 {
 			in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
 			for n := range shards {
-				path := r.Path(fmt.Sprintf("grad-%d-%d-%d.arrow", shards, step, n))
+				path := r.Path(fmt.Sprintf("grad-%d-%d-%d-%d.arrow", shards, tasks, step, n))
 				_, err := learn.RunGradient(r.Context(), r.Job, in, step, n, shards, path)
 				r.Check(err)
 				in.Gradients = append(in.Gradients, path)
 			}
-			out := r.Path(fmt.Sprintf("policy-%d-%d", shards, step))
+			if tasks > 0 {
+				gradients, sums := in.Gradients, []string(nil)
+				for n := range tasks {
+					in.Gradients = gradients[shards*n/tasks : shards*(n+1)/tasks]
+					path := r.Path(fmt.Sprintf("sum-%d-%d-%d-%d.arrow", shards, tasks, step, n))
+					_, err := learn.RunReduce(r.Context(), r.Job, in, n, tasks, path)
+					r.Check(err)
+					sums = append(sums, path)
+				}
+				in.Gradients = sums
+			}
+			out := r.Path(fmt.Sprintf("policy-%d-%d-%d", shards, tasks, step))
 			in.PolicyOutput, in.OptimizerOutput = out, out+".optim"
 			update(r, in)
 			in.Policy, in.Optimizer = out, out+".optim"
 		}
 		if got := r.Digest(in.Policy); got != want {
-			t.Errorf("%d gradient shards: policy %s, want %s", shards, got, want)
+			t.Errorf("%d gradient shards, added up by %d: policy %s, want %s", shards, tasks, got, want)
 		}
 		if got := r.Digest(in.Optimizer); got != moments {
-			t.Errorf("%d gradient shards: optimizer %s, want %s", shards, got, moments)
+			t.Errorf("%d gradient shards, added up by %d: optimizer %s, want %s", shards, tasks, got, moments)
 		}
 	}
 }

@@ -41,9 +41,9 @@ type block struct{ start, level, sum int }
 // newTree is a tree of all units. The engine's accumulated gradients must be zero.
 func newTree(engine adder, units int) *tree { return &tree{engine: engine, last: units} }
 
-// newPart is what a tree has of the units that shard n of so many has.
-func newPart(engine adder, units, n, shards int) *tree {
-	first, last := units*n/shards, units*(n+1)/shards
+// newPart is what a tree has of the units that shards [n, end) of so many have.
+func newPart(engine adder, units, n, end, shards int) *tree {
+	first, last := units*n/shards, units*end/shards
 	return &tree{engine: engine, first: first, last: last, next: first, part: true}
 }
 
@@ -126,12 +126,12 @@ func sumsOfStep(units int) int {
 	return c.sums
 }
 
-// sumsOfShard is the number of partial sums of a gradient shard, whichever of so
-// many it is.
-func sumsOfShard(units, shards int) int {
+// sumsOfShard is the number of partial sums of one of so many tasks that each have some
+// of the gradient shards, whichever of them it is.
+func sumsOfShard(units, shards, tasks int) int {
 	var c counter
-	for n := range shards {
-		c.count(newPart(&c, units, n, shards))
+	for n := range tasks {
+		c.count(newPart(&c, units, shards*n/tasks, shards*(n+1)/tasks, shards))
 	}
 	return c.sums
 }

@@ -86,28 +86,46 @@ func TestTreeOrder(t *testing.T) {
 }
 
 // TestTreeDoesNotDependOnShards: any cut of the units into gradient shards
-// gives the same bits.
+// gives the same bits, and so does any of these into tasks that add them up first.
 func TestTreeDoesNotDependOnShards(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float32Range(-1e6, 1e6), 1, 33).Draw(t, "units")
 		shards := rapid.IntRange(1, len(values)).Draw(t, "shards")
+		tasks := rapid.IntRange(1, shards).Draw(t, "tasks")
 		want := sumOf(t, values)
 		var sum scalar
 		whole := newTree(&sum, len(values))
-		for n := range shards {
+		for n := range tasks {
+			first, end := shards*n/tasks, shards*(n+1)/tasks
 			var e scalar
-			part := newPart(&e, len(values), n, shards)
-			addAll(t, &e, part, values)
-			if e.most > sumsOfShard(len(values), shards) {
-				t.Fatalf("%d partial sums, %d were foretold", e.most, sumsOfShard(len(values), shards))
+			part := newPart(&e, len(values), first, end, shards)
+			for shard := first; shard < end; shard++ {
+				var of scalar
+				computed := newPart(&of, len(values), shard, shard+1, shards)
+				addAll(t, &of, computed, values)
+				if of.most > sumsOfShard(len(values), shards, shards) {
+					t.Fatalf("%d partial sums, %d were foretold", of.most, sumsOfShard(len(values), shards, shards))
+				}
+				for _, b := range computed.done {
+					e.gradient += of.held[b.sum]
+					if err := part.add(b.start, b.level); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := part.finish(); err != nil {
+				t.Fatal(err)
+			}
+			if e.most > sumsOfShard(len(values), shards, tasks) {
+				t.Fatalf("%d partial sums, %d were foretold", e.most, sumsOfShard(len(values), shards, tasks))
 			}
 			if len(e.held) != len(part.done) || len(part.waiting) > 0 {
-				t.Fatalf("shard %d is left with %d sums of %d blocks, and %d that wait", n, len(e.held), len(part.done), len(part.waiting))
+				t.Fatalf("task %d is left with %d sums of %d blocks, and %d that wait", n, len(e.held), len(part.done), len(part.waiting))
 			}
 			for _, b := range part.done {
 				if b.start%(1<<b.level) != 0 || b.start < part.first || b.start+1<<b.level > part.last {
-					t.Fatalf("shard [%d, %d) hands on a block of level %d at %d", part.first, part.last, b.level, b.start)
+					t.Fatalf("task [%d, %d) hands on a block of level %d at %d", part.first, part.last, b.level, b.start)
 				}
 				sum.gradient += e.held[b.sum]
 				if err := whole.add(b.start, b.level); err != nil {
@@ -119,7 +137,7 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := sum.gradient; math.Float32bits(got) != math.Float32bits(want) {
-			t.Fatalf("%d shards of %v: %v, one task: %v", shards, values, got, want)
+			t.Fatalf("%d shards of %v, added up by %d tasks: %v, one task: %v", shards, values, tasks, got, want)
 		}
 	})
 }
@@ -135,9 +153,10 @@ func TestSums(t *testing.T) {
 	}
 	// [0,4) is one block, whose number comes after those of the 2 levels that wait;
 	// [0,3), [3,6) and [6,9) are two blocks each, after the one level that waits.
-	for _, c := range []struct{ units, shards, want int }{{4, 1, 3}, {8, 2, 3}, {9, 3, 3}, {5, 5, 1}} {
-		if got := sumsOfShard(c.units, c.shards); got != c.want {
-			t.Errorf("%d units in %d shards need %d partial sums, want %d", c.units, c.shards, got, c.want)
+	// A task that adds up two shards of [0,8) each has what one shard of its units has.
+	for _, c := range []struct{ units, shards, tasks, want int }{{4, 1, 1, 3}, {8, 2, 2, 3}, {9, 3, 3, 3}, {5, 5, 5, 1}, {8, 4, 2, 3}} {
+		if got := sumsOfShard(c.units, c.shards, c.tasks); got != c.want {
+			t.Errorf("%d units of %d shards in %d tasks need %d partial sums, want %d", c.units, c.shards, c.tasks, got, c.want)
 		}
 	}
 }

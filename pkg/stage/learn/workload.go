@@ -22,8 +22,17 @@ func Workload(r recipe.Recipe, longest int) policy.Workload {
 // GradientWorkload is that of a gradient shard.
 func GradientWorkload(r recipe.Recipe, longest int) policy.Workload {
 	w := Workload(r, longest)
-	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards)
+	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards, r.Schedule.GradientShards)
 	return w
+}
+
+// reduceWorkload is that of one of so many tasks that add up gradient shards.
+func reduceWorkload(tasks int) func(r recipe.Recipe, longest int) policy.Workload {
+	return func(r recipe.Recipe, longest int) policy.Workload {
+		w := Workload(r, longest)
+		w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards, tasks)
+		return w
+	}
 }
 
 // CriticWorkload is that of a critic that is a model of its own; there is none
