@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -38,8 +40,8 @@ func policyBenchCommand() *cli.Command {
 		Name: "bench", Usage: "measure how fast a policy samples and learns on this machine, and how much of what it could do that is",
 		Description: "On a CPU the ceiling is measured too: float32 products of large matrices, and bytes that all threads read.\n" +
 			"A share is that of whichever of the two bounds the work more; in batches of one, decoding reads every weight\n" +
-			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, for\n" +
-			"resources.stages.*.minutes.",
+			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, and the\n" +
+			"settings that ask for twice that: with them lathe run --dry-run says what hours a run asks for.",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), threadsFlag(&o.Threads), jsonFlag(&o.JSON),
 			&cli.IntFlag{Name: "prompt-tokens", Usage: "`TOKENS` of a prompt; 0 for 256, or half of what the policy takes", Destination: &o.PromptTokens},
@@ -145,6 +147,8 @@ type iterationTime struct {
 	Responses      int     `json:"responses"`
 	RolloutMinutes float64 `json:"rollout_minutes"` // of one task
 	LearnMinutes   float64 `json:"learn_minutes"`   // of one task, or of one gradient shard and the update
+	// Settings ask for twice that, in whole minutes: what a dry run adds up in hours.
+	Settings []string `json:"settings"`
 }
 
 // foretell says what an iteration of the recipe takes at these rates.
@@ -175,6 +179,14 @@ func (o PolicyBenchOptions) foretell(rates []bench.Rate) (*iterationTime, error)
 		}
 	}
 	t.RolloutMinutes += float64(perTask) * response / decoded.TokensPerSecond / 60
+	ask := func(stage graph.Stage, minutes float64) {
+		t.Settings = append(t.Settings, fmt.Sprintf("resources.stages.%s.minutes=%d", stage, max(1, int(math.Ceil(2*minutes)))))
+	}
+	ask(graph.StageRollout, t.RolloutMinutes)
+	if r.Schedule.GradientShards > 1 {
+		ask(graph.StageGradient, t.LearnMinutes)
+	}
+	ask(graph.StageLearn, t.LearnMinutes)
 	return &t, nil
 }
 
@@ -213,6 +225,7 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 	}
 	if t := b.Iteration; t != nil {
 		fmt.Fprintf(out, "iteration at most %d responses: %.2g min of a rollout task, %.2g min of a learn task\n", t.Responses, t.RolloutMinutes, t.LearnMinutes)
+		fmt.Fprintf(out, "ask for   --set %s\n", strings.Join(t.Settings, " --set "))
 	}
 	return nil
 }

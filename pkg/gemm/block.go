@@ -66,7 +66,7 @@ func (b *block) plan() {
 	if b.packed == nil {
 		b.depth = min(b.depth, panelsCapacity/panelWidth)
 	}
-	if b.pairs && b.depth < b.k {
+	if b.pairs { // the last block of pairs is stored whole
 		b.depth -= b.depth % pairBlock
 	}
 	if b.depth >= b.k {
@@ -86,6 +86,15 @@ func (b *block) stored(depth int) int {
 		return padded(depth)
 	}
 	return depth
+}
+
+// copied is how many values of the workspace's rows a copy of so many rows and depths of
+// A takes, but for AMX.
+func (b *block) copied(rows, depth int) int {
+	if b.aTransposed {
+		return (rows + b.rows - 1) / b.rows * b.stored(depth) * b.slot
+	}
+	return rows * (b.stored(depth) + rowPadding)
 }
 
 // pass adds the depths [k0, k1) to the columns [j0, j1) of the block.
@@ -147,25 +156,26 @@ func (b *block) packA(i0, i1, k0, k1 int) {
 		b.packRounded(i0, i1, k0, k1)
 		return
 	}
-	depth := b.stored(k1 - k0)
-	tiles := (i1 - i0 + b.rows - 1) / b.rows
-	if b.pairs {
-		// Rounded where it is, with what fills up the last block.
-		size := (i1 - i0) * (depth + rowPadding)
-		if b.aTransposed {
-			size = tiles * depth * b.slot
-		}
-		if depth > k1-k0 {
-			clear(b.ws.rows[:size])
-		}
-		defer vec.RoundToBF16(b.ws.rows[:size])
+	copied := b.ws.rows[:b.copied(i1-i0, k1-k0)]
+	if b.stored(k1-k0) > k1-k0 { // what fills up the last block
+		clear(copied)
 	}
-	if !b.aTransposed {
+	if b.aTransposed {
+		b.copyTiles(i0, i1, k0, k1)
+	} else {
+		stride := b.stored(k1-k0) + rowPadding
 		for i := i0; i < i1; i++ {
-			copy(b.ws.rows[(i-i0)*(depth+rowPadding):], b.a[i*b.lda+k0:][:k1-k0])
+			copy(copied[(i-i0)*stride:], b.a[i*b.lda+k0:][:k1-k0])
 		}
-		return
 	}
+	if b.pairs { // where it is
+		vec.RoundToBF16(copied)
+	}
+}
+
+// copyTiles copies a block of A that is transposed.
+func (b *block) copyTiles(i0, i1, k0, k1 int) {
+	depth, tiles := b.stored(k1-k0), (i1-i0+b.rows-1)/b.rows
 	for k := k0; k < k1; k += copyDepth {
 		part := min(copyDepth, k1-k)
 		for n := range tiles {

@@ -72,7 +72,32 @@ var shapes = [][3]int{
 	{100, 150, 600}, // several depths of tiles
 	{120, 130, 1100},
 	{3, 33, 8200},
-	{15, 33, 8200}, // several blocks of depths
+	{15, 33, 8200},  // several blocks of depths
+	{260, 128, 616}, // as many depths as fit, but for what fills up the last block of pairs
+}
+
+// TestPlanFits: whatever the shape, what is copied and packed at a time has room.
+func TestPlanFits(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 200_000 {
+		p := &product{m: 1 + random.IntN(700), n: 1 + random.IntN(700), k: 1 + random.IntN(3000)}
+		p.pairs, p.aTransposed, p.bTransposed = random.IntN(2) == 0, random.IntN(2) == 0, random.IntN(2) == 0
+		p.rows = []int{6, 14}[random.IntN(2)]
+		b := &block{product: p, i1: p.m, j1: p.n}
+		b.plan()
+		rows := (p.m + b.rowParts - 1) / b.rowParts
+		if b.depth < 1 || b.columns < 1 {
+			t.Fatalf("%d × %d × %d, pairs %v, transposed %v: blocks of %d depths and %d columns", p.m, p.n, p.k, p.pairs, p.aTransposed, b.depth, b.columns)
+		}
+		if b.copyA && b.copied(rows, b.depth) > rowsCapacity {
+			t.Fatalf("%d × %d × %d, pairs %v, transposed %v: %d values of A are copied, there is room for %d", p.m, p.n, p.k, p.pairs, p.aTransposed, b.copied(rows, b.depth), rowsCapacity)
+		}
+		packed := (b.columns + panelWidth - 1) / panelWidth * panelWidth * b.stored(b.depth)
+		if !b.directB && packed > panelsCapacity {
+			t.Fatalf("%d × %d × %d, pairs %v, transposed %v: %d values of B are packed, there is room for %d", p.m, p.n, p.k, p.pairs, p.aTransposed, packed, panelsCapacity)
+		}
+	}
 }
 
 // TestMatrixUnits has a model in the place of AMX's kernel: what surrounds the kernel
