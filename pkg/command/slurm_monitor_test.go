@@ -31,7 +31,7 @@ export: {LATHE_NVML_STUB: "%SCRIPT%", LD_LIBRARY_PATH: "%LIBRARY%"}
 stages:
   gate: {partition: high}
 setup:
-  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}:${LATHE_ATTEMPT:-}" in *-rollout-000001:4:0) (until [ -e %EAT% ]; do sleep 0.2; done; x=$(head -c 400000000 /dev/zero | tr "\0" x); sleep 60) & ;; esac; true'
+  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}:${LATHE_ATTEMPT:-}" in *-rollout-000001:4:0) (until [ -e %EAT% ]; do [ -d %FOLDER% ] || exit; sleep 0.2; done; x=$(head -c 400000000 /dev/zero | tr "\0" x); sleep 60) & ;; esac; true'
 `
 
 // attemptReport is what lathe gpu-report --json says of an attempt.
@@ -61,7 +61,7 @@ func TestSlurmMonitor(t *testing.T) {
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
 	eat, site := filepath.Join(t.TempDir(), "eat"), filepath.Join(t.TempDir(), "watched.yaml")
-	profile := strings.NewReplacer("%SCRIPT%", script, "%LIBRARY%", filepath.Dir(library), "%EAT%", eat).Replace(watched)
+	profile := strings.NewReplacer("%SCRIPT%", script, "%LIBRARY%", filepath.Dir(library), "%EAT%", eat, "%FOLDER%", filepath.Dir(eat)).Replace(watched)
 	if err := os.WriteFile(site, []byte(profile), 0o666); err != nil {
 		t.Fatal(err)
 	}
