@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/monitor/monitortest"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvidia"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
 	"github.com/lathe-rl/lathe/pkg/phase"
@@ -165,7 +166,7 @@ func TestOwnMemory(t *testing.T) {
 	for _, gpus := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d GPUs", gpus), func(t *testing.T) {
 			t.Parallel()
-			run := makeRun(t)
+			run := monitortest.Run(t)
 			task := exec.Command("sleep", "12")
 			if err := task.Start(); err != nil {
 				t.Fatal(err)
@@ -177,7 +178,7 @@ func TestOwnMemory(t *testing.T) {
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			got := samples(t, run)
+			got := monitortest.Samples(t, run)
 			most := 0.0
 			for _, row := range got[monitor.MonitorMemoryBytes] {
 				most = max(most, row.Value)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/monitor/monitortest"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
-	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -86,42 +85,12 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// makeRun makes what of a run a monitor looks at.
-func makeRun(t *testing.T) string {
-	t.Helper()
-	run := t.TempDir()
-	if _, err := seal.WriteJSON(filepath.Join(run, "run.json"), map[string]string{"run_id": "id"}, seal.Attempt{}, seal.Manifest{}); err != nil {
-		t.Fatal(err)
-	}
-	return run
-}
-
-// samples are all that a run has, by name.
-func samples(t *testing.T, run string) map[string][]shard.Sample {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(run, monitor.Folder, "*", "*.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	byName := map[string][]shard.Sample{}
-	for _, path := range paths {
-		rows, _, err := shard.Read[shard.Sample](context.Background(), path, seal.Options{Visibility: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			byName[row.Name] = append(byName[row.Name], row)
-		}
-	}
-	return byName
-}
-
 // TestBindNow: an environment that has the loader bind all of a program when it starts
 // ends this one before it can say why, which is what its help says. Beside a task it
 // starts, and knows which of the processes on the GPU is the task's.
 // Alone: the environment is the task's.
 func TestBindNow(t *testing.T) {
-	library, program, run := nvmltest.Build(t, false), buildMonitor(t), makeRun(t)
+	library, program, run := nvmltest.Build(t, false), buildMonitor(t), monitortest.Run(t)
 	self := os.Getpid()
 	script := fmt.Sprintf("0 uuid GPU-aaaa\n0 name A\n0 memory 5\n0 memory_total 9\n0 utilization 50\n0 processes 1\n0 pid %d\n0 process_memory 4\n", self)
 	for name, value := range map[string]string{
@@ -143,7 +112,7 @@ func TestBindNow(t *testing.T) {
 		leave := monitor.Beside(run, "rollout-000001-00003", t.Logf)
 		time.Sleep(stay)
 		leave()
-		got = samples(t, run)
+		got = monitortest.Samples(t, run)
 	}
 	if rows := got[monitor.UtilizationShare]; len(rows) == 0 || rows[0].Device != "GPU-aaaa" || rows[0].Value != 0.5 || rows[0].Task != "rollout-000001-00003" {
 		t.Errorf("the samples are %+v", rows)

@@ -2,7 +2,6 @@ package monitor_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,9 +17,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	command "github.com/lathe-rl/lathe/pkg/command/monitor"
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/monitor/monitortest"
 	"github.com/lathe-rl/lathe/pkg/phase"
-	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // role makes this test binary one of the processes of a test: lathe-monitor, or a
@@ -86,16 +84,6 @@ func playTask() {
 	os.Exit(7)
 }
 
-// makeRun makes what of a run a monitor looks at.
-func makeRun(t *testing.T) string {
-	t.Helper()
-	run := t.TempDir()
-	if _, err := seal.WriteJSON(filepath.Join(run, "run.json"), map[string]string{"run_id": "id"}, seal.Attempt{}, seal.Manifest{}); err != nil {
-		t.Fatal(err)
-	}
-	return run
-}
-
 // process is a task of a test.
 type process struct {
 	*exec.Cmd
@@ -135,26 +123,6 @@ func startTask(t *testing.T, run string) process {
 	return start(t, "task", []string{monitor.Variable + "=" + self, monitor.CoresVariable + "=3", "LD_BIND_NOW=1", ready + "=" + filepath.Join(run, "ready")}, run)
 }
 
-// samples are all that a run has, by name.
-func samples(t *testing.T, run string) map[string][]shard.Sample {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(run, monitor.Folder, "*", "*.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	byName := map[string][]shard.Sample{}
-	for _, path := range paths {
-		rows, _, err := shard.Read[shard.Sample](context.Background(), path, seal.Options{Visibility: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			byName[row.Name] = append(byName[row.Name], row)
-		}
-	}
-	return byName
-}
-
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
@@ -185,7 +153,7 @@ func monitorOf(t *testing.T, run string) int {
 // exit code.
 func TestBesideATask(t *testing.T) {
 	t.Parallel()
-	run := makeRun(t)
+	run := monitortest.Run(t)
 	task := startTask(t, run)
 	monitorOf(t, run)
 	time.Sleep(1200 * time.Millisecond)
@@ -193,7 +161,7 @@ func TestBesideATask(t *testing.T) {
 	if err := task.Wait(); task.ProcessState.ExitCode() != 7 || task.talk.Len() > 0 {
 		t.Fatalf("%v: %s", err, task.talk)
 	}
-	got := samples(t, run)
+	got := monitortest.Samples(t, run)
 	spent := map[string]float64{}
 	for _, row := range got[monitor.PhaseSeconds] {
 		spent[row.Detail] += row.Value
@@ -225,14 +193,14 @@ func TestBesideATask(t *testing.T) {
 // A monitor outlives a task that is killed, by as long as it takes to seal.
 func TestTaskIsKilled(t *testing.T) {
 	t.Parallel()
-	run := makeRun(t)
+	run := monitortest.Run(t)
 	task := startTask(t, run)
 	pid := monitorOf(t, run)
 	if err := task.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = task.Wait()
-	eventually(t, "the samples are sealed", func() bool { return len(samples(t, run)[monitor.UtilizationShare]) > 0 })
+	eventually(t, "the samples are sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
 	eventually(t, "the monitor ends", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || bytes.Contains(status, []byte(") Z "))
@@ -243,13 +211,13 @@ func TestTaskIsKilled(t *testing.T) {
 // signal has it seal, as a batch system's warning does, and go on.
 func TestMonitorIsKilled(t *testing.T) {
 	t.Parallel()
-	run := makeRun(t)
+	run := monitortest.Run(t)
 	task := startTask(t, run)
 	pid := monitorOf(t, run)
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a segment is sealed", func() bool { return len(samples(t, run)[monitor.UtilizationShare]) > 0 })
+	eventually(t, "a segment is sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatalf("the monitor went at a warning: %v", err)
 	}
@@ -258,7 +226,7 @@ func TestMonitorIsKilled(t *testing.T) {
 	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "killed") {
 		t.Errorf("the task ended with %d and said %q", task.ProcessState.ExitCode(), task.talk)
 	}
-	if len(samples(t, run)[monitor.UtilizationShare]) == 0 {
+	if len(monitortest.Samples(t, run)[monitor.UtilizationShare]) == 0 {
 		t.Error("what was sealed is gone")
 	}
 }
@@ -266,7 +234,7 @@ func TestMonitorIsKilled(t *testing.T) {
 // A program that is not there is said, and the task goes on.
 func TestNoMonitor(t *testing.T) {
 	t.Parallel()
-	task := start(t, "task", []string{monitor.Variable + "=/nowhere/lathe-monitor"}, makeRun(t))
+	task := start(t, "task", []string{monitor.Variable + "=/nowhere/lathe-monitor"}, monitortest.Run(t))
 	task.input.Close()
 	_ = task.Wait()
 	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "no monitor beside this task") {
@@ -277,7 +245,7 @@ func TestNoMonitor(t *testing.T) {
 // A monitor that a person starts beside a process ends with it.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	run := makeRun(t)
+	run := monitortest.Run(t)
 	sleeper := exec.Command("sleep", "600")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
@@ -289,7 +257,7 @@ func TestByHand(t *testing.T) {
 	if err := p.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, p.talk)
 	}
-	if got := samples(t, run); len(got[monitor.UtilizationShare]) == 0 || len(got[monitor.HostMemoryBytes]) == 0 {
+	if got := monitortest.Samples(t, run); len(got[monitor.UtilizationShare]) == 0 || len(got[monitor.HostMemoryBytes]) == 0 {
 		t.Errorf("the samples are %v", got)
 	}
 }
@@ -324,7 +292,7 @@ func TestShow(t *testing.T) {
 	}{
 		{64, "--every is 1ms", []string{"--every", "1ms"}},
 		{64, "--pid is -1", []string{"--pid", "-1"}},
-		{64, "is not running", []string{"--run", makeRun(t), "--pid", "999999999"}},
+		{64, "is not running", []string{"--run", monitortest.Run(t), "--pid", "999999999"}},
 		{65, "is not a run", []string{"--run", t.TempDir()}},
 		{64, "--count is -1", []string{"watch", "--count", "-1"}},
 	} {
