@@ -177,6 +177,9 @@ type stopError syscall.Signal
 
 func (e stopError) Error() string { return "stopped by " + unix.SignalName(syscall.Signal(e)) }
 
+// Is makes it a cancellation to whoever looks for one.
+func (e stopError) Is(target error) bool { return target == context.Canceled }
+
 // Stopping is the name of the signal that has cancelled the context of a process;
 // empty when none has.
 func Stopping(ctx context.Context) string {
