@@ -20,8 +20,8 @@ import (
 )
 
 // watched is the site of a run whose tasks with GPUs have monitors beside them, on the
-// library of tests. One task takes, when it is told to, far more memory than it has
-// asked for.
+// library of tests. A first attempt at a rollout takes, when it is told to, far more
+// memory than it has asked for.
 const watched = `executor: slurm
 partition: low
 gpu_flag: gres
@@ -31,7 +31,7 @@ export: {LATHE_NVML_STUB: "%SCRIPT%", LD_LIBRARY_PATH: "%LIBRARY%"}
 stages:
   gate: {partition: high}
 setup:
-  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}:${LATHE_ATTEMPT:-}" in *-rollout-000001:4:0) (until [ -e %EAT% ]; do [ -d %FOLDER% ] || exit; sleep 0.2; done; x=$(head -c 400000000 /dev/zero | tr "\0" x); sleep 60) & ;; esac; true'
+  - 'case "$SLURM_JOB_NAME:${SLURM_ARRAY_TASK_ID:-}:${LATHE_ATTEMPT:-}" in *-rollout-000001:*:0) (until [ -e %FOLDER%/$SLURM_ARRAY_TASK_ID ]; do [ -d %FOLDER% ] || exit; sleep 0.2; done; x=$(head -c 400000000 /dev/zero | tr "\0" x); sleep 60) & ;; esac; true'
 `
 
 // attemptReport is what lathe gpu-report --json says of an attempt.
@@ -60,8 +60,8 @@ func TestSlurmMonitor(t *testing.T) {
 	bin := withMonitor(t, commandtest.Build(t), held)
 	library := nvmltest.Build(t, false)
 	script := nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 memory 100\n0 memory_total 200\n0 utilization 50\n0 power 300000\n1 uuid GPU-bbbb\n1 name NVIDIA H100\n1 memory 1\n")
-	eat, site := filepath.Join(t.TempDir(), "eat"), filepath.Join(t.TempDir(), "watched.yaml")
-	profile := strings.NewReplacer("%SCRIPT%", script, "%LIBRARY%", filepath.Dir(library), "%EAT%", eat, "%FOLDER%", filepath.Dir(eat)).Replace(watched)
+	eat, site := t.TempDir(), filepath.Join(t.TempDir(), "watched.yaml")
+	profile := strings.NewReplacer("%SCRIPT%", script, "%LIBRARY%", filepath.Dir(library), "%FOLDER%", eat).Replace(watched)
 	if err := os.WriteFile(site, []byte(profile), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +95,24 @@ func TestSlurmMonitor(t *testing.T) {
 		}
 		nodes[shard] = node
 	}
-	if nodes[0] != nodes[1] || nodes[2] != nodes[3] || nodes[4] != nodes[5] {
+	// Each of the three nodes has two GPUs: what befalls which shard.
+	on := map[string][]int{}
+	for shard := range 6 {
+		on[nodes[shard]] = append(on[nodes[shard]], shard)
+	}
+	if len(on["n1"]) != 2 || len(on["n2"]) != 2 || len(on["n3"]) != 2 {
 		t.Fatalf("two rollouts were to share each node: %v", nodes)
 	}
-	c.Must("sbatch", "--partition=high", "--exclusive", "--nodelist="+nodes[0], "--time=1", "--output=/dev/null", "--wrap", "sleep 1")
-	c.Must("scontrol", "requeue", job+"_2")
-	if err := syscall.Kill(tasks[3], syscall.SIGKILL); err != nil {
+	requeued, killed, starved, lostWith := on["n2"][0], on["n2"][1], on["n3"][0], on["n3"][1]
+	fates := map[int]string{
+		on["n1"][0]: "preempted", on["n1"][1]: "preempted", requeued: "requeued", killed: "killed", starved: "out_of_memory", lostWith: "node_fail",
+	}
+	c.Must("sbatch", "--partition=high", "--exclusive", "--nodelist=n1", "--time=1", "--output=/dev/null", "--wrap", "sleep 1")
+	c.Must("scontrol", "requeue", fmt.Sprintf("%s_%d", job, requeued))
+	if err := syscall.Kill(tasks[killed], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(eat, nil, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(eat, strconv.Itoa(starved)), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	accounts := func(fields string, more ...string) (rows [][]string) {
@@ -121,13 +130,13 @@ func TestSlurmMonitor(t *testing.T) {
 		}
 		return false
 	}
-	await(t, "Slurm kills what takes too much memory", time.Minute, func() bool { return recorded(4, "FAILED") })
-	c.Do(t, "kill", nodes[5])
-	await(t, "Slurm misses the node", time.Minute, func() bool { return recorded(5, "NODE_FAIL") })
-	if err := syscall.Kill(tasks[5], syscall.SIGKILL); err != nil {
+	await(t, "Slurm kills what takes too much memory", time.Minute, func() bool { return recorded(starved, "FAILED") })
+	c.Do(t, "kill", "n3")
+	await(t, "Slurm misses the node", time.Minute, func() bool { return recorded(lostWith, "NODE_FAIL") })
+	if err := syscall.Kill(tasks[lostWith], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	c.Do(t, "start", nodes[5])
+	c.Do(t, "start", "n3")
 	c.Await(dir, "done", 4*time.Minute, nil)
 	if got, want := c.PolicySHA256(dir), c.Reference("jobs/smoke.yaml", settings...); got != want {
 		t.Errorf("policy %s, of a run that nothing befell %s", got, want)
@@ -176,7 +185,7 @@ func TestSlurmMonitor(t *testing.T) {
 		var shard int
 		want := "kept"
 		if _, err := fmt.Sscanf(a.Task, "rollout-000001-%d", &shard); err == nil && a.Number == 0 {
-			want = []string{"preempted", "preempted", "requeued", "killed", "out_of_memory", "node_fail"}[shard]
+			want = fates[shard]
 		}
 		if a.Fate != want || len(a.GPUs) != 1 {
 			t.Errorf("attempt %+v, want it %s", a, want)
@@ -197,12 +206,14 @@ func TestSlurmMonitor(t *testing.T) {
 	}
 
 	said := c.Must(filepath.Join(bin, "lathe"), "logs", dir, "--stage", "rollout", "--iteration", "1")
-	for shard, want := range []string{
-		"mended, preempted, on n", "after REQUEUED on " + nodes[1], "mended, stopped, on n",
-		"attempt 0: mended, failed, on " + nodes[3], "attempt 0: mended, out_of_memory, on " + nodes[4], "after NODE_FAIL on " + nodes[5],
-	} {
-		if !strings.Contains(entriesOf(said, fmt.Sprintf("rollout-000001-%05d", shard)), want) {
-			t.Errorf("of shard %d lathe logs does not say %q:\n%s", shard, want, said)
+	says := map[string]string{
+		"preempted": "mended, preempted, on n", "requeued": "mended, stopped, on n", "killed": "mended, failed, on n2",
+		"out_of_memory": "mended, out_of_memory, on n3", "node_fail": "after NODE_FAIL on n3",
+	}
+	for shard, fate := range fates {
+		entries := entriesOf(said, fmt.Sprintf("rollout-000001-%05d", shard))
+		if !strings.Contains(entries, says[fate]) || (fate == "preempted" || fate == "requeued") && !strings.Contains(entries, "after REQUEUED on "+nodes[shard]) {
+			t.Errorf("of shard %d, which was %s, lathe logs does not say %q:\n%s", shard, fate, says[fate], said)
 		}
 	}
 }
