@@ -32,7 +32,7 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 	if !(float32(o.TopP) > 0 && o.TopP <= 1) { // engines take a float32, of which 0 keeps all
 		c.Add("rollout.top_p", o.TopP, "must be above 0 and at most 1, which keeps all")
 	}
-	if c.AtLeast("rollout.shards", o.Shards, 1) && prompts && o.Shards > o.Prompts {
+	if c.Between("rollout.shards", o.Shards, 1, 1<<16) && prompts && o.Shards > o.Prompts {
 		c.Add("rollout.shards", o.Shards, "must not be above rollout.prompts %d", o.Prompts)
 	}
 	if o.Remote != nil {

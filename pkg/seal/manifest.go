@@ -25,8 +25,9 @@ const (
 	formatMinor = 3
 )
 
-// maxManifestBytes bounds what a reader is willing to parse.
-const maxManifestBytes = 16 << 20
+// maxManifestBytes bounds what a reader is willing to parse. That of a batch names every
+// shard that went into it, in some 150 bytes each.
+const maxManifestBytes = 128 << 20
 
 // Kind says what a manifest seals.
 type Kind string

@@ -113,7 +113,7 @@ func TestManifestOfAnotherVersion(t *testing.T) {
 			t.Errorf("%s -> %s: error %v, want %q", change[0], change[1], err, want)
 		}
 	}
-	if _, err := parseManifest(make([]byte, maxManifestBytes+1)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+	if _, err := parseManifest(make([]byte, maxManifestBytes+1)); err == nil || !strings.Contains(err.Error(), "more than 134217728 bytes") {
 		t.Errorf("a huge manifest: %v", err)
 	}
 }

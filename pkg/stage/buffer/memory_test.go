@@ -30,8 +30,9 @@ func TestMemory(t *testing.T) {
 		reducePart(t, part)
 		return
 	}
-	const group, groupsPerShard = 8, 2
+	const group = 8
 	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 640), stagetest.Number(t, "LATHE_TEST_TOKENS", 4096)
+	groupsPerShard := max(2, responses/group/10_000) // an iteration has ten thousand shards at most
 	f := newReduction(t, 1, long...)
 	for len(f.plan) < responses/group {
 		next := f.plan[0]
