@@ -135,7 +135,7 @@ func (g *gathering) take(t finishedTask) {
 		iteration, number = 0, t.Iteration
 	}
 	sharded := g.run.Recipe.Schedule.GradientShards > 1
-	if sharded && (t.Stage == graph.StageGradient || t.Stage == graph.StageReduce || t.Stage == graph.StageLearn) {
+	if sharded && t.OfUpdate() {
 		prefix = fmt.Sprintf("step-%03d/", t.Step)
 	}
 	if t.Wave > 0 {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,43 +16,40 @@ import (
 // as it has of them; the manifest says how many there are. Of a table that was written in
 // blocks it reads no more than the groups of rows that they are in.
 func ReadPart[T Row](ctx context.Context, path string, first, last int, o seal.Options) ([]T, seal.Manifest, error) {
-	m, err := seal.Read(ctx, path, o)
-	if err != nil {
-		return nil, m, err
-	}
-	if m.Blocks == nil { // before tables were written so
-		rows, m, err := Read[T](ctx, path, o)
-		return rows[min(first, len(rows)):min(last, len(rows))], m, err
-	}
-	r, m, err := seal.OpenAt(ctx, path, o)
-	if err != nil {
-		return nil, m, err
-	}
-	defer r.Close()
-	rows, err := readPart[T](r, m.Rows, first, last)
-	if err != nil {
-		return nil, m, failed(path, r, err)
-	}
-	return rows, m, nil
+	return readSome(ctx, path, func(t *table[T]) ([]T, error) { return t.part(first, last) }, o)
 }
 
 // ReadNamed returns the rows of a sealed table that a column of text names, in the
 // table's order. Of a table that was written in blocks it reads that column, and of the
 // others little more than the rows.
 func ReadNamed[T Row](ctx context.Context, path, column string, names map[string]bool, o seal.Options) ([]T, seal.Manifest, error) {
+	return readSome(ctx, path, func(t *table[T]) ([]T, error) { return t.rowsNamed(column, names) }, o)
+}
+
+// readSome reads what some decodes of a sealed table.
+func readSome[T Row](ctx context.Context, path string, some func(*table[T]) ([]T, error), o seal.Options) ([]T, seal.Manifest, error) {
 	m, err := seal.Read(ctx, path, o)
 	if err != nil {
 		return nil, m, err
 	}
 	if m.Blocks == nil { // before tables were written so
-		return namedInWhole[T](ctx, path, column, names, o)
+		data, m, err := seal.Open(ctx, path, o)
+		if err != nil {
+			return nil, m, err
+		}
+		rows, err := decodeSome(bytes.NewReader(data), m, some)
+		if err != nil {
+			return nil, m, unreadable(path, err)
+		}
+		return rows, m, nil
 	}
 	r, m, err := seal.OpenAt(ctx, path, o)
 	if err != nil {
 		return nil, m, err
 	}
 	defer r.Close()
-	rows, err := readNamed[T](r, m.Rows, column, names)
+	r.Keep(blocksKept)
+	rows, err := decodeSome(r, m, some, parquet.SkipMagicBytes(true)) // or the first block is read for four bytes
 	if err != nil {
 		return nil, m, failed(path, r, err)
 	}
@@ -61,32 +59,32 @@ func ReadNamed[T Row](ctx context.Context, path, column string, names map[string
 // blocksKept is enough for a group of rows of a plan, in bytes as [seal.Blocks] counts them.
 const blocksKept = 16
 
-// tableAt opens a table of which a part is read.
-func tableAt[T Row](r *seal.ReaderAt, promised int64) (*table[T], error) {
-	r.Keep(blocksKept)
-	file, err := openParquet(r, r.Size(), parquet.SkipMagicBytes(true)) // or the first block is read for four bytes
+// decodeSome opens a table, which has what its manifest says, and decodes some of it.
+func decodeSome[T Row](r sized, m seal.Manifest, some func(*table[T]) ([]T, error), options ...parquet.FileOption) (rows []T, err error) {
+	defer recovered(&err)
+	file, err := openParquet(r, r.Size(), options...)
 	if err != nil {
 		return nil, err
 	}
 	t, err := tableOf[T](file, false)
-	if err == nil && t.file.NumRows() != promised {
-		err = fmt.Errorf("it holds %d rows, its manifest says %d", t.file.NumRows(), promised)
-	}
-	return t, err
-}
-
-func readPart[T Row](r *seal.ReaderAt, promised int64, first, last int) (rows []T, err error) {
-	defer recovered(&err)
-	t, err := tableAt[T](r, promised)
 	if err != nil {
 		return nil, err
 	}
-	return t.part(first, min(last, int(promised)))
+	if n := t.file.NumRows(); n != m.Rows {
+		return nil, fmt.Errorf("it holds %d rows, its manifest says %d", n, m.Rows)
+	}
+	return some(t)
 }
 
-// part decodes the rows from first to the one before last.
+// sized is what a table is read from.
+type sized interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// part decodes the rows from first to the one before last, as many as there are.
 func (t *table[T]) part(first, last int) (rows []T, err error) {
-	if first >= last {
+	if last = min(last, int(t.file.NumRows())); first >= last {
 		return nil, nil
 	}
 	if err := t.reader.SeekToRow(int64(first)); err != nil {
@@ -105,34 +103,8 @@ func (t *table[T]) part(first, last int) (rows []T, err error) {
 // farApart is how many rows are passed over rather than decoded.
 const farApart = 32
 
-func namedInWhole[T Row](ctx context.Context, path, column string, names map[string]bool, o seal.Options) ([]T, seal.Manifest, error) {
-	data, m, err := seal.Open(ctx, path, o)
-	if err != nil {
-		return nil, m, err
-	}
-	t, err := openTable[T](data, false)
-	var rows []T
-	if err == nil {
-		rows, err = t.rowsNamed(column, names)
-	}
-	if err != nil {
-		return nil, m, unreadable(path, err)
-	}
-	return rows, m, nil
-}
-
-func readNamed[T Row](r *seal.ReaderAt, promised int64, column string, names map[string]bool) (rows []T, err error) {
-	defer recovered(&err)
-	t, err := tableAt[T](r, promised)
-	if err != nil {
-		return nil, err
-	}
-	return t.rowsNamed(column, names)
-}
-
 // rowsNamed decodes the rows that a column of text names.
 func (t *table[T]) rowsNamed(column string, names map[string]bool) (rows []T, err error) {
-	defer recovered(&err)
 	wanted, err := t.named(column, names)
 	if err != nil {
 		return nil, err
@@ -160,37 +132,44 @@ func (t *table[T]) named(column string, names map[string]bool) (rows []int, err 
 	if !found {
 		return nil, fmt.Errorf("it has no column %q", column)
 	}
-	row, values := 0, make([]parquet.Value, rowsPerRead)
+	row := 0
 	for _, group := range t.file.RowGroups() {
-		pages := group.ColumnChunks()[leaf.ColumnIndex].Pages()
-		for {
-			page, err := pages.ReadPage()
-			if err == io.EOF {
-				break
+		if err := eachText(group.ColumnChunks()[leaf.ColumnIndex], func(text []byte) {
+			if names[string(text)] {
+				rows = append(rows, row)
 			}
-			if err != nil {
-				return nil, errors.Join(err, pages.Close())
-			}
-			for reader := page.Values(); ; {
-				n, err := reader.ReadValues(values)
-				for _, value := range values[:n] {
-					if names[string(value.ByteArray())] {
-						rows = append(rows, row)
-					}
-					row++
-				}
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					return nil, errors.Join(err, pages.Close())
-				}
-			}
-			parquet.Release(page)
-		}
-		if err := pages.Close(); err != nil {
+			row++
+		}); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
+}
+
+// eachText decodes a column of text of a group of rows.
+func eachText(column parquet.ColumnChunk, each func(text []byte)) (err error) {
+	pages := column.Pages()
+	defer func() { err = errors.Join(err, pages.Close()) }()
+	values := make([]parquet.Value, rowsPerRead)
+	for {
+		page, err := pages.ReadPage()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reader := page.Values()
+		for err == nil {
+			var n int
+			n, err = reader.ReadValues(values)
+			for _, value := range values[:n] {
+				each(value.ByteArray())
+			}
+		}
+		parquet.Release(page)
+		if err != io.EOF {
+			return err
+		}
+	}
 }

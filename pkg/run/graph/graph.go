@@ -435,10 +435,13 @@ func (g Graph) LearnNodes(k int) []Node {
 	return nodes
 }
 
-// Prunable reports whether pruning may ever remove the outputs of a node.
-func (n Node) Prunable() bool {
-	return n.Stage == StageWarm || n.Stage == StageGradient || n.Stage == StageReduce || n.Stage == StageLearn
+// OfUpdate reports whether a node is part of an optimizer step of an iteration.
+func (n Node) OfUpdate() bool {
+	return n.Stage == StageGradient || n.Stage == StageReduce || n.Stage == StageLearn
 }
+
+// Prunable reports whether pruning may ever remove the outputs of a node.
+func (n Node) Prunable() bool { return n.Stage == StageWarm || n.OfUpdate() }
 
 // Prunable lists the outputs of a task that pruning may remove: not what every
 // adapter is of.

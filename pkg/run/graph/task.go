@@ -24,7 +24,7 @@ func (g Graph) Check(t Task) error {
 		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
 	}
 	steps := 1
-	if g.Sharded() && (t.Stage == StageGradient || t.Stage == StageReduce || t.Stage == StageLearn) {
+	if g.Sharded() && t.OfUpdate() {
 		steps = g.OptimizerSteps()
 	}
 	if t.Step < 0 || t.Step >= steps {

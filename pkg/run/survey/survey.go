@@ -206,7 +206,7 @@ func (w *walk) node(n graph.Node) bool {
 	case ready && n.Stage == graph.StageBuffer && n.Iteration > 0:
 		ready = w.batchReadable(n.Iteration)
 		ready = w.historyReadable(n.Iteration) && ready
-	case n.Stage == graph.StageGradient || n.Stage == graph.StageReduce || n.Stage == graph.StageLearn:
+	case n.OfUpdate():
 		ready = w.samplers(n.Iteration) && ready
 	}
 	for shard := 0; ready && shard < a.total; shard++ {

@@ -58,16 +58,13 @@ func RunReduce(ctx context.Context, job stage.Job, in Inputs, n, of int, output 
 	l.trained.ZeroGradients()
 	shards := job.Recipe.Schedule.GradientShards
 	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, shards*n/of, shards*(n+1)/of, shards)
-	stats, bytes := &stepStats{}, 0.0
-	for _, path := range in.Gradients {
-		read, err := l.readGradient(ctx, path, t, stats)
-		if err != nil {
-			return seal.Manifest{}, err
-		}
-		l.cited, bytes = append(l.cited, job.Input(path, read)), bytes+float64(read.Bytes)
+	stats := &stepStats{}
+	read, err := l.readGradients(ctx, t, stats)
+	if err != nil {
+		return seal.Manifest{}, err
 	}
 	m := job.Manifest("reduce", in.Iteration, n, of, started, l.cited...)
-	m.Metrics = map[string]float64{"gradient_bytes_read": bytes}
+	m.Metrics = map[string]float64{"gradient_bytes_read": float64(read)}
 	return l.sealSums(job, t, stats, output, m)
 }
 
@@ -111,6 +108,19 @@ func writeBlocks(engine trained, blocks []block, output string, meta map[string]
 	next, stop := prefetch(len(tensors), largest, read)
 	defer stop()
 	return shard.WriteTensorsFrom(output, tensors, meta, next, attempt, m)
+}
+
+// readGradients adds the gradient shards of a task to the tree, cites them, and returns
+// how many bytes they have.
+func (l *learner) readGradients(ctx context.Context, t *tree, stats *stepStats) (bytes int64, err error) {
+	for i, path := range l.in.Gradients {
+		m, err := l.readGradient(ctx, path, t, stats)
+		if err != nil {
+			return 0, fmt.Errorf("gradient shard %d: %w", i, err)
+		}
+		l.cited, bytes = append(l.cited, l.files.Input(path, m)), bytes+m.Bytes
+	}
+	return bytes, nil
 }
 
 // readGradient adds the blocks of one gradient shard to the tree.

@@ -222,12 +222,8 @@ func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
 	tree := newTree(l.trained, l.recipe.Schedule.GradientUnits)
 	stats := &stepStats{}
 	if len(l.in.Gradients) > 0 {
-		for i, path := range l.in.Gradients {
-			m, err := l.readGradient(ctx, path, tree, stats)
-			if err != nil {
-				return nil, fmt.Errorf("gradient shard %d: %w", i, err)
-			}
-			l.cited = append(l.cited, l.files.Input(path, m))
+		if _, err := l.readGradients(ctx, tree, stats); err != nil {
+			return nil, err
 		}
 	} else if err := l.units(ctx, step, tree, stats); err != nil {
 		return nil, err

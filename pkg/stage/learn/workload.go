@@ -21,12 +21,10 @@ func Workload(r recipe.Recipe, longest int) policy.Workload {
 
 // GradientWorkload is that of a gradient shard.
 func GradientWorkload(r recipe.Recipe, longest int) policy.Workload {
-	w := Workload(r, longest)
-	w.Sums = sumsOfShard(r.Schedule.GradientUnits, r.Schedule.GradientShards, r.Schedule.GradientShards)
-	return w
+	return reduceWorkload(r.Schedule.GradientShards)(r, longest)
 }
 
-// reduceWorkload is that of one of so many tasks that add up gradient shards.
+// reduceWorkload is that of one of so many tasks that share the gradient shards.
 func reduceWorkload(tasks int) func(r recipe.Recipe, longest int) policy.Workload {
 	return func(r recipe.Recipe, longest int) policy.Workload {
 		w := Workload(r, longest)

@@ -35,9 +35,6 @@ func StartCluster(t *testing.T, bin string, options ...string) *Cluster {
 	return c
 }
 
-// Root is the source tree.
-func (c *Cluster) Root() string { return c.root }
-
 // In is the same cluster for a subtest.
 func (c Cluster) In(t *testing.T) *Cluster {
 	c.t = t
