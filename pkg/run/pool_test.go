@@ -15,9 +15,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Two runs become one pool, in whatever order they are named; it holds the very
-// tokens that were trained on; and a run starts from the policy that both started
-// from and learns from it.
+// Two runs become one pool, in the order in which they are named, whatever IDs were
+// drawn for them; it holds the very tokens that were trained on; and a run starts from
+// the policy that both started from and learns from it.
 func TestTrainOnAPool(t *testing.T) {
 	first := finish(t, smoke, "schedule.iterations=1", "filters.constant_group=true")
 	base := []string{"policy.new=null", "policy.path=" + first.Dir.Policy(0), "schedule.iterations=1"}
@@ -31,8 +31,16 @@ func TestTrainOnAPool(t *testing.T) {
 		return p
 	}
 	selected := gather(pool.Selected, first, second)
-	if diff := cmp.Diff(selected, gather(pool.Selected, second, first)); diff != "" {
-		t.Errorf("the order of the runs changes the pool:\n%s", diff)
+	of := func(runs ...*rundir.Run) (rows []shard.PoolRow) {
+		for _, r := range runs {
+			rows = append(rows, gather(pool.Selected, r).Rows...)
+		}
+		return rows
+	}
+	for _, runs := range [][]*rundir.Run{{first, second}, {second, first}} {
+		if diff := cmp.Diff(of(runs...), gather(pool.Selected, runs...).Rows); diff != "" {
+			t.Errorf("rows (-of one run after the other +of both):\n%s", diff)
+		}
 	}
 	if all := gather(pool.All, first, second); len(all.Rows) <= len(selected.Rows) {
 		t.Errorf("%d rows of all, %d of those trained on", len(all.Rows), len(selected.Rows))

@@ -4,7 +4,8 @@ import "github.com/lathe-rl/lathe/pkg/seal"
 
 // PoolRow is a row of a pool: what the policy of a run said in one context of a
 // segment, to be learned from by supervision (MLE-RL, section 5.4:
-// self-distillation). Rows are in the order of their first eight columns.
+// self-distillation). Rows are in the order in which the runs were named, and of one run
+// in the order of the next seven columns.
 //
 // TokenIDs and LossMask have one length: the context up to the last token that
 // is learned from, and which tokens these are.

@@ -78,18 +78,20 @@ type RunCount struct {
 	Tokens   int    `json:"tokens"`   // that are learned from
 }
 
-// Gather gathers from the closed iterations of runs. The result is the same in
-// whatever order the runs are given.
+// Gather gathers from the closed iterations of runs, in the order in which they are
+// given: the ID of a run is drawn when it is made, so that an order by it would be
+// another one, and another policy, whenever the runs are made anew.
 func Gather(ctx context.Context, runs []*rundir.Run, which Selection) (Pool, error) {
 	if !slices.Contains(Selections, which) {
 		return Pool{}, exitcode.Usagef("--select is %q; it must be one of all, valid, selected", which)
 	}
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b *rundir.Run) int { return cmp.Compare(a.Identity.RunID, b.Identity.RunID) })
 	var p Pool
+	named := map[string]graph.Dir{}
 	for i, r := range runs {
-		if i > 0 && r.Identity.RunID == runs[i-1].Identity.RunID {
-			return Pool{}, exitcode.Usagef("%q and %q are one run, %q: name it once", runs[i-1].Dir, r.Dir, r.Identity.RunID)
+		if other, twice := named[r.Identity.RunID]; twice {
+			return Pool{}, exitcode.Usagef("%q and %q are one run, %q: name it once", other, r.Dir, r.Identity.RunID)
 		}
+		named[r.Identity.RunID] = r.Dir
 		digest, err := tokenizerOf(ctx, r)
 		if err != nil {
 			return Pool{}, err
@@ -105,16 +107,16 @@ func Gather(ctx context.Context, runs []*rundir.Run, which Selection) (Pool, err
 		if err := g.gather(); err != nil {
 			return Pool{}, err
 		}
+		slices.SortStableFunc(g.rows, func(a, b shard.PoolRow) int {
+			return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.IterationSampled, b.IterationSampled),
+				cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Segment, b.Segment),
+				cmp.Compare(a.Step, b.Step), cmp.Compare(a.Part, b.Part))
+		})
 		p.Rows, p.Runs = append(p.Rows, g.rows...), append(p.Runs, g.count)
 	}
 	if len(p.Rows) == 0 {
 		return Pool{}, exitcode.Dataf("the pool would be empty: of the runs' closed iterations no segment is taken by --select %s", which)
 	}
-	slices.SortStableFunc(p.Rows, func(a, b shard.PoolRow) int {
-		return cmp.Or(cmp.Compare(a.RunID, b.RunID), cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.IterationSampled, b.IterationSampled),
-			cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Segment, b.Segment),
-			cmp.Compare(a.Step, b.Step), cmp.Compare(a.Part, b.Part))
-	})
 	return p, nil
 }
 

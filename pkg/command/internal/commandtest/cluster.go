@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,8 +93,7 @@ func (c *Cluster) Submit(recipe, dir string, args ...string) {
 	c.t.Helper()
 	words := []string{"--wait", "--partition=high", "--output=" + filepath.Join(c.Dir(), "train-%j.log"), "slurm/train.sbatch", recipe, dir}
 	if out, err := c.Command("sbatch", append(words, args...)...); err != nil {
-		logs, _ := c.Command("bash", "-c", fmt.Sprintf("tail -n 5 %s/train-*.log", c.Dir()))
-		c.t.Fatalf("submitting %s: %v\n%s\n%s", recipe, err, out, logs)
+		c.t.Fatalf("submitting %s: %v\n%s\n%s", recipe, err, out, tails(c.Dir(), "train-*.log"))
 	}
 }
 
@@ -123,8 +123,23 @@ func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()
 		time.Sleep(time.Second)
 	}
 	queue, _ := c.Command("squeue", "-t", "all", "-o", "%i %j %T %r")
-	logs, _ := c.Command("bash", "-c", fmt.Sprintf("tail -n 5 %s/logs/gate* %s/train-*.log", dir, c.Dir()))
-	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s", dir, state, limit, last, queue, logs)
+	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s%s", dir, state, limit, last, queue,
+		tails(filepath.Join(dir, "logs"), "gate*"), tails(c.Dir(), "train-*.log"))
+}
+
+// tails are the last lines of the files of a folder whose names fit a pattern.
+func tails(folder, pattern string) string {
+	var said strings.Builder
+	files, err := fs.Glob(os.DirFS(folder), pattern)
+	if err != nil {
+		return err.Error()
+	}
+	for _, name := range files {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		fmt.Fprintf(&said, "%s, %v:\n%s\n", name, err, strings.Join(lines[max(0, len(lines)-5):], "\n"))
+	}
+	return said.String()
 }
 
 // PolicySHA256 is the digest of the last policy, from the run's report.
