@@ -31,7 +31,7 @@ import (
 type Run struct {
 	*rundir.Run
 	Folder string
-	method string // the recipe as text, without what tells seeds and names apart
+	method string // the recipe as text, without what tells seeds and names of runs apart
 }
 
 // Open opens the runs that folders are or hold, each once. Those that have something
@@ -66,7 +66,22 @@ func Open(ctx context.Context, folders []string) (runs []Run, unfinished []strin
 	if len(runs) == 0 {
 		return nil, nil, exitcode.Usagef("none of the runs is done: %s", strings.Join(unfinished, ", "))
 	}
+	joinSeeds(runs)
 	return runs, unfinished, nil
+}
+
+// joinSeeds makes runs that each go on from the run of their own seed of one method. Those
+// that all go on from the same run have the same method as it is, seed and all.
+func joinSeeds(runs []Run) {
+	same := map[string]int{}
+	for _, r := range runs {
+		same[r.method]++
+	}
+	for i, r := range runs {
+		if same[r.method] == 1 {
+			runs[i].method = seedless(r.method, r.Recipe.Seed)
+		}
+	}
 }
 
 // finished is what is read of a run that is compared.
@@ -137,7 +152,7 @@ func openOne(ctx context.Context, folder string) (r Run, done bool, err error) {
 	}
 	plain := opened.Recipe
 	plain.Seed, plain.Name, plain.Description = 0, "", ""
-	r.method = seedless(string(recipe.Write(&plain)), opened.Recipe.Seed)
+	r.method = string(recipe.Write(&plain))
 	return r, true, nil
 }
 
