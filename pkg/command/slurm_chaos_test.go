@@ -101,6 +101,48 @@ func TestSlurmSweep(t *testing.T) {
 	t.Logf("%d runs, %d kills and a node, %v", len(dirs), chaos.Done, time.Since(began).Round(time.Second))
 }
 
+// TestSlurmSharedWarmStart: of runs of a sweep on Slurm that have the same warm start, one
+// makes it, in three checkpoints, while the gates of the others wait, and all come to the
+// bytes of the runs by themselves. When the run that makes it is cancelled, the others do.
+func TestSlurmSharedWarmStart(t *testing.T) {
+	t.Parallel()
+	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "2", "--max-array-size", "101")
+	for _, cancelled := range []bool{false, true} {
+		folder := filepath.Join(t.TempDir(), "sweep")
+		settings := []string{"schedule.iterations=1", "warm_start.chunk=100"}
+		args := append([]string{
+			"sweep", "jobs/smoke.yaml", "--out", folder, "--grid", "optimizer.learning_rate=1e-3,2e-3", "--executor", "slurm", "--site", "devcluster",
+		}, commandtest.Set(settings...)...)
+		first, second := filepath.Join(folder, "smoke-learning_rate=1e-3-s1"), filepath.Join(folder, "smoke-learning_rate=2e-3-s1")
+		if cancelled {
+			c.Must("scontrol", "update", "NodeName=n1,n2", "State=DRAIN", "Reason=test") // so that nothing starts
+		}
+		c.Must(filepath.Join(c.Bin, "lathe"), args...)
+		warm, left := 0, []string{first, second}
+		if cancelled {
+			c.Must(filepath.Join(c.Bin, "lathe"), "cancel", first)
+			c.Must("scontrol", "update", "NodeName=n1,n2", "State=RESUME")
+			warm, left = 3, left[1:]
+		}
+		c.Await(second, "done", 3*time.Minute, nil)
+		if !cancelled {
+			c.Await(first, "done", 3*time.Minute, nil)
+		}
+		submitted, err := filepath.Glob(filepath.Join(second, "jobs", "submitted", "warm-*"))
+		if err != nil || len(submitted) != warm {
+			t.Errorf("the other run cancelled %v: submissions for a warm start %q, %v; want %d", cancelled, submitted, err, warm)
+		}
+		for _, dir := range left {
+			reference := filepath.Join(t.TempDir(), "reference")
+			rate := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(dir), "smoke-"), "-s1")
+			lathe(t, exitcode.OK, runArgs(reference, smoke, append(settings, "optimizer."+rate)...)...)
+			if want, got := c.PolicySHA256(reference), c.PolicySHA256(dir); got != want {
+				t.Errorf("%s: policy %s, by itself %s", dir, got, want)
+			}
+		}
+	}
+}
+
 // TestSlurmReproduce: a plan whose experiments learn from runs of others is carried out
 // on Slurm by one command, and comes to the policies that it comes to on one machine.
 func TestSlurmReproduce(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -203,13 +204,19 @@ func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, m
 		return nil, err
 	}
 	for _, other := range made {
+		if !sweep.SameWarmStart(opened, other) {
+			continue
+		}
 		shared, err := sweep.ShareWarmStart(ctx, opened, other, seal.AttemptFromEnv(), Version)
-		if err != nil {
-			return nil, err
+		if err == nil && !shared && o.Executor == "slurm" {
+			// Its gates go on once the other, which is under way, has made it.
+			return opened, advance.AwaitWarmStart(opened.Dir, other.Dir, seal.AttemptFromEnv())
 		}
 		if shared {
 			fmt.Fprintf(os.Stderr, "lathe: run %s begins with the warm start of %s\n", r.Name, filepath.Base(string(other.Dir)))
-			break
+		}
+		if shared || err != nil {
+			return opened, err
 		}
 	}
 	return opened, nil

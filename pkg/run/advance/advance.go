@@ -83,6 +83,10 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err := a.Run.RestoreTasks(ctx, a.Attempt, a.Version); err != nil {
 		return Advanced{}, err
 	}
+	making, err := a.takeWarmStart(ctx, limits)
+	if err != nil {
+		return Advanced{}, err
+	}
 	surveyor := survey.New(a.Run.Graph)
 	view, err := a.look(ctx, surveyor, limits)
 	if err != nil {
@@ -112,7 +116,8 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return result, err
 	}
-	if len(view.live) == 0 && len(found.Ready) == 0 {
+	ready := unawaited(found.Ready, making)
+	if len(view.live) == 0 && len(ready) == 0 && len(making) == 0 {
 		return result, errors.Join(a.stuck(found, view), a.cancelWatchdog(ctx, view))
 	}
 	if changed { // gates that wait were told of another
@@ -132,7 +137,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err != nil {
 		return result, err
 	}
-	groups, left := Within(ByNode(found.Ready, view.live), budget)
+	groups, left := Within(ByNode(ready, view.live), budget)
 	if left > 0 {
 		a.Log("%d tasks are left for later: the queue takes %d jobs of yours, which all your runs share", left, limits.MaxSubmit)
 	}
@@ -166,7 +171,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	case view.gates == 0:
 		// Whatever should have advanced the run is gone: put a gate behind
 		// everything that lives.
-		err = a.lastGate(ctx, slurm.Dependency{AfterAny: a.liveJobs(view, result.Submitted)}, limits)
+		err = a.lastGate(ctx, slurm.Dependency{AfterAny: append(a.liveJobs(view, result.Submitted), ids(making)...)}, limits)
 	}
 	return result, err
 }

@@ -15,6 +15,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
+// SameWarmStart reports whether two runs begin with the same policy v000000, to the byte,
+// and one can take the other's: not where it is adapters, which belong to a base of their
+// run.
+func SameWarmStart(a, b *rundir.Run) bool {
+	return a.Recipe.Policy.LoRA == nil && warmStart(a) == warmStart(b)
+}
+
 // warmStart is what the warm start of a run depends on: where it is the same for two
 // runs, so is policy v000000, to the byte.
 func warmStart(r *rundir.Run) string {
@@ -28,14 +35,14 @@ func warmStart(r *rundir.Run) string {
 
 // ShareWarmStart seals policy v000000 of a run as a copy of another's that has the
 // same warm start. It reports whether it did: not where the other's is not sealed or
-// is of another warm start, nor where the run has its own, nor for adapters, which
-// belong to a base of their run. A run that loses the copy makes it again by itself.
+// is no [SameWarmStart], nor where the run has its own. A run that loses the copy makes
+// it again by itself.
 //
 // The copy counts as if the run had made it: its manifest has the tokens and steps of all
 // checkpoints of the warm start, and a time that ends now and is as long as these took.
 // With the times of the other run all that ran in between would count as this run's.
 func ShareWarmStart(ctx context.Context, to, from *rundir.Run, attempt seal.Attempt, version string) (bool, error) {
-	if to.Recipe.Policy.LoRA != nil || warmStart(to) != warmStart(from) {
+	if !SameWarmStart(to, from) {
 		return false, nil
 	}
 	if _, sealed, err := seal.Check(ctx, to.Dir.Policy(0), to.Graph.Reading(0)); err != nil || sealed {

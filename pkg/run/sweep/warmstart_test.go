@@ -1,4 +1,4 @@
-package sweep
+package sweep_test
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -55,7 +56,7 @@ func TestWarmStartTakesItsTime(t *testing.T) {
 	}
 	for _, pair := range [][2]*rundir.Run{{second, first}, {third, second}} {
 		to, from := pair[0], pair[1]
-		if shared, err := ShareWarmStart(t.Context(), to, from, seal.AttemptFromEnv(), "test"); err != nil || !shared {
+		if shared, err := sweep.ShareWarmStart(t.Context(), to, from, seal.AttemptFromEnv(), "test"); err != nil || !shared {
 			t.Fatalf("%s of %s: shared %v, %v", to.Dir, from.Dir, shared, err)
 		}
 		m, err := seal.Read(t.Context(), to.Dir.Policy(0), to.Graph.Reading(0))
