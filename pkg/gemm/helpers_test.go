@@ -12,7 +12,7 @@ import (
 // ops are the products under test by name.
 var ops = []string{
 	"NT", "NN", "TN", "PackNT", "PackNN", "PackNT16", "PackNN16", "SetColumns", "SetColumns16",
-	"TNPairs", "PackNTPairs", "PackNNPairs", "SetColumnsPairs",
+	"NTPairs", "NNPairs", "TNPairs", "PackNTPairs", "PackNNPairs", "SetColumnsPairs", "SetColumnPairs", "SetRowPairs",
 }
 
 // guard is the value around and between the rows of C in a test; no product
@@ -76,12 +76,12 @@ func aTransposed(op string) bool { return strings.HasPrefix(op, "TN") }
 
 // bTransposed tells whether an operation takes the transpose of B.
 func bTransposed(op string) bool {
-	return op == "NT" || strings.HasPrefix(op, "PackNT") || strings.HasPrefix(op, "SetColumns")
+	return strings.HasPrefix(op, "NT") || strings.HasPrefix(op, "PackNT") || strings.HasPrefix(op, "SetColumn")
 }
 
 // packs tells whether an operation packs B.
 func packs(op string) bool {
-	return strings.HasPrefix(op, "Pack") || strings.HasPrefix(op, "SetColumns")
+	return strings.HasPrefix(op, "Pack") || strings.HasPrefix(op, "Set")
 }
 
 // rounded returns x rounded to bfloat16.
@@ -123,6 +123,10 @@ func (p *problem) run(threads int) []float32 {
 		NN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	case "TN":
 		TN(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "NTPairs":
+		NTPairs(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
+	case "NNPairs":
+		NNPairs(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	case "TNPairs":
 		TNPairs(c, p.ldc, p.a, p.lda, p.b, p.ldb, p.m, p.n, p.k, p.accumulate, threads)
 	default:
@@ -138,6 +142,13 @@ func (p *problem) run(threads int) []float32 {
 			PackNT(p.b, p.n, p.k, &b, threads)
 		case strings.HasPrefix(p.op, "PackNN"):
 			PackNN(p.b, p.k, p.n, &b, threads)
+		case p.op == "SetColumnPairs":
+			b.View(make([]uint16, PairsSize(p.n, p.k)), p.n, p.k, p.k)
+			for j := range p.n {
+				b.SetColumn(j, p.b[j*p.k:(j+1)*p.k])
+			}
+		case p.op == "SetRowPairs":
+			p.setRows(&b)
 		default:
 			// In parts that begin and end inside of panels and at their edges,
 			// the last part first.
@@ -153,6 +164,23 @@ func (p *problem) run(threads int) []float32 {
 		MulPacked(c, p.ldc, p.a, p.lda, p.m, &b, p.accumulate, threads)
 	}
 	return whole
+}
+
+// setRows makes b the first rows of a deeper matrix, which held infinities before: a
+// block of rows is cleared when its first row comes.
+func (p *problem) setRows(b *Packed) {
+	depth := p.k + 40
+	half := make([]uint16, PairsSize(p.n, depth))
+	for i := range half {
+		half[i] = 0x7f80
+	}
+	b.View(half, p.n, p.k, depth)
+	for k := range p.k {
+		if k%pairBlock == 0 {
+			b.ClearBlock(k)
+		}
+		b.SetRow(k, p.b[k*p.n:(k+1)*p.n])
+	}
 }
 
 // elementA returns A(i, k), elementB returns B(k, j), as the product sees them.

@@ -1,8 +1,11 @@
 package gemm
 
+import "github.com/lathe-rl/lathe/pkg/vec"
+
 const (
 	shortW      = "gemm: weight is too short"
 	badColumn   = "gemm: column out of range"
+	badRow      = "gemm: row out of range"
 	shortColumn = "gemm: a column is as long as the matrix is deep"
 )
 
@@ -89,6 +92,64 @@ func (p *Packed) SetColumns(first int, w []float32, count, threads int) {
 		panic(shortW)
 	}
 	pack(packing{dst: p, src: w, stride: p.k, transposed: true, first: first, end: first + count}, threads)
+}
+
+// PairsSize is how many bfloat16 values a (k, n) matrix in pairs takes, with the zeros
+// that fill it up.
+func PairsSize(n, k int) int { return panels(n) * padded(k) * panelWidth }
+
+// View makes p the first k rows of a (depth, n) matrix in pairs that lies in half, whose
+// [PairsSize] values were zeros at first. [Packed.SetColumn] and [Packed.SetRow] fill it.
+// A product goes by whole blocks of 32 rows: those of the last block that are not among
+// the first k must be finite.
+func (p *Packed) View(half []uint16, n, k, depth int) {
+	checkShape(depth, n, k)
+	if k > depth || len(half) < PairsSize(n, depth) {
+		panic(shortW)
+	}
+	*p = Packed{Format: BFloat16Pairs, n: n, k: k, depth: padded(depth), half: half, pairs: true}
+}
+
+// SetColumn makes x (K), rounded, column j of a matrix in pairs.
+func (p *Packed) SetColumn(j int, x []float32) {
+	if !p.pairs || j < 0 || j >= p.n {
+		panic(badColumn)
+	}
+	var rounded [2 * panelWidth]uint16
+	for k := 0; k < p.k; k += len(rounded) {
+		part := rounded[:min(len(rounded), p.k-k)]
+		vec.RoundBF16(part, x[k:k+len(part)])
+		column := p.half[p.at(j, k):]
+		for i, value := range part {
+			column[i/2*2*panelWidth+i%2] = value
+		}
+	}
+}
+
+// SetRow makes x (N), rounded, row k of a matrix in pairs.
+func (p *Packed) SetRow(k int, x []float32) {
+	if !p.pairs || k < 0 || k >= p.k {
+		panic(badRow)
+	}
+	var rounded [panelWidth]uint16
+	for j := 0; j < p.n; j += panelWidth {
+		part := rounded[:min(panelWidth, p.n-j)]
+		vec.RoundBF16(part, x[j:j+len(part)])
+		row := p.half[p.at(j, k):]
+		for i, value := range part {
+			row[2*i] = value
+		}
+	}
+}
+
+// ClearBlock makes the 32 rows from row k on zeros, k being a multiple of 32.
+func (p *Packed) ClearBlock(k int) {
+	if !p.pairs || k%pairBlock != 0 || k < 0 || k >= p.depth {
+		panic(badRow)
+	}
+	for panel := range panels(p.n) {
+		clear(p.half[(panel*p.depth+k)*panelWidth:][:pairBlock*panelWidth])
+	}
 }
 
 // Column copies column j of B to dst, widened to float32: row j of a weight in

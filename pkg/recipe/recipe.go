@@ -51,7 +51,7 @@ func (Recipe) Choices(field string) []string {
 type Policy struct {
 	Backend string     `yaml:"backend" choices:"auto,cpu,cuda"`       // auto, cpu or cuda
 	DType   string     `yaml:"dtype" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
-	Compute string     `yaml:"compute" choices:"float32,bfloat16"`    // float32 or bfloat16: what products with weights round their inputs to on the CPU, with sums in float32. bfloat16 reads half the memory, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
+	Compute string     `yaml:"compute" choices:"float32,bfloat16"`    // float32 or bfloat16: what products, those of attention too, round their inputs to on the CPU, with sums in float32. bfloat16 reads half the memory, of weights and of keys and values, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
 	Path    string     `yaml:"path" path:"file"`                      // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new"`                                   // a policy with random weights
 	// Critic is what foretells the rewards of advantage.kind gae: head, a linear

@@ -33,7 +33,7 @@ type Options struct {
 	// or bfloat16. Bfloat16 weights have float32 masters with float32 state
 	// only; with the other they are rounded randomly at each step.
 	State string
-	// Compute is what products with weights round their inputs to on the CPU, which
+	// Compute is what products round their inputs to on the CPU, which
 	// alone has it: float32 (also if empty) or bfloat16.
 	Compute string
 

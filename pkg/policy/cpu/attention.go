@@ -12,6 +12,24 @@ import (
 // chain over keys in ascending order to which masked keys add exact zeros.
 const queryBlock = 64
 
+// pairBlock is the number of keys whose products with their weights are summed from
+// zero where products are in bfloat16, see package gemm. The blocks begin at the first
+// token of a sequence, and at that of its trunk where it has one.
+const pairBlock = 32
+
+// products are those of package gemm, in float32 or in pairs of bfloat16 values.
+type products struct {
+	pairs      bool
+	nt, nn, tn func(c []float32, ldc int, a []float32, lda int, b []float32, ldb int, m, n, k int, accumulate bool, threads int)
+}
+
+func newProducts(pairs bool) products {
+	if pairs {
+		return products{true, gemm.NTPairs, gemm.NNPairs, gemm.TNPairs}
+	}
+	return products{false, gemm.NT, gemm.NN, gemm.TN}
+}
+
 // scoreScale is what scores are multiplied by before the softmax.
 func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(headDim))) }
 
@@ -72,24 +90,57 @@ func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s, a, kvH
 		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scores := scratch.scores
-		if before > 0 {
-			gemm.NT(scores, keys, query[first*stride:], stride, trunkKey, stride, rows, before, d, false, 1)
-		}
-		gemm.NT(scores[before:], keys, query[first*stride:], stride, key, stride, rows, own, d, false, 1)
+		p.against(scores, keys, query[first*stride:], stride, rows, trunkKey, before, key, own)
 		for i := range rows {
 			token := start + first + i
 			shift, sum := softmaxRow(scores[i*keys:(i+1)*keys], before+first+i+1, scoreScale(d))
 			l.shift[token*c.NumAttentionHeads+a], l.sum[token*c.NumAttentionHeads+a] = shift, sum
 		}
 		mixed := l.mixed[(start+first)*width+a*d:]
-		if before > 0 {
-			gemm.NN(mixed, width, scores, keys, trunkValue, stride, rows, d, before, false, 1)
-		}
-		gemm.NN(mixed, width, scores[before:], keys, value, stride, rows, d, own, before > 0, 1)
+		p.weigh(mixed, width, scores, keys, rows, trunkValue, before, value, own, scratch)
 		for i := range rows {
 			row := mixed[i*width : i*width+d]
 			vec.Scale(row, 1/l.sum[(start+first+i)*c.NumAttentionHeads+a], row)
 		}
+	}
+}
+
+// against sets out_ij to y_i·x_j for i < rows, with the vectors x_j of [pass.weigh]. Rows
+// are ldo, ldy and those of qkv apart.
+func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, trunk []float32, before int, x []float32, own int) {
+	d, stride := p.e.config.HeadDim, wide(p.e.config)
+	if before > 0 {
+		p.e.nt(out, ldo, y, ldy, trunk, stride, rows, before, d, false, 1)
+	}
+	p.e.nt(out[before:], ldo, y, ldy, x, stride, rows, own, d, false, 1)
+}
+
+// weigh sets out_i to Σ_j weights_ij x_j for i < rows, where the vectors x_j (d) of keys
+// or values are those before, of a trunk, and then own ones. Rows are ldo, ldw and those
+// of qkv apart. In bfloat16 the block of keys in which the trunk ends is put together.
+func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, trunk []float32, before int, x []float32, own int, scratch *workerScratch) {
+	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
+	whole := before
+	if p.e.pairs {
+		whole -= before % pairBlock
+	}
+	if whole > 0 {
+		nn(out, ldo, weights, ldw, trunk, stride, rows, d, whole, false, 1)
+	}
+	taken := 0 // of own
+	if rest := before - whole; rest > 0 {
+		taken = min(own, pairBlock-rest)
+		scratch.block = grow(scratch.block, pairBlock*d)
+		for j := range rest {
+			copy(scratch.block[j*d:(j+1)*d], trunk[(whole+j)*stride:])
+		}
+		for j := range taken {
+			copy(scratch.block[(rest+j)*d:(rest+j+1)*d], x[j*stride:])
+		}
+		nn(out, ldo, weights[whole:], ldw, scratch.block, d, rows, d, rest+taken, whole > 0, 1)
+	}
+	if taken < own {
+		nn(out, ldo, weights[before+taken:], ldw, x[taken*stride:], stride, rows, d, own-taken, before > 0, 1)
 	}
 }
 
@@ -158,10 +209,7 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scratch.grads = grow(scratch.grads, rows*keys)
 		scores, grads, output := scratch.scores, scratch.grads, scratch.output
-		if before > 0 {
-			gemm.NT(scores, keys, query[first*stride:], stride, trunkKey, stride, rows, before, d, false, 1)
-		}
-		gemm.NT(scores[before:], keys, query[first*stride:], stride, key, stride, rows, own, d, false, 1)
+		p.against(scores, keys, query[first*stride:], stride, rows, trunkKey, before, key, own)
 		for i := range rows {
 			token, row := start+first+i, scores[i*keys:(i+1)*keys]
 			n := before + first + i + 1
@@ -170,11 +218,10 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 			vec.Scale(output[i*d:(i+1)*d], 1/l.sum[token*heads+a], dMixed[token*width+a*d:token*width+(a+1)*d])
 		}
 		if before > 0 {
-			gemm.TN(dTrunkValue, stride, scores, keys, output, d, before, d, rows, true, 1)
-			gemm.NT(grads, keys, output, d, trunkValue, stride, rows, before, d, false, 1)
+			p.e.tn(dTrunkValue, stride, scores, keys, output, d, before, d, rows, true, 1)
 		}
-		gemm.TN(dValue, stride, scores[before:], keys, output, d, own, d, rows, true, 1)
-		gemm.NT(grads[before:], keys, output, d, value, stride, rows, own, d, false, 1)
+		p.e.tn(dValue, stride, scores[before:], keys, output, d, own, d, rows, true, 1)
+		p.against(grads, keys, output, d, rows, trunkValue, before, value, own)
 		for i := range rows {
 			token, row := start+first+i, grads[i*keys:(i+1)*keys]
 			n := before + first + i + 1
@@ -183,10 +230,9 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 			clear(row[n:])
 		}
 		if before > 0 {
-			gemm.NN(dQuery[first*stride:], stride, grads, keys, trunkKey, stride, rows, d, before, false, 1)
-			gemm.TN(dTrunkKey, stride, grads, keys, query[first*stride:], stride, before, d, rows, true, 1)
+			p.e.tn(dTrunkKey, stride, grads, keys, query[first*stride:], stride, before, d, rows, true, 1)
 		}
-		gemm.NN(dQuery[first*stride:], stride, grads[before:], keys, key, stride, rows, d, own, before > 0, 1)
-		gemm.TN(dKey, stride, grads[before:], keys, query[first*stride:], stride, own, d, rows, true, 1)
+		p.weigh(dQuery[first*stride:], stride, grads, keys, rows, trunkKey, before, key, own, scratch)
+		p.e.tn(dKey, stride, grads[before:], keys, query[first*stride:], stride, own, d, rows, true, 1)
 	}
 }

@@ -63,38 +63,41 @@ func TestGenerateIsIndependentOfEverything(t *testing.T) {
 			requests = append(requests, r)
 		}
 	}
-	open := func(dtype safetensors.DType, threads int) *Engine {
-		e, err := New(policy.InMemory(c, weights), Options{DType: dtype, Threads: threads})
+	type precision struct{ dtype, compute safetensors.DType }
+	open := func(p precision, threads int) *Engine {
+		e, err := New(policy.InMemory(c, weights), Options{DType: p.dtype, Compute: p.compute, Threads: threads})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
-	dtypes := []safetensors.DType{safetensors.F32, safetensors.BF16}
-	alone := map[safetensors.DType][]policy.Completion{}
-	for _, dtype := range dtypes {
+	precisions := []precision{{safetensors.F32, safetensors.F32}, {safetensors.BF16, safetensors.F32}, {safetensors.F32, safetensors.BF16}}
+	alone := map[precision][]policy.Completion{}
+	for i, p := range precisions {
 		for _, r := range requests {
-			alone[dtype] = append(alone[dtype], generate(t, open(dtype, 1), []policy.Request{r})[0])
+			alone[p] = append(alone[p], generate(t, open(p, 1), []policy.Request{r})[0])
+		}
+		for _, other := range precisions[:i] {
+			if cmp.Equal(alone[p], alone[other]) {
+				t.Errorf("%v and %v do not differ", p, other)
+			}
 		}
 	}
-	if cmp.Equal(alone[safetensors.F32], alone[safetensors.BF16]) {
-		t.Error("the type of the weights does not show")
-	}
 	type kind struct {
-		dtype   safetensors.DType
+		precision
 		threads int
 	}
 	engines := map[kind]*Engine{}
 	rapid.Check(t, func(rt *rapid.T) {
-		k := kind{rapid.SampledFrom(dtypes).Draw(rt, "dtype"), rapid.IntRange(1, 3).Draw(rt, "threads")}
+		k := kind{rapid.SampledFrom(precisions).Draw(rt, "precision"), rapid.IntRange(1, 3).Draw(rt, "threads")}
 		if engines[k] == nil {
-			engines[k] = open(k.dtype, k.threads)
+			engines[k] = open(k.precision, k.threads)
 		}
-		e, want := engines[k], alone[k.dtype]
+		e, want := engines[k], alone[k.precision]
 		e.limits.prefillTokens = pageTokens * rapid.IntRange(1, 8).Draw(rt, "prefill pages")
 		e.limits.ownWeights = rapid.SampledFrom([]int{0, 1 << 30}).Draw(rt, "own weights")
 		e.limits.sampledLogits = c.VocabSize * rapid.IntRange(1, 20).Draw(rt, "sampled rows")
-		e.cacheBytes = int64(rapid.IntRange(0, 40).Draw(rt, "cache pages") * newPool(c).bytes())
+		e.cacheBytes = int64(rapid.IntRange(0, 40).Draw(rt, "cache pages") * newPool(c, false).bytes())
 		chosen := rapid.SliceOfN(rapid.IntRange(0, len(requests)-1), 1, 40).Draw(rt, "requests")
 		keep := rapid.SliceOfN(rapid.Bool(), len(chosen), len(chosen)).Draw(rt, "keep")
 		mix := make([]policy.Request, len(chosen))

@@ -36,6 +36,7 @@ type slot struct {
 type decodeScratch struct {
 	scores []float32 // of the queries of one key-value head
 	sums   []float32
+	packed gemm.Packed // keys or values of a page
 	dist   distribution
 }
 
@@ -300,21 +301,13 @@ func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scrat
 	out := mixed[head*shared*width : (head+1)*shared*width]
 	clear(out)
 	for i, pg := range s.pages {
-		k, _ := d.cache.at(pg, layer, head)
-		n := min(pageTokens, keys-i*pageTokens)
-		if !scoreRows(scores[i*pageTokens:], stride, q, shared, width, k, n) {
-			gemm.NN(scores[i*pageTokens:], stride, q, width, k, pageTokens, shared, n, width, false, 1)
-		}
+		d.cache.score(scores[i*pageTokens:], stride, q, width, shared, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 	}
 	for a := range shared {
 		_, sums[a] = softmaxRow(scores[a*stride:a*stride+keys], keys, scoreScale(width))
 	}
 	for i, pg := range s.pages {
-		_, v := d.cache.at(pg, layer, head)
-		n := min(pageTokens, keys-i*pageTokens)
-		if !mixRows(out, scores[i*pageTokens:], stride, shared, width, v, n) {
-			gemm.NN(out, width, scores[i*pageTokens:], stride, v, width, shared, width, n, true, 1)
-		}
+		d.cache.mix(out, width, scores[i*pageTokens:], stride, shared, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 	}
 	for a := range shared {
 		vec.Scale(out[a*width:(a+1)*width], 1/sums[a], out[a*width:(a+1)*width])

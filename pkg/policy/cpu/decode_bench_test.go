@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkDecodeFolder(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, err := New(source, Options{Threads: threads})
+	e, err := New(source, Options{Threads: threads, Compute: safetensors.DType(os.Getenv("LATHE_BENCH_COMPUTE"))})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,7 +19,8 @@
 // token's numbers depend on its sequence and the weights alone as before. A gradient's
 // tokens are summed by 32 from the start of each pass, so there it depends on how a
 // batch is divided among passes, which the batch and the model's shape decide.
-// Attention, norms, softmax, losses and the optimizer stay in float32.
+// Attention's weighted sum of values goes by blocks of 32 keys from the start of a
+// sequence, its trunk before it. Norms, softmax, losses and the optimizer stay in float32.
 //
 // # Shapes
 //
@@ -63,7 +64,7 @@ type Options struct {
 	// masters; with BF16 state, bfloat16 weights have none and are rounded
 	// randomly, as the moments are.
 	State safetensors.DType
-	// Compute is what the inputs of products with weights are rounded to, F32 (also if
+	// Compute is what the inputs of products are rounded to, those of attention too, F32 (also if
 	// empty) or BF16. With BF16 weights that are not in bfloat16 have a float32 master
 	// when they are trained, and are read rounded otherwise.
 	Compute safetensors.DType
@@ -88,7 +89,8 @@ type Engine struct {
 	threads int
 	train   bool
 	state   safetensors.DType // of the optimizer: F32 or BF16
-	compute safetensors.DType // of products with weights: F32 or BF16
+	compute safetensors.DType // of products: F32 or BF16
+	products
 
 	base    holdings     // the policy's tensors
 	adapter holdings     // those of the adapter
@@ -127,6 +129,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32), compute: cmp.Or(options.Compute, safetensors.F32)}
+	e.products = newProducts(e.compute == safetensors.BF16)
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
@@ -151,7 +154,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 
 // builder starts the holdings of a layout, which are trained or not.
 func (e *Engine) builder(layout []policy.Tensor, trained bool) *builder {
-	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16, pairs: e.compute == safetensors.BF16}
+	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16, pairs: e.pairs}
 	if trained {
 		e.grads = newParameters(layout)
 		b.grads = e.grads.data

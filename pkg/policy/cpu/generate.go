@@ -92,7 +92,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 	}
 	e.rope.extend(longest)
 	if e.cache == nil {
-		e.cache = newPool(e.config)
+		e.cache = newPool(e.config, e.pairs)
 	}
 	// One sequence must find room beside the unfinished page of its prompt.
 	e.cache.SetLimit(max(int(e.cacheBytes)/e.cache.bytes(), pagesOf(longest)+1))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -222,15 +221,16 @@ func (d *decoder) attendBlock(layer, head int, p piece, first int, scratch *deco
 		query := l.qkv[(p.row+first)*wide(c)+a*width:]
 		mixed := l.mixed[(p.row+first)*c.QueryWidth()+a*width:]
 		for i, pg := range pages {
-			k, _ := d.cache.at(pg, layer, head)
-			gemm.NN(scores[i*pageTokens:], stride, query, wide(c), k, pageTokens, rows, min(pageTokens, keys-i*pageTokens), width, false, 1)
+			d.cache.score(scores[i*pageTokens:], stride, query, wide(c), rows, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 		}
 		for i := range rows {
 			_, sums[i] = softmaxRow(scores[i*stride:i*stride+keys], before+i+1, scoreScale(width))
 		}
+		for i := range rows {
+			clear(mixed[i*c.QueryWidth():][:width])
+		}
 		for i, pg := range pages {
-			_, v := d.cache.at(pg, layer, head)
-			gemm.NN(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, v, width, rows, width, min(pageTokens, keys-i*pageTokens), i > 0, 1)
+			d.cache.mix(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, rows, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 		}
 		for i := range rows {
 			row := mixed[i*c.QueryWidth() : i*c.QueryWidth()+width]

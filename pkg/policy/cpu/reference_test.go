@@ -24,7 +24,20 @@ func newMatrix(rows, cols int) *matrix {
 }
 
 // tape runs backward steps in reverse order.
-type tape struct{ steps []func() }
+type tape struct {
+	steps []func()
+	round bool // what products read to bfloat16
+}
+
+// read is a value as a product reads it: with round the nearest number of 8 significant
+// bits, the even one of two.
+func (t *tape) read(x float64) float64 {
+	if !t.round || x == 0 {
+		return x
+	}
+	_, exponent := math.Frexp(x)
+	return math.Ldexp(math.RoundToEven(math.Ldexp(x, 8-exponent)), exponent-8)
+}
 
 func (t *tape) backward() {
 	for i := len(t.steps) - 1; i >= 0; i-- {
@@ -40,7 +53,7 @@ func (t *tape) product(a, b *matrix) *matrix {
 	for i := range a.rows {
 		for j := range b.rows {
 			for k := range a.cols {
-				out.v[i*out.cols+j] += a.v[i*a.cols+k] * b.v[j*b.cols+k]
+				out.v[i*out.cols+j] += t.read(a.v[i*a.cols+k]) * t.read(b.v[j*b.cols+k])
 			}
 		}
 	}
@@ -48,8 +61,8 @@ func (t *tape) product(a, b *matrix) *matrix {
 		for i := range a.rows {
 			for j := range b.rows {
 				for k := range a.cols {
-					a.g[i*a.cols+k] += out.g[i*out.cols+j] * b.v[j*b.cols+k]
-					b.g[j*b.cols+k] += out.g[i*out.cols+j] * a.v[i*a.cols+k]
+					a.g[i*a.cols+k] += t.read(out.g[i*out.cols+j]) * t.read(b.v[j*b.cols+k])
+					b.g[j*b.cols+k] += t.read(out.g[i*out.cols+j]) * t.read(a.v[i*a.cols+k])
 				}
 			}
 		}
@@ -213,43 +226,48 @@ func (t *tape) columns(x *matrix, from, n int) *matrix {
 	return out
 }
 
-// attention is causal softmax attention of one head.
+// attention is causal softmax attention of one head: Σ_j e_ij v_j / Σ_j e_ij with
+// e_ij = exp(scale·(s_ij - max_j s_ij)) and s_ij = q_i·k_j.
 func (t *tape) attention(q, k, v *matrix) *matrix {
-	out, n := newMatrix(q.rows, q.cols), q.rows
-	p := make([]float64, n*n)
-	scale := 1 / math.Sqrt(float64(q.cols))
-	for i := range n {
-		total := 0.0
-		for j := range i + 1 {
-			s := 0.0
-			for c := range q.cols {
-				s += q.v[i*q.cols+c] * k.v[j*k.cols+c]
-			}
-			p[i*n+j] = math.Exp(s * scale)
-			total += p[i*n+j]
+	out, n, d := newMatrix(q.rows, q.cols), q.rows, q.cols
+	e, total := make([]float64, n*n), make([]float64, n)
+	scale := 1 / math.Sqrt(float64(d))
+	inner := func(x []float64, i int, y []float64, j int) (sum float64) {
+		for c := range d {
+			sum += t.read(x[i*d+c]) * t.read(y[j*d+c])
 		}
-		for j := range i + 1 {
-			p[i*n+j] /= total
-			for c := range q.cols {
-				out.v[i*q.cols+c] += p[i*n+j] * v.v[j*v.cols+c]
+		return sum
+	}
+	for i := range n {
+		row, most := e[i*n:i*n+i+1], math.Inf(-1)
+		for j := range row {
+			row[j] = inner(q.v, i, k.v, j)
+			most = max(most, row[j])
+		}
+		for j := range row {
+			row[j] = math.Exp(scale * (row[j] - most))
+			total[i] += row[j]
+		}
+		for j := range row {
+			for c := range d {
+				out.v[i*d+c] += t.read(row[j]) * t.read(v.v[j*d+c]) / total[i]
 			}
 		}
 	}
 	t.record(func() {
+		g := make([]float64, n*d) // of out, divided by the row's total
 		for i := range n {
-			dp, mean := make([]float64, i+1), 0.0
-			for j := range i + 1 {
-				for c := range q.cols {
-					dp[j] += out.g[i*q.cols+c] * v.v[j*v.cols+c]
-					v.g[j*v.cols+c] += p[i*n+j] * out.g[i*q.cols+c]
-				}
-				mean += p[i*n+j] * dp[j]
+			mean := 0.0
+			for c := range d {
+				g[i*d+c] = out.g[i*d+c] / total[i]
+				mean += g[i*d+c] * out.v[i*d+c]
 			}
 			for j := range i + 1 {
-				ds := p[i*n+j] * (dp[j] - mean) * scale
-				for c := range q.cols {
-					q.g[i*q.cols+c] += ds * k.v[j*k.cols+c]
-					k.g[j*k.cols+c] += ds * q.v[i*q.cols+c]
+				ds := e[i*n+j] * (inner(g, i, v.v, j) - mean) * scale
+				for c := range d {
+					v.g[j*d+c] += t.read(e[i*n+j]) * t.read(g[i*d+c])
+					q.g[i*d+c] += t.read(ds) * t.read(k.v[j*d+c])
+					k.g[j*d+c] += t.read(ds) * t.read(q.v[i*d+c])
 				}
 			}
 		}
@@ -341,6 +359,7 @@ type reference struct {
 	config  policy.Config
 	tensors map[string]*matrix
 	scale   float64 // of adapters among the tensors
+	round   bool    // what products read to bfloat16
 
 	states            *matrix   // after the last norm, of the last sequence
 	valueCoefficients []float32 // of the value head's outputs; nil without one
@@ -364,6 +383,9 @@ func newReference(c policy.Config, weights []policy.Tensor) *reference {
 func (r *reference) logits(t *tape, ids []int32) *matrix {
 	c := r.config
 	x := t.gatherRows(r.tensors["model.embed_tokens.weight"], ids)
+	for i := range x.v { // the one copy of the table is that of the head's product
+		x.v[i] = t.read(x.v[i])
+	}
 	for layer := range c.NumHiddenLayers {
 		w := func(name string) *matrix {
 			name = fmt.Sprintf("model.layers.%d.%s", layer, name)
@@ -423,7 +445,7 @@ func (r *reference) run(batch policy.Batch, s policy.Sampling, c, h []float32) (
 				index = append(index, int(i))
 			}
 		}
-		t := &tape{}
+		t := &tape{round: r.round}
 		logits := r.logits(t, batch.TokenIDs[batch.Offsets[q]:batch.Offsets[q+1]])
 		out := t.logProbs(t.gatherRows(logits, rows), targets, s)
 		for i, at := range index {

@@ -89,11 +89,7 @@ func (w *weight) addGrad(dy []float32, dyStride int, x []float32, xStride, rows,
 	if len(w.grad) == 0 {
 		return
 	}
-	product := gemm.TN
-	if w.packed.Format == gemm.BFloat16Pairs {
-		product = gemm.TNPairs
-	}
-	product(w.grad, w.in, dy, dyStride, x, xStride, w.out, w.in, rows, !w.blank, threads)
+	newProducts(w.packed.Format == gemm.BFloat16Pairs).tn(w.grad, w.in, dy, dyStride, x, xStride, w.out, w.in, rows, !w.blank, threads)
 	w.blank = false
 }
 
