@@ -21,9 +21,10 @@ import (
 // BenchmarkDecodeFolder measures what analysis/bench_decode.py compares with
 // transformers: the policy of the folder LATHE_BENCH_POLICY samples
 // LATHE_BENCH_BATCH responses of LATHE_BENCH_TOKENS tokens to as many prompts
-// of LATHE_BENCH_PROMPT tokens. The time of prompts and first tokens is taken
-// away. It is one measurement: run it with -benchtime 1x, in a process of its
-// own for the peak of memory.
+// of LATHE_BENCH_PROMPT tokens, with products in LATHE_BENCH_COMPUTE, F32 (also
+// if empty) or BF16. The time of prompts and first tokens is taken away. It is
+// one measurement: run it with -benchtime 1x, in a process of its own for the
+// peak of memory.
 func BenchmarkDecodeFolder(b *testing.B) {
 	folder := os.Getenv("LATHE_BENCH_POLICY")
 	if folder == "" {
