@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,6 +179,9 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 		here := o.SweepOptions
 		if here.Scores != "" {
 			here.Scores = filepath.Join(o.Scores, e.Name)
+			if _, err := os.Stat(here.Scores); errors.Is(err, fs.ErrNotExist) {
+				here.Scores = ""
+			}
 		}
 		first, then := e.InOrder(index)
 		for _, runs := range []sweep.Index{first, then} {

@@ -16,26 +16,34 @@ import (
 
 // takeScores seals the scores that another run has of a task, if the run takes them and
 // they are of the same responses: everything that they were made from has the same
-// content here. What a program takes, in seconds, and what a server
-// says is another thing each time, and a run that takes its scores comes to the bytes of
-// the other all the same.
+// content here. What a program takes, in seconds, and what a server says is another thing
+// each time, and a run that takes its scores comes to the bytes of the other all the same.
 func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, output string) (bool, error) {
 	if w.Run.Identity.Scores == "" {
 		return false, nil
 	}
-	started := time.Now()
-	from, err := rundir.Open(ctx, graph.Dir(w.Run.Identity.Scores))
-	if err != nil {
+	started, dir := time.Now(), graph.Dir(w.Run.Identity.Scores)
+	var reading seal.Options
+	from, err := rundir.Open(ctx, dir)
+	kept := errors.Is(err, seal.ErrNotSealed) // of that run nothing but score files
+	switch {
+	case err == nil:
+		reading = from.Graph.Reading(0)
+	case !kept:
 		return false, fmt.Errorf("opening the run whose scores are taken: %w", err)
 	}
-	path := from.Dir.Sampled(t.Node, t.Shard)
-	rows, was, err := shard.Read[shard.Score](ctx, path, from.Graph.Reading(0))
+	path := dir.Sampled(t.Node, t.Shard)
+	rows, was, err := shard.Read[shard.Score](ctx, path, reading)
 	if errors.Is(err, seal.ErrNotSealed) {
-		w.Log("%s is judged anew: %q has no scores of it", t, from.Dir)
+		w.Log("%s is judged anew: %q has no scores of it", t, dir)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
+	}
+	if kept && was.RecipeSHA256 != w.Run.Identity.RecipeSHA256 {
+		w.Log("%s is judged anew: the scores in %q are of another recipe", t, dir)
+		return false, nil
 	}
 	cited := []seal.Input{{Path: path, ContentSHA256: was.ContentSHA256}}
 	for _, input := range was.Inputs {
@@ -47,7 +55,7 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 			return false, err
 		}
 		if here.ContentSHA256 != input.ContentSHA256 {
-			w.Log("%s is judged anew: %s is not that of %q", t, input.Path, from.Dir)
+			w.Log("%s is judged anew: %s is not that of %q", t, input.Path, dir)
 			return false, nil
 		}
 		cited = append(cited, input)
