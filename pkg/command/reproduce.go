@@ -180,6 +180,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 		if here.Scores != "" {
 			here.Scores = filepath.Join(o.Scores, e.Name)
 			if _, err := os.Stat(here.Scores); errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintf(os.Stderr, "lathe: experiment %s is judged anew: %s has none of its runs\n", e.Name, o.Scores)
 				here.Scores = ""
 			}
 		}
