@@ -25,8 +25,8 @@ var floors = [][]string{
 	{"pkg/plainfile", "pkg/mlebench/metric"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench", "pkg/policy/kvcache"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
-	{"pkg/shard", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
-	{"pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
+	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
+	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
 	{"pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
 	{"pkg/preset", "pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
 	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/ace", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/curriculum/previous", "pkg/curriculum/restarts", "pkg/credit", "pkg/scaffold"},
@@ -75,13 +75,21 @@ var guarded = []struct {
 	by      []string
 	why     string
 }{
-	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
-	{"github.com/apache/arrow", []string{"pkg/seal", "pkg/shard"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard", "pkg/shard/foreign"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/apache/arrow", []string{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/shard/internal/arrowmemory"}, "files are written and read in one place, with their schema checks"},
 	{"github.com/NVIDIA/go-nvml", []string{"pkg/monitor/nvidia"}, "it needs cgo, and every other binary builds without"},
 	{module + "pkg/policy/cpu", []string{"pkg/policy/backend"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/policy/cuda", []string{"pkg/policy/backend", "pkg/command"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/monitor/nvidia", []string{"cmd/lathe-monitor"}, "it needs cgo, and every other binary builds without"},
 	{"github.com/urfave/cli", []string{"pkg/command", "pkg/command/cmdline", "pkg/command/monitor"}, "what a command does is a function that needs no command line"},
+}
+
+// unlinked lists what a program must not be linked with, however far down its
+// imports.
+var unlinked = []struct{ program, imports, why string }{
+	{"cmd/lathe-monitor", "github.com/apache/arrow", "it runs beside every task, and needs tables alone"},
+	{"cmd/lathe-monitor", "github.com/google/flatbuffers", "it runs beside every task, and needs tables alone"},
+	{"cmd/lathe-monitor", "github.com/goccy/go-json", "it runs beside every task, and needs tables alone"},
 }
 
 // listed is what go list says about one package.
@@ -139,6 +147,8 @@ func TestFloorsCanFail(t *testing.T) {
 		{"pkg/env/math", module + "pkg/curriculum", "an environment never knows the curriculum"},
 		{"pkg/stage/learn", module + "pkg/executor", "a stage is a function over files"},
 		{"pkg/report", "github.com/parquet-go/parquet-go/format", "in one place"},
+		{"pkg/shard", "github.com/apache/arrow/go/v17/arrow", "in one place"},
+		{"pkg/shard", module + "pkg/shard/arrowfile", "above"},
 		{"pkg/run", "github.com/NVIDIA/go-nvml/pkg/nvml", "needs cgo"},
 		{"pkg/command/monitor", module + "pkg/monitor/nvidia", "needs cgo"},
 		{"pkg/stage/learn", module + "pkg/policy/cuda", "opened by its name"},
@@ -179,6 +189,46 @@ func importProblems(path string, imports []string) []string {
 			problems = append(problems, fmt.Sprintf(
 				"%s (floor %d) imports %s (floor %d), which stands beside or above it: a package imports only from floors below its own",
 				path, own, ours, below))
+		}
+	}
+	return problems
+}
+
+func TestUnlinked(t *testing.T) {
+	t.Parallel()
+	programs := map[string]bool{}
+	for _, u := range unlinked {
+		programs[u.program] = true
+	}
+	for program := range programs {
+		out, err := exec.Command("go", "list", "-deps", module+program).Output()
+		if err != nil {
+			t.Fatalf("go list -deps: %v", err)
+		}
+		for _, problem := range linkProblems(program, lines(out)) {
+			t.Error(problem)
+		}
+	}
+	for _, c := range []struct{ program, imports, want string }{
+		{"cmd/lathe-monitor", module + "pkg/shard", ""},
+		{"cmd/lathe-monitor", "github.com/apache/arrow/go/v17/arrow", "needs tables alone"},
+		{"cmd/lathe", "github.com/apache/arrow/go/v17/arrow", ""},
+	} {
+		problems := strings.Join(linkProblems(c.program, []string{c.imports}), "\n")
+		if (c.want == "") != (problems == "") || !strings.Contains(problems, c.want) {
+			t.Errorf("%s linked with %s: got %q, want %q", c.program, c.imports, problems, c.want)
+		}
+	}
+}
+
+// linkProblems lists the packages that a program is linked with and must not be.
+func linkProblems(program string, linked []string) []string {
+	var problems []string
+	for _, u := range unlinked {
+		for _, imported := range linked {
+			if program == u.program && strings.HasPrefix(imported, u.imports) {
+				problems = append(problems, fmt.Sprintf("%s is linked with %s: %s", program, imported, u.why))
+			}
 		}
 	}
 	return problems

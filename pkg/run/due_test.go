@@ -23,6 +23,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 )
 
 // declaredTime is a launcher whose clock stands still while tasks work. A score task
@@ -174,7 +175,7 @@ func observe(t *testing.T, r *rundir.Run) observed {
 		for _, row := range plan {
 			tasks[row.InstanceID] = row.TaskID
 		}
-		batch, _, err := shard.ReadBatch(t.Context(), r.Dir.Batch(k), seal.Options{})
+		batch, _, err := arrowfile.ReadBatch(t.Context(), r.Dir.Batch(k), seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

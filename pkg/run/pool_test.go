@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 )
 
 // Two runs become one pool, in the order in which they are named, whatever IDs were
@@ -119,7 +120,7 @@ func sameAsBatches(t *testing.T, r *rundir.Run) (later int) {
 	}
 	trained, pooled := map[token]int{}, map[token]int{}
 	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
-		batch, _, err := shard.ReadBatch(t.Context(), r.Dir.Batch(k), seal.Options{})
+		batch, _, err := arrowfile.ReadBatch(t.Context(), r.Dir.Batch(k), seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

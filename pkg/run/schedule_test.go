@@ -22,6 +22,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 )
 
 // stageManager is a launcher on which a test holds tasks back or lets them fail.
@@ -325,7 +326,7 @@ func TestOversampleCarries(t *testing.T) {
 		if carried != 4*4 {
 			t.Errorf("%d responses of the late shard have their fate in iteration 2, want 16", carried)
 		}
-		batch, _, err := shard.ReadBatch(t.Context(), opened.Dir.Batch(2), seal.Options{})
+		batch, _, err := arrowfile.ReadBatch(t.Context(), opened.Dir.Batch(2), seal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

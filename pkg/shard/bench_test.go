@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // benchRollouts is a shard as a sampler writes it: 2,000 responses of 500
@@ -34,7 +35,7 @@ func BenchmarkWrite(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		path := filepath.Join(dir, "00000.parquet")
-		m, err := Write(path, rows, nil, testAttempt, seal.Manifest{})
+		m, err := Write(path, rows, nil, shardtest.Attempt, seal.Manifest{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func BenchmarkWrite(b *testing.B) {
 
 func BenchmarkRead(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "00000.parquet")
-	m, err := Write(path, benchRollouts(), nil, testAttempt, seal.Manifest{})
+	m, err := Write(path, benchRollouts(), nil, shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,19 +66,5 @@ func BenchmarkContentDigest(b *testing.B) {
 	rows := benchRollouts()
 	for b.Loop() {
 		ContentDigest(rows)
-	}
-}
-
-func BenchmarkReadTensors(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "grad.arrow")
-	m, err := WriteTensors(path, []Tensor{{"w", []int{1 << 24}, make([]float32, 1<<24)}}, nil, testAttempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(m.Bytes)
-	for b.Loop() {
-		if _, _, _, err := ReadTensors(b.Context(), path, seal.Options{}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

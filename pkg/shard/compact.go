@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // parquetMagic begins and ends a Parquet file.
@@ -62,7 +63,7 @@ func writePack(ctx context.Context, pack string, paths []string, a seal.Attempt)
 		}
 		file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
-			return seal.Manifest{}, unreadable(path, err)
+			return seal.Manifest{}, codec.Unreadable(path, err)
 		}
 		if footer, err = joined(footer, file.Metadata(), offset); err != nil {
 			return seal.Manifest{}, fmt.Errorf("compacting %q: %w", path, err)
@@ -90,7 +91,7 @@ func joined(whole, table *format.FileMetaData, offset int64) (*format.FileMetaDa
 	if whole == nil {
 		whole = &format.FileMetaData{
 			Version: table.Version, Schema: table.Schema, CreatedBy: table.CreatedBy, ColumnOrders: table.ColumnOrders,
-			KeyValueMetadata: slices.DeleteFunc(slices.Clone(table.KeyValueMetadata), func(kv format.KeyValue) bool { return kv.Key != schemaKey }),
+			KeyValueMetadata: slices.DeleteFunc(slices.Clone(table.KeyValueMetadata), func(kv format.KeyValue) bool { return kv.Key != codec.SchemaKey }),
 		}
 	}
 	if len(table.Schema) != len(whole.Schema) {

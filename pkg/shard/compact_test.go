@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // shards seals one table for each number and returns their paths and their rows.
@@ -21,7 +22,7 @@ func shards(t testing.TB, dir string, numbers []int, rowsOf func(shard int) []Ro
 	for _, n := range numbers {
 		path := filepath.Join(dir, fmt.Sprintf("%05d.parquet", n))
 		r := rowsOf(n)
-		if _, err := Write(path, r, map[string]string{"n": fmt.Sprint(n)}, testAttempt, seal.Manifest{Run: "r", Stage: "rollout", Shard: n}); err != nil {
+		if _, err := Write(path, r, map[string]string{"n": fmt.Sprint(n)}, shardtest.Attempt, seal.Manifest{Run: "r", Stage: "rollout", Shard: n}); err != nil {
 			t.Fatal(err)
 		}
 		paths, rows = append(paths, path), append(rows, r)
@@ -38,7 +39,7 @@ func listing(t testing.TB, dir string) map[string]string {
 	}
 	files := map[string]string{}
 	for _, e := range entries {
-		files[e.Name()] = string(get(t, filepath.Join(dir, e.Name())))
+		files[e.Name()] = string(shardtest.Get(t, filepath.Join(dir, e.Name())))
 	}
 	return files
 }
@@ -51,7 +52,7 @@ func readAll(t testing.TB, paths []string, rows [][]Rollout) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameRows(t, got, rows[i])
+		shardtest.SameRows(t, got, rows[i])
 		if _, err := seal.Verify(context.Background(), path, seal.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestCompact(t *testing.T) {
 	numbers := []int{0, 1, 2, 7, 998}
 	paths, rows := shards(t, dir, numbers, sampled)
 	before := listing(t, dir)
-	m, err := Compact(ctx, paths, testAttempt)
+	m, err := Compact(ctx, paths, shardtest.Attempt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestCompact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, all, slices.Concat(rows...))
+	shardtest.SameRows(t, all, slices.Concat(rows...))
 
 	// A shard that was not packed is not there.
 	if _, _, err := Read[Rollout](ctx, filepath.Join(dir, "00003.parquet"), seal.Options{}); !errors.Is(err, seal.ErrNotSealed) {
@@ -115,7 +116,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("a late twin left %d files", len(listing(t, dir)))
 	}
 
-	if dropped, err := seal.Unpack(ctx, pack, testAttempt); err != nil || len(dropped) > 0 {
+	if dropped, err := seal.Unpack(ctx, pack, shardtest.Attempt); err != nil || len(dropped) > 0 {
 		t.Fatalf("unpacking: %q, %v", dropped, err)
 	}
 	if after := listing(t, dir); !mapsEqual(before, after) {
@@ -147,7 +148,7 @@ func TestCompactKilled(t *testing.T) {
 			}
 			dir := t.TempDir()
 			paths, rows := shards(t, dir, []int{1000, 1001, 1002}, sampled)
-			if _, err := writePack(ctx, filepath.Join(dir, "01000-01999.parquet"), paths, testAttempt); err != nil {
+			if _, err := writePack(ctx, filepath.Join(dir, "01000-01999.parquet"), paths, shardtest.Attempt); err != nil {
 				t.Fatal(err)
 			}
 			for _, path := range paths[:manifests] {
@@ -157,7 +158,7 @@ func TestCompactKilled(t *testing.T) {
 				os.Remove(path)
 			}
 			readAll(t, paths, rows)
-			if _, err := Compact(ctx, paths, testAttempt); err != nil {
+			if _, err := Compact(ctx, paths, shardtest.Attempt); err != nil {
 				t.Fatal(err)
 			}
 			if got := listing(t, dir); len(got) != 2 {
@@ -174,16 +175,16 @@ func TestPackDamage(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	paths, rows := shards(t, dir, []int{0, 1}, sampled)
-	m, err := Compact(ctx, paths, testAttempt)
+	m, err := Compact(ctx, paths, shardtest.Attempt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pack := filepath.Join(dir, "00000-00999.parquet")
-	whole := get(t, pack)
+	whole := shardtest.Get(t, pack)
 	for at := 0; at < len(whole); at += 13 {
 		broken := bytes.Clone(whole)
 		broken[at] ^= 0x10
-		put(t, pack, broken)
+		shardtest.Put(t, pack, broken)
 		if _, err := seal.Verify(ctx, pack, seal.Options{}); !errors.Is(err, seal.ErrDamaged) {
 			t.Fatalf("byte %d: the pack verifies: %v", at, err)
 		}
@@ -197,8 +198,8 @@ func TestPackDamage(t *testing.T) {
 	}
 	broken := bytes.Clone(whole)
 	broken[m.Members[1].Offset+5] ^= 1
-	put(t, pack, broken)
-	if dropped, err := seal.Unpack(ctx, pack, testAttempt); err != nil || !slices.Equal(dropped, []string{"00001.parquet"}) {
+	shardtest.Put(t, pack, broken)
+	if dropped, err := seal.Unpack(ctx, pack, shardtest.Attempt); err != nil || !slices.Equal(dropped, []string{"00001.parquet"}) {
 		t.Fatalf("unpacking: %q, %v", dropped, err)
 	}
 	readAll(t, paths[:1], rows[:1])
@@ -211,10 +212,10 @@ func TestCompactRefusesOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	paths, _ := shards(t, dir, []int{999, 1000}, sampled)
-	if _, err := Compact(t.Context(), paths, testAttempt); err == nil {
+	if _, err := Compact(t.Context(), paths, shardtest.Attempt); err == nil {
 		t.Error("shards of two packs were compacted into one")
 	}
-	if _, err := Compact(t.Context(), []string{filepath.Join(dir, "plan.parquet")}, testAttempt); err == nil {
+	if _, err := Compact(t.Context(), []string{filepath.Join(dir, "plan.parquet")}, shardtest.Attempt); err == nil {
 		t.Error("a plan was taken for a shard")
 	}
 	if len(listing(t, dir)) != 4 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // The digest spelled out by hand, as its doc comment says.
@@ -63,7 +65,7 @@ turns []struct{step int32;part int32;outcome string;raw_score float64;normalized
 		Embedding: []float32{1, 2}, Attempt: 3, Node: "n1",
 	}
 	got, hasVolatile := ContentDigest([]Score{row})
-	if want := shaOf(b); got != want || !hasVolatile {
+	if want := shardtest.SHA256(b); got != want || !hasVolatile {
 		t.Errorf("ContentDigest = %s, %v, want %s", got, hasVolatile, want)
 	}
 }

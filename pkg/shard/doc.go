@@ -1,10 +1,9 @@
 // Package shard keeps typed rows in sealed files.
 //
 // Tables are Parquet, zstd, for whatever people query: [Write] and [Read].
-// Batches of sequences and gradients are Arrow IPC files, uncompressed, for
-// what the learner loads: [WriteBatch], [WriteTensors]. Every reader digests
-// first and decodes after, because neither format notices all damage, and
-// decoders of damaged files panic or ask for terabytes.
+// What the learner loads is in Arrow files: package arrowfile. Every reader
+// digests first and decodes after, because neither format notices all damage,
+// and decoders of damaged files panic or ask for terabytes.
 //
 // Equal rows give equal bytes, on any machine and in any process: one order
 // of columns, fixed row groups, no time and no version in the file.

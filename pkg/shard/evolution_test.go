@@ -10,6 +10,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // other encodes rows of any struct as a file that says it holds schema.
@@ -18,7 +20,7 @@ func other[T any](t testing.TB, schema string, rows ...T) []byte {
 	var b bytes.Buffer
 	var options []parquet.WriterOption
 	if schema != "" {
-		options = append(options, parquet.KeyValueMetadata(schemaKey, schema))
+		options = append(options, parquet.KeyValueMetadata(codec.SchemaKey, schema))
 	}
 	w := parquet.NewGenericWriter[T](&b, options...)
 	if _, err := w.Write(rows); err != nil {
@@ -102,7 +104,7 @@ func TestSchemaEvolution(t *testing.T) {
 		{"a bad schema", other(t, "metrics", good), []string{`schema "metrics" is not of the form NAME/vMAJOR.MINOR`}},
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.parquet")
-		if _, err := seal.WriteBytes(path, c.data, testAttempt, seal.Manifest{Rows: 1}); err != nil {
+		if _, err := seal.WriteBytes(path, c.data, shardtest.Attempt, seal.Manifest{Rows: 1}); err != nil {
 			t.Fatal(err)
 		}
 		rows, _, err := Read[Metric](t.Context(), path, seal.Options{})
@@ -111,7 +113,7 @@ func TestSchemaEvolution(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 				continue
 			}
-			sameRows(t, rows, []Metric{{1, "learn", 2, "loss", 0.5}})
+			shardtest.SameRows(t, rows, []Metric{{1, "learn", 2, "loss", 0.5}})
 			continue
 		}
 		if exitcode.Code(err) != exitcode.Data || len(exitcode.Hints(err)) == 0 {
@@ -154,7 +156,7 @@ func TestSchemaOfNestedColumns(t *testing.T) {
 func TestRowCountOfManifestCounts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "metrics.parquet")
-	if _, err := seal.WriteBytes(path, encode(t, []Metric{{}}, nil), testAttempt, seal.Manifest{Rows: 2}); err != nil {
+	if _, err := seal.WriteBytes(path, encode(t, []Metric{{}}, nil), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Read[Metric](t.Context(), path, seal.Options{}); err == nil || !strings.Contains(err.Error(), "it holds 1 rows, its manifest says 2") {
@@ -183,16 +185,16 @@ func TestOlderMinorVersion(t *testing.T) {
 	}
 	rows := []before{{TaskID: "a", Kind: "add", Step: 1, Score: .5, Milestones: []string{"m", "n"}}, {TaskID: "b", Outcome: "ok", Milestones: []string{}}}
 	path := filepath.Join(t.TempDir(), "old.parquet")
-	if _, err := seal.WriteBytes(path, other(t, "evaluation/v1.1", rows...), testAttempt, seal.Manifest{Rows: 2}); err != nil {
+	if _, err := seal.WriteBytes(path, other(t, "evaluation/v1.1", rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)
 	}
 	got, _, err := Read[EvaluationRow](t.Context(), path, seal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, got, []EvaluationRow{{TaskID: "a", Kind: "add", Step: 1, Score: .5, Milestones: []string{"m", "n"}}, {TaskID: "b", Outcome: "ok", Milestones: []string{}}})
+	shardtest.SameRows(t, got, []EvaluationRow{{TaskID: "a", Kind: "add", Step: 1, Score: .5, Milestones: []string{"m", "n"}}, {TaskID: "b", Outcome: "ok", Milestones: []string{}}})
 	path = filepath.Join(t.TempDir(), "new.parquet")
-	if _, err := seal.WriteBytes(path, other(t, EvaluationRow{}.Schema().String(), rows...), testAttempt, seal.Manifest{Rows: 2}); err != nil {
+	if _, err := seal.WriteBytes(path, other(t, EvaluationRow{}.Schema().String(), rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Read[EvaluationRow](t.Context(), path, seal.Options{}); err == nil || !strings.Contains(err.Error(), "column set: missing") {

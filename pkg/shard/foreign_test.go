@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // As DuckDB and pandas write: every column, list and element optional.
@@ -61,12 +62,12 @@ func TestReadForeign(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "by hand.parquet")
-	put(t, path, other(t, "", nullable("a"), nullable("")))
+	shardtest.Put(t, path, other(t, "", nullable("a"), nullable("")))
 	rows, err := ReadForeign[Score](t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, rows, []Score{want("a"), want("")})
+	shardtest.SameRows(t, rows, []Score{want("a"), want("")})
 
 	many := make([]nullableScore, 1000)
 	for i := range many {
@@ -84,7 +85,7 @@ func TestReadForeign(t *testing.T) {
 		rows := append([]nullableScore{}, many...)
 		rows[777] = nullable("x")
 		c.spoil(&rows[777])
-		put(t, path, other(t, "", rows...))
+		shardtest.Put(t, path, other(t, "", rows...))
 		_, err := ReadForeign[Score](t.Context(), path)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 777, column "+c.column+": NULL") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", c.column, err)
@@ -93,7 +94,7 @@ func TestReadForeign(t *testing.T) {
 	// An empty list is not a NULL.
 	empty := nullable("x")
 	empty.Milestones = []*string{}
-	put(t, path, other(t, "", nullable("x"), empty))
+	shardtest.Put(t, path, other(t, "", nullable("x"), empty))
 	if rows, err := ReadForeign[Score](t.Context(), path); err != nil || len(rows[1].Milestones) != 0 {
 		t.Errorf("an empty list: %v, %v", rows, err)
 	}
@@ -102,10 +103,10 @@ func TestReadForeign(t *testing.T) {
 func TestReadForeignKeepsToTheManifest(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "metrics.parquet")
-	if _, err := Write(path, []Metric{{Value: 1}}, nil, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := Write(path, []Metric{{Value: 1}}, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	put(t, path, encode(t, []Metric{{Value: 2}}, nil))
+	shardtest.Put(t, path, encode(t, []Metric{{Value: 2}}, nil))
 	if _, err := ReadForeign[Metric](t.Context(), path); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a file that its manifest does not describe: %v", err)
 	}

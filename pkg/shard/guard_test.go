@@ -15,6 +15,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress/uncompressed"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 func TestCodecs(t *testing.T) {
@@ -43,7 +45,7 @@ func TestCodecs(t *testing.T) {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case c.want == "":
-			sameRows(t, rows, sampleRollouts)
+			shardtest.SameRows(t, rows, sampleRollouts)
 		case err == nil || !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

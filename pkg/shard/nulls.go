@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // checkNulls reports the first NULL in a column that the row type needs. The
 // decoder would read it as zero.
 func (t *table[T]) checkNulls() (err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	var zero T
 	want := parquet.SchemaOf(zero)
 	for _, path := range want.Columns() {

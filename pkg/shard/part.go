@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // ReadPart returns the rows from first to the one before last of a sealed table, as many
@@ -39,7 +40,7 @@ func readSome[T Row](ctx context.Context, path string, some func(*table[T]) ([]T
 		}
 		rows, err := decodeSome(bytes.NewReader(data), m, some)
 		if err != nil {
-			return nil, m, unreadable(path, err)
+			return nil, m, codec.Unreadable(path, err)
 		}
 		return rows, m, nil
 	}
@@ -51,7 +52,7 @@ func readSome[T Row](ctx context.Context, path string, some func(*table[T]) ([]T
 	r.Keep(blocksKept)
 	rows, err := decodeSome(r, m, some, parquet.SkipMagicBytes(true)) // or the first block is read for four bytes
 	if err != nil {
-		return nil, m, failed(path, r, err)
+		return nil, m, codec.Failed(path, r, err)
 	}
 	return rows, m, nil
 }
@@ -61,7 +62,7 @@ const blocksKept = 16
 
 // decodeSome opens a table, which has what its manifest says, and decodes some of it.
 func decodeSome[T Row](r sized, m seal.Manifest, some func(*table[T]) ([]T, error), options ...parquet.FileOption) (rows []T, err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	file, err := openParquet(r, r.Size(), options...)
 	if err != nil {
 		return nil, err

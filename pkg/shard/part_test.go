@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
 // manyInstances are rows of a plan, with prompts that do not compress to nothing.
@@ -42,13 +43,13 @@ func TestReadPart(t *testing.T) {
 	rows := manyInstances(all)
 	dir := t.TempDir()
 	whole, blocks := filepath.Join(dir, "whole.parquet"), filepath.Join(dir, "blocks.parquet")
-	if _, err := Write(whole, rows, nil, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := Write(whole, rows, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteInBlocks(blocks, rows, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(get(t, whole), get(t, blocks)) {
+	if !bytes.Equal(shardtest.Get(t, whole), shardtest.Get(t, blocks)) {
 		t.Error("blocks change the bytes of a table")
 	}
 	ctx := context.Background()
@@ -65,7 +66,7 @@ func TestReadPart(t *testing.T) {
 				r.Fatalf("rows %s to %s, want %s to %s", got[0].InstanceID, got[len(got)-1].InstanceID, want[0].InstanceID, want[len(want)-1].InstanceID)
 			}
 			if len(got) > 0 && len(got) <= 16 {
-				sameRows(t, got, want)
+				shardtest.SameRows(t, got, want)
 			}
 		}
 	})
@@ -86,9 +87,9 @@ func TestReadPart(t *testing.T) {
 	}
 
 	// What is damaged elsewhere does not matter, and here it is found.
-	broken := bytes.Clone(get(t, blocks))
+	broken := bytes.Clone(shardtest.Get(t, blocks))
 	broken[100] ^= 1
-	put(t, blocks, broken)
+	shardtest.Put(t, blocks, broken)
 	if _, _, err := ReadPart[Instance](ctx, blocks, 2*rowsPerRowGroup+8, 2*rowsPerRowGroup+24, seal.Options{}); err != nil {
 		t.Error(err)
 	}
@@ -108,10 +109,10 @@ func TestReadNamed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	whole, blocks := filepath.Join(dir, "whole.parquet"), filepath.Join(dir, "blocks.parquet")
-	if _, err := Write(whole, rows, nil, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := Write(whole, rows, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	written, err := WriteInBlocks(blocks, rows, testAttempt, seal.Manifest{})
+	written, err := WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +152,9 @@ func TestReadNamed(t *testing.T) {
 	if r.BytesRead() > m.Bytes {
 		t.Errorf("%d bytes are read of %d for one row", r.BytesRead(), m.Bytes)
 	}
-	broken := bytes.Clone(get(t, blocks))
+	broken := bytes.Clone(shardtest.Get(t, blocks))
 	broken[100] ^= 1
-	put(t, blocks, broken)
+	shardtest.Put(t, blocks, broken)
 	if _, _, err := ReadNamed[TaskRow](ctx, blocks, "task_id", map[string]bool{"i000007": true}, seal.Options{}); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("names in a damaged block: %v", err)
 	}
@@ -172,7 +173,7 @@ func BenchmarkTasks(b *testing.B) {
 		}
 	}
 	path := filepath.Join(b.TempDir(), "tasks.parquet")
-	m, err := WriteInBlocks(path, rows, testAttempt, seal.Manifest{})
+	m, err := WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func BenchmarkTasks(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	const all = 125_000
 	path := filepath.Join(b.TempDir(), "plan.parquet")
-	m, err := WriteInBlocks(path, manyInstances(all), testAttempt, seal.Manifest{})
+	m, err := WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		b.Fatal(err)
 	}

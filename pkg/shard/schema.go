@@ -3,7 +3,6 @@ package shard
 import (
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -40,38 +39,6 @@ func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation
 
 // Schema names the table of the tasks of a run.
 func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1} }
-
-// schemaKey is the key under which a file says what its rows are.
-const schemaKey = "schema"
-
-// parseSchema is the inverse of seal.Schema.String.
-func parseSchema(s string) (seal.Schema, error) {
-	name, version, ok := strings.Cut(s, "/v")
-	major, minor, dotted := strings.Cut(version, ".")
-	majorN, errMajor := strconv.Atoi(major)
-	minorN, errMinor := strconv.Atoi(minor)
-	if !ok || !dotted || errMajor != nil || errMinor != nil {
-		return seal.Schema{}, fmt.Errorf("schema %q is not of the form NAME/vMAJOR.MINOR", s)
-	}
-	return seal.Schema{Name: name, Major: majorN, Minor: minorN}, nil
-}
-
-// checkVersion refuses a file of schema found that cannot be read as want, and
-// reports whether it is older, so that columns may be missing.
-func checkVersion(found string, want seal.Schema) (older bool, err error) {
-	got, err := parseSchema(found)
-	switch {
-	case err != nil:
-		return false, err
-	case got.Name != want.Name:
-		return false, fmt.Errorf("it holds rows of %s, expected %s", got, want)
-	case got.Major > want.Major:
-		return false, fmt.Errorf("it holds rows of %s and this binary reads up to %s: use a newer lathe", got, want)
-	case got.Major < want.Major:
-		return false, fmt.Errorf("it holds rows of %s and this binary reads %s: use the lathe that wrote it", got, want)
-	}
-	return got.Minor < want.Minor, nil
-}
 
 // compareColumns lists, one line each, the columns of want that found lacks
 // or holds otherwise. With nullable, an optional column may stand for a

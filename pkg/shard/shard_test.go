@@ -2,8 +2,6 @@ package shard
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"os"
@@ -13,52 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
-
-var testAttempt = seal.Attempt{JobID: "4711", TaskID: "3", Host: "node1"}
-
-// sameRows compares rows; an absent list is an empty one, and numbers are
-// compared by their bits.
-func sameRows(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, got, want any,
-) {
-	t.Helper()
-	bits := cmp.Options{
-		cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }),
-		cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }),
-	}
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), bits); d != "" {
-		t.Fatalf("rows differ (-want +got):\n%s", d)
-	}
-}
-
-func get(t testing.TB, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func put(t testing.TB, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func shaOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
 
 // encode returns the bytes of a table.
 func encode[T Row](t testing.TB, rows []T, meta map[string]string) []byte {
@@ -138,7 +96,7 @@ func checkRowType[T Row](t *testing.T, columns string) {
 				if err != nil {
 					t.Fatalf("reading: %v", err)
 				}
-				sameRows(t, got, rows)
+				shardtest.SameRows(t, got, rows)
 			}
 		})
 	})
@@ -331,22 +289,22 @@ earlier_turns.execute_seconds []DOUBLE
 func TestWriteAndRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rollout", "00001.parquet")
-	m, err := Write(path, sampleRollouts, map[string]string{"curriculum": "exit"}, testAttempt, seal.Manifest{PolicyVersion: 2})
+	m, err := Write(path, sampleRollouts, map[string]string{"curriculum": "exit"}, shardtest.Attempt, seal.Manifest{PolicyVersion: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m.Rows != 3 || m.Schema != (Rollout{}).Schema() || m.PolicyVersion != 2 {
 		t.Errorf("manifest %+v", m)
 	}
-	if content, _ := ContentDigest(sampleRollouts); m.ContentSHA256 != content || m.SHA256 != shaOf(get(t, path)) {
+	if content, _ := ContentDigest(sampleRollouts); m.ContentSHA256 != content || m.SHA256 != shardtest.SHA256(shardtest.Get(t, path)) {
 		t.Errorf("digests %s and %s", m.SHA256, m.ContentSHA256)
 	}
 	rows, read, err := Read[Rollout](t.Context(), path, seal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, rows, sampleRollouts)
-	sameRows(t, read, m)
+	shardtest.SameRows(t, rows, sampleRollouts)
+	shardtest.SameRows(t, read, m)
 	meta, err := Metadata(t.Context(), path, seal.Options{})
 	if err != nil || !cmp.Equal(meta, map[string]string{"curriculum": "exit"}) {
 		t.Errorf("metadata %v, %v", meta, err)
@@ -355,7 +313,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, rows, sampleRollouts)
+	shardtest.SameRows(t, rows, sampleRollouts)
 	var streamed []Rollout
 	for row, err := range Rows[Rollout](t.Context(), path, seal.Options{}) {
 		if err != nil {
@@ -363,7 +321,7 @@ func TestWriteAndRead(t *testing.T) {
 		}
 		streamed = append(streamed, row)
 	}
-	sameRows(t, streamed, sampleRollouts)
+	shardtest.SameRows(t, streamed, sampleRollouts)
 	for range Rows[Rollout](t.Context(), path, seal.Options{}) {
 		break // stopping early is fine
 	}
@@ -376,9 +334,9 @@ func TestPinnedBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, got, want string
 	}{
-		{"rollouts", shaOf(encode(t, sampleRollouts, nil)), "3b5c321a6f1b4d594b589d5c2a63feb2f7df9c84eca7d7b271c9c890d556f411"},
-		{"no scores", shaOf(encode(t, []Score{}, nil)), "ac6a71be1711513d1e62c7a0473925f6d79748f19e0853e9e792e4301b483e0e"},
-		{"metadata", shaOf(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
+		{"rollouts", shardtest.SHA256(encode(t, sampleRollouts, nil)), "3b5c321a6f1b4d594b589d5c2a63feb2f7df9c84eca7d7b271c9c890d556f411"},
+		{"no scores", shardtest.SHA256(encode(t, []Score{}, nil)), "ac6a71be1711513d1e62c7a0473925f6d79748f19e0853e9e792e4301b483e0e"},
+		{"metadata", shardtest.SHA256(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: sha256 %s, want %s", c.name, c.got, c.want)
@@ -409,7 +367,7 @@ func TestLargeTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, got, rows)
+	shardtest.SameRows(t, got, rows)
 	for i, group := range file.Metadata().RowGroups {
 		for _, column := range group.Columns {
 			if column.MetaData.Type == 6 /* BYTE_ARRAY */ && len(column.MetaData.Statistics.MaxValue) > 0 {
@@ -422,13 +380,8 @@ func TestLargeTable(t *testing.T) {
 func TestMetadataKeyIsTaken(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
+	if _, err := Write(path, []Metric{}, map[string]string{"schema": "x"}, shardtest.Attempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), `metadata key "schema" is taken`) {
 		t.Errorf("key schema can be overwritten: %v", err)
-	}
-	for _, key := range []string{"schema", "tensors"} {
-		if _, err := WriteTensors(path, nil, map[string]string{key: "x"}, testAttempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("metadata key %q is taken", key)) {
-			t.Errorf("key %s can be overwritten in tensors: %v", key, err)
-		}
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 0 {

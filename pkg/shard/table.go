@@ -18,6 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // What decides the bytes of a table besides its rows. A change here changes
@@ -48,7 +49,7 @@ func write[T Row](path string, blocks bool, rows []T, meta map[string]string, a 
 	if _, hasVolatile := ContentDigest[T](nil); hasVolatile { // else the content is the bytes
 		m.ContentSHA256, _ = ContentDigest(rows)
 	}
-	return sealEncoded(path, blocks, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
+	return codec.Seal(path, blocks, a, m, func(w io.Writer) error { return encodeTable(w, rows, meta) })
 }
 
 // Encode returns the bytes that [Write] seals.
@@ -60,29 +61,9 @@ func Encode[T Row](rows []T, meta map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// sealEncoded seals what encode writes. In blocks, parts of it can be read.
-func sealEncoded(path string, blocks bool, a seal.Attempt, m seal.Manifest, encode func(io.Writer) error) (seal.Manifest, error) {
-	w, err := seal.Create(path, a)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	if blocks {
-		w.InBlocks()
-	}
-	if err := encode(w); err != nil {
-		if w.Err() != nil { // encoders do not always wrap it
-			err = w.Err()
-		} else {
-			err = exitcode.Bugf("encoding %q: %w", path, err)
-		}
-		return seal.Manifest{}, errors.Join(err, w.Abort())
-	}
-	return w.Commit(m)
-}
-
 // encodeTable writes the Parquet file.
 func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) (err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	var zero T
 	schema := parquet.SchemaOf(zero)
 	options := []parquet.WriterOption{
@@ -92,13 +73,13 @@ func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) (err erro
 		parquet.DataPageVersion(2),
 		parquet.MaxRowsPerRowGroup(rowsPerRowGroup),
 		parquet.PageBufferSize(bytesPerPage),
-		parquet.KeyValueMetadata(schemaKey, zero.Schema().String()),
+		parquet.KeyValueMetadata(codec.SchemaKey, zero.Schema().String()),
 	}
 	for _, path := range textColumns(schema) {
 		options = append(options, parquet.SkipPageBounds(path...), parquet.SkipPageStatistics(path...))
 	}
 	for key, value := range meta { // the writer sorts them
-		if key == schemaKey {
+		if key == codec.SchemaKey {
 			return fmt.Errorf("metadata key %q is taken", key)
 		}
 		options = append(options, parquet.KeyValueMetadata(key, value))
@@ -124,14 +105,14 @@ func Read[T Row](ctx context.Context, path string, o seal.Options) ([]T, seal.Ma
 	}
 	t, err := openTable[T](data, false)
 	if err != nil {
-		return nil, seal.Manifest{}, unreadable(path, err)
+		return nil, seal.Manifest{}, codec.Unreadable(path, err)
 	}
 	rows, err := t.all(m.Rows)
 	if err == nil && int64(len(rows)) != m.Rows {
 		err = fmt.Errorf("it holds %d rows, its manifest says %d", len(rows), m.Rows)
 	}
 	if err != nil {
-		return nil, seal.Manifest{}, unreadable(path, err)
+		return nil, seal.Manifest{}, codec.Unreadable(path, err)
 	}
 	return rows, m, nil
 }
@@ -148,7 +129,7 @@ func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, 
 		}
 		t, err := openTable[T](data, false)
 		if err != nil {
-			yield(zero, unreadable(path, err))
+			yield(zero, codec.Unreadable(path, err))
 			return
 		}
 		for {
@@ -162,7 +143,7 @@ func Rows[T Row](ctx context.Context, path string, o seal.Options) iter.Seq2[T, 
 				return
 			}
 			if err != nil {
-				yield(zero, unreadable(path, err))
+				yield(zero, codec.Unreadable(path, err))
 				return
 			}
 		}
@@ -207,37 +188,23 @@ func Metadata(ctx context.Context, path string, o seal.Options) (map[string]stri
 	}
 	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return nil, unreadable(path, err)
+		return nil, codec.Unreadable(path, err)
 	}
 	meta := make(map[string]string)
 	for _, kv := range file.Metadata().KeyValueMetadata {
-		if kv.Key != schemaKey {
+		if kv.Key != codec.SchemaKey {
 			meta[kv.Key] = kv.Value
 		}
 	}
 	return meta, nil
 }
 
-// unreadable reports a file whose digest was right and that cannot be
-// decoded: another version's, or another kind of file.
-func unreadable(path string, err error) error {
-	return exitcode.WithHint(exitcode.Dataf("reading %q: %w", path, err),
-		"the file is as it was sealed; check that it is the file you mean and that this lathe is the one that wrote it")
-}
-
 func foreign(path string, err error) error {
 	return exitcode.Dataf("reading %q: %w", path, err)
 }
 
-// recovered turns a panic of a decoder or encoder into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("cannot be decoded: %v", r)
-	}
-}
-
 func openParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (file *parquet.File, err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	if size == 0 {
 		return nil, errors.New("it is empty")
 	}
@@ -273,7 +240,7 @@ type table[T Row] struct {
 
 // openTable opens a table.
 func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	if isForeign {
 		if err := checkFooter(data); err != nil {
 			return nil, err
@@ -294,11 +261,11 @@ func openTable[T Row](data []byte, isForeign bool) (t *table[T], err error) {
 // tableOf compares the schema of a file with the row type's.
 func tableOf[T Row](file *parquet.File, isForeign bool) (_ *table[T], err error) {
 	var zero T
-	found, ok := file.Lookup(schemaKey)
+	found, ok := file.Lookup(codec.SchemaKey)
 	older := false
 	switch {
 	case ok:
-		if older, err = checkVersion(found, zero.Schema()); err != nil {
+		if older, err = codec.CheckVersion(found, zero.Schema()); err != nil {
 			return nil, err
 		}
 	case !isForeign:
@@ -315,7 +282,7 @@ func (t *table[T]) next() (rows []T, err error) { return t.read(rowsPerRead) }
 
 // read is next for at most so many rows.
 func (t *table[T]) read(most int) (rows []T, err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	rows = make([]T, most) // fresh: the decoder appends to lists
 	n, err := t.reader.Read(rows)
 	if err == nil && n == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 )
 
 // TestMain lets this test's program stand in for the binaries: those of a
@@ -109,7 +110,7 @@ func TestRun(t *testing.T) {
 	if stats[shard.StatReward+" mean"] != 1 || stats[shard.StatCurriculum+" quality"] == 0 {
 		t.Errorf("statistics: %v", stats)
 	}
-	batch, _, err := shard.ReadBatch(t.Context(), one.Batch(1), seal.Options{})
+	batch, _, err := arrowfile.ReadBatch(t.Context(), one.Batch(1), seal.Options{})
 	if err != nil || len(batch) == 0 {
 		t.Fatalf("batch of %d sequences: %v", len(batch), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 )
 
 // learned is a sequence of the batch, without its tokens, and where it is from.
@@ -229,7 +230,7 @@ func (r *reduction) whiten(sequences []learned) error {
 // writeBatch seals the sequences with their tokens, which are read shard by
 // shard.
 func (r *reduction) writeBatch(sequences []learned) error {
-	var layout shard.BatchLayout
+	var layout arrowfile.BatchLayout
 	var read, trained float64 // tokens
 	for i := range sequences {
 		s := &sequences[i]
@@ -243,7 +244,7 @@ func (r *reduction) writeBatch(sequences []learned) error {
 	m := r.manifest()
 	m.Metrics = r.metrics
 	held := &tokens{shard: -1}
-	_, err := shard.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
+	_, err := arrowfile.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
 		record := make([]shard.Sequence, rows)
 		for i, s := range sequences[:rows] {
 			g := r.batch[s.group]

@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
@@ -95,7 +96,7 @@ func (f *reduction) try() error {
 func (f *reduction) run() ([]shard.Sequence, map[string]float64) {
 	f.Helper()
 	f.Check(f.try())
-	batch, m, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+	batch, m, err := arrowfile.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
 	f.Check(err)
 	return batch, m.Metrics
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
@@ -87,7 +88,7 @@ func TestCompositions(t *testing.T) {
 					if err := f.try(); err != nil {
 						t.Fatalf("%v: %v", settings, err)
 					}
-					batch, _, err := shard.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+					batch, _, err := arrowfile.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
 					f.Check(err)
 					if len(batch) == 0 {
 						t.Fatalf("%v: nothing is learned from", settings)

@@ -9,7 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -175,14 +175,14 @@ func TestFactorsActOnTheSurrogateAlone(t *testing.T) {
 	first := inputs(r, data, "first") // away from the reference, and with a critic that says more than 0
 	update(r, first)
 	with := func(name string, factor float64) map[string]float64 {
-		sequences, _, err := shard.ReadBatch(r.Context(), data, seal.Options{})
+		sequences, _, err := arrowfile.ReadBatch(r.Context(), data, seal.Options{})
 		r.Check(err)
 		for i := range sequences {
 			for turn := range sequences[i].TurnFactors {
 				sequences[i].TurnFactors[turn] = factor
 			}
 		}
-		_, err = shard.WriteBatch(r.Path(name+".arrow"), sequences, seal.AttemptFromEnv(), r.Job.Manifest("buffer", 1, 0, 1, time.Now()))
+		_, err = arrowfile.WriteBatch(r.Path(name+".arrow"), sequences, seal.AttemptFromEnv(), r.Job.Manifest("buffer", 1, 0, 1, time.Now()))
 		r.Check(err)
 		in := inputs(r, r.Path(name+".arrow"), name)
 		in.Policy = first.PolicyOutput

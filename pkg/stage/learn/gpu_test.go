@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -60,7 +61,7 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 		sequences = append(sequences, s)
 	}
 	batch = r.Path("batch.arrow")
-	_, err = shard.WriteBatch(batch, sequences, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err = arrowfile.WriteBatch(batch, sequences, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	return r, batch
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -94,10 +94,10 @@ func writeBlocks(engine trained, blocks []block, output string, meta map[string]
 	for _, t := range trained {
 		largest = max(largest, t.Elements())
 	}
-	var tensors []shard.Tensor
+	var tensors []arrowfile.Tensor
 	for _, b := range blocks {
 		for _, t := range trained {
-			tensors = append(tensors, shard.Tensor{Name: fmt.Sprintf("%d/%d/%s", b.start, b.level, t.Name), Shape: t.Shape})
+			tensors = append(tensors, arrowfile.Tensor{Name: fmt.Sprintf("%d/%d/%s", b.start, b.level, t.Name), Shape: t.Shape})
 		}
 	}
 	read := func(room []float32, i int) ([]float32, error) {
@@ -107,7 +107,7 @@ func writeBlocks(engine trained, blocks []block, output string, meta map[string]
 	}
 	next, stop := prefetch(len(tensors), largest, read)
 	defer stop()
-	return shard.WriteTensorsFrom(output, tensors, meta, next, attempt, m)
+	return arrowfile.WriteTensorsFrom(output, tensors, meta, next, attempt, m)
 }
 
 // readGradients adds the gradient shards of a task to the tree, cites them, and returns
@@ -127,7 +127,7 @@ func (l *learner) readGradients(ctx context.Context, t *tree, stats *stepStats) 
 func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats *stepStats) (seal.Manifest, error) {
 	like := l.trained.Trained() // the names and sizes that every block must have
 	read, current := 0, block{}
-	meta, m, err := shard.VisitTensors(ctx, path, l.files.Reading, func(tensor shard.Tensor) error {
+	meta, m, err := arrowfile.VisitTensors(ctx, path, l.files.Reading, func(tensor arrowfile.Tensor) error {
 		index := read % len(like)
 		want := like[index]
 		start, level, name, ok := blockName(tensor.Name)

@@ -17,7 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -126,7 +126,7 @@ type learner struct {
 	trained   trained       // the engine, with such a critic
 	base      string        // that the new adapter will name
 	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
-	batch     *shard.Batch
+	batch     *arrowfile.Batch
 	// before is what was computed of sequences before the first optimizer step, by
 	// place. Their tokens are not there: they are read again.
 	before map[int32]*trainer.Sequence
@@ -138,7 +138,7 @@ type learner struct {
 func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longest int) policy.Workload) error {
 	defer phase.Enter(phase.Load)()
 	in := l.in
-	batch, batchManifest, err := shard.OpenBatch(ctx, in.Batch, l.files.Reading)
+	batch, batchManifest, err := arrowfile.OpenBatch(ctx, in.Batch, l.files.Reading)
 	if err != nil {
 		return err
 	}

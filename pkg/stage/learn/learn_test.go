@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
@@ -238,11 +239,11 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 	_, err := learn.RunGradient(r.Context(), r.Job, in, 0, 0, 2, half)
 	r.Check(err)
 	alien := r.Path("alien.arrow")
-	_, err = shard.WriteTensors(alien, []shard.Tensor{{Name: "0/0/alien", Shape: []int{1}, Data: []float32{1}}},
+	_, err = arrowfile.WriteTensors(alien, []arrowfile.Tensor{{Name: "0/0/alien", Shape: []int{1}, Data: []float32{1}}},
 		map[string]string{"statistics": "{}"}, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	mute := r.Path("mute.arrow")
-	_, err = shard.WriteTensors(mute, nil, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err = arrowfile.WriteTensors(mute, nil, nil, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	for _, gradients := range [][]string{{half}, {half, half}, {alien}, {mute}} {
 		in.Gradients = gradients
@@ -260,7 +261,7 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)
 	data := r.Path("empty.arrow")
-	_, err := shard.WriteBatch(data, nil, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err := arrowfile.WriteBatch(data, nil, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	got := update(r, inputs(r, data, "learned"))
 	if got["skipped_steps"] != 1 || got["optimizer_steps"] != 1 || got["sequences"] != 0 || got["grad_norm"] != 0 {

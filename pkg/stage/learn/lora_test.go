@@ -6,7 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -40,7 +40,7 @@ func TestLoRA(t *testing.T) {
 	path := r.Path("grad.arrow")
 	_, err = learn.RunGradient(r.Context(), r.Job, next, 0, 0, 2, path)
 	r.Check(err)
-	tensors, _, _, err := shard.ReadTensors(r.Context(), path, seal.Options{})
+	tensors, _, _, err := arrowfile.ReadTensors(r.Context(), path, seal.Options{})
 	r.Check(err)
 	values := 0
 	for _, tensor := range tensors {

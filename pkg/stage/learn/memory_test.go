@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -146,12 +147,12 @@ func longBatch(r *stagetest.Rig, path string, n, tokens, units int) int64 {
 		s.OldLogProbs[0] = 0
 		return s
 	}
-	var layout shard.BatchLayout
+	var layout arrowfile.BatchLayout
 	for i := range n {
 		layout.Add(&shard.Sequence{Unit: int32(i * units / n), LogProbSource: shard.LogProbsEngine}, tokens)
 	}
 	next := 0
-	m, err := shard.WriteBatchFrom(path, layout, func(rows int) ([]shard.Sequence, error) {
+	m, err := arrowfile.WriteBatchFrom(path, layout, func(rows int) ([]shard.Sequence, error) {
 		sequences := make([]shard.Sequence, rows)
 		for i := range sequences {
 			sequences[i] = sequence(next)

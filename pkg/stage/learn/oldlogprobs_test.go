@@ -7,6 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -15,12 +16,12 @@ import (
 // sampled them. change may change what is known of the sampler.
 func sampledElsewhere(r *stagetest.Rig, batch, name string, change func(*shard.Sequence)) string {
 	r.Helper()
-	sequences, _, err := shard.ReadBatch(r.Context(), batch, seal.Options{})
+	sequences, _, err := arrowfile.ReadBatch(r.Context(), batch, seal.Options{})
 	r.Check(err)
 	for i := range sequences {
 		change(&sequences[i])
 	}
-	_, err = shard.WriteBatch(r.Path(name), sequences, seal.AttemptFromEnv(), seal.Manifest{})
+	_, err = arrowfile.WriteBatch(r.Path(name), sequences, seal.AttemptFromEnv(), seal.Manifest{})
 	r.Check(err)
 	return r.Path(name)
 }

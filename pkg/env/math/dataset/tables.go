@@ -14,23 +14,23 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
 // formatOf is the format of a file of columns, by its name; empty for text.
-func formatOf(path string) shard.ForeignFormat {
+func formatOf(path string) foreign.Format {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".parquet":
-		return shard.ForeignParquet
+		return foreign.Parquet
 	case ".arrow", ".feather":
-		return shard.ForeignArrow
+		return foreign.Arrow
 	}
 	return ""
 }
 
 // readTable reads a file of columns. Its rows go on counting from those before it.
-func (r *reader) readTable(f io.ReaderAt, size int64, format shard.ForeignFormat) error {
-	err := shard.ForeignRows(f, size, format, func(fields map[string]json.RawMessage) error {
+func (r *reader) readTable(f io.ReaderAt, size int64, format foreign.Format) error {
+	err := foreign.Rows(f, size, format, func(fields map[string]json.RawMessage) error {
 		r.lines++
 		if fault := r.problem(r.lines, fields); fault != "" {
 			r.fault(r.lines, fault)
@@ -110,5 +110,5 @@ func (r *reader) readPart(path string) (env.Input, error) {
 		return env.Input{}, fmt.Errorf("reading problems %q: %w", path, err)
 	}
 	r.path = path
-	return env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}, r.readTable(f, size, shard.ForeignArrow)
+	return env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}, r.readTable(f, size, foreign.Arrow)
 }

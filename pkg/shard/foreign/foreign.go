@@ -1,4 +1,7 @@
-package shard
+// Package foreign reads tables that other programs have written, Parquet or Arrow,
+// of any columns. For one whose columns are those of a row type, package shard has
+// ReadForeign.
+package foreign
 
 import (
 	"bytes"
@@ -14,38 +17,40 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/float16"
 	"github.com/apache/arrow/go/v17/arrow/ipc"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmemory"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
-// ForeignFormat is a format of tables that others write.
-type ForeignFormat string
+// Format is a format of tables that others write.
+type Format string
 
 // The formats of others' tables.
 const (
-	ForeignParquet ForeignFormat = "Parquet"
-	ForeignArrow   ForeignFormat = "Arrow" // IPC, as a file or as a stream
+	Parquet Format = "Parquet"
+	Arrow   Format = "Arrow" // IPC, as a file or as a stream
 )
 
 const (
-	foreignBatch = 64       // rows read at a time
-	foreignRoom  = 64 << 20 // bytes of memory that a record of a small file may take
-	foreignRatio = 64       // times a file's size that its records may take, compressed ones among them
+	batch = 64       // rows read at a time
+	room  = 64 << 20 // bytes of memory that a record of a small file may take
+	ratio = 64       // times a file's size that its records may take, compressed ones among them
 )
 
-// ForeignRows reads a table that another program has written, of any columns, and
+// Rows reads a table that another program has written, of any columns, and
 // gives each row as JSON. Bytes that are no text become base64, numbers that JSON has
 // not (NaN, infinities) null, times and dates the integers that they are stored as. A
 // table that cannot be read is an error without an exit code; so is that of each.
-func ForeignRows(r io.ReaderAt, size int64, format ForeignFormat, each func(row map[string]json.RawMessage) error) error {
-	if format == ForeignArrow {
+func Rows(r io.ReaderAt, size int64, format Format, each func(row map[string]json.RawMessage) error) error {
+	if format == Arrow {
 		return arrowRows(r, size, each)
 	}
 	return parquetRows(r, size, each)
 }
 
 func parquetRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage) error) (err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	file, err := parquet.OpenFile(r, size)
 	if err != nil {
 		return err
@@ -53,7 +58,7 @@ func parquetRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage
 	reader := parquet.NewGenericReader[any](file, file.Schema())
 	defer reader.Close()
 	for {
-		rows := make([]any, foreignBatch)
+		rows := make([]any, batch)
 		n, err := reader.Read(rows)
 		for _, row := range rows[:n] {
 			columns, ok := row.(map[string]any)
@@ -126,8 +131,8 @@ func plain(value any) any {
 }
 
 func arrowRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage) error) (err error) {
-	defer recovered(&err)
-	mem := &allocator{memory.NewGoAllocator(), foreignRatio*int(size) + foreignRoom}
+	defer codec.Recovered(&err)
+	mem := arrowmemory.New(ratio*int(size) + room)
 	magic := make([]byte, 6)
 	if _, err := r.ReadAt(magic, 0); err != nil {
 		return fmt.Errorf("it is too short: %w", err)

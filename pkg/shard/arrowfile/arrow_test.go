@@ -1,4 +1,4 @@
-package shard
+package arrowfile
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,15 +21,18 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
-var sampleBatch = []Sequence{
+var sampleBatch = []shard.Sequence{
 	{
 		TokenIDs: []int32{1, 2, 300000}, LossMask: []bool{false, true, true}, Positions: []int32{0, 1, 2},
 		Turns: []int32{0, 0, 1}, OldLogProbs: []float32{0, -1, float32(math.Inf(-1))},
 		TurnSegments: []int32{0, 2}, TurnAdvantages: []float32{0.5, -0.5}, TurnFactors: []float64{1, 0.5}, TurnRewards: []float64{0, 1}, TurnWeights: []float64{0.25, 0.125},
 		GroupID: "g1", InstanceID: "i1", Sample: 1, IterationSampled: 2, OptimizerStep: 3, Unit: 4,
-		LogProbSource: LogProbsServer, PolicyVersion: 5,
+		LogProbSource: shard.LogProbsServer, PolicyVersion: 5,
 	},
 	{},
 	{
@@ -44,17 +48,17 @@ var sampleTensors = []Tensor{
 }
 
 // batchBytes and tensorBytes return what is sealed.
-func batchBytes(t testing.TB, sequences []Sequence) []byte {
+func batchBytes(t testing.TB, sequences []shard.Sequence) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
-	if _, err := WriteBatch(path, sequences, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := WriteBatch(path, sequences, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	return get(t, path)
+	return shardtest.Get(t, path)
 }
 
 // decodeBatch reads all sequences of a file that is not sealed.
-func decodeBatch(data []byte) ([]Sequence, error) {
+func decodeBatch(data []byte) ([]shard.Sequence, error) {
 	b, err := newBatch(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func decodeBatch(data []byte) ([]Sequence, error) {
 // sealBlocks seals what parts are read of.
 func sealBlocks(t testing.TB, path string, data []byte, rows int64) {
 	t.Helper()
-	w, err := seal.Create(path, testAttempt)
+	w, err := seal.Create(path, shardtest.Attempt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +84,16 @@ func sealBlocks(t testing.TB, path string, data []byte, rows int64) {
 func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "grad.arrow")
-	if _, err := WriteTensors(path, tensors, meta, testAttempt, seal.Manifest{}); err != nil {
+	if _, err := WriteTensors(path, tensors, meta, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	return get(t, path)
+	return shardtest.Get(t, path)
 }
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
-	m, err := WriteBatch(path, sampleBatch, testAttempt, seal.Manifest{})
+	m, err := WriteBatch(path, sampleBatch, shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,16 +104,16 @@ func TestBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, sequences, sampleBatch)
-	sameRows(t, read, m)
+	shardtest.SameRows(t, sequences, sampleBatch)
+	shardtest.SameRows(t, read, m)
 }
 
 func TestBatchRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		sequences := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Sequence {
+		sequences := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) shard.Sequence {
 			n, turns := rapid.IntRange(0, 20).Draw(t, "length"), rapid.IntRange(1, 3).Draw(t, "turns")
-			s := Sequence{
+			s := shard.Sequence{
 				TokenIDs:    rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "token_ids"),
 				LossMask:    rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "loss_mask"),
 				Positions:   rapid.SliceOfN(rapid.Int32(), n, n).Draw(t, "positions"),
@@ -124,7 +128,7 @@ func TestBatchRoundTrip(t *testing.T) {
 				GroupID:        rapid.String().Draw(t, "group"), InstanceID: rapid.String().Draw(t, "instance"),
 				Sample: rapid.Int32().Draw(t, "sample"), IterationSampled: rapid.Int32().Draw(t, "iteration"),
 				OptimizerStep: rapid.Int32Range(0, 2).Draw(t, "step"), Unit: rapid.Int32Range(0, 2).Draw(t, "unit"), Place: rapid.Int32().Draw(t, "place"),
-				PolicyVersion: rapid.Int32().Draw(t, "version"), LogProbSource: LogProbSource(rapid.String().Draw(t, "source")),
+				PolicyVersion: rapid.Int32().Draw(t, "version"), LogProbSource: shard.LogProbSource(rapid.String().Draw(t, "source")),
 			}
 			return s
 		}), 0, 10).Draw(t, "sequences")
@@ -157,15 +161,15 @@ func TestBatchRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortStableFunc(sequences, func(a, b Sequence) int { return int(a.Place) - int(b.Place) })
-		sameRows(t, got, sequences)
+		slices.SortStableFunc(sequences, func(a, b shard.Sequence) int { return int(a.Place) - int(b.Place) })
+		shardtest.SameRows(t, got, sequences)
 		for step := range 3 {
 			for unit := range 3 {
 				own, err := b.Unit(step, unit)
 				if err != nil {
 					t.Fatal(err)
 				}
-				sameRows(t, own, slices.DeleteFunc(slices.Clone(sequences), func(s Sequence) bool { return int(s.OptimizerStep) != step || int(s.Unit) != unit }))
+				shardtest.SameRows(t, own, slices.DeleteFunc(slices.Clone(sequences), func(s shard.Sequence) bool { return int(s.OptimizerStep) != step || int(s.Unit) != unit }))
 			}
 		}
 	})
@@ -174,7 +178,7 @@ func TestBatchRoundTrip(t *testing.T) {
 func TestTensors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "grad.arrow")
-	m, err := WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, testAttempt, seal.Manifest{})
+	m, err := WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, shardtest.Attempt, seal.Manifest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +189,7 @@ func TestTensors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameRows(t, tensors, sampleTensors)
+	shardtest.SameRows(t, tensors, sampleTensors)
 	if !cmp.Equal(meta, map[string]string{"tokens": "12"}) {
 		t.Errorf("metadata %v", meta)
 	}
@@ -198,20 +202,34 @@ func TestTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameRows(t, got, none)
+		shardtest.SameRows(t, got, none)
 	}
 }
 
 func TestPinnedArrowBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, got, want string }{
-		{"batch", shaOf(batchBytes(t, sampleBatch)), "848979f81a8dc0c55aa935eaa4e8203362ea5f74750785288df74711b9908bee"},
-		{"no sequences", shaOf(batchBytes(t, nil)), "4040628df1c00bbb243fcac57d499a77e4c69785d75d654fd17f1bd2f0d70569"},
-		{"tensors", shaOf(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
+		{"batch", shardtest.SHA256(batchBytes(t, sampleBatch)), "848979f81a8dc0c55aa935eaa4e8203362ea5f74750785288df74711b9908bee"},
+		{"no sequences", shardtest.SHA256(batchBytes(t, nil)), "4040628df1c00bbb243fcac57d499a77e4c69785d75d654fd17f1bd2f0d70569"},
+		{"tensors", shardtest.SHA256(tensorBytes(t, sampleTensors, nil)), "0d0495e481291ff4a6761919d6f4ef4139eb0f0fab7789be42e932a460498ff3"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: sha256 %s, want %s", c.name, c.got, c.want)
 		}
+	}
+}
+
+func TestMetadataKeyIsTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, key := range []string{"schema", "tensors"} {
+		if _, err := WriteTensors(filepath.Join(dir, "x.arrow"), nil, map[string]string{key: "x"}, shardtest.Attempt, seal.Manifest{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("metadata key %q is taken", key)) {
+			t.Errorf("key %s can be overwritten in tensors: %v", key, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("left behind %v, %v", entries, err)
 	}
 }
 
@@ -223,27 +241,27 @@ func TestWritersRefuseWhatIsNoBatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.arrow")
 	for name, write := range map[string]func() error{
 		"mask": func() error {
-			_, err := WriteBatch(path, []Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, []shard.Sequence{{InstanceID: "i", TokenIDs: []int32{1}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 		"a turn that there is not": func() error {
-			_, err := WriteBatch(path, []Sequence{{TokenIDs: []int32{1}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, testAttempt, seal.Manifest{})
+			_, err := WriteBatch(path, []shard.Sequence{{TokenIDs: []int32{1}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{0}}}, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 		"shape": func() error {
-			_, err := WriteTensors(path, []Tensor{{"w", []int{2, 2}, make([]float32, 3)}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteTensors(path, []Tensor{{"w", []int{2, 2}, make([]float32, 3)}}, nil, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 		"negative": func() error {
-			_, err := WriteTensors(path, []Tensor{{"w", []int{-1, -1}, make([]float32, 1)}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteTensors(path, []Tensor{{"w", []int{-1, -1}, make([]float32, 1)}}, nil, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 		"overflow": func() error {
-			_, err := WriteTensors(path, []Tensor{{"w", []int{1 << 32, 1 << 32}, nil}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteTensors(path, []Tensor{{"w", []int{1 << 32, 1 << 32}, nil}}, nil, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 		"twice": func() error {
-			_, err := WriteTensors(path, []Tensor{{"w", []int{0}, nil}, {"w", []int{0}, nil}}, nil, testAttempt, seal.Manifest{})
+			_, err := WriteTensors(path, []Tensor{{"w", []int{0}, nil}, {"w", []int{0}, nil}}, nil, shardtest.Attempt, seal.Manifest{})
 			return err
 		},
 	} {
@@ -259,7 +277,7 @@ func TestArrowSchemaEvolution(t *testing.T) {
 	file := func(schema string, rows int, fields ...arrow.Field) []byte {
 		t.Helper()
 		layout := fmt.Sprintf(`[{"rows": %d}]`, rows)
-		metadata := arrow.NewMetadata([]string{schemaKey, tensorsKey, recordsKey}, []string{schema, "[]", layout})
+		metadata := arrow.NewMetadata([]string{codec.SchemaKey, tensorsKey, recordsKey}, []string{schema, "[]", layout})
 		s := arrow.NewSchema(fields, &metadata)
 		b := array.NewRecordBuilder(memory.NewGoAllocator(), s)
 		defer b.Release()

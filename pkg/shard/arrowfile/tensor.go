@@ -1,4 +1,4 @@
-package shard
+package arrowfile
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // Tensor is a named array of float32 in row-major order: Data holds the
@@ -80,7 +81,7 @@ func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, nex
 		}
 		return nil
 	}
-	return sealEncoded(path, false, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
+	return codec.Seal(path, false, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
 }
 
 // putNumbers writes one tensor. The record borrows its memory: nothing is copied.
@@ -160,7 +161,7 @@ func VisitTensors(ctx context.Context, path string, o seal.Options, visit func(t
 		err = fmt.Errorf("it holds %d tensors, its manifest says %d", n, m.Rows)
 	}
 	if err != nil {
-		return nil, seal.Manifest{}, unreadable(path, err)
+		return nil, seal.Manifest{}, codec.Unreadable(path, err)
 	}
 	return meta, m, nil
 }

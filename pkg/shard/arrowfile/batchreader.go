@@ -1,4 +1,4 @@
-package shard
+package arrowfile
 
 import (
 	"cmp"
@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // Batch reads parts of a sealed batch. Nothing is decoded whose digest does not
@@ -36,7 +38,7 @@ func OpenBatch(ctx context.Context, path string, o seal.Options) (*Batch, seal.M
 	}
 	if err != nil {
 		r.Close()
-		return nil, seal.Manifest{}, failed(path, r, err)
+		return nil, seal.Manifest{}, codec.Failed(path, r, err)
 	}
 	b.path, b.sealed = path, r
 	return b, m, nil
@@ -86,38 +88,30 @@ func (b *Batch) Close() error { return b.sealed.Close() }
 
 // Unit reads the sequences of a gradient unit of an optimizer step, by their
 // places.
-func (b *Batch) Unit(step, unit int) ([]Sequence, error) {
+func (b *Batch) Unit(step, unit int) ([]shard.Sequence, error) {
 	return b.read(func(r BatchRecord) bool { return int(r.OptimizerStep) == step && int(r.Unit) == unit })
 }
 
 // read reads the sequences of record batches, by their places.
-func (b *Batch) read(wanted func(BatchRecord) bool) ([]Sequence, error) {
-	var sequences []Sequence
+func (b *Batch) read(wanted func(BatchRecord) bool) ([]shard.Sequence, error) {
+	var sequences []shard.Sequence
 	for i, r := range b.Layout {
 		if !wanted(r) {
 			continue
 		}
 		more, err := b.record(i)
 		if err != nil {
-			return nil, failed(b.path, b.sealed, fmt.Errorf("record batch %d: %w", i, err))
+			return nil, codec.Failed(b.path, b.sealed, fmt.Errorf("record batch %d: %w", i, err))
 		}
 		sequences = append(sequences, more...)
 	}
-	slices.SortStableFunc(sequences, func(a, b Sequence) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortStableFunc(sequences, func(a, b shard.Sequence) int { return cmp.Compare(a.Place, b.Place) })
 	return sequences, nil
 }
 
-// failed is the error of reading a file, if there was one, and else its decoder's.
-func failed(path string, r *seal.ReaderAt, err error) error {
-	if r != nil && r.Err() != nil {
-		return r.Err()
-	}
-	return unreadable(path, err)
-}
-
 // record reads one record batch.
-func (b *Batch) record(i int) ([]Sequence, error) {
-	var sequences []Sequence
+func (b *Batch) record(i int) ([]shard.Sequence, error) {
+	var sequences []shard.Sequence
 	err := b.file.record(i, func(r arrow.Record) (err error) {
 		sequences, err = sequencesOf(r)
 		return err
@@ -129,7 +123,7 @@ func (b *Batch) record(i int) ([]Sequence, error) {
 }
 
 // ReadBatch reads all sequences of a sealed batch, by their places.
-func ReadBatch(ctx context.Context, path string, o seal.Options) ([]Sequence, seal.Manifest, error) {
+func ReadBatch(ctx context.Context, path string, o seal.Options) ([]shard.Sequence, seal.Manifest, error) {
 	b, m, err := OpenBatch(ctx, path, o)
 	if err != nil {
 		return nil, seal.Manifest{}, err
@@ -140,8 +134,8 @@ func ReadBatch(ctx context.Context, path string, o seal.Options) ([]Sequence, se
 }
 
 // sequencesOf copies the sequences out of a record.
-func sequencesOf(r arrow.Record) ([]Sequence, error) {
-	sequences := make([]Sequence, r.NumRows())
+func sequencesOf(r arrow.Record) ([]shard.Sequence, error) {
+	sequences := make([]shard.Sequence, r.NumRows())
 	err := firstError(
 		eachList(r, "token_ids", func(i int, v *array.Int32, lo, hi int) {
 			sequences[i].TokenIDs = append([]int32{}, v.Int32Values()[lo:hi]...)
@@ -186,7 +180,7 @@ func sequencesOf(r arrow.Record) ([]Sequence, error) {
 		each(r, "unit", func(i int, v *array.Int32) { sequences[i].Unit = v.Value(i) }),
 		each(r, "place", func(i int, v *array.Int32) { sequences[i].Place = v.Value(i) }),
 		each(r, "policy_version", func(i int, v *array.Int32) { sequences[i].PolicyVersion = v.Value(i) }),
-		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = LogProbSource(clone(v.Value(i))) }),
+		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = shard.LogProbSource(clone(v.Value(i))) }),
 	)
 	return sequences, err
 }

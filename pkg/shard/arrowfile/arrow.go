@@ -1,4 +1,4 @@
-package shard
+package arrowfile
 
 import (
 	"bytes"
@@ -13,14 +13,16 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmemory"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // arrowMetadata is the metadata of an Arrow file, in the order of its keys.
 func arrowMetadata(schema seal.Schema, meta map[string]string) (*arrow.Metadata, error) {
-	if _, taken := meta[schemaKey]; taken {
-		return nil, fmt.Errorf("metadata key %q is taken", schemaKey)
+	if _, taken := meta[codec.SchemaKey]; taken {
+		return nil, fmt.Errorf("metadata key %q is taken", codec.SchemaKey)
 	}
-	keys, values := []string{schemaKey}, []string{schema.String()}
+	keys, values := []string{codec.SchemaKey}, []string{schema.String()}
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
 		keys, values = append(keys, key), append(values, meta[key])
 	}
@@ -30,7 +32,7 @@ func arrowMetadata(schema seal.Schema, meta map[string]string) (*arrow.Metadata,
 
 // encodeArrow writes an Arrow IPC file, uncompressed.
 func encodeArrow(w io.Writer, schema *arrow.Schema, write func(put func(arrow.Record) error) error) (err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	writer, err := ipc.NewFileWriter(&position{w: w}, ipc.WithSchema(schema), ipc.WithAllocator(memory.NewGoAllocator()))
 	if err != nil {
 		return err
@@ -61,69 +63,44 @@ func (p *position) Seek(offset int64, whence int) (int64, error) {
 	return p.offset, nil
 }
 
-// allocator refuses to hand out more memory than a file can hold values for.
-// Record batches are not compressed, so what they decode to is no larger
-// than the file; a wrong length of a buffer would otherwise ask for terabytes,
-// which ends the process. Lengths in the metadata do not pass through here:
-// nothing but the digest stands before those, which is why Arrow files are
-// read sealed or not at all.
-type allocator struct {
-	memory.Allocator
-	left int
-}
-
-func (a *allocator) take(size int) {
-	if a.left -= size; a.left < 0 {
-		panic("it asks for more memory than its size allows")
-	}
-}
-
-func (a *allocator) Allocate(size int) []byte {
-	a.take(size)
-	return a.Allocator.Allocate(size)
-}
-
-func (a *allocator) Reallocate(size int, b []byte) []byte {
-	a.take(size)
-	return a.Allocator.Reallocate(size, b)
-}
-
 // arrowFile is an open Arrow IPC file of known fields.
 type arrowFile struct {
 	reader    *ipc.FileReader
-	allocator *allocator
+	allocator *arrowmemory.Allocator
 	room      int               // memory that a record may take
 	meta      map[string]string // without the schema's key
 }
 
 // openArrow opens an Arrow IPC file and compares its schema with the expected
-// fields.
+// fields. Record batches are not compressed, so what they decode to is no larger
+// than the file. Nothing but the digest stands before the lengths in the
+// metadata, which is why these files are read sealed or not at all.
 func openArrow(r io.ReaderAt, size int64, want seal.Schema, fields []arrow.Field) (f *arrowFile, err error) {
-	defer recovered(&err)
+	defer codec.Recovered(&err)
 	if size == 0 {
 		return nil, errors.New("it is empty")
 	}
 	room := 4*int(size) + 1<<20
-	f = &arrowFile{room: room, allocator: &allocator{memory.NewGoAllocator(), room}}
+	f = &arrowFile{room: room, allocator: arrowmemory.New(room)}
 	if f.reader, err = ipc.NewFileReader(io.NewSectionReader(r, 0, size), ipc.WithAllocator(f.allocator)); err != nil {
 		return nil, err
 	}
 	f.meta = f.reader.Schema().Metadata().ToMap()
-	found, ok := f.meta[schemaKey]
+	found, ok := f.meta[codec.SchemaKey]
 	if !ok {
 		return nil, fmt.Errorf("it does not say what it holds; expected %s", want)
 	}
-	if _, err := checkVersion(found, want); err != nil {
+	if _, err := codec.CheckVersion(found, want); err != nil {
 		return nil, err
 	}
-	delete(f.meta, schemaKey)
+	delete(f.meta, codec.SchemaKey)
 	return f, compareFields(fields, f.reader.Schema())
 }
 
 // record calls use with a record batch, which is valid during the call.
 func (f *arrowFile) record(i int, use func(r arrow.Record) error) (err error) {
-	defer recovered(&err)
-	f.allocator.left = f.room
+	defer codec.Recovered(&err)
+	f.allocator.Left = f.room
 	record, err := f.reader.RecordAt(i)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package shard
+package arrowfile
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // batchSchema names the layout of batch.arrow.
@@ -44,8 +46,8 @@ var batchFields = []arrow.Field{
 // listOf is a list whose items are never null.
 func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t) }
 
-// check reports lists of different lengths, and turns that there are not.
-func (s *Sequence) check() error {
+// checkSequence reports lists of different lengths, and turns that there are not.
+func checkSequence(s *shard.Sequence) error {
 	n, turns := len(s.TokenIDs), len(s.TurnWeights)
 	for _, list := range []struct {
 		name         string
@@ -96,9 +98,9 @@ const (
 // BatchLayout cuts sequences into record batches.
 type BatchLayout []BatchRecord
 
-// Add puts the next sequence into the layout. Of s it reads what [Sequence.Place]
+// Add puts the next sequence into the layout. Of s it reads what [shard.Sequence.Place]
 // is for and where it was sampled; its tokens may not be there yet.
-func (l *BatchLayout) Add(s *Sequence, tokens int) {
+func (l *BatchLayout) Add(s *shard.Sequence, tokens int) {
 	last := len(*l) - 1
 	if last < 0 || (*l)[last].OptimizerStep != s.OptimizerStep || (*l)[last].Unit != s.Unit ||
 		(*l)[last].Tokens+tokens > tokensPerRecord || (*l)[last].Rows == sequencesPerRecord {
@@ -109,7 +111,7 @@ func (l *BatchLayout) Add(s *Sequence, tokens int) {
 	r.Rows++
 	r.Tokens += tokens
 	r.Longest = max(r.Longest, tokens)
-	if s.LogProbSource != LogProbsEngine && !slices.Contains(r.Versions, s.PolicyVersion) {
+	if s.LogProbSource != shard.LogProbsEngine && !slices.Contains(r.Versions, s.PolicyVersion) {
 		r.Versions = append(r.Versions, s.PolicyVersion)
 	}
 }
@@ -118,11 +120,11 @@ func (l *BatchLayout) Add(s *Sequence, tokens int) {
 const recordsKey = "records"
 
 // WriteBatch seals sequences as an Arrow IPC file.
-func WriteBatch(path string, sequences []Sequence, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func WriteBatch(path string, sequences []shard.Sequence, a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	return WriteBatchFrom(path, layoutOf(sequences), inOrder(sequences), a, m)
 }
 
-func layoutOf(sequences []Sequence) BatchLayout {
+func layoutOf(sequences []shard.Sequence) BatchLayout {
 	var layout BatchLayout
 	for i := range sequences {
 		layout.Add(&sequences[i], len(sequences[i].TokenIDs))
@@ -130,8 +132,8 @@ func layoutOf(sequences []Sequence) BatchLayout {
 	return layout
 }
 
-func inOrder(sequences []Sequence) func(rows int) ([]Sequence, error) {
-	return func(rows int) (next []Sequence, err error) {
+func inOrder(sequences []shard.Sequence) func(rows int) ([]shard.Sequence, error) {
+	return func(rows int) (next []shard.Sequence, err error) {
 		next, sequences = sequences[:rows], sequences[rows:]
 		return next, nil
 	}
@@ -139,7 +141,7 @@ func inOrder(sequences []Sequence) func(rows int) ([]Sequence, error) {
 
 // WriteBatchFrom seals the sequences of a layout, in its order: next gives those
 // of the next record batch, which may be forgotten after the call that follows.
-func WriteBatchFrom(path string, layout BatchLayout, next func(rows int) ([]Sequence, error), a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func WriteBatchFrom(path string, layout BatchLayout, next func(rows int) ([]shard.Sequence, error), a seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	schema, err := batchArrowSchema(layout)
 	if err != nil {
 		return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
@@ -149,8 +151,8 @@ func WriteBatchFrom(path string, layout BatchLayout, next func(rows int) ([]Sequ
 		m.Rows += int64(r.Rows)
 	}
 	var failed error // of next: not of the encoding
-	m, err = sealEncoded(path, true, a, m, func(w io.Writer) error {
-		return encodeBatch(w, schema, layout, func(rows int) (sequences []Sequence, err error) {
+	m, err = codec.Seal(path, true, a, m, func(w io.Writer) error {
+		return encodeBatch(w, schema, layout, func(rows int) (sequences []shard.Sequence, err error) {
 			sequences, failed = next(rows)
 			return sequences, failed
 		})
@@ -174,7 +176,7 @@ func batchArrowSchema(layout BatchLayout) (*arrow.Schema, error) {
 }
 
 // encodeBatch writes the record batches of a layout.
-func encodeBatch(w io.Writer, schema *arrow.Schema, layout BatchLayout, next func(rows int) ([]Sequence, error)) error {
+func encodeBatch(w io.Writer, schema *arrow.Schema, layout BatchLayout, next func(rows int) ([]shard.Sequence, error)) error {
 	return encodeArrow(w, schema, func(put func(arrow.Record) error) error {
 		for i, r := range layout {
 			sequences, err := next(r.Rows)
@@ -196,11 +198,11 @@ func encodeBatch(w io.Writer, schema *arrow.Schema, layout BatchLayout, next fun
 }
 
 // check compares sequences with what the layout says of them.
-func (r BatchRecord) check(sequences []Sequence) error {
+func (r BatchRecord) check(sequences []shard.Sequence) error {
 	found := BatchRecord{OptimizerStep: r.OptimizerStep, Unit: r.Unit, Rows: len(sequences)}
 	for i := range sequences {
 		s := &sequences[i]
-		if err := s.check(); err != nil {
+		if err := checkSequence(s); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
 		if s.OptimizerStep != r.OptimizerStep || s.Unit != r.Unit {
@@ -216,7 +218,7 @@ func (r BatchRecord) check(sequences []Sequence) error {
 	return nil
 }
 
-func sequencesRecord(schema *arrow.Schema, sequences []Sequence) arrow.Record {
+func sequencesRecord(schema *arrow.Schema, sequences []shard.Sequence) arrow.Record {
 	b := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
 	defer b.Release()
 	for i := range sequences {
