@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,14 +52,17 @@ func TestTakenScores(t *testing.T) {
 	lathe(t, exitcode.OK, "verify", filepath.Join(folder, "taken"))
 	lathe(t, exitcode.OK, "replay", filepath.Join(folder, "taken"), "--stage", "score", "--iter", "1")
 
-	kept := filepath.Join(folder, "kept") // nothing but its score files
-	for _, pattern := range []string{"iter/*/score", "iter/*/w*/score"} {
+	// Its recipe and its score files are enough.
+	kept := filepath.Join(folder, "kept")
+	for _, pattern := range []string{"recipe.yaml*", "iter/*/score/*", "iter/*/w*/score/*"} {
 		files, err := fs.Glob(os.DirFS(first), pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
 		for _, name := range files {
-			if err := os.CopyFS(filepath.Join(kept, name), os.DirFS(filepath.Join(first, name))); err != nil {
+			content, err := os.ReadFile(filepath.Join(first, name))
+			err = errors.Join(err, os.MkdirAll(filepath.Dir(filepath.Join(kept, name)), 0o777), os.WriteFile(filepath.Join(kept, name), content, 0o666))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,9 +71,6 @@ func TestTakenScores(t *testing.T) {
 		t.Errorf("with the score files of another run the policy is %s, its is %s\n%s", got, want, said)
 	}
 	lathe(t, exitcode.OK, "verify", filepath.Join(folder, "from files"))
-	if other, said := carry("other recipe", "--scores", kept, "--set", "optimizer.learning_rate=2e-3"); other == want || !strings.Contains(said, "are of another recipe") {
-		t.Errorf("with score files of another recipe the policy is %s\n%s", other, said)
-	}
 	lathe(t, exitcode.Data, append(runArgs(filepath.Join(folder, "nothing"), programs, settings...), "--scores", filepath.Join(folder, "none"))...)
 
 	lathe(t, exitcode.Usage, append(runArgs(filepath.Join(folder, "other"), programs, append(slices.Clone(settings), "env.max_turns=3")...), "--scores", first)...)

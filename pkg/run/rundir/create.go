@@ -150,20 +150,17 @@ func (d *draft) pinPool(ctx context.Context) error {
 	return nil
 }
 
-// takeScores names the run whose scores are taken. Where that is there no more and its
-// score files are, each of them has to be of the same recipe.
+// takeScores names the run whose scores are taken.
 func (d *draft) takeScores(ctx context.Context, folder string) error {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return err
 	}
-	from, err := Open(ctx, graph.Dir(folder))
-	_, noFiles := os.Stat(filepath.Join(folder, "iter"))
-	switch {
-	case errors.Is(err, seal.ErrNotSealed) && noFiles == nil:
-	case err != nil:
+	from, err := ReadGraph(ctx, graph.Dir(folder))
+	if err != nil {
 		return fmt.Errorf("opening the run whose scores are to be taken: %w", err)
-	case judging(from.Recipe) != judging(d.resolved.Recipe):
+	}
+	if judging(from.Recipe) != judging(d.resolved.Recipe) {
 		return exitcode.WithHint(exitcode.Usagef("run %q judges otherwise: its recipe has other settings of env or score", folder), "they are in %s/recipe.yaml", folder)
 	}
 	if d.existing != nil && d.existing.Identity.Scores != folder {

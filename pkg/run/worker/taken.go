@@ -22,28 +22,19 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 	if w.Run.Identity.Scores == "" {
 		return false, nil
 	}
-	started, dir := time.Now(), graph.Dir(w.Run.Identity.Scores)
-	var reading seal.Options
-	from, err := rundir.Open(ctx, dir)
-	kept := errors.Is(err, seal.ErrNotSealed) // of that run nothing but score files
-	switch {
-	case err == nil:
-		reading = from.Graph.Reading(0)
-	case !kept:
+	started := time.Now()
+	from, err := rundir.ReadGraph(ctx, graph.Dir(w.Run.Identity.Scores))
+	if err != nil {
 		return false, fmt.Errorf("opening the run whose scores are taken: %w", err)
 	}
-	path := dir.Sampled(t.Node, t.Shard)
-	rows, was, err := shard.Read[shard.Score](ctx, path, reading)
+	path := from.Dir.Sampled(t.Node, t.Shard)
+	rows, was, err := shard.Read[shard.Score](ctx, path, from.Reading(0))
 	if errors.Is(err, seal.ErrNotSealed) {
-		w.Log("%s is judged anew: %q has no scores of it", t, dir)
+		w.Log("%s is judged anew: %q has no scores of it", t, from.Dir)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
-	}
-	if kept && was.RecipeSHA256 != w.Run.Identity.RecipeSHA256 {
-		w.Log("%s is judged anew: the scores in %q are of another recipe", t, dir)
-		return false, nil
 	}
 	cited := []seal.Input{{Path: path, ContentSHA256: was.ContentSHA256}}
 	for _, input := range was.Inputs {
@@ -55,7 +46,7 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 			return false, err
 		}
 		if here.ContentSHA256 != input.ContentSHA256 {
-			w.Log("%s is judged anew: %s is not that of %q", t, input.Path, dir)
+			w.Log("%s is judged anew: %s is not that of %q", t, input.Path, from.Dir)
 			return false, nil
 		}
 		cited = append(cited, input)
