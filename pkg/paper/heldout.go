@@ -63,10 +63,7 @@ const allSets = "all sets"
 // of first answers and of those after the last step, and their difference, in percent.
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range []struct {
-		name    string
-		version int
-	}{{"before training", 0}, {"after", s.last()}} {
+	for _, when := range s.moments() {
 		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
 			k := len(scores) - 1
 			if k > 0 {
@@ -158,10 +155,7 @@ func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 // byKind are the scores of first answers by kind of problem, in percent.
 func byKind(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range []struct {
-		name    string
-		version int
-	}{{"before training (%)", 0}, {"after (%)", s.last()}} {
+	for _, when := range s.moments() {
 		rows, err := s.answers(ctx, when.version)
 		if err != nil {
 			return nil, err
@@ -175,7 +169,7 @@ func byKind(ctx context.Context, s *source) ([]value, error) {
 		var own []value
 		for kind, scores := range kinds {
 			m, _ := mean(scores)
-			own = append(own, value{kind, when.name, nil, 100 * m})
+			own = append(own, value{kind, when.name + " (%)", nil, 100 * m})
 		}
 		values = append(values, sortedBy(own)...)
 	}

@@ -245,10 +245,7 @@ func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
 func stepwise(ctx context.Context, s *source) ([]value, error) {
 	const most = 8
 	var values []value
-	for _, when := range []struct {
-		name    string
-		version int
-	}{{"before training", 0}, {"after", s.last()}} {
+	for _, when := range s.moments() {
 		traces, err := s.heldOutTraces(ctx, when.version)
 		if err != nil {
 			return values, err

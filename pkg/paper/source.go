@@ -77,6 +77,17 @@ func (v verdict) Name() shard.TraceName {
 // last is the last policy version.
 func (s *source) last() int { return s.Recipe.Schedule.Iterations }
 
+// moment is when held-out problems were answered.
+type moment struct {
+	name    string
+	version int // of the policy
+}
+
+// moments are before training and after. A run without iterations has the first alone.
+func (s *source) moments() []moment {
+	return []moment{{"before training", 0}, {"after", s.last()}}[:min(s.last(), 1)+1]
+}
+
 // answers are the sampled answers of a policy version to held-out problems, but for
 // those that failed for a reason of ours: chain by chain, step by step.
 func (s *source) answers(ctx context.Context, version int) ([]answer, error) {

@@ -195,10 +195,7 @@ func (s *source) beforeAndAfter(ctx context.Context, sets func(set string) bool,
 		if !sets(set) {
 			continue
 		}
-		for _, when := range []struct {
-			name    string
-			version int
-		}{{"before training", 0}, {"after", s.last()}} {
+		for _, when := range s.moments() {
 			table, err := s.submissions(ctx, when.version, set)
 			if err != nil {
 				return nil, err
