@@ -178,3 +178,28 @@ func transposed(x []float32, rows, columns int) []float32 {
 	}
 	return y
 }
+
+// BenchmarkPage is the product of a page of keys with three queries, of which decoding
+// does a million a second: on all processors at once it takes as many times less.
+func BenchmarkPage(b *testing.B) {
+	half := make([]uint16, PairsSize(64, 64))
+	product := func() func() {
+		var keys Packed
+		keys.View(half, 64, 64, 64)
+		a, c := make([]float32, 3*64), make([]float32, 3*64)
+		return func() { MulPacked(c, 64, a, 64, 3, &keys, false, 1) }
+	}
+	b.Run("on one", func(b *testing.B) {
+		f := product()
+		for b.Loop() {
+			f()
+		}
+	})
+	b.Run("on all", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for f := product(); pb.Next(); {
+				f()
+			}
+		})
+	})
+}

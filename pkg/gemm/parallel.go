@@ -32,31 +32,19 @@ type team struct {
 	transposing transposing
 }
 
-// teams is a free list, see workspaces.
-var teams struct {
-	sync.Mutex
-	free []*team
-}
-
-func getTeam() *team {
-	teams.Lock()
-	defer teams.Unlock()
-	if last := len(teams.free) - 1; last >= 0 {
-		t := teams.free[last]
-		teams.free = teams.free[:last]
-		return t
-	}
+// teams are those without a job, see workspaces.
+var teams = sync.Pool{New: func() any {
 	t := new(team)
 	t.helper = t.help
 	return t
-}
+}}
 
-// putTeam returns t to the free list, without the operands of its last job.
+func getTeam() *team { return teams.Get().(*team) }
+
+// putTeam gives t back, without the operands of its last job.
 func putTeam(t *team) {
 	t.job, t.product, t.packing, t.unpacking, t.transposing = nil, product{}, packing{}, unpacking{}, transposing{}
-	teams.Lock()
-	defer teams.Unlock()
-	teams.free = append(teams.free, t)
+	teams.Put(t)
 }
 
 // run does all tasks on at most threads goroutines, the calling one included.

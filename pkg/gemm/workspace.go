@@ -25,32 +25,15 @@ type workspace struct {
 	tile   tile      // that is computed; here, so that none is allocated
 }
 
-// workspaces is a free list. sync.Pool would drop its content at every garbage
-// collection and allocate again.
-var workspaces struct {
-	sync.Mutex
-	free []*workspace
-}
+// workspaces are those that no goroutine works with. A pool has a list for each
+// processor: a lock that all share would be asked for a million times a second where
+// many decode at once.
+var workspaces = sync.Pool{New: func() any {
+	return &workspace{rows: alignedFloats(rowsCapacity), panels: alignedFloats(panelsCapacity)}
+}}
 
-func getWorkspace() *workspace {
-	workspaces.Lock()
-	defer workspaces.Unlock()
-	if last := len(workspaces.free) - 1; last >= 0 {
-		w := workspaces.free[last]
-		workspaces.free = workspaces.free[:last]
-		return w
-	}
-	return &workspace{
-		rows:   alignedFloats(rowsCapacity),
-		panels: alignedFloats(panelsCapacity),
-	}
-}
-
-func putWorkspace(w *workspace) {
-	workspaces.Lock()
-	defer workspaces.Unlock()
-	workspaces.free = append(workspaces.free, w)
-}
+func getWorkspace() *workspace  { return workspaces.Get().(*workspace) }
+func putWorkspace(w *workspace) { workspaces.Put(w) }
 
 // alignedFloats returns n zeros that start on a cache line, so that no vector
 // load of a panel touches two lines.
