@@ -44,8 +44,8 @@ func (t *tile) configure() {
 		for j := range 2 {
 			set(2*i+j, rows[i], 4*columns[j])
 		}
-		set(4+i, rows[i], 2*pairBlock)
-		set(6+i, pairBlock/2, 4*columns[i])
+		set(4+i, rows[i], 2*PairBlock)
+		set(6+i, PairBlock/2, 4*columns[i])
 	}
 }
 
@@ -62,10 +62,10 @@ func modelAMX(t *tile) {
 			if t.accumulate == 0 {
 				*c = 0
 			}
-			for block := range t.depth / pairBlock {
-				var a [pairBlock]float32
-				vec.WidenBF16(a[:], t.rounded[block*t.aDepth/2+i*pairBlock:][:pairBlock])
-				*c = addPairs(*c, &a, t.half[block*pairBlock*panelWidth+2*j:])
+			for block := range t.depth / PairBlock {
+				var a [PairBlock]float32
+				vec.WidenBF16(a[:], t.rounded[block*t.aDepth/2+i*PairBlock:][:PairBlock])
+				*c = addPairs(*c, &a, t.half[block*PairBlock*panelWidth+2*j:])
 			}
 		}
 	}
@@ -80,17 +80,17 @@ func (ws *workspace) rounded() []uint16 {
 // after row, rounded.
 func (b *block) packRounded(i0, i1, k0, k1 int) {
 	height := i1 - i0
-	rows, strip := b.ws.scratch()[:height*pairBlock], b.ws.strip()
-	for k := k0; k < k1; k += pairBlock {
-		part := min(pairBlock, k1-k)
-		dst := b.ws.rounded()[(k-k0)*height:][:height*pairBlock]
+	rows, strip := b.ws.scratch()[:height*PairBlock], b.ws.strip()
+	for k := k0; k < k1; k += PairBlock {
+		part := min(PairBlock, k1-k)
+		dst := b.ws.rounded()[(k-k0)*height:][:height*PairBlock]
 		if b.aTransposed {
 			transposePanel(b.level, rows, b.a[k*b.lda+i0:], b.lda, part, height, strip)
 			vec.RoundBF16(dst, rows)
 			continue
 		}
 		for i := range height {
-			row := dst[i*pairBlock:][:pairBlock]
+			row := dst[i*PairBlock:][:PairBlock]
 			vec.RoundBF16(row[:part], b.a[(i0+i)*b.lda+k:][:part])
 			clear(row[part:])
 		}

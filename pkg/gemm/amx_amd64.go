@@ -53,7 +53,7 @@ var amxMissing = sync.OnceValue(func() string {
 func checkAMX() string {
 	r := rand.New(rand.NewPCG(1, 2))
 	const blocks = 3
-	half, rounded := make([]uint16, blocks*pairBlock*panelWidth), make([]uint16, blocks*pairBlock*amxRows)
+	half, rounded := make([]uint16, blocks*PairBlock*panelWidth), make([]uint16, blocks*PairBlock*amxRows)
 	for _, x := range [][]uint16{half, rounded} {
 		for i := range x {
 			x[i] = uint16(r.Uint32N(1<<16)) &^ 0x4000 // no infinity and no NaN
@@ -63,8 +63,8 @@ func checkAMX() string {
 		for _, columns := range []int{1, 15, 16, 17, 32} {
 			for accumulate := range 2 {
 				t := tile{
-					half: half, rounded: rounded, aDepth: 2 * pairBlock * rows, c: make([]float32, amxRows*panelWidth), cRow: panelWidth,
-					rows: rows, columns: columns, depth: blocks * pairBlock, pairs: true, accumulate: accumulate,
+					half: half, rounded: rounded, aDepth: 2 * PairBlock * rows, c: make([]float32, amxRows*panelWidth), cRow: panelWidth,
+					rows: rows, columns: columns, depth: blocks * PairBlock, pairs: true, accumulate: accumulate,
 				}
 				for i := range t.c {
 					t.c[i] = r.Float32()

@@ -67,7 +67,7 @@ func (b *block) plan() {
 		b.depth = min(b.depth, panelsCapacity/panelWidth)
 	}
 	if b.pairs { // the last block of pairs is stored whole
-		b.depth -= b.depth % pairBlock
+		b.depth -= b.depth % PairBlock
 	}
 	if b.depth >= b.k {
 		b.depth = b.k
@@ -244,7 +244,7 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 			}
 			if b.matrix {
 				height := i1 - i0
-				t.rounded, t.aDepth = b.ws.rounded()[first*pairBlock+(k-k0)*height:], 2*pairBlock*height
+				t.rounded, t.aDepth = b.ws.rounded()[first*PairBlock+(k-k0)*height:], 2*PairBlock*height
 				matrixTile(t)
 				continue
 			}

@@ -176,7 +176,7 @@ func (p *problem) setRows(b *Packed) {
 	}
 	b.View(half, p.n, p.k, depth)
 	for k := range p.k {
-		if k%pairBlock == 0 {
+		if k%PairBlock == 0 {
 			b.ClearBlock(k)
 		}
 		b.SetRow(k, p.b[k*p.n:(k+1)*p.n])

@@ -144,11 +144,11 @@ func (p *Packed) SetRow(k int, x []float32) {
 
 // ClearBlock makes the 32 rows from row k on zeros, k being a multiple of 32.
 func (p *Packed) ClearBlock(k int) {
-	if !p.pairs || k%pairBlock != 0 || k < 0 || k >= p.depth {
+	if !p.pairs || k%PairBlock != 0 || k < 0 || k >= p.depth {
 		panic(badRow)
 	}
 	for panel := range panels(p.n) {
-		clear(p.half[(panel*p.depth+k)*panelWidth:][:pairBlock*panelWidth])
+		clear(p.half[(panel*p.depth+k)*panelWidth:][:PairBlock*panelWidth])
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// pairBlock is the number of depths whose products are summed from zero, in pairs.
-const pairBlock = 32
+// PairBlock is the number of depths whose products are summed from zero, in pairs.
+const PairBlock = 32
 
 // padded is a depth filled up to whole blocks. What is filled up is zeros in A and B.
-func padded(depth int) int { return (depth + pairBlock - 1) / pairBlock * pairBlock }
+func padded(depth int) int { return (depth + PairBlock - 1) / PairBlock * PairBlock }
 
 // pairRows returns the largest number of rows of a tile that is summed in pairs.
 func pairRows(level vec.Level) int {
@@ -32,8 +32,8 @@ func tilePairsGo(t *tile) {
 		if t.accumulate == 0 {
 			clear(row)
 		}
-		for block := 0; block < t.depth; block += pairBlock {
-			var a [pairBlock]float32
+		for block := 0; block < t.depth; block += PairBlock {
+			var a [PairBlock]float32
 			for k := range a {
 				a[k] = t.a[i*t.aRow+(block+k)*t.aDepth]
 			}
@@ -45,9 +45,9 @@ func tilePairsGo(t *tile) {
 }
 
 // addPairs adds to c the products of a block of A with a column of pairs of B.
-func addPairs(c float32, a *[pairBlock]float32, b []uint16) float32 {
+func addPairs(c float32, a *[PairBlock]float32, b []uint16) float32 {
 	var even, odd float32
-	for k := 0; k < pairBlock; k += 2 {
+	for k := 0; k < PairBlock; k += 2 {
 		even = vec.FMAFlushed(a[k], widened(b[k*panelWidth]), even)
 		odd = vec.FMAFlushed(a[k+1], widened(b[k*panelWidth+1]), odd)
 	}

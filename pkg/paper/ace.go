@@ -75,7 +75,7 @@ var acePaper = paper{
 // firstValid is of held-out traces, before training and after.
 func firstValid(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments() {
+	for _, when := range s.moments("before training") {
 		traces, err := s.heldOutTraces(ctx, when.version)
 		if err != nil {
 			return values, err

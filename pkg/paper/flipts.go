@@ -96,12 +96,9 @@ var fliptsPaper = paper{
 // lastTurn has the accuracies of Table 1 and its rollouts.
 func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range []struct {
-		name    string
-		version int
-	}{{"without training (%)", 0}, {"after (%)", s.last()}} {
+	for _, when := range s.moments("without training") {
 		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
-			values = append(values, value{set, when.name, nil, 100 * scores[len(scores)-1]})
+			values = append(values, value{set, when.name + " (%)", nil, 100 * scores[len(scores)-1]})
 		})
 		if err != nil {
 			return nil, err
@@ -124,10 +121,7 @@ func (s *source) initAndLast(ctx context.Context, which func(set string) bool) (
 		return nil, absent("its recipe measures the test set alone: evaluation.sets names no other")
 	}
 	var values []value
-	for _, when := range []struct {
-		name    string
-		version int
-	}{{"without training", 0}, {"after", s.last()}} {
+	for _, when := range s.moments("without training") {
 		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
 			if which(set) && set != allSets {
 				values = append(values, value{set, when.name + ": Init (%)", nil, 100 * scores[0]},

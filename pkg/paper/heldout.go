@@ -63,7 +63,7 @@ const allSets = "all sets"
 // of first answers and of those after the last step, and their difference, in percent.
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments() {
+	for _, when := range s.moments("before training") {
 		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
 			k := len(scores) - 1
 			if k > 0 {
@@ -155,7 +155,7 @@ func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 // byKind are the scores of first answers by kind of problem, in percent.
 func byKind(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments() {
+	for _, when := range s.moments("before training") {
 		rows, err := s.answers(ctx, when.version)
 		if err != nil {
 			return nil, err

@@ -245,7 +245,7 @@ func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
 func stepwise(ctx context.Context, s *source) ([]value, error) {
 	const most = 8
 	var values []value
-	for _, when := range s.moments() {
+	for _, when := range s.moments("before training") {
 		traces, err := s.heldOutTraces(ctx, when.version)
 		if err != nil {
 			return values, err

@@ -83,9 +83,10 @@ type moment struct {
 	version int // of the policy
 }
 
-// moments are before training and after. A run without iterations has the first alone.
-func (s *source) moments() []moment {
-	return []moment{{"before training", 0}, {"after", s.last()}}[:min(s.last(), 1)+1]
+// moments are before training, as a paper calls it, and after. A run without iterations
+// has the first alone.
+func (s *source) moments(before string) []moment {
+	return []moment{{before, 0}, {"after", s.last()}}[:min(s.last(), 1)+1]
 }
 
 // answers are the sampled answers of a policy version to held-out problems, but for

@@ -195,7 +195,7 @@ func (s *source) beforeAndAfter(ctx context.Context, sets func(set string) bool,
 		if !sets(set) {
 			continue
 		}
-		for _, when := range s.moments() {
+		for _, when := range s.moments("before training") {
 			table, err := s.submissions(ctx, when.version, set)
 			if err != nil {
 				return nil, err

@@ -12,11 +12,6 @@ import (
 // chain over keys in ascending order to which masked keys add exact zeros.
 const queryBlock = 64
 
-// pairBlock is the number of keys whose products with their weights are summed from
-// zero where products are in bfloat16, see package gemm. The blocks begin at the first
-// token of a sequence, and at that of its trunk where it has one.
-const pairBlock = 32
-
 // products are those of package gemm, in float32 or in pairs of bfloat16 values.
 type products struct {
 	pairs      bool
@@ -117,20 +112,21 @@ func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, trunk
 
 // weigh sets out_i to Σ_j weights_ij x_j for i < rows, where the vectors x_j (d) of keys
 // or values are those before, of a trunk, and then own ones. Rows are ldo, ldw and those
-// of qkv apart. In bfloat16 the block of keys in which the trunk ends is put together.
+// of qkv apart. In bfloat16 the sums go by blocks of keys from the first of the trunk on,
+// and the block in which that ends is put together.
 func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, trunk []float32, before int, x []float32, own int, scratch *workerScratch) {
 	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
 	whole := before
 	if p.e.pairs {
-		whole -= before % pairBlock
+		whole -= before % gemm.PairBlock
 	}
 	if whole > 0 {
 		nn(out, ldo, weights, ldw, trunk, stride, rows, d, whole, false, 1)
 	}
 	taken := 0 // of own
 	if rest := before - whole; rest > 0 {
-		taken = min(own, pairBlock-rest)
-		scratch.block = grow(scratch.block, pairBlock*d)
+		taken = min(own, gemm.PairBlock-rest)
+		scratch.block = grow(scratch.block, gemm.PairBlock*d)
 		for j := range rest {
 			copy(scratch.block[j*d:(j+1)*d], trunk[(whole+j)*stride:])
 		}

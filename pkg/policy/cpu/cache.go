@@ -63,7 +63,7 @@ func (p *pool) put(pages []*page, layer, head, position int, key, value []float3
 		packed.View(halves(k), pageTokens, p.headDim, p.headDim)
 		packed.SetColumn(row, key[:p.headDim])
 		packed.View(halves(v), p.headDim, pageTokens, pageTokens)
-		if row%pairBlock == 0 { // what another sequence has left there
+		if row%gemm.PairBlock == 0 { // what another sequence has left there
 			packed.ClearBlock(row)
 		}
 		packed.SetRow(row, value[:p.headDim])

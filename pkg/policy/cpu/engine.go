@@ -64,9 +64,9 @@ type Options struct {
 	// masters; with BF16 state, bfloat16 weights have none and are rounded
 	// randomly, as the moments are.
 	State safetensors.DType
-	// Compute is what the inputs of products are rounded to, those of attention too, F32 (also if
-	// empty) or BF16. With BF16 weights that are not in bfloat16 have a float32 master
-	// when they are trained, and are read rounded otherwise.
+	// Compute is what the inputs of products are rounded to, those of attention too: F32
+	// (also if empty) or BF16. With BF16 weights that are not in bfloat16 have a float32
+	// master when they are trained, and are read rounded otherwise.
 	Compute safetensors.DType
 
 	// Adapter is trained instead of the weights; nil for none. Its tensors are
@@ -89,7 +89,6 @@ type Engine struct {
 	threads int
 	train   bool
 	state   safetensors.DType // of the optimizer: F32 or BF16
-	compute safetensors.DType // of products: F32 or BF16
 	products
 
 	base    holdings     // the policy's tensors
@@ -128,8 +127,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32), compute: cmp.Or(options.Compute, safetensors.F32)}
-	e.products = newProducts(e.compute == safetensors.BF16)
+	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32), products: newProducts(options.Compute == safetensors.BF16)}
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
@@ -229,7 +227,7 @@ func (e *Engine) Config() policy.Config { return e.config }
 // Arithmetic implements [policy.Engine].
 func (e *Engine) Arithmetic() policy.Arithmetic {
 	a := policy.Arithmetic{Backend: "cpu"}
-	if e.compute == safetensors.BF16 {
+	if e.pairs {
 		a.Products = "bfloat16"
 	}
 	return a

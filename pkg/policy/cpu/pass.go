@@ -63,7 +63,7 @@ type workerScratch struct {
 	scores []float32 // (queryBlock, keys)
 	grads  []float32 // (queryBlock, keys)
 	output []float32 // (queryBlock, d) gradient of a head's output
-	block  []float32 // (pairBlock, d) keys or values
+	block  []float32 // (gemm.PairBlock, d) keys or values
 }
 
 const (

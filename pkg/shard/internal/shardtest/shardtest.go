@@ -68,10 +68,19 @@ func SHA256(data []byte) string {
 // File is a type of file: the way to seal one, and the way to read it.
 type File struct{ Write, Read func(path string) error }
 
-// Damage seals a file and truncates it at many points, flips bits, empties and
+// Damage seals each file and truncates it at many points, flips bits, empties and
 // removes it, and so its manifest: an error that names the file, never rows,
 // never a panic; and the next attempt rebuilds the same bytes.
-func Damage(t *testing.T, name string, file File) {
+func Damage(t *testing.T, files map[string]File) {
+	for name, file := range files {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			damage(t, name, file)
+		})
+	}
+}
+
+func damage(t *testing.T, name string, file File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := file.Write(path); err != nil {
