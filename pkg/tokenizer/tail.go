@@ -6,24 +6,24 @@ import (
 )
 
 // Tail is the end of a text that takes at most so many tokens by itself: all of
-// it if it fits, and else an ellipsis and the longest end that fits with it, or
-// nothing where not even the ellipsis does.
+// it if it fits, and else an ellipsis and an end that fits with it and would not
+// with one character more, or nothing where not even the ellipsis fits.
+//
+// A longer text may take fewer tokens than its own end, which cuts a word in
+// two: the end is one that binary search finds.
 func (t *Tokenizer) Tail(text string, tokens int) string {
 	fits := func(text string) bool { return len(t.EncodeText(text)) <= tokens }
-	// What a program prints may be megabytes: as much of its end is looked at
-	// as cannot fit.
-	window := 4*tokens + utf8.UTFMax
-	for window < len(text) && fits(text[start(text, len(text)-window):]) {
-		window *= 2
-	}
-	first := max(0, len(text)-window)
-	if first == 0 && fits(text) {
+	if fits(text) {
 		return text
 	}
-	cut := func(i int) string { return "…" + text[start(text, first+i):] }
-	n := len(text) - first
-	if i := sort.Search(n+1, func(i int) bool { return fits(cut(i)) }); i <= n {
-		return cut(i)
+	cut := func(size int) string { return "…" + text[start(text, len(text)-size):] }
+	size := 4*tokens + utf8.UTFMax
+	for size < len(text) && fits(cut(size)) {
+		size *= 2
+	}
+	size = min(size, len(text))
+	if i := sort.Search(size+1, func(i int) bool { return fits(cut(size - i)) }); i <= size {
+		return cut(size - i)
 	}
 	return ""
 }

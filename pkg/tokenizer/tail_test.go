@@ -38,13 +38,33 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// The end is one, it fits, and a longer one would not have.
-func TestTailIsTheLongest(t *testing.T) {
-	t.Parallel()
+// wordTokens knows the words of one message.
+func wordTokens(t *testing.T) *tokenizer.Tokenizer {
+	t.Helper()
 	words, err := tokenizer.Train([]string{strings.Repeat("ValueError: could not convert string to float: 'New York'\n", 20)}, 400, nil, tokenizer.Roles{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return words
+}
+
+// Three tokens are the whole text and not its end without the first letter.
+func TestTailOfWordsLeavesWhatFits(t *testing.T) {
+	t.Parallel()
+	const text = "ValueError: float"
+	words := wordTokens(t)
+	if whole, end := len(words.EncodeText(text)), len(words.EncodeText(text[1:])); whole != 3 || end <= 3 {
+		t.Fatalf("%d tokens, and %d without the first letter: the case needs 3 and more", whole, end)
+	}
+	if got := words.Tail(text, 3); got != text {
+		t.Errorf("%q fits whole, and %q is left", text, got)
+	}
+}
+
+// The end is one, it fits, and one character more would not have.
+func TestTailIsTheLongest(t *testing.T) {
+	t.Parallel()
+	words := wordTokens(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`(ValueError: |could not |\n|float|ü|…|[a-z ]){0,60}`).Draw(t, "text")
 		tokens := rapid.IntRange(0, 60).Draw(t, "tokens")
@@ -64,7 +84,7 @@ func TestTailIsTheLongest(t *testing.T) {
 		}
 		if before := len(text) - len(end); tail != "" && before > 0 {
 			_, size := utf8.DecodeLastRuneInString(text[:before])
-			if longer := "…" + text[before-size:]; len(words.EncodeText(longer)) < tokens {
+			if longer := "…" + text[before-size:]; len(words.EncodeText(longer)) <= tokens {
 				t.Fatalf("%q fits too, and %q is left", longer, tail)
 			}
 		}
