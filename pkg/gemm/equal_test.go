@@ -3,6 +3,8 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -149,6 +151,46 @@ func TestDefinitionRandomly(t *testing.T) {
 		)
 		checkDefinition(t, p, rapid.IntRange(0, 4).Draw(t, "threads"))
 	})
+}
+
+// TestInstructionSetsAgree compares every instruction set with the first on products
+// larger than their definition could be asked for, of all exponents, until so many elements
+// have been compared: as many as LATHE_TEST_OUTPUTS says, for a machine that is new.
+func TestInstructionSetsAgree(t *testing.T) {
+	t.Parallel()
+	outputs := 200_000.0
+	if said := os.Getenv("LATHE_TEST_OUTPUTS"); said != "" {
+		var err error
+		if outputs, err = strconv.ParseFloat(said, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := vec.Active().String()
+	defer func() { _ = vec.SelectISA(before) }()
+	on, why := MatrixUnits()
+	r := rand.New(rand.NewPCG(4, 2))
+	compared := 0
+	for seed := uint64(0); float64(compared) < outputs; seed++ {
+		p := newProblem(ops[seed%uint64(len(ops))], 1+r.IntN(600), 1+r.IntN(600), 1+r.IntN(200), r.IntN(5), r.IntN(2) == 0, []float64{0, 0, 0.001}[r.IntN(3)], seed)
+		scale := float32(math.Ldexp(1, r.IntN(270)-145))
+		for i := range p.a {
+			p.a[i] *= scale
+		}
+		var want []float32
+		for _, isa := range vec.AvailableISAs() {
+			if err := vec.SelectISA(isa); err != nil {
+				t.Fatal(err)
+			}
+			got := p.run(2)
+			if want == nil {
+				want = got
+			} else if i := firstDifference(got, want); i >= 0 {
+				t.Fatalf("problem %d, %s m=%d n=%d k=%d: element %d is %v with %s, %v with %s", seed, p.op, p.m, p.n, p.k, i, got[i], isa, want[i], vec.AvailableISAs()[0])
+			}
+		}
+		compared += p.m * p.n
+	}
+	t.Logf("%d elements alike on %v; matrix units %v (%s)", compared, vec.AvailableISAs(), on, why)
 }
 
 // TestOracle checks the definition itself against float64.
