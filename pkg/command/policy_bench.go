@@ -49,7 +49,7 @@ func policyBenchCommand() *cli.Command {
 			&cli.IntSliceFlag{Name: "batch", Usage: "`RESPONSES` that are decoded at a time; may be repeated (default: 1, 8 and 64)"},
 			&cli.IntFlag{Name: "pass-tokens", Value: 4096, Usage: "`TOKENS` that are learned from in one pass", Destination: &o.PassTokens},
 			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "repeat each kind of work for `SECONDS`", Destination: &o.Seconds},
-			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "products on the CPU: float32 or bfloat16, as `COMPUTE` stands for policy.compute", Destination: &o.Compute},
+			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "products on the CPU: auto, float32 or bfloat16, as `COMPUTE` stands for policy.compute", Destination: &o.Compute},
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` of whose iteration the time is foretold", Destination: &o.Recipe},
 			setFlag(),
 		},

@@ -49,11 +49,11 @@ func (Recipe) Choices(field string) []string {
 
 // Policy says which policy is trained. Exactly one of Path and New is given.
 type Policy struct {
-	Backend string     `yaml:"backend" choices:"auto,cpu,cuda"`       // auto, cpu or cuda
-	DType   string     `yaml:"dtype" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
-	Compute string     `yaml:"compute" choices:"float32,bfloat16"`    // float32 or bfloat16: what products, those of attention too, round their inputs to on the CPU, with sums in float32. bfloat16 reads half the memory, of weights and of keys and values, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
-	Path    string     `yaml:"path" path:"file"`                      // a folder in Hugging Face layout
-	New     *NewPolicy `yaml:"new"`                                   // a policy with random weights
+	Backend string     `yaml:"backend" choices:"auto,cpu,cuda"`         // auto, cpu or cuda
+	DType   string     `yaml:"dtype" choices:"auto,float32,bfloat16"`   // auto, float32 or bfloat16: what weights are rounded to and saved in; auto is what the policy has, float32 for a new one
+	Compute string     `yaml:"compute" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what products, those of attention too, round their inputs to on the CPU, with sums in float32. auto is bfloat16 for a policy with bfloat16 weights. bfloat16 reads half the memory, of weights and of keys and values, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
+	Path    string     `yaml:"path" path:"file"`                        // a folder in Hugging Face layout
+	New     *NewPolicy `yaml:"new"`                                     // a policy with random weights
 	// Critic is what foretells the rewards of advantage.kind gae: head, a linear
 	// function of the policy's last hidden state, zero at first, trained with the
 	// policy and saved in its folder as value_head.safetensors; or model, a copy of
@@ -400,7 +400,9 @@ type Schedule struct {
 	GradientFanIn int `yaml:"gradient_fan_in"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
-	// a GPU plans them with its memory. No split changes a result.
+	// a GPU plans them with its memory. No split changes a result in float32; with
+	// policy.compute bfloat16 a pass begins a gradient's blocks of 32 tokens anew,
+	// and each split has last digits of its own, the same on every machine.
 	MicroBatchTokens int `yaml:"micro_batch_tokens"`
 	// SharedPromptTokens lets responses to one prompt be learned with one copy
 	// of it, in pieces of at most so many tokens, where the prompt and each

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -34,7 +35,8 @@ type Options struct {
 	// only; with the other they are rounded randomly at each step.
 	State string
 	// Compute is what products round their inputs to on the CPU, which
-	// alone has it: float32 (also if empty) or bfloat16.
+	// alone has it: float32 (also if empty), bfloat16, or auto, which is bfloat16
+	// for a policy with bfloat16 weights.
 	Compute string
 
 	// Base is the folder of the policy that an adapter's folder adapts; empty
@@ -99,7 +101,7 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 			head = policy.NewValueHead(source.Config())
 		}
 	}
-	if options.Backend != CPU && DTypes[options.Compute] != safetensors.BF16 {
+	if options.Backend != CPU && options.Compute != "bfloat16" {
 		engine, err := cuda.New(source, cuda.Options{
 			Train: options.Train, Adapter: options.Adapter, ValueHead: head, DType: DTypes[options.DType], State: DTypes[options.State],
 			Workload: options.Workload,
@@ -115,8 +117,17 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 	}
 	return cpu.New(source, cpu.Options{
 		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
-		DType: DTypes[options.DType], State: DTypes[options.State], Compute: DTypes[options.Compute],
+		DType: DTypes[options.DType], State: DTypes[options.State], Compute: options.compute(source),
 	})
+}
+
+// compute is the type that products round to, which depends on nothing but the
+// options and the policy: its embedding stands for its weights.
+func (o Options) compute(source policy.Source) safetensors.DType {
+	if o.Compute == Auto {
+		return cmp.Or(DTypes[o.DType], source.Tensors()[0].DType)
+	}
+	return DTypes[o.Compute]
 }
 
 // DTypes are the types by their names in Options.
@@ -130,13 +141,13 @@ func check(options Options) error {
 		return exitcode.Usagef("the optimizer's state is %q; it must be float32 or bfloat16", options.State)
 	}
 	switch options.Compute {
-	case "", "float32":
+	case "", Auto, "float32":
 	case "bfloat16":
 		if options.Backend == CUDA {
 			return exitcode.Usagef("compute is bfloat16, which is an order of sums on CPUs; the backend is cuda")
 		}
 	default:
-		return exitcode.Usagef("compute is %q; it must be float32 or bfloat16", options.Compute)
+		return exitcode.Usagef("compute is %q; it must be auto, float32 or bfloat16", options.Compute)
 	}
 	if options.Threads < 0 {
 		return exitcode.Usagef("threads is %d; it must not be negative", options.Threads)

@@ -8,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 func TestOpen(t *testing.T) {
@@ -44,9 +45,34 @@ func TestOpen(t *testing.T) {
 		{Options{Backend: CUDA}, exitcode.Unavailable},
 		{Options{Backend: "tpu"}, exitcode.Usage},
 		{Options{Threads: -1}, exitcode.Usage},
+		{Options{Compute: "float16"}, exitcode.Usage},
+		{Options{Compute: "bfloat16", Backend: CUDA}, exitcode.Usage},
 	} {
 		if _, err := Open(folder, test.options); exitcode.Code(err) != test.code {
 			t.Errorf("%+v: code %d (%v), want %d", test.options, exitcode.Code(err), err, test.code)
+		}
+	}
+}
+
+// What auto computes in depends on what the weights are, or are rounded to.
+func TestCompute(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stored  safetensors.DType
+		options Options
+		want    safetensors.DType
+	}{
+		{safetensors.F32, Options{Compute: Auto}, safetensors.F32},
+		{safetensors.BF16, Options{Compute: Auto}, safetensors.BF16},
+		{safetensors.BF16, Options{Compute: Auto, DType: Auto}, safetensors.BF16},
+		{safetensors.BF16, Options{Compute: Auto, DType: "float32"}, safetensors.F32},
+		{safetensors.F32, Options{Compute: Auto, DType: "bfloat16"}, safetensors.BF16},
+		{safetensors.F32, Options{Compute: "bfloat16"}, safetensors.BF16},
+		{safetensors.BF16, Options{}, ""}, // float32
+	} {
+		source := policy.InMemory(policy.Config{}, []policy.Tensor{{DType: c.stored}})
+		if got := c.options.compute(source); got != c.want {
+			t.Errorf("weights in %s, %+v: %q, want %q", c.stored, c.options, got, c.want)
 		}
 	}
 }
