@@ -36,6 +36,7 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
 		setFlag(),
+		&cli.StringFlag{Name: "rates", Usage: "`FILE` that lathe policy bench --json has printed on such a node: the time limits of tasks that sample or learn are twice what follows from it", Destination: &o.Rates},
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.StringFlag{Name: "scores", Usage: "`RUN` whose scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
@@ -108,6 +109,8 @@ func (o LaunchOptions) check() error {
 		return cmdline.Misusef("neither a recipe nor --run is given")
 	case o.Recipe == "" && o.Scores != "":
 		return exitcode.Usagef("--scores is said when a run is made: name the recipe too")
+	case o.Recipe == "" && o.Rates != "":
+		return exitcode.Usagef("--rates sets time limits of a recipe, and a run that is made keeps its own: name the recipe too")
 	case o.Recipe == "" && len(o.Set) > 0:
 		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 	}

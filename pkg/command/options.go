@@ -18,9 +18,20 @@ import (
 type RecipeOptions struct {
 	Recipe string   // its file
 	Set    []string // changes of it, FIELD=VALUE, in their order
+	Rates  string   // file of lathe policy bench --json, by which time limits are set; empty for none
 }
 
-func (o RecipeOptions) load() (*recipe.Resolved, error) { return recipe.Load(o.Recipe, o.Set) }
+func (o RecipeOptions) load() (*recipe.Resolved, error) {
+	resolved, err := recipe.Load(o.Recipe, o.Set)
+	if err != nil || o.Rates == "" {
+		return resolved, err
+	}
+	rates, err := readRates(o.Rates)
+	if err != nil {
+		return nil, err
+	}
+	return recipe.Load(o.Recipe, append(rates.foretell(resolved.Recipe).settings(), o.Set...))
+}
 
 func setFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"}

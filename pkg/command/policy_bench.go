@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/bench"
-	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
 // PolicyBenchOptions are those of lathe policy bench.
@@ -41,7 +39,7 @@ func policyBenchCommand() *cli.Command {
 		Description: "On a CPU the ceiling is measured too: float32 products of large matrices, and bytes that all threads read.\n" +
 			"A share is that of whichever of the two bounds the work more; in batches of one, decoding reads every weight\n" +
 			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, and the\n" +
-			"settings that ask for twice that: with them lathe run --dry-run says what hours a run asks for.",
+			"settings that ask for twice that. lathe run --rates takes what --json prints, and asks for these hours.",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), threadsFlag(&o.Threads), jsonFlag(&o.JSON),
 			&cli.IntFlag{Name: "prompt-tokens", Usage: "`TOKENS` of a prompt; 0 for 256, or half of what the policy takes", Destination: &o.PromptTokens},
@@ -62,12 +60,16 @@ func policyBenchCommand() *cli.Command {
 
 // benchmark is what lathe policy bench prints.
 type benchmark struct {
-	Arithmetic policy.Arithmetic `json:"arithmetic"`
-	Threads    int               `json:"threads"`
-	Ceiling    bench.Ceiling     `json:"ceiling"`
-	Rates      []bench.Rate      `json:"rates"`
-	Iteration  *iterationTime    `json:"iteration"` // null without --recipe
+	Arithmetic   policy.Arithmetic `json:"arithmetic"`
+	Threads      int               `json:"threads"`
+	PromptTokens int               `json:"prompt_tokens"`
+	Ceiling      bench.Ceiling     `json:"ceiling"`
+	Rates        []bench.Rate      `json:"rates"`
+	Iteration    *taskTimes        `json:"iteration"` // null without --recipe
 }
+
+// pairs says that the engine's products round to bfloat16.
+func (b benchmark) pairs() bool { return b.Arithmetic.Products != "" }
 
 // PolicyBench measures a policy.
 func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error {
@@ -97,13 +99,17 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 		}
 	}
 	if result.Arithmetic.Backend == backend.CPU { // before and after, since other programs come and go
-		result.Ceiling = result.Ceiling.Higher(bench.MeasureCPU(threads, o.For))
+		result.Ceiling = result.Ceiling.Higher(bench.MeasureCPU(threads, o.For, result.pairs()))
 	}
 	result.Ceiling.Share(result.Rates)
+	result.PromptTokens = o.PromptTokens
 	if o.Recipe != "" {
-		if result.Iteration, err = o.foretell(result.Rates); err != nil {
+		resolved, err := o.load()
+		if err != nil {
 			return err
 		}
+		times := result.foretell(resolved.Recipe)
+		result.Iteration = &times
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, result)
@@ -135,59 +141,10 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 		o.NewTokens = min(64, longest-o.PromptTokens)
 	}
 	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
-		result.Ceiling = bench.MeasureCPU(threads, o.For)
+		result.Ceiling = bench.MeasureCPU(threads, o.For, result.pairs())
 	}
 	result.Rates, err = bench.Sample(ctx, engine, o.Options)
 	return err
-}
-
-// iterationTime is how long the tasks of an iteration take at most, when every response
-// is as long as it may be.
-type iterationTime struct {
-	Responses      int     `json:"responses"`
-	RolloutMinutes float64 `json:"rollout_minutes"` // of one task
-	LearnMinutes   float64 `json:"learn_minutes"`   // of one task, or of one gradient shard and the update
-	// Settings ask for twice that, in whole minutes: what a dry run adds up in hours.
-	Settings []string `json:"settings"`
-}
-
-// foretell says what an iteration of the recipe takes at these rates.
-func (o PolicyBenchOptions) foretell(rates []bench.Rate) (*iterationTime, error) {
-	resolved, err := o.load()
-	if err != nil {
-		return nil, err
-	}
-	r := resolved.Recipe
-	rows := graph.Graph{Recipe: r}.PlanRows()
-	prompt, response := float64(o.PromptTokens), float64(r.Rollout.MaxNewTokens)
-	perTask := (rows + r.Rollout.Shards - 1) / r.Rollout.Shards * r.Rollout.Group
-	t := iterationTime{Responses: rows * r.Rollout.Group}
-	var decoded bench.Rate // of the largest batch that such a task fills
-	for _, rate := range rates {
-		switch rate.Work {
-		case bench.Prefill:
-			t.RolloutMinutes += float64(perTask) * prompt / rate.TokensPerSecond / 60
-		case bench.Decode:
-			if decoded.Batch == 0 || rate.Batch > decoded.Batch && rate.Batch <= perTask {
-				decoded = rate
-			}
-		case bench.Train:
-			learned := float64(r.Rollout.Prompts*r.Rollout.Group*r.Loss.Epochs) * (prompt + response)
-			t.LearnMinutes += learned / rate.TokensPerSecond / 60 / float64(max(1, r.Schedule.GradientShards))
-		case bench.Update:
-			t.LearnMinutes += float64(r.Loss.Epochs*r.Loss.MiniBatches) * rate.Seconds / 60
-		}
-	}
-	t.RolloutMinutes += float64(perTask) * response / decoded.TokensPerSecond / 60
-	ask := func(stage graph.Stage, minutes float64) {
-		t.Settings = append(t.Settings, fmt.Sprintf("resources.stages.%s.minutes=%d", stage, max(1, int(math.Ceil(2*minutes)))))
-	}
-	ask(graph.StageRollout, t.RolloutMinutes)
-	if r.Schedule.GradientShards > 1 {
-		ask(graph.StageGradient, t.LearnMinutes)
-	}
-	ask(graph.StageLearn, t.LearnMinutes)
-	return &t, nil
 }
 
 func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
@@ -224,8 +181,12 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 		return err
 	}
 	if t := b.Iteration; t != nil {
-		fmt.Fprintf(out, "iteration at most %d responses: %.2g min of a rollout task, %.2g min of a learn task\n", t.Responses, t.RolloutMinutes, t.LearnMinutes)
-		fmt.Fprintf(out, "ask for   --set %s\n", strings.Join(t.Settings, " --set "))
+		var tasks []string
+		for _, task := range t.Tasks {
+			tasks = append(tasks, fmt.Sprintf("%s %.2g", task.Stage, task.Minutes))
+		}
+		fmt.Fprintf(out, "iteration at most %d responses; minutes of a task: %s\n", t.Responses, strings.Join(tasks, ", "))
+		fmt.Fprintf(out, "ask for   --set %s\n", strings.Join(t.settings(), " --set "))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Ceiling is what a machine can do at best, as measured; zero where it is not known.
 type Ceiling struct {
-	GFLOPs float64 `json:"gflop_per_second"` // of float32 products of large matrices
+	GFLOPs float64 `json:"gflop_per_second"` // of products of large matrices
 	GBs    float64 `json:"gb_per_second"`    // that threads together read from memory
 }
 
@@ -29,8 +29,8 @@ func (c Ceiling) Share(rates []Rate) {
 }
 
 // MeasureCPU measures the ceiling of so many threads of this machine, each kind for at
-// least a time.
-func MeasureCPU(threads int, atLeast time.Duration) Ceiling {
+// least a time: of products in float32, or rounded to bfloat16 in pairs.
+func MeasureCPU(threads int, atLeast time.Duration, pairs bool) Ceiling {
 	const m, n, k = 512, 1024, 1024 // operands that fit into a cache
 	a, b, c := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n)
 	for i := range a {
@@ -40,6 +40,9 @@ func MeasureCPU(threads int, atLeast time.Duration) Ceiling {
 		b[i] = float32(i%5) - 2
 	}
 	var packed gemm.Packed
+	if pairs {
+		packed.Format = gemm.BFloat16Pairs
+	}
 	gemm.PackNT(b, n, k, &packed, threads)
 	product, _ := repeat(atLeast, func(int) error {
 		gemm.MulPacked(c, n, a, k, m, &packed, false, threads)
