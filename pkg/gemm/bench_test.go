@@ -86,6 +86,34 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkPeer measures what analysis/bench_products.py compares with oneDNN: a
+// projection forward, its two gradients, and decoding, in float32 and bfloat16. A weight is
+// packed once and used often, as the engine does; a weight's gradient is a product of
+// two that are not.
+func BenchmarkPeer(b *testing.B) {
+	for _, s := range []struct {
+		op      string
+		m, k, n int
+	}{
+		{"packed", 2048, 256, 1280}, {"packed", 2048, 512, 2816}, {"packed", 2048, 1408, 512}, {"packed", 2048, 896, 9728},
+		{"TN", 1280, 2048, 256}, {"TN", 2816, 2048, 512}, {"TN", 9728, 2048, 896},
+		{"packed", 1, 512, 2816}, {"packed", 8, 512, 2816}, {"packed", 64, 512, 2816}, {"packed", 1, 896, 9728}, {"packed", 8, 896, 9728}, {"packed", 64, 896, 9728},
+	} {
+		x := newOperands(rand.New(rand.NewPCG(1, 2)), s.m, s.n, s.k)
+		for _, pairs := range []bool{false, true} {
+			for _, threads := range []int{1, 2} {
+				op, dtype := s.op, "float32"
+				if pairs {
+					op, dtype = op+"Pairs", "bfloat16"
+				}
+				b.Run(fmt.Sprintf("%s/%dx%dx%d/%s/%d", s.op, s.m, s.k, s.n, dtype, threads), func(b *testing.B) {
+					report(b, s.m, s.n, s.k, func() { x.multiply(op, threads) })
+				})
+			}
+		}
+	}
+}
+
 // BenchmarkPanels measures tiles whose matrix stays in the caches.
 func BenchmarkPanels(b *testing.B) {
 	const m, k, n = 448, 896, 1152
@@ -141,6 +169,7 @@ type operands struct {
 	m, n, k            int
 	a, aT, b, bT, c    []float32
 	packedNT, packedNN Packed
+	pairsNT            Packed
 }
 
 func newOperands(r *rand.Rand, m, n, k int) *operands {
@@ -151,6 +180,8 @@ func newOperands(r *rand.Rand, m, n, k int) *operands {
 	x.aT, x.bT = transposed(x.a, m, k), transposed(x.b, k, n)
 	PackNT(x.bT, n, k, &x.packedNT, 1)
 	PackNN(x.b, k, n, &x.packedNN, 1)
+	x.pairsNT.Format = BFloat16Pairs
+	PackNT(x.bT, n, k, &x.pairsNT, 1)
 	return x
 }
 
@@ -166,6 +197,8 @@ func (x *operands) multiply(op string, threads int) {
 		TNPairs(x.c, x.n, x.aT, x.m, x.b, x.n, x.m, x.n, x.k, false, threads)
 	case "packed":
 		MulPacked(x.c, x.n, x.a, x.k, x.m, &x.packedNT, false, threads)
+	case "packedPairs":
+		MulPacked(x.c, x.n, x.a, x.k, x.m, &x.pairsNT, false, threads)
 	}
 }
 
