@@ -84,8 +84,7 @@ func ask(ctx context.Context, a *advance.Advancer, attempts []Attempt, outputs [
 		return t, err
 	}
 	if limits.Accounting && len(jobs) > 0 {
-		list := strings.Join(slices.Sorted(maps.Keys(jobs)), ",")
-		out, err := a.Cluster.Ask(ctx, nil, "sacct", "-n", "-X", "-P", "-D", "-j", list, "-o", "JobID,State,Start,End,User")
+		out, err := a.Cluster.AskAbout(ctx, slices.Sorted(maps.Keys(jobs)), "sacct", "-n", "-X", "-P", "-D", "-o", "JobID,State,Start,End,User")
 		if err != nil {
 			return t, err
 		}

@@ -55,20 +55,33 @@ func parseTasks(text string) ([]TaskID, error) {
 		return nil, fmt.Errorf("the list of tasks in %q is cut off", text)
 	}
 	indices, _, _ = strings.Cut(indices, "%")
-	var tasks []TaskID
-	for part := range strings.SplitSeq(indices, ",") {
-		first, last, step, err := parseRange(part)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a list of tasks: %w", text, err)
-		}
-		if len(tasks)+(last-first)/step >= maxIndex {
-			return nil, fmt.Errorf("%q lists more tasks than an array can have", text)
-		}
-		for i := first; i <= last; i += step {
-			tasks = append(tasks, TaskID{job, i})
-		}
+	listed, err := parseIndices(indices)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a list of tasks: %w", text, err)
+	}
+	tasks := make([]TaskID, len(listed))
+	for i, index := range listed {
+		tasks[i] = TaskID{job, index}
 	}
 	return tasks, nil
+}
+
+// parseIndices reads ranges: 5-10,12.
+func parseIndices(text string) ([]int, error) {
+	var indices []int
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, step, err := parseRange(part)
+		if err != nil {
+			return nil, err
+		}
+		if len(indices)+(last-first)/step >= maxIndex {
+			return nil, fmt.Errorf("%q is more than an array can have", part)
+		}
+		for i := first; i <= last; i += step {
+			indices = append(indices, i)
+		}
+	}
+	return indices, nil
 }
 
 // parseRange reads 5, 5-10 or 5-11:2.

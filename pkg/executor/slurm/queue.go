@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,9 +43,6 @@ func (c *Cluster) Queue(ctx context.Context, prefix string) ([]Queued, error) {
 
 // CancelNow kills jobs, which are given no time to stop.
 func (c *Cluster) CancelNow(ctx context.Context, ids ...string) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	// The signal alone ends what runs; what waits has nothing to be signalled.
 	if err := c.Signal(ctx, "KILL", ids...); err != nil {
 		return err
@@ -54,7 +52,7 @@ func (c *Cluster) CancelNow(ctx context.Context, ids ...string) error {
 
 // Signal sends a signal to all processes of jobs that run, their batch shells too.
 func (c *Cluster) Signal(ctx context.Context, signal string, ids ...string) error {
-	return c.cancel(ctx, append([]string{"--signal=" + signal, "--full"}, ids...)...)
+	return c.cancel(ctx, []string{"--signal=" + signal, "--full"}, ids)
 }
 
 // Requeue ends a job that runs and puts it back into the queue. It reports whether the
@@ -97,16 +95,35 @@ func (c *Cluster) Running(ctx context.Context, prefix string) ([]Running, error)
 
 // CancelWaiting cancels those tasks of jobs that have not started.
 func (c *Cluster) CancelWaiting(ctx context.Context, ids ...string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	return c.cancel(ctx, append([]string{"--state=PENDING"}, ids...)...)
+	return c.cancel(ctx, []string{"--state=PENDING"}, ids)
 }
 
 // Ask runs one of Slurm's commands, again while the controller is too busy for it,
 // and returns what it printed; the error says what it complained of.
 func (c *Cluster) Ask(ctx context.Context, stdin []byte, name string, args ...string) (string, error) {
 	return c.retry(ctx, func() (string, error) { return c.run(ctx, stdin, name, args...) })
+}
+
+// idsPerCall bounds the ids that one call is given. Linux takes 128 KiB as one argument,
+// and an id of a task has at most 20 digits, a _ and 7 more.
+const idsPerCall = 4000
+
+// AskAbout runs squeue or sacct about jobs, in as many calls as their ids need, and
+// returns what all of them printed. Jobs that nobody knows are no error.
+func (c *Cluster) AskAbout(ctx context.Context, ids []string, name string, args ...string) (string, error) {
+	var all strings.Builder
+	for part := range slices.Chunk(ids, idsPerCall) {
+		out, err := c.Ask(ctx, nil, name, append(slices.Clone(args), "-j", strings.Join(part, ","))...)
+		var failed *commandError
+		switch {
+		case errors.As(err, &failed) && failed.says("Invalid job id"):
+			continue // so squeue answers when it knows none of them
+		case err != nil:
+			return "", err
+		}
+		all.WriteString(out)
+	}
+	return all.String(), nil
 }
 
 // Config asks for the configuration of the cluster: the values of slurm.conf by

@@ -3,7 +3,6 @@ package slurm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,16 +90,11 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 			wanted[task] = true
 		}
 	}
-	list := strings.Join(ids, ",")
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 
-	out, err := c.retry(ctx, func() (string, error) {
-		return c.run(ctx, nil, "squeue", "-h", "-t", "all", "-j", list, "-O", squeueFields)
-	})
-	var failed *commandError
-	switch {
-	case errors.As(err, &failed) && failed.says("Invalid job id"):
-		out = "" // so it answers when it knows none of them
-	case err != nil:
+	out, err := c.AskAbout(ctx, ids, "squeue", "-h", "-t", "all", "-O", squeueFields)
+	if err != nil {
 		return States{}, explain(err)
 	}
 	if err := states.add("squeue", out, parseSqueue, wanted); err != nil {
@@ -114,9 +108,7 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 	if len(states.tasks) == len(wanted) && !states.requeued() {
 		return states, nil
 	}
-	out, err = c.retry(ctx, func() (string, error) {
-		return c.run(ctx, nil, "sacct", "-n", "-X", "-P", "-D", "-j", list, "-o", sacctFields)
-	})
+	out, err = c.AskAbout(ctx, ids, "sacct", "-n", "-X", "-P", "-D", "-o", sacctFields)
 	if err != nil {
 		if ctx.Err() != nil {
 			return States{}, err

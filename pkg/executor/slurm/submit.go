@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type Job struct {
 	Step      int       `json:"step"`
 	Attempt   int       `json:"attempt"`
 	Array     bool      `json:"array"`  // whether its tasks have an index
-	Shards    []int     `json:"shards"` // task i does Shards[i]
+	Shards    Shards    `json:"shards"` // task i does Shards[i]
 	Script    string    `json:"script"` // a copy of what was submitted
 	Submitted time.Time `json:"submitted"`
 }
@@ -168,17 +169,8 @@ func (c *Cluster) findMark(ctx context.Context, name, mark string) (id string, f
 }
 
 // Cancel cancels jobs and single tasks of arrays, by ids such as 12 and
-// 12_3, in one call. Those that have ended already are no error.
-func (c *Cluster) Cancel(ctx context.Context, ids ...string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	args := make([]string, len(ids))
-	for i, id := range ids {
-		args[i] = bareID(id)
-	}
-	return c.cancel(ctx, args...)
-}
+// 12_3. Those that have ended already are no error.
+func (c *Cluster) Cancel(ctx context.Context, ids ...string) error { return c.cancel(ctx, nil, ids) }
 
 // CancelPending cancels those jobs and array tasks of this user that have not
 // started, of every name with a prefix.
@@ -196,11 +188,18 @@ func (c *Cluster) CancelPending(ctx context.Context, prefix string) error {
 	return c.CancelWaiting(ctx, ids...)
 }
 
-func (c *Cluster) cancel(ctx context.Context, args ...string) error {
-	_, err := c.retry(ctx, func() (string, error) { return c.run(ctx, nil, "scancel", args...) })
-	var failed *commandError
-	if errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed") {
-		return nil
+// cancel runs scancel with flags, in as many calls as the ids need.
+func (c *Cluster) cancel(ctx context.Context, flags, ids []string) error {
+	for part := range slices.Chunk(ids, idsPerCall) {
+		args := slices.Clone(flags)
+		for _, id := range part {
+			args = append(args, bareID(id))
+		}
+		_, err := c.Ask(ctx, nil, "scancel", args...)
+		var failed *commandError
+		if err != nil && !(errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed")) {
+			return explain(err)
+		}
 	}
-	return explain(err)
+	return nil
 }

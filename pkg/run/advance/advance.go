@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -108,9 +107,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	result := Advanced{Done: found.Done, Live: len(view.live)}
 	if found.Done {
-		_, err := rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: view.liveIDs(), MinAge: drive.SweepAge})
-		// What has not started, gates and tasks, has nothing to do any more.
-		return result, errors.Join(err, a.Cluster.CancelPending(ctx, slurm.NamePrefix(a.Run.Identity.RunID)))
+		return result, a.leave(ctx)
 	}
 	changed, err := a.saveSite()
 	if err != nil {
@@ -152,7 +149,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		}
 		if submitted {
 			result.Submitted = append(result.Submitted, s)
-			result.Live += len(s.Shards)
+			result.Live += s.tasks()
 			if s.Gate != nil {
 				view.gates++
 			}
@@ -162,7 +159,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 		}
 	}
 	if job, waits := readTimed(watchdogPath(a.Run.Dir)); waits {
-		a.Cluster.Comment(ctx, job.ID, a.progress(ctx, surveyor, result.Live))
+		a.Cluster.Comment(ctx, job.ID, a.progress(surveyor.Inventory, result.Live))
 	}
 	live := a.watch(view, result.Submitted)
 	switch {
@@ -177,46 +174,49 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 }
 
 // look asks Slurm once about every submission that has something missing which
-// is still needed, and files each of its tasks under live, done or failed. Of a
-// run that is done, whatever is missing may still have a writer.
+// is still needed, and files each of its tasks under live, done or failed. It reads
+// no other records: what it costs does not grow with what is done. Of a run that is
+// done nothing is needed.
 func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Limits) (*jobsView, error) {
-	all, err := ReadSubmissions(a.Run.Dir)
+	listed, err := listSubmissions(a.Run.Dir)
 	if err != nil {
 		return nil, err
 	}
 	view := &jobsView{
 		live: map[graph.Task]bool{}, failures: map[graph.Task]int{}, broken: map[graph.Task]bool{}, attempts: map[graph.Task]int{}, evidence: map[graph.Task]string{},
 		overruns: map[graph.Task]int{}, shortages: map[graph.Task]int{},
-		known: map[graph.Node][]int{}, forgiven: forgivenUntil(a.Run.Dir),
+		known: listed, forgiven: forgivenUntil(a.Run.Dir),
 	}
 	found, err := v.Survey(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil || found.Done {
+		return view, err
 	}
 	var jobs, gates []slurm.Job
 	last, lastKnown := readLastGate(a.Run.Dir)
 	if lastKnown {
 		gates = append(gates, last.Job)
 	}
-	for _, s := range all {
-		view.known[s.Node()] = append(view.known[s.Node()], s.Attempt)
-		count, needed := found.Counts[s.Node()]
-		if !found.Done && (!needed || count.Sealed == count.Total) {
-			s.Shards = nil
-		}
-		for _, shard := range s.Shards {
-			done, err := v.Settled(ctx, graph.Task{Node: s.Node(), Shard: shard}, s.Submitted)
-			if err != nil {
-				return nil, err
-			}
-			if !done {
-				view.submissions = append(view.submissions, s)
-				jobs = append(jobs, s.Jobs...)
-				break
-			}
-		}
+	needed := func(n graph.Node) bool {
+		count, looked := found.Counts[n]
+		return looked && count.Sealed < count.Total
+	}
+	// The gate behind the last that was done of a stage may wait still. Any before it
+	// would do nothing that one behind what came later does not.
+	newest := listed.newest()
+	for _, s := range listed.read(a.Run.Dir, func(n graph.Node) bool { return needed(n) || n.Iteration == newest[n.Stage] }) {
 		if s.Gate != nil {
 			gates = append(gates, *s.Gate)
+		}
+		if !needed(s.Node()) {
+			continue
+		}
+		settled, err := s.settled(ctx, v.Inventory)
+		if err != nil {
+			return nil, err
+		}
+		if !settled {
+			view.submissions = append(view.submissions, s)
+			jobs = append(jobs, s.Jobs...)
 		}
 	}
 	jobs = append(jobs, gates...)
@@ -351,12 +351,13 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 		return Submission{}, false, err
 	}
 	s := Submission{Stage: n.Stage, Iteration: n.Iteration, Step: n.Step, Wave: n.Wave, Attempt: number, Submitted: time.Now().UTC()}
-	for _, t := range tasks {
-		s.Shards = append(s.Shards, t.Shard)
+	shards := make([]int, len(tasks))
+	for i, t := range tasks {
+		shards[i] = t.Shard
 	}
-	sort.Ints(s.Shards)
+	slices.Sort(shards)
 	var submitErr error
-	asked := drive.ArrayOf(a.Run, n, s.Shards, number, a.Binaries, a.Site.Site.Monitor)
+	asked := drive.ArrayOf(a.Run, n, shards, number, a.Binaries, a.Site.Site.Monitor)
 	more := a.more(ctx, asked, tasks, view)
 	if more.Exclude = view.nodes.faulty(s.Submitted); len(more.Exclude) > 0 {
 		a.Log("%s keeps out of nodes %s for an hour: tasks of this run have failed there", n, strings.Join(more.Exclude, ", "))
@@ -387,11 +388,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 			s.Gate = gate
 			submitErr = errors.Join(submitErr, gateErr)
 		}
-		s.Shards = s.Shards[:0]
-		for _, job := range s.Jobs {
-			s.Shards = append(s.Shards, job.Shards...)
-		}
-		a.Log("submitted %s attempt %d: %d tasks, job %s", n, number, len(s.Shards), s.Jobs[0].ID)
+		a.Log("submitted %s attempt %d: %d tasks, job %s", n, number, s.tasks(), s.Jobs[0].ID)
 	}
 	if err := writeSubmission(a.Run.Dir, s, a.Attempt); err != nil {
 		return s, true, err
@@ -399,17 +396,20 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 	return s, len(s.Jobs) > 0, submitErr
 }
 
-// liveIDs are the jobs that may still write.
-func (v *jobsView) liveIDs() map[string]bool {
-	live := map[string]bool{}
-	for _, s := range v.submissions {
-		for _, job := range s.Jobs {
-			if v.states.Live(job) {
-				live[job.Tasks()[0].Job] = true
-			}
-		}
+// leave ends the work on a run that is done: it removes what killed writers have left,
+// and takes out of the queue what has not started, which has nothing to do any more.
+func (a *Advancer) leave(ctx context.Context) error {
+	prefix := slurm.NamePrefix(a.Run.Identity.RunID)
+	queue, err := a.Cluster.Queue(ctx, prefix)
+	if err != nil {
+		return err
 	}
-	return live
+	live := map[string]bool{} // jobs that may still write
+	for _, job := range queue {
+		live[job.ID] = true
+	}
+	_, err = rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: live, MinAge: drive.SweepAge})
+	return errors.Join(err, a.Cluster.CancelPending(ctx, prefix))
 }
 
 // sitePath is the site profile that the gates of a run use: the one that was

@@ -79,14 +79,14 @@ func stops(p rundir.Pause, node string) bool {
 	return err == nil && p.Stops(graph.Node{Stage: graph.Stage(stage), Iteration: iteration})
 }
 
+// unique keeps the first of each.
 func unique(ids []string) []string {
-	var out []string
-	for _, id := range ids {
-		if !slices.Contains(out, id) {
-			out = append(out, id)
-		}
-	}
-	return out
+	listed := make(map[string]bool, len(ids))
+	return slices.DeleteFunc(ids, func(id string) bool {
+		again := listed[id]
+		listed[id] = true
+		return again
+	})
 }
 
 func keys(m map[string]bool) []string {

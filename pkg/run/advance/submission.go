@@ -1,6 +1,8 @@
 package advance
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -26,7 +28,6 @@ type Submission struct {
 	Step      int         `json:"step"`
 	Wave      int         `json:"wave"`
 	Attempt   int         `json:"attempt"`
-	Shards    []int       `json:"shards"`
 	Jobs      []slurm.Job `json:"jobs"`
 	Gate      *slurm.Job  `json:"gate"`                // that follows it; nil when it could not be submitted, or shards go through waves
 	Minutes   int         `json:"minutes,omitempty"`   // time limit that was asked for, if it is not the recipe's
@@ -37,6 +38,26 @@ type Submission struct {
 // Node is the node whose tasks were submitted.
 func (s Submission) Node() graph.Node {
 	return graph.Node{Stage: s.Stage, Iteration: s.Iteration, Step: s.Step, Wave: s.Wave}
+}
+
+// tasks is the number of tasks that Slurm took.
+func (s Submission) tasks() (n int) {
+	for _, job := range s.Jobs {
+		n += len(job.Shards)
+	}
+	return n
+}
+
+// settled reports whether all that Slurm took of it has done its work.
+func (s Submission) settled(ctx context.Context, v *survey.Inventory) (bool, error) {
+	for _, job := range s.Jobs {
+		for _, shard := range job.Shards {
+			if done, err := v.Settled(ctx, graph.Task{Node: s.Node(), Shard: shard}, s.Submitted); err != nil || !done {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 func submissionsFolder(d graph.Dir) string { return filepath.Join(d.Jobs(), "submitted") }
@@ -69,10 +90,14 @@ func fresh(path string) bool {
 	return err == nil && time.Since(info.ModTime()) < claimAge
 }
 
+const recordSuffix = ".json"
+
 func submissionPath(d graph.Dir, n graph.Node, attempt int) string {
-	return filepath.Join(submissionsFolder(d), fmt.Sprintf("%s.%d.json", n, attempt))
+	return filepath.Join(submissionsFolder(d), fmt.Sprintf("%s.%d%s", n, attempt, recordSuffix))
 }
 
+// readSubmission reads a record. One that cannot be read is as good as none: its shards
+// are submitted again.
 func readSubmission(d graph.Dir, n graph.Node, attempt int) (Submission, bool) {
 	var s Submission
 	content, err := plainfile.Read(submissionPath(d, n, attempt), plainfile.MaxDocument)
@@ -87,30 +112,60 @@ func writeSubmission(d graph.Dir, s Submission, attempt seal.Attempt) error {
 	return seal.Replace(submissionPath(d, s.Node(), s.Attempt), append(content, '\n'), attempt)
 }
 
-// ReadSubmissions lists the submissions of a run, oldest first. A record that
-// cannot be read is as good as none: its shards are submitted again.
-func ReadSubmissions(d graph.Dir) ([]Submission, error) {
+// recorded are the attempts at each node that have a record, as the names of the
+// records say: a long run has many, and few of them are still to be read.
+type recorded map[graph.Node][]int
+
+func listSubmissions(d graph.Dir) (recorded, error) {
 	entries, err := os.ReadDir(submissionsFolder(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var all []Submission
+	listed := recorded{}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), ".json") {
-			continue
+		name, isRecord := strings.CutSuffix(entry.Name(), recordSuffix)
+		if n, attempt, ok := graph.ParseNode(name); ok && isRecord {
+			listed[n] = append(listed[n], attempt)
 		}
-		var s Submission
-		content, err := plainfile.Read(filepath.Join(submissionsFolder(d), entry.Name()), plainfile.MaxDocument)
-		if err != nil || json.Unmarshal(content, &s) != nil {
-			continue
-		}
-		all = append(all, s)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Submitted.Before(all[j].Submitted) })
-	return all, nil
+	return listed, nil
+}
+
+// newest is the last iteration of which each stage was submitted.
+func (r recorded) newest() map[graph.Stage]int {
+	newest := map[graph.Stage]int{}
+	for n := range r {
+		newest[n.Stage] = max(newest[n.Stage], n.Iteration)
+	}
+	return newest
+}
+
+// read reads the records of the nodes that are wanted, oldest first.
+func (r recorded) read(d graph.Dir, wanted func(graph.Node) bool) []Submission {
+	var all []Submission
+	for n, attempts := range r {
+		if !wanted(n) {
+			continue
+		}
+		for _, attempt := range attempts {
+			if s, ok := readSubmission(d, n, attempt); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Submission) int {
+		if c := a.Submitted.Compare(b.Submitted); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.Node().String(), b.Node().String()), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	return all
+}
+
+// ReadSubmissions lists the submissions of a run, oldest first.
+func ReadSubmissions(d graph.Dir) ([]Submission, error) {
+	listed, err := listSubmissions(d)
+	return listed.read(d, func(graph.Node) bool { return true }), err
 }
 
 // Submitted says which task each job of a run was submitted for, by the id under which
@@ -151,6 +206,6 @@ func forgivenUntil(d graph.Dir) time.Time {
 
 // HasSubmissions reports whether a run was ever handed to Slurm.
 func HasSubmissions(d graph.Dir) bool {
-	all, err := ReadSubmissions(d)
-	return err == nil && len(all) > 0
+	listed, err := listSubmissions(d)
+	return err == nil && len(listed) > 0
 }

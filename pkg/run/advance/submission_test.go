@@ -28,7 +28,7 @@ func TestClaim(t *testing.T) {
 	if _, won, err := claim(d, n, nil, attempt); won || err != nil {
 		t.Errorf("the second claims while the first submits: %v, %v", won, err)
 	}
-	if err := writeSubmission(d, Submission{Stage: n.Stage, Iteration: 1, Shards: []int{0}, Submitted: time.Now()}, attempt); err != nil {
+	if err := writeSubmission(d, Submission{Stage: n.Stage, Iteration: 1, Submitted: time.Now()}, attempt); err != nil {
 		t.Fatal(err)
 	}
 	if _, won, err := claim(d, n, nil, attempt); won || err != nil {

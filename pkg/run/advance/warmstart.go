@@ -58,15 +58,12 @@ func (a *Advancer) takeWarmStart(ctx context.Context, limits slurm.Limits) (maki
 
 // warming are the jobs of another run that make its warm start or go on with it.
 func (a *Advancer) warming(ctx context.Context, d graph.Dir, limits slurm.Limits) ([]slurm.Job, error) {
-	all, err := ReadSubmissions(d)
+	listed, err := listSubmissions(d)
 	if err != nil {
 		return nil, err
 	}
 	var jobs []slurm.Job
-	for _, s := range all {
-		if s.Stage != graph.StageWarm {
-			continue
-		}
+	for _, s := range listed.read(d, func(n graph.Node) bool { return n.Stage == graph.StageWarm }) {
 		jobs = append(jobs, s.Jobs...)
 		if s.Gate != nil {
 			jobs = append(jobs, *s.Gate)

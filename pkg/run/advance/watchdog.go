@@ -124,13 +124,13 @@ func readTimed(path string) (gate slurm.Job, ok bool) {
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 
-// progress is how far the run is, in a line.
-func (a *Advancer) progress(ctx context.Context, s *survey.Surveyor, live int) string {
-	learned, last := 0, a.Run.Recipe.Schedule.Iterations
-	for ; learned < last; learned++ {
-		if made, err := s.Made(ctx, graph.Task{Node: a.Run.Graph.LastLearn(learned + 1)}); err != nil || !made {
-			break
-		}
+// progress is how far the run is, in a line. A survey has gone back to the last version
+// that there is.
+func (a *Advancer) progress(v *survey.Inventory, live int) string {
+	last := a.Run.Recipe.Schedule.Iterations
+	learned := last
+	for learned > 0 && !v.Done(a.Run.Graph.LastLearn(learned)) {
+		learned--
 	}
 	return fmt.Sprintf("lathe %s: %d of %d iterations learned, %d tasks under way", a.Run.Dir, learned, last, live)
 }

@@ -91,8 +91,22 @@ func TestAlarm(t *testing.T) {
 // gives the arguments with which that was called since it was last asked.
 func withFakeSlurm(t *testing.T, sbatch string) (a *Advancer, submitted func() string) {
 	t.Helper()
-	folder, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
-	for name, script := range map[string]string{"sbatch": `cat >/dev/null; echo "$@" >>` + log + "\n" + sbatch, "squeue": "exit 1", "scontrol": "exit 1", "scancel": "exit 1"} {
+	log := filepath.Join(t.TempDir(), "log")
+	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Identity: rundir.Identity{RunID: "r1"}}
+	r.Recipe.Resources.Stages.Gate.Minutes = 10
+	scripts := map[string]string{"sbatch": `cat >/dev/null; echo "$@" >>` + log + "\n" + sbatch, "squeue": "exit 1", "scontrol": "exit 1", "scancel": "exit 1"}
+	return advancerOf(t, r, scripts), func() string {
+		content, _ := os.ReadFile(log) // none when it was not called
+		_ = os.Remove(log)
+		return string(content)
+	}
+}
+
+// advancerOf advances a run where Slurm's commands are scripts.
+func advancerOf(t *testing.T, r *rundir.Run, scripts map[string]string) *Advancer {
+	t.Helper()
+	folder := t.TempDir()
+	for name, script := range scripts {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/bash\n"+script+"\n"), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -104,11 +118,5 @@ func withFakeSlurm(t *testing.T, sbatch string) (a *Advancer, submitted func() s
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Identity: rundir.Identity{RunID: "r1"}}
-	r.Recipe.Resources.Stages.Gate.Minutes = 10
-	return &Advancer{Run: r, Cluster: cluster, Site: site.Resolved{Site: profile}, Attempt: seal.AttemptFromEnv(), Log: t.Logf}, func() string {
-		content, _ := os.ReadFile(log) // none when it was not called
-		_ = os.Remove(log)
-		return string(content)
-	}
+	return &Advancer{Run: r, Cluster: cluster, Site: site.Resolved{Site: profile}, Attempt: seal.AttemptFromEnv(), Log: t.Logf}
 }

@@ -5,29 +5,50 @@ import (
 	"strconv"
 )
 
-// taskPattern is what [Task.String] writes, and the number of an attempt behind it.
-var taskPattern = regexp.MustCompile(`^([a-z]+)-(\d{6,})(?:-step(\d{3,})|-w(\d{2,}))?-(\d{5,})(?:\.(\d+))?$`)
+// nodeForm is what [Node.String] writes; behind it may come a shard, and the number of
+// an attempt.
+const nodeForm = `^([a-z]+)-(\d{6,})(?:-step(\d{3,})|-w(\d{2,}))?`
+
+var (
+	taskPattern = regexp.MustCompile(nodeForm + `-(\d{5,})(?:\.(\d+))?$`)
+	nodePattern = regexp.MustCompile(nodeForm + `\.(\d+)$`)
+)
 
 // ParseTask reads the name of a task, perhaps with an attempt behind it, as the
 // names of logs and of records have them: rollout-000003-w01-00002.0.
 func ParseTask(name string) (t Task, attempt int, ok bool) {
-	found := taskPattern.FindStringSubmatch(name)
-	if found == nil {
+	n, rest, ok := parse(taskPattern, name)
+	if !ok {
 		return Task{}, 0, false
 	}
-	var err error
-	number := func(text string) int {
-		if text == "" {
-			return 0
-		}
-		n, parseErr := strconv.Atoi(text)
-		if parseErr != nil {
-			err = parseErr
-		}
-		return n
+	return Task{n, rest[0]}, rest[1], true
+}
+
+// ParseNode reads the name of a node with an attempt behind it, as the records of
+// submissions have them: rollout-000003-w01.0.
+func ParseNode(name string) (n Node, attempt int, ok bool) {
+	n, rest, ok := parse(nodePattern, name)
+	if !ok {
+		return Node{}, 0, false
 	}
-	t.Stage = Stage(found[1])
-	t.Iteration, t.Step, t.Wave = number(found[2]), number(found[3]), number(found[4])
-	t.Shard, attempt = number(found[5]), number(found[6])
-	return t, attempt, err == nil
+	return n, rest[0], true
+}
+
+// parse reads a node and the numbers behind it; a number that is left out is 0.
+func parse(pattern *regexp.Regexp, name string) (n Node, rest []int, ok bool) {
+	found := pattern.FindStringSubmatch(name)
+	if found == nil {
+		return Node{}, nil, false
+	}
+	numbers := make([]int, len(found))
+	for i := 2; i < len(found); i++ {
+		if found[i] == "" {
+			continue
+		}
+		var err error
+		if numbers[i], err = strconv.Atoi(found[i]); err != nil {
+			return Node{}, nil, false
+		}
+	}
+	return Node{Stage: Stage(found[1]), Iteration: numbers[2], Step: numbers[3], Wave: numbers[4]}, numbers[5:], true
 }

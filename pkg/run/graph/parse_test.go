@@ -24,9 +24,15 @@ func TestParseTask(t *testing.T) {
 		if got, _, ok := graph.ParseTask(task.String()); !ok || got != task {
 			t.Errorf("%s is read as %v, %v", task, got, ok)
 		}
+		if got, number, ok := graph.ParseNode(fmt.Sprintf("%s.%d", task.Node, 7)); !ok || got != task.Node || number != 7 {
+			t.Errorf("%s.7 is read as %v, attempt %d, %v", task.Node, got, number, ok)
+		}
 	}
 	for _, name := range []string{"", "rollout", "rollout-3-00001", "rollout-000003-00001.x", "server-rollout-000003-00001.0", "rollout-000003-00001.99999999999999999999"} {
 		if got, _, ok := graph.ParseTask(name); ok {
+			t.Errorf("%q is read as %v", name, got)
+		}
+		if got, _, ok := graph.ParseNode(name); ok {
 			t.Errorf("%q is read as %v", name, got)
 		}
 	}

@@ -63,7 +63,7 @@ func decodeBatch(data []byte) ([]shard.Sequence, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.read(func(BatchRecord) bool { return true })
+	return b.all()
 }
 
 // sealBlocks seals what parts are read of.

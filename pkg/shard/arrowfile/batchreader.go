@@ -23,8 +23,12 @@ type Batch struct {
 
 	path   string
 	file   *arrowFile
+	units  map[unit][]int // record batches, by what they hold
 	sealed *seal.ReaderAt // nil in tests of the decoder
 }
+
+// unit is a gradient unit of an optimizer step.
+type unit struct{ step, number int32 }
 
 // OpenBatch opens a sealed batch and reads its layout.
 func OpenBatch(ctx context.Context, path string, o seal.Options) (*Batch, seal.Manifest, error) {
@@ -49,7 +53,7 @@ func newBatch(r io.ReaderAt, size int64) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{file: file}
+	b := &Batch{file: file, units: map[unit][]int{}}
 	records, ok := file.meta[recordsKey]
 	if !ok {
 		return nil, fmt.Errorf("metadata key %q is missing", recordsKey)
@@ -59,6 +63,10 @@ func newBatch(r io.ReaderAt, size int64) (*Batch, error) {
 	}
 	if n := file.reader.NumRecords(); n != len(b.Layout) {
 		return nil, fmt.Errorf("it lists %d record batches and holds %d", len(b.Layout), n)
+	}
+	for i, r := range b.Layout {
+		u := unit{r.OptimizerStep, r.Unit}
+		b.units[u] = append(b.units[u], i)
 	}
 	return b, nil
 }
@@ -88,17 +96,23 @@ func (b *Batch) Close() error { return b.sealed.Close() }
 
 // Unit reads the sequences of a gradient unit of an optimizer step, by their
 // places.
-func (b *Batch) Unit(step, unit int) ([]shard.Sequence, error) {
-	return b.read(func(r BatchRecord) bool { return int(r.OptimizerStep) == step && int(r.Unit) == unit })
+func (b *Batch) Unit(step, number int) ([]shard.Sequence, error) {
+	return b.read(b.units[unit{int32(step), int32(number)}])
+}
+
+// all reads every sequence, by its place.
+func (b *Batch) all() ([]shard.Sequence, error) {
+	records := make([]int, len(b.Layout))
+	for i := range records {
+		records[i] = i
+	}
+	return b.read(records)
 }
 
 // read reads the sequences of record batches, by their places.
-func (b *Batch) read(wanted func(BatchRecord) bool) ([]shard.Sequence, error) {
+func (b *Batch) read(records []int) ([]shard.Sequence, error) {
 	var sequences []shard.Sequence
-	for i, r := range b.Layout {
-		if !wanted(r) {
-			continue
-		}
+	for _, i := range records {
 		more, err := b.record(i)
 		if err != nil {
 			return nil, codec.Failed(b.path, b.sealed, fmt.Errorf("record batch %d: %w", i, err))
@@ -129,7 +143,7 @@ func ReadBatch(ctx context.Context, path string, o seal.Options) ([]shard.Sequen
 		return nil, seal.Manifest{}, err
 	}
 	defer b.Close()
-	sequences, err := b.read(func(BatchRecord) bool { return true })
+	sequences, err := b.all()
 	return sequences, m, err
 }
 

@@ -1,10 +1,12 @@
 package arrowfile
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
@@ -19,5 +21,36 @@ func BenchmarkReadTensors(b *testing.B) {
 		if _, _, _, err := ReadTensors(b.Context(), path, seal.Options{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkReadUnits reads a batch unit by unit, each of one short sequence.
+func BenchmarkReadUnits(b *testing.B) {
+	for _, units := range []int{1 << 12, 1 << 14, 1 << 16} {
+		b.Run(fmt.Sprintf("units=%d", units), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "batch.arrow")
+			sequences := make([]shard.Sequence, units)
+			for i := range sequences {
+				sequences[i] = shard.Sequence{Unit: int32(i), Place: int32(i), LogProbSource: shard.LogProbsEngine}
+			}
+			if _, err := WriteBatch(path, sequences, shardtest.Attempt, seal.Manifest{}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				batch, _, err := OpenBatch(b.Context(), path, seal.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for number := range units {
+					if _, err := batch.Unit(0, number); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := batch.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*units), "µs/unit")
+		})
 	}
 }

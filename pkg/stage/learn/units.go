@@ -19,12 +19,12 @@ type unit struct{ step, number int }
 func (l *learner) unitsOf(wanted func(unit) bool) []unit {
 	var units []unit
 	for _, r := range l.batch.Layout {
-		if u := (unit{int(r.OptimizerStep), int(r.Unit)}); wanted(u) && !slices.Contains(units, u) {
+		if u := (unit{int(r.OptimizerStep), int(r.Unit)}); wanted(u) {
 			units = append(units, u)
 		}
 	}
 	slices.SortFunc(units, func(a, b unit) int { return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.number, b.number)) })
-	return units
+	return slices.Compact(units) // one may have several record batches
 }
 
 // sequences reads those of a unit, with what was computed of them.
