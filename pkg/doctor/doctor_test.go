@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,7 @@ func FuzzParsers(f *testing.F) {
 		_ = memoryTotal([]byte(text))
 		_ = driverVersion([]byte(text))
 		_ = instructionSets([]byte(text))
+		_ = coresOf(text)
 		_ = parseAssociations(text)
 		_, _ = parseWatch(text)
 	})
@@ -57,6 +59,31 @@ func TestHostFiles(t *testing.T) {
 	}
 	if got := instructionSets([]byte("processor\t: 0\nflags\t\t: fpu fma sse avx2 avx512f\nflags\t\t: fpu\n")); !reflect.DeepEqual(got, []string{"avx2", "fma", "avx512f"}) {
 		t.Errorf("levels %v", got)
+	}
+}
+
+// A host with two nodes of memory says how large a task may be to stay near its own.
+func TestMemoryNodes(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]int{"0-1\n": 2, "0-31,64-95\n": 64, "5": 1, "\n": 0, "": 0, "3-1": 0, "a-b": 0} {
+		if got := coresOf(list); got != want {
+			t.Errorf("%q: %d cores, want %d", list, got, want)
+		}
+	}
+	for _, c := range []struct {
+		cores []int
+		want  string
+	}{
+		{nil, "64.0 GiB"},
+		{[]int{64}, "64.0 GiB"},
+		{[]int{64, 48}, "64.0 GiB in 2 nodes of 48 cores: tasks of at most so many cores, and more of them, read memory that is near"},
+	} {
+		var r Report
+		Host{Name: "n", MemoryBytes: 64 << 30, NUMACores: c.cores}.reportOn(&r)
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.About == "node n, memory" })
+		if i < 0 || r.Findings[i].Found != c.want {
+			t.Errorf("%v: %+v, want %q", c.cores, r.Findings, c.want)
+		}
 	}
 }
 

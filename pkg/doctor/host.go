@@ -24,6 +24,7 @@ type Host struct {
 	Kernel      string   `json:"kernel"`
 	Cores       int      `json:"cores"` // that this process may use
 	MemoryBytes int64    `json:"memory_bytes"`
+	NUMACores   []int    `json:"numa_cores"`        // of each node of memory; none where the kernel does not say
 	Levels      []string `json:"levels"`            // instruction sets that the kernels of Lathe know
 	LockedBytes uint64   `json:"locked_bytes"`      // memory that a process may lock; the largest number for no bound
 	Driver      string   `json:"driver"`            // version of the NVIDIA kernel module; empty without
@@ -46,6 +47,12 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 		h.Kernel = unix.ByteSliceToString(names.Release[:])
 	}
 	h.MemoryBytes = memoryTotal(read("/proc/meminfo"))
+	lists, _ := filepath.Glob("/sys/devices/system/node/node*/cpulist") // fails for patterns alone
+	for _, list := range lists {
+		if cores := coresOf(string(read(list))); cores > 0 {
+			h.NUMACores = append(h.NUMACores, cores)
+		}
+	}
 	h.Levels = instructionSets(read("/proc/cpuinfo"))
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
@@ -77,6 +84,25 @@ func read(path string) []byte {
 		return nil
 	}
 	return content
+}
+
+// coresOf counts the cores of a list as the kernel writes it, such as 0-31,64-95; 0 for
+// what is none.
+func coresOf(list string) int {
+	cores := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, errFrom := strconv.Atoi(first)
+		to, errTo := strconv.Atoi(last)
+		if errFrom != nil || errTo != nil || to < from {
+			return 0
+		}
+		cores += to - from + 1
+	}
+	return cores
 }
 
 // memoryTotal reads MemTotal of /proc/meminfo, in bytes.
@@ -145,10 +171,15 @@ func (h Host) reportOn(r *Report) {
 	about := "node " + h.Name
 	sets, level := strings.Join(h.Levels, " "), OK
 	if !slices.Contains(h.Levels, "avx2") || !slices.Contains(h.Levels, "fma") {
-		sets, level = "no AVX2 and FMA: the kernels of plain Go run, to other bits than elsewhere", Note
+		sets, level = "no AVX2 and FMA: the kernels of plain Go run, to the same bits and many times slower", Note
 	}
 	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s", h.Cores, sets), "/proc/cpuinfo there, and the affinity of the process")
-	r.add(about+", memory", OK, fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30)), "/proc/meminfo there")
+	memory := fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30))
+	if len(h.NUMACores) > 1 {
+		memory += fmt.Sprintf(" in %d nodes of %d cores: tasks of at most so many cores, and more of them, read memory that is near",
+			len(h.NUMACores), slices.Min(h.NUMACores))
+	}
+	r.add(about+", memory", OK, memory, "/proc/meminfo and /sys/devices/system/node there")
 	locked, level := "no bound", OK
 	if h.LockedBytes < 1<<62 {
 		locked, level = fmt.Sprintf("%d MiB", h.LockedBytes>>20), Note

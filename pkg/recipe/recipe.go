@@ -390,6 +390,8 @@ type Schedule struct {
 	// GradientUnits is the number of parts, fixed by the recipe, into which
 	// an optimizer step's batch is cut; gradients are summed over the parts
 	// in one fixed tree, so any number of gradient shards gives the same bytes.
+	// A task has the sequences of one part in memory at a time, some 30 bytes a
+	// token: batches of 10^8 tokens want hundreds of parts.
 	GradientUnits int `yaml:"gradient_units"`
 	// GradientShards is the number of array tasks that share an optimizer
 	// step; 1 computes and applies it in one task.
