@@ -26,7 +26,7 @@ WITH attempts AS (
 SELECT
     "set", policy_version,
     count(*)                                    AS traces,
-    100 * avg((number > 0)::INT)                AS with_valid,
+    100 * count(*) FILTER (number > 0) / count(*) AS with_valid,
     100 * avg(coalesce((medal > 0)::INT, 0))    AS medal,
     100 * avg(humanrank)                        AS humanrank,
     avg(number) FILTER (number > 0)             AS number

@@ -9,9 +9,11 @@ WITH traces AS (
     SELECT [p.value FOR p IN turn.reward_parts IF p.name = 'humanrank'][1] AS humanrank FROM programs WHERE turn.outcome = 'ok'
 )
 SELECT
-    10 * least(9, floor(10 * humanrank + 1e-9))::INT    AS from_percent,
-    100 * count(*) / sum(count(*)) OVER ()              AS submissions
-FROM ranks
-WHERE humanrank IS NOT NULL
-GROUP BY ALL
-ORDER BY ALL;
+    10 * tenth                          AS from_percent,
+    100 * count(humanrank) / ranked     AS submissions
+FROM range(10) AS tenths(tenth)
+CROSS JOIN (SELECT count(humanrank) AS ranked FROM ranks)
+LEFT JOIN ranks ON least(9, floor(10 * humanrank + 1e-9)) = tenth
+WHERE ranked > 0
+GROUP BY tenth, ranked
+ORDER BY tenth;

@@ -162,7 +162,7 @@ func (s *source) heldOutByTask(ctx context.Context, version int) (map[string][]p
 func bestHeldOut(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	var without []string
-	for _, when := range s.moments("before training") {
+	for _, when := range s.moments(beforeTraining) {
 		programs, tasks, err := s.heldOutByTask(ctx, when.version)
 		if err != nil {
 			return values, err

@@ -83,10 +83,23 @@ type moment struct {
 	version int // of the policy
 }
 
+// The names of moments.
+const (
+	beforeTraining = "before training"
+	afterTraining  = "after"
+)
+
 // moments are before training, as a paper calls it, and after. A run without iterations
-// has the first alone.
+// has one alone: after, where it learned from a pool by supervision, which is then all of
+// its training, else before.
 func (s *source) moments(before string) []moment {
-	return []moment{{before, 0}, {"after", s.last()}}[:min(s.last(), 1)+1]
+	switch {
+	case s.last() > 0:
+		return []moment{{before, 0}, {afterTraining, s.last()}}
+	case s.Recipe.WarmStart.Pool != "":
+		return []moment{{afterTraining, 0}}
+	}
+	return []moment{{before, 0}}
 }
 
 // answers are the sampled answers of a policy version to held-out problems, but for
