@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -42,7 +43,7 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		"evaluation.shards=1", "rollout.shards=1", "rollout.prompts=2", "rollout.group=2",
 	}, settings...))
 	check(err)
-	attempt := seal.AttemptFromEnv()
+	attempt, judging := seal.AttemptFromEnv(), seal.AttemptFromEnv()
 	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
 	check(err)
 	tasks, _, err := shard.Read[shard.TaskRow](t.Context(), r.Dir.Tasks(), seal.Options{})
@@ -65,17 +66,24 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		}
 		_, err = shard.Write(r.Dir.Plan(k), c.plans[i], nil, attempt, expected(graph.StageBuffer, k-1))
 		check(err)
-		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, attempt, expected(graph.StageScore, k))
+		// An iteration begins each 100 seconds, and its verdicts are there after 60; the rest
+		// takes no time.
+		sampling := expected(graph.StageRollout, k)
+		sampling.Started = time.Date(2026, 1, 1, 0, 0, 100*k, 0, time.UTC)
+		judging.Clock = func() time.Time { return sampling.Started.Add(time.Minute) }
+		_, err = shard.Write(r.Dir.Rollout(k, 0), []shard.Rollout{}, nil, judging, sampling)
+		check(err)
+		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, judging, expected(graph.StageScore, k))
 		check(err)
 		var ledger []shard.LedgerRow
 		for _, fate := range c.fates[i] {
 			ledger = append(ledger, shard.LedgerRow{Fate: string(fate), Iteration: int32(k)})
 		}
-		_, err = shard.Write(r.Dir.Ledger(k), ledger, nil, attempt, expected(graph.StageBuffer, k))
-		check(err)
 		m := expected(graph.StageBuffer, k)
-		m.Metrics = c.folded[i]
-		_, err = seal.WriteBytes(r.Dir.Batch(k), nil, attempt, m)
+		m.Started, m.Metrics = judging.Clock(), c.folded[i]
+		_, err = shard.Write(r.Dir.Ledger(k), ledger, nil, judging, m)
+		check(err)
+		_, err = seal.WriteBytes(r.Dir.Batch(k), nil, judging, m)
 		check(err)
 	}
 	for _, version := range r.Graph.EvaluatedVersions() {
@@ -87,7 +95,9 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		done := graph.Task{Node: goal}
 		for _, path := range r.Graph.Outputs(done) {
 			if _, err := seal.Read(t.Context(), path, seal.Options{}); errors.Is(err, seal.ErrNotSealed) {
-				_, err = seal.WriteBytes(path, nil, attempt, r.Graph.Expected(done))
+				m := r.Graph.Expected(done)
+				m.Started = judging.Clock()
+				_, err = seal.WriteBytes(path, nil, judging, m)
 				check(err)
 			}
 		}
@@ -344,6 +354,12 @@ func TestRLMLE(t *testing.T) {
 		t.Errorf("Table 6: %+v", i)
 	}
 	expect(t, item(t, r, "figure-7"), map[string][2]float64{"smoke|" + a + "|best score|1": {3, 0}, "smoke|" + a + "|best score|2": {2, 0}})
+	// Each iteration works for 60 seconds.
+	over := item(t, r, "figure-7-seconds")
+	expect(t, over, map[string][2]float64{"smoke|" + a + "|best score|60": {3, 0}, "smoke|" + a + "|best score|120": {2, 0}, "smoke|" + a + "|best score|115": {3, 0}})
+	if len(over.Numbers) != 13 {
+		t.Errorf("Figure 7 has %d moments of 24, the first 11 of which are before any program", len(over.Numbers))
+	}
 	expect(t, item(t, r, "figure-8"), map[string][2]float64{"smoke||seconds|1": {3, 0}, "smoke||seconds of valid programs|1": {11. / 3, 0}, "smoke||seconds|2": {3, 0}})
 	expect(t, item(t, r, "figure-9"), map[string][2]float64{"smoke||score, −10 if not valid|1": {-22. / 4, 0}, "smoke||score, −10 if not valid|2": {-6, 0}})
 }

@@ -21,14 +21,15 @@ type source struct {
 	held     map[int][]answer // by policy version
 	planned  []shard.Instance
 	verdicts []verdict
-	prompts  []string // distinct ones, kept when the rest is forgotten
+	prompts  []string  // distinct ones, kept when the rest is forgotten
+	reached  []reached // likewise
 	tasks    []shard.TaskRow
 	folded   []map[string]float64
 }
 
 // forgetting is the run with what queries over all runs need, and no rows.
 func (s *source) forgetting() *source {
-	return &source{Run: s.Run, label: s.label, prompts: s.prompts}
+	return &source{Run: s.Run, label: s.label, prompts: s.prompts, reached: s.reached}
 }
 
 // answer is what is read of a row of an evaluation.
