@@ -1,10 +1,10 @@
 -- Valid submissions of training by HumanRank, in tenths, in percent (MLE-RL, Figure 3 (a)).
 WITH traces AS (
-    SELECT instance_id, sample, arg_max(turns, filename) AS turns
-    FROM (SELECT instance_id, sample, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
+    SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
+    FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
     GROUP BY ALL
 ), programs AS (
-    SELECT unnest(turns) AS turn FROM traces
+    SELECT unnest(turns) AS turn FROM traces WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout')
 ), ranks AS (
     SELECT [p.value FOR p IN turn.reward_parts IF p.name = 'humanrank'][1] AS humanrank FROM programs WHERE turn.outcome = 'ok'
 )

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,14 +32,43 @@ func python(t *testing.T, module string) string {
 	return name
 }
 
-// asked runs a file of analysis/ in DuckDB, on a run.
+// asked runs files of analysis/ on a run, in DuckDB.
 const asked = `
 import duckdb, json, sys
-db = duckdb.connect()
-db.execute("SET VARIABLE run = '" + sys.argv[2] + "'")
-answer = db.sql(open(sys.argv[1]).read())
-print(json.dumps([dict(zip(answer.columns, row)) for row in answer.fetchall()]))
+db, answers = duckdb.connect(), {}
+db.execute("SET VARIABLE run = '" + sys.argv[1] + "'")
+for file in sys.argv[2:]:
+    try:
+        answer = db.sql(open(file).read())
+        answers[file] = {"rows": [dict(zip(answer.columns, row)) for row in answer.fetchall()]}
+    except Exception as problem:
+        answers[file] = {"problem": str(problem)}
+print(json.dumps(answers, default=float))
 `
+
+// rowsOf are the rows of files of analysis/ on a run, by the files' names without their ends.
+func rowsOf(t *testing.T, interpreter, run string, files []string) map[string][]map[string]any {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), interpreter, slices.Concat([]string{"-c", asked, run}, files)...).Output()
+	var said map[string]struct {
+		Rows    []map[string]any
+		Problem string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	rows := map[string][]map[string]any{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".sql")
+		if rows[name] = said[file].Rows; said[file].Problem != "" {
+			t.Errorf("%s: %s", name, said[file].Problem)
+		}
+	}
+	return rows
+}
 
 // heldTo are numbers of a paper's item that a file of analysis/ has too. In braces stand a
 // row's columns, and {when}, which its policy version is.
@@ -46,9 +76,11 @@ type heldTo struct {
 	file, run, paper, item string
 	group                  string
 	x                      string            // column that is X; empty for a table
-	columns                map[string]string // measure by column
+	columns                map[string]string // column by measure
+	only                   map[string]any    // values of columns, of the rows that are compared
+	before                 string            // what the item calls the policy before training; empty for the usual name
 	sparse                 bool              // rows are the X at which something changes: a number is that of the last one up to its own
-	besides                []string          // measures of the item that the file has not
+	besides                []string          // ends of measures and groups of the item that the file, or these rows of it, have not
 }
 
 // filled puts a row's columns where they stand in braces.
@@ -59,20 +91,22 @@ func filled(text string, row map[string]any) string {
 	return text
 }
 
-// matches reports whether a row has a number, and which column is it.
-func (h heldTo) matches(row map[string]any, n Number) (column string, does bool) {
-	if when, timed := row["when"]; timed && n.When != "" && n.When != when || filled(h.group, row) != n.Group {
-		return "", false
+// column is the column of a row that has a number; empty for none.
+func (h heldTo) column(row map[string]any, n Number) string {
+	if n.When != "" && row["when"] != nil && n.When != row["when"] || filled(h.group, row) != n.Group {
+		return ""
 	}
-	if h.x != "" && !h.sparse && math.Abs(*n.X-row[h.x].(float64)) > 1e-9 || h.sparse && row[h.x].(float64) > *n.X+1e-9 {
-		return "", false
-	}
-	for column, measure := range h.columns {
-		if row[column] != nil && filled(measure, row) == n.Measure {
-			return column, true
+	if h.x != "" {
+		if x := row[h.x].(float64); !h.sparse && math.Abs(*n.X-x) > 1e-9 || h.sparse && x > *n.X+1e-9 {
+			return ""
 		}
 	}
-	return "", false
+	for measure, column := range h.columns {
+		if row[column] != nil && filled(measure, row) == n.Measure {
+			return column
+		}
+	}
+	return ""
 }
 
 // The files of analysis/ and the tables of papers have the same numbers: each number of an
@@ -80,61 +114,59 @@ func (h heldTo) matches(row map[string]any, n Number) (column string, does bool)
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t, "duckdb")
-	answers, graded := filepath.Join(t.TempDir(), "one"), filepath.Join(programsRun(t), "one")
-	made(t, answers, byHand(0))
-	for _, h := range []heldTo{
-		{file: "net_corrections", run: answers, paper: "exit", item: "figure-8", x: "step", group: "{set}", columns: map[string]string{"net_corrections": "net corrections", "net_improvements": "net improvements"}},
-		{file: "sampled_instances", run: answers, paper: "exit", item: "figure-6", x: "iteration", columns: map[string]string{"depth": "depth", "start_turn": "start turn", "level": "level of the task"}},
-		{file: "sampled_instances", run: answers, paper: "exit", item: "figure-5-left", x: "iteration", columns: map[string]string{"recency": "recency (iterations)", "starting_depth": "starting depth"}},
-		{file: "distinct_instances", run: answers, paper: "exit", item: "figure-7", columns: map[string]string{
-			"distinct_instances": "distinct instances", "relative_to_training_set": "relative to the training set", "share_of_sampled": "share of the sampled",
-		}},
-		{file: "sampling_dynamics", run: answers, paper: "flipts", item: "figure-6", x: "iteration", columns: map[string]string{
-			"f2s": "F2S (%)", "effective_f2s": "effective F2S (%)", "final_success": "final success (%)", "nonzero_advantage": "advantage other than 0 (%)",
-		}},
-		{file: "first_valid", run: graded, paper: "ace", item: "figure-3", group: "{when}", columns: map[string]string{
-			"medal": "medal (%)", "humanrank": "HumanRank (%)", "number": "number of the program", "with_valid": "traces with one (%)",
-		}},
-		{file: "best_by_attempt", run: graded, paper: "ace", item: "figure-4", x: "attempts", columns: map[string]string{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
-		{file: "best_programs", run: graded, paper: "rlmle", item: "figure-7", x: "iteration", group: "{task_id}", columns: map[string]string{"best_score": "best score"}},
-		{file: "rank_distribution", run: graded, paper: "mlerl", item: "figure-3-a", x: "from_percent", columns: map[string]string{"submissions": "submissions (%)"}},
-		{file: "selection", run: graded, paper: "mlerl", item: "table-4", group: "after", columns: map[string]string{"data": "data (%)"}, besides: []string{"HumanRank (%)", "above median (%)", "any medal (%)"}},
-	} {
+	queries := queriesOf(t)
+	files, results := map[string][]string{}, map[[2]string]Result{} // by run, and by paper and run
+	for _, h := range queries {
+		if file := filepath.Join("../../analysis", h.file+".sql"); !slices.Contains(files[h.run], file) {
+			files[h.run] = append(files[h.run], file)
+		}
+		results[[2]string{h.paper, h.run}] = Result{}
+	}
+	rows := map[string]map[string][]map[string]any{}
+	for run := range files {
+		rows[run] = rowsOf(t, interpreter, run, files[run])
+	}
+	for of := range results {
+		results[of] = papersOf(t, of[0], filepath.Dir(of[1]))
+	}
+	for _, h := range queries {
 		t.Run(h.file+" "+h.paper+" "+h.item, func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.CommandContext(t.Context(), interpreter, "-c", asked, filepath.Join("../../analysis", h.file+".sql"), h.run).Output()
-			var rows []map[string]any
-			if err == nil {
-				err = json.Unmarshal(out, &rows)
-			}
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			held(t, h, rows, item(t, papersOf(t, h.paper, filepath.Dir(h.run)), h.item).Numbers)
+			h.compare(t, rows[h.run][h.file], item(t, results[[2]string{h.paper, h.run}], h.item).Numbers)
 		})
 	}
 }
 
-// held compares the rows of a file with the numbers of an item.
-func held(t *testing.T, h heldTo, rows []map[string]any, numbers []Number) {
+// compare compares the rows of a file with the numbers of an item.
+func (h heldTo) compare(t *testing.T, rows []map[string]any, numbers []Number) {
 	t.Helper()
-	when := map[any]string{0.: beforeTraining, 2.: afterTraining}
+	when := map[any]string{0.: cmp.Or(h.before, beforeTraining), 2.: afterTraining}
+	var own []map[string]any
+	for _, row := range rows {
+		row = maps.Clone(row)
+		if version, has := row["policy_version"]; has {
+			row["when"] = when[version]
+		}
+		compared := slices.ContainsFunc(slices.Collect(maps.Values(h.columns)), func(column string) bool { return row[column] != nil })
+		for column, value := range h.only {
+			compared = compared && row[column] == value
+		}
+		if compared {
+			own = append(own, row)
+		}
+	}
+	rows = own
 	used := make([]bool, len(rows))
 	compared := 0
 	for _, n := range numbers {
 		at, column := -1, ""
 		for i, row := range rows {
-			if version, has := row["policy_version"]; has {
-				if row["when"] = when[version]; row["when"] == "" {
-					continue // a version that was measured between them
-				}
-			}
-			if own, does := h.matches(row, n); does {
-				at, column, used[i] = i, own, true
+			if name := h.column(row, n); name != "" {
+				at, column, used[i] = i, name, true
 			}
 		}
 		if at < 0 {
-			if !slices.Contains(h.besides, n.Measure) {
+			if !slices.ContainsFunc(h.besides, func(end string) bool { return strings.HasSuffix(n.Measure, end) || strings.HasSuffix(n.Group, end) }) {
 				t.Errorf("no row has %+v", n)
 			}
 			continue
@@ -145,8 +177,7 @@ func held(t *testing.T, h heldTo, rows []map[string]any, numbers []Number) {
 		}
 	}
 	for i, row := range rows {
-		says := slices.ContainsFunc(slices.Collect(maps.Keys(h.columns)), func(column string) bool { return row[column] != nil })
-		if says && !used[i] && row["when"] != "" {
+		if !used[i] && !h.sparse {
 			t.Errorf("the paper's item has nothing of %v", row)
 		}
 	}
