@@ -21,9 +21,10 @@ WITH traces AS (
     SELECT stage, iteration, epoch_ns(started::TIMESTAMP_NS) AS started, epoch_ns(ended::TIMESTAMP_NS) AS ended
     FROM read_json(
         [getvariable('run') || '/iter/*/**/*.json', getvariable('run') || '/policy/*.json'],
-        columns = {stage: 'VARCHAR', iteration: 'INT', started: 'VARCHAR', ended: 'VARCHAR'}
+        columns = {stage: 'VARCHAR', iteration: 'INT', started: 'VARCHAR', ended: 'VARCHAR'}, filename = true
     )
-    WHERE iteration > 0 AND stage IN ('rollout', 'score', 'buffer', 'gradient', 'reduce', 'learn')
+    WHERE NOT ends_with(filename, '.delta.json') -- of pruning
+        AND iteration > 0 AND stage IN ('rollout', 'score', 'buffer', 'gradient', 'reduce', 'learn')
 ), work AS ( -- that no manifest before it has
     SELECT greatest(started, max(ended) OVER (ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS started, ended
     FROM manifests
