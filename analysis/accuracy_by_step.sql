@@ -1,8 +1,11 @@
 -- Held-out accuracy in percent of each set and evaluated policy version after
 -- each self-improvement step, with the standard error clustered by problem:
--- sqrt(P/(P-1) * sum over problems of (sum of deviations)^2) / N.
+-- sqrt(P/(P-1) * sum over problems of (sum of deviations)^2) / N; and the share of
+-- episodes whose first turn is right. Step 0 is the first answer, turn 1. Of several sets,
+-- the mean over them too, for steps that all have (ExIt, Table 1 and Figure 3; FlipTS,
+-- Tables 1, 2, 3 and 5 and Figures 4 and 5).
 WITH responses AS (
-    SELECT "set", policy_version, step, task_id, sample, score
+    SELECT "set", policy_version, step, task_id, sample, score, milestones
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
     WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout') -- the policy's own doing
 ),
@@ -12,7 +15,10 @@ sampled AS (
     WHERE sample >= 0
 ),
 problems AS (
-    SELECT "set", policy_version, step, task_id, count(*) AS n, sum(score) AS total, sum(score - mean) AS deviation
+    SELECT
+        "set", policy_version, step, task_id,
+        count(*) AS n, sum(score) AS total, sum(score - mean) AS deviation,
+        max(sample) + 1 AS samples, count(*) FILTER (list_contains(milestones, 'first_turn')) AS first_turns
     FROM sampled
     GROUP BY ALL
 ),
@@ -21,19 +27,29 @@ greedy AS (
     FROM responses
     WHERE sample < 0
     GROUP BY ALL
+),
+by_set AS (
+    SELECT
+        "set",
+        policy_version,
+        step,
+        100 * sum(total) / sum(n)                                                                     AS accuracy,
+        100 * sqrt(count(*) / nullif(count(*) - 1, 0) * sum(deviation * deviation)) / sum(n)          AS standard_error,
+        100 * (sum(total) / sum(n)
+            - first_value(sum(total) / sum(n)) OVER (PARTITION BY "set", policy_version ORDER BY step)) AS delta,
+        100 * any_value(greedy.accuracy)                                                              AS greedy,
+        100 * sum(first_turns) / sum(n)                                                               AS first_turn,
+        count(*)                                                                                      AS problems,
+        max(samples)                                                                                  AS samples,
+        sum(n)                                                                                        AS responses
+    FROM problems
+    LEFT JOIN greedy USING ("set", policy_version, step)
+    GROUP BY "set", policy_version, step
 )
-SELECT
-    "set",
-    policy_version,
-    step,
-    100 * sum(total) / sum(n)                                                                     AS accuracy,
-    100 * sqrt(count(*) / nullif(count(*) - 1, 0) * sum(deviation * deviation)) / sum(n)          AS standard_error,
-    100 * (sum(total) / sum(n)
-        - first_value(sum(total) / sum(n)) OVER (PARTITION BY "set", policy_version ORDER BY step))      AS delta,
-    100 * any_value(greedy.accuracy)                                                              AS greedy,
-    count(*)                                                                                      AS problems,
-    sum(n)                                                                                        AS responses
-FROM problems
-LEFT JOIN greedy USING ("set", policy_version, step)
-GROUP BY "set", policy_version, step
-ORDER BY "set" <> 'test', "set", policy_version, step;
+SELECT *, step + 1 AS turn FROM by_set
+UNION ALL BY NAME
+SELECT 'all sets' AS "set", policy_version, step, step + 1 AS turn, avg(accuracy) AS accuracy, avg(delta) AS delta
+FROM by_set
+GROUP BY policy_version, step
+HAVING count(*) > 1 AND count(*) = (SELECT count(DISTINCT "set") FROM by_set)
+ORDER BY "set" = 'all sets', "set" <> 'test', "set", policy_version, step;

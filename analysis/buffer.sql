@@ -1,6 +1,5 @@
 -- What the curriculum's buffer holds after each iteration, by kind: how many states, how
--- many of them have been sampled, their potentials and depth (AceGRPO, Figure 5, right;
--- ExIt, Figure 6).
+-- many of them have been sampled, their potentials and depth.
 SELECT
     regexp_extract(filename, '/iter/(\d+)/', 1)::INT    AS iteration,
     kind,

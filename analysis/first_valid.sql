@@ -1,6 +1,7 @@
--- First valid submissions of held-out traces of each evaluated policy version: how many
--- win a medal, of all traces in percent; their HumanRank in percent; and the number of the
--- program, from 1 (AceGRPO, Figure 3). Every message of an attempt is a program.
+-- First valid submissions of held-out traces of each evaluated policy version, of all sets
+-- and of each: how many win a medal, of all traces in percent; their HumanRank in percent;
+-- and the number of the program, from 1 (AceGRPO, Figure 3). Every message of an attempt is
+-- a program.
 WITH attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,
@@ -24,12 +25,13 @@ WITH attempts AS (
     FROM firsts
 )
 SELECT
-    "set", policy_version,
+    coalesce("set", 'all sets')                 AS "set",
+    policy_version,
     count(*)                                    AS traces,
-    100 * avg((number > 0)::INT)                AS with_valid,
+    100 * count(*) FILTER (number > 0) / count(*) AS with_valid,
     100 * avg(coalesce((medal > 0)::INT, 0))    AS medal,
     100 * avg(humanrank)                        AS humanrank,
     avg(number) FILTER (number > 0)             AS number
 FROM graded
-GROUP BY "set", policy_version
-ORDER BY "set" <> 'test', "set", policy_version;
+GROUP BY GROUPING SETS ((policy_version), ("set", policy_version))
+ORDER BY "set" = 'all sets' DESC, "set" <> 'test', "set", policy_version;

@@ -1,5 +1,5 @@
--- Responses by iteration and by what they were asked for: to draft, to debug, to improve
--- (AceGRPO, Figure 5, left). The reward is the environment's; the last wave's verdict counts.
+-- Responses by iteration and by what they were asked for, to draft, to debug, to improve:
+-- valid or right ones in percent, and the mean reward (AceGRPO, Figure 5, left and middle). The reward is the environment's; the last wave's verdict counts.
 WITH verdicts AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(normalized_score, filename) AS quality, arg_max(reward, filename) AS reward
     FROM (SELECT instance_id, sample, outcome, normalized_score, reward, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
@@ -8,12 +8,12 @@ WITH verdicts AS (
 SELECT
     plan.iteration, plan.kind,
     count(*)                                        AS responses,
-    round(avg((outcome = 'ok')::INT), 3)            AS ok,
-    round(avg(quality), 3)                          AS quality,
-    round(avg(verdicts.reward), 3)                  AS reward,
-    round(avg(plan.depth), 2)                       AS depth
+    100 * avg((outcome = 'ok')::INT)                AS ok,
+    avg(quality)                                    AS quality,
+    avg(verdicts.reward)                            AS reward,
+    avg(plan.depth)                                 AS depth
 FROM verdicts
 JOIN read_parquet(getvariable('run') || '/iter/*/plan.parquet') AS plan USING (instance_id)
-WHERE outcome NOT IN ('infra', 'preempted')
+WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout')
 GROUP BY ALL
 ORDER BY ALL;

@@ -1,23 +1,29 @@
--- Programs by iteration: how many were valid submissions, what these scored, the mean
--- score with what is not valid as -10, and how long programs ran ("Reinforcement Learning
--- for Machine Learning Engineering Agents", Figures 8 to 10). A turn is a program. A
--- later wave has the whole trace, and takes the place of an earlier one.
+-- Programs by iteration, of all tasks and of each: how many were valid submissions, in
+-- percent, what these scored, the mean score with what is not valid as -10, and how long
+-- programs ran ("Reinforcement Learning for Machine Learning Engineering Agents", Figures 8
+-- to 10). A turn is a program. A later wave has the whole trace, and takes the place of an
+-- earlier one.
 WITH traces AS (
-    SELECT regexp_extract(filename, '/iter/(\d+)/', 1)::INT AS iteration, instance_id, sample, arg_max(turns, filename) AS turns
-    FROM (SELECT instance_id, sample, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
+    SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
+    FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))
     GROUP BY ALL
 ), programs AS (
-    SELECT iteration, unnest(turns) AS turn FROM traces
+    SELECT plan.iteration, plan.task_id, unnest(turns) AS turn
+    FROM traces
+    JOIN read_parquet(getvariable('run') || '/iter/*/plan.parquet') AS plan USING (instance_id)
+    WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout')
 )
 SELECT
+    CASE WHEN grouping(task_id) = 0 THEN 'task' ELSE 'all' END                              AS "by",
+    coalesce(task_id, '')                                                                   AS "of",
     iteration,
-    count(*)                                                                                    AS programs,
-    round(avg((turn.outcome = 'ok')::INT), 3)                                                   AS valid,
-    round(avg(turn.normalized_score) FILTER (turn.outcome = 'ok'), 3)                           AS quality_of_valid,
-    round(avg(CASE WHEN turn.outcome = 'ok' THEN list_filter(turn.reward_parts, lambda p: p.name = 'score')[1].value ELSE -10 END), 3) AS score_or_minus_10,
-    round(avg(turn.execute_seconds), 2)                                                         AS execute_seconds,
-    round(avg(turn.execute_seconds) FILTER (turn.outcome = 'ok'), 2)                            AS execute_seconds_of_valid
+    count(*)                                                                                AS programs,
+    100 * avg((turn.outcome = 'ok')::INT)                                                   AS valid,
+    avg(turn.normalized_score) FILTER (turn.outcome = 'ok')                                 AS quality_of_valid,
+    avg(CASE WHEN turn.outcome = 'ok' THEN [p.value FOR p IN turn.reward_parts IF p.name = 'score'][1] ELSE -10 END) AS score_or_minus_10,
+    avg(turn.execute_seconds)                                                               AS execute_seconds,
+    avg(turn.execute_seconds) FILTER (turn.outcome = 'ok')                                  AS execute_seconds_of_valid
 FROM programs
-WHERE turn.outcome NOT IN ('infra', 'preempted')
-GROUP BY iteration
-ORDER BY iteration;
+WHERE turn.outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+GROUP BY GROUPING SETS ((iteration), (iteration, task_id))
+ORDER BY ALL;

@@ -1,6 +1,6 @@
 -- Valid submissions of traces by their number in the trace: their quality, how much they
--- gain on the trace's first one, and the share that gains more than 0.01 (MLE-RL, Figures
--- 3 (b) and 4, right), of traces from scratch and of those from an earlier solution.
+-- gain on the trace's first one, and the share that gains more than 0.01, of traces from
+-- scratch and of those from an earlier solution.
 WITH traces AS (
     SELECT instance_id, sample, arg_max(turns, filename) AS turns
     FROM (SELECT instance_id, sample, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

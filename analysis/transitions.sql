@@ -1,7 +1,7 @@
--- What became of the first answer of each trace of several turns: f2s failed at
--- first and succeeded in the end, and so on (FlipTS, section 3.2). Traces that
--- failed for a reason of ours are left out. A later wave has the whole trace, and
--- takes the place of an earlier one.
+-- What became of the first answer of each trace of several turns, in percent: f2s failed
+-- at first and succeeded in the end, and so on (FlipTS, Figure 3). Traces that failed for
+-- a reason of ours are left out. A later wave has the whole trace, and takes the place of
+-- an earlier one.
 WITH traces AS (
     SELECT
         regexp_extract(filename, '/iter/(\d+)/', 1)::INT AS iteration, instance_id, sample,
@@ -14,11 +14,11 @@ WITH traces AS (
 SELECT
     iteration,
     count(*)                                                                          AS traces,
-    round(avg((turns[1].outcome <> 'ok' AND turns[-1].outcome = 'ok')::INT), 3)        AS f2s,
-    round(avg((turns[1].outcome = 'ok' AND turns[-1].outcome = 'ok')::INT), 3)         AS s2s,
-    round(avg((turns[1].outcome = 'ok' AND turns[-1].outcome <> 'ok')::INT), 3)        AS s2f,
-    round(avg((turns[1].outcome <> 'ok' AND turns[-1].outcome <> 'ok')::INT), 3)       AS f2f
+    100 * avg((turns[1].outcome <> 'ok' AND turns[-1].outcome = 'ok')::INT)           AS f2s,
+    100 * avg((turns[1].outcome = 'ok' AND turns[-1].outcome = 'ok')::INT)            AS s2s,
+    100 * avg((turns[1].outcome = 'ok' AND turns[-1].outcome <> 'ok')::INT)           AS s2f,
+    100 * avg((turns[1].outcome <> 'ok' AND turns[-1].outcome <> 'ok')::INT)          AS f2f
 FROM traces
-WHERE outcome NOT IN ('infra', 'preempted') AND len(turns) > 1
+WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout') AND len(turns) > 1
 GROUP BY iteration
 ORDER BY iteration;

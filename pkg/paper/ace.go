@@ -36,13 +36,13 @@ var acePaper = paper{
 		},
 		{
 			name: "figure-4", title: "Figure 4", axis: "attempts",
-			caption: "Any-medal rate and HumanRank of the last policy on held-out tasks after each attempt, of the best program so far by validation score.",
-			of:      func(ctx context.Context, s *source) ([]value, error) { return s.overAttempts(ctx) },
+			caption: "Any-medal rate and HumanRank on held-out tasks after each attempt, of the best program so far by validation score, of the policy before training and of the last one.",
+			at:      overAttempts,
 		},
 		{
 			name: "figure-4-seconds", title: "Figure 4, over time", axis: "seconds of programs",
 			caption: "The same any-medal rate by the seconds that a trace's programs have run.",
-			of:      func(ctx context.Context, s *source) ([]value, error) { return s.overSeconds(ctx) },
+			at:      overSeconds,
 		},
 		{
 			name: "figure-5", title: "Figure 5, left and middle", axis: "iteration",
@@ -75,7 +75,7 @@ var acePaper = paper{
 // firstValid is of held-out traces, before training and after.
 func firstValid(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments("before training") {
+	for _, when := range s.moments(beforeTraining) {
 		traces, err := s.heldOutTraces(ctx, when.version)
 		if err != nil {
 			return values, err

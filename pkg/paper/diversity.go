@@ -55,7 +55,7 @@ func distances(texts []string) (cosine, euclidean float64, known bool) {
 // projection puts the distinct prompts of the first seed of each method on the two
 // principal components of all of them together. A component's sign is that which
 // makes its largest coefficient positive.
-func projection(ctx context.Context, runs []*source) ([]value, error) {
+func projection(ctx context.Context, runs []*source) ([]own, error) {
 	const most = 300 // points of a method
 	var labels []string
 	var rows [][]float64
@@ -103,9 +103,9 @@ func projection(ctx context.Context, runs []*source) ([]value, error) {
 		}
 	}
 	placed.Mul(data, two)
-	values := make([]value, len(rows))
+	values := make([]own, len(rows))
 	for i := range rows {
-		values[i] = value{labels[i], "second component", on(placed.At(i, 0)), placed.At(i, 1)}
+		values[i] = own{labels[i], value{"", "second component", on(placed.At(i, 0)), placed.At(i, 1)}}
 	}
 	return values, nil
 }

@@ -2,7 +2,9 @@ package paper
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -48,18 +50,20 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-3", title: "Figure 3", axis: "self-improvement step",
-			caption: "Held-out score of the last policy by self-improvement step, by set and over all sets.",
-			of:      scoreByStep,
+			caption: "Held-out score by self-improvement step, by set and over all sets, of the policy before training and of the last one.",
+			at:      scoreByStep,
 		},
 		{
 			name: "figure-3-first-turn", title: "Figure 3, center", axis: "self-improvement step",
-			caption: "Share of held-out episodes whose first turn is right, by self-improvement step, of the last policy.",
-			of:      firstTurn,
+			caption: "Share of held-out episodes whose first turn is right, by self-improvement step and set, of both policies.",
+			at:      firstTurn,
 		},
 		{
 			name: "figure-4", title: "Figure 4", axis: "self-improvement step",
-			caption: "Net corrections by the last policy, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
-			of:      func(ctx context.Context, s *source) ([]value, error) { return s.corrections(ctx, false) },
+			caption: "Net corrections by both policies, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
+			at: func(ctx context.Context, s *source, version int) ([]value, error) {
+				return s.corrections(ctx, version, false)
+			},
 		},
 		{
 			name: "figure-5-left", title: "Figure 5, left", axis: "iteration",
@@ -68,9 +72,9 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-5-right", title: "Figure 5, right", axis: "greedy steps",
-			caption: "Best normalised score up to each step of the last policy, over all held-out tasks, the best chosen by the validation score that programs print.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.greedy(ctx, func(answer) string { return "" })
+			caption: "Best normalised score up to each step of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
+			at: func(ctx context.Context, s *source, version int) ([]value, error) {
+				return s.greedy(ctx, version, func(trace) string { return "" })
 			},
 		},
 		{
@@ -90,21 +94,23 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-8", title: "Figure 8", axis: "self-improvement step",
-			caption: "Net corrections and improvements by the last policy, as in Figure 4, by set of held-out problems.",
-			of:      func(ctx context.Context, s *source) ([]value, error) { return s.corrections(ctx, true) },
+			caption: "Net corrections and improvements by both policies, as in Figure 4, by set of held-out problems.",
+			at: func(ctx context.Context, s *source, version int) ([]value, error) {
+				return s.corrections(ctx, version, true)
+			},
 		},
 		{
 			name: "figure-9", title: "Figure 9", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by set of tasks.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.greedy(ctx, func(a answer) string { return a.Set })
+			at: func(ctx context.Context, s *source, version int) ([]value, error) {
+				return s.greedy(ctx, version, func(t trace) string { return t.set })
 			},
 		},
 		{
 			name: "figure-10", title: "Figure 10", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by task.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.greedy(ctx, func(a answer) string { return a.TaskID })
+			at: func(ctx context.Context, s *source, version int) ([]value, error) {
+				return s.greedy(ctx, version, func(t trace) string { return t.task })
 			},
 		},
 	},
@@ -174,27 +180,31 @@ func rewardOfFirstAnswers(ctx context.Context, s *source) ([]value, error) {
 	return sortedBy(values), nil
 }
 
-// firstTurn is by step, in percent.
-func firstTurn(ctx context.Context, s *source) ([]value, error) {
-	rows, err := s.answers(ctx, s.last())
+// firstTurn is by set and step, in percent.
+func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
+	rows, err := s.answers(ctx, version)
 	if err != nil {
 		return nil, err
 	}
-	reached, any := series{}, false
+	reached, some := map[string]series{}, false
 	for _, row := range rows {
-		share := 0.
-		for _, m := range row.Milestones {
-			if m == "first_turn" {
-				share = 100
-			}
+		if reached[row.Set] == nil {
+			reached[row.Set] = series{}
 		}
-		any = any || share > 0
-		reached.add(int(row.Step), share)
+		share := 0.
+		if slices.Contains(row.Milestones, "first_turn") {
+			share, some = 100, true
+		}
+		reached[row.Set].add(int(row.Step), share)
 	}
-	if !any {
+	if !some {
 		return nil, absent("no answer has the milestone first_turn, which episodes of several requests alone can have")
 	}
-	return reached.values("", "first turn right (%)"), nil
+	var values []value
+	for _, set := range s.sets() {
+		values = append(values, reached[set].values(set, "first turn right (%)")...)
+	}
+	return values, nil
 }
 
 // recency is of the instances that go on from a response: the iterations since that
@@ -279,37 +289,25 @@ func distinctInstances(ctx context.Context, s *source) ([]value, error) {
 // greedy is the mean over tasks and samples of the best normalised score up to each
 // step, in percent: that of the valid submission with the best validation score, the
 // earliest of equals, and 0 before there is one.
-func (s *source) greedy(ctx context.Context, groupOf func(answer) string) ([]value, error) {
-	rows, err := s.answers(ctx, s.last())
-	if err != nil {
-		return nil, err
-	}
-	type name struct {
-		set, task string
-		sample    int32
-	}
-	so := map[name][]program{} // of each chain, up to a step
+func (s *source) greedy(ctx context.Context, version int, groupOf func(trace) string) ([]value, error) {
+	const unguided = absent("no held-out answer says a validation score, by which a greedy search goes on; Figure 3 has the score of the last answer")
 	byGroup := map[string]series{}
-	validated := false
-	for _, row := range rows {
-		key := name{row.Set, row.TaskID, row.Sample}
-		so[key] = append(so[key], program{valid: row.right(), quality: row.Score, parts: row.RewardParts})
-		_, says := part(row.RewardParts, env.PartValidation)
-		validated = validated || says
-		now := 0.
-		if i := best(so[key]); i >= 0 {
-			now = 100 * so[key][i].quality
-		}
-		group := groupOf(row)
+	valid, guided := false, false
+	err := s.chosen(ctx, version, func(t trace, attempt int, best program) {
+		_, says := part(best.parts, env.PartValidation)
+		valid, guided = valid || best.valid, guided || says
+		group := groupOf(t)
 		if byGroup[group] == nil {
 			byGroup[group] = series{}
 		}
-		byGroup[group].add(int(row.Step), now)
-	}
-	if !validated {
-		return nil, absent("no held-out answer says a validation score, by which a greedy search goes on; Figure 3 has the score of the last answer")
-	}
-	if len(byGroup) > fewTasks {
+		byGroup[group].add(attempt, 100*best.quality)
+	})
+	switch {
+	case errors.Is(err, errUngraded) || err == nil && valid && !guided:
+		return nil, unguided
+	case err != nil:
+		return nil, err
+	case len(byGroup) > fewTasks:
 		return nil, absent(fmt.Sprintf("there are %d held-out tasks: a figure tells at most %d apart", len(byGroup), fewTasks))
 	}
 	var values []value

@@ -53,7 +53,7 @@ var fliptsPaper = paper{
 			name: "figure-4", title: "Figure 4", axis: "turn",
 			caption: "Held-out accuracy of the last policy by turn, by set. Turn 1 is the first answer.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
-				values, err := scoreByStep(ctx, s)
+				values, err := scoreByStep(ctx, s, s.last())
 				for i := range values {
 					values[i].measure, values[i].x = "accuracy (%)", on(*values[i].x+1)
 				}
@@ -276,19 +276,19 @@ func dynamics(ctx context.Context, s *source) ([]value, error) {
 }
 
 // byTarget has a line for each ξ_target of methods that sample by F2S.
-func byTarget(ctx context.Context, runs []*source) ([]value, error) {
+func byTarget(ctx context.Context, runs []*source) ([]own, error) {
 	return ablation(ctx, runs, "ξ_target", func(f sampling) float64 { return f.target })
 }
 
 // byPool has a line for each size of the candidate pool.
-func byPool(ctx context.Context, runs []*source) ([]value, error) {
+func byPool(ctx context.Context, runs []*source) ([]own, error) {
 	return ablation(ctx, runs, "M", func(f sampling) float64 { return float64(f.poolSize) })
 }
 
 // ablation is the accuracy of measured versions by a setting of FlipTS, over the runs
 // that sample by F2S; absent where all have one value.
-func ablation(ctx context.Context, runs []*source, symbol string, of func(sampling) float64) ([]value, error) {
-	byValue := map[float64][]value{}
+func ablation(ctx context.Context, runs []*source, symbol string, of func(sampling) float64) ([]own, error) {
+	byValue := map[float64][]own{}
 	var order []float64
 	for _, r := range runs {
 		f, is := r.samplingOf()
@@ -302,7 +302,7 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 		for _, version := range r.Graph.EvaluatedVersions() {
 			err := r.setsAndMean(ctx, version, func(set string, scores []float64) {
 				if set == allSets || len(r.sets()) == 1 {
-					byValue[x] = append(byValue[x], value{fmt.Sprintf("%s = %g", symbol, x), "accuracy (%)", on(version), 100 * scores[len(scores)-1]})
+					byValue[x] = append(byValue[x], own{fmt.Sprintf("%s = %g", symbol, x), value{"", "accuracy (%)", on(version), 100 * scores[len(scores)-1]}})
 				}
 			})
 			if err != nil {
@@ -314,7 +314,7 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 		return nil, absent(fmt.Sprintf("the runs that sample by F2S do not differ in %s", symbol))
 	}
 	slices.Sort(order)
-	var values []value
+	var values []own
 	for _, x := range order {
 		values = append(values, byValue[x]...)
 	}

@@ -63,7 +63,7 @@ const allSets = "all sets"
 // of first answers and of those after the last step, and their difference, in percent.
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments("before training") {
+	for _, when := range s.moments(beforeTraining) {
 		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
 			k := len(scores) - 1
 			if k > 0 {
@@ -84,12 +84,12 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	return values, nil
 }
 
-// scoreByStep are the scores of the last policy's answers by step, in percent.
-func scoreByStep(ctx context.Context, s *source) (values []value, err error) {
+// scoreByStep are the scores of a version's answers by step, in percent.
+func scoreByStep(ctx context.Context, s *source, version int) (values []value, err error) {
 	if s.Recipe.Evaluation.Steps == 0 {
 		return nil, absent("evaluation.steps is 0: there are first answers alone")
 	}
-	err = s.setsAndMean(ctx, s.last(), func(set string, scores []float64) {
+	err = s.setsAndMean(ctx, version, func(set string, scores []float64) {
 		for step, score := range scores {
 			values = append(values, value{set, "score (%)", on(step), 100 * score})
 		}
@@ -97,15 +97,15 @@ func scoreByStep(ctx context.Context, s *source) (values []value, err error) {
 	return values, err
 }
 
-// corrections are, by step, how many of the last policy's chains are right there that
+// corrections are, by step, how many of a version's chains are right there that
 // were wrong at first, less those that are wrong there and were right at first; and
 // likewise how many have a better score there than at first, less those with a worse
 // one.
-func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
+func (s *source) corrections(ctx context.Context, version int, bySet bool) ([]value, error) {
 	if s.Recipe.Evaluation.Steps == 0 {
 		return nil, absent("evaluation.steps is 0: nothing is corrected")
 	}
-	rows, err := s.answers(ctx, s.last())
+	rows, err := s.answers(ctx, version)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *source) corrections(ctx context.Context, bySet bool) ([]value, error) {
 // byKind are the scores of first answers by kind of problem, in percent.
 func byKind(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, when := range s.moments("before training") {
+	for _, when := range s.moments(beforeTraining) {
 		rows, err := s.answers(ctx, when.version)
 		if err != nil {
 			return nil, err

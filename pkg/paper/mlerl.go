@@ -2,9 +2,14 @@ package paper
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/pool"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -14,7 +19,7 @@ var mlerlPaper = paper{
 	queries: []query{
 		{
 			name: "tables-1-3-5-6", title: "Tables 1, 3, 5 and 6",
-			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (Table 1, w/o agent): means over tasks, then over samples. Self-distillation (Table 3), the signed reward (Table 5) and scaffolds (Table 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
+			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (Table 1, w/o agent): means over tasks, then over samples. Self-distillation (Table 3), which has no iterations and is measured after its supervision, the signed reward (Table 5) and scaffolds (Table 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				return s.beforeAndAfter(ctx, func(set string) bool { return set == s.sets()[0] }, true)
 			},
@@ -28,7 +33,7 @@ var mlerlPaper = paper{
 		},
 		{
 			name: "table-4", title: "Table 4",
-			caption: "Share of the segments of training that were learned from, and what came of it on the test set, as in Table 1.",
+			caption: "Share of segments that were learned from, and what came of it on the test set, as in Table 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of.",
 			of:      selection,
 		},
 		{
@@ -48,28 +53,58 @@ var mlerlPaper = paper{
 		},
 		{
 			name: "figure-4-left", title: "Figure 4, left", axis: "attempts",
-			caption: "HumanRank of the best program so far by validation score, of a trace's attempts from an earlier program (memory) and of those from scratch (reset), by the last policy: means over samples of the held-out tasks for which both have a valid submission, 0 before there is one.",
-			of:      memoryAndReset,
+			caption: "HumanRank of the best program so far by validation score, of a trace's attempts from an earlier program (memory) and of those from scratch (reset), by the policy before training and by the last one: means over samples of the held-out tasks for which both have a valid submission, 0 before there is one.",
+			at:      memoryAndReset,
 		},
 		{
 			name: "figure-4-middle", title: "Figure 4, middle", axis: "attempts",
-			caption: "HumanRank and any-medal rate of the last policy after each attempt, of the best program so far: methods with and without memory.",
-			of:      func(ctx context.Context, s *source) ([]value, error) { return s.overAttempts(ctx) },
+			caption: "HumanRank and any-medal rate after each attempt, of the best program so far, of both policies: methods with and without memory.",
+			at:      overAttempts,
 		},
 		{
 			name: "figure-4-right", title: "Figure 4, right", axis: "valid submissions",
-			caption: "HumanRank of the best of the first k valid submissions of a held-out trace by validation score (of all where there are fewer, 0 where there is none), before training and after.",
-			of:      stepwise,
+			caption: "HumanRank of the best of the first k valid submissions of a held-out trace by validation score (of all where there are fewer, 0 where there is none), of both policies.",
+			at:      stepwise,
 		},
 	},
 }
 
+// selection has the paper's columns; the share of data is the last policy's.
 func selection(ctx context.Context, s *source) ([]value, error) {
+	var values []value
+	var why error
+	for _, when := range s.moments(beforeTraining) {
+		table, err := s.submissions(ctx, when.version, s.sets()[0])
+		switch {
+		case err == nil:
+			row := final(table)
+			values = append(values, value{when.name, "HumanRank (%)", nil, 100 * row.HumanRank.Mean}, value{when.name, "above median (%)", nil, 100 * row.AboveMedian.Mean},
+				value{when.name, "any medal (%)", nil, 100 * row.AnyMedal.Mean})
+		case errors.Is(err, errUngraded):
+			why = err
+		default:
+			return nil, err
+		}
+	}
+	share, err := s.learnedFrom(ctx)
+	if err != nil {
+		return values, err
+	}
+	return append(values, value{afterTraining, "data (%)", nil, 100 * share}), why
+}
+
+// learnedFrom is the share of segments that were learned from: of those of training, as
+// its ledgers say, and where supervision on a pool was all of it, of those that the
+// pool's runs had, as the pool says.
+func (s *source) learnedFrom(ctx context.Context) (float64, error) {
+	if s.last() == 0 {
+		return s.pooled(ctx)
+	}
 	var trained, all float64
 	for k := 1; k <= s.last(); k++ {
 		for row, err := range shard.Rows[shard.LedgerRow](ctx, s.Dir.Ledger(k), s.Graph.Reading(0)) {
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
 			all++
 			if row.Fate == string(shard.FateTrained) {
@@ -78,16 +113,35 @@ func selection(ctx context.Context, s *source) ([]value, error) {
 		}
 	}
 	if all == 0 {
-		return nil, absent("it has no iteration: nothing was selected")
+		return 0, absent("no iteration decided on a segment")
 	}
-	values := []value{{"", "data (%)", nil, 100 * trained / all}}
-	table, err := s.submissions(ctx, s.last(), s.sets()[0])
-	if err != nil {
-		return values, err
+	return trained / all, nil
+}
+
+// pooled is the share of the segments of a pool's runs that the pool has.
+func (s *source) pooled(ctx context.Context) (float64, error) {
+	if s.Identity.Pool == nil {
+		return 0, absent("it learned from nothing: it has neither iterations nor warm_start.pool")
 	}
-	row := final(table)
-	return append(values, value{"", "HumanRank (%)", nil, 100 * row.HumanRank.Mean}, value{"", "above median (%)", nil, 100 * row.AboveMedian.Mean},
-		value{"", "any medal (%)", nil, 100 * row.AnyMedal.Mean}), nil
+	path := s.Identity.Pool.Path
+	m, err := seal.Read(ctx, path, s.Graph.Reading(0))
+	switch {
+	case errors.Is(err, seal.ErrNotSealed):
+		return 0, absent(fmt.Sprintf("the pool that it learned from is not at %q any more", path))
+	case err != nil:
+		return 0, err
+	case m.ContentSHA256 != s.Identity.Pool.SHA256:
+		return 0, absent(fmt.Sprintf("the pool at %q is not the one that it learned from", path))
+	}
+	var runs []pool.RunCount
+	if err := json.Unmarshal(m.Notes["runs"], &runs); err != nil {
+		return 0, exitcode.Dataf("reading what the runs of pool %q gave: %w", path, err)
+	}
+	kept, all := 0, 0
+	for _, run := range runs {
+		kept, all = kept+run.Kept, all+run.Segments
+	}
+	return float64(kept) / float64(all), nil
 }
 
 // bins are shares in percent of values in intervals of a width.
@@ -192,8 +246,8 @@ func belowThresholds(ctx context.Context, s *source) ([]value, error) {
 	return append(values, value{"", fmt.Sprintf("gain at most %g (%%)", threshold), nil, 100 * little / float64(len(gains))}), nil
 }
 
-func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
-	traces, err := s.heldOutTraces(ctx, s.last())
+func memoryAndReset(ctx context.Context, s *source, version int) ([]value, error) {
+	traces, err := s.heldOutTraces(ctx, version)
 	if err != nil {
 		return nil, err
 	}
@@ -242,31 +296,27 @@ func memoryAndReset(ctx context.Context, s *source) ([]value, error) {
 	return values, nil
 }
 
-func stepwise(ctx context.Context, s *source) ([]value, error) {
+func stepwise(ctx context.Context, s *source, version int) ([]value, error) {
 	const most = 8
-	var values []value
-	for _, when := range s.moments("before training") {
-		traces, err := s.heldOutTraces(ctx, when.version)
-		if err != nil {
-			return values, err
-		}
-		ranks := series{}
-		for _, t := range traces {
-			var valid []program
-			for _, p := range t.programs {
-				if p.valid {
-					valid = append(valid, p)
-				}
-			}
-			for k := 1; k <= most; k++ {
-				rank := 0.
-				if i := best(valid[:min(k, len(valid))]); i >= 0 {
-					rank = 100 * valid[i].value(partHumanRank)
-				}
-				ranks.add(k, rank)
-			}
-		}
-		values = append(values, ranks.values(when.name, "HumanRank (%)")...)
+	traces, err := s.heldOutTraces(ctx, version)
+	if err != nil {
+		return nil, err
 	}
-	return values, nil
+	ranks := series{}
+	for _, t := range traces {
+		var valid []program
+		for _, p := range t.programs {
+			if p.valid {
+				valid = append(valid, p)
+			}
+		}
+		for k := 1; k <= most; k++ {
+			rank := 0.
+			if i := best(valid[:min(k, len(valid))]); i >= 0 {
+				rank = 100 * valid[i].value(partHumanRank)
+			}
+			ranks.add(k, rank)
+		}
+	}
+	return ranks.values("", "HumanRank (%)"), nil
 }

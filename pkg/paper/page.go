@@ -32,8 +32,8 @@ type drawn struct {
 }
 
 // panels draws an item: of a figure with an axis a panel for each group and measure,
-// with a line for each method; of one without a panel of bars for each measure. A
-// table has none.
+// with a line for each method, and for its policy before training where the figure draws
+// that too; of one without a panel of bars for each measure. A table has none.
 func (i Item) panels() []drawn {
 	if !strings.HasPrefix(i.Name, "figure") {
 		return nil
@@ -79,16 +79,26 @@ func (i Item) panels() []drawn {
 	return all
 }
 
+// lines has a line for each method, and behind these one for each method's policy before
+// training: one alone where that is the same of all, as of methods that begin with it.
 func lines(numbers []Number) figure.LineChart {
-	var c figure.LineChart
+	var trained, initial []figure.Line
 	for _, n := range numbers {
-		at := slices.IndexFunc(c.Lines, func(l figure.Line) bool { return l.Name == n.Method })
-		if at < 0 {
-			at = len(c.Lines)
-			c.Lines = append(c.Lines, figure.Line{Name: n.Method})
+		all, name := &trained, n.Method
+		if n.When == beforeTraining {
+			all, name = &initial, n.Method+", "+beforeTraining
 		}
-		c.Lines[at].Points = append(c.Lines[at].Points, figure.Point{X: *n.X, Y: n.Mean, Err: n.Std})
+		at := slices.IndexFunc(*all, func(l figure.Line) bool { return l.Name == name })
+		if at < 0 {
+			at = len(*all)
+			*all = append(*all, figure.Line{Name: name})
+		}
+		(*all)[at].Points = append((*all)[at].Points, figure.Point{X: *n.X, Y: n.Mean, Err: n.Std})
 	}
+	if same := slices.CompactFunc(slices.Clone(initial), sameLine); len(same) == 1 && len(trained) > 0 {
+		initial = []figure.Line{{Name: beforeTraining, Points: same[0].Points}}
+	}
+	c := figure.LineChart{Lines: append(trained, initial...)}
 	const mostBars = 20 // error bars of a line
 	for _, l := range c.Lines {
 		slices.SortFunc(l.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
@@ -100,6 +110,10 @@ func lines(numbers []Number) figure.LineChart {
 		}
 	}
 	return c
+}
+
+func sameLine(a, b figure.Line) bool {
+	return slices.EqualFunc(a.Points, b.Points, func(p, q figure.Point) bool { return p.X == q.X && p.Y == q.Y && sameX(p.Err, q.Err) })
 }
 
 func (i Item) bars(measure string, numbers []Number) figure.BarChart {

@@ -3,9 +3,11 @@ package paper
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
 
@@ -32,4 +34,30 @@ func TestPagesInBrowser(t *testing.T) {
 		}
 	}
 	webpagetest.Check(t, pages...)
+}
+
+// Methods whose policies before training are alike share a line of it, behind their own;
+// each has its own where they are not.
+func TestLineBeforeTraining(t *testing.T) {
+	t.Parallel()
+	number := func(method, when string, x, y float64) Number {
+		return Number{Method: method, When: when, X: on(x), Spread: compare.Spread{Seeds: 1, Mean: y}}
+	}
+	numbers := []Number{
+		number("a", beforeTraining, 0, 1), number("a", beforeTraining, 1, 2), number("a", afterTraining, 0, 3),
+		number("b", beforeTraining, 0, 1), number("b", beforeTraining, 1, 2), number("b", afterTraining, 0, 5),
+	}
+	names := func() (names []string) {
+		for _, l := range lines(numbers).Lines {
+			names = append(names, fmt.Sprintf("%s %g", l.Name, l.Points[len(l.Points)-1].Y))
+		}
+		return names
+	}
+	if got, want := names(), []string{"a 3", "b 5", "before training 2"}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	numbers[4].Mean = 4
+	if got, want := names(), []string{"a 3", "b 5", "a, before training 2", "b, before training 4"}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
 }

@@ -55,6 +55,7 @@ type Item struct {
 // Number is one number of an item over the seeds of a method.
 type Number struct {
 	Method  string   `json:"method"`
+	When    string   `json:"when"`  // before training or after, of a figure that draws both policies; else empty
 	Group   string   `json:"group"` // set of held-out problems, task, kind …; empty for all
 	Measure string   `json:"measure"`
 	X       *float64 `json:"x"` // null in a table
@@ -73,16 +74,23 @@ type absent string
 
 func (a absent) Error() string { return string(a) }
 
-// query is an item before it is asked. Either of asks each run by itself, or all
-// asks the runs together.
+// own is a value and the method that it is of.
+type own struct {
+	method string
+	value
+}
+
+// query is an item before it is asked. Either of asks each run by itself, at asks each
+// run of the policy before training and of the last one, or all asks the runs together.
 type query struct {
 	name, title, caption, axis string
 	scatter                    bool // points alone
 	exact                      bool // the numbers are settings and counts: their deviation is not shown
 	of                         func(ctx context.Context, r *source) ([]value, error)
-	all                        func(ctx context.Context, runs []*source) ([]value, error) // groups are methods
-	fewest                     string                                                     // a measure that is a multiple of the fewest of a method too
-	against                    string                                                     // a measure of which the difference to the first method's is a number too
+	at                         func(ctx context.Context, r *source, version int) ([]value, error)
+	all                        func(ctx context.Context, runs []*source) ([]own, error)
+	fewest                     string // a measure that is a multiple of the fewest of a method too
+	against                    string // a measure of which the difference to the first method's is a number too
 }
 
 // paper is a paper's queries.
@@ -140,11 +148,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 			m.Seeds, m.Runs = append(m.Seeds, run.Recipe.Seed), append(m.Runs, run.Folder)
 			r := &source{Run: run, label: labels[i]}
 			for j, q := range p.queries {
-				if q.of == nil {
-					continue
-				}
-				values, err := q.of(ctx, r)
-				if err := tallies[j].add(r.label, values, err); err != nil {
+				if err := tallies[j].ask(ctx, q, r); err != nil {
 					return result, fmt.Errorf("%s of run %q: %w", q.title, run.Folder, err)
 				}
 			}
@@ -156,8 +160,11 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 	for j, q := range p.queries {
 		if q.all != nil {
 			values, err := q.all(ctx, all)
-			if err := tallies[j].together(values, err); err != nil {
+			if err := tallies[j].lack("", err); err != nil {
 				return result, fmt.Errorf("%s: %w", q.title, err)
+			}
+			for _, v := range values {
+				tallies[j].put(v.method, "", v.value)
 			}
 		}
 		item := &result.Items[j]
@@ -187,47 +194,69 @@ type tally struct {
 	order  []string            // of reasons
 }
 
-// add takes the values of a run. Only what is no absence is an error.
-func (t *tally) add(method string, values []value, err error) error {
+// ask asks a run by itself.
+func (t *tally) ask(ctx context.Context, q query, r *source) error {
+	switch {
+	case q.of != nil:
+		values, err := q.of(ctx, r)
+		t.take(r.label, "", values)
+		return t.lack(r.label, err)
+	case q.at != nil:
+		moments := r.moments(beforeTraining)
+		whys := make([]absent, len(moments)) // empty of a moment that lacks nothing
+		for i, when := range moments {
+			values, err := q.at(ctx, r, when.version)
+			t.take(r.label, when.name, values)
+			if err != nil && !errors.As(err, &whys[i]) {
+				return err
+			}
+		}
+		if same := slices.Compact(slices.Clone(whys)); len(same) == 1 && same[0] != "" {
+			return t.lack(r.label, same[0])
+		}
+		for i, why := range whys {
+			if why != "" {
+				_ = t.lack(r.label, absent(moments[i].name+": "+string(why))) // an absence is no error
+			}
+		}
+	}
+	return nil
+}
+
+// take takes the values of a run.
+func (t *tally) take(method, when string, values []value) {
+	for _, v := range values {
+		t.put(method, when, v)
+	}
+}
+
+// lack notes why a method has no value. Only what is no absence is an error.
+func (t *tally) lack(method string, err error) error {
 	var reason absent
-	if errors.As(err, &reason) {
-		if t.why == nil {
-			t.why = map[string][]string{}
-		}
-		if t.why[string(reason)] == nil {
-			t.order = append(t.order, string(reason))
-		}
-		if !slices.Contains(t.why[string(reason)], method) {
-			t.why[string(reason)] = append(t.why[string(reason)], method)
-		}
-	} else if err != nil {
+	if !errors.As(err, &reason) {
 		return err
 	}
-	for _, v := range values {
-		t.put(Number{Method: method, Group: v.group, Measure: v.measure, X: v.x}, v.y)
+	if t.why == nil {
+		t.why = map[string][]string{}
+	}
+	if t.why[string(reason)] == nil {
+		t.order = append(t.order, string(reason))
+	}
+	if !slices.Contains(t.why[string(reason)], method) {
+		t.why[string(reason)] = append(t.why[string(reason)], method)
 	}
 	return nil
 }
 
-// together takes values of runs whose groups are methods.
-func (t *tally) together(values []value, err error) error {
-	if err := t.add("", nil, err); err != nil {
-		return err
-	}
-	for _, v := range values {
-		t.put(Number{Method: v.group, Measure: v.measure, X: v.x}, v.y)
-	}
-	return nil
-}
-
-func (t *tally) put(key Number, y float64) {
+func (t *tally) put(method, when string, v value) {
+	key := Number{Method: method, When: when, Group: v.group, Measure: v.measure, X: v.x}
 	for i := len(t.keys) - 1; i >= 0; i-- {
-		if k := t.keys[i]; k.Method == key.Method && k.Group == key.Group && k.Measure == key.Measure && sameX(k.X, key.X) {
-			t.values[i] = append(t.values[i], y)
+		if k := t.keys[i]; k.Method == key.Method && k.When == key.When && k.Group == key.Group && k.Measure == key.Measure && sameX(k.X, key.X) {
+			t.values[i] = append(t.values[i], v.y)
 			return
 		}
 	}
-	t.keys, t.values = append(t.keys, key), append(t.values, []float64{y})
+	t.keys, t.values = append(t.keys, key), append(t.values, []float64{v.y})
 }
 
 func sameX(a, b *float64) bool {

@@ -1,12 +1,14 @@
 package paper
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -41,7 +43,7 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		"evaluation.shards=1", "rollout.shards=1", "rollout.prompts=2", "rollout.group=2",
 	}, settings...))
 	check(err)
-	attempt := seal.AttemptFromEnv()
+	attempt, judging := seal.AttemptFromEnv(), seal.AttemptFromEnv()
 	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
 	check(err)
 	tasks, _, err := shard.Read[shard.TaskRow](t.Context(), r.Dir.Tasks(), seal.Options{})
@@ -56,7 +58,7 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 	expected := func(stage graph.Stage, k int) seal.Manifest {
 		return r.Graph.Expected(graph.Task{Node: graph.Node{Stage: stage, Iteration: k}})
 	}
-	for i := range 2 {
+	for i := range resolved.Recipe.Schedule.Iterations {
 		k := i + 1
 		for row := range c.plans[i] {
 			c.plans[i][row].InstanceID = fmt.Sprintf("i%06d-%06d", k, row)
@@ -64,17 +66,24 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		}
 		_, err = shard.Write(r.Dir.Plan(k), c.plans[i], nil, attempt, expected(graph.StageBuffer, k-1))
 		check(err)
-		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, attempt, expected(graph.StageScore, k))
+		// An iteration begins each 100 seconds, and its verdicts are there after 60; the rest
+		// takes no time.
+		sampling := expected(graph.StageRollout, k)
+		sampling.Started = time.Date(2026, 1, 1, 0, 0, 100*k, 0, time.UTC)
+		judging.Clock = func() time.Time { return sampling.Started.Add(time.Minute) }
+		_, err = shard.Write(r.Dir.Rollout(k, 0), []shard.Rollout{}, nil, judging, sampling)
+		check(err)
+		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, judging, expected(graph.StageScore, k))
 		check(err)
 		var ledger []shard.LedgerRow
 		for _, fate := range c.fates[i] {
 			ledger = append(ledger, shard.LedgerRow{Fate: string(fate), Iteration: int32(k)})
 		}
-		_, err = shard.Write(r.Dir.Ledger(k), ledger, nil, attempt, expected(graph.StageBuffer, k))
-		check(err)
 		m := expected(graph.StageBuffer, k)
-		m.Metrics = c.folded[i]
-		_, err = seal.WriteBytes(r.Dir.Batch(k), nil, attempt, m)
+		m.Started, m.Metrics = judging.Clock(), c.folded[i]
+		_, err = shard.Write(r.Dir.Ledger(k), ledger, nil, judging, m)
+		check(err)
+		_, err = seal.WriteBytes(r.Dir.Batch(k), nil, judging, m)
 		check(err)
 	}
 	for _, version := range r.Graph.EvaluatedVersions() {
@@ -82,11 +91,13 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 		check(err)
 	}
 	// That what the last iteration made is there is all that is asked of it.
-	for _, stage := range []graph.Stage{graph.StageBuffer, graph.StageLearn} {
-		done := graph.Task{Node: graph.Node{Stage: stage, Iteration: 2}}
+	for _, goal := range r.Graph.Goals() {
+		done := graph.Task{Node: goal}
 		for _, path := range r.Graph.Outputs(done) {
-			if path != r.Dir.Batch(2) {
-				_, err = seal.WriteBytes(path, nil, attempt, r.Graph.Expected(done))
+			if _, err := seal.Read(t.Context(), path, seal.Options{}); errors.Is(err, seal.ErrNotSealed) {
+				m := r.Graph.Expected(done)
+				m.Started = judging.Clock()
+				_, err = seal.WriteBytes(path, nil, judging, m)
 				check(err)
 			}
 		}
@@ -170,12 +181,16 @@ func item(t *testing.T, r Result, name string) Item {
 	return Item{}
 }
 
-// expect checks numbers of an item: METHOD|GROUP|MEASURE|X to mean and deviation.
+// expect checks numbers of an item: METHOD|GROUP|MEASURE|X to mean and deviation, where
+// METHOD is METHOD, WHEN of a figure that draws the policy before training too.
 func expect(t *testing.T, i Item, want map[string][2]float64) {
 	t.Helper()
 	found := map[string]bool{}
 	for _, n := range i.Numbers {
 		key := strings.Join([]string{n.Method, n.Group, n.Measure}, "|")
+		if n.When != "" {
+			key = strings.Join([]string{n.Method + ", " + n.When, n.Group, n.Measure}, "|")
+		}
 		if n.X != nil {
 			key += fmt.Sprintf("|%g", *n.X)
 		}
@@ -299,10 +314,10 @@ func TestAceGRPO(t *testing.T) {
 		"smoke|before training|traces with one (%)": {0, 0},
 	})
 	expect(t, item(t, r, "figure-4"), map[string][2]float64{
-		"smoke||HumanRank (%)|1": {0, 0}, "smoke||HumanRank (%)|2": {20, 0}, "smoke||HumanRank (%)|3": {90, 0}, "smoke||HumanRank (%)|4": {90, 0}, "smoke||any medal (%)|3": {100, 0},
+		"smoke, after||HumanRank (%)|1": {0, 0}, "smoke, after||HumanRank (%)|2": {20, 0}, "smoke, after||HumanRank (%)|3": {90, 0}, "smoke, after||HumanRank (%)|4": {90, 0}, "smoke, after||any medal (%)|3": {100, 0},
 	})
 	// Of 40 seconds each program takes 10: the third ends at 30.
-	expect(t, item(t, r, "figure-4-seconds"), map[string][2]float64{"smoke||any medal (%)|25": {0, 0}, "smoke||any medal (%)|30": {100, 0}})
+	expect(t, item(t, r, "figure-4-seconds"), map[string][2]float64{"smoke, after||any medal (%)|25": {0, 0}, "smoke, after||any medal (%)|30": {100, 0}})
 	expect(t, item(t, r, "figure-5"), map[string][2]float64{
 		"smoke|initial|valid (%)|1": {100, 0}, "smoke|initial|reward|1": {.25, 0}, "smoke|improve|reward|2": {1, 0}, "smoke|debug|valid (%)|2": {0, 0},
 	})
@@ -317,48 +332,10 @@ func TestGreedySearch(t *testing.T) {
 	for name, group := range map[string]string{"figure-5-right": "", "figure-9": "test", "figure-10": "h"} {
 		want := map[string][2]float64{}
 		for step, score := range []float64{0, 20, 90, 90} {
-			want[fmt.Sprintf("smoke|%s|best score (%%)|%d", group, step)] = [2]float64{score, 0}
+			want[fmt.Sprintf("smoke, after|%s|best score (%%)|%d", group, step)] = [2]float64{score, 0}
+			want[fmt.Sprintf("smoke, before training|%s|best score (%%)|%d", group, step)] = [2]float64{0, 0}
 		}
 		expect(t, item(t, r, name), want)
-	}
-}
-
-func TestRLMLE(t *testing.T) {
-	t.Parallel()
-	r := papersOf(t, "rlmle", programsRun(t))
-	a := item(t, r, "table-1").Numbers[0].Group
-	// Six programs: invalid, 5, 3; then 4, 2, invalid.
-	expect(t, item(t, r, "table-1"), map[string][2]float64{"smoke|" + a + "|first programs": {3, 0}, "smoke|" + a + "|last programs": {2, 0}, "smoke|" + a + "|programs each": {3, 0}})
-	expect(t, item(t, r, "table-4"), map[string][2]float64{"smoke|" + a + "|from scratch": {4, 0}, "smoke|" + a + "|improve previous": {2, 0}})
-	expect(t, item(t, r, "table-1-held-out"), map[string][2]float64{"smoke|h|after": {9, 0}})
-	if missing := item(t, r, "table-7").Missing; len(missing) != 1 || missing[0] != "no valid program for h before training" {
-		t.Errorf("Table 7 misses %q", missing)
-	}
-	if i := item(t, r, "table-6"); len(i.Numbers) != 0 || i.Missing[0] != "the task with the fewest programs has 6" {
-		t.Errorf("Table 6: %+v", i)
-	}
-	expect(t, item(t, r, "figure-7"), map[string][2]float64{"smoke|" + a + "|best score|1": {3, 0}, "smoke|" + a + "|best score|2": {2, 0}})
-	expect(t, item(t, r, "figure-8"), map[string][2]float64{"smoke||seconds|1": {3, 0}, "smoke||seconds of valid programs|1": {11. / 3, 0}, "smoke||seconds|2": {3, 0}})
-	expect(t, item(t, r, "figure-9"), map[string][2]float64{"smoke||score, −10 if not valid|1": {-22. / 4, 0}, "smoke||score, −10 if not valid|2": {-6, 0}})
-}
-
-func TestMLERL(t *testing.T) {
-	t.Parallel()
-	r := papersOf(t, "mlerl", programsRun(t))
-	expect(t, item(t, r, "tables-1-3-5-6"), map[string][2]float64{
-		"smoke|test, after, first attempt alone|valid (%)": {0, 0}, "smoke|test, after|HumanRank (%)": {90, 0}, "smoke|test, after|above median (%)": {100, 0},
-	})
-	expect(t, item(t, r, "table-4"), map[string][2]float64{"smoke||data (%)": {25, 0}, "smoke||HumanRank (%)": {90, 0}})
-	// Ranks 0.2, 0.6, 0.25 and 0.8; one submission gains, 0.4 on the first of its trace.
-	expect(t, item(t, r, "figure-3-a"), map[string][2]float64{"smoke||submissions (%)|20": {50, 0}, "smoke||submissions (%)|60": {25, 0}, "smoke||submissions (%)|80": {25, 0}, "smoke||submissions (%)|0": {0, 0}})
-	expect(t, item(t, r, "figure-3-b"), map[string][2]float64{"smoke||submissions (%)|40": {100, 0}})
-	expect(t, item(t, r, "figure-3-shares"), map[string][2]float64{"smoke||not above the median (%)": {50, 0}, "smoke||no medal (%)": {100, 0}, "smoke||gain at most 0.01 (%)": {0, 0}})
-	expect(t, item(t, r, "figure-4-left"), map[string][2]float64{
-		"smoke|reset|HumanRank (%)|1": {0, 0}, "smoke|reset|HumanRank (%)|4": {20, 0}, "smoke|memory|HumanRank (%)|2": {0, 0}, "smoke|memory|HumanRank (%)|4": {90, 0},
-	})
-	expect(t, item(t, r, "figure-4-right"), map[string][2]float64{"smoke|after|HumanRank (%)|1": {20, 0}, "smoke|after|HumanRank (%)|8": {90, 0}, "smoke|before training|HumanRank (%)|8": {0, 0}})
-	if i := item(t, r, "table-2"); len(i.Numbers) != 0 || len(i.Missing) != 1 {
-		t.Errorf("Table 2: %+v", i)
 	}
 }
 
@@ -402,13 +379,13 @@ func TestExIt(t *testing.T) {
 		"smoke|test|after: first answer (%)": {25, 0}, "smoke|test|after: step 1 (%)": {62.5, std}, "smoke|test|after: Δ_1": {37.5, std}, "other|test|after: Δ_1": {50, 0},
 		"smoke|test|before training: step 1 (%)": {62.5, std},
 	})
-	expect(t, item(t, r, "figure-3"), map[string][2]float64{"smoke|test|score (%)|0": {25, 0}, "smoke|test|score (%)|1": {62.5, std}})
+	expect(t, item(t, r, "figure-3"), map[string][2]float64{"smoke, after|test|score (%)|0": {25, 0}, "smoke, after|test|score (%)|1": {62.5, std}})
 	// Corrected 2; broken 1 with seed 1, none with seed 2.
 	for _, name := range []string{"figure-4", "figure-8"} {
 		group := map[string]string{"figure-4": "", "figure-8": "test"}[name]
 		expect(t, item(t, r, name), map[string][2]float64{
-			"smoke|" + group + "|net corrections|0": {0, 0}, "smoke|" + group + "|net corrections|1": {1.5, 1 / math.Sqrt2}, "other|" + group + "|net corrections|1": {2, 0},
-			"smoke|" + group + "|net improvements|1": {1.5, 1 / math.Sqrt2},
+			"smoke, after|" + group + "|net corrections|0": {0, 0}, "smoke, after|" + group + "|net corrections|1": {1.5, 1 / math.Sqrt2}, "other, after|" + group + "|net corrections|1": {2, 0},
+			"smoke, after|" + group + "|net improvements|1": {1.5, 1 / math.Sqrt2}, "smoke, before training|" + group + "|net corrections|1": {1.5, 1 / math.Sqrt2},
 		})
 	}
 	// One instance of the second iteration goes on from the first one's.

@@ -1,12 +1,15 @@
 package paper
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,82 +32,157 @@ func python(t *testing.T, module string) string {
 	return name
 }
 
-// asked runs a file of analysis/ in DuckDB, on a run.
+// asked runs files of analysis/ on a run, in DuckDB.
 const asked = `
 import duckdb, json, sys
-db = duckdb.connect()
-db.execute("SET VARIABLE run = '" + sys.argv[2] + "'")
-answer = db.sql(open(sys.argv[1]).read())
-print(json.dumps([dict(zip(answer.columns, row)) for row in answer.fetchall()]))
+db, answers = duckdb.connect(), {}
+db.execute("SET VARIABLE run = '" + sys.argv[1] + "'")
+for file in sys.argv[2:]:
+    try:
+        answer = db.sql(open(file).read())
+        answers[file] = {"rows": [dict(zip(answer.columns, row)) for row in answer.fetchall()]}
+    except Exception as problem:
+        answers[file] = {"problem": str(problem)}
+print(json.dumps(answers, default=float))
 `
 
-// The files of analysis/ and the tables of papers have the same numbers.
+// rowsOf are the rows of files of analysis/ on a run, by the files' names without their ends.
+func rowsOf(t *testing.T, interpreter, run string, files []string) map[string][]map[string]any {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), interpreter, slices.Concat([]string{"-c", asked, run}, files)...).Output()
+	var said map[string]struct {
+		Rows    []map[string]any
+		Problem string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	rows := map[string][]map[string]any{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".sql")
+		if rows[name] = said[file].Rows; said[file].Problem != "" {
+			t.Errorf("%s: %s", name, said[file].Problem)
+		}
+	}
+	return rows
+}
+
+// heldTo are numbers of a paper's item that a file of analysis/ has too. In braces stand a
+// row's columns, and {when}, which its policy version is.
+type heldTo struct {
+	file, run, paper, item string
+	group                  string
+	x                      string            // column that is X; empty for a table
+	columns                map[string]string // column by measure
+	only                   map[string]any    // values of columns, of the rows that are compared
+	before                 string            // what the item calls the policy before training; empty for the usual name
+	sparse                 bool              // rows are the X at which something changes: a number is that of the last one up to its own
+	besides                []string          // ends of measures and groups of the item that the file, or these rows of it, have not
+}
+
+// filled puts a row's columns where they stand in braces.
+func filled(text string, row map[string]any) string {
+	for column, value := range row {
+		text = strings.ReplaceAll(text, "{"+column+"}", fmt.Sprint(value))
+	}
+	return text
+}
+
+// column is the column of a row that has a number; empty for none.
+func (h heldTo) column(row map[string]any, n Number) string {
+	if n.When != "" && row["when"] != nil && n.When != row["when"] || filled(h.group, row) != n.Group {
+		return ""
+	}
+	if h.x != "" {
+		if x := row[h.x].(float64); !h.sparse && math.Abs(*n.X-x) > 1e-9 || h.sparse && x > *n.X+1e-9 {
+			return ""
+		}
+	}
+	for measure, column := range h.columns {
+		if row[column] != nil && filled(measure, row) == n.Measure {
+			return column
+		}
+	}
+	return ""
+}
+
+// The files of analysis/ and the tables of papers have the same numbers: each number of an
+// item is in a row of its file, and each row of a file in its item.
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t, "duckdb")
-	answers, graded := t.TempDir(), programsRun(t)
-	made(t, filepath.Join(answers, "one"), byHand(0))
-	for _, c := range []struct {
-		file, folder, paper, item, x, group string
-		columns                             map[string]string // measure by column
-	}{
-		{"net_corrections", answers, "exit", "figure-8", "step", "test", map[string]string{"net_corrections": "net corrections", "net_improvements": "net improvements"}},
-		{"sampled_instances", answers, "exit", "figure-6", "iteration", "", map[string]string{"depth": "depth", "start_turn": "start turn", "level": "level of the task"}},
-		{"sampled_instances", answers, "exit", "figure-5-left", "iteration", "", map[string]string{"recency": "recency (iterations)", "starting_depth": "starting depth"}},
-		{"distinct_instances", answers, "exit", "figure-7", "", "", map[string]string{
-			"distinct_instances": "distinct instances", "relative_to_training_set": "relative to the training set", "share_of_sampled": "share of the sampled",
-		}},
-		{"sampling_dynamics", answers, "flipts", "figure-6", "iteration", "", map[string]string{
-			"f2s": "F2S (%)", "effective_f2s": "effective F2S (%)", "final_success": "final success (%)", "nonzero_advantage": "advantage other than 0 (%)",
-		}},
-		{"first_valid", graded, "ace", "figure-3", "", "after", map[string]string{
-			"medal": "medal (%)", "humanrank": "HumanRank (%)", "number": "number of the program", "with_valid": "traces with one (%)",
-		}},
-		{"best_by_attempt", graded, "ace", "figure-4", "attempts", "", map[string]string{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
-		{"best_programs", graded, "rlmle", "figure-7", "iteration", "*", map[string]string{"best_score": "best score"}},
-		{"rank_distribution", graded, "mlerl", "figure-3-a", "from_percent", "", map[string]string{"submissions": "submissions (%)"}},
-		{"selection", graded, "mlerl", "table-4", "", "", map[string]string{"data": "data (%)"}},
-	} {
-		t.Run(c.file+" "+c.item, func(t *testing.T) {
+	queries := queriesOf(t)
+	files, results := map[string][]string{}, map[[2]string]Result{} // by run, and by paper and run
+	for _, h := range queries {
+		if file := filepath.Join("../../analysis", h.file+".sql"); !slices.Contains(files[h.run], file) {
+			files[h.run] = append(files[h.run], file)
+		}
+		results[[2]string{h.paper, h.run}] = Result{}
+	}
+	rows := map[string]map[string][]map[string]any{}
+	for run := range files {
+		rows[run] = rowsOf(t, interpreter, run, files[run])
+	}
+	for of := range results {
+		results[of] = papersOf(t, of[0], filepath.Dir(of[1]))
+	}
+	for _, h := range queries {
+		t.Run(h.file+" "+h.paper+" "+h.item, func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.CommandContext(t.Context(), interpreter, "-c", asked, filepath.Join("../../analysis", c.file+".sql"), filepath.Join(c.folder, "one")).Output()
-			var rows []map[string]any
-			if err == nil {
-				err = json.Unmarshal(out, &rows)
-			}
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			numbers := item(t, papersOf(t, c.paper, c.folder), c.item).Numbers
-			compared := 0
-			for _, row := range rows {
-				if version, has := row["policy_version"]; has && version != 2. {
-					continue
-				}
-				for column, measure := range c.columns {
-					if row[column] == nil {
-						continue
-					}
-					found := false
-					for _, n := range numbers {
-						if n.Measure != measure || c.group != "*" && n.Group != c.group || c.x != "" && *n.X != row[c.x] {
-							continue
-						}
-						found = true
-						compared++
-						if math.Abs(n.Mean-row[column].(float64)) > 1e-9 {
-							t.Errorf("%s of %v is %v, and %v in the paper's item", column, row, row[column], n.Mean)
-						}
-					}
-					if !found {
-						t.Errorf("the paper's item has no %q of %v", measure, row)
-					}
-				}
-			}
-			if compared == 0 {
-				t.Errorf("nothing was compared of %v", rows)
-			}
+			h.compare(t, rows[h.run][h.file], item(t, results[[2]string{h.paper, h.run}], h.item).Numbers)
 		})
+	}
+}
+
+// compare compares the rows of a file with the numbers of an item.
+func (h heldTo) compare(t *testing.T, rows []map[string]any, numbers []Number) {
+	t.Helper()
+	when := map[any]string{0.: cmp.Or(h.before, beforeTraining), 2.: afterTraining}
+	var own []map[string]any
+	for _, row := range rows {
+		row = maps.Clone(row)
+		if version, has := row["policy_version"]; has {
+			row["when"] = when[version]
+		}
+		compared := slices.ContainsFunc(slices.Collect(maps.Values(h.columns)), func(column string) bool { return row[column] != nil })
+		for column, value := range h.only {
+			compared = compared && row[column] == value
+		}
+		if compared {
+			own = append(own, row)
+		}
+	}
+	rows = own
+	used := make([]bool, len(rows))
+	compared := 0
+	for _, n := range numbers {
+		at, column := -1, ""
+		for i, row := range rows {
+			if name := h.column(row, n); name != "" {
+				at, column, used[i] = i, name, true
+			}
+		}
+		if at < 0 {
+			if !slices.ContainsFunc(h.besides, func(end string) bool { return strings.HasSuffix(n.Measure, end) || strings.HasSuffix(n.Group, end) }) {
+				t.Errorf("no row has %+v", n)
+			}
+			continue
+		}
+		compared++
+		if got := rows[at][column].(float64); math.Abs(n.Mean-got) > 1e-9 {
+			t.Errorf("%s of %v is %v, and %v in the paper's item", column, rows[at], got, n.Mean)
+		}
+	}
+	for i, row := range rows {
+		if !used[i] && !h.sparse {
+			t.Errorf("the paper's item has nothing of %v", row)
+		}
+	}
+	if compared == 0 {
+		t.Errorf("nothing was compared of %v", rows)
 	}
 }
 

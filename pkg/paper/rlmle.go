@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,6 +43,11 @@ var rlmlePaper = paper{
 			name: "figure-7", title: "Figure 7", axis: "iteration",
 			caption: "Best score of the grader so far in training, in each task's own unit.",
 			of:      bestSoFar,
+		},
+		{
+			name: "figure-7-seconds", title: "Figure 7, over time", axis: "seconds of training",
+			caption: "The same by the seconds in which at least one task of training had worked; pauses of a run are not in them. What the shorter runs of a method reached stays until its longest one ends.",
+			all:     bestOverTime,
 		},
 		{
 			name: "figure-8", title: "Figure 8", axis: "iteration",
@@ -162,7 +166,7 @@ func (s *source) heldOutByTask(ctx context.Context, version int) (map[string][]p
 func bestHeldOut(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	var without []string
-	for _, when := range s.moments("before training") {
+	for _, when := range s.moments(beforeTraining) {
 		programs, tasks, err := s.heldOutByTask(ctx, when.version)
 		if err != nil {
 			return values, err
@@ -255,37 +259,6 @@ func meanHeldOut(ctx context.Context, s *source) ([]value, error) {
 		}
 	}
 	return values, lacking(without, "no valid program for %s before training")
-}
-
-// bestSoFar has the tasks as groups. An iteration before the first valid program of a
-// task has no number.
-func bestSoFar(ctx context.Context, s *source) ([]value, error) {
-	traces, err := s.trained(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byTask := map[string][]trace{}
-	for _, t := range traces {
-		byTask[t.task] = append(byTask[t.task], t)
-	}
-	if len(byTask) > fewTasks {
-		return nil, absent(fmt.Sprintf("it trains on %d tasks: a figure tells at most %d apart", len(byTask), fewTasks))
-	}
-	var values []value
-	for task, own := range byTask {
-		slices.SortStableFunc(own, func(a, b trace) int { return cmp.Compare(a.iteration, b.iteration) })
-		var so []program
-		next := 0
-		for k := 1; k <= s.last(); k++ {
-			for ; next < len(own) && own[next].iteration <= k; next++ {
-				so = append(so, own[next].programs...)
-			}
-			if score, ok := bestScore(so); ok {
-				values = append(values, value{task, "best score", on(k), score})
-			}
-		}
-	}
-	return sortedBy(values), nil
 }
 
 func durations(ctx context.Context, s *source) ([]value, error) {

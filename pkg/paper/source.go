@@ -21,14 +21,15 @@ type source struct {
 	held     map[int][]answer // by policy version
 	planned  []shard.Instance
 	verdicts []verdict
-	prompts  []string // distinct ones, kept when the rest is forgotten
+	prompts  []string  // distinct ones, kept when the rest is forgotten
+	reached  []reached // likewise
 	tasks    []shard.TaskRow
 	folded   []map[string]float64
 }
 
 // forgetting is the run with what queries over all runs need, and no rows.
 func (s *source) forgetting() *source {
-	return &source{Run: s.Run, label: s.label, prompts: s.prompts}
+	return &source{Run: s.Run, label: s.label, prompts: s.prompts, reached: s.reached}
 }
 
 // answer is what is read of a row of an evaluation.
@@ -83,10 +84,23 @@ type moment struct {
 	version int // of the policy
 }
 
+// The names of moments.
+const (
+	beforeTraining = "before training"
+	afterTraining  = "after"
+)
+
 // moments are before training, as a paper calls it, and after. A run without iterations
-// has the first alone.
+// has one alone: after, where it learned from a pool by supervision, which is then all of
+// its training, else before.
 func (s *source) moments(before string) []moment {
-	return []moment{{before, 0}, {"after", s.last()}}[:min(s.last(), 1)+1]
+	switch {
+	case s.last() > 0:
+		return []moment{{before, 0}, {afterTraining, s.last()}}
+	case s.Recipe.WarmStart.Pool != "":
+		return []moment{{afterTraining, 0}}
+	}
+	return []moment{{before, 0}}
 }
 
 // answers are the sampled answers of a policy version to held-out problems, but for

@@ -96,6 +96,9 @@ func (s *source) trained(ctx context.Context) ([]trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(verdicts) == 0 {
+		return nil, absent("nothing was sampled in training that counts")
+	}
 	var all []trace
 	scored := false
 	for _, v := range verdicts {
@@ -195,7 +198,7 @@ func (s *source) beforeAndAfter(ctx context.Context, sets func(set string) bool,
 		if !sets(set) {
 			continue
 		}
-		for _, when := range s.moments("before training") {
+		for _, when := range s.moments(beforeTraining) {
 			table, err := s.submissions(ctx, when.version, set)
 			if err != nil {
 				return nil, err
@@ -213,16 +216,15 @@ func (s *source) beforeAndAfter(ctx context.Context, sets func(set string) bool,
 	return values, nil
 }
 
-// overAttempts are, of the last policy, means over held-out traces after each
-// attempt, of the best program so far by validation score.
-func (s *source) overAttempts(ctx context.Context) ([]value, error) {
-	traces, err := s.heldOutTraces(ctx, s.last())
+// chosen calls a function for each held-out trace of a version and each of its attempts,
+// from 0, with the best program up to it by validation score; a zero one where none is valid.
+func (s *source) chosen(ctx context.Context, version int, each func(t trace, attempt int, best program)) error {
+	traces, err := s.heldOutTraces(ctx, version)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	medal, rank := series{}, series{}
 	for _, t := range traces {
-		for k := 0; k <= s.Recipe.Evaluation.Steps; k++ {
+		for k := range s.steps(t.set) + 1 {
 			end := slices.IndexFunc(t.programs, func(p program) bool { return p.attempt > k })
 			if end < 0 {
 				end = len(t.programs)
@@ -231,21 +233,30 @@ func (s *source) overAttempts(ctx context.Context) ([]value, error) {
 			if i := best(t.programs[:end]); i >= 0 {
 				own = t.programs[i]
 			}
-			medal.add(k+1, 100*own.medal())
-			rank.add(k+1, 100*own.value(partHumanRank))
+			each(t, k, own)
 		}
 	}
-	return append(medal.values("", "any medal (%)"), rank.values("", "HumanRank (%)")...), nil
+	return nil
+}
+
+// overAttempts are means over a version's held-out traces after each attempt.
+func overAttempts(ctx context.Context, s *source, version int) ([]value, error) {
+	medal, rank := series{}, series{}
+	err := s.chosen(ctx, version, func(_ trace, attempt int, best program) {
+		medal.add(attempt+1, 100*best.medal())
+		rank.add(attempt+1, 100*best.value(partHumanRank))
+	})
+	return append(medal.values("", "any medal (%)"), rank.values("", "HumanRank (%)")...), err
 }
 
 // overSeconds is as overAttempts, after each eighth of the budget that a trace's
 // programs have.
-func (s *source) overSeconds(ctx context.Context) ([]value, error) {
+func overSeconds(ctx context.Context, s *source, version int) ([]value, error) {
 	budget := s.Recipe.Evaluation.Seconds
 	if budget == 0 {
 		return nil, absent("evaluation.seconds is 0: its traces have no budget of time")
 	}
-	traces, err := s.heldOutTraces(ctx, s.last())
+	traces, err := s.heldOutTraces(ctx, version)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,13 @@ func (i Item) rows() (rows [][]string, words int) {
 	var lines []string
 	heads := map[string][]string{}
 	grouped := slices.ContainsFunc(i.Numbers, func(n Number) bool { return n.Group != "" })
+	timed := slices.ContainsFunc(i.Numbers, func(n Number) bool { return n.When != "" })
 	shown := i.shown()
 	for _, n := range i.Numbers {
 		head, column := []string{n.Method}, n.Measure
+		if timed {
+			head = append(head, n.When)
+		}
 		if grouped {
 			head = append(head, n.Group)
 		}
@@ -89,6 +93,9 @@ func (i Item) rows() (rows [][]string, words int) {
 		cells[line][column] = i.text(n)
 	}
 	first := []string{"method"}
+	if timed {
+		first = append(first, "when")
+	}
 	if grouped {
 		first = append(first, "of")
 	}
@@ -168,7 +175,7 @@ func short(x float64) string {
 // CSV writes a row for each number of an item.
 func (i Item) CSV(w io.Writer) error {
 	table := csv.NewWriter(w)
-	_ = table.Write([]string{"method", "of", "measure", "x", "seeds", "mean", "std", "low", "high"}) // the first error stays, and is asked for below
+	_ = table.Write([]string{"method", "when", "of", "measure", "x", "seeds", "mean", "std", "low", "high"}) // the first error stays, and is asked for below
 	number := func(x *float64) string {
 		if x == nil {
 			return ""
@@ -176,7 +183,7 @@ func (i Item) CSV(w io.Writer) error {
 		return strconv.FormatFloat(*x, 'g', -1, 64)
 	}
 	for _, n := range i.Numbers {
-		_ = table.Write([]string{n.Method, n.Group, n.Measure, number(n.X), strconv.Itoa(n.Seeds), number(&n.Mean), number(n.Std), number(n.Low), number(n.High)})
+		_ = table.Write([]string{n.Method, n.When, n.Group, n.Measure, number(n.X), strconv.Itoa(n.Seeds), number(&n.Mean), number(n.Std), number(n.Low), number(n.High)})
 	}
 	table.Flush()
 	return table.Error()

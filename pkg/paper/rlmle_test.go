@@ -1,0 +1,47 @@
+package paper
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRLMLE(t *testing.T) {
+	t.Parallel()
+	r := papersOf(t, "rlmle", programsRun(t))
+	a := item(t, r, "table-1").Numbers[0].Group
+	// Six programs: invalid, 5, 3; then 4, 2, invalid.
+	expect(t, item(t, r, "table-1"), map[string][2]float64{"smoke|" + a + "|first programs": {3, 0}, "smoke|" + a + "|last programs": {2, 0}, "smoke|" + a + "|programs each": {3, 0}})
+	expect(t, item(t, r, "table-4"), map[string][2]float64{"smoke|" + a + "|from scratch": {4, 0}, "smoke|" + a + "|improve previous": {2, 0}})
+	expect(t, item(t, r, "table-1-held-out"), map[string][2]float64{"smoke|h|after": {9, 0}})
+	if missing := item(t, r, "table-7").Missing; len(missing) != 1 || missing[0] != "no valid program for h before training" {
+		t.Errorf("Table 7 misses %q", missing)
+	}
+	if i := item(t, r, "table-6"); len(i.Numbers) != 0 || i.Missing[0] != "the task with the fewest programs has 6" {
+		t.Errorf("Table 6: %+v", i)
+	}
+	expect(t, item(t, r, "figure-7"), map[string][2]float64{"smoke|" + a + "|best score|1": {3, 0}, "smoke|" + a + "|best score|2": {2, 0}})
+	// Each iteration works for 60 seconds.
+	over := item(t, r, "figure-7-seconds")
+	expect(t, over, map[string][2]float64{"smoke|" + a + "|best score|60": {3, 0}, "smoke|" + a + "|best score|120": {2, 0}, "smoke|" + a + "|best score|115": {3, 0}})
+	if len(over.Numbers) != 13 {
+		t.Errorf("Figure 7 has %d moments of 24, the first 11 of which are before any program", len(over.Numbers))
+	}
+	expect(t, item(t, r, "figure-8"), map[string][2]float64{"smoke||seconds|1": {3, 0}, "smoke||seconds of valid programs|1": {11. / 3, 0}, "smoke||seconds|2": {3, 0}})
+	expect(t, item(t, r, "figure-9"), map[string][2]float64{"smoke||score, −10 if not valid|1": {-22. / 4, 0}, "smoke||score, −10 if not valid|2": {-6, 0}})
+}
+
+// Of work from 0 to 10 seconds, from 4 to 6, from 8 to 12 and, after a pause, from 100 to
+// 110, all that there was at 105 is 12 seconds and 5.
+func TestWorked(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
+	spans := []span{{at(100), at(110)}, {at(4), at(6)}, {at(8), at(12)}, {at(0), at(10)}}
+	for _, c := range []struct {
+		until int
+		want  float64
+	}{{0, 0}, {5, 5}, {50, 12}, {105, 17}, {200, 22}} {
+		if got := worked(spans, at(c.until)); got != c.want {
+			t.Errorf("%v seconds of work until %d, want %v", got, c.until, c.want)
+		}
+	}
+}
