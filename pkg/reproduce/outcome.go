@@ -82,7 +82,7 @@ func (r *Reproduction) With(other Reproduction) (taken []string) {
 			if o.Name == e.Name && !e.Done() && o.Done() && slices.EqualFunc(e.Claims, o.Claims, Outcome.sameClaim) {
 				r.Results[i] = o
 				for j := range o.Claims {
-					o.Claims[j].Paper = e.Claims[j].Paper // which the plan may have since
+					o.Claims[j].Source, o.Claims[j].Paper = e.Claims[j].Source, e.Claims[j].Paper // what is cited is the plan's, whatever was cited then
 				}
 				taken = append(taken, o.Name)
 			}
@@ -97,10 +97,10 @@ func (r Reproduction) Without(names []string) Reproduction {
 	return r
 }
 
-// sameClaim reports whether two outcomes are of one claim.
+// sameClaim reports whether two outcomes are of one claim, whatever they cite.
 func (o Outcome) sameClaim(other Outcome) bool {
-	key := func(o Outcome) [6]string {
-		return [6]string{o.Says, o.Source, o.Metric, o.Method, o.Against, o.Direction}
+	key := func(o Outcome) [5]string {
+		return [5]string{o.Says, o.Metric, o.Method, o.Against, o.Direction}
 	}
 	return key(o) == key(other)
 }

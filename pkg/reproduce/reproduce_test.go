@@ -93,7 +93,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The plans that are shipped can be read, and their recipes too.
+// What another machine measured is taken with what the plan here cites; another claim's
+// numbers are not.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	result := func(done bool, says, source, paper string) Reproduction {
+		return Reproduction{Results: []Result{{Name: "a", Runs: []Run{{Done: done}}, Claims: []Outcome{{Says: says, Source: source, Paper: paper, Metric: "delta_k", Verdict: CameOut}}}}}
+	}
+	for _, c := range []struct {
+		here, there Reproduction
+		want        []string
+	}{
+		{result(false, "more", "Table 1", "2 against 1"), result(true, "more", "Table 2", ""), []string{"a"}},
+		{result(true, "more", "Table 1", "2 against 1"), result(true, "more", "Table 1", ""), nil},
+		{result(false, "more", "Table 1", "2 against 1"), result(false, "more", "Table 1", ""), nil},
+		{result(false, "more", "Table 1", "2 against 1"), result(true, "less", "Table 1", ""), nil},
+	} {
+		taken := c.here.With(c.there)
+		claim := c.here.Results[0].Claims[0]
+		if !cmp.Equal(taken, c.want) || claim.Says != "more" || claim.Source != "Table 1" || claim.Paper != "2 against 1" {
+			t.Errorf("took %v, want %v: %+v", taken, c.want, claim)
+		}
+	}
+}
+
+// The plans that are shipped can be read, and their recipes too; each claim says what the
+// paper has for it.
 func TestShippedPlans(t *testing.T) {
 	t.Setenv("LATHE_DATA", t.TempDir()) // which recipes name
 	for _, path := range []string{"../../analysis/reproduce-mini.yaml"} {
@@ -105,6 +130,11 @@ func TestShippedPlans(t *testing.T) {
 			index, err := e.Runs(t.TempDir())
 			if err != nil || len(index.Runs) == 0 || len(e.Claims) == 0 {
 				t.Errorf("%s: %d runs, %d claims: %v", e.Name, len(index.Runs), len(e.Claims), err)
+			}
+			for _, c := range e.Claims {
+				if c.Paper == "" {
+					t.Errorf("%s: %q has no numbers of its paper, nor says that there are none", e.Name, c.Says)
+				}
 			}
 		}
 	}
