@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -178,22 +179,25 @@ func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64
 		o.Metric += ", iterations " + c.Iterations
 	}
 	var differences []float64
-	happened := false // in some run
+	var lacking []string // seeds without the number, and why
+	happened := false    // in some run
 	for _, r := range runs {
 		own := done[c.Method][r.Seed]
 		if r.Method != c.Method || own == nil || c.Against != "" && done[c.Against][r.Seed] == nil {
 			continue
 		}
+		of := c.Method
 		value, in, err := own.value(ctx, c)
 		happened = happened || in
 		other := 0.0
 		if err == nil && c.Against != "" {
+			of = c.Against
 			other, in, err = done[c.Against][r.Seed].value(ctx, c)
 			happened = happened || in
 		}
 		if errors.Is(err, errUnmeasured) {
-			o.Verdict, o.Why = Unmeasured, fmt.Sprintf("seed %d: %v", r.Seed, err)
-			return o, nil
+			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %v", r.Seed, of, err))
+			continue
 		}
 		if err != nil {
 			return o, err
@@ -204,10 +208,17 @@ func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64
 		}
 		differences = append(differences, value-other)
 	}
-	if len(differences) == 0 {
+	switch {
+	case len(lacking) > 0:
+		// No seed is left out of a verdict; what the others have is said beside it.
+		o.Verdict, o.Why = Unmeasured, strings.Join(lacking, "; ")
+		if len(differences) > 0 {
+			o.Why += "; measured: " + o.bySeed()
+		}
 		return o, nil
-	}
-	if !happened {
+	case len(differences) == 0:
+		return o, nil
+	case !happened:
 		o.Verdict, o.Why = Unmeasured, "no run has "+c.Metric
 		return o, nil
 	}
