@@ -47,10 +47,13 @@ quickstart: build ## train a small policy with ExIt on puzzles on this machine, 
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
 
 REPRODUCED := analysis/results/reproduce-mini
-reproduce-mini: build ## run the five papers' claims in miniature, in hours, and count the policies that come out the same; goes on where it stopped; LATHE_DATA names the folder of data/mle/README.md's tasks
+# Of tasks that cannot be made prepare.py says what to install, and lathe whether the
+# plan needs them.
+reproduce-mini: build ## run the five papers' claims in miniature, in hours, and count the policies that come out the same; goes on where it stopped; makes data/mle's tasks, unless LATHE_DATA names a folder of them
 	mkdir -p runs/reproduce-mini-scores
 	tar -xzf $(REPRODUCED)/scores.tar.gz -C runs/reproduce-mini-scores
-	bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
+	[ -n "$$LATHE_DATA" ] || /usr/bin/python3 data/mle/prepare.py runs/data/mle || true
+	LATHE_DATA=$${LATHE_DATA:-$(CURDIR)/runs/data} bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
 
 ##@ Develop
 .PHONY: test test-slurm check bench bench-peers gpu-bundle chaos

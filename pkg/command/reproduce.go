@@ -38,7 +38,8 @@ func reproduceCommand() *cli.Command {
 	var o ReproduceOptions
 	return cmdline.Help{
 		Example: "lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini\n" +
-			"lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --status",
+			"lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --status\n" +
+			"lathe reproduce analysis/reproduce-mini.yaml --with runs/reproduce-mini/reproduction.json --out kept --status  # page and numbers without the runs",
 		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "reproduce", Usage: "run the experiments of a plan, or go on with them, and say which of its claims came out", ArgsUsage: "PLAN",

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ func sweepCommand() *cli.Command {
 // placeFlags say where and how runs are carried out.
 func (o *SweepOptions) placeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves; not steps, of which each run takes a whole allocation: lathe run", Value: "local", Destination: &o.Executor},
+		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves; not steps, which share out a whole allocation among the tasks of one run: lathe run, one run after the other", Value: "local", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "scores", Usage: "`FOLDER` of an earlier time, whose runs' scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
@@ -84,7 +85,7 @@ func (o SweepOptions) check() error {
 		return err
 	}
 	if o.Executor != "local" && o.Executor != "slurm" {
-		return exitcode.Usagef("--executor %q is not local or slurm (steps take a whole allocation: lathe run, one run at a time)", o.Executor)
+		return exitcode.Usagef("--executor %q is not local or slurm (steps share out a whole allocation among the tasks of one run: lathe run --executor steps, one run after the other)", o.Executor)
 	}
 	return nil
 }
@@ -147,11 +148,23 @@ func (o SweepOptions) index(folder string) (sweep.Index, error) {
 	return sweep.Begin(folder, planned)
 }
 
+// begunRun is a run of a sweep that is under way or has ended.
+type begunRun struct {
+	*rundir.Run
+	ended chan struct{} // closed once it goes no further
+}
+
 // start carries every run as far as it goes. One that fails does not stop the others.
 func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Index) (map[string]error, error) {
-	var mu sync.Mutex // of all below
+	var mu sync.Mutex // of failures
 	failures := map[string]error{}
-	var made []*rundir.Run // whose warm starts others may share
+	failed := func(r sweep.Run, err error) {
+		mu.Lock()
+		failures[r.Name] = err
+		mu.Unlock()
+		fmt.Fprintf(os.Stderr, "lathe: run %s failed: %v\n", r.Name, err)
+	}
+	var begun []begunRun // whose warm starts later ones may share
 	slots := make(chan struct{}, o.Parallel)
 	var all sync.WaitGroup
 	for _, r := range index.Runs {
@@ -162,22 +175,21 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 		if ctx.Err() != nil {
 			break
 		}
+		opened, err := o.open(ctx, folder, r)
+		if err != nil {
+			if ctx.Err() == nil {
+				failed(r, err)
+			}
+			<-slots
+			continue
+		}
+		before, own := slices.Clone(begun), begunRun{opened, make(chan struct{})}
+		begun = append(begun, own)
 		all.Go(func() {
 			defer func() { <-slots }()
-			mu.Lock()
-			opened, err := o.prepare(ctx, folder, r, made)
-			if err == nil {
-				made = append(made, opened)
-			}
-			mu.Unlock()
-			if err == nil {
-				err = o.carry(ctx, folder, r, opened)
-			}
-			if err != nil && ctx.Err() == nil {
-				mu.Lock()
-				failures[r.Name] = err
-				mu.Unlock()
-				fmt.Fprintf(os.Stderr, "lathe: run %s failed: %v\n", r.Name, err)
+			defer close(own.ended)
+			if err := o.carry(ctx, folder, r, opened, before); err != nil && ctx.Err() == nil {
+				failed(r, err)
 			}
 		})
 	}
@@ -188,8 +200,8 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 	return failures, nil
 }
 
-// prepare makes or opens a run, with the warm start of another where that is the same.
-func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, made []*rundir.Run) (*rundir.Run, error) {
+// open makes or opens a run.
+func (o SweepOptions) open(ctx context.Context, folder string, r sweep.Run) (*rundir.Run, error) {
 	launch := o.LaunchOptions
 	launch.Run, launch.Recipe, launch.Set = filepath.Join(folder, r.Name), r.Recipe, r.Set
 	if o.Scores != "" {
@@ -199,41 +211,76 @@ func (o SweepOptions) prepare(ctx context.Context, folder string, r sweep.Run, m
 			launch.Scores = ""
 		}
 	}
-	opened, err := launch.open(ctx)
-	if err != nil {
-		return nil, err
+	return launch.open(ctx)
+}
+
+// shareWarmStart gives a run the warm start of one that was begun before, where that is
+// the same, once that has made it.
+func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before []begunRun) error {
+	if _, sealed, err := seal.Check(ctx, of.Dir.Policy(0), of.Graph.Reading(0)); err != nil || sealed {
+		return err
 	}
-	for _, other := range made {
-		if !sweep.SameWarmStart(opened, other) {
+	name := filepath.Base(string(of.Dir))
+	for _, other := range before {
+		if !sweep.SameWarmStart(of, other.Run) {
 			continue
 		}
-		shared, err := sweep.ShareWarmStart(ctx, opened, other, seal.AttemptFromEnv(), Version)
+		if o.Executor != "slurm" {
+			if err := other.awaitWarmStart(ctx, name); err != nil {
+				return err
+			}
+		}
+		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), Version)
 		if err == nil && !shared && o.Executor == "slurm" {
 			// Its gates go on once the other, which is under way, has made it.
-			return opened, advance.AwaitWarmStart(opened.Dir, other.Dir, seal.AttemptFromEnv())
+			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())
 		}
 		if shared {
-			fmt.Fprintf(os.Stderr, "lathe: run %s begins with the warm start of %s\n", r.Name, filepath.Base(string(other.Dir)))
+			fmt.Fprintf(os.Stderr, "lathe: run %s begins with the warm start of %s\n", name, filepath.Base(string(other.Dir)))
 		}
 		if shared || err != nil {
-			return opened, err
+			return err
 		}
 	}
-	return opened, nil
+	return nil
+}
+
+// awaitWarmStart waits until a run that a process of its own carries out has made its
+// warm start, or goes no further.
+func (r begunRun) awaitWarmStart(ctx context.Context, waiting string) error {
+	const every = 200 * time.Millisecond
+	for looked := 0; ; looked++ {
+		if _, sealed, err := seal.Check(ctx, r.Dir.Policy(0), r.Graph.Reading(0)); err != nil || sealed {
+			return err
+		}
+		if looked == 1 {
+			fmt.Fprintf(os.Stderr, "lathe: run %s waits for the warm start of %s\n", waiting, filepath.Base(string(r.Dir)))
+		}
+		select {
+		case <-r.ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
+		}
+	}
 }
 
 // carry submits what of a run is ready, or drives it to its end in a process of its
-// own that writes its log.
-func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, opened *rundir.Run) error {
+// own that writes its log. Runs that were begun before may have its warm start.
+func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, opened *rundir.Run, before []begunRun) error {
+	if state, err := status.ReadState(ctx, opened); o.Executor != "slurm" && err == nil && state == status.StateDone {
+		return nil
+	}
+	if err := o.shareWarmStart(ctx, opened, before); err != nil {
+		return err
+	}
 	if o.Executor == "slurm" {
 		if err := goOn(opened, os.Stderr); err != nil {
 			return err
 		}
 		advance := AdvanceOptions{LaunchOptions: o.LaunchOptions}
 		return advance.advance(ctx, io.Discard, opened)
-	}
-	if state, err := status.ReadState(ctx, opened); err == nil && state == status.StateDone {
-		return nil
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -244,6 +244,8 @@ func TestIncomparable(t *testing.T) {
 		{[]string{"evaluation.seconds=9"}, "evaluation.seconds is 0 and 9"},
 		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
 		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},
+		{[]string{"seed=2", "data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are drawn from others: data.test.generate.levels is [1] and [2]"},
+		{[]string{"env.answer.extract=last"}, "answers are judged in another way: env.answer.extract is whole and last"},
 		{nil, "are of one recipe and seed"},
 	} {
 		second := filepath.Join(t.TempDir(), "second")

@@ -88,6 +88,8 @@ func joinSeeds(runs []Run) {
 type finished struct {
 	Run
 	tasks    string             // sha256 of the held-out tasks
+	drawn    map[string]string  // settings that say which these are, by their path
+	judged   map[string]string  // settings that say what an answer scores
 	measured map[int]evaluation // by policy version
 	costs    report.Costs
 	joules   map[int]float64 // of the GPUs, by iteration; without those of which it is not known
@@ -166,6 +168,9 @@ func seedless(text string, seed uint64) string {
 func measure(ctx context.Context, run Run) (r finished, err error) {
 	r.Run = run
 	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
+		return r, err
+	}
+	if r.drawn, r.judged, err = measuredBy(run.method); err != nil {
 		return r, err
 	}
 	r.measured = map[int]evaluation{}
@@ -249,35 +254,4 @@ func evaluationOf(ctx context.Context, r *rundir.Run, version int) (evaluation, 
 		}
 	}
 	return e, nil
-}
-
-// newTokens is the length that answers are cut at: without one of its own, that of
-// rollouts.
-func newTokens(r recipe.Recipe) int { return cmp.Or(r.Evaluation.MaxNewTokens, r.Rollout.MaxNewTokens) }
-
-// incomparable says in what two runs cannot be compared; empty if they can.
-func incomparable(a, b finished) string {
-	for _, c := range []struct {
-		what string
-		a, b any
-	}{
-		{"environment", a.Recipe.Env.Name, b.Recipe.Env.Name},
-		{"evaluation.steps (K)", a.Recipe.Evaluation.Steps, b.Recipe.Evaluation.Steps},
-		{"evaluation.samples", a.Recipe.Evaluation.Samples, b.Recipe.Evaluation.Samples},
-		{"evaluation.temperature", a.Recipe.Evaluation.Temperature, b.Recipe.Evaluation.Temperature},
-		{"evaluation.top_k", a.Recipe.Evaluation.TopK, b.Recipe.Evaluation.TopK},
-		{"evaluation.top_p", a.Recipe.Evaluation.TopP, b.Recipe.Evaluation.TopP},
-		{"evaluation.max_new_tokens", newTokens(a.Recipe), newTokens(b.Recipe)},
-		{"evaluation.seconds", a.Recipe.Evaluation.Seconds, b.Recipe.Evaluation.Seconds},
-		{"evaluation.scaffold", a.Recipe.Evaluation.Scaffold, b.Recipe.Evaluation.Scaffold},
-		{"number of held-out problems", a.Recipe.Evaluation.Problems, b.Recipe.Evaluation.Problems},
-	} {
-		if c.a != c.b {
-			return fmt.Sprintf("%s is %v and %v", c.what, c.a, c.b)
-		}
-	}
-	if a.Recipe.Seed == b.Recipe.Seed && a.tasks != b.tasks {
-		return fmt.Sprintf("with seed %d both, the held-out problems are others (sha256 %.12s and %.12s)", a.Recipe.Seed, a.tasks, b.tasks)
-	}
-	return ""
 }

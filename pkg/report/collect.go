@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -177,6 +178,7 @@ func (f *findings) measure(ctx context.Context) error {
 			f.AccuracyBySet[i].Versions = append(set.Versions, assess(version, own, set.Steps))
 		}
 		rows = filtered(rows, func(r shard.EvaluationRow) bool { return cmp.Or(r.Set, string(env.Test)) == string(env.Test) })
+		f.Graded = f.Graded || slices.ContainsFunc(rows, func(r shard.EvaluationRow) bool { return r.Score > 0 && r.Score < 1 })
 		v := assess(version, rows, f.Steps)
 		f.AccuracyByVersion = append(f.AccuracyByVersion, v)
 		if s := submissions(version, rows, f.run.Recipe.Evaluation.Seconds); s != nil {

@@ -20,10 +20,10 @@ func figures(s Summary) []chart {
 	var list []chart
 	add := func(name, caption string, svg []byte) { list = append(list, chart{name, caption, svg}) }
 	if f, ok := byStepFigure(s); ok {
-		add("accuracy_by_step", "Held-out accuracy over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
+		add("accuracy_by_step", "Held-out "+s.measureName()+" over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
 	}
 	if f, ok := byVersionFigure(s); ok {
-		add("accuracy_by_version", "Held-out accuracy of first answers by policy version.", f.SVG())
+		add("accuracy_by_version", "Held-out "+s.measureName()+" of first answers by policy version.", f.SVG())
 	}
 	rewards, rewardLabel := rewardLines(s)
 	for _, f := range []struct {
@@ -180,10 +180,10 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line 
 }
 
 // byStepFigure is a figure of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task
-// Spaces for Self-Improvement), section 5.3: accuracy against self-improvement
+// Spaces for Self-Improvement), section 5.3: scores against self-improvement
 // steps, and Δ over all of them.
 func byStepFigure(s Summary) (figure.LineChart, bool) {
-	f := figure.LineChart{X: "self-improvement step", Y: "held-out accuracy (%)"}
+	f := figure.LineChart{X: "self-improvement step", Y: "held-out " + s.measureName() + " (%)"}
 	before, after, head := beforeAndAfter(s)
 	for _, line := range []struct {
 		name string
@@ -217,7 +217,7 @@ func byVersionFigure(s Summary) (figure.LineChart, bool) {
 			greedy.Points = append(greedy.Points, figure.Point{X: x, Y: 100 * *v.GreedyAccuracy})
 		}
 	}
-	f := figure.LineChart{X: "policy version", Y: "first-answer accuracy (%)", Lines: []figure.Line{sampled}}
+	f := figure.LineChart{X: "policy version", Y: "first-answer " + s.measureName() + " (%)", Lines: []figure.Line{sampled}}
 	if len(greedy.Points) > 0 {
 		f.Lines = append(f.Lines, greedy)
 	}

@@ -20,6 +20,7 @@ var pageTemplate string
 type page struct {
 	Summary
 	State       string
+	Measure     string // what the mean of held-out scores is called
 	Date        string
 	Headlines   []headline
 	ToDo        []string         // of a run that is not done
@@ -48,7 +49,7 @@ type setting struct{ Name, JSON string }
 // html renders the page.
 func (f *findings) html(drawn []chart) ([]byte, error) {
 	p := page{
-		Summary: f.Summary, State: stateWords(f.Summary), Date: date(f.Created),
+		Summary: f.Summary, State: stateWords(f.Summary), Measure: f.measureName(), Date: date(f.Created),
 		Headlines: headlines(f.Summary), ToDo: f.toDo(), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyTable(f.Summary),
 		StageTable: stageTable(f.Summary), Ledger: webpage.Table{Rows: ledgerRows(f.Summary)}, Identity: f.identityRows(),
 		Objective: f.objective(), Recipe: string(f.run.RecipeBytes),
@@ -79,8 +80,8 @@ func headlines(s Summary) []headline {
 	}
 	was, is := value(before, accuracyOf), value(after, accuracyOf)
 	list := []headline{
-		{percent(was), "%", "held-out accuracy before"},
-		{percent(is), "%", "held-out accuracy " + of},
+		{percent(was), "%", "held-out " + s.measureName() + " before"},
+		{percent(is), "%", "held-out " + s.measureName() + " " + of},
 		{change(difference(was, is)), "points", "gained " + by},
 	}
 	if s.Steps > 0 {
@@ -94,7 +95,7 @@ func headlines(s Summary) []headline {
 	return list
 }
 
-// accuracyRows is the table of held-out accuracy, with its head.
+// accuracyRows is the table of held-out scores, with its head.
 func accuracyRows(s Summary) [][]string {
 	before, after, head := beforeAndAfter(s)
 	row := func(name string, value func(*Version) string, change string) []string {

@@ -286,3 +286,38 @@ func TestFigures(t *testing.T) {
 		t.Error("something is drawn of nothing")
 	}
 }
+
+// What the axes of held-out scores and the headlines say is true by itself: the mean of
+// scores between 0 and 1, such as a puzzle's, is no accuracy.
+func TestScoreLabels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wrong float64 // score of an answer that is not right
+		want  string
+	}{{0, "accuracy"}, {0.5, "mean score"}} {
+		f := newFixture(t)
+		f.begin()
+		f.iterations()
+		for version, verdicts := range map[int][]verdicts{0: verdictsBefore, f.run.Recipe.Schedule.Iterations: verdictsAfter} {
+			rows := evaluationRows(version, verdicts)
+			for i := range rows {
+				rows[i].Score = max(rows[i].Score, c.wrong)
+			}
+			f.evaluate(version, 11, 14, rows)
+		}
+		s := f.collect()
+		axes := map[string]string{"accuracy_by_step": "held-out " + c.want + " (%)", "accuracy_by_version": "first-answer " + c.want + " (%)"}
+		for _, drawn := range figures(s) {
+			if label := axes[drawn.Name]; label != "" && (!bytes.Contains(drawn.svg, []byte(">"+label+"<")) || !strings.HasPrefix(drawn.Caption, "Held-out "+c.want)) {
+				t.Errorf("%s does not say %q, or its caption %q", drawn.Name, label, drawn.Caption)
+			}
+			delete(axes, drawn.Name)
+		}
+		if len(axes) > 0 {
+			t.Errorf("not drawn: %v", axes)
+		}
+		if got := headlines(s)[1].Words; got != "held-out "+c.want+" after" {
+			t.Errorf("headline %q", got)
+		}
+	}
+}

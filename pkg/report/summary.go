@@ -42,9 +42,11 @@ type Summary struct {
 	Samples     int     `json:"evaluation_samples"` // n of avg@n
 	Steps       int     `json:"evaluation_steps"`   // K self-improvement steps
 	Temperature float64 `json:"evaluation_temperature"`
+	Graded      bool    `json:"evaluation_graded"` // some held-out answer scores between 0 and 1, as a puzzle's may
 
 	// Before is policy v000000, after is the run's last version. Without a
-	// step in their name accuracies are of first answers, step 0.
+	// step in their name accuracies are of first answers, step 0. They are mean
+	// scores: of answers that are right or wrong, the share of right ones.
 	AccuracyBefore              *float64 `json:"accuracy_before"`
 	AccuracyBeforeStandardError *float64 `json:"accuracy_before_standard_error"`
 	AccuracyAfter               *float64 `json:"accuracy_after"`

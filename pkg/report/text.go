@@ -110,7 +110,7 @@ func (t *textReport) accuracy() {
 	if s.AccuracyByVersion == nil {
 		return
 	}
-	t.line("\nHeld-out accuracy in %%, %d problems, avg@%d at temperature %g (± standard error)", s.Problems, s.Samples, s.Temperature)
+	t.line("\nHeld-out %s in %%, %d problems, avg@%d at temperature %g (± standard error)", s.measureName(), s.Problems, s.Samples, s.Temperature)
 	t.table(accuracyRows(s))
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",

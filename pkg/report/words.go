@@ -13,6 +13,14 @@ import (
 // unknown stands for a number that is not known.
 const unknown = "-"
 
+// measureName is what the mean of held-out scores is called.
+func (s Summary) measureName() string {
+	if s.Graded {
+		return "mean score"
+	}
+	return "accuracy"
+}
+
 // percent prints a share as a percentage with one digit: 0.5 is 50.0.
 func percent(x *float64) string {
 	if x == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -82,7 +83,7 @@ func (r *Reproduction) With(other Reproduction) (taken []string) {
 			if o.Name == e.Name && !e.Done() && o.Done() && slices.EqualFunc(e.Claims, o.Claims, Outcome.sameClaim) {
 				r.Results[i] = o
 				for j := range o.Claims {
-					o.Claims[j].Paper = e.Claims[j].Paper // which the plan may have since
+					o.Claims[j].Source, o.Claims[j].Paper = e.Claims[j].Source, e.Claims[j].Paper // what is cited is the plan's, whatever was cited then
 				}
 				taken = append(taken, o.Name)
 			}
@@ -97,10 +98,10 @@ func (r Reproduction) Without(names []string) Reproduction {
 	return r
 }
 
-// sameClaim reports whether two outcomes are of one claim.
+// sameClaim reports whether two outcomes are of one claim, whatever they cite.
 func (o Outcome) sameClaim(other Outcome) bool {
-	key := func(o Outcome) [6]string {
-		return [6]string{o.Says, o.Source, o.Metric, o.Method, o.Against, o.Direction}
+	key := func(o Outcome) [5]string {
+		return [5]string{o.Says, o.Metric, o.Method, o.Against, o.Direction}
 	}
 	return key(o) == key(other)
 }
@@ -178,22 +179,25 @@ func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64
 		o.Metric += ", iterations " + c.Iterations
 	}
 	var differences []float64
-	happened := false // in some run
+	var lacking []string // seeds without the number, and why
+	happened := false    // in some run
 	for _, r := range runs {
 		own := done[c.Method][r.Seed]
 		if r.Method != c.Method || own == nil || c.Against != "" && done[c.Against][r.Seed] == nil {
 			continue
 		}
+		of := c.Method
 		value, in, err := own.value(ctx, c)
 		happened = happened || in
 		other := 0.0
 		if err == nil && c.Against != "" {
+			of = c.Against
 			other, in, err = done[c.Against][r.Seed].value(ctx, c)
 			happened = happened || in
 		}
 		if errors.Is(err, errUnmeasured) {
-			o.Verdict, o.Why = Unmeasured, fmt.Sprintf("seed %d: %v", r.Seed, err)
-			return o, nil
+			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %v", r.Seed, of, err))
+			continue
 		}
 		if err != nil {
 			return o, err
@@ -204,10 +208,17 @@ func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64
 		}
 		differences = append(differences, value-other)
 	}
-	if len(differences) == 0 {
+	switch {
+	case len(lacking) > 0:
+		// No seed is left out of a verdict; what the others have is said beside it.
+		o.Verdict, o.Why = Unmeasured, strings.Join(lacking, "; ")
+		if len(differences) > 0 {
+			o.Why += "; measured: " + o.bySeed()
+		}
 		return o, nil
-	}
-	if !happened {
+	case len(differences) == 0:
+		return o, nil
+	case !happened:
 		o.Verdict, o.Why = Unmeasured, "no run has "+c.Metric
 		return o, nil
 	}

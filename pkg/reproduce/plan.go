@@ -64,7 +64,7 @@ const RunsVariable = "LATHE_RUNS"
 type Claim struct {
 	Says   string `yaml:"says"`   // the claim
 	Source string `yaml:"source"` // paper and table or figure
-	Paper  string `yaml:"paper"`  // the paper's own numbers, such as 29.0 against 24.6; empty for the direction alone
+	Paper  string `yaml:"paper"`  // the paper's own numbers, such as 29.0 against 24.6, or that it prints none; empty for the direction alone
 	// Metric is a key of a run's summary.json, such as delta_k, corrections.net or
 	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, meaned
 	// over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient of two sums.

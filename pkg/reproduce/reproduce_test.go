@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,13 +88,49 @@ func TestJudge(t *testing.T) {
 	}); err != nil || o.Verdict != Unmeasured || o.Why != "no run has buffer/none per buffer/all" {
 		t.Errorf("a name that nothing has: %+v, %v", o, err)
 	}
+	// No seed is left out: where one has no number nothing is judged, and the others' are said.
+	done["a"][2] = &measured{}
+	done["b"][1].keys["delta_k"] = 1.25
+	const why = "seed 2 of a: delta_k: not measured; measured: seed 1 a 3.00 and b 1.25"
+	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Verdict != Unmeasured || o.Spread != nil || o.Why != why || !cmp.Equal(o.Seeds, []uint64{1}) {
+		t.Errorf("with a seed that lacks it: %+v, %v", o, err)
+	}
+	delete(done["b"], 1)
+	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Why != "seed 2 of a: delta_k: not measured" {
+		t.Errorf("with no seed that has it: %+v, %v", o, err)
+	}
 	claim.Method = "c"
 	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Verdict != NotRun || o.Spread != nil {
 		t.Errorf("a method without runs: %+v, %v", o, err)
 	}
 }
 
-// The plans that are shipped can be read, and their recipes too.
+// What another machine measured is taken with what the plan here cites; another claim's
+// numbers are not.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	result := func(done bool, says, source, paper string) Reproduction {
+		return Reproduction{Results: []Result{{Name: "a", Runs: []Run{{Done: done}}, Claims: []Outcome{{Says: says, Source: source, Paper: paper, Metric: "delta_k", Verdict: CameOut}}}}}
+	}
+	for _, c := range []struct {
+		here, there Reproduction
+		want        []string
+	}{
+		{result(false, "more", "Table 1", "2 against 1"), result(true, "more", "Table 2", ""), []string{"a"}},
+		{result(true, "more", "Table 1", "2 against 1"), result(true, "more", "Table 1", ""), nil},
+		{result(false, "more", "Table 1", "2 against 1"), result(false, "more", "Table 1", ""), nil},
+		{result(false, "more", "Table 1", "2 against 1"), result(true, "less", "Table 1", ""), nil},
+	} {
+		taken := c.here.With(c.there)
+		claim := c.here.Results[0].Claims[0]
+		if !cmp.Equal(taken, c.want) || claim.Says != "more" || claim.Source != "Table 1" || claim.Paper != "2 against 1" {
+			t.Errorf("took %v, want %v: %+v", taken, c.want, claim)
+		}
+	}
+}
+
+// The plans that are shipped can be read, and their recipes too, which say what they are
+// measured by; each claim says what the paper has for it.
 func TestShippedPlans(t *testing.T) {
 	t.Setenv("LATHE_DATA", t.TempDir()) // which recipes name
 	for _, path := range []string{"../../analysis/reproduce-mini.yaml"} {
@@ -105,6 +142,31 @@ func TestShippedPlans(t *testing.T) {
 			index, err := e.Runs(t.TempDir())
 			if err != nil || len(index.Runs) == 0 || len(e.Claims) == 0 {
 				t.Errorf("%s: %d runs, %d claims: %v", e.Name, len(index.Runs), len(e.Claims), err)
+			}
+			comments := map[string]string{} // of recipes, by method
+			for _, file := range e.Recipes {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				comments[methodOf(file)] = strings.ReplaceAll(string(text), "\n# ", " ")
+				if want := "in analysis/reproduce-mini.yaml: seeds " + e.Seeds; !strings.Contains(comments[methodOf(file)], want) {
+					t.Errorf("%s does not say %q", file, want)
+				}
+			}
+			for _, c := range e.Claims {
+				if c.Paper == "" {
+					t.Errorf("%s: %q has no numbers of its paper, nor says that there are none", e.Name, c.Says)
+				}
+				metric := c.Metric
+				if c.Iterations != "" {
+					metric += " of iterations " + c.Iterations
+				}
+				for _, method := range []string{c.Method, c.Against} {
+					if method != "" && !strings.Contains(comments[method], metric) {
+						t.Errorf("the recipe of %s does not say %q", method, metric)
+					}
+				}
 			}
 		}
 	}

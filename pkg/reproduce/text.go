@@ -80,6 +80,18 @@ func (o Outcome) means() string {
 	return text
 }
 
+// bySeed are the values of the seeds that have them.
+func (o Outcome) bySeed() string {
+	words := make([]string, len(o.Seeds))
+	for i, seed := range o.Seeds {
+		words[i] = fmt.Sprintf("seed %d %s %s", seed, o.Method, number(o.Values[i]))
+		if o.Against != "" {
+			words[i] += fmt.Sprintf(" and %s %s", o.Against, number(o.Others[i]))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // difference is a claim's mean difference with its interval.
 func (o Outcome) difference() string {
 	if o.Spread == nil {

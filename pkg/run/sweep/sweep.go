@@ -157,7 +157,7 @@ func Combinations(grids []Grid) [][]string {
 
 // Plan makes the runs of recipes with each combination of seeds and of the values of
 // grids, and refuses those whose recipes are wrong. The seeds of a recipe stand together:
-// of runs that are started side by side no two then make the same warm start.
+// of runs that are started side by side few then wait for each other's warm start.
 func Plan(recipes []string, seeds []uint64, grids []Grid, set []string) (Index, error) {
 	index := Index{Format: Format, Runs: []Run{}}
 	combinations := Combinations(grids)

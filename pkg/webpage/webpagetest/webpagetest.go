@@ -45,6 +45,7 @@ const faults = `(() => {
 	};
 	if (document.documentElement.scrollWidth > width) found.push('the page is ' + document.documentElement.scrollWidth + ' pixels wide');
 	for (const e of document.querySelectorAll('body *')) {
+		if (matchMedia('print').matches && e.parentElement.matches('details:not([open])') && !e.checkVisibility()) say(e, 'not on paper');
 		const box = e.getBoundingClientRect();
 		if (box.width && (box.right > width + 1 || box.left < -1)) say(e, 'beyond the edge');
 		if (e instanceof SVGElement) {
