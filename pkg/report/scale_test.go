@@ -1,16 +1,26 @@
 package report
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/compact"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
@@ -63,39 +73,154 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// measureScale times the commands on one run.
+// commands are those that look at a whole run, and a gate.
+var commands = map[string]func(context.Context, *rundir.Run) error{
+	"nothing": func(context.Context, *rundir.Run) error { return nil },
+	"status": func(ctx context.Context, r *rundir.Run) error {
+		_, err := status.Read(ctx, r, &advance.Seen{}, nil)
+		return err
+	},
+	"verify": func(ctx context.Context, r *rundir.Run) error {
+		found, err := verify.Verify(ctx, r)
+		for _, fault := range found.Faults {
+			if !strings.HasPrefix(fault.Path, "eval/") { // nobody planned these evaluations
+				return fmt.Errorf("%+v", fault)
+			}
+		}
+		return err
+	},
+	"report":  func(ctx context.Context, r *rundir.Run) error { _, err := Write(ctx, r); return err },
+	"advance": advanceOnce,
+}
+
+// measureScale measures the commands on one run.
 func measureScale(b *testing.B, f *fixture, name string, shards int) {
-	for _, c := range []struct {
-		name string
-		do   func() error
-	}{
-		{"status", func() error { _, err := status.Read(b.Context(), f.run, &advance.Seen{}, nil); return err }},
-		{"verify", func() error {
-			found, err := verify.Verify(b.Context(), f.run)
-			for _, fault := range found.Faults {
-				if !strings.HasPrefix(fault.Path, "eval/") { // nobody planned these evaluations
-					b.Error(fault)
-				}
-			}
-			return err
-		}},
-		{"report", func() error { _, err := Write(b.Context(), f.run); return err }},
-	} {
-		b.Run(name+"/"+c.name, func(b *testing.B) {
+	for _, command := range []string{"nothing", "status", "verify", "report"} {
+		b.Run(name+"/"+command, func(b *testing.B) {
 			for b.Loop() {
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				began := time.Now()
-				if err := c.do(); err != nil {
-					b.Fatal(err)
-				}
-				runtime.ReadMemStats(&after)
-				b.ReportMetric(1e6*time.Since(began).Seconds()/float64(shards), "µs/shard")
-				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/(1<<20), "MB-allocated")
-				b.ReportMetric(float64(files(b, f)), "files")
+				measure(b, f.run, command, shards)
 			}
+			b.ReportMetric(float64(files(b, f)), "files")
 		})
 	}
+}
+
+// measure runs a command on a run: here for the time and the bytes allocated, the least
+// of three times, since other work only adds to them; then by itself for the most memory
+// that it held, and once more under strace for the operations on files of the run.
+func measure(b *testing.B, r *rundir.Run, command string, shards int) {
+	b.Helper()
+	wall, cpu, allocated := math.Inf(1), math.Inf(1), math.Inf(1)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began, used := time.Now(), cpuSeconds(b)
+		if err := commands[command](b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, cpuSeconds(b)-used)
+		runtime.ReadMemStats(&after)
+		allocated = min(allocated, float64(after.TotalAlloc-before.TotalAlloc)/(1<<20))
+	}
+	b.ReportMetric(wall, "s")
+	b.ReportMetric(cpu, "CPU-s")
+	b.ReportMetric(1e6*wall/float64(shards), "µs/shard")
+	b.ReportMetric(allocated, "MB-allocated")
+	b.ReportMetric(peak(b, r, command), "MB-peak")
+	b.ReportMetric(operations(b, r, command)/float64(shards), "operations/shard")
+	if command == "advance" && wall > longestGate.Seconds() {
+		b.Errorf("a gate took %v s, longer than %v", wall, longestGate)
+	}
+}
+
+// cpuSeconds are those that this process has used, and what it started and waited for.
+func cpuSeconds(b *testing.B) (sum float64) {
+	b.Helper()
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var used unix.Rusage
+		if err := unix.Getrusage(who, &used); err != nil {
+			b.Fatal(err)
+		}
+		sum += float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
+	}
+	return sum
+}
+
+// scaleVariable has TestScaleCommand run a command, and names the run.
+const scaleVariable = "LATHE_TEST_SCALE"
+
+// alone is a process that runs a command on a run, under another program or none.
+func alone(b *testing.B, r *rundir.Run, command string, under ...string) (printed string) {
+	b.Helper()
+	argv := append(under, os.Args[0], "-test.run=^TestScaleCommand$", "-test.v", "-test.count=1")
+	cmd := exec.CommandContext(b.Context(), argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), scaleVariable+"="+command+" "+string(r.Dir))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s", argv, err, out)
+	}
+	return string(out)
+}
+
+// peak is the most memory that the process of a command holds, in MB of 2^20 bytes.
+func peak(b *testing.B, r *rundir.Run, command string) float64 {
+	b.Helper()
+	_, rest, _ := strings.Cut(alone(b, r, command), "VmHWM:")
+	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	kilobytes, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kilobytes / (1 << 10)
+}
+
+// operations counts the system calls of a command, and of what it starts, that name a
+// file of the run, list a folder of it, or ask for its size or for its safety on disk.
+func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
+	b.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		b.Skip("there is no strace")
+	}
+	trace := filepath.Join(b.TempDir(), "trace")
+	alone(b, r, command, "strace", "-f", "-y", "-o", trace, "-e", "trace=%file,getdents64,fstat,fsync,fdatasync")
+	file, err := os.Open(trace)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if line := lines.Text(); strings.Contains(line, string(r.Dir)) && !strings.Contains(line, " resumed>") && !strings.Contains(line, "execve(") {
+			n++
+		}
+	}
+	if err := lines.Err(); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// TestScaleCommand runs one command on a run that a benchmark made.
+//
+// Alone: it says how much memory its process took.
+func TestScaleCommand(t *testing.T) {
+	command, folder, asked := strings.Cut(os.Getenv(scaleVariable), " ")
+	if !asked {
+		t.Skip("benchmarks run this by itself")
+	}
+	r, err := rundir.Open(t.Context(), graph.Dir(folder))
+	if err == nil {
+		err = commands[command](t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", said)
 }
 
 // files counts the files of a run.

@@ -289,3 +289,42 @@ func TestPrunedWarmStartOfAnAdapter(t *testing.T) {
 		}
 	}
 }
+
+// A gate prunes whenever it looks: the folders of iterations of which nothing is left to
+// prune are not listed, however many they are.
+func TestPruningLeavesPrunedIterationsAlone(t *testing.T) {
+	t.Parallel()
+	const last, keep = 5, 4
+	b := runtest.NewBoard(t, "schedule.iterations=5", "schedule.gradient_shards=2", "loss.mini_batches=2", "loss.kl.coef=0")
+	b.Seal(node(graph.StageBuffer, 0))
+	b.Seal(node(graph.StageWarm, 1))
+	var folders []string
+	for k := 1; k <= last; k++ {
+		for _, n := range b.LearnNodes(k) {
+			b.Seal(n)
+		}
+		b.Seal(node(graph.StageBuffer, k))
+		folders = append(folders, b.Dir.Iteration(k), filepath.Dir(b.Dir.Gradient(k, 0, 0)))
+	}
+	options := prune.Options{KeepEvery: keep}
+	first, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), options)
+	// Of each iteration, four gradients and the policy between two steps with its
+	// optimizer's state; of three the policy and its state.
+	if err != nil || len(first.Paths) != 5*6+3*2 {
+		t.Fatalf("%d are removed, %v: %v", len(first.Paths), first.Paths, err)
+	}
+	found := b.Survey()
+	opens := runtest.CountOpens(t, folders...)
+	again, err := prune.Prune(t.Context(), b.Surveyor.Inventory, found, options)
+	if err != nil || len(again.Paths) != 0 {
+		t.Fatalf("removed are %v: %v", again.Paths, err)
+	}
+	listings, _ := opens.Counts()
+	for k := 1; k <= 3; k++ {
+		for _, folder := range []string{b.Dir.Iteration(k), filepath.Dir(b.Dir.Gradient(k, 0, 0))} {
+			if listings[folder] > 0 {
+				t.Errorf("%s was listed", b.Dir.Rel(folder))
+			}
+		}
+	}
+}

@@ -62,6 +62,15 @@ func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, o Opti
 		if needed || kept[n] {
 			continue
 		}
+		// What a policy is made from goes before it does, so where that is gone nobody
+		// lists the folders of its iteration any more.
+		if n.OfUpdate() && n != v.LastLearn(n.Iteration) {
+			if pruned, err := v.Pruned(v.LastLearn(n.Iteration)); err != nil {
+				return result, err
+			} else if pruned {
+				continue
+			}
+		}
 		if pruned, err := v.Pruned(n); err != nil {
 			return result, err
 		} else if pruned {
