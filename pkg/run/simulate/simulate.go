@@ -79,8 +79,21 @@ type trouble struct {
 // epoch is when a simulated run begins: what the survey compares are times.
 var epoch = time.Unix(0, 0)
 
-func (s *simulation) clock() time.Time {
-	return epoch.Add(time.Duration(s.now * float64(time.Second)))
+func (s *simulation) clock() time.Time { return timeAt(s.now) }
+
+// timeAt is what the clock says after so many seconds.
+func timeAt(seconds float64) time.Time {
+	return epoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// by is the first moment at which the clock says a time: one that is rounded to
+// seconds may come a nanosecond before it, and nothing would be due then.
+func by(t time.Time) float64 {
+	seconds := t.Sub(epoch).Seconds()
+	for timeAt(seconds).Before(t) {
+		seconds = math.Nextafter(seconds, math.Inf(1))
+	}
+	return seconds
 }
 
 // Run carries a run out and says what it took.
@@ -186,7 +199,7 @@ func (s *simulation) advance() error {
 	}
 	if !found.Due.IsZero() && !s.alarmed {
 		s.alarmed = true
-		s.agenda.note(event{at: max(s.now, found.Due.Sub(epoch).Seconds()), what: alarmRings})
+		s.agenda.note(event{at: max(s.now, by(found.Due)), what: alarmRings})
 	}
 	if err := s.cancelLate(); err != nil {
 		return err
@@ -352,8 +365,8 @@ func (s *simulation) finish(run *attempt) {
 		more := w.goesOn > 0 && s.stream(t.Node).Bool(uint64(t.Shard)*draws+drawGoesOn, w.goesOn)
 		s.surveyor.Tell(t, more)
 		if t.Stage == graph.StageRollout {
-			if at := epoch.Add(time.Duration(run.started * float64(time.Second))); s.began[t.Iteration].IsZero() || at.Before(s.began[t.Iteration]) {
-				s.began[t.Iteration] = at
+			if from := timeAt(run.started); s.began[t.Iteration].IsZero() || from.Before(s.began[t.Iteration]) {
+				s.began[t.Iteration] = from
 			}
 		}
 		delete(s.troubled, t)
