@@ -31,6 +31,8 @@ func (s *simulation) stageOf(name graph.Stage) stage {
 type node struct {
 	graph.Node
 	stage
+	load
+	sampled  traffic         // of each, where all have the same
 	stream   rng.Stream      // of what is drawn for them
 	attempts []*attempt      // by shard: one that runs, its array's wait where it is in the queue, nil for neither
 	troubled map[int]trouble // by shard
@@ -68,11 +70,20 @@ func (s *simulation) node(of graph.Node) *node {
 	n := s.nodes[of]
 	if n == nil {
 		n = &node{
-			Node: of, stage: s.stages[of.Stage], attempts: make([]*attempt, s.Graph.Shards(of)),
-			stream: rng.New(s.Seed, rng.PurposeSimulate, of.Iteration, fmt.Sprintf("%s/%d/%d", of.Stage, of.Step, of.Wave), 0),
+			Node: of, stage: s.stages[of.Stage], load: loadOf(s.Graph, of), attempts: make([]*attempt, s.Graph.Shards(of)),
+			sampled: s.Sizes.trafficOf(s.Graph, graph.Task{Node: of}),
+			stream:  rng.New(s.Seed, rng.PurposeSimulate, of.Iteration, fmt.Sprintf("%s/%d/%d", of.Stage, of.Step, of.Wave), 0),
 		}
 		s.nodes[of] = n
 	}
 	s.last = n
 	return n
+}
+
+// traffic is that of a task of a node.
+func (s *simulation) traffic(n *node, shard int) traffic {
+	if n.OfUpdate() {
+		return s.Sizes.trafficOf(s.Graph, graph.Task{Node: n.Node, Shard: shard})
+	}
+	return n.sampled
 }

@@ -22,6 +22,7 @@ type Options struct {
 	Limits    slurm.Limits // of the cluster, where tasks go through Slurm
 	Cluster   Cluster
 	Durations Durations
+	Sizes     Sizes  // of what tasks hand on
 	Cores     int    // that tasks may use together; not 0: they are started in the foreground, without Slurm
 	Seed      uint64 // of what is drawn
 }
@@ -282,6 +283,7 @@ const (
 type attempt struct {
 	*node
 	shard   int
+	traffic traffic
 	array   *array // nil in the foreground
 	index   int    // in its array
 	started float64
@@ -298,8 +300,9 @@ func (run *attempt) task() graph.Task { return graph.Task{Node: run.Node, Shard:
 func (s *simulation) start(n *node, shard int, limit float64) *attempt {
 	at, again := uint64(shard)*draws, n.stream
 	again.Sample = uint32(n.troubled[shard].tries)
-	run := &attempt{node: n, shard: shard, started: s.now, cause: executor.CauseOK}
-	seconds := (n.work.fixed+n.work.unit*float64(units(s.Graph, run.task())))*n.work.at(n.stream, at+drawWork) + s.Durations.start.at(again, at+drawStart)
+	run := &attempt{node: n, shard: shard, started: s.now, cause: executor.CauseOK, traffic: s.traffic(n, shard)}
+	seconds := (n.work.fixed+n.work.unit*n.load.of(shard, len(n.attempts)))*n.work.at(n.stream, at+drawWork) +
+		s.Durations.secondsOf(run.traffic) + s.Durations.start.at(again, at+drawStart)
 	if limit > 0 && seconds > limit {
 		seconds, run.cause = limit, executor.CauseTimeout
 	}
@@ -330,7 +333,7 @@ func (s *simulation) finish(run *attempt) {
 			}
 		}
 		delete(n.troubled, run.shard)
-		s.tally.sealed(s.now, s.Graph, t)
+		s.tally.sealed(s.now, s.Graph, t, run.traffic)
 		if s.Cores > 0 {
 			s.tally.outcome.Files.gates(sealedOperations)
 		}
@@ -346,7 +349,7 @@ func (s *simulation) stop(run *attempt, cause executor.Cause) {
 	n := run.node
 	run.over = true
 	s.running--
-	s.tally.attempted(n.Stage, cause, s.now-run.started, n.cpus, n.gpus)
+	s.tally.attempted(run, cause, s.now-run.started)
 	if cause != executor.CauseOK && cause != executor.CauseCancelled {
 		n.troubles(run.shard, cause)
 	}

@@ -20,12 +20,17 @@ func (o Outcome) Text(out io.Writer) error {
 	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
 	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d gates\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
 	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
-	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n\n",
+	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n",
 		o.Files.Files, o.Files.InFolder, number(o.Files.MetadataOperations), 100*o.Files.OfGates/max(1, o.Files.MetadataOperations), number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
+	if f := o.Files; f.BytesWritten > 0 {
+		fmt.Fprintf(&b, "bytes      %s read and %s written of policies, optimizers and gradients; %s and %s an iteration\n",
+			size(float64(f.BytesRead)), size(float64(f.BytesWritten)), size(float64(f.BytesReadEachIteration)), size(float64(f.BytesWrittenEachIteration)))
+	}
+	b.WriteByte('\n')
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "stage\ttasks\tattempts\tfailed\ttimed out\tpreempted\tcancelled\tcore-hours\tGPU-hours\twaits for the slowest")
+	fmt.Fprintln(table, "stage\ttasks\tattempts\tfailed\ttimed out\tpreempted\tcancelled\tcore-hours\tGPU-hours\tread\twritten\twaits for the slowest")
 	for _, s := range o.Stages {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Stage, s.Tasks, s.Attempts, s.Failed, s.TimedOut, s.Preempted, s.Cancelled, number(s.CoreHours), number(s.GPUHours), span(s.SlowestSeconds))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", s.Stage, s.Tasks, s.Attempts, s.Failed, s.TimedOut, s.Preempted, s.Cancelled, number(s.CoreHours), number(s.GPUHours), size(float64(s.BytesRead)), size(float64(s.BytesWritten)), span(s.SlowestSeconds))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -101,6 +106,17 @@ func percent(share *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", 100**share)
+}
+
+// size words a number of bytes.
+func size(n float64) string {
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if n < 1000 {
+			return number(n) + " " + unit
+		}
+		n /= 1000
+	}
+	return number(n) + " TB"
 }
 
 func number(x float64) string {
