@@ -65,7 +65,7 @@ func simulateCommand() *cli.Command {
 			"It starts none of the programs that the recipe names.",
 		Flags: []cli.Flag{
 			setFlag(),
-			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations"},
+			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations, the fastest first"},
 			&cli.StringSliceFlag{Name: "from", Usage: "`RUN` whose tasks are measured; may be given several times: tasks of several sizes tell what each takes by itself"},
 			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` of the cluster and what tasks take on it; it wins over --from", Destination: &o.Durations},
 			&cli.StringFlag{Name: "executor", Usage: "slurm, or local: lathe run on one machine; by default as the site profile says", Destination: &o.Executor},
@@ -86,7 +86,7 @@ func simulateCommand() *cli.Command {
 }
 
 // Simulate foretells what a run will take, for each combination of the values of
-// grids.
+// grids, the fastest first.
 func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	if !slices.Contains([]string{"", "slurm", "local"}, o.Executor) {
 		return exitcode.Usagef("--executor %q is not slurm or local", o.Executor)
@@ -124,6 +124,7 @@ func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 		}
 		rows = append(rows, simulate.Row{Set: combination, Outcome: outcome})
 	}
+	simulate.Order(rows)
 	if err := o.print(out, rows); err != nil {
 		return err
 	}

@@ -427,7 +427,7 @@ func (d Durations) notes(g graph.Graph, sizes Sizes) []string {
 		now, moved := loadOf(g, n).of(0, g.Shards(n)), sizes.trafficOf(g, graph.Task{Node: n})
 		switch before := *w.alone; {
 		case 2*now > 3*before.units || 3*now < 2*before.units:
-			notes = append(notes, fmt.Sprintf("%s: only tasks of %s units were measured, and others are taken in proportion; --from a second run with other shards tells more", n.Stage, number(before.units)))
+			notes = append(notes, fmt.Sprintf("%s: only tasks of %s units were measured, and others are taken in proportion, larger ones as slower and smaller ones as faster than they are; --from a second run with other shards tells more", n.Stage, number(before.units)))
 		case d.rate == 0 && before.bytes > 0 && float64(moved.read+moved.written) > 1.5*before.bytes:
 			notes = append(notes, fmt.Sprintf("%s: only tasks that read and write %s were measured, and here it is %s, which takes no time of its own; cluster.file_system.bytes_per_second says how fast that is, and --from a second run with other gradient shards tells it",
 				n.Stage, size(before.bytes), size(float64(moved.read+moved.written))))

@@ -42,21 +42,22 @@ func (o Outcome) Text(out io.Writer) error {
 	return err
 }
 
-// Row is one combination of settings and what a run with them took.
-type Row struct {
-	Set     []string `json:"set"`
-	Outcome Outcome  `json:"outcome"`
-}
-
 // Table shows rows one below the other.
 func Table(out io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "settings\twall\tan iteration\tcore-hours\tGPU-hours\tlost\tidle cores\tidle GPUs\tslowest rollout\tprompts\tlate\tleft out\tfiles\tmetadata/s")
+	fmt.Fprintln(table, "settings\t\twall\tan iteration\tcore-hours\tGPU-hours\tlost\tidle cores\tidle GPUs\tslowest rollout\tprompts\tlate\tleft out\tfiles\tmetadata/s")
+	charged := "core-hours"
+	if useGPUs(rows) {
+		charged = "GPU-hours"
+	}
 	notes := map[string]bool{}
 	var inOrder []string
 	for _, r := range rows {
 		o := r.Outcome
-		wall := span(o.WallSeconds)
+		wall, mark := span(o.WallSeconds), ""
+		if r.Unbeaten {
+			mark = "*"
+		}
 		if o.Stuck != "" {
 			wall = "fails after " + wall
 		}
@@ -70,7 +71,7 @@ func Table(out io.Writer, rows []Row) error {
 		if o.CoreHours > 0 {
 			lost = o.LostCoreHours / o.CoreHours
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(r.Set, " "), wall, span(o.SecondsEachIteration), number(o.CoreHours), number(o.GPUHours),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(r.Set, " "), mark, wall, span(o.SecondsEachIteration), number(o.CoreHours), number(o.GPUHours),
 			percent(&lost), percent(o.IdleCores), percent(o.IdleGPUs), span(slowest), o.Prompts, o.LateShards, o.LeftOutShards, o.Files.Files, number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
 		for _, note := range o.Notes {
 			if !notes[note] {
@@ -80,6 +81,9 @@ func Table(out io.Writer, rows []Row) error {
 		}
 	}
 	if err := table.Flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "* no other takes less time and no more %s, or fewer and no more time\n", charged); err != nil {
 		return err
 	}
 	for _, note := range inOrder {
