@@ -45,7 +45,7 @@ func (o Outcome) Text(out io.Writer) error {
 // Table shows rows one below the other.
 func Table(out io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "settings\t\twall\tan iteration\tcore-hours\tGPU-hours\tlost\tidle cores\tidle GPUs\tslowest rollout\tprompts\tlate\tleft out\tfiles\tmetadata/s")
+	fmt.Fprintln(table, "settings\t\twall\tan iteration\tcore-hours\tGPU-hours\tlost\tidle cores\tidle GPUs\tslowest rollout\tprompts\tlate\tleft out\tfiles\tmetadata/s\tread each iteration\twritten")
 	charged := "core-hours"
 	if useGPUs(rows) {
 		charged = "GPU-hours"
@@ -71,8 +71,9 @@ func Table(out io.Writer, rows []Row) error {
 		if o.CoreHours > 0 {
 			lost = o.LostCoreHours / o.CoreHours
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(r.Set, " "), mark, wall, span(o.SecondsEachIteration), number(o.CoreHours), number(o.GPUHours),
-			percent(&lost), percent(o.IdleCores), percent(o.IdleGPUs), span(slowest), o.Prompts, o.LateShards, o.LeftOutShards, o.Files.Files, number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", strings.Join(r.Set, " "), mark, wall, span(o.SecondsEachIteration), number(o.CoreHours), number(o.GPUHours),
+			percent(&lost), percent(o.IdleCores), percent(o.IdleGPUs), span(slowest), o.Prompts, o.LateShards, o.LeftOutShards, o.Files.Files, number(o.Files.MetadataOperations/max(1, o.WallSeconds)),
+			size(float64(o.Files.BytesReadEachIteration)), size(float64(o.Files.BytesWrittenEachIteration)))
 		for _, note := range o.Notes {
 			if !notes[note] {
 				notes[note] = true
