@@ -88,13 +88,9 @@ func printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profil
 	if err != nil {
 		return err
 	}
-	shape, stored, err := shapeOf(policyFolder)
+	shape, stored, err := startShape(g.Recipe, policyFolder)
 	if err != nil {
 		return err
-	}
-	if shape == nil { // the run makes its policy
-		own := warm.Shape(g.Recipe)
-		shape, stored = &own, map[safetensors.DType]int{safetensors.F32: policy.ParameterCount(own)}
 	}
 	versions := storageOf(g.Recipe, *shape, stored)
 	kept := storageByStage(g, versions)
@@ -149,6 +145,17 @@ func shapeOf(folder string) (*policy.Config, map[safetensors.DType]int, error) {
 	return &config, stored, nil
 }
 
+// startShape is that of the policy that a run starts from: in a folder, or one that the
+// run makes.
+func startShape(r recipe.Recipe, folder string) (*policy.Config, map[safetensors.DType]int, error) {
+	shape, stored, err := shapeOf(folder)
+	if err == nil && shape == nil {
+		own := warm.Shape(r)
+		shape, stored = &own, map[safetensors.DType]int{safetensors.F32: policy.ParameterCount(own)}
+	}
+	return shape, stored, err
+}
+
 // Bytes that a token of a response or its prompt takes, measured on runs of this
 // project (jobs/mle-small.yaml and jobs/rlmle/smoke.yaml): in rollouts with their
 // scores, and in batches.
@@ -161,6 +168,7 @@ const (
 type storage struct {
 	Versions                              int // that are kept
 	Base, Weights, Optimizer, Total, Each int64
+	Gradient                              int64 // of one step: a float32 for each weight that is trained
 }
 
 // storageOf is the storage of a run's policy versions. What is trained is written
@@ -174,7 +182,7 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 		}
 	}
 	m := policy.MemoryOf(c, d)
-	s := storage{Versions: keptVersions(r.Schedule.Iterations, r.Schedule.KeepsEvery()), Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes}
+	s := storage{Versions: keptVersions(r.Schedule.Iterations, r.Schedule.KeepsEvery()), Weights: m.WeightBytes, Optimizer: m.MomentBytes + m.MasterBytes, Gradient: m.GradientBytes}
 	if r.Optimizer.State == "bfloat16" {
 		s.Optimizer = m.MomentBytes / 2
 	}
@@ -183,7 +191,7 @@ func storageOf(r recipe.Recipe, c policy.Config, stored map[safetensors.DType]in
 		for _, t := range policy.LoRALayout(c, trainer.LoRAOf(*l)) {
 			trained += t.Elements()
 		}
-		s.Base, s.Weights, s.Optimizer = m.WeightBytes, 4*int64(trained), 8*int64(trained)
+		s.Base, s.Weights, s.Optimizer, s.Gradient = m.WeightBytes, 4*int64(trained), 8*int64(trained), 4*int64(trained)
 	}
 	s.Each = s.Weights + s.Optimizer
 	if r.Policy.Critic == recipe.CriticModel {

@@ -3,8 +3,10 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,7 +18,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/simulate"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/site"
@@ -51,16 +52,20 @@ func simulateCommand() *cli.Command {
 			"  gate: {seconds: 5, spread: 0.5}\n" +
 			"  failure_share: 0.001\n" +
 			"  preemptions_per_hour: 0.02\n" +
+			"  file_system: {bytes_per_second: 5e8}   # of one task; of policies, optimizers and gradients\n" +
 			"  stages:\n" +
 			"    rollout: {seconds: 20, unit_seconds: 90, spread: 0.3}   # of a task, and of each prompt in it\n" +
-			"    score: {seconds: 10}\n\n" +
+			"    score: {seconds: 10}\n" +
+			"    gradient: {unit_seconds: 4}   # of each prompt of the batch; learn has them too where no array computes gradients\n" +
+			"    learn: {seconds: 20, unit_seconds: 4}\n\n" +
 			"--set cluster.FIELD=VALUE sets a field of it, and --grid takes both kinds. No core is asked for gates, and tasks\n" +
 			"of other users are no more than the wait in the queue. Files are counted by what tasks make; metadata operations\n" +
-			"are those that were counted of tasks of jobs/smoke.yaml, and of gates by the sealed files that each looks at.\n" +
+			"are those that were counted of tasks of jobs/smoke.yaml, and of gates by the sealed files that each looks at; bytes\n" +
+			"are those of policies, optimizers' states and gradients, by the shape of the policy.\n" +
 			"It starts none of the programs that the recipe names.",
 		Flags: []cli.Flag{
 			setFlag(),
-			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations"},
+			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations, the fastest first"},
 			&cli.StringSliceFlag{Name: "from", Usage: "`RUN` whose tasks are measured; may be given several times: tasks of several sizes tell what each takes by itself"},
 			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` of the cluster and what tasks take on it; it wins over --from", Destination: &o.Durations},
 			&cli.StringFlag{Name: "executor", Usage: "slurm, or local: lathe run on one machine; by default as the site profile says", Destination: &o.Executor},
@@ -81,7 +86,7 @@ func simulateCommand() *cli.Command {
 }
 
 // Simulate foretells what a run will take, for each combination of the values of
-// grids.
+// grids, the fastest first.
 func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	if !slices.Contains([]string{"", "slurm", "local"}, o.Executor) {
 		return exitcode.Usagef("--executor %q is not slurm or local", o.Executor)
@@ -119,6 +124,7 @@ func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 		}
 		rows = append(rows, simulate.Row{Set: combination, Outcome: outcome})
 	}
+	simulate.Order(rows)
 	if err := o.print(out, rows); err != nil {
 		return err
 	}
@@ -157,6 +163,13 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 	if err != nil {
 		return simulate.Outcome{}, err
 	}
+	folder, err := resolved.Recipe.Policy.Resolve(filepath.Dir(resolved.Path))
+	if err != nil {
+		return simulate.Outcome{}, err
+	}
+	if base.Sizes, err = sizesOf(resolved.Recipe, folder); err != nil {
+		return simulate.Outcome{}, err
+	}
 	base.Graph = graph.Graph{Dir: "/simulated", Recipe: resolved.Recipe} // no file of it is looked at
 	base.Cluster, base.Durations = cluster, base.Durations.Given(cluster)
 	return simulate.Run(ctx, base)
@@ -164,13 +177,36 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 
 // measured is what the tasks of runs took.
 func (o SimulateOptions) measured(ctx context.Context) (simulate.Durations, error) {
-	var runs []*rundir.Run
+	var runs []simulate.Measured
 	for _, folder := range o.From {
 		opened, err := openRun(ctx, filepath.Clean(folder))
 		if err != nil {
 			return simulate.Durations{}, err
 		}
-		runs = append(runs, opened)
+		sizes, err := sizesOf(opened.Recipe, opened.Dir.Policy(0))
+		if err != nil {
+			return simulate.Durations{}, err
+		}
+		runs = append(runs, simulate.Measured{Run: opened, Sizes: sizes})
 	}
 	return simulate.Measure(ctx, runs)
+}
+
+// sizesOf is what the files of a run take that grow with its policy, which is in a folder
+// or made by the run; nothing where the folder, or the base of an adapter in it, is not
+// there.
+func sizesOf(r recipe.Recipe, folder string) (simulate.Sizes, error) {
+	shape, stored, err := startShape(r, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return simulate.Sizes{}, nil
+	}
+	if err != nil {
+		return simulate.Sizes{}, err
+	}
+	s := storageOf(r, *shape, stored)
+	sizes := simulate.Sizes{Policy: s.Base + s.Weights, Trained: s.Weights, Optimizer: s.Optimizer, Gradient: s.Gradient}
+	if r.Policy.Critic == recipe.CriticModel {
+		sizes.Trained, sizes.Optimizer, sizes.Gradient = 2*sizes.Trained, 2*sizes.Optimizer, 2*sizes.Gradient
+	}
+	return sizes, nil
 }

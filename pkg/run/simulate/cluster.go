@@ -22,6 +22,8 @@ type Cluster struct {
 	Gate  Times `yaml:"gate"`  // from the end that a gate follows until it has submitted what is ready
 	Start Times `yaml:"start"` // of an attempt at a task before and after its work: the start of its programs, its end noticed
 
+	FileSystem FileSystemSpeed `yaml:"file_system"`
+
 	FailureShare       float64 `yaml:"failure_share"`        // of attempts that fail for a reason of their own, at any moment of their work
 	PreemptionsPerHour float64 `yaml:"preemptions_per_hour"` // of a task that runs
 
@@ -35,14 +37,24 @@ type Times struct {
 	Spread  float64 `yaml:"spread"`  // standard deviation of the natural logarithm
 }
 
+// FileSystemSpeed is what the file system that the run's folder lies on gives.
+type FileSystemSpeed struct {
+	// BytesPerSecond is what one task reads or writes, however many do so at once; 0: as
+	// measured runs tell it, or without a time of its own. It is that of policies,
+	// optimizers' states and gradients, beside the times of stages.
+	BytesPerSecond float64 `yaml:"bytes_per_second"`
+}
+
 // Stages are the times of tasks, by stage. What evaluations do not say is taken from
-// the stages that they are like.
+// the stages that they are like, and what tasks that add up gradients do not say from
+// the task that applies them.
 type Stages struct {
 	Warm        TaskTimes `yaml:"warm"`
 	Buffer      TaskTimes `yaml:"buffer"`
 	Rollout     TaskTimes `yaml:"rollout"`
 	Score       TaskTimes `yaml:"score"`
 	Gradient    TaskTimes `yaml:"gradient"`
+	Reduce      TaskTimes `yaml:"reduce"`
 	Learn       TaskTimes `yaml:"learn"`
 	EvalPlan    TaskTimes `yaml:"evalplan"`
 	EvalRollout TaskTimes `yaml:"evalrollout"`
@@ -51,8 +63,10 @@ type Stages struct {
 }
 
 // TaskTimes are those of a stage's tasks: the median is seconds and, for each unit of
-// work in the task, unit_seconds. Units are instances of a plan (prompts, each with
-// its group of responses), or gradient units; a task of any other stage has one.
+// work in the task, unit_seconds. Units are prompts, each with its group of responses:
+// those of a shard's plan; of the batch that a gradient task or, without gradient
+// shards, the learner has its part of. What only adds up or applies gradients has none,
+// and a task of any other stage one.
 type TaskTimes struct {
 	Seconds     float64 `yaml:"seconds"`      // of a task, however much is in it
 	UnitSeconds float64 `yaml:"unit_seconds"` // of each unit in it
@@ -91,6 +105,7 @@ func (c *Cluster) validate(what string) error {
 		check.AtLeast("node_cpus", c.NodeCPUs, 0)
 		check.AtLeast("gpus", c.GPUs, 0)
 		check.NotNegative("preemptions_per_hour", c.PreemptionsPerHour)
+		check.NotNegative("file_system.bytes_per_second", c.FileSystem.BytesPerSecond)
 		check.Share("failure_share", c.FailureShare)
 		for _, name := range []string{"queue", "gate", "start"} {
 			t, _ := config.Find[Times](c, name)
@@ -124,6 +139,7 @@ func (c Cluster) on(p site.Profile) Cluster {
 // like is the stage whose times a stage takes that has none of its own.
 var like = map[graph.Stage]graph.Stage{
 	graph.StageEvalRollout: graph.StageRollout, graph.StageEvalScore: graph.StageScore, graph.StageEvaluate: graph.StageScore, graph.StageEvalPlan: graph.StageBuffer,
+	graph.StageReduce: graph.StageLearn,
 }
 
 // spread is what a random number's distribution makes of a median: lognormal, or one

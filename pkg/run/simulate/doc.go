@@ -6,8 +6,8 @@
 // they and gates wait in the queue, and what fails or is preempted.
 //
 // What is left out: tasks of other users but for the wait in the queue, the memory of
-// nodes, the time that file systems take beyond what was measured, pruning, and
-// segments that wait for a batch (schedule.batch_segments). A gate takes no core, and
-// arrays start in the order in which they were submitted. Cores and GPUs are two
-// pools: a task that asks for GPUs takes none of the nodes without.
+// nodes, what a file system gives to many tasks at once, pruning, and segments that
+// wait for a batch (schedule.batch_segments). A gate takes no core, and arrays start in
+// the order in which they were submitted. Cores and GPUs are two pools: a task that
+// asks for GPUs takes none of the nodes without.
 package simulate

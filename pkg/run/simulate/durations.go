@@ -19,32 +19,42 @@ import (
 
 // Durations are how long tasks take, measured or given.
 type Durations struct {
+	samples map[graph.Stage][]sample // of tasks that were measured
+	goesOn  map[graph.Stage]float64  // share of those that a trace goes on in
+
 	stages map[graph.Stage]taskWork
-	start  wait // of each attempt
+	rate   float64 // bytes a second that a task reads or writes; 0: they take no time of their own
+	start  wait    // of each attempt
 	gate   wait
 	queue  wait
 }
 
-// taskWork is what a task of a stage takes.
+// taskWork is what a task of a stage takes, beside what it reads and writes.
 type taskWork struct {
 	fixed, unit float64 // seconds of a task, and of each unit in it
 	goesOn      float64
 	spread
-	alone int // units of the only kind of task that was measured; 0 where several were, or times are given
+	alone *sample // the middle of the tasks that were measured, where all are of about one size
 }
 
 // sample is a task that was done.
 type sample struct {
-	units   int
+	units   float64
+	bytes   float64 // read and written
 	seconds float64
+}
+
+// Measured is a run whose tasks are measured.
+type Measured struct {
+	*rundir.Run
+	Sizes Sizes
 }
 
 // Measure reads how long the tasks of runs took, from the manifests of what they
 // sealed, and what passed between them: the start of a task where a driver started
 // it, a gate and the wait in the queue where that was Slurm.
-func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
-	d := Durations{stages: map[graph.Stage]taskWork{}}
-	samples := map[graph.Stage][]sample{}
+func Measure(ctx context.Context, runs []Measured) (Durations, error) {
+	d := Durations{samples: map[graph.Stage][]sample{}, goesOn: map[graph.Stage]float64{}}
 	on, ended := map[graph.Stage]int{}, map[graph.Stage]int{}
 	var starts, gates, queues []float64
 	for _, r := range runs {
@@ -60,7 +70,10 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 					continue // pruned, of a wave that was not needed, or not done yet
 				}
 				tasks = append(tasks, f)
-				samples[n.Stage] = append(samples[n.Stage], sample{units(r.Graph, t), f.ended.Sub(f.started).Seconds()})
+				moved := r.Sizes.trafficOf(r.Graph, t)
+				d.samples[n.Stage] = append(d.samples[n.Stage], sample{
+					loadOf(r.Graph, n).of(number, r.Graph.Shards(n)), float64(moved.read + moved.written), f.ended.Sub(f.started).Seconds(),
+				})
 				if n.Judges() && n.Wave+1 < r.Graph.Waves(n.Stage) {
 					ended[n.Stage]++
 					if m.Metrics[shard.MetricWaiting] > 0 {
@@ -69,19 +82,15 @@ func Measure(ctx context.Context, runs []*rundir.Run) (Durations, error) {
 				}
 			}
 		}
-		submitted, err := submissions(r)
+		submitted, err := submissions(r.Run)
 		if err != nil {
 			return d, err
 		}
 		p := paused(r.Graph, tasks, submitted)
 		starts, gates, queues = append(starts, p.starts...), append(gates, p.gates...), append(queues, p.queues...)
 	}
-	for stage, all := range samples {
-		w := fit(all)
-		if ended[stage] > 0 {
-			w.goesOn = float64(on[stage]) / float64(ended[stage])
-		}
-		d.stages[stage] = w
+	for stage, tasks := range ended {
+		d.goesOn[stage] = float64(on[stage]) / float64(tasks)
 	}
 	starts, queues = apart(starts, queues)
 	d.start, d.gate, d.queue = seen(starts), seen(gates), seen(queues)
@@ -159,13 +168,13 @@ func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time)
 		}
 	}
 	freeSince := make([]time.Time, cores) // ascending; zero for what was never used
-	ends := map[graph.Node][]finished{}
+	ends := map[graph.Node]map[int]time.Time{}
 	for _, t := range tasks {
 		n := min(cpus(t), cores)
 		free := freeSince[n-1]
 		switch at, throughSlurm := submitted[t.Node]; {
 		case !throughSlurm:
-			note(&p.starts, later(free, lastEnd(g, t, ends, t.started, t.OfTraces())), t.started)
+			note(&p.starts, later(free, lastEnd(g, t, ends, t.started, t.OfTraces() || t.Stage == graph.StageEvaluate)), t.started)
 		case len(ends[t.Node]) == 0: // the first of its array
 			note(&p.gates, lastEnd(g, t, ends, at, false), at)
 			note(&p.queues, later(at, free), t.started)
@@ -176,7 +185,10 @@ func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time)
 			freeSince[i] = t.ended
 		}
 		slices.SortFunc(freeSince, time.Time.Compare)
-		ends[t.Node] = append(ends[t.Node], t)
+		if ends[t.Node] == nil {
+			ends[t.Node] = map[int]time.Time{}
+		}
+		ends[t.Node][t.Shard] = t.ended
 	}
 	return p
 }
@@ -199,15 +211,24 @@ func apart(starts, queues []float64) (start, queue []float64) {
 	return starts, queue
 }
 
-// lastEnd is when the last of what a task reads was sealed, of what was so at a time:
-// of its own shard alone, where it is of traces and waits for no other.
-func lastEnd(g graph.Graph, t finished, ends map[graph.Node][]finished, at time.Time, ofShard bool) time.Time {
+// lastEnd is when the last of what a task reads was sealed, of what was so at a time.
+// ends are those of tasks, by node and shard. Of traces it is that of the task's own
+// shard alone, where it waits for no other: a search through all of them for each of
+// them would take hours for large arrays.
+func lastEnd(g graph.Graph, t finished, ends map[graph.Node]map[int]time.Time, at time.Time, ofShard bool) time.Time {
 	var last time.Time
+	note := func(ended time.Time) {
+		if !ended.After(at) {
+			last = later(last, ended)
+		}
+	}
 	for _, need := range reads(g, t.Node) {
-		for _, made := range ends[need] {
-			if (!ofShard || !need.OfTraces() || made.Shard == t.Shard) && !made.ended.After(at) {
-				last = later(last, made.ended)
-			}
+		if ofShard && need.OfTraces() {
+			note(ends[need][t.Shard])
+			continue
+		}
+		for _, ended := range ends[need] {
+			note(ended)
 		}
 	}
 	return last
@@ -253,21 +274,26 @@ func seen(seconds []float64) wait {
 	return w
 }
 
-// fit finds seconds and seconds for each unit by least squares, neither below 0. Tasks
-// of about one size cannot tell the two apart: then all is taken to be of the units.
-func fit(all []sample) taskWork {
+// fit finds seconds and seconds for each unit by least squares, neither below 0, of
+// what tasks took beside their bytes. Tasks of about one size cannot tell the two
+// apart: then all is taken to be of the units, if there are any.
+func fit(all []sample, rate float64) taskWork {
+	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b sample) int { // so that the order of runs is nothing
 		return cmp.Or(cmp.Compare(a.units, b.units), cmp.Compare(a.seconds, b.seconds))
 	})
 	var w taskWork
-	var x, y []float64
+	var x, y, bytes []float64
 	for _, s := range all {
-		x, y = append(x, float64(s.units)), append(y, s.seconds)
+		x, y, bytes = append(x, s.units), append(y, max(0, s.seconds-secondsOf(s.bytes, rate))), append(bytes, s.bytes)
 	}
 	mx, my := mean(x), mean(y)
-	if least, most := all[0].units, all[len(all)-1].units; 2*most < 3*least || most == least {
-		w.unit, w.alone = my/mx, most
-	} else {
+	switch least, most := x[0], x[len(x)-1]; {
+	case most == 0:
+		w.fixed, w.alone = my, &sample{0, mean(bytes), my}
+	case 2*most < 3*least || most == least:
+		w.unit, w.alone = my/mx, &sample{most, mean(bytes), my}
+	default:
 		var xy, xx float64
 		for i := range x {
 			xy += (x[i] - mx) * (y[i] - my)
@@ -284,15 +310,63 @@ func fit(all []sample) taskWork {
 	return w
 }
 
-// Given lays what a cluster says over what was measured.
-func (d Durations) Given(c Cluster) Durations {
-	g := Durations{stages: map[graph.Stage]taskWork{}, start: d.start, gate: d.gate, queue: d.queue}
-	for _, stage := range graph.Stages() {
-		w := d.stages[stage]
-		if t, _ := config.Find[TaskTimes](&c.Stages, string(stage)); t != (TaskTimes{}) {
-			w = taskWork{t.Seconds, t.UnitSeconds, t.GoesOn, spread{Sigma: t.Spread}, 0}
+// rateOf finds the bytes a second of tasks that add up or apply gradients, and so
+// differ in nothing but how many: by least squares around the middle of their stage. It
+// is 0 where all read about as much, or more bytes take no longer.
+func rateOf(samples map[graph.Stage][]sample) float64 {
+	var xy, xx float64
+	for _, stage := range []graph.Stage{graph.StageReduce, graph.StageLearn} {
+		var x, y []float64
+		for _, s := range samples[stage] {
+			if s.units == 0 {
+				x, y = append(x, s.bytes), append(y, s.seconds)
+			}
 		}
-		if w.fixed+w.unit > 0 {
+		if len(x) == 0 || 2*slices.Max(x) < 3*slices.Min(x) {
+			continue
+		}
+		mx, my := mean(x), mean(y)
+		for i := range x {
+			xy += (x[i] - mx) * (y[i] - my)
+			xx += (x[i] - mx) * (x[i] - mx)
+		}
+	}
+	if xy <= 0 {
+		return 0
+	}
+	return xx / xy
+}
+
+// secondsOf is how long bytes take at a rate; nothing at one that is not known.
+func secondsOf(bytes, rate float64) float64 {
+	if rate == 0 {
+		return 0
+	}
+	return bytes / rate
+}
+
+// secondsOf is how long the bytes of a task take.
+func (d Durations) secondsOf(t traffic) float64 { return secondsOf(float64(t.read+t.written), d.rate) }
+
+// Given lays what a cluster says over what was measured. Where runs do not tell how
+// fast bytes are read and written, the cluster's file system is taken to be theirs.
+func (d Durations) Given(c Cluster) Durations {
+	theirs := cmp.Or(rateOf(d.samples), c.FileSystem.BytesPerSecond)
+	g := Durations{
+		samples: d.samples, goesOn: d.goesOn, stages: map[graph.Stage]taskWork{}, rate: cmp.Or(c.FileSystem.BytesPerSecond, theirs),
+		start: d.start, gate: d.gate, queue: d.queue,
+	}
+	for _, stage := range graph.Stages() {
+		t, _ := config.Find[TaskTimes](&c.Stages, string(stage))
+		switch samples := d.samples[stage]; {
+		case t.Seconds+t.UnitSeconds > 0:
+			g.stages[stage] = taskWork{fixed: t.Seconds, unit: t.UnitSeconds, goesOn: t.GoesOn, spread: spread{Sigma: t.Spread}}
+		case len(samples) > 0:
+			w := fit(samples, theirs)
+			w.goesOn = cmp.Or(t.GoesOn, d.goesOn[stage])
+			if t.Spread > 0 {
+				w.spread = spread{Sigma: t.Spread}
+			}
 			g.stages[stage] = w
 		}
 	}
@@ -317,11 +391,17 @@ func (d Durations) of(s graph.Stage) (taskWork, bool) {
 	return w, known
 }
 
-// check refuses a run of which some stage's times are not known.
+// check refuses a run of which some stage's times are not known, those of a task that
+// learns among them where only ones that apply gradients were measured, or the other
+// way round.
 func (d Durations) check(g graph.Graph) error {
 	var missing []string
 	for _, n := range g.Nodes() {
-		if _, known := d.of(n.Stage); !known && !slices.Contains(missing, string(n.Stage)) {
+		w, known := d.of(n.Stage)
+		if w.alone != nil && (w.alone.units == 0) != (loadOf(g, n).units == 0) {
+			known = false
+		}
+		if !known && !slices.Contains(missing, string(n.Stage)) {
 			missing = append(missing, string(n.Stage))
 		}
 	}
@@ -332,31 +412,31 @@ func (d Durations) check(g graph.Graph) error {
 		"--from RUN measures a run that has them; --durations FILE or --set cluster.stages.%s.seconds=60 says it", missing[0])
 }
 
-// Notes are what of the measured times does not fit the run that they are taken for.
-func (d Durations) notes(g graph.Graph) []string {
+// notes are what of the measured times does not fit the run that they are taken for.
+func (d Durations) notes(g graph.Graph, sizes Sizes) []string {
 	var notes []string
+	if sizes == (Sizes{}) {
+		notes = append(notes, "bytes are not counted: policy.path is not there, and it says how large the policy is")
+	}
 	noted := map[graph.Stage]bool{}
 	for _, n := range g.Nodes() {
 		w, _ := d.of(n.Stage)
-		if now := units(g, graph.Task{Node: n}); w.alone > 0 && (2*now > 3*w.alone || 3*now < 2*w.alone) && !noted[n.Stage] {
-			noted[n.Stage] = true
-			notes = append(notes, fmt.Sprintf("%s: only tasks of %d units were measured, and others are taken in proportion; --from a second run with other shards tells more", n.Stage, w.alone))
+		if w.alone == nil || noted[n.Stage] {
+			continue
 		}
+		now, moved := loadOf(g, n).of(0, g.Shards(n)), sizes.trafficOf(g, graph.Task{Node: n})
+		switch before := *w.alone; {
+		case 2*now > 3*before.units || 3*now < 2*before.units:
+			notes = append(notes, fmt.Sprintf("%s: only tasks of %s units were measured, and others are taken in proportion, larger ones as slower and smaller ones as faster than they are; --from a second run with other shards tells more", n.Stage, number(before.units)))
+		case d.rate == 0 && before.bytes > 0 && float64(moved.read+moved.written) > 1.5*before.bytes:
+			notes = append(notes, fmt.Sprintf("%s: only tasks that read and write %s were measured, and here it is %s, which takes no time of its own; cluster.file_system.bytes_per_second says how fast that is, and --from a second run with other gradient shards tells it",
+				n.Stage, size(before.bytes), size(float64(moved.read+moved.written))))
+		default:
+			continue
+		}
+		noted[n.Stage] = true
 	}
 	return notes
-}
-
-// units is how much work is in a task.
-func units(g graph.Graph, t graph.Task) int {
-	switch {
-	case t.OfTraces(), t.Stage == graph.StageEvaluate:
-		first, last := g.Rows(t)
-		return max(1, last-first)
-	case t.Stage == graph.StageGradient:
-		first, last := graph.ShardRange(g.Recipe.Schedule.GradientUnits, t.Shard, g.Shards(t.Node))
-		return max(1, last-first)
-	}
-	return 1
 }
 
 func mean(values []float64) float64 {

@@ -11,7 +11,9 @@ import (
 // counted by what each task makes: its outputs, a manifest beside each, and a log;
 // metadata operations (opens, stats, links, unlinks and listings in the run's folder)
 // are those that strace counted of tasks of jobs/smoke.yaml, and of surveys by what
-// each looked at.
+// each looked at. Bytes are those of policies, optimizers' states and gradients, as if
+// no node kept in memory what it has read; plans, responses, scores and batches, whose
+// size is that of texts, are left out.
 type FileSystem struct {
 	Files              int     `json:"files"` // made; pruning removes some of them
 	InFolder           int     `json:"most_files_in_a_folder"`
@@ -19,18 +21,24 @@ type FileSystem struct {
 	OfTasks            float64 `json:"of_tasks"` // of those
 	OfGates            float64 `json:"of_gates"` // or of the driver
 
+	BytesRead                 int64 `json:"bytes_read"`
+	BytesWritten              int64 `json:"bytes_written"`
+	BytesReadEachIteration    int64 `json:"bytes_read_each_iteration"`
+	BytesWrittenEachIteration int64 `json:"bytes_written_each_iteration"`
+
 	inPolicy int // files of a policy's folder
 }
 
 // taskOperations are what strace counted in the run's folder for a task of each stage:
-// calls that name a file, listings and syncs; the one that adds up gradients had two.
+// calls that name a file, listings and syncs.
 var taskOperations = map[graph.Stage]float64{
-	graph.StageWarm: 149, graph.StageBuffer: 85, graph.StageRollout: 61, graph.StageScore: 33, graph.StageGradient: 84, graph.StageReduce: 88, graph.StageLearn: 184,
+	graph.StageWarm: 149, graph.StageBuffer: 85, graph.StageRollout: 61, graph.StageScore: 33, graph.StageGradient: 84, graph.StageReduce: 84, graph.StageLearn: 184,
 	graph.StageEvalPlan: 29, graph.StageEvalRollout: 61, graph.StageEvalScore: 33, graph.StageEvaluate: 35,
 }
 
 const (
 	foldOperations   = 8  // of a buffer, for each shard that it folds in
+	addOperations    = 2  // of what adds up gradients, for each file of them
 	surveyOperations = 40 // of a survey by a process of its own, whatever it finds
 	sealedOperations = 2  // of a survey, for each sealed shard that it looks at: the manifest and the file opened
 	slurmFiles       = 5  // of a run that goes through Slurm: the site profile, the script and the log of its gates, the records of the last ones
@@ -64,9 +72,9 @@ func (f *FileSystem) sealed(g graph.Graph, t graph.Task) {
 	}
 }
 
-func (f *FileSystem) attempt(s graph.Stage) {
+func (f *FileSystem) attempt(run *attempt) {
 	f.Files++ // its log
-	f.tasks(taskOperations[s])
+	f.tasks(taskOperations[run.Stage] + addOperations*float64(run.traffic.summed))
 }
 
 func (f *FileSystem) closing(c closing.Closing) {

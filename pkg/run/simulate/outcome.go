@@ -48,6 +48,10 @@ type Stage struct {
 	Cancelled int         `json:"cancelled"` // attempts, whose iteration was closed without them
 	CoreHours float64     `json:"core_hours"`
 	GPUHours  float64     `json:"gpu_hours"`
+	// Of policies, optimizers' states and gradients: what attempts read, lost ones
+	// included, and what tasks that were done wrote.
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
 	// SlowestSeconds is how long an array waited for its slowest task: from the end of
 	// half its tasks to the last end, of those that ended before their iteration was
 	// closed; the mean over arrays of several tasks.
@@ -113,15 +117,16 @@ func (y *tally) submitted(stage graph.Stage, arrays int) {
 func (y *tally) queue(tasks int) { y.outcome.MostQueued = max(y.outcome.MostQueued, tasks) }
 
 // attempted counts an attempt that has ended.
-func (y *tally) attempted(stage graph.Stage, cause executor.Cause, seconds float64, cpus, gpus int) {
-	s := y.stages[stage]
+func (y *tally) attempted(run *attempt, cause executor.Cause, seconds float64) {
+	s := y.stages[run.Stage]
 	s.Attempts++
-	core, gpu := seconds*float64(cpus), seconds*float64(gpus)
+	s.BytesRead += run.traffic.read
+	core, gpu := seconds*float64(run.cpus), seconds*float64(run.gpus)
 	s.CoreHours += core / 3600
 	s.GPUHours += gpu / 3600
 	y.coreSecs += core
 	y.gpuSecs += gpu
-	if gpus > 0 {
+	if run.gpus > 0 {
 		y.gpuCores += core
 	}
 	switch cause {
@@ -138,12 +143,13 @@ func (y *tally) attempted(stage graph.Stage, cause executor.Cause, seconds float
 		y.lostCore += core
 		y.lostGPU += gpu
 	}
-	y.outcome.Files.attempt(stage)
+	y.outcome.Files.attempt(run)
 }
 
 // sealed counts a task that is done.
-func (y *tally) sealed(now float64, g graph.Graph, t graph.Task) {
+func (y *tally) sealed(now float64, g graph.Graph, t graph.Task, moved traffic) {
 	y.stages[t.Stage].Tasks++
+	y.stages[t.Stage].BytesWritten += moved.written
 	y.outcome.TasksSimulated++
 	y.outcome.Files.sealed(g, t)
 	a := y.arrays[t.Node]
@@ -218,8 +224,13 @@ func (s *simulation) outcome() Outcome {
 			c.SlowestSeconds = c.SlowestHours * 3600 / float64(n)
 		}
 		o.Stages = append(o.Stages, c)
+		o.Files.BytesRead += c.BytesRead
+		o.Files.BytesWritten += c.BytesWritten
 	}
-	o.Notes = s.Durations.notes(s.Graph)
+	if n := int64(o.Iterations); n > 0 {
+		o.Files.BytesReadEachIteration, o.Files.BytesWrittenEachIteration = o.Files.BytesRead/n, o.Files.BytesWritten/n
+	}
+	o.Notes = s.Durations.notes(s.Graph, s.Sizes)
 	return o
 }
 

@@ -1,21 +1,15 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
-	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/site"
@@ -28,6 +22,7 @@ type Options struct {
 	Limits    slurm.Limits // of the cluster, where tasks go through Slurm
 	Cluster   Cluster
 	Durations Durations
+	Sizes     Sizes  // of what tasks hand on
 	Cores     int    // that tasks may use together; not 0: they are started in the foreground, without Slurm
 	Seed      uint64 // of what is drawn
 }
@@ -44,19 +39,16 @@ type simulation struct {
 	now      float64
 	room     *room
 
-	live     map[graph.Task]bool // that wait or run
-	troubled map[graph.Task]trouble
-	streams  map[graph.Node]rng.Stream
-	byShard  map[graph.Stage]bool // shards of a node do not wait for the rest of its array
-	work     map[graph.Stage]taskWork
-	requests map[graph.Stage]recipe.Request
-	began    map[int]time.Time // first start among the sealed rollouts of an iteration
-	asked    map[int]time.Time // what was said of that
+	stages map[graph.Stage]stage
+	nodes  map[graph.Node]*node // of which not all tasks are done
+	last   *node                // that was asked for
+	began  map[int]time.Time    // first start among the sealed rollouts of an iteration
+	asked  map[int]time.Time    // what was said of that
 
 	queue       [2][]*array // of Slurm, for cores and for GPUs, in the order of submission
 	queued      int         // tasks that wait or run
+	running     int         // of those, that run
 	cores       int         // in use, in the foreground
-	running     map[graph.Task]*attempt
 	watchers    map[graph.Task][]*gate
 	gatesWait   int
 	lastGate    *gate // that follows no submission of its own
@@ -69,18 +61,24 @@ type simulation struct {
 	stuck string
 }
 
-// trouble is what became of attempts at a task that is not done.
-type trouble struct {
-	tries    int // that have ended without a result
-	failures int // of those, that count
-	overruns int // of the time limit
-}
-
 // epoch is when a simulated run begins: what the survey compares are times.
 var epoch = time.Unix(0, 0)
 
-func (s *simulation) clock() time.Time {
-	return epoch.Add(time.Duration(s.now * float64(time.Second)))
+func (s *simulation) clock() time.Time { return timeAt(s.now) }
+
+// timeAt is what the clock says after so many seconds.
+func timeAt(seconds float64) time.Time {
+	return epoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// by is the first moment at which the clock says a time: one that is rounded to
+// seconds may come a nanosecond before it, and nothing would be due then.
+func by(t time.Time) float64 {
+	seconds := t.Sub(epoch).Seconds()
+	for timeAt(seconds).Before(t) {
+		seconds = math.Nextafter(seconds, math.Inf(1))
+	}
+	return seconds
 }
 
 // Run carries a run out and says what it took.
@@ -91,18 +89,18 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	s := &simulation{
 		Options: o, ctx: ctx, surveyor: survey.Of(survey.NewTold(o.Graph)), room: newRoom(o.Cluster),
-		live: map[graph.Task]bool{}, troubled: map[graph.Task]trouble{},
-		streams: map[graph.Node]rng.Stream{}, byShard: map[graph.Stage]bool{}, work: map[graph.Stage]taskWork{},
-		requests: map[graph.Stage]recipe.Request{},
-		began:    map[int]time.Time{}, asked: map[int]time.Time{}, running: map[graph.Task]*attempt{}, watchers: map[graph.Task][]*gate{},
+		stages: map[graph.Stage]stage{}, nodes: map[graph.Node]*node{},
+		began: map[int]time.Time{}, asked: map[int]time.Time{}, watchers: map[graph.Task][]*gate{},
 	}
-	for _, stage := range graph.Stages() {
-		s.byShard[stage] = advance.GoesByShard(o.Graph, graph.Node{Stage: stage})
-		s.work[stage], _ = o.Durations.of(stage)
-		s.requests[stage] = o.Graph.Request(stage)
+	for _, name := range graph.Stages() {
+		s.stages[name] = s.stageOf(name)
 	}
 	s.surveyor.GaveUp = func(t graph.Task) bool {
-		before := s.troubled[t]
+		n := s.nodes[t.Node]
+		if n == nil {
+			return false
+		}
+		before := n.troubled[t.Shard]
 		return before.failures >= o.Graph.Recipe.Schedule.MaxAttempts || before.tries >= advance.MaxAttemptsAtAll
 	}
 	s.surveyor.Clock = survey.Clock{Now: s.clock, Began: s.beganAt}
@@ -122,14 +120,14 @@ func (s *simulation) carryOut() error {
 		return err
 	}
 	for handled := 0; !s.ended; handled++ {
-		if s.agenda.Len() == 0 {
+		if len(s.agenda.list) == 0 {
 			return exitcode.Bugf("after %.0f simulated seconds nothing of the run is under way, and it is not done", s.now)
 		}
 		if handled%1024 == 0 && s.ctx.Err() != nil {
 			return s.ctx.Err()
 		}
 		e := s.agenda.next()
-		s.tally.pass(s.now, e.at, len(s.running))
+		s.tally.pass(s.now, e.at, s.running)
 		if s.now = e.at; s.now > most {
 			s.end("it takes more than a hundred years")
 			return nil
@@ -176,7 +174,7 @@ func (s *simulation) advance() error {
 	case found.Done:
 		s.end("")
 		return nil
-	case len(s.live) == 0 && len(found.Ready) == 0:
+	case s.queued == 0 && len(found.Ready) == 0:
 		if len(found.Stuck) == 0 {
 			return exitcode.Bugf("after %.0f simulated seconds the run is not done and nothing in it is ready", s.now)
 		}
@@ -186,7 +184,7 @@ func (s *simulation) advance() error {
 	}
 	if !found.Due.IsZero() && !s.alarmed {
 		s.alarmed = true
-		s.agenda.note(event{at: max(s.now, found.Due.Sub(epoch).Seconds()), what: alarmRings})
+		s.agenda.note(event{at: max(s.now, by(found.Due)), what: alarmRings})
 	}
 	if err := s.cancelLate(); err != nil {
 		return err
@@ -220,14 +218,13 @@ func (s *simulation) cancelLate() error {
 	for _, sub := range s.submissions {
 		for _, a := range sub.arrays {
 			for i, shard := range a.shards {
-				t := graph.Task{Node: sub.node, Shard: shard}
-				if !s.live[t] {
-					continue
+				if run := sub.attempts[shard]; run == nil || run.array != a {
+					continue // it is done, or under way in an array that came later
 				}
-				if late, err := s.surveyor.Dropped(s.ctx, t); err != nil {
+				if late, err := s.surveyor.Dropped(s.ctx, graph.Task{Node: sub.Node, Shard: shard}); err != nil {
 					return err
 				} else if late {
-					s.cancel(a, i, t)
+					s.cancel(a, i)
 				}
 			}
 		}
@@ -235,19 +232,14 @@ func (s *simulation) cancelLate() error {
 	if s.Cores == 0 {
 		return nil
 	}
-	for _, t := range slices.SortedFunc(maps.Keys(s.running), byPlace) {
-		if late, err := s.surveyor.Dropped(s.ctx, t); err != nil {
+	for _, run := range s.agenda.attempts() {
+		if late, err := s.surveyor.Dropped(s.ctx, run.task()); err != nil {
 			return err
 		} else if late {
-			s.stop(s.running[t], executor.CauseCancelled)
+			s.stop(run, executor.CauseCancelled)
 		}
 	}
 	return nil
-}
-
-// byPlace orders tasks.
-func byPlace(a, b graph.Task) int {
-	return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Shard, b.Shard))
 }
 
 // beganAt is when the first rollout of an iteration began, of those that were sealed
@@ -268,22 +260,12 @@ func (s *simulation) end(stuck string) { s.ended, s.stuck = true, stuck }
 // fits refuses a run of which some task has no room on the cluster.
 func (s *simulation) fits() error {
 	for _, n := range s.Graph.Nodes() {
-		if cpus, gpus := s.asks(n.Stage); s.Cores == 0 && !s.room.fits(cpus, gpus) {
+		if asks := s.stages[n.Stage]; s.Cores == 0 && !s.room.fits(asks.cpus, asks.gpus) {
 			return exitcode.Usagef("a task of %s asks for %d cores and %d GPUs, which the cluster does not have for one: %d nodes of %d cores, %d GPUs",
-				n.Stage, cpus, gpus, s.Cluster.Nodes, s.Cluster.NodeCPUs, s.Cluster.GPUs)
+				n.Stage, asks.cpus, asks.gpus, s.Cluster.Nodes, s.Cluster.NodeCPUs, s.Cluster.GPUs)
 		}
 	}
 	return nil
-}
-
-// asks is what a task of a stage is given.
-func (s *simulation) asks(stage graph.Stage) (cpus, gpus int) {
-	q := s.requests[stage]
-	cpus = max(1, q.CPUs)
-	if s.Cores > 0 {
-		return min(cpus, s.Cores), 0
-	}
-	return cpus, q.GPUs
 }
 
 // What is drawn for a task stands at positions of its own in the stream of its node.
@@ -297,36 +279,30 @@ const (
 	draws // how many there are
 )
 
-// stream is that of a node's tasks.
-func (s *simulation) stream(n graph.Node) rng.Stream {
-	stream, known := s.streams[n]
-	if !known {
-		stream = rng.New(s.Seed, rng.PurposeSimulate, n.Iteration, fmt.Sprintf("%s/%d/%d", n.Stage, n.Step, n.Wave), 0)
-		s.streams[n] = stream
-	}
-	return stream
-}
-
 // attempt is a task that runs.
 type attempt struct {
-	graph.Task
+	*node
+	shard   int
+	traffic traffic
 	array   *array // nil in the foreground
 	index   int    // in its array
 	started float64
 	ends    float64
 	cause   executor.Cause // of the end that it comes to by itself
-	node    int
+	place   int            // the number of the cluster's node
 	over    bool
 }
 
+func (run *attempt) task() graph.Task { return graph.Task{Node: run.Node, Shard: run.shard} }
+
 // start lets a task run, and draws how it ends. limit is its time limit in seconds, 0
 // for none.
-func (s *simulation) start(t graph.Task, limit float64) *attempt {
-	w, stream, at := s.work[t.Stage], s.stream(t.Node), uint64(t.Shard)*draws
-	again := stream
-	again.Sample = uint32(s.troubled[t].tries)
-	seconds := (w.fixed+w.unit*float64(units(s.Graph, t)))*w.at(stream, at+drawWork) + s.Durations.start.at(again, at+drawStart)
-	run := &attempt{Task: t, started: s.now, cause: executor.CauseOK}
+func (s *simulation) start(n *node, shard int, limit float64) *attempt {
+	at, again := uint64(shard)*draws, n.stream
+	again.Sample = uint32(n.troubled[shard].tries)
+	run := &attempt{node: n, shard: shard, started: s.now, cause: executor.CauseOK, traffic: s.traffic(n, shard)}
+	seconds := (n.work.fixed+n.work.unit*n.load.of(shard, len(n.attempts)))*n.work.at(n.stream, at+drawWork) +
+		s.Durations.secondsOf(run.traffic) + s.Durations.start.at(again, at+drawStart)
 	if limit > 0 && seconds > limit {
 		seconds, run.cause = limit, executor.CauseTimeout
 	}
@@ -339,27 +315,30 @@ func (s *simulation) start(t graph.Task, limit float64) *attempt {
 		}
 	}
 	run.ends = s.now + seconds
-	s.running[t] = run
+	n.attempts[shard] = run
+	s.running++
 	s.agenda.note(event{at: run.ends, what: attemptEnds, run: run})
 	return run
 }
 
 // finish is the end of an attempt that it came to by itself.
 func (s *simulation) finish(run *attempt) {
-	t := run.Task
+	n, t := run.node, run.task()
 	if run.cause == executor.CauseOK {
-		w := s.work[t.Stage]
-		more := w.goesOn > 0 && s.stream(t.Node).Bool(uint64(t.Shard)*draws+drawGoesOn, w.goesOn)
+		more := n.work.goesOn > 0 && n.stream.Bool(uint64(run.shard)*draws+drawGoesOn, n.work.goesOn)
 		s.surveyor.Tell(t, more)
-		if t.Stage == graph.StageRollout {
-			if at := epoch.Add(time.Duration(run.started * float64(time.Second))); s.began[t.Iteration].IsZero() || at.Before(s.began[t.Iteration]) {
-				s.began[t.Iteration] = at
+		if n.Stage == graph.StageRollout {
+			if from := timeAt(run.started); s.began[n.Iteration].IsZero() || from.Before(s.began[n.Iteration]) {
+				s.began[n.Iteration] = from
 			}
 		}
-		delete(s.troubled, t)
-		s.tally.sealed(s.now, s.Graph, t)
+		delete(n.troubled, run.shard)
+		s.tally.sealed(s.now, s.Graph, t, run.traffic)
 		if s.Cores > 0 {
 			s.tally.outcome.Files.gates(sealedOperations)
+		}
+		if n.done++; n.done == len(n.attempts) {
+			delete(s.nodes, n.Node)
 		}
 	}
 	s.stop(run, run.cause)
@@ -367,43 +346,35 @@ func (s *simulation) finish(run *attempt) {
 
 // stop is the end of an attempt.
 func (s *simulation) stop(run *attempt, cause executor.Cause) {
-	t := run.Task
+	n := run.node
 	run.over = true
-	delete(s.running, t)
-	cpus, gpus := s.asks(t.Stage)
-	s.tally.attempted(t.Stage, cause, s.now-run.started, cpus, gpus)
+	s.running--
+	s.tally.attempted(run, cause, s.now-run.started)
 	if cause != executor.CauseOK && cause != executor.CauseCancelled {
-		before := s.troubled[t]
-		before.tries++
-		if cause == executor.CauseTimeout {
-			before.overruns++
-		}
-		if drive.Classify(cause) == drive.Counted {
-			before.failures++
-		}
-		s.troubled[t] = before
+		n.troubles(run.shard, cause)
 	}
 	if run.array == nil {
-		s.cores -= cpus
-		delete(s.live, t)
+		s.cores -= n.cpus
+		s.queued--
+		n.attempts[run.shard] = nil
 		return
 	}
-	s.room.give(run.node, cpus, gpus)
+	s.room.give(run.place, n.cpus, n.gpus)
 	s.left(run, cause)
 }
 
 // launch starts ready tasks in the foreground as long as there are cores.
 func (s *simulation) launch(ready []graph.Task) {
 	for _, t := range ready {
-		if s.live[t] {
+		n := s.node(t.Node)
+		if n.attempts[t.Shard] != nil {
 			continue
 		}
-		cpus, _ := s.asks(t.Stage)
-		if s.cores > 0 && s.cores+cpus > s.Cores {
+		if s.cores > 0 && s.cores+n.cpus > s.Cores {
 			return // keep the order of urgency: nothing jumps the queue
 		}
-		s.start(t, 0)
-		s.live[t] = true
-		s.cores += cpus
+		s.start(n, t.Shard, 0)
+		s.queued++
+		s.cores += n.cpus
 	}
 }

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -248,6 +249,35 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// An alarm whose time is no round number of seconds rings once and not for ever: of
+// seeds of this run, the third had one that rang a nanosecond too soon.
+func TestAlarmRings(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	for seed := range uint64(20) {
+		o := options(t, disturbed(), "schedule.iterations=6", "rollout.shards=8", "schedule.close_after_seconds=40", "schedule.quorum=0.5")
+		o.Seed = seed
+		if got, err := simulate.Run(ctx, o); err != nil || got.Iterations != 6 {
+			t.Errorf("seed %d: %d iterations, %v", seed, got.Iterations, err)
+		}
+	}
+}
+
+// A shard that is dropped is judged no more, also where an earlier array had it too:
+// each was judged, late or left out.
+func TestDroppedIsNotDone(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		o := options(t, disturbed(), "schedule.iterations=6", "rollout.shards=8", "schedule.close_after_seconds=40", "schedule.late=drop", "schedule.quorum=0.5")
+		o.Seed = seed
+		got := run(t, o)
+		if scores := stage(t, got, graph.StageScore).Tasks; scores+got.LateShards+got.LeftOutShards != 6*8 || got.Stuck != "" {
+			t.Errorf("seed %d: %d shards judged, %d late, %d left out of 48 (%s)", seed, scores, got.LateShards, got.LeftOutShards, got.Stuck)
+		}
+	}
+}
+
 // Traces go on in later waves, as often as is said.
 func TestWaves(t *testing.T) {
 	t.Parallel()
@@ -329,6 +359,31 @@ func TestSameSeedSameOutcome(t *testing.T) {
 			if other := run(t, o); other.WallSeconds == first.WallSeconds {
 				t.Errorf("%s: another seed foretells the same", name)
 			}
+		}
+	}
+}
+
+// What a seed foretells stays so, from one version to the next: seconds and tasks.
+func TestSeedKeepsItsOutcome(t *testing.T) {
+	t.Parallel()
+	eight := []string{"schedule.iterations=6", "rollout.shards=8"}
+	for name, c := range map[string]struct {
+		settings []string
+		cores    int
+		wall     float64
+		tasks    int
+	}{
+		"plain":           {eight, 0, 1195.991547, 110},
+		"plain, local":    {eight, 3, 655.029219, 110},
+		"stale":           {append(eight, "schedule.oversample=1.5", "schedule.staleness=1", "schedule.quorum=0.5"), 0, 543.451305, 110},
+		"carry":           {append(eight, "schedule.close_after_seconds=40", "schedule.quorum=0.5"), 0, 727.988410, 109},
+		"drop":            {append(eight, "schedule.close_after_seconds=40", "schedule.late=drop", "schedule.quorum=0.5"), 0, 638.888940, 75},
+		"with evaluation": {[]string{"schedule.iterations=4", "evaluation.every=1", "evaluation.shards=4"}, 0, 946.628643, 87},
+	} {
+		o := options(t, disturbed(), c.settings...)
+		o.Cores, o.Seed = c.cores, 0
+		if got := run(t, o); !near(got.WallSeconds, c.wall) || got.TasksSimulated != c.tasks {
+			t.Errorf("%s: %.6f s and %d tasks, want %v and %d", name, got.WallSeconds, got.TasksSimulated, c.wall, c.tasks)
 		}
 	}
 }

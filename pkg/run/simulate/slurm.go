@@ -15,7 +15,7 @@ import (
 
 // submission is an array of tasks that was handed to Slurm.
 type submission struct {
-	node   graph.Node
+	*node
 	arrays []*array
 }
 
@@ -31,7 +31,8 @@ type array struct {
 	from     float64
 	limit    float64 // of time, in seconds; 0 for none
 	gates    []*gate
-	queued   bool // it stands in the queue
+	queued   bool    // it stands in the queue
+	wait     attempt // stands for those of its tasks that wait
 }
 
 // gate is a job that advances the run when what it waits for has come.
@@ -81,14 +82,14 @@ func (s *simulation) submitReady(ready []graph.Task) error {
 		queued := s.queued + s.gatesWait
 		budget = advance.Room(s.Limits.MaxSubmit, queued, queued, 1)
 	}
-	groups, _ := advance.Within(advance.ByNode(ready, s.live), budget)
+	groups, _ := advance.Within(advance.ByNode(s.idle(ready), nil), budget)
 	fresh := false // something was submitted whose shards do not wait for each other
 	for _, tasks := range groups {
 		sub, err := s.submit(tasks)
 		if err != nil {
 			return err
 		}
-		if s.byShard[sub.node.Stage] {
+		if sub.byShard {
 			fresh = true
 		} else {
 			s.follow(sub.arrays)
@@ -122,21 +123,26 @@ func (s *simulation) submitReady(ready []graph.Task) error {
 	return nil
 }
 
+// idle are those of tasks that neither wait nor run.
+func (s *simulation) idle(tasks []graph.Task) []graph.Task {
+	return slices.DeleteFunc(tasks, func(t graph.Task) bool { return s.node(t.Node).attempts[t.Shard] != nil })
+}
+
 // watch lists the tasks whose ends a gate follows, those that run first.
 func (s *simulation) watch() []graph.Task {
 	var running, pending []graph.Task
 	for _, sub := range s.submissions {
-		if !s.byShard[sub.node.Stage] || len(running) >= advance.MostWatched {
+		if !sub.byShard || len(running) >= advance.MostWatched {
 			continue
 		}
 		for _, a := range sub.arrays {
 			for _, shard := range a.shards {
-				t := graph.Task{Node: sub.node, Shard: shard}
-				switch {
-				case s.running[t] != nil:
-					running = append(running, t)
-				case s.live[t]:
+				t := graph.Task{Node: sub.Node, Shard: shard}
+				switch run := sub.attempts[shard]; {
+				case run == &a.wait:
 					pending = append(pending, t)
+				case run != nil && run.array == a:
+					running = append(running, t)
 				}
 			}
 		}
@@ -146,18 +152,17 @@ func (s *simulation) watch() []graph.Task {
 
 // submit hands the tasks of a node to Slurm.
 func (s *simulation) submit(tasks []graph.Task) (*submission, error) {
-	n := tasks[0].Node
+	n := s.node(tasks[0].Node)
 	sub := &submission{node: n}
 	var shards []int
 	overruns := 0
 	for _, t := range tasks {
 		shards = append(shards, t.Shard)
-		overruns = max(overruns, s.troubled[t].overruns)
-		s.live[t] = true
+		overruns = max(overruns, n.troubled[t.Shard].overruns)
 	}
 	slices.Sort(shards)
 	planned := &rundir.Run{Dir: s.Graph.Dir, Identity: rundir.Identity{RunID: "RUN"}, Recipe: s.Graph.Recipe, Graph: s.Graph}
-	asked := drive.ArrayOf(planned, n, shards, 0, "", s.Site.Monitor)
+	asked := drive.ArrayOf(planned, n.Node, shards, 0, "", s.Site.Monitor)
 	asked.LogDir = filepath.Clean("/" + asked.LogDir)
 	asked.Minutes = advance.Longer(asked.Minutes, overruns, s.Site.MaxMinutes)
 	profile, err := s.Site.Stage(asked.SiteStage())
@@ -174,8 +179,10 @@ func (s *simulation) submit(tasks []graph.Task) (*submission, error) {
 			submission: sub, shards: c.Shards, left: len(c.Shards), throttle: c.Throttle, limit: 60 * float64(asked.Minutes),
 			from: s.now + s.draw(s.Durations.queue, "queue"),
 		}
-		for i := range c.Shards {
+		a.wait.array = a
+		for i, shard := range c.Shards {
 			a.waiting = append(a.waiting, i)
+			n.attempts[shard] = &a.wait
 		}
 		if c.After >= 0 {
 			a.after = sub.arrays[c.After]
@@ -196,7 +203,7 @@ func (s *simulation) submit(tasks []graph.Task) (*submission, error) {
 // that ask for the same: GPUs, or cores alone.
 func (s *simulation) enqueue(a *array) {
 	of := 0
-	if _, gpus := s.asks(a.node.Stage); gpus > 0 {
+	if a.gpus > 0 {
 		of = 1
 	}
 	if !a.queued {
@@ -226,14 +233,13 @@ func (s *simulation) startArray(a *array) bool {
 	if a.from > s.now || a.after != nil && a.after.left > 0 {
 		return true
 	}
-	cpus, gpus := s.asks(a.node.Stage)
 	for len(a.waiting) > 0 && (a.throttle == 0 || a.runs < a.throttle) {
-		node, ok := s.room.take(cpus, gpus)
+		place, ok := s.room.take(a.cpus, a.gpus)
 		if !ok {
 			return false
 		}
-		run := s.start(graph.Task{Node: a.node, Shard: a.shards[a.waiting[0]]}, a.limit)
-		run.array, run.index, run.node = a, a.waiting[0], node
+		run := s.start(a.node, a.shards[a.waiting[0]], a.limit)
+		run.array, run.index, run.place = a, a.waiting[0], place
 		a.waiting = a.waiting[1:]
 		a.runs++
 	}
@@ -245,22 +251,26 @@ func (s *simulation) startArray(a *array) bool {
 func (s *simulation) left(run *attempt, cause executor.Cause) {
 	a := run.array
 	a.runs--
-	if cause == executor.CausePreempted && s.Site.Requeue && s.troubled[run.Task].tries < advance.MaxAttemptsAtAll {
+	if cause == executor.CausePreempted && s.Site.Requeue && run.troubled[run.shard].tries < advance.MaxAttemptsAtAll {
 		a.waiting = append(a.waiting, run.index)
+		a.attempts[run.shard] = &a.wait
 		s.enqueue(a)
 		return
 	}
-	s.gone(a, run.Task)
+	s.gone(a, run.shard)
 }
 
 // gone takes a task out of the queue.
-func (s *simulation) gone(a *array, t graph.Task) {
-	delete(s.live, t)
+func (s *simulation) gone(a *array, shard int) {
+	a.attempts[shard] = nil
 	s.queued--
-	for _, g := range s.watchers[t] {
-		s.come(g)
+	if a.byShard {
+		t := graph.Task{Node: a.Node, Shard: shard}
+		for _, g := range s.watchers[t] {
+			s.come(g)
+		}
+		delete(s.watchers, t)
 	}
-	delete(s.watchers, t)
 	if a.left--; a.left > 0 {
 		return
 	}
@@ -272,11 +282,11 @@ func (s *simulation) gone(a *array, t graph.Task) {
 }
 
 // cancel takes back a task, whether it runs or waits.
-func (s *simulation) cancel(a *array, index int, t graph.Task) {
-	if run := s.running[t]; run != nil {
+func (s *simulation) cancel(a *array, index int) {
+	if run := a.attempts[a.shards[index]]; run != &a.wait {
 		s.stop(run, executor.CauseCancelled)
 		return
 	}
 	a.waiting = slices.DeleteFunc(a.waiting, func(i int) bool { return i == index })
-	s.gone(a, t)
+	s.gone(a, a.shards[index])
 }
