@@ -137,9 +137,10 @@ func weightBytes(e policy.Engine) float64 {
 // tokens are the ids of a sequence, other ones for each number, so that no prefix is
 // shared.
 func tokens(c policy.Config, n, number int) []int32 {
+	stream := rng.New(1, rng.PurposeSample, number, "bench", 0)
 	ids := make([]int32, n)
 	for i := range ids {
-		ids[i] = int32((7 + 13*number + 31*i + i*i%17) % c.VocabSize)
+		ids[i] = int32(stream.IntN(uint64(i), c.VocabSize))
 	}
 	return ids
 }

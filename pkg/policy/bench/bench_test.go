@@ -1,6 +1,11 @@
 package bench
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+)
 
 // TestShare: a share is of whichever of products and bytes bounds the work more, and
 // unknown where the ceiling is.
@@ -15,5 +20,24 @@ func TestShare(t *testing.T) {
 	Ceiling{}.Share(rates[:1])
 	if rates[0].Share != 0.8 {
 		t.Errorf("an unknown ceiling changes a share to %g", rates[0].Share)
+	}
+}
+
+// No prompt begins as another does, whatever the vocabulary, or a page of one would stand
+// for both.
+func TestTokensShareNoPrefix(t *testing.T) {
+	t.Parallel()
+	const prompts, length = 1000, 8
+	seen := map[string]int{}
+	for number := range prompts {
+		ids := tokens(policy.Config{VocabSize: 260}, length, number)
+		if slices.Min(ids) < 0 || slices.Max(ids) >= 260 {
+			t.Fatalf("prompt %d: %v", number, ids)
+		}
+		text := string(ids)
+		if other, there := seen[text]; there {
+			t.Fatalf("prompts %d and %d begin alike: %v", other, number, ids)
+		}
+		seen[text] = number
 	}
 }

@@ -53,6 +53,9 @@ func MeasureCPU(threads int, atLeast time.Duration, pairs bool) Ceiling {
 	rows := make([][]float32, threads)
 	for i := range rows {
 		rows[i] = make([]float32, floats)
+		for j := range rows[i] {
+			rows[i][j] = 1 // memory that nothing was written to is one page, and in the cache
+		}
 	}
 	read, _ := repeat(atLeast, func(int) error {
 		var all sync.WaitGroup

@@ -55,8 +55,8 @@ type traffic struct {
 }
 
 // trafficOf is that of a task, as if nothing were read from memory that another task of
-// the node had read. A task of an optimizer step opens all that the step starts from,
-// also one that computes gradients or adds them up.
+// the node had read. A task of an optimizer step opens the policies that the step starts
+// from, and one that applies gradients the optimizer's state too.
 func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 	switch {
 	case t.Stage == graph.StageWarm:
@@ -67,7 +67,7 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 		return traffic{}
 	}
 	moved := traffic{read: max(s.Policy, s.Trained)}
-	if t.Iteration > 1 || t.Step > 0 {
+	if t.Stage == graph.StageLearn && (t.Iteration > 1 || t.Step > 0) {
 		moved.read += s.Optimizer
 	}
 	if g.Recipe.Loss.KL.Coef != 0 && g.Recipe.Policy.LoRA == nil {

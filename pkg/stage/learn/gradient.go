@@ -23,7 +23,7 @@ const statsKey = "statistics"
 // shard n of a gradient array owns, and seals their sums.
 func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
 	if err := l.open(ctx, GradientWorkload); err != nil {
 		return seal.Manifest{}, err
 	}
@@ -45,12 +45,19 @@ func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int,
 	return l.sealSums(job, t, stats, output, m)
 }
 
+// withoutOptimizer is what gradients depend on: the optimizer's state, which may be twice
+// as large as the policy, is read by the task that applies them alone.
+func (in Inputs) withoutOptimizer() Inputs {
+	in.Optimizer, in.CriticOptimizer = "", ""
+	return in
+}
+
 // RunReduce adds up the gradient shards of one optimizer step that task n of so many
 // has, in.Gradients, and seals their sums: whole subtrees of the tree of units, as if
 // one gradient shard had computed all of them.
 func RunReduce(ctx context.Context, job stage.Job, in Inputs, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
 	if err := l.open(ctx, reduceWorkload(of)); err != nil {
 		return seal.Manifest{}, err
 	}
