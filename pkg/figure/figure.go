@@ -44,10 +44,13 @@ var looks = []look{
 	{color.RGBA{R: 0x6c, G: 0x8f, B: 0x3d, A: 0xff}, []vg.Length{1.5, 1.5}, draw.PyramidGlyph{}},
 	{color.RGBA{R: 0x8a, G: 0x55, B: 0x9c, A: 0xff}, []vg.Length{6, 2, 1, 2}, draw.CrossGlyph{}},
 	{color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}, []vg.Length{2, 3}, draw.PlusGlyph{}},
+	{color.RGBA{R: 0x1a, G: 0x1a, B: 0x1a, A: 0xff}, []vg.Length{8, 3}, draw.RingGlyph{}},
+	{color.RGBA{R: 0xb0, G: 0x2e, B: 0x3a, A: 0xff}, []vg.Length{3, 1}, draw.SquareGlyph{}},
+	{color.RGBA{R: 0x1d, G: 0x8a, B: 0x86, A: 0xff}, []vg.Length{8, 2, 1, 2, 1, 2}, draw.TriangleGlyph{}},
 }
 
 // lookOf is the look of a line. Those of a figure with more lines than there are looks
-// take the mark of another, so that no two of 25 are alike.
+// take the mark of another, so that no two of 64 are alike.
 func lookOf(line int) look {
 	l := looks[line%len(looks)]
 	l.mark = looks[(line+line/len(looks))%len(looks)].mark

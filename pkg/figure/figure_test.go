@@ -79,11 +79,11 @@ func TestLegend(t *testing.T) {
 		t.Errorf("lines %q", texts)
 	}
 	drawn := map[string]int{}
-	for line := range 12 {
+	for line := range 64 {
 		l := lookOf(line)
 		drawn[fmt.Sprintf("%v %v %T", l.color, l.dashes, l.mark)]++
 	}
-	if len(drawn) != 12 {
-		t.Errorf("twelve lines have %d looks", len(drawn))
+	if len(drawn) != 64 {
+		t.Errorf("64 lines have %d looks", len(drawn))
 	}
 }
