@@ -97,11 +97,19 @@ func judged(words []string, id int, said string, task taskView) string {
 	return said
 }
 
+// wait never returns. Of a select without cases Go would say that all goroutines are asleep,
+// and end the program.
+func wait() string {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
 // misbehave does what a program must not, or is the verdict that it must not give.
 func misbehave(mode string, id int) string {
 	say := func(format string, args ...any) string {
 		fmt.Printf(format+"\n", args...)
-		select {} // who has said so much waits
+		return wait() // who has said so much waits
 	}
 	die := func(words string, code int) string {
 		fmt.Fprintln(os.Stderr, words)
@@ -115,16 +123,16 @@ func misbehave(mode string, id int) string {
 		return die("Traceback (most recent call last):\n  File \"reward.py\", line 3\nValueError: the bank is empty", 3)
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+		return wait()
 	case "hang":
 		fmt.Fprintln(os.Stderr, "waiting for a server")
-		select {}
+		return wait()
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		select {}
+		return wait()
 	case "close":
 		os.Stdout.Close()
-		select {}
+		return wait()
 	case "garbage":
 		return say("Traceback (most recent call last):")
 	case "binary":
@@ -164,7 +172,7 @@ func misbehave(mode string, id int) string {
 		os.Exit(0)
 	case "partialhang":
 		fmt.Printf(`{"id": %d, "res`, id)
-		select {}
+		return wait()
 	case "blank":
 		return say("")
 	case "endless":
@@ -178,7 +186,7 @@ func misbehave(mode string, id int) string {
 		for range 100 {
 			fmt.Println("y")
 		}
-		select {}
+		return wait()
 	case "flooderr":
 		for range 100_000 {
 			fmt.Fprintln(os.Stderr, "x")
@@ -241,7 +249,7 @@ func start(mode string, r asking) {
 	case mode == "noscore":
 		describe(1, `["tasks"]`)
 	case mode == "hang":
-		select {}
+		wait()
 	case r.Describe != nil:
 		describe(1, `["score", "tasks"]`)
 	case mode == "twice":
