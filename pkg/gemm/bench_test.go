@@ -95,9 +95,19 @@ func BenchmarkPeer(b *testing.B) {
 		op      string
 		m, k, n int
 	}{
-		{"packed", 2048, 256, 1280}, {"packed", 2048, 512, 2816}, {"packed", 2048, 1408, 512}, {"packed", 2048, 896, 9728},
-		{"TN", 1280, 2048, 256}, {"TN", 2816, 2048, 512}, {"TN", 9728, 2048, 896},
-		{"packed", 1, 512, 2816}, {"packed", 8, 512, 2816}, {"packed", 64, 512, 2816}, {"packed", 1, 896, 9728}, {"packed", 8, 896, 9728}, {"packed", 64, 896, 9728},
+		{"packed", 2048, 256, 1280},
+		{"packed", 2048, 512, 2816},
+		{"packed", 2048, 1408, 512},
+		{"packed", 2048, 896, 9728},
+		{"TN", 1280, 2048, 256},
+		{"TN", 2816, 2048, 512},
+		{"TN", 9728, 2048, 896},
+		{"packed", 1, 512, 2816},
+		{"packed", 8, 512, 2816},
+		{"packed", 64, 512, 2816},
+		{"packed", 1, 896, 9728},
+		{"packed", 8, 896, 9728},
+		{"packed", 64, 896, 9728},
 	} {
 		x := newOperands(rand.New(rand.NewPCG(1, 2)), s.m, s.n, s.k)
 		for _, pairs := range []bool{false, true} {
