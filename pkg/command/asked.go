@@ -221,11 +221,7 @@ func storageByStage(g graph.Graph, versions storage) map[graph.Stage]int64 {
 	trained := int64(r.Schedule.Iterations) * int64(r.Rollout.Prompts*r.Rollout.Group) * tokens
 	evaluated := int64(0)
 	for _, m := range r.Evaluation.Measured() {
-		chains := m.Samples
-		if m.Greedy {
-			chains++
-		}
-		evaluated += int64(len(g.EvaluatedVersions())) * int64(m.Problems*chains*(m.Steps+1)) * tokens
+		evaluated += int64(len(g.EvaluatedVersions())) * int64(m.Problems*m.Chains()*(m.Steps+1)) * tokens
 	}
 	return map[graph.Stage]int64{
 		graph.StageRollout:     trained * sampledTokenBytes,

@@ -37,8 +37,7 @@ func (t taskTimes) settings() []string {
 // foretell says what the tasks of a recipe take at the rates that were measured.
 func (b benchmark) foretell(r recipe.Recipe) taskTimes {
 	g := graph.Graph{Recipe: r}
-	prompt, steps := float64(b.PromptTokens), float64(g.OptimizerSteps())
-	response := float64(r.Rollout.MaxNewTokens)
+	prompt, response := float64(b.PromptTokens), float64(r.Rollout.MaxNewTokens)
 	rows := g.PlanRows()
 	t := taskTimes{Responses: rows * r.Rollout.Group}
 	add := func(stage graph.Stage, seconds float64) {
@@ -60,19 +59,16 @@ func (b benchmark) foretell(r recipe.Recipe) taskTimes {
 		add(graph.StageGradient, learned/float64(r.Loss.MiniBatches*g.Shards(graph.Node{Stage: graph.StageGradient})))
 		add(graph.StageLearn, update)
 	} else {
-		add(graph.StageLearn, float64(r.Loss.Epochs)*learned+steps*update)
+		add(graph.StageLearn, float64(r.Loss.Epochs)*learned+float64(g.OptimizerSteps())*update)
 	}
 	shards := max(1, g.Shards(graph.Node{Stage: graph.StageEvalRollout})) // none where nothing is measured
 	var seconds float64
 	for _, m := range r.Evaluation.Measured() {
-		attempts, traces := 1+m.Steps, m.Samples
-		if m.Greedy {
-			traces++
-		}
+		attempts := 1 + m.Steps
 		if g.Waves(graph.StageEvalRollout) > 1 {
 			attempts = 1 // the next is a task of its own
 		}
-		seconds += float64(attempts) * sample(ceil(m.Problems, shards)*traces, float64(cmp.Or(m.MaxNewTokens, r.Rollout.MaxNewTokens)))
+		seconds += float64(attempts) * sample(ceil(m.Problems, shards)*m.Chains(), float64(cmp.Or(m.MaxNewTokens, r.Rollout.MaxNewTokens)))
 	}
 	if seconds > 0 {
 		add(graph.StageEvalRollout, seconds)

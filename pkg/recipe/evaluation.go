@@ -55,6 +55,14 @@ func (e Evaluation) Of(set string) (Measured, error) {
 	return Measured{}, exitcode.Usagef("the recipe measures no set %q of held-out problems: it has %s", set, strings.Join(names, ", "))
 }
 
+// Chains is the number of traces of each problem: its samples, and the greedy one.
+func (m Measured) Chains() int {
+	if m.Greedy {
+		return m.Samples + 1
+	}
+	return m.Samples
+}
+
 // Only is the evaluation of this set alone.
 func (m Measured) Only() Evaluation {
 	only, problems := m.Evaluation, m.Problems
