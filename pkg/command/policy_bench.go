@@ -60,12 +60,13 @@ func policyBenchCommand() *cli.Command {
 
 // benchmark is what lathe policy bench prints.
 type benchmark struct {
-	Arithmetic   policy.Arithmetic `json:"arithmetic"`
-	Threads      int               `json:"threads"`
-	PromptTokens int               `json:"prompt_tokens"`
-	Ceiling      bench.Ceiling     `json:"ceiling"`
-	Rates        []bench.Rate      `json:"rates"`
-	Iteration    *taskTimes        `json:"iteration"` // null without --recipe
+	Arithmetic    policy.Arithmetic `json:"arithmetic"`
+	Threads       int               `json:"threads"`
+	PromptTokens  int               `json:"prompt_tokens"`
+	ContextTokens int               `json:"context_tokens"` // the longest text that the policy takes
+	Ceiling       bench.Ceiling     `json:"ceiling"`
+	Rates         []bench.Rate      `json:"rates"`
+	Iteration     *taskTimes        `json:"iteration"` // null without --recipe
 }
 
 // pairs says that the engine's products round to bfloat16.
@@ -134,6 +135,7 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 		return err
 	}
 	longest := engine.Config().MaxPositionEmbeddings
+	result.ContextTokens = longest
 	if o.PromptTokens == 0 {
 		o.PromptTokens = min(256, longest/2)
 	}

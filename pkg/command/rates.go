@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy/bench"
@@ -37,23 +38,26 @@ func (t taskTimes) settings() []string {
 // foretell says what the tasks of a recipe take at the rates that were measured.
 func (b benchmark) foretell(r recipe.Recipe) taskTimes {
 	g := graph.Graph{Recipe: r}
-	prompt, response := float64(b.PromptTokens), float64(r.Rollout.MaxNewTokens)
-	rows := g.PlanRows()
-	t := taskTimes{Responses: rows * r.Rollout.Group}
+	rows, attempts := g.PlanRows(), 1+r.Scaffold.Steps
+	t := taskTimes{Responses: rows * r.Rollout.Group * attempts}
 	add := func(stage graph.Stage, seconds float64) {
 		t.Tasks = append(t.Tasks, taskTime{stage, seconds / 60})
 	}
+	whole, sampled := b.attempt(r, r.Rollout.NewTokens())
 	train, update := b.rate(bench.Train, 0), b.rate(bench.Update, 0).Seconds
 	if w := r.WarmStart; w.Steps > 0 {
-		learned := float64(w.Batch) * (prompt + response)
-		add(graph.StageWarm, float64(min(w.Steps, cmp.Or(w.Chunk, w.Steps)))*(learned/train.TokensPerSecond+update))
+		add(graph.StageWarm, float64(min(w.Steps, cmp.Or(w.Chunk, w.Steps)))*(float64(w.Batch)*whole.all()/train.TokensPerSecond+update))
 	}
-	sample := func(responses int, tokens float64) float64 {
+	// Where the next attempt or message waits for a verdict, it is another task's.
+	sample := func(stage graph.Stage, responses, attempts int, of spoken) float64 {
+		if g.Waves(stage) > 1 {
+			attempts = 1
+		}
 		decode := b.rate(bench.Decode, responses)
-		return float64(responses) * (prompt/b.rate(bench.Prefill, 0).TokensPerSecond + tokens/decode.TokensPerSecond)
+		return float64(responses*attempts) * (of.read/b.rate(bench.Prefill, 0).TokensPerSecond + of.written/decode.TokensPerSecond)
 	}
-	add(graph.StageRollout, sample(ceil(rows, g.Shards(graph.Node{Stage: graph.StageRollout}))*r.Rollout.Group, response))
-	learned := float64(r.Rollout.Prompts*r.Rollout.Group) * (prompt + response) / train.TokensPerSecond // an epoch's
+	add(graph.StageRollout, sample(graph.StageRollout, ceil(rows, g.Shards(graph.Node{Stage: graph.StageRollout}))*r.Rollout.Group, attempts, sampled))
+	learned := float64(r.Rollout.Prompts*r.Rollout.Group*attempts) * whole.all() / train.TokensPerSecond // an epoch's
 	if g.Sharded() {
 		// A gradient task has a part of one optimizer step, and the learn task that step alone.
 		add(graph.StageGradient, learned/float64(r.Loss.MiniBatches*g.Shards(graph.Node{Stage: graph.StageGradient})))
@@ -64,16 +68,37 @@ func (b benchmark) foretell(r recipe.Recipe) taskTimes {
 	shards := max(1, g.Shards(graph.Node{Stage: graph.StageEvalRollout})) // none where nothing is measured
 	var seconds float64
 	for _, m := range r.Evaluation.Measured() {
-		attempts := 1 + m.Steps
-		if g.Waves(graph.StageEvalRollout) > 1 {
-			attempts = 1 // the next is a task of its own
-		}
-		seconds += float64(attempts) * sample(ceil(m.Problems, shards)*m.Chains(), float64(cmp.Or(m.MaxNewTokens, r.Rollout.MaxNewTokens)))
+		_, sampled := b.attempt(r, m.NewTokens(r.Rollout))
+		seconds += sample(graph.StageEvalRollout, ceil(m.Problems, shards)*m.Chains(), 1+m.Steps, sampled)
 	}
 	if seconds > 0 {
 		add(graph.StageEvalRollout, seconds)
 	}
 	return t
+}
+
+// spoken counts the tokens that the policy reads and writes.
+type spoken struct{ read, written float64 }
+
+func (s spoken) all() float64 { return s.read + s.written }
+
+// attempt bounds an attempt, in which a prompt stands before each message, and what a
+// task samples of it: all, or one message where the next waits for a verdict.
+func (b benchmark) attempt(r recipe.Recipe, newTokens []int) (whole, sampled spoken) {
+	traits, _ := r.Traits() // whoever makes the environment says what is wrong
+	for turn := range max(1, traits.Turns) {
+		whole.read += float64(b.PromptTokens)
+		whole.written += float64(newTokens[min(turn, len(newTokens)-1)])
+	}
+	if most := float64(b.ContextTokens); most > 0 && whole.all() > most {
+		fits := most / whole.all()
+		whole = spoken{whole.read * fits, whole.written * fits}
+	}
+	if traits.Waves <= 1 {
+		return whole, whole
+	}
+	last := min(float64(slices.Max(newTokens)), whole.written)
+	return whole, spoken{whole.all() - last, last}
 }
 
 // rate is that of a kind of work, of the largest batch that so many responses fill, or of

@@ -45,6 +45,37 @@ func TestForetell(t *testing.T) {
 	})
 }
 
+// With the rates above: three turns of 50, 20 and 20 tokens are 300 tokens read and 90
+// written, in each of two attempts of two samples. Evaluations write 10 a turn. Of a policy
+// that takes 195 tokens both are half, and 195/330 there.
+func TestForetellTurns(t *testing.T) {
+	t.Parallel()
+	b := benchmark{PromptTokens: 100, Rates: []bench.Rate{
+		{Work: bench.Prefill, TokensPerSecond: 1000}, {Work: bench.Decode, TokensPerSecond: 10},
+		{Work: bench.Train, TokensPerSecond: 500}, {Work: bench.Update},
+	}}
+	asked := func(example string, set ...string) recipe.Recipe {
+		set = append(set, "rollout.prompts=1", "rollout.group=2", "rollout.max_new_tokens=50", "rollout.max_new_tokens_by_turn=[50, 20]", "rollout.shards=1",
+			"scaffold.name=chain", "scaffold.steps=1", "loss.epochs=1", "schedule.oversample=1", "schedule.gradient_shards=1", "warm_start.steps=0",
+			"evaluation.problems=1", "evaluation.samples=1", "evaluation.greedy=false", "evaluation.steps=0", "evaluation.shards=1", "evaluation.max_new_tokens=10")
+		resolved, err := recipe.Load(example, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved.Recipe
+	}
+	chat := asked("../../jobs/arithmetic.yaml", "env.max_turns=3")
+	check(t, b.foretell(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.3 + 9), graph.StageLearn: 4 * 390. / 500, graph.StageEvalRollout: 0.3 + 3})
+	b.ContextTokens = 195
+	check(t, b.foretell(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.15 + 4.5), graph.StageLearn: 4 * 195. / 500, graph.StageEvalRollout: 195. / 330 * 3.3})
+
+	// A program's message waits for its verdict, so a task samples one: of the 270 tokens
+	// of both at most 50 are written, and the others read.
+	b.ContextTokens = 0
+	programs := asked("../../jobs/mle-mini.yaml", "env.max_turns=2")
+	check(t, b.foretell(programs), 4, map[graph.Stage]float64{graph.StageRollout: 2 * (0.22 + 5), graph.StageLearn: 4 * 270. / 500, graph.StageEvalRollout: 0.21 + 1})
+}
+
 func check(t *testing.T, got taskTimes, responses int, seconds map[graph.Stage]float64) {
 	t.Helper()
 	if got.Responses != responses || len(got.Tasks) != len(seconds) {

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -65,9 +64,10 @@ func differing(a, b map[string]string) string {
 	return ""
 }
 
-// newTokens is the length that answers are cut at: without one of its own, that of
-// rollouts.
-func newTokens(r recipe.Recipe) int { return cmp.Or(r.Evaluation.MaxNewTokens, r.Rollout.MaxNewTokens) }
+// newTokens are the lengths that answers are cut at, turn by turn.
+func newTokens(r recipe.Recipe) string {
+	return strings.Trim(fmt.Sprint(r.Evaluation.NewTokens(r.Rollout)), "[]")
+}
 
 // incomparable says in what two runs cannot be compared; empty if they can.
 func incomparable(a, b finished) string {

@@ -241,6 +241,7 @@ func TestIncomparable(t *testing.T) {
 		{[]string{"evaluation.top_k=5"}, "evaluation.top_k is 0 and 5"},
 		{[]string{"evaluation.top_p=0.5"}, "evaluation.top_p is 1 and 0.5"},
 		{[]string{"rollout.max_new_tokens=5"}, "evaluation.max_new_tokens is 6 and 5"},
+		{[]string{"rollout.max_new_tokens_by_turn=[6, 5]"}, "evaluation.max_new_tokens is 6 and 6 5"},
 		{[]string{"evaluation.seconds=9"}, "evaluation.seconds is 0 and 9"},
 		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
 		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},

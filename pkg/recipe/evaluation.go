@@ -36,6 +36,15 @@ func (e Evaluation) Measured() []Measured {
 	return all
 }
 
+// NewTokens is the bound on the tokens of each turn's response, as [Rollout.NewTokens]
+// says it: one of its own holds for all turns.
+func (e Evaluation) NewTokens(r Rollout) []int {
+	if e.MaxNewTokens > 0 {
+		return []int{e.MaxNewTokens}
+	}
+	return r.NewTokens()
+}
+
 func override[T any](to *T, value *T) {
 	if value != nil {
 		*to = *value

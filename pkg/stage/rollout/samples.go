@@ -50,11 +50,8 @@ func measuring(r recipe.Recipe, set string) (samples, error) {
 		return samples{}, err
 	}
 	s := samples{
-		scaffold: attempts, maxNewTokens: r.Rollout.NewTokens(),
+		scaffold: attempts, maxNewTokens: m.NewTokens(r.Rollout),
 		sampled: policy.Sampling{Temperature: float32(m.Temperature), TopK: m.TopK, TopP: float32(m.TopP)},
-	}
-	if m.MaxNewTokens > 0 {
-		s.maxNewTokens = []int{m.MaxNewTokens}
 	}
 	if m.Greedy {
 		s.numbers = append(s.numbers, GreedySample)
