@@ -8,12 +8,18 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
+
+// readsAtATime is how many tasks' manifests are read at a time: a file server takes long to
+// answer, and no longer to answer many.
+const readsAtATime = 32
 
 // Inventory knows what of a run is sealed. It lists each folder once and reads
 // each manifest once: what is sealed stays so, and what is missing is looked for
@@ -282,36 +288,53 @@ func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
 	if err != nil {
 		return a, err
 	}
+	var listed []graph.Task
 	for shard := 0; folder != nil && shard < a.total; shard++ {
-		if err := ctx.Err(); err != nil {
-			return a, err
-		}
+		t := graph.Task{Node: n, Shard: shard}
 		if a.is(shard) {
 			continue
 		}
-		now, err := v.look(ctx, graph.Task{Node: n, Shard: shard})
-		if err != nil {
+		if there, err := v.manifestsListed(t); err != nil {
 			return a, err
+		} else if there {
+			listed = append(listed, t)
 		}
-		a.mark(shard, now)
+	}
+	found, errs := make([]state, len(listed)), make([]error, len(listed))
+	var group errgroup.Group
+	group.SetLimit(readsAtATime)
+	for i, t := range listed {
+		group.Go(func() error {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				found[i], errs[i] = v.read(ctx, t)
+			}
+			return nil // that of the first shard is said, whichever was read first
+		})
+	}
+	group.Wait()
+	for i, t := range listed {
+		if errs[i] != nil {
+			return a, errs[i]
+		}
+		a.mark(t.Shard, found[i])
 	}
 	a.looked = true
 	return a, nil
 }
 
-// look reads the manifests of a task's outputs, if all of them, or the packs that may
-// hold them, are listed.
-func (v *Inventory) look(ctx context.Context, t graph.Task) (state, error) {
+// manifestsListed reports whether the manifests of a task's outputs, or the packs that
+// may hold them, are in their folders' listings.
+func (v *Inventory) manifestsListed(t graph.Task) (bool, error) {
 	for _, path := range v.Outputs(t) {
 		there, err := v.listed(seal.ManifestPath(path))
 		if pack, ok := seal.PackOf(path); ok && err == nil && !there {
 			there, err = v.listed(seal.ManifestPath(pack))
 		}
 		if err != nil || !there {
-			return missing, err
+			return false, err
 		}
 	}
-	return v.read(ctx, t)
+	return true, nil
 }
 
 // read reads the manifests of a task's outputs.
