@@ -60,20 +60,36 @@ func tileRows(level vec.Level) int {
 	}
 }
 
-// setFetch makes tile n of several fetch its share of the panel that starts
-// following elements after its own. A single tile reads B only once, and as fast
-// as the hardware fetches it.
+const (
+	// fetchAhead is how far ahead of itself a single tile fetches B, in bytes. The
+	// hardware alone keeps up with one row, but not with half of what eight rows take.
+	fetchAhead = 16 << 10
+
+	// fetchRows is the number of rows from which a single tile of float32 fetches:
+	// fewer wait for loads as it is.
+	fetchRows = 8
+)
+
+// setFetch makes a single tile fetch what lies ahead of it in B, and tile n of several
+// its share of the panel that starts following elements after its own.
 func (t *tile) setFetch(following, n, tiles int) {
 	following += n * t.depth * panelWidth / tiles
+	t.fetchStep = 0
 	if t.half != nil {
-		t.fetch, t.fetchStep = unsafe.Pointer(&t.half[0]), 0
-		if tiles > 1 && following < len(t.half) {
+		if tiles == 1 {
+			following = fetchAhead / 2
+		}
+		t.fetch = unsafe.Pointer(&t.half[0])
+		if following < len(t.half) {
 			t.fetch, t.fetchStep = unsafe.Pointer(&t.half[following]), 2*panelWidth/tiles
 		}
 		return
 	}
-	t.fetch, t.fetchStep = unsafe.Pointer(&t.b[0]), 0
-	if tiles > 1 && t.bDepth == panelWidth && following < len(t.b) {
+	if tiles == 1 {
+		following = fetchAhead / 4
+	}
+	t.fetch = unsafe.Pointer(&t.b[0])
+	if t.bDepth == panelWidth && following < len(t.b) && (tiles > 1 || t.rows >= fetchRows) {
 		t.fetch, t.fetchStep = unsafe.Pointer(&t.b[following]), 4*panelWidth/tiles
 	}
 }

@@ -64,10 +64,11 @@ rows1:
 	VMOVUPS.Z (DI), K1, Z0
 	VMOVUPS.Z 64(DI), K2, Z1
 	ADDQ SI, DI
-	JMP  rows1loop
+	JMP  rows1start
 rows1zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+rows1start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -110,12 +111,13 @@ rows2:
 	VMOVUPS.Z (DI), K1, Z2
 	VMOVUPS.Z 64(DI), K2, Z3
 	ADDQ SI, DI
-	JMP  rows2loop
+	JMP  rows2start
 rows2zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+rows2start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -170,7 +172,7 @@ rows3:
 	VMOVUPS.Z (DI), K1, Z4
 	VMOVUPS.Z 64(DI), K2, Z5
 	ADDQ SI, DI
-	JMP  rows3loop
+	JMP  rows3start
 rows3zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -178,6 +180,7 @@ rows3zero:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+rows3start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -244,7 +247,7 @@ rows4:
 	VMOVUPS.Z (DI), K1, Z6
 	VMOVUPS.Z 64(DI), K2, Z7
 	ADDQ SI, DI
-	JMP  rows4loop
+	JMP  rows4start
 rows4zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -254,6 +257,7 @@ rows4zero:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+rows4start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -332,7 +336,7 @@ rows5:
 	VMOVUPS.Z (DI), K1, Z8
 	VMOVUPS.Z 64(DI), K2, Z9
 	ADDQ SI, DI
-	JMP  rows5loop
+	JMP  rows5start
 rows5zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -344,6 +348,7 @@ rows5zero:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+rows5start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -434,7 +439,7 @@ rows6:
 	VMOVUPS.Z (DI), K1, Z10
 	VMOVUPS.Z 64(DI), K2, Z11
 	ADDQ SI, DI
-	JMP  rows6loop
+	JMP  rows6start
 rows6zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -448,6 +453,7 @@ rows6zero:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+rows6start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -550,7 +556,7 @@ rows7:
 	VMOVUPS.Z (DI), K1, Z12
 	VMOVUPS.Z 64(DI), K2, Z13
 	ADDQ SI, DI
-	JMP  rows7loop
+	JMP  rows7start
 rows7zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -566,6 +572,7 @@ rows7zero:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+rows7start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -682,7 +689,7 @@ rows8:
 	VMOVUPS.Z (DI), K1, Z14
 	VMOVUPS.Z 64(DI), K2, Z15
 	ADDQ SI, DI
-	JMP  rows8loop
+	JMP  rows8start
 rows8zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -700,6 +707,7 @@ rows8zero:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+rows8start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -707,6 +715,7 @@ rows8loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -829,7 +838,7 @@ rows9:
 	VMOVUPS.Z (DI), K1, Z16
 	VMOVUPS.Z 64(DI), K2, Z17
 	ADDQ SI, DI
-	JMP  rows9loop
+	JMP  rows9start
 rows9zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -849,6 +858,7 @@ rows9zero:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+rows9start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -856,6 +866,7 @@ rows9loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -990,7 +1001,7 @@ rows10:
 	VMOVUPS.Z (DI), K1, Z18
 	VMOVUPS.Z 64(DI), K2, Z19
 	ADDQ SI, DI
-	JMP  rows10loop
+	JMP  rows10start
 rows10zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1012,6 +1023,7 @@ rows10zero:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+rows10start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -1019,6 +1031,7 @@ rows10loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -1165,7 +1178,7 @@ rows11:
 	VMOVUPS.Z (DI), K1, Z20
 	VMOVUPS.Z 64(DI), K2, Z21
 	ADDQ SI, DI
-	JMP  rows11loop
+	JMP  rows11start
 rows11zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1189,6 +1202,7 @@ rows11zero:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
+rows11start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -1196,6 +1210,7 @@ rows11loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -1354,7 +1369,7 @@ rows12:
 	VMOVUPS.Z (DI), K1, Z22
 	VMOVUPS.Z 64(DI), K2, Z23
 	ADDQ SI, DI
-	JMP  rows12loop
+	JMP  rows12start
 rows12zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1380,6 +1395,7 @@ rows12zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
+rows12start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -1387,6 +1403,7 @@ rows12loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -1557,7 +1574,7 @@ rows13:
 	VMOVUPS.Z (DI), K1, Z24
 	VMOVUPS.Z 64(DI), K2, Z25
 	ADDQ SI, DI
-	JMP  rows13loop
+	JMP  rows13start
 rows13zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1585,6 +1602,7 @@ rows13zero:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
+rows13start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -1592,6 +1610,7 @@ rows13loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0
@@ -1774,7 +1793,7 @@ rows14:
 	VMOVUPS.Z (DI), K1, Z26
 	VMOVUPS.Z 64(DI), K2, Z27
 	ADDQ SI, DI
-	JMP  rows14loop
+	JMP  rows14start
 rows14zero:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -1804,6 +1823,7 @@ rows14zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
+rows14start:
 	MOVQ tile_fetchStep(AX), SI
 	MOVQ tile_fetch(AX), AX
 	PCALIGN $32
@@ -1811,6 +1831,7 @@ rows14loop:
 	VMOVUPS (BX), Z28
 	VMOVUPS 64(BX), Z29
 	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
 	ADDQ SI, AX
 	VBROADCASTSS (R8), Z30
 	VFMADD231PS Z28, Z30, Z0

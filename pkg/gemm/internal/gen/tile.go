@@ -80,6 +80,9 @@ func dispatch(w *asm.File, rows int) {
 	}
 }
 
+// fetchRows is that of the package: tiles of fewer rows fetch one line of a depth at most.
+const fetchRows = 8
+
 // tileRows512 is the number of rows of the largest AVX-512 tile. Its 28
 // accumulators leave four registers for B and the broadcast elements of A.
 const tileRows512 = 14
@@ -210,11 +213,12 @@ func body512(w *asm.File, e element, rows int) {
 		w.Op("VMOVUPS.Z 64(DI), K2, Z%d", 2*i+1)
 		w.Op("ADDQ SI, DI")
 	}
-	w.Op("JMP  %sloop", name)
+	w.Op("JMP  %sstart", name)
 	w.Label("%szero", name)
 	for i := range 2 * rows {
 		w.Op("VPXORD Z%d, Z%d, Z%d", i, i, i)
 	}
+	w.Label("%sstart", name)
 	w.Op("MOVQ tile_fetchStep(AX), SI")
 	w.Op("MOVQ tile_fetch(AX), AX")
 	w.Op("PCALIGN $32")
@@ -222,6 +226,9 @@ func body512(w *asm.File, e element, rows int) {
 	e.load(w, "(BX)", "Z28")
 	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(16)), "Z29")
 	w.Op("PREFETCHT1 (AX)")
+	if !e.half && rows >= fetchRows { // see setFetch
+		w.Op("PREFETCHT1 64(AX)")
+	}
 	w.Op("ADDQ SI, AX")
 	for i := range rows {
 		broadcast := 30 + i%2
@@ -294,7 +301,7 @@ func tileAVX2(w *asm.File, e element) {
 
 // prefetch256 is how far ahead a tile prefetches B to the level-1 cache, in bytes. Its
 // two halves read every other cache line, of which the hardware fetches too few.
-const prefetch256 = 512
+const prefetch256 = 4096
 
 func body256(w *asm.File, e element, rows int) {
 	name := fmt.Sprintf("rows%d", rows)
