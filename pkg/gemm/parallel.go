@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lathe-rl/lathe/pkg/internal/forkjoin"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -12,18 +13,15 @@ type job interface {
 	do(task int, ws *workspace)
 }
 
-// team shares the tasks of one job among goroutines. The goroutines end with
-// the job, so an idle program has none; a goroutine takes about a microsecond
-// to start, against the 10 µs or more of work that a task is made to hold.
+// team shares the tasks of one job among goroutines.
 type team struct {
 	job   job
 	tasks int64
 	next  atomic.Int64
-	done  sync.WaitGroup
 
-	// helper is the method value (*team).help. Making it once per team, not
-	// once per go statement, saves an allocation.
-	helper func()
+	// share is the method of that name. Making the value once per team, not once per
+	// job, saves an allocation.
+	share func(worker int)
 
 	// The jobs live here so that starting one allocates nothing.
 	product     product
@@ -35,7 +33,7 @@ type team struct {
 // teams are those without a job, see workspaces.
 var teams = sync.Pool{New: func() any {
 	t := new(team)
-	t.helper = t.help
+	t.share = t.work
 	return t
 }}
 
@@ -51,23 +49,10 @@ func putTeam(t *team) {
 func (t *team) run(tasks, threads int) {
 	t.tasks = int64(tasks)
 	t.next.Store(0)
-	helpers := min(threads, tasks) - 1
-	if helpers > 0 {
-		t.done.Add(helpers)
-	}
-	for range helpers {
-		go t.helper()
-	}
-	t.work()
-	t.done.Wait()
+	forkjoin.Run(min(threads, tasks), t.share)
 }
 
-func (t *team) help() {
-	defer t.done.Done()
-	t.work()
-}
-
-func (t *team) work() {
+func (t *team) work(int) {
 	ws := getWorkspace()
 	for {
 		task := t.next.Add(1) - 1

@@ -1,8 +1,9 @@
 package cpu
 
 import (
-	"sync"
 	"sync/atomic"
+
+	"github.com/lathe-rl/lathe/pkg/internal/forkjoin"
 )
 
 // parallel calls f for consecutive ranges that cover 0..n-1, on at most
@@ -32,12 +33,7 @@ func parallel(threads, n, grain int, f func(worker, from, to int)) {
 			f(worker, from, min(n, from+size))
 		}
 	}
-	var group sync.WaitGroup
-	for worker := 1; worker < min(threads, (n+size-1)/size); worker++ {
-		group.Go(func() { work(worker) })
-	}
-	work(0)
-	group.Wait()
+	forkjoin.Run(min(threads, (n+size-1)/size), work)
 }
 
 // grow returns a slice of n elements, reusing the memory of x if it suffices.
