@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// awake is how long a goroutine looks for what it waits for before it parks or ends. The
-// gaps between the products of a step take a tenth of it.
-const awake = 100 * time.Microsecond
+// awake is how long a goroutine looks for what it waits for before it parks or ends. A
+// step has some fifty products, and its longest gap is where a token is chosen.
+const awake = 200 * time.Microsecond
 
 // Run calls work(0) on the calling goroutine and work(1) to work(n−1) on others, and
 // returns when all have returned. It allocates nothing once as many helpers were there.
