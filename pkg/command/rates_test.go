@@ -51,8 +51,10 @@ func TestForetell(t *testing.T) {
 func TestForetellTurns(t *testing.T) {
 	t.Parallel()
 	b := benchmark{PromptTokens: 100, Rates: []bench.Rate{
-		{Work: bench.Prefill, TokensPerSecond: 1000}, {Work: bench.Decode, TokensPerSecond: 10},
-		{Work: bench.Train, TokensPerSecond: 500}, {Work: bench.Update},
+		{Work: bench.Prefill, TokensPerSecond: 1000},
+		{Work: bench.Decode, TokensPerSecond: 10},
+		{Work: bench.Train, TokensPerSecond: 500},
+		{Work: bench.Update},
 	}}
 	asked := func(example string, set ...string) recipe.Recipe {
 		set = append(set, "rollout.prompts=1", "rollout.group=2", "rollout.max_new_tokens=50", "rollout.max_new_tokens_by_turn=[50, 20]", "rollout.shards=1",

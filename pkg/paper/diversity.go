@@ -26,7 +26,8 @@ func thinned(texts []string, most int) []string {
 }
 
 // distances are the mean cosine and Euclidean distance of the pairs of texts by their
-// embeddings of hashed n-grams; known is false of fewer than two texts.
+// embeddings of hashed n-grams; known is false of fewer than two texts. A policy's own
+// states would be another measure in each run, so that methods could not be compared.
 func distances(texts []string) (cosine, euclidean float64, known bool) {
 	texts = thinned(texts, mostCompared)
 	if len(texts) < 2 {
