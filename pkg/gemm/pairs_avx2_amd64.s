@@ -225,7 +225,7 @@ rows1block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows1pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13
@@ -289,7 +289,7 @@ rows2block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows2pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13
@@ -366,7 +366,7 @@ rows3block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows3pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13
@@ -456,7 +456,7 @@ rows4block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows4pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13
@@ -559,7 +559,7 @@ rows5block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows5pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13
@@ -675,7 +675,7 @@ rows6block:
 	MOVQ $16, DX
 	PCALIGN $32
 rows6pair:
-	PREFETCHT1 16384(BX)
+	PREFETCHT1 const_fetchAhead(BX)
 	VMOVUPS (BX), Y13
 	VPSLLD $16, Y13, Y12
 	VANDPS upper<>(SB), Y13, Y13

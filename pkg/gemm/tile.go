@@ -61,8 +61,9 @@ func tileRows(level vec.Level) int {
 }
 
 const (
-	// fetchAhead is how far ahead of itself a single tile fetches B, in bytes. The
-	// hardware alone keeps up with one row, but not with half of what eight rows take.
+	// fetchAhead is how far ahead of itself a single tile, and one of pairs, fetches B,
+	// in bytes. The hardware alone keeps up with one row, but not with half of what eight
+	// rows take.
 	fetchAhead = 16 << 10
 
 	// fetchRows is the number of rows from which a single tile of float32 fetches:
@@ -74,24 +75,27 @@ const (
 // its share of the panel that starts following elements after its own.
 func (t *tile) setFetch(following, n, tiles int) {
 	following += n * t.depth * panelWidth / tiles
-	t.fetchStep = 0
 	if t.half != nil {
-		if tiles == 1 {
-			following = fetchAhead / 2
-		}
-		t.fetch = unsafe.Pointer(&t.half[0])
-		if following < len(t.half) {
-			t.fetch, t.fetchStep = unsafe.Pointer(&t.half[following]), 2*panelWidth/tiles
-		}
+		t.fetch, t.fetchStep = fetchFrom(t.half, following, tiles)
 		return
 	}
+	t.fetch, t.fetchStep = fetchFrom(t.b, following, tiles)
+	if t.bDepth != panelWidth || tiles == 1 && t.rows < fetchRows {
+		t.fetchStep = 0
+	}
+}
+
+// fetchFrom returns where in b one of tiles begins to fetch, and by how many bytes it
+// goes on with each depth: 0 where nothing of b is left to fetch.
+func fetchFrom[T float32 | uint16](b []T, following, tiles int) (from unsafe.Pointer, step int) {
+	size := int(unsafe.Sizeof(b[0]))
 	if tiles == 1 {
-		following = fetchAhead / 4
+		following = fetchAhead / size
 	}
-	t.fetch = unsafe.Pointer(&t.b[0])
-	if t.bDepth == panelWidth && following < len(t.b) && (tiles > 1 || t.rows >= fetchRows) {
-		t.fetch, t.fetchStep = unsafe.Pointer(&t.b[following]), 4*panelWidth/tiles
+	if following >= len(b) {
+		return unsafe.Pointer(&b[0]), 0
 	}
+	return unsafe.Pointer(&b[following]), size * panelWidth / tiles
 }
 
 // widePanels returns how many panels a tile of rows rows takes at once, where

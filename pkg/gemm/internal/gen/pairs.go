@@ -88,9 +88,6 @@ func eachPair(w *asm.File, name, register string, accumulators []int, pair, end 
 	w.Op("JNZ  %sblock", name)
 }
 
-// fetchAhead is how far ahead a tile of pairs fetches B to the level-2 cache, in bytes.
-const fetchAhead = 16 << 10
-
 // pairRows512 is the number of rows of the largest AVX-512 tile: 28 accumulators, two
 // chains of two vectors for each row, leave four registers for B.
 const pairRows512 = 7
@@ -139,7 +136,7 @@ func pairBody512(w *asm.File, rows int) {
 	startA(w)
 	eachPair(w, name, "Z", accumulators, func() {
 		for v := range 2 {
-			w.Op("PREFETCHT1 %d(BX)", fetchAhead+64*v)
+			w.Op("PREFETCHT1 (const_fetchAhead+%d)(BX)", 64*v)
 			w.Op("VMOVDQU32 %d(BX), Z%d", 64*v, 29+2*v)
 			w.Op("VPSLLD $16, Z%d, Z%d", 29+2*v, 28+2*v)
 			w.Op("VMOVDQU16.Z Z%[1]d, K3, Z%[1]d", 29+2*v)
@@ -214,7 +211,7 @@ func pairBody256(w *asm.File, rows int) {
 	w.Op("MOVQ tile_half(AX), BX")
 	w.Op("ADDQ R15, BX")
 	eachPair(w, name, "Y", accumulators, func() {
-		w.Op("PREFETCHT1 %d(BX)", fetchAhead)
+		w.Op("PREFETCHT1 const_fetchAhead(BX)")
 		w.Op("VMOVUPS (BX), Y13")
 		w.Op("VPSLLD $16, Y13, Y12")
 		w.Op("VANDPS upper<>(SB), Y13, Y13")
