@@ -49,6 +49,7 @@ func simulateCommand() *cli.Command {
 			"how long tasks take is drawn from those of runs that are there (--from), or from what --durations says:\n\n" +
 			"  nodes: 64                  # and node_cpus, gpus; 0: as the site profile says\n" +
 			"  queue: {seconds: 30, spread: 1}   # median, and the standard deviation of the logarithm\n" +
+			"  turnover: {seconds: 1}     # from the end of a task until another may begin in its place\n" +
 			"  gate: {seconds: 5, spread: 0.5}\n" +
 			"  failure_share: 0.001\n" +
 			"  preemptions_per_hour: 0.02\n" +

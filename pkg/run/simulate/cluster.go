@@ -18,9 +18,10 @@ type Cluster struct {
 	NodeCPUs int `yaml:"node_cpus"` // cores of each; 0: as the site profile says, and one task on a node where it does not
 	GPUs     int `yaml:"gpus"`      // that the run may use at once; 0: as for nodes
 
-	Queue Times `yaml:"queue"` // that a job array waits before its first task may start, beside the wait for its turn
-	Gate  Times `yaml:"gate"`  // from the end that a gate follows until it has submitted what is ready
-	Start Times `yaml:"start"` // of an attempt at a task before and after its work: the start of its programs, its end noticed
+	Queue    Times `yaml:"queue"`    // that a job array waits before its first task may start, beside the wait for its turn
+	Turnover Times `yaml:"turnover"` // from the end of an array's task until another may begin in its place
+	Gate     Times `yaml:"gate"`     // from the end that a gate follows until it has submitted what is ready
+	Start    Times `yaml:"start"`    // of an attempt at a task before and after its work: the start of its programs, its end noticed
 
 	FileSystem FileSystemSpeed `yaml:"file_system"`
 
@@ -107,7 +108,7 @@ func (c *Cluster) validate(what string) error {
 		check.NotNegative("preemptions_per_hour", c.PreemptionsPerHour)
 		check.NotNegative("file_system.bytes_per_second", c.FileSystem.BytesPerSecond)
 		check.Share("failure_share", c.FailureShare)
-		for _, name := range []string{"queue", "gate", "start"} {
+		for _, name := range []string{"queue", "turnover", "gate", "start"} {
 			t, _ := config.Find[Times](c, name)
 			check.NotNegative(name+".seconds", t.Seconds)
 			check.NotNegative(name+".spread", t.Spread)

@@ -22,11 +22,12 @@ type Durations struct {
 	samples map[graph.Stage][]sample // of tasks that were measured
 	goesOn  map[graph.Stage]float64  // share of those that a trace goes on in
 
-	stages map[graph.Stage]taskWork
-	rate   float64 // bytes a second that a task reads or writes; 0: they take no time of their own
-	start  wait    // of each attempt
-	gate   wait
-	queue  wait
+	stages   map[graph.Stage]taskWork
+	rate     float64 // bytes a second that a task reads or writes; 0: they take no time of their own
+	start    wait    // of each attempt
+	gate     wait
+	queue    wait
+	turnover wait
 }
 
 // taskWork is what a task of a stage takes, beside what it reads and writes.
@@ -52,11 +53,11 @@ type Measured struct {
 
 // Measure reads how long the tasks of runs took, from the manifests of what they
 // sealed, and what passed between them: the start of a task where a driver started
-// it, a gate and the wait in the queue where that was Slurm.
+// it; a gate, the wait in the queue and the turnover of places where that was Slurm.
 func Measure(ctx context.Context, runs []Measured) (Durations, error) {
 	d := Durations{samples: map[graph.Stage][]sample{}, goesOn: map[graph.Stage]float64{}}
 	on, ended := map[graph.Stage]int{}, map[graph.Stage]int{}
-	var starts, gates, queues []float64
+	var all pauses
 	for _, r := range runs {
 		var tasks []finished
 		for _, n := range r.Graph.Nodes() {
@@ -87,13 +88,13 @@ func Measure(ctx context.Context, runs []Measured) (Durations, error) {
 			return d, err
 		}
 		p := paused(r.Graph, tasks, submitted)
-		starts, gates, queues = append(starts, p.starts...), append(gates, p.gates...), append(queues, p.queues...)
+		all.starts, all.gates = append(all.starts, p.starts...), append(all.gates, p.gates...)
+		all.queues, all.turnovers = append(all.queues, p.queues...), append(all.turnovers, p.turnovers...)
 	}
 	for stage, tasks := range ended {
 		d.goesOn[stage] = float64(on[stage]) / float64(tasks)
 	}
-	starts, queues = apart(starts, queues)
-	d.start, d.gate, d.queue = seen(starts), seen(gates), seen(queues)
+	d.start, d.gate, d.queue, d.turnover = seen(all.starts), seen(all.gates), seen(all.queues), seen(all.turnovers)
 	return d, nil
 }
 
@@ -140,9 +141,10 @@ func submissions(r *rundir.Run) (map[graph.Node]time.Time, error) {
 
 // pauses are seconds between tasks.
 type pauses struct {
-	gates  []float64 // from when what an array reads was sealed until it was submitted
-	queues []float64 // from then until its first task began
-	starts []float64 // from when a core was free, and all that a task reads was sealed, until it began
+	starts    []float64 // of a driver: from when a core was free, and all that a task reads was sealed, until it began
+	gates     []float64 // from when what an array reads was sealed until it was submitted
+	queues    []float64 // from then until its first task began
+	turnovers []float64 // from when a core was free, while an array waited for it, until a task of the array began
 }
 
 // paused finds what passed between tasks, by when each array was submitted; none is
@@ -179,7 +181,7 @@ func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time)
 			note(&p.gates, lastEnd(g, t, ends, at, false), at)
 			note(&p.queues, later(at, free), t.started)
 		case free.After(at):
-			note(&p.starts, free, t.started)
+			note(&p.turnovers, free, t.started)
 		}
 		for i := range n {
 			freeSince[i] = t.ended
@@ -191,24 +193,6 @@ func paused(g graph.Graph, tasks []finished, submitted map[graph.Node]time.Time)
 		ends[t.Node][t.Shard] = t.ended
 	}
 	return p
-}
-
-// apart takes the start of a task out of what passed between the submission of an array
-// and its first task. Where no task was seen to start on a core that was waited for,
-// the shortest tenth of those waits is taken to be no more than a start.
-func apart(starts, queues []float64) (start, queue []float64) {
-	if len(queues) == 0 {
-		return starts, queues
-	}
-	if len(starts) == 0 {
-		sorted := slices.Sorted(slices.Values(queues))
-		starts = []float64{sorted[len(sorted)/10]}
-	}
-	launch := mean(starts)
-	for _, q := range queues {
-		queue = append(queue, max(0, q-launch))
-	}
-	return starts, queue
 }
 
 // lastEnd is when the last of what a task reads was sealed, of what was so at a time.
@@ -354,7 +338,7 @@ func (d Durations) Given(c Cluster) Durations {
 	theirs := cmp.Or(rateOf(d.samples), c.FileSystem.BytesPerSecond)
 	g := Durations{
 		samples: d.samples, goesOn: d.goesOn, stages: map[graph.Stage]taskWork{}, rate: cmp.Or(c.FileSystem.BytesPerSecond, theirs),
-		start: d.start, gate: d.gate, queue: d.queue,
+		start: d.start, gate: d.gate, queue: d.queue, turnover: d.turnover,
 	}
 	for _, stage := range graph.Stages() {
 		t, _ := config.Find[TaskTimes](&c.Stages, string(stage))
@@ -378,6 +362,9 @@ func (d Durations) Given(c Cluster) Durations {
 	}
 	if c.Queue != (Times{}) {
 		g.queue = c.Queue.wait()
+	}
+	if c.Turnover != (Times{}) {
+		g.turnover = c.Turnover.wait()
 	}
 	return g
 }

@@ -215,22 +215,8 @@ func TestPausesOfSlurm(t *testing.T) {
 		{graph.Task{Node: rollouts, Shard: 2}, at(21), at(29)}, // on the core that was free at 20
 		{graph.Task{Node: scores, Shard: 0}, at(36), at(37)},
 	}, map[graph.Node]time.Time{{Stage: graph.StageWarm, Iteration: 1}: at(0.5), rollouts: at(12), scores: at(33)})
-	want := pauses{gates: []float64{2, 3}, queues: []float64{0.5, 3, 3}, starts: []float64{1}}
+	want := pauses{gates: []float64{2, 3}, queues: []float64{0.5, 3, 3}, turnovers: []float64{1}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(pauses{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestApart(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ starts, queues, wantStarts, wantQueues []float64 }{
-		"a driver":                  {[]float64{1}, nil, []float64{1}, nil},
-		"starts were seen":          {[]float64{1, 3}, []float64{1, 5}, []float64{1, 3}, []float64{0, 3}},
-		"the shortest is the start": {nil, []float64{9, 1, 2}, []float64{1}, []float64{8, 0, 1}},
-	} {
-		starts, queues := apart(c.starts, c.queues)
-		if !slices.Equal(starts, c.wantStarts) || !slices.Equal(queues, c.wantQueues) {
-			t.Errorf("%s: starts %v, queues %v", name, starts, queues)
-		}
 	}
 }

@@ -5,7 +5,7 @@ type event struct {
 	at    float64 // seconds since the run began
 	order uint64  // among events of one time
 	what  happening
-	run   *attempt // of an attempt's end
+	run   *attempt // of an attempt's end, and of its place
 	gate  *gate    // of a gate that has started
 }
 
@@ -20,6 +20,7 @@ const (
 	attemptEnds   happening = iota
 	gateStarts              // and advances the run
 	arrayMayStart           // its wait in the queue is over
+	placeIsFree             // that an attempt had
 	alarmRings              // an iteration is due to be closed
 )
 

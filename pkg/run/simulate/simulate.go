@@ -151,6 +151,10 @@ func (s *simulation) handle(e event) error {
 		}
 		s.startQueued()
 		return nil
+	case placeIsFree:
+		s.vacate(e.run)
+		s.startQueued()
+		return nil
 	case arrayMayStart:
 		s.startQueued()
 		return nil
@@ -359,8 +363,18 @@ func (s *simulation) stop(run *attempt, cause executor.Cause) {
 		n.attempts[run.shard] = nil
 		return
 	}
-	s.room.give(run.place, n.cpus, n.gpus)
+	if s.Durations.turnover.Seconds > 0 {
+		s.agenda.note(event{at: s.now + s.draw(s.Durations.turnover, "turnover"), what: placeIsFree, run: run})
+	} else {
+		s.vacate(run)
+	}
 	s.left(run, cause)
+}
+
+// vacate gives back the place of an attempt, on the cluster and in its array.
+func (s *simulation) vacate(run *attempt) {
+	s.room.give(run.place, run.cpus, run.gpus)
+	run.array.runs--
 }
 
 // launch starts ready tasks in the foreground as long as there are cores.

@@ -96,6 +96,24 @@ func TestByHand(t *testing.T) {
 		// One task of an array at a time: rollouts 12-52; gate 54; scores -60; gate 62;
 		// buffer -67; gate 69; learn -76; gate 78.
 		"throttled": {nil, func(o *simulate.Options) { o.Site.Throttle = 1 }, 78},
+		// A place is free a second after its task: buffer 0-5, warm 6-16; gate 18; rollouts
+		// 18-38, 39-59; gate 61; scores 61-64, 65-68; gate 70; buffer -75; gate 77; learn
+		// -84; gate 86.
+		"turnover, one core": {nil, func(o *simulate.Options) {
+			o.Cluster.Nodes, o.Cluster.NodeCPUs, o.Cluster.Turnover.Seconds = 1, 1, 1
+			o.Durations = o.Durations.Given(o.Cluster)
+		}, 86},
+		// So is the turn of an array: rollouts 12-32, 33-53; gate 55; scores -58, 59-62;
+		// gate 64; buffer -69; gate 71; learn -78; gate 80.
+		"turnover, throttled": {nil, func(o *simulate.Options) {
+			o.Site.Throttle, o.Cluster.Turnover.Seconds = 1, 1
+			o.Durations = o.Durations.Given(o.Cluster)
+		}, 80},
+		// Where places were free nothing waits for one, as in the first.
+		"turnover": {nil, func(o *simulate.Options) {
+			o.Cluster.Turnover.Seconds = 1
+			o.Durations = o.Durations.Given(o.Cluster)
+		}, 55},
 		// warm and buffer side by side, rollouts 10-30, scores -33, buffer -38, learn -45.
 		"local, two cores": {nil, func(o *simulate.Options) { o.Cores = 2 }, 45},
 		"local, one core":  {nil, func(o *simulate.Options) { o.Cores = 1 }, 5 + 10 + 2*20 + 2*3 + 5 + 7},

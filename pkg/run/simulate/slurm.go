@@ -250,7 +250,6 @@ func (s *simulation) startArray(a *array) bool {
 // where the site requeues; any other end is the task's.
 func (s *simulation) left(run *attempt, cause executor.Cause) {
 	a := run.array
-	a.runs--
 	if cause == executor.CausePreempted && s.Site.Requeue && run.troubled[run.shard].tries < advance.MaxAttemptsAtAll {
 		a.waiting = append(a.waiting, run.index)
 		a.attempts[run.shard] = &a.wait
