@@ -63,12 +63,28 @@ func New(seed uint64, purpose Purpose, iteration int, instance string, sample in
 	}
 }
 
+// What words 0 and 2 of a counter are multiplied by in each round, for kernels that
+// compute many blocks at once.
 const (
-	philoxMul0 = 0xD2511F53
-	philoxMul1 = 0xCD9E8D57
-	philoxKey0 = 0x9E3779B9
-	philoxKey1 = 0xBB67AE85
+	PhiloxMul0 = 0xD2511F53
+	PhiloxMul1 = 0xCD9E8D57
 )
+
+const (
+	philoxRounds = 10
+	philoxKey0   = 0x9E3779B9
+	philoxKey1   = 0xBB67AE85
+)
+
+// PhiloxKeys are the keys of the rounds under that of a stream.
+func PhiloxKeys(key [2]uint32) (all [philoxRounds][2]uint32) {
+	for round := range all {
+		all[round] = key
+		key[0] += philoxKey0
+		key[1] += philoxKey1
+	}
+	return all
+}
 
 // Block returns the four 32-bit words at a position: Philox4x32-10 with the
 // stream's key and the counter (position low, position high, sample, 0).
@@ -78,10 +94,10 @@ func (s Stream) Block(position uint64) [4]uint32 {
 
 // philox is Philox4x32-10 of a counter under a key.
 func philox(c [4]uint32, key [2]uint32) [4]uint32 {
-	k0, k1 := key[0], key[1]
-	for round := 0; round < 10; round++ {
-		hi0, lo0 := bits.Mul32(philoxMul0, c[0])
-		hi1, lo1 := bits.Mul32(philoxMul1, c[2])
+	k0, k1 := key[0], key[1] // in registers, which an array is not
+	for range philoxRounds {
+		hi0, lo0 := bits.Mul32(PhiloxMul0, c[0])
+		hi1, lo1 := bits.Mul32(PhiloxMul1, c[2])
 		c = [4]uint32{hi1 ^ c[1] ^ k0, lo1, hi0 ^ c[3] ^ k1, lo0}
 		k0 += philoxKey0
 		k1 += philoxKey1

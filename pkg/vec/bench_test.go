@@ -3,6 +3,8 @@ package vec
 import (
 	"fmt"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
 // BenchmarkKernels reports the memory moved: 4 bytes for each element of each
@@ -43,5 +45,25 @@ func BenchmarkKernels(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkRandomHalves reports elements, as bytes.
+func BenchmarkRandomHalves(b *testing.B) {
+	const n = 4096
+	before := Active().String()
+	defer func() { _ = SelectISA(before) }()
+	var low, high, next [n]uint16
+	stream := rng.New(1, rng.PurposeTest, 0, "bench", 0)
+	for _, isa := range AvailableISAs() {
+		if err := SelectISA(isa); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(isa, func(b *testing.B) {
+			b.SetBytes(n)
+			for b.Loop() {
+				RandomHalves(low[:], high[:], next[:], stream, 7)
+			}
+		})
 	}
 }

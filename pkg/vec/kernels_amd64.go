@@ -74,6 +74,9 @@ func roundAVX512(dst *uint16, src *float32, n int)
 func roundRandomlyAVX512(dst *uint16, src *float32, random *uint16, n int)
 
 //go:noescape
+func randomHalvesAVX512(low, high, next *uint32, n int, f *philoxTable)
+
+//go:noescape
 func adamWAVX512(w, m, v, grad *float32, n int, f *adamWFactors)
 
 //go:noescape
@@ -141,6 +144,9 @@ func roundAVX2(dst *uint16, src *float32, n int)
 
 //go:noescape
 func roundRandomlyAVX2(dst *uint16, src *float32, random *uint16, n int)
+
+//go:noescape
+func randomHalvesAVX2(low, high, next *uint32, n int, f *philoxTable)
 
 //go:noescape
 func adamWAVX2(w, m, v, grad *float32, n int, f *adamWFactors)

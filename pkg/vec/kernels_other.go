@@ -50,6 +50,8 @@ func roundAVX512(_ *uint16, _ *float32, _ int) { panic(badNoAssembly) }
 
 func roundRandomlyAVX512(_ *uint16, _ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
 
+func randomHalvesAVX512(_, _, _ *uint32, _ int, _ *philoxTable) { panic(badNoAssembly) }
+
 func adamWAVX512(_, _, _, _ *float32, _ int, _ *adamWFactors) { panic(badNoAssembly) }
 
 func addAVX2(_, _, _ *float32, _ int) { panic(badNoAssembly) }
@@ -95,5 +97,7 @@ func widenAVX2(_ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
 func roundAVX2(_ *uint16, _ *float32, _ int) { panic(badNoAssembly) }
 
 func roundRandomlyAVX2(_ *uint16, _ *float32, _ *uint16, _ int) { panic(badNoAssembly) }
+
+func randomHalvesAVX2(_, _, _ *uint32, _ int, _ *philoxTable) { panic(badNoAssembly) }
 
 func adamWAVX2(_, _, _, _ *float32, _ int, _ *adamWFactors) { panic(badNoAssembly) }

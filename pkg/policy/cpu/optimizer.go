@@ -141,21 +141,20 @@ func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *u
 
 // noise are the random numbers that round a run of elements: 16 bits for each
 // weight and for each of its moments.
-type noise struct{ weights, first, second []uint16 }
+type noise struct {
+	weights, first, second []uint16
+	pairs                  [3][]uint16 // what they lie in
+}
 
-// fill draws the numbers of n elements from element at of all parameters on.
-// Two elements share a block of the stream, in which each has two words.
+// fill draws the numbers of n elements from element at of all parameters on. Elements
+// 2i and 2i+1 share block i of the stream.
 func (z *noise) fill(stream rng.Stream, at, n int) {
-	z.weights, z.first, z.second = grow(z.weights, n), grow(z.first, n), grow(z.second, n)
-	for i := 0; i < n; {
-		block := stream.Block(uint64(at+i) / 2)
-		for half := (at + i) % 2; half < 2 && i < n; half++ {
-			z.weights[i] = uint16(block[2*half])
-			z.first[i] = uint16(block[2*half] >> 16)
-			z.second[i] = uint16(block[2*half+1])
-			i++
-		}
+	skip := at % 2
+	for i, own := range []*[]uint16{&z.weights, &z.first, &z.second} {
+		z.pairs[i] = grow(z.pairs[i], (skip+n+1)/2*2)
+		*own = z.pairs[i][skip : skip+n]
 	}
+	vec.RandomHalves(z.pairs[0], z.pairs[1], z.pairs[2], stream, uint64(at/2))
 }
 
 // moments holds one moment of every parameter in the order of the layout, as

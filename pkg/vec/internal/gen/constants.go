@@ -31,6 +31,7 @@ var integers = []constant{
 	{"lowest", "0x00000001"},
 	{"belowHalf", "0x00007fff"},
 	{"quiet", "0x00400000"},
+	{"lowerHalf", "0x0000ffff"},
 }
 
 // A constant is a 32-bit value that kernels read from memory.

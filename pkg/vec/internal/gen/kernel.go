@@ -202,7 +202,7 @@ func (k *kernel) parameters() (code string, resultOffset, size int) {
 	for _, group := range groups(k.params) {
 		for _, name := range group.names {
 			switch group.typ {
-			case "*float32", "*uint16":
+			case "*float32", "*uint32", "*uint16":
 				if group.typ == "*uint16" {
 					k.halves = append(k.halves, name)
 				}

@@ -33,5 +33,6 @@ var signatures = []signature{
 	{"widen", "dst *float32, src *uint16, n int", "", widen},
 	{"round", "dst *uint16, src *float32, n int", "", round},
 	{"roundRandomly", "dst *uint16, src *float32, random *uint16, n int", "", roundRandomly},
+	{"randomHalves", "low, high, next *uint32, n int, f *philoxTable", "", randomHalves},
 	{"adamW", "w, m, v, grad *float32, n int, f *adamWFactors", "", adamW},
 }
