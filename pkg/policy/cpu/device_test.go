@@ -102,8 +102,7 @@ static const AdamWVector adamw_vectors[] = {
 			return all
 		}
 		var z noise
-		z.fill(stream, c.at, n)
-		ofWeights := z.weights
+		ofWeights, ofFirst, ofSecond := z.draw(stream, c.at, n)
 		if !c.halfMoments {
 			ofWeights = nil
 		}
@@ -114,7 +113,7 @@ static const AdamWVector adamw_vectors[] = {
 			bits(false, gradient, nil), bits(c.halfWeights, was[0], nil), bits(false, was[1], nil),
 			bits(c.halfMoments, was[2], nil), bits(c.halfMoments, was[3], nil),
 			bits(c.halfWeights, master, ofWeights), bits(false, master, nil),
-			bits(c.halfMoments, first, z.first), bits(c.halfMoments, second, z.second),
+			bits(c.halfMoments, first, ofFirst), bits(c.halfMoments, second, ofSecond),
 		} {
 			text.WriteString(",\n     {" + strings.Join(all, ", ") + "}")
 		}

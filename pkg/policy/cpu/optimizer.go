@@ -115,9 +115,10 @@ type updateScratch struct {
 // through the caches to where the next forward pass reads them.
 func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *updateScratch) {
 	at, n := u.offset+u.from, u.to-u.from
+	var ofWeights, ofFirst, ofSecond []uint16
 	random := e.moments.half != nil
 	if random {
-		s.noise.fill(stream, at, n)
+		ofWeights, ofFirst, ofSecond = s.noise.draw(stream, at, n)
 	}
 	s.weights, s.half = grow(s.weights, n), grow(s.half, n)
 	first, second := e.moments.read(at, n, &s.first), e.moments2.read(at, n, &s.second)
@@ -129,32 +130,29 @@ func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *u
 	}
 	vec.AdamW(weights, first, second, u.grad(), params)
 	if random {
-		vec.RoundBF16Randomly(e.moments.half[at:at+n], first, s.noise.first)
-		vec.RoundBF16Randomly(e.moments2.half[at:at+n], second, s.noise.second)
+		vec.RoundBF16Randomly(e.moments.half[at:at+n], first, ofFirst)
+		vec.RoundBF16Randomly(e.moments2.half[at:at+n], second, ofSecond)
 	}
 	if master == nil && u.all(safetensors.BF16) {
-		vec.RoundBF16Randomly(s.half, weights, s.noise.weights)
+		vec.RoundBF16Randomly(s.half, weights, ofWeights)
 		vec.WidenBF16(weights, s.half)
 	}
 	u.write(weights, s.weights)
 }
 
-// noise are the random numbers that round a run of elements: 16 bits for each
-// weight and for each of its moments.
-type noise struct {
-	weights, first, second []uint16
-	pairs                  [3][]uint16 // what they lie in
-}
+// noise holds the random numbers that round a run of elements: 16 bits for each weight
+// and for each of its moments.
+type noise [3][]uint16
 
-// fill draws the numbers of n elements from element at of all parameters on. Elements
+// draw returns the numbers of n elements from element at of all parameters on. Elements
 // 2i and 2i+1 share block i of the stream.
-func (z *noise) fill(stream rng.Stream, at, n int) {
+func (z *noise) draw(stream rng.Stream, at, n int) (weights, first, second []uint16) {
 	skip := at % 2
-	for i, own := range []*[]uint16{&z.weights, &z.first, &z.second} {
-		z.pairs[i] = grow(z.pairs[i], (skip+n+1)/2*2)
-		*own = z.pairs[i][skip : skip+n]
+	for i := range z {
+		z[i] = grow(z[i], (skip+n+1)/2*2)
 	}
-	vec.RandomHalves(z.pairs[0], z.pairs[1], z.pairs[2], stream, uint64(at/2))
+	vec.RandomHalves(z[0], z[1], z[2], stream, uint64(at/2))
+	return z[0][skip : skip+n], z[1][skip : skip+n], z[2][skip : skip+n]
 }
 
 // moments holds one moment of every parameter in the order of the layout, as
