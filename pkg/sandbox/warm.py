@@ -291,9 +291,14 @@ def leave(status):
     if await_threads:
         await_threads()
     atexit._run_exitfuncs()
-    if not flush(getattr(sys, "stdout", None)):
+    out = getattr(sys, "stdout", None)
+    failure = flush(out)
+    if failure:
+        print("Exception ignored in: %r" % out, file=sys.__stderr__)
+        trace = failure.__traceback__.tb_next
+        sys.excepthook(type(failure), failure.with_traceback(trace), trace)
+    if flush(getattr(sys, "stderr", None)) or failure:
         status = 120
-    flush(getattr(sys, "stderr", None))
     flush_all()  # a file in a cycle may lose what it holds as the cycle is collected
     sys.modules.pop("__main__", None)  # the last to hold what the program has named
     gc.collect()
@@ -310,15 +315,13 @@ def flush_all():
 
 
 def flush(f):
-    """Says of a file that cannot be flushed what an interpreter says."""
+    """Returns why a file cannot be flushed, of which an interpreter that ends says
+    nothing but for standard output."""
     try:
         if f is not None and not f.closed:
             f.flush()
-        return True
     except Exception as e:
-        print("Exception ignored in: %r" % f, file=sys.__stderr__)
-        sys.excepthook(type(e), e.with_traceback(e.__traceback__.tb_next), e.__traceback__.tb_next)
-        return False
+        return e
 
 
 plan = start()

@@ -59,6 +59,8 @@ func TestWarmIsAsCold(t *testing.T) {
 		{"import concurrent.futures as c; c.ThreadPoolExecutor().submit(print,'of a pool')", nil},
 		{"import logging,logging.handlers as h; logging.getLogger().addHandler(h.MemoryHandler(9, target=logging.StreamHandler())); logging.warning('kept back')", nil},
 		{"import tempfile; t=tempfile.TemporaryDirectory(); print(len(t.name) > 0)", nil},
+		{"import os; r,w=os.pipe(); f=os.fdopen(r,'w'); f.write('cannot be written')", nil},
+		{"import sys\nclass F:\n closed=False\n def write(s,x): pass\n def flush(s): raise ValueError('full')\nsys.stderr=F()", nil},
 		{"import sys; sys.stdout=None", nil},
 		{"import sys; sys.stdout.close()", nil},
 		{"import sys; del sys.stdout; del sys.stderr", nil},

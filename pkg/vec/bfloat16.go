@@ -72,7 +72,8 @@ func RoundBF16Randomly(dst []uint16, src []float32, random []uint16) {
 	roundRandomlyGo(dst[whole:], src[whole:], random[whole:])
 }
 
-// wholeSteps is how many of n elements the kernels on bfloat16 take.
+// wholeSteps is how many of n elements, or blocks, a kernel takes that has no masked last
+// step.
 func wholeSteps(n int) int {
 	if Active() == Go {
 		return 0

@@ -28,24 +28,21 @@ func RandomHalves(low, high, next []uint16, stream rng.Stream, from uint64) {
 	if len(high) != n || len(next) != n || n%2 != 0 {
 		panic(badLength)
 	}
-	if n == 0 {
-		return
+	whole := wholeSteps(n / 2)
+	if whole > 0 {
+		f := philoxTable{keys: rng.PhiloxKeys(stream.Key), mul: [2]uint32{rng.PhiloxMul0, rng.PhiloxMul1}, sample: stream.Sample, one: 1, stride: 8}
+		for i := range f.positions {
+			f.positions[i] = from + 2*uint64(i)
+		}
+		pairs := func(s []uint16) *uint32 { return (*uint32)(unsafe.Pointer(&s[0])) }
+		if Active() == AVX512 {
+			f.stride = 16
+			randomHalvesAVX512(pairs(low), pairs(high), pairs(next), whole, &f)
+		} else {
+			randomHalvesAVX2(pairs(low), pairs(high), pairs(next), whole, &f)
+		}
 	}
-	if Active() == Go {
-		randomHalvesGo(low, high, next, stream, from)
-		return
-	}
-	f := philoxTable{keys: rng.PhiloxKeys(stream.Key), mul: [2]uint32{rng.PhiloxMul0, rng.PhiloxMul1}, sample: stream.Sample, one: 1, stride: 8}
-	for i := range f.positions {
-		f.positions[i] = from + 2*uint64(i)
-	}
-	pairs := func(s []uint16) *uint32 { return (*uint32)(unsafe.Pointer(&s[0])) }
-	if Active() == AVX512 {
-		f.stride = 16
-		randomHalvesAVX512(pairs(low), pairs(high), pairs(next), n/2, &f)
-		return
-	}
-	randomHalvesAVX2(pairs(low), pairs(high), pairs(next), n/2, &f)
+	randomHalvesGo(low[2*whole:], high[2*whole:], next[2*whole:], stream, from+uint64(whole))
 }
 
 func randomHalvesGo(low, high, next []uint16, stream rng.Stream, from uint64) {

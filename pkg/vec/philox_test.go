@@ -11,8 +11,9 @@ import (
 
 // Every instruction set draws what the stream's blocks hold, where positions pass 2³²
 // too, and writes nothing beside.
+//
+// Alone: it selects the instruction set.
 func TestRandomHalves(t *testing.T) {
-	t.Parallel()
 	before := Active().String()
 	defer func() { _ = SelectISA(before) }()
 	const edge = 0xbeef

@@ -13,12 +13,12 @@ const (
 // randomHalves computes Philox4x32-10 for a block in each lane: those of even lanes in
 // one set of four registers and those of odd lanes in another, each with its words in
 // the lower halves of 64-bit lanes, which are what VPMULUDQ multiplies. What stands in
-// the upper halves goes nowhere.
+// the upper halves goes nowhere. It takes a multiple of 16 blocks.
 func randomHalves(k *kernel) {
 	const mul0, mul1, key0, key1, positions = "V11", "V12", "V10", "V14", "V13"
 	k.op("VPBROADCASTD %d(%s), %s\nVPBROADCASTD %d(%s), %s", philoxMul0, tableRegister, mul0, philoxMul1, tableRegister, mul1)
 	k.op("VMOVUPS %d(%s), %s", philoxPositions, tableRegister, positions)
-	k.loop(func() {
+	k.loopWhole(func() {
 		even, odd := [4]string{"V0", "V1", "V2", "V3"}, [4]string{"V4", "V5", "V6", "V7"}
 		free := [2]string{"V8", "V9"}
 		k.op("VMOVAPS %s, %s\nVPBROADCASTQ %d(%s), %s\nVPADDQ %s, %s, %s", positions, even[0], philoxOne, tableRegister, odd[0], positions, odd[0], odd[0])
