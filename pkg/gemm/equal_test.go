@@ -16,10 +16,7 @@ import (
 // definition, guards included.
 func checkDefinition(t rapid.TB, p *problem, threads int) {
 	want := p.want()
-	for _, isa := range vec.AvailableISAs() {
-		if err := vec.SelectISA(isa); err != nil {
-			t.Fatal(err)
-		}
+	for isa := range vec.EachISA {
 		got := p.run(threads)
 		if i := firstDifference(got, want); i >= 0 {
 			i0 := i - 64
@@ -34,8 +31,6 @@ func checkDefinition(t rapid.TB, p *problem, threads int) {
 // edge of the blocking.
 func TestDefinition(t *testing.T) {
 	t.Parallel()
-	before := vec.Active().String()
-	defer func() { _ = vec.SelectISA(before) }()
 	for _, op := range ops {
 		for i, s := range shapes {
 			accumulate := i%2 == 0
@@ -109,8 +104,6 @@ func TestPlanFits(t *testing.T) {
 func TestMatrixUnits(t *testing.T) {
 	modelled = true
 	defer func() { modelled = false }()
-	before := vec.Active().String()
-	defer func() { _ = vec.SelectISA(before) }()
 	for _, op := range ops {
 		for i, s := range shapes {
 			if p := newProblem(op, s[0], s[1], s[2], i%4, i%2 == 0, 0.01, uint64(i)); p.pairs {
@@ -136,8 +129,6 @@ func TestConfigure(t *testing.T) {
 
 func TestDefinitionRandomly(t *testing.T) {
 	t.Parallel()
-	before := vec.Active().String()
-	defer func() { _ = vec.SelectISA(before) }()
 	rapid.Check(t, func(t *rapid.T) {
 		p := newProblem(
 			rapid.SampledFrom(ops).Draw(t, "op"),
@@ -165,8 +156,6 @@ func TestInstructionSetsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := vec.Active().String()
-	defer func() { _ = vec.SelectISA(before) }()
 	on, why := MatrixUnits()
 	r := rand.New(rand.NewPCG(4, 2))
 	compared := 0
@@ -177,10 +166,7 @@ func TestInstructionSetsAgree(t *testing.T) {
 			p.a[i] *= scale
 		}
 		var want []float32
-		for _, isa := range vec.AvailableISAs() {
-			if err := vec.SelectISA(isa); err != nil {
-				t.Fatal(err)
-			}
+		for isa := range vec.EachISA {
 			got := p.run(2)
 			if want == nil {
 				want = got
@@ -228,9 +214,9 @@ func TestRowsDoNotDependOnBatch(t *testing.T) {
 	PackNT(w, n, k, &packed, 2)
 	want := make([]float32, most*n)
 	MulPacked(want, n, a, k, most, &packed, false, 2)
-	eachISA(t, func(isa string) {
+	for isa := range vec.EachISA {
 		if isa == "go" && testing.Short() {
-			return
+			continue
 		}
 		for _, m := range []int{1, 2, 3, 4, 8, 13, 14, 15, 17, 32, 64} {
 			first := (most - m) / 2
@@ -252,5 +238,5 @@ func TestRowsDoNotDependOnBatch(t *testing.T) {
 				break
 			}
 		}
-	})
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -245,21 +244,4 @@ func firstDifference(a, b []float32) int {
 		}
 	}
 	return -1
-}
-
-// eachISA runs f with every instruction set of the machine in use in turn.
-func eachISA(t testing.TB, f func(isa string)) {
-	t.Helper()
-	before := vec.Active().String()
-	defer func() {
-		if err := vec.SelectISA(before); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	for _, isa := range vec.AvailableISAs() {
-		if err := vec.SelectISA(isa); err != nil {
-			t.Fatal(err)
-		}
-		f(isa)
-	}
 }

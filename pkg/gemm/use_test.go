@@ -53,7 +53,7 @@ func TestNoAllocations(t *testing.T) {
 // a larger matrix must not show.
 func TestPackAgain(t *testing.T) {
 	t.Parallel()
-	eachISA(t, func(isa string) {
+	for isa := range vec.EachISA {
 		var b Packed
 		r := rand.New(rand.NewPCG(8, 9))
 		for _, s := range [][2]int{{70, 90}, {33, 7}, {5, 200}, {200, 61}, {0, 5}, {5, 0}} {
@@ -77,7 +77,7 @@ func TestPackAgain(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
 }
 
 // Column gives back what was packed.
@@ -105,7 +105,7 @@ func TestColumn(t *testing.T) {
 // them; on every instruction set, in both formats, at every edge.
 func TestColumnsAndTranspose(t *testing.T) {
 	t.Parallel()
-	eachISA(t, func(isa string) {
+	for isa := range vec.EachISA {
 		for _, s := range [][2]int{{1, 1}, {32, 32}, {33, 31}, {70, 45}, {200, 97}, {31, 300}} {
 			n, k := s[0], s[1]
 			w := make([]float32, n*k)
@@ -131,7 +131,7 @@ func TestColumnsAndTranspose(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
 }
 
 // A Packed may change its format from one packing to the next.

@@ -51,14 +51,9 @@ func BenchmarkKernels(b *testing.B) {
 // BenchmarkRandomHalves reports elements, as bytes.
 func BenchmarkRandomHalves(b *testing.B) {
 	const n = 4096
-	before := Active().String()
-	defer func() { _ = SelectISA(before) }()
 	var low, high, next [n]uint16
 	stream := rng.New(1, rng.PurposeTest, 0, "bench", 0)
-	for _, isa := range AvailableISAs() {
-		if err := SelectISA(isa); err != nil {
-			b.Fatal(err)
-		}
+	for isa := range EachISA {
 		b.Run(isa, func(b *testing.B) {
 			b.SetBytes(n)
 			for b.Loop() {

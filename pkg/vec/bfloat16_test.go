@@ -33,7 +33,7 @@ func TestRoundBF16(t *testing.T) {
 		{bits(0x7f800001), 0x7fc0}, // signalling NaN with a payload that is dropped
 		{bits(0xffffffff), 0xffff},
 	} {
-		eachISA(t, func(isa string) {
+		for isa := range EachISA {
 			src, got := make([]float32, 33), make([]uint16, 33) // two steps and a rest
 			for i := range src {
 				src[i] = c.x
@@ -44,7 +44,7 @@ func TestRoundBF16(t *testing.T) {
 					t.Fatalf("%s: %x at %d rounds to %04x, want %04x", isa, math.Float32bits(c.x), i, g, c.want)
 				}
 			}
-		})
+		}
 	}
 }
 
@@ -56,7 +56,7 @@ func TestBF16RoundTrip(t *testing.T) {
 	for i := range half {
 		half[i], random[i] = uint16(i), uint16(i*40503)
 	}
-	eachISA(t, func(isa string) {
+	for isa := range EachISA {
 		wide, nearest, randomly := make([]float32, 1<<16), make([]uint16, 1<<16), make([]uint16, 1<<16)
 		WidenBF16(wide, half)
 		RoundBF16(nearest, wide)
@@ -73,7 +73,7 @@ func TestBF16RoundTrip(t *testing.T) {
 				t.Fatalf("%s: %04x comes back as %04x and %04x, want %04x", isa, x, nearest[i], randomly[i], want)
 			}
 		}
-	})
+	}
 }
 
 // With each of the 2¹⁶ random numbers once, the number of results that are
@@ -85,7 +85,7 @@ func TestRoundBF16RandomlyIsUnbiased(t *testing.T) {
 		random[i] = uint16(i)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	eachISA(t, func(isa string) {
+	for isa := range EachISA {
 		src, got := make([]float32, 1<<16), make([]uint16, 1<<16)
 		for range 20 {
 			bits := r.Uint32() & 0xbfffffff // finite
@@ -107,13 +107,13 @@ func TestRoundBF16RandomlyIsUnbiased(t *testing.T) {
 				t.Errorf("%s: %08x goes away from zero %d times of 65536, want %d", isa, bits, away, bits&0xffff)
 			}
 		}
-	})
+	}
 }
 
 // The kernels write nothing beside their slices, whatever length and place.
 func TestBF16Bounds(t *testing.T) {
 	t.Parallel()
-	eachISA(t, func(isa string) {
+	for isa := range EachISA {
 		for n := range 50 {
 			wide, half := make([]float32, n+8), make([]uint16, n+8)
 			for i := range wide {
@@ -130,7 +130,7 @@ func TestBF16Bounds(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
 }
 
 func BenchmarkBF16(b *testing.B) {

@@ -30,8 +30,8 @@
 // # Choosing the instruction set
 //
 // The widest instruction set of the machine is chosen when the program starts.
-// The environment variable LATHE_ISA (avx512, avx2 or go) and [SelectISA]
-// override the choice. Builds with the tag noasm, and builds for other
+// The environment variable LATHE_ISA (avx512, avx2 or go) overrides the choice,
+// and [EachISA] goes through all of them. Builds with the tag noasm, and builds for other
 // architectures than amd64, have pure Go only.
 package vec
 

@@ -55,7 +55,7 @@ func TestFMANearTies(t *testing.T) {
 		x[i] = float32(r.IntN(1<<13)|1) * float32(math.Ldexp(1, r.IntN(80)-40))
 		y[i] = float32(math.Ldexp(float64(r.IntN(5)-2), r.IntN(200)-100))
 	}
-	eachISA(t, func(isa string) {
+	for isa := range EachISA {
 		for i := range n {
 			want := exactFMA(alphas[i], x[i], y[i])
 			got := []float32{y[i]}
@@ -64,7 +64,7 @@ func TestFMANearTies(t *testing.T) {
 				t.Fatalf("%s: FMA(%x, %x, %x) = %x, want %x", isa, alphas[i], x[i], y[i], got[0], want)
 			}
 		}
-	})
+	}
 }
 
 func TestFMASpecial(t *testing.T) {

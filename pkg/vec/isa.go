@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -27,18 +28,19 @@ var levelNames = [...]string{Go: "go", AVX2: "avx2", AVX512: "avx512"}
 var (
 	active   atomic.Uint32
 	startErr error
+	inTurn   sync.Mutex // held by the loop that goes through the instruction sets
 )
 
 func init() {
 	active.Store(uint32(widest()))
 	if name, ok := os.LookupEnv(isaVariable); ok && name != "" {
-		if err := SelectISA(name); err != nil {
+		if err := selectISA(name); err != nil {
 			startErr = fmt.Errorf("reading %s: %w", isaVariable, err)
 		}
 	}
 }
 
-// String returns the name that LATHE_ISA and SelectISA use.
+// String returns the name that LATHE_ISA uses.
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
@@ -54,7 +56,7 @@ func Active() Level { return Level(active.Load()) }
 // lacks; the widest one is in use then.
 func ISA() (name string, err error) { return Active().String(), startErr }
 
-// AvailableISAs returns the names that SelectISA accepts on this machine, the
+// AvailableISAs returns the names that LATHE_ISA may have on this machine, the
 // widest first.
 func AvailableISAs() []string {
 	levels := availableLevels()
@@ -65,10 +67,22 @@ func AvailableISAs() []string {
 	return names
 }
 
-// SelectISA makes the named instruction set the one in use for the whole
-// program, or returns an error and changes nothing. Results do not depend on
-// the choice, only speed does.
-func SelectISA(name string) error {
+// EachISA goes through [AvailableISAs], each in use for the whole program while it is
+// its turn; then the one before is again. One such loop runs at a time, and none inside
+// another. Results do not depend on what is in use, only speed does.
+func EachISA(yield func(isa string) bool) {
+	inTurn.Lock()
+	defer inTurn.Unlock()
+	defer active.Store(active.Load())
+	for _, level := range availableLevels() {
+		active.Store(uint32(level))
+		if !yield(level.String()) {
+			return
+		}
+	}
+}
+
+func selectISA(name string) error {
 	level := slices.Index(levelNames[:], name)
 	if level < 0 {
 		return fmt.Errorf("unknown instruction set %q, want one of %s", name, strings.Join(levelNames[:], ", "))

@@ -49,13 +49,13 @@ func TestExpSpecial(t *testing.T) {
 		{-math.MaxFloat32, 0},
 		{math.Float32frombits(0x7fabcdef), float32(math.NaN())}, // signalling, with payload
 	} {
-		eachISA(t, func(isa string) {
+		for isa := range EachISA {
 			got := []float32{0}
 			sum := ExpShiftSum(got, []float32{c.y}, 1, 0)
 			if !sameBits(got[0], c.want) || !sameBits(sum, c.want) || !sameBits(Exp(c.y), c.want) {
 				t.Errorf("%s: exp(%v) = %v, sum %v, scalar %v, want %v", isa, c.y, got[0], sum, Exp(c.y), c.want)
 			}
-		})
+		}
 	}
 	if got := Exp(expMin); got < 0x1p-126 {
 		t.Errorf("Exp(%v) = %x is subnormal", expMin, got)

@@ -11,16 +11,10 @@ import (
 
 // Every instruction set draws what the stream's blocks hold, where positions pass 2³²
 // too, and writes nothing beside.
-//
-// Alone: it selects the instruction set.
 func TestRandomHalves(t *testing.T) {
-	before := Active().String()
-	defer func() { _ = SelectISA(before) }()
+	t.Parallel()
 	const edge = 0xbeef
-	for _, isa := range AvailableISAs() {
-		if err := SelectISA(isa); err != nil {
-			t.Fatal(err)
-		}
+	for isa := range EachISA {
 		for _, from := range []uint64{0, 1, 12345, 1<<32 - 9, 7<<40 + 3, math.MaxUint64 - 20} {
 			for blocks := range 3*lanes + 2 {
 				stream := rng.New(uint64(blocks), rng.PurposeTest, 1, "halves", blocks%3)

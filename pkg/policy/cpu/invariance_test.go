@@ -87,23 +87,11 @@ func TestTrainingIgnoresThreads(t *testing.T) {
 
 func TestBitsIgnoreInstructionSet(t *testing.T) {
 	t.Parallel()
-	name, err := vec.ISA()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := vec.SelectISA(name); err != nil {
-			t.Error(err)
-		}
-	}()
 	c := tinyConfig()
 	even := c
 	even.HeadDim = 32 // as the page kernel of AVX2 wants it
 	digests := map[string]string{}
-	for _, isa := range vec.AvailableISAs() {
-		if err := vec.SelectISA(isa); err != nil {
-			t.Fatal(err)
-		}
+	for isa := range vec.EachISA {
 		got := trainDigest(t, c, 1, nil)
 		for _, config := range []policy.Config{c, even} {
 			e := newEngine(t, config, policytest.LoudWeights(t, config), 1)

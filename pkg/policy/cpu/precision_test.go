@@ -146,22 +146,10 @@ func preciseDigest(t *testing.T, c policy.Config, precision string, threads int)
 
 func TestPrecisionIgnoresThreadsAndInstructionSet(t *testing.T) {
 	t.Parallel()
-	name, err := vec.ISA()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := vec.SelectISA(name); err != nil {
-			t.Error(err)
-		}
-	}()
 	c := normedConfig()
 	eachPrecision(t, func(t *testing.T, precision string) {
 		want := ""
-		for _, isa := range vec.AvailableISAs() {
-			if err := vec.SelectISA(isa); err != nil {
-				t.Fatal(err)
-			}
+		for isa := range vec.EachISA {
 			for _, threads := range []int{1, 3} {
 				got := preciseDigest(t, c, precision, threads)
 				if want == "" {
