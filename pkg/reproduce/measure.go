@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // errUnmeasured is the cause of a number that a run does not hold.
@@ -110,6 +111,15 @@ func (m *measured) gather(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// timeouts counts the responses whose last program ran out of time.
+func (m *measured) timeouts(ctx context.Context) (int, error) {
+	if err := m.gather(ctx); err != nil {
+		return 0, err
+	}
+	n, _ := m.sum("score/outcome_"+string(shard.OutcomeTimeout), 1, m.run.Recipe.Schedule.Iterations)
+	return int(n), nil
 }
 
 // sum adds a metric up over iterations; ok is false where none has it.

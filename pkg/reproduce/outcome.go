@@ -54,6 +54,9 @@ type Run struct {
 	BinaryVersion string  `json:"binary_version"` // that made the run
 	PolicySHA256  *string `json:"policy_sha256"`  // of the weights of its last version; null before it is done
 	WallSeconds   float64 `json:"wall_seconds"`
+	// Timeouts counts responses whose last program ran out of time. A faster machine may
+	// let it end, and a run learns from other verdicts then.
+	Timeouts int `json:"timeouts"`
 }
 
 // Outcome is a claim and the numbers that speak for or against it.
@@ -142,6 +145,9 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 			}
 			run.RecipeSHA256, run.BinaryVersion, run.Done = m.summary.RecipeSHA256, m.summary.BinaryVersion, m.summary.State == "done"
 			if run.Done {
+				if run.Timeouts, err = m.timeouts(ctx); err != nil {
+					return result, fmt.Errorf("run %q: %w", planned.Name, err)
+				}
 				if done[run.Method] == nil {
 					done[run.Method] = map[uint64]*measured{}
 				}
@@ -246,26 +252,33 @@ func verdict(s compare.Spread, direction string) string {
 }
 
 // Same counts the policies that have the weights that an earlier reproduction found,
-// and names the runs that do not. Runs that only one of both has are not counted.
+// and names the runs that do not, with the time limits that one of both has met. Runs
+// that only one of both has are not counted.
 func (r Reproduction) Same(earlier Reproduction) (same int, others []string) {
 	key := func(experiment Result, run Run) string { return experiment.Name + "/" + run.Name }
-	was := map[string]string{}
+	was := map[string]Run{}
 	for _, experiment := range earlier.Results {
 		for _, run := range experiment.Runs {
 			if run.PolicySHA256 != nil {
-				was[key(experiment, run)] = *run.PolicySHA256
+				was[key(experiment, run)] = run
 			}
 		}
 	}
 	for _, experiment := range r.Results {
 		for _, run := range experiment.Runs {
-			switch before, known := was[key(experiment, run)]; {
-			case !known || run.PolicySHA256 == nil:
-			case before == *run.PolicySHA256:
-				same++
-			default:
-				others = append(others, key(experiment, run))
+			before, known := was[key(experiment, run)]
+			if !known || run.PolicySHA256 == nil {
+				continue
 			}
+			if *before.PolicySHA256 == *run.PolicySHA256 {
+				same++
+				continue
+			}
+			other := key(experiment, run)
+			if n := max(before.Timeouts, run.Timeouts); n > 0 {
+				other += fmt.Sprintf(" (programs of %d responses ran out of time, which depends on the machine)", n)
+			}
+			others = append(others, other)
 		}
 	}
 	return same, others

@@ -14,7 +14,7 @@ func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	spread, digest, long := compare.SpreadOf([]float64{.25, .5, .125}), strings.Repeat("0123456789abcdef", 4), strings.Repeat("unbroken", 30)
 	r := Reproduction{Description: long, Results: []Result{{
-		Name: "exit", Title: "ExIt and its ablations", Runs: []Run{{Method: long, Seed: 12345, Done: true, PolicySHA256: &digest, BinaryVersion: "v0.1.0-12-g1234567", WallSeconds: 90}, {Method: "grpo"}},
+		Name: "exit", Title: "ExIt and its ablations", Runs: []Run{{Method: long, Seed: 12345, Done: true, Timeouts: 3, PolicySHA256: &digest, BinaryVersion: "v0.1.0-12-g1234567", WallSeconds: 90}, {Method: "grpo"}},
 		Claims: []Outcome{
 			{Says: long, Source: "a paper, Table 1", Paper: "29.0 ± 1.5 against 24.6 ± 2.0", Direction: Higher, Metric: "delta_k", Method: long, Against: "grpo", Seeds: []uint64{1, 2, 3}, Values: []float64{1, 2, 3}, Others: []float64{2, 3, 4}, Spread: &spread, Verdict: CameOut},
 			{Says: "another", Direction: Lower, Verdict: DidNot, Spread: &spread, Values: []float64{1}},
@@ -46,13 +46,13 @@ func TestDirections(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	r := Reproduction{Results: []Result{{Title: "t", Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Verdict: TooSmall}}}}}
+	r := Reproduction{Results: []Result{{Title: "t", Runs: []Run{{Done: true, Timeouts: 2}, {Done: true, Timeouts: 1}, {}}, Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Verdict: TooSmall}}}}}
 	if err := Text(&text, r); err != nil {
 		t.Fatal(err)
 	}
 	const want = `1 claims: 1 too small to say
 
-t: 0 of 0 runs are done
+t: 2 of 3 runs are done; programs of 3 responses ran out of time, which depends on the machine
   outcome            paper                 ours     numbers                                                     claim
   too small to say   higher: 2 against 1   higher   m: x 1.50 ± 0.707, y 0 ± 0, difference 1.50 [-4.85, 7.85]   a
 `

@@ -129,6 +129,22 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// By hand: of four runs one is the same, one has other weights, one has met a time limit
+// at either time, and one is not done here.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	of := func(digest string, timeouts int) Run {
+		return Run{Name: digest[:1], PolicySHA256: &digest, Timeouts: timeouts}
+	}
+	reproduction := func(runs ...Run) Reproduction { return Reproduction{Results: []Result{{Name: "e", Runs: runs}}} }
+	before := reproduction(of("a1", 5), of("b1", 0), of("c1", 3), of("d1", 0))
+	now := reproduction(of("a1", 0), of("b2", 0), of("c2", 1), Run{Name: "d"}, of("e1", 0))
+	same, others := now.Same(before)
+	if want := []string{"e/b", "e/c (programs of 3 responses ran out of time, which depends on the machine)"}; same != 1 || !cmp.Equal(others, want) {
+		t.Errorf("%d are the same, others %q, want 1 and %q", same, others, want)
+	}
+}
+
 // The plans that are shipped can be read, and their recipes too, which say what they are
 // measured by; each claim says what the paper has for it.
 func TestShippedPlans(t *testing.T) {

@@ -46,15 +46,21 @@ func (r Reproduction) Head() string {
 	return fmt.Sprintf("%d claims: %s", claims, strings.Join(words, ", "))
 }
 
-// progress says how much of an experiment is done.
+// progress says how much of an experiment is done, and how much of that a slower or
+// faster machine may judge otherwise.
 func (e Result) progress() string {
-	done := 0
+	done, timeouts := 0, 0
 	for _, r := range e.Runs {
 		if r.Done {
 			done++
 		}
+		timeouts += r.Timeouts
 	}
-	return fmt.Sprintf("%d of %d runs are done", done, len(e.Runs))
+	text := fmt.Sprintf("%d of %d runs are done", done, len(e.Runs))
+	if timeouts > 0 {
+		text += fmt.Sprintf("; programs of %d responses ran out of time, which depends on the machine", timeouts)
+	}
+	return text
 }
 
 // comparison is the numbers of a claim in words.
