@@ -44,14 +44,17 @@ func draw(r *rand.Rand, x []float32, specials float64) {
 
 func TestEachISA(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "sse2", "AVX2", "avx-512"} {
-		if err := selectISA(name); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
-			t.Errorf("selectISA(%q): %v, want an error that quotes it", name, err)
-		}
-	}
 	var seen []string
 	for isa := range EachISA {
 		seen = append(seen, isa)
+		for _, name := range []string{"", "sse2", "AVX2", "avx-512"} {
+			if err := selectISA(name); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
+				t.Errorf("selectISA(%q): %v, want an error that quotes it", name, err)
+			}
+			if Active().String() != isa {
+				t.Errorf("a failed choice changed the instruction set from %s to %v", isa, Active())
+			}
+		}
 		if name, err := ISA(); name != isa || (err != nil && startErr == nil) {
 			t.Errorf("ISA() = %q, %v in the turn of %q", name, err, isa)
 		}
