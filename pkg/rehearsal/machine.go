@@ -139,6 +139,7 @@ func (m *machine) ended(name string, result executor.Result) {
 			m.overruns[name]++
 		}
 		m.note(Hit{Cause: result.Cause, Task: name, Stage: r.stage, Node: nodeName(r.node), LostSeconds: worked.Seconds(), Killed: result.Signal == "SIGKILL"}, result.End)
+	case executor.CauseStopped: // with the rehearsal, which was given up
 	default:
 		m.OwnFailures++
 	}
