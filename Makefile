@@ -51,7 +51,7 @@ REPRODUCED := analysis/results/reproduce-mini
 # plan needs them.
 reproduce-mini: build ## run the five papers' claims in miniature, in hours, and count the policies that come out the same; goes on where it stopped; makes data/mle's tasks, unless LATHE_DATA names a folder of them
 	mkdir -p runs/reproduce-mini-scores
-	tar -xzf $(REPRODUCED)/scores.tar.gz -C runs/reproduce-mini-scores
+	for scores in $(REPRODUCED)/scores/*.tar.gz; do tar -xzf $$scores -C runs/reproduce-mini-scores || exit; done
 	[ -n "$$LATHE_DATA" ] || /usr/bin/python3 data/mle/prepare.py runs/data/mle || true
 	LATHE_DATA=$${LATHE_DATA:-$(CURDIR)/runs/data} bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
 
