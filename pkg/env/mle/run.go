@@ -3,13 +3,11 @@ package mle
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
@@ -39,7 +36,7 @@ func newRunner(s *Settings) *runner {
 		if err != nil {
 			return nil, err
 		}
-		w := &sandbox.Warm{Env: r.environment("/", "")}
+		w := &sandbox.Warm{Env: r.environment(python, "/", "")}
 		// It lives as long as this process does.
 		if err := w.Start(context.Background(), python.path, s.Sandbox.Warm); err != nil {
 			return nil, fmt.Errorf("env.sandbox.warm: %w", err)
@@ -50,13 +47,13 @@ func newRunner(s *Settings) *runner {
 }
 
 // environment is all of a program's environment.
-func (r *runner) environment(scratch, public string) []string {
+func (r *runner) environment(python interpreter, scratch, public string) []string {
 	threads := strconv.Itoa(r.settings.Program.Threads)
-	return []string{
+	return append([]string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
 		"PUBLIC_RESOURCE_PATH=" + public, "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "MPLBACKEND=Agg",
 		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
-	}
+	}, python.arithmetic...)
 }
 
 // execute runs a caged program: in a new interpreter, or in a fork of a warm one.
@@ -70,38 +67,6 @@ func (r *runner) execute(ctx context.Context, p sandbox.Program) (sandbox.Result
 	}
 	p.Seed = new(uint32) // as good as any, and the same each time
 	return w.Run(ctx, p)
-}
-
-// interpreter is a Python and the folders that it needs.
-type interpreter struct {
-	path    string
-	folders []string
-}
-
-// find asks an interpreter where it and its libraries are.
-func find(name string) (interpreter, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return interpreter{}, exitcode.WithHint(exitcode.Unavailablef("env.program.interpreter: %w", err), "install python3, or name another interpreter")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	const ask = "import json,os,sys; print(json.dumps([os.path.realpath(sys.executable), sys.executable, sys.prefix, sys.base_prefix] + sys.path))"
-	out, err := exec.CommandContext(ctx, path, "-I", "-c", ask).Output()
-	var said []string
-	if err == nil {
-		err = json.Unmarshal(out, &said)
-	}
-	if err != nil || len(said) < 4 {
-		return interpreter{}, exitcode.Unavailablef("env.program.interpreter: %q does not behave as Python 3: %w", path, errors.Join(err))
-	}
-	found := interpreter{path: said[1]}
-	for _, folder := range said {
-		if _, err := os.Stat(folder); err == nil && folder != "" {
-			found.folders = append(found.folders, folder)
-		}
-	}
-	return found, nil
 }
 
 // execution is what came of a program.
@@ -157,7 +122,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	}
 	defer r.gpus.giveBack(devices)
 	result, err := r.execute(ctx, sandbox.Program{
-		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(scratch, filepath.Join(scratch, "input")),
+		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(python, scratch, filepath.Join(scratch, "input")),
 		Read: append([]string{t.PublicDir}, python.folders...), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
 		Limits: sandbox.Limits{
 			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,

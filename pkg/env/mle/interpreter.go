@@ -1,0 +1,82 @@
+package mle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// interpreter is a Python and what it needs.
+type interpreter struct {
+	path       string
+	folders    []string
+	arithmetic []string // variables of the environment, of arithmetic
+}
+
+// find asks an interpreter where it and its libraries are, and how they are to count.
+func find(name string) (interpreter, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return interpreter{}, exitcode.WithHint(exitcode.Unavailablef("env.program.interpreter: %w", err), "install python3, or name another interpreter")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const ask = "import json,os,sys; print(json.dumps([os.path.realpath(sys.executable), sys.executable, sys.prefix, sys.base_prefix] + sys.path))"
+	out, err := exec.CommandContext(ctx, path, "-I", "-c", ask).Output()
+	var said []string
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil || len(said) < 4 {
+		return interpreter{}, exitcode.Unavailablef("env.program.interpreter: %q does not behave as Python 3: %w", path, errors.Join(err))
+	}
+	found := interpreter{path: said[1], arithmetic: arithmetic(ctx, path)}
+	for _, folder := range said {
+		if _, err := os.Stat(folder); err == nil && folder != "" {
+			found.folders = append(found.folders, folder)
+		}
+	}
+	return found, nil
+}
+
+// arithmetic has numerical libraries count with AVX2 and FMA, where the machine has
+// them. They would choose the widest instructions that there are, and add in another
+// order with each: the last digits that a program prints, and at times its score, would
+// depend on the machine that it ran on.
+func arithmetic(ctx context.Context, python string) []string {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return nil
+	}
+	avx2 := []string{"OPENBLAS_CORETYPE=Haswell", "MKL_CBWR=AVX2", "ONEDNN_MAX_CPU_ISA=AVX2", "ATEN_CPU_CAPABILITY=avx2"}
+	if cpu.X86.HasAVX512F {
+		avx2 = append(avx2, withoutNumpyFeatures(ctx, python, "AVX512", "X86_V4")...)
+	}
+	return avx2
+}
+
+// withoutNumpyFeatures is the variable that keeps NumPy from using what its names for
+// begin so; none where it uses nothing of it, or is not there. It is asked, since it
+// warns on standard error of features that it or the machine does not have.
+func withoutNumpyFeatures(ctx context.Context, python string, prefixes ...string) []string {
+	const ask = `import sys
+try: import numpy
+except ImportError: sys.exit()
+m = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
+print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__.get(f) and f.startswith(tuple(sys.argv[1:]))))`
+	c := exec.CommandContext(ctx, python, append([]string{"-I", "-c", ask}, prefixes...)...)
+	c.Env = append(os.Environ(), "NPY_DISABLE_CPU_FEATURES=", "NPY_ENABLE_CPU_FEATURES=")
+	out, err := c.Output()
+	features := strings.TrimSpace(string(out))
+	if err != nil || features == "" {
+		return nil // a NumPy that cannot be loaded counts nothing
+	}
+	return []string{"NPY_DISABLE_CPU_FEATURES=" + features}
+}
