@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl/internal/python"
 )
@@ -175,17 +176,17 @@ func (f *function) unexpected(named *python.Dict) python.Value {
 var tablesJSON []byte
 
 // tables has the default states and look-up tables by class.
-var tables = func() *python.Dict {
+var tables = sync.OnceValue(func() *python.Dict {
 	value, err := python.FromJSON(tablesJSON)
 	if err != nil {
 		panic(fmt.Sprintf("tables.json: %v", err))
 	}
 	return value.(*python.Dict)
-}()
+})
 
 // table finds a look-up table of a class.
 func table[T python.Value](class, name string) T {
-	of, _ := tables.Get(class)
+	of, _ := tables().Get(class)
 	value, found := of.(*python.Dict).Get(name)
 	if !found {
 		panic("tables.json has no " + class + "." + name)

@@ -50,16 +50,13 @@ func TestSameBytes(t *testing.T) {
 	}
 	cases := []variant{
 		{name: "again"},
-		{name: "3 rollout shards", settings: []string{"rollout.shards=3"}},
-		{name: "8 rollout shards", settings: []string{"rollout.shards=8"}},
 		{name: "2 threads", settings: []string{"resources.threads=2"}},
 		{name: "GOMAXPROCS 1 with 2 threads", settings: []string{"resources.threads=2"}, env: []string{"GOMAXPROCS=1"}},
 		{name: "one core", flags: []string{"--cores", "1"}},
-		{name: "4 gradient shards", settings: []string{"schedule.gradient_shards=4"}},
-		{name: "3 gradient shards, 3 rollout shards", settings: []string{"schedule.gradient_shards=3", "rollout.shards=3"}},
-		{name: "another warm start chunk", settings: []string{"warm_start.chunk=70"}},
-		{name: "one warm start chunk", settings: []string{"warm_start.chunk=300"}},
-		{name: "5 evaluation shards", settings: []string{"evaluation.shards=5"}},
+		{name: "3 rollout shards, 4 gradient shards, one warm start chunk", settings: []string{"rollout.shards=3", "schedule.gradient_shards=4", "warm_start.chunk=100"}},
+		{name: "8 rollout shards, 3 gradient shards, 5 evaluation shards, other warm start chunks", settings: []string{
+			"rollout.shards=8", "schedule.gradient_shards=3", "evaluation.shards=5", "warm_start.chunk=30",
+		}},
 	}
 	for _, isa := range vec.AvailableISAs() {
 		if isa != "go" { // too slow for all of it

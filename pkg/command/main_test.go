@@ -54,7 +54,7 @@ const undeclared = 99
 
 const (
 	repository = "../.."
-	smoke      = repository + "/jobs/smoke.yaml"
+	smoke      = "testdata/smoke.yaml"
 )
 
 var (

@@ -24,7 +24,7 @@ const programs = "../../jobs/mle-smoke.yaml"
 // policy that the recipe warms up.
 func playPrograms(t *testing.T) []string {
 	t.Helper()
-	return append(from(warmPrograms(t)), "env.max_turns=2", "rollout.shards=3", "rollout.prompts=6", "schedule.iterations=3")
+	return append(from(warmPrograms(t)), "env.max_turns=2", "schedule.iterations=3", "evaluation.samples=1", "evaluation.steps=0")
 }
 
 // from are settings for a run from a policy of another.
@@ -122,7 +122,7 @@ func ran(t *testing.T, dir string) {
 func TestSlurmPrograms(t *testing.T) {
 	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--max-array-size", "101")
-	settings := slices.Concat(playPrograms(t), []string{"schedule.iterations=4", "rollout.group=12"})
+	settings := slices.Concat(playPrograms(t), []string{"schedule.iterations=4", "rollout.shards=3", "rollout.prompts=6", "rollout.group=12"})
 	reference := filepath.Join(t.TempDir(), "reference")
 	lathe(t, exitcode.OK, runArgs(reference, programs, settings...)...)
 	want := commandtest.Essence(t, reference)

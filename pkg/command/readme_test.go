@@ -77,6 +77,7 @@ func shell(t *testing.T, folder string, env []string, command string) {
 
 // TestReadme runs the commands that need nothing but Lathe.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	lathe, err := exec.LookPath("lathe")
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +93,8 @@ func TestReadme(t *testing.T) {
 			command += smallRun
 		case strings.HasPrefix(command, "bin/lathe run jobs/own-"):
 			command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
+		case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
+			command += " --set schedule.iterations=1 --set warm_start.steps=50 --set evaluation.steps=0"
 		}
 		shell(t, clone, nil, command)
 	}

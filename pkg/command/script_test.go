@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("SMOKE", filepath.Join(jobs, "smoke.yaml"))
+			env.Setenv("SMOKE", filepath.Join(filepath.Dir(jobs), "pkg", "command", smoke))
 			env.Setenv("JOBS", jobs)
 			// The folder of the binaries alone, for what has to go without
 			// the rest of the machine.

@@ -15,14 +15,14 @@ import (
 // docKey names a type, or a field of one, whose meaning is known.
 type docKey struct{ pkg, name string }
 
-// sources are the texts that [Docs] was given, read once they are asked for.
-var sources struct {
+// sources are the texts that [Docs] was given, by package. Those of a package are read
+// once they are asked for: every process would take as long to read all as for the rest
+// of its start.
+var sources = struct {
 	sync.Mutex
-	unread []unread
+	unread map[string][]string
 	docs   map[docKey]string
-}
-
-type unread struct{ pkg, source string }
+}{unread: map[string][]string{}, docs: map[docKey]string{}}
 
 // Docs hands over a source file with types of settings of the package of T, for
 // whose fields its comments are the reference: there is no second text to keep
@@ -30,22 +30,20 @@ type unread struct{ pkg, source string }
 func Docs[T any](source string) bool {
 	sources.Lock()
 	defer sources.Unlock()
-	sources.unread = append(sources.unread, unread{reflect.TypeFor[T]().PkgPath(), source})
+	pkg := reflect.TypeFor[T]().PkgPath()
+	sources.unread[pkg] = append(sources.unread[pkg], source)
 	return true
 }
 
 func docOf(key docKey) string {
 	sources.Lock()
 	defer sources.Unlock()
-	if sources.docs == nil {
-		sources.docs = map[docKey]string{}
-	}
-	for _, u := range sources.unread {
-		for name, text := range comments(u.source) {
-			sources.docs[docKey{u.pkg, name}] = text
+	for _, source := range sources.unread[key.pkg] {
+		for name, text := range comments(source) {
+			sources.docs[docKey{key.pkg, name}] = text
 		}
 	}
-	sources.unread = nil
+	delete(sources.unread, key.pkg)
 	return sources.docs[key]
 }
 
@@ -131,7 +129,7 @@ func describeType(t reflect.Type) string {
 
 // comments maps Type and Type.Field to the text of their comments.
 func comments(source string) map[string]string {
-	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		panic(fmt.Sprintf("config: reading our own source: %v", err)) // it compiled
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 var (
@@ -21,7 +22,7 @@ type askedRelation struct {
 	below, same, above bool
 }
 
-var askedRelations = func() []askedRelation {
+var askedRelations = sync.OnceValue(func() []askedRelation {
 	var all []askedRelation
 	for _, r := range relations {
 		for _, template := range r.templates {
@@ -31,7 +32,7 @@ var askedRelations = func() []askedRelation {
 		}
 	}
 	return all
-}()
+})
 
 // pair writes the sign between two numbers.
 func (w *worker) pair(text string) (body, answer string, ok bool) {
@@ -46,7 +47,7 @@ func (w *worker) pair(text string) (body, answer string, ok bool) {
 		}
 		return signOf(sign), m[3], sign != 0
 	}
-	for _, r := range askedRelations {
+	for _, r := range askedRelations() {
 		m := r.pattern.FindStringSubmatch(text)
 		if m == nil {
 			continue
