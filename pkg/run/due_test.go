@@ -294,7 +294,7 @@ func TestCloseAfterByDeclaredTime(t *testing.T) {
 		prompts, iterations int
 		want                []float64 // shares of the run
 	}{
-		{recipe.LateDrop, 64, 20, shares(completed(budget))},
+		{recipe.LateDrop, 64, 12, shares(completed(budget))},
 		{recipe.LateCarry, 20, 20, actions.policy},
 	} {
 		r := actionRun(t, fmt.Sprintf("rollout.prompts=%d", c.prompts), fmt.Sprintf("rollout.shards=%d", c.prompts), fmt.Sprintf("schedule.iterations=%d", c.iterations),
