@@ -250,7 +250,8 @@ func TestDamagedInput(t *testing.T) {
 		}
 		for i, path := range paths {
 			for j, d := range damages {
-				if !sampled(read+i, j, 4) {
+				first := i == 0 && d.name == "bit-flipped" // each stage has one that it finds itself
+				if !first && !sampled(read+i, j, 4) {
 					continue
 				}
 				cases++

@@ -20,7 +20,7 @@ import (
 // TestScripts runs testdata/script: what a person types, what comes out on
 // which stream, and the exit code.
 func TestScripts(t *testing.T) {
-	jobs, err := filepath.Abs("../../jobs")
+	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("SMOKE", filepath.Join(filepath.Dir(jobs), "pkg", "command", smoke))
-			env.Setenv("JOBS", jobs)
+			env.Setenv("SMOKE", filepath.Join(here, smoke))
+			env.Setenv("JOBS", filepath.Join(here, repository, "jobs"))
 			// The folder of the binaries alone, for what has to go without
 			// the rest of the machine.
 			program, err := exec.LookPath("lathe")
