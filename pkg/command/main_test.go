@@ -55,6 +55,7 @@ const undeclared = 99
 const (
 	repository = "../.."
 	smoke      = "testdata/smoke.yaml"
+	longSmoke  = repository + "/jobs/smoke.yaml" // what tests submit to Slurm
 )
 
 var (

@@ -24,7 +24,7 @@ func TestSlurmChaos(t *testing.T) {
 	chaos := commandtest.NewChaos(t, 16)
 	settings := []string{"schedule.iterations=3", "schedule.staleness=1", "rollout.shards=3", "schedule.max_attempts=1000000"}
 	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, longSmoke, settings...)...)
 	want := essence(t, reference)
 
 	began := time.Now()
@@ -67,7 +67,7 @@ func TestSlurmSweep(t *testing.T) {
 		for _, rate := range rates {
 			dir := filepath.Join(folder, fmt.Sprintf("smoke-learning_rate=%s-s%d", rate, seed))
 			reference := filepath.Join(t.TempDir(), "reference")
-			lathe(t, exitcode.OK, runArgs(reference, smoke, append(settings, "optimizer.learning_rate="+rate, fmt.Sprintf("seed=%d", seed))...)...)
+			lathe(t, exitcode.OK, runArgs(reference, longSmoke, append(settings, "optimizer.learning_rate="+rate, fmt.Sprintf("seed=%d", seed))...)...)
 			dirs, want[dir] = append(dirs, dir), essence(t, reference)
 		}
 	}
@@ -135,7 +135,7 @@ func TestSlurmSharedWarmStart(t *testing.T) {
 		for _, dir := range left {
 			reference := filepath.Join(t.TempDir(), "reference")
 			rate := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(dir), "smoke-"), "-s1")
-			lathe(t, exitcode.OK, runArgs(reference, smoke, append(settings, "optimizer."+rate)...)...)
+			lathe(t, exitcode.OK, runArgs(reference, longSmoke, append(settings, "optimizer."+rate)...)...)
 			if want, got := c.PolicySHA256(reference), c.PolicySHA256(dir); got != want {
 				t.Errorf("%s: policy %s, by itself %s", dir, got, want)
 			}
