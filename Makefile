@@ -4,11 +4,14 @@
 # multiplications and additions of its own accord, and the bytes of a run
 # would depend on who built it.
 export GOAMD64 := v1
+# The same flags for whatever make builds, tests and checks, so that nothing is
+# compiled twice. Names are looked up without the C library, with cgo too.
+export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=netgo,osusergo
 # go-nvml binds every call of the library, deprecated ones too.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unversioned)
-LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command.Version=$(VERSION) -X github.com/lathe-rl/lathe/pkg/command/monitor.Version=$(VERSION)
+LDFLAGS := -s -w -X github.com/lathe-rl/lathe/pkg/command/cmdline.Version=$(VERSION)
 # Those that load the CUDA engine need cgo for it, and do without where no C
 # compiler is.
 BINARIES := lathe lathe-score lathe-buffer
@@ -18,9 +21,9 @@ CHAOS_KILLS ?= 200
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT := mvdan.cc/gofumpt@v0.12.0
 # go test, which also names the tests that skip, and fails for those that
-# .ci/skips.txt does not list and for what tests leave in the temporary folder.
-# With the flags of the build, so that nothing is compiled twice; make check vets.
-GOTEST := go run ./pkg/floors/gotest -- -trimpath -tags netgo,osusergo -vet=off
+# .ci/skips.txt does not list and for what tests leave in the temporary folder;
+# make check vets.
+GOTEST := go run ./pkg/floors/gotest -- -vet=off
 DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 .DEFAULT_GOAL := help
@@ -31,11 +34,11 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the binaries into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
 	@if command -v $${CC:-cc} >/dev/null; then set -x; \
-		CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES)) && \
-		go build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
-	else set -x; CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES) lathe-monitor) && \
+		CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES)) && \
+		go build -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/ ./cmd/lathe-monitor; \
+	else set -x; CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(ENGINE_BINARIES) lathe-monitor) && \
 		echo 'build: left out: GPUs in lathe-monitor, and the CUDA engine in $(ENGINE_BINARIES), need a C compiler (apt-get install gcc libc6-dev)'; fi
 
 cuda: ## build the CUDA engine's library into bin/, where the binaries find it; needs nvcc

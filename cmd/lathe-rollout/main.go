@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/task"
 )
 
-func main() { os.Exit(cmdline.Main(command.Rollout(), os.Args)) }
+func main() { os.Exit(cmdline.Main(task.Rollout(), os.Args)) }

@@ -40,7 +40,7 @@ func pauseCommand() *cli.Command {
 		Name: "pause", Usage: "let what runs of a run come to its end, and start nothing more", ArgsUsage: "RUN",
 		Description: "Tasks and gates that wait in Slurm's queue are taken out of it. A driver in the foreground, on whatever host,\n" +
 			"leaves when its last task has ended. The run goes on by the command that started it.",
-		Flags: []cli.Flag{jsonFlag(&o.JSON)},
+		Flags: []cli.Flag{cmdline.JSONFlag(&o.JSON)},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
 			return PauseRun(c.Context, c.App.Writer, o)
@@ -63,7 +63,7 @@ func cancelCommand() *cli.Command {
 			&cli.StringFlag{Name: "stage", Usage: "stop tasks of `STAGE` alone", Destination: &o.Stage},
 			&cli.IntFlag{Name: "iteration", Usage: "stop tasks of iteration `K` alone; of an evaluation, the policy version"},
 			&cli.BoolFlag{Name: "now", Usage: "kill, without time to stop", Destination: &o.Now},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run, o.Iteration = run, cmdline.Given(c, "iteration", c.Int("iteration"))

@@ -36,7 +36,7 @@ func compactCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "undo", Usage: "put every shard back into a file of its own", Destination: &o.Undo},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be compacted", Destination: &o.DryRun},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run

@@ -32,7 +32,7 @@ func compareCommand() *cli.Command {
 			&cli.IntFlag{Name: "resamples", Usage: "`N` resamples of the bootstrap", Value: 10_000, Destination: &o.Resamples},
 			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of the bootstrap", Value: 1, Destination: &o.Seed},
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, its figures and the numbers into", Destination: &o.Out},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "csv", Usage: "print a row for each method, metric and step", Destination: &o.CSV},
 		},
 		Action: func(c *cli.Context) error {

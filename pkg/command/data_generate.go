@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -96,18 +97,18 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	if o.Out == "" {
 		return generator.Write(out, tasks)
 	}
-	if err := checkOut(seal.KindFile, o.Out); err != nil {
+	if err := plain.CheckOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
 	var content bytes.Buffer
 	if err := generator.Write(&content, tasks); err != nil {
 		return err
 	}
-	m, err := seal.WriteBytes(o.Out, content.Bytes(), ownAttempt(), seal.Manifest{
-		Stage: "data", PolicyVersion: -1, Seed: o.Seed, Rows: int64(len(tasks)), BinaryVersion: Version, Started: time.Now(),
+	m, err := seal.WriteBytes(o.Out, content.Bytes(), plain.Attempt(), seal.Manifest{
+		Stage: "data", PolicyVersion: -1, Seed: o.Seed, Rows: int64(len(tasks)), BinaryVersion: cmdline.Version, Started: time.Now(),
 	})
 	if err != nil {
 		return err
 	}
-	return printSealed(out, m, o.Out)
+	return plain.PrintSealed(out, m, o.Out)
 }

@@ -43,7 +43,7 @@ func dataTasksCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
 		Name: "tasks", Usage: "read folders of machine-learning tasks, and list them with the score of their sample submission", ArgsUsage: "FOLDER...",
-		Flags: []cli.Flag{jsonFlag(&o.JSON)},
+		Flags: []cli.Flag{cmdline.JSONFlag(&o.JSON)},
 		Action: func(c *cli.Context) error {
 			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {
 				return exitcode.Usagef("name a folder of tasks")

@@ -59,7 +59,7 @@ func doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-job", Usage: "submit nothing: the nodes and what is between them stay unknown", Destination: &o.NoJob},
 			&cli.IntFlag{Name: "wait-seconds", Usage: "wait `SECONDS` for the job that looks at the nodes", Value: 300, Destination: &o.WaitSeconds},
 			&cli.StringFlag{Name: "witness", Usage: "be one of the two tasks that meet in `FOLDER`: the job does so", Destination: &o.Witness},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return Doctor(c.Context, c.App.Writer, o) }),
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -55,12 +56,12 @@ func envTryCommand() *cli.Command {
 			"follow from their length alone, prompts that leave no room in the policy's context, and chat templates\n" +
 			"that leave a message out.",
 		Flags: []cli.Flag{
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; the recipe's policy.path when left out", Destination: &o.Model},
 			&cli.StringFlag{Name: "responses", Usage: `JSON lines {"response": text, "id": of a task}; without ids they answer the tasks in turn`, Destination: &o.Responses},
 			&cli.IntFlag{Name: "problems", Value: 4, Usage: "problems that are tried", Destination: &o.Problems},
 			&cli.IntFlag{Name: "samples", Value: 4, Usage: "responses to each that are sampled", Destination: &o.Samples},
-			threadsFlag(&o.Threads), jsonFlag(&o.JSON),
+			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			args, err := cmdline.Arguments(c, "RECIPE")
@@ -106,13 +107,13 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	if err := cmp.Or(cmdline.AtLeast(1, "problems", o.Problems), cmdline.AtLeast(1, "samples", o.Samples)); err != nil {
 		return err
 	}
-	p, err := openPlain("lathe", o.RecipeOptions, o.Threads)
+	p, err := plain.Open("lathe", o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
 	model := o.Model
-	if model == "" && p.job.Recipe.Policy.Path != "" {
-		if model, err = p.job.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
+	if model == "" && p.Job.Recipe.Policy.Path != "" {
+		if model, err = p.Job.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
 			return err
 		}
 	}
@@ -120,7 +121,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return exitcode.WithHint(exitcode.Usagef("the recipe makes its policy itself: give --model FOLDER, or --responses FILE"),
 			`a line of FILE is {"response": "text"}; lines answer the tasks in turn, or the task that "id" names`)
 	}
-	t := trial{plain: p, options: o, model: model}
+	t := trial{Work: p, options: o, model: model}
 	if err := t.prompts(); err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
-	if err := p.job.Recipe.Evaluation.CheckTasks(p.env); err != nil {
+	if err := p.Job.Recipe.Evaluation.CheckTasks(p.Env); err != nil {
 		t.found.Findings = append(t.found.Findings, err.Error())
 	}
 	if err := t.print(out); err != nil {
@@ -146,7 +147,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 
 // trial is a try under way.
 type trial struct {
-	*plain
+	*plain.Work
 	options EnvTryOptions
 	model   string // folder; empty for none
 	found   tried
@@ -155,7 +156,7 @@ type trial struct {
 // prompts words the prompts of all problems, shows the first, and sees what the
 // policy's template and context make of all.
 func (t *trial) prompts() error {
-	train, test := t.env.Tasks(env.Train), t.env.Tasks(env.Test)
+	train, test := t.Env.Tasks(env.Train), t.Env.Tasks(env.Test)
 	t.found.Problems, t.found.HeldOut = len(train), len(test)
 	var format chat.Chat
 	room := 0
@@ -176,7 +177,7 @@ func (t *trial) prompts() error {
 		if format == nil && !shown {
 			break
 		}
-		messages, err := t.env.Prompt(task, shard.KindInitial, env.Parent{})
+		messages, err := t.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		if err != nil {
 			return err
 		}
@@ -187,14 +188,14 @@ func (t *trial) prompts() error {
 				f.refused(task.ID, err)
 			} else {
 				one.Text, one.Tokens = format.Tokenizer().Decode(ids), len(ids)
-				f.add(task.ID, messages, one, room, t.job.Recipe.Rollout.MaxNewTokens)
+				f.add(task.ID, messages, one, room, t.Job.Recipe.Rollout.MaxNewTokens)
 			}
 		}
 		if shown {
 			t.found.Prompts = append(t.found.Prompts, one)
 		}
 	}
-	t.found.Findings = f.findings(room, t.job.Recipe.Rollout.MaxNewTokens)
+	t.found.Findings = f.findings(room, t.Job.Recipe.Rollout.MaxNewTokens)
 	return nil
 }
 
@@ -211,22 +212,22 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	if t.options.Responses != "" {
 		return t.given(ctx)
 	}
-	r := t.job.Recipe
+	r := t.Job.Recipe
 	r.Rollout.Group = t.options.Samples
-	sampler, err := rollout.OpenSampler(ctx, r, t.job.Process, t.model, t.env.Traits().Turns)
+	sampler, err := rollout.OpenSampler(ctx, r, t.Job.Process, t.model, t.Env.Traits().Turns)
 	if err != nil {
 		return nil, err
 	}
 	defer sampler.Close()
 	var instances []shard.Instance
-	for i, task := range t.env.Tasks(env.Train)[:len(t.found.Prompts)] {
-		messages, err := t.env.Prompt(task, shard.KindInitial, env.Parent{})
+	for i, task := range t.Env.Tasks(env.Train)[:len(t.found.Prompts)] {
+		messages, err := t.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		if err != nil {
 			return nil, err
 		}
 		instances = append(instances, shard.Instance{InstanceID: "try-" + strconv.Itoa(i), TaskID: task.ID, Kind: string(shard.KindInitial), Messages: messages})
 	}
-	batch, err := rollout.NewBatch(r, t.env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
+	batch, err := rollout.NewBatch(r, t.Env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +240,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	}
 	var attempts []env.Attempt
 	for _, rows := range shard.Traces(batch.Rows(0, 0)) {
-		task, _ := t.env.Task(taskOf[rows[0].InstanceID])
+		task, _ := t.Env.Task(taskOf[rows[0].InstanceID])
 		a := env.Attempt{Task: task, Kind: shard.KindInitial}
 		for _, row := range rows {
 			for _, at := range env.Said(row.Messages, int(row.PromptMessages)) {
@@ -267,7 +268,7 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 	}
 	defer file.Close()
 	lines := jsonlines.NewReader(ctx, file)
-	train := t.env.Tasks(env.Train)
+	train := t.Env.Tasks(env.Train)
 	var attempts []env.Attempt
 	for {
 		line, err := lines.Next()
@@ -284,11 +285,11 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 		task := train[len(attempts)%len(train)]
 		if given.ID != "" {
 			ok := false
-			if task, ok = t.env.Task(given.ID); !ok {
+			if task, ok = t.Env.Task(given.ID); !ok {
 				return nil, exitcode.Dataf("--responses %s, line %d: there is no task %q", t.options.Responses, lines.Number, given.ID)
 			}
 		}
-		messages, err := t.env.Prompt(task, shard.KindInitial, env.Parent{})
+		messages, err := t.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		if err != nil {
 			return nil, err
 		}
@@ -307,7 +308,7 @@ func (t *trial) judge(ctx context.Context, attempts []env.Attempt) error {
 	t.found.Responses = make([]triedResponse, len(attempts))
 	for pass := range 2 {
 		var all sync.WaitGroup
-		places := make(chan struct{}, atATime(t.env.Traits(), t.job.Threads))
+		places := make(chan struct{}, atATime(t.Env.Traits(), t.Job.Threads))
 		for i := range attempts {
 			at := i
 			if pass == 1 {
@@ -334,7 +335,7 @@ func atATime(traits env.Traits, threads int) int {
 
 func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pass int) {
 	began := time.Now()
-	v, err := t.env.Score(ctx, a)
+	v, err := t.Env.Score(ctx, a)
 	reward := &v.Reward
 	if err != nil {
 		reward = nil

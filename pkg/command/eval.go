@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -44,7 +45,7 @@ func evalCommand() *cli.Command {
 		Name: "eval", Usage: "measure a policy on the held-out problems of a recipe, with self-improvement steps",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with the environment and the held-out problems", Destination: &o.Recipe},
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`", Destination: &o.Policy},
 			&cli.StringFlag{Name: "remote", Usage: "ask the server at this `URL` by OpenAI's chat interface; --policy then says what its tokenizer is", Destination: &o.Remote},
 			&cli.StringFlag{Name: "remote-model", Usage: "`NAME` of the model to ask the server for", Destination: &o.RemoteModel},
@@ -53,7 +54,7 @@ func evalCommand() *cli.Command {
 			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's", Destination: &o.Samples},
 			&cli.IntFlag{Name: "steps", Usage: "self-improvement steps; the recipe's when left out"},
 			&cli.StringFlag{Name: "out", Usage: "also write every response to this Parquet `FILE`", Destination: &o.Out},
-			threadsFlag(&o.Threads), jsonFlag(&o.JSON),
+			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			o.Set, o.Steps = c.StringSlice("set"), cmdline.Given(c, "steps", c.Int("steps"))
@@ -84,27 +85,27 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 		server := fmt.Sprintf("rollout.remote={server: openai, api: chat, logprobs: none, ready_seconds: 30, url: %q, model: %q}", o.Remote, o.RemoteModel)
 		o.Set = append([]string{server}, o.Set...) // other fields of it may follow
 	}
-	p, err := openPlain("lathe", o.RecipeOptions, o.Threads)
+	p, err := plain.Open("lathe", o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
-	measured, err := p.job.Recipe.Evaluation.Of(o.HeldOut)
+	measured, err := p.Job.Recipe.Evaluation.Of(o.HeldOut)
 	if err != nil {
 		return err
 	}
 	spec := &measured.Evaluation
 	o.change(spec)
 	if spec.Problems == 0 {
-		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.env.Tasks(env.Split(measured.Set))))
+		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.Env.Tasks(env.Split(measured.Set))))
 	}
-	p.job.Recipe.Evaluation = measured.Only()
-	sampler, err := rollout.OpenSampler(ctx, p.job.Recipe, p.job.Process, o.Policy, p.env.Traits().Turns)
+	p.Job.Recipe.Evaluation = measured.Only()
+	sampler, err := rollout.OpenSampler(ctx, p.Job.Recipe, p.Job.Process, o.Policy, p.Env.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(ctx, p.job.Recipe, p.env, sampler, 0, spec.Problems, 0)
+	rows, err := evaluate.Measure(ctx, p.Job.Recipe, p.Env, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}
@@ -116,11 +117,11 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if err := o.print(out, result, spec.Temperature); err != nil || o.Out == "" {
 		return err
 	}
-	m := p.job.Manifest("evaluate", 0, 0, 1, started)
+	m := p.Job.Manifest("evaluate", 0, 0, 1, started)
 	if err := sampler.Note(&m); err != nil {
 		return err
 	}
-	_, err = shard.Write(o.Out, rows, nil, p.job.Attempt, m)
+	_, err = shard.Write(o.Out, rows, nil, p.Job.Attempt, m)
 	return err
 }
 
@@ -137,12 +138,12 @@ func (o EvalOptions) check() error {
 		err = cmdline.AtLeast(0, "steps", *o.Steps)
 	}
 	if err == nil && o.Out != "" {
-		err = checkOut(seal.KindFile, o.Out)
+		err = plain.CheckOut(seal.KindFile, o.Out)
 	}
 	if err != nil {
 		return err
 	}
-	return checkPolicy(o.Policy)
+	return plain.CheckPolicy(o.Policy)
 }
 
 // change makes of the recipe's evaluation the one that is asked for.

@@ -32,7 +32,7 @@ func explainCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "iter", Usage: "iteration `K`, from 1", Destination: &o.Iteration},
 			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run

@@ -32,7 +32,7 @@ func gpuReportCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "gpu-report", Usage: "say what a run made of the GPUs, cores and memory that its tasks were given", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "jobstats", Usage: "print, for each attempt at a task, the line of JSON that jobstats has of a job", Destination: &o.Jobstats},
 			&cli.StringFlag{Name: "task", Usage: "with --jobstats: of this `TASK` alone", Destination: &o.Task},
 		},

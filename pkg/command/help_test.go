@@ -15,14 +15,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
+	"github.com/lathe-rl/lathe/pkg/command/task"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/monitor"
 )
 
 // apps are the binaries.
 var apps = map[string]func() *cli.App{
-	"lathe": command.Lathe, "lathe-rollout": command.Rollout, "lathe-score": command.Score,
-	"lathe-buffer": command.Buffer, "lathe-learn": command.Learn,
+	"lathe": command.Lathe, "lathe-rollout": task.Rollout, "lathe-score": task.Score,
+	"lathe-buffer": task.Buffer, "lathe-learn": task.Learn,
 	"lathe-monitor": func() *cli.App { return monitorcommand.App(noGPU) },
 }
 

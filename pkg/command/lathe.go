@@ -1,3 +1,8 @@
+// Package command holds the commands of lathe. Each has a file of its own: the
+// options that it takes, the function of a context and those options that
+// carries it out, and the flags that fill the options. What the functions do
+// lives in other packages; what the command lines have in common is package
+// cmdline, and the binaries of tasks have their commands in package task.
 package command
 
 import (
@@ -9,11 +14,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
 // Lathe is the operator's command.
 func Lathe() *cli.App {
-	app := newApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
+	app := cmdline.NewApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
 	cmdline.Group(app,
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),

@@ -35,7 +35,7 @@ type LaunchOptions struct {
 func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
-		setFlag(),
+		cmdline.SetFlag(),
 		&cli.StringFlag{Name: "rates", Usage: "`FILE` that lathe policy bench --json has printed on such a node: the time limits of tasks that sample or learn are twice what follows from it", Destination: &o.Rates},
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
@@ -133,7 +133,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), Version)
+	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
 			fmt.Fprintf(os.Stderr, "lathe: of %d policy versions %d are kept, every %d and the last (schedule.keep_every: auto)\n", last+1, keptVersions(last, every), every)

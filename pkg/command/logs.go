@@ -49,7 +49,7 @@ func logsCommand() *cli.Command {
 			&cli.IntFlag{Name: "lines", Usage: "last `LINES` of each log", Value: 10, Destination: &o.Lines},
 			&cli.IntFlag{Name: "most", Usage: "show `N` attempts at most; 0 shows all", Value: 20, Destination: &o.Most},
 			&cli.BoolFlag{Name: "follow", Usage: "go on with what is written, until the run is done", Destination: &o.Follow},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run

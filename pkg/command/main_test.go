@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
+	"github.com/lathe-rl/lathe/pkg/command/task"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -26,10 +27,10 @@ func TestMain(m *testing.M) {
 	sandbox.Enter()
 	testscript.Main(m, map[string]func(){
 		"lathe":         binary(command.Lathe),
-		"lathe-rollout": binary(command.Rollout),
-		"lathe-score":   binary(command.Score),
-		"lathe-buffer":  binary(command.Buffer),
-		"lathe-learn":   binary(command.Learn),
+		"lathe-rollout": binary(task.Rollout),
+		"lathe-score":   binary(task.Score),
+		"lathe-buffer":  binary(task.Buffer),
+		"lathe-learn":   binary(task.Learn),
 		"lathe-monitor": binary(func() *cli.App { return monitorcommand.App(noGPU) }),
 		"policy-server": servePolicy,
 		"lathe-panics":  binary(panics),

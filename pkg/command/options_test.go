@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/command"
+	"github.com/lathe-rl/lathe/pkg/command/task"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -67,12 +68,12 @@ func TestOptionsRefused(t *testing.T) {
 		err  error
 		want string
 	}{
-		"rollout without an iteration": {command.DoRollout(t.Context(), nil, command.RolloutOptions{}), "--iteration is missing"},
+		"rollout without an iteration": {task.DoRollout(t.Context(), nil, task.RolloutOptions{}), "--iteration is missing"},
 		"rollout without a run": {
-			command.DoRollout(t.Context(), nil, command.RolloutOptions{TaskOptions: command.TaskOptions{Iteration: new(int)}}), "--run is missing",
+			task.DoRollout(t.Context(), nil, task.RolloutOptions{Options: task.Options{Iteration: new(int)}}), "--run is missing",
 		},
 		"score before the first iteration": {
-			command.DoScore(t.Context(), nil, command.ScoreOptions{TaskOptions: command.TaskOptions{Iteration: &none}}), "--iteration is missing or negative",
+			task.DoScore(t.Context(), nil, task.ScoreOptions{Options: task.Options{Iteration: &none}}), "--iteration is missing or negative",
 		},
 		"run without a recipe": {command.Run(t.Context(), nil, command.RunOptions{}), "neither a recipe nor --run"},
 		"run elsewhere": {
@@ -83,7 +84,7 @@ func TestOptionsRefused(t *testing.T) {
 		"data of no generator": {
 			command.DataGenerate(nil, command.DataGenerateOptions{Split: env.Train, Env: "nowhere"}), `--env is "nowhere"; it must be`,
 		},
-		"check of nothing":   {command.Check(t.Context(), nil, nil, command.CheckOptions{}), "--env is missing"},
+		"check of nothing":   {task.Check(t.Context(), nil, nil, task.CheckOptions{}), "--env is missing"},
 		"inspect of nothing": {command.PolicyInspect(nil, command.PolicyInspectOptions{}), "--model is missing"},
 	} {
 		if exitcode.Code(c.err) != exitcode.Usage || !strings.Contains(c.err.Error(), c.want) {

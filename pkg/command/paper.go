@@ -31,7 +31,7 @@ func paperCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "baseline", Usage: "`METHOD` that differences are to, by its name in the tables; none takes the first", Destination: &o.Baseline},
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, tables and figures into", Destination: &o.Out},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -65,20 +65,11 @@ func checkModel(folder string) error {
 	if err := cmdline.Required("model", folder); err != nil {
 		return err
 	}
-	return checkPolicy(folder)
-}
-
-// checkPolicy reports a folder that is not a policy at all.
-func checkPolicy(folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
-		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
-			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
-	}
-	return nil
+	return plain.CheckPolicy(folder)
 }
 
 func openEngine(folder string, threads int, workload policy.Workload) (policy.Engine, error) {
-	threads, err := engineThreads(threads)
+	threads, err := cmdline.EngineThreads(threads)
 	if err != nil {
 		return nil, err
 	}

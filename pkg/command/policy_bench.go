@@ -41,7 +41,7 @@ func policyBenchCommand() *cli.Command {
 			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, and the\n" +
 			"settings that ask for twice that. lathe run --rates takes what --json prints, and asks for these hours.",
 		Flags: []cli.Flag{
-			modelFlag(&o.Model), threadsFlag(&o.Threads), jsonFlag(&o.JSON),
+			modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 			&cli.IntFlag{Name: "prompt-tokens", Usage: "`TOKENS` of a prompt; 0 for 256, or half of what the policy takes", Destination: &o.PromptTokens},
 			&cli.IntFlag{Name: "new-tokens", Usage: "`TOKENS` of a response; 0 for 64, or what is left", Destination: &o.NewTokens},
 			&cli.IntSliceFlag{Name: "batch", Usage: "`RESPONSES` that are decoded at a time; may be repeated (default: 1, 8 and 64)"},
@@ -49,7 +49,7 @@ func policyBenchCommand() *cli.Command {
 			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "repeat each kind of work for `SECONDS`", Destination: &o.Seconds},
 			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "products on the CPU: auto, float32 or bfloat16, as `COMPUTE` stands for policy.compute", Destination: &o.Compute},
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` of whose iteration the time is foretold", Destination: &o.Recipe},
-			setFlag(),
+			cmdline.SetFlag(),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			o.Batches, o.Set = c.IntSlice("batch"), c.StringSlice("set")
@@ -77,7 +77,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 	if err := checkModel(o.Model); err != nil {
 		return err
 	}
-	threads, err := engineThreads(o.Threads)
+	threads, err := cmdline.EngineThreads(o.Threads)
 	if err != nil {
 		return err
 	}

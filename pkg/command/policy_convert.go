@@ -7,6 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -42,7 +43,7 @@ func PolicyConvert(out io.Writer, o PolicyConvertOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPolicy(o.Model); err != nil {
+	if err := plain.CheckPolicy(o.Model); err != nil {
 		return err
 	}
 	const bytesPerMB = 1_000_000

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -28,7 +29,7 @@ func policyDiffCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "diff", Usage: "compare the weights of two policies", ArgsUsage: "FOLDER FOLDER",
 		Flags: []cli.Flag{
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when they differ", Destination: &o.ExitCode},
 		},
 		Action: func(c *cli.Context) error {
@@ -47,7 +48,7 @@ var errDiffer = errors.New("the policies differ")
 // PolicyDiff compares the weights of two policies.
 func PolicyDiff(out io.Writer, o PolicyDiffOptions) error {
 	for _, folder := range o.Folders {
-		if err := checkPolicy(folder); err != nil {
+		if err := plain.CheckPolicy(folder); err != nil {
 			return err
 		}
 	}

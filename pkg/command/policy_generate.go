@@ -51,7 +51,7 @@ func policyGenerateCommand() *cli.Command {
 		Name:  "generate",
 		Usage: "answer prompts: --prompt, or standard input, a prompt per line",
 		Flags: []cli.Flag{
-			modelFlag(&o.Model), threadsFlag(&o.Threads), dateFlag(&o.Date),
+			modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads), dateFlag(&o.Date),
 			&cli.StringSliceFlag{Name: "prompt", Usage: "`TEXT` to answer; may be repeated"},
 			&cli.StringFlag{Name: "system", Usage: "`TEXT` of a system message before each prompt", Destination: &o.System},
 			&cli.BoolFlag{Name: "chat", Usage: "prompts are user messages: so it is where the policy has a chat format", Destination: &o.Chat},

@@ -37,7 +37,7 @@ func policyInitCommand() *cli.Command {
 		Name: "init", Usage: "write a policy with random weights, as a recipe or a config.json describes it",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with policy.new", Destination: &o.Recipe},
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "config", Usage: "config.json `FILE`, or the folder that it is in, whose tokenizer files are copied", Destination: &o.Config},
 			&cli.Uint64Flag{Name: "seed", Usage: "of the weights; with --recipe the recipe's when left out", Value: 1, Destination: &seed},
 			dtypeFlag(&o.DType), newFolderFlag(&o.Out),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -34,10 +35,10 @@ func policyInspectCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "inspect", Usage: "print the shape, size, memory, work and digest of a policy",
 		Flags: []cli.Flag{
-			modelFlag(&o.Model), jsonFlag(&o.JSON),
+			modelFlag(&o.Model), cmdline.JSONFlag(&o.JSON),
 			&cli.StringFlag{Name: "gpu", Usage: "plan the memory of a GPU with so much free: `BYTES|auto`, as 80e9, 80GB or 75GiB; auto asks the GPU of this host", Destination: &o.GPU},
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` whose settings --gpu plans for; none plans for full training in the policy's own type", Destination: &o.Recipe},
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for as many as the policy takes", Destination: &o.Tokens},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -109,7 +110,7 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPolicy(base); err != nil {
+	if err := plain.CheckPolicy(base); err != nil {
 		return err
 	}
 	found, err := checkpoint.Inspect(base)

@@ -29,7 +29,7 @@ func policyLogprobsCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,
-		Flags:  append([]cli.Flag{modelFlag(&o.Model), threadsFlag(&o.Threads)}, o.TextOptions.flags()...),
+		Flags:  append([]cli.Flag{modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads)}, o.TextOptions.flags()...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyLogprobs(c.Context, c.App.Reader, c.App.Writer, o) }),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -44,7 +45,7 @@ func poolCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "select", Usage: "`SEGMENTS`: all; valid, whose last turn is ok; or selected, that their run trained on, whatever the sign of the advantage", Value: string(pool.Selected), Destination: &o.Select},
 			&cli.StringFlag{Name: "out", Usage: "`FILE` to write and seal", Destination: &o.Out},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			if o.Runs = c.Args().Slice(); len(o.Runs) == 0 {
@@ -61,7 +62,7 @@ func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
 	if err := cmdline.Required("out", o.Out); err != nil {
 		return err
 	}
-	if err := checkOut(seal.KindFile, o.Out); err != nil {
+	if err := plain.CheckOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
 	gathered, m, err := pooling(ctx, o, started)
@@ -78,7 +79,7 @@ func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	return printSealed(out, m, o.Out)
+	return plain.PrintSealed(out, m, o.Out)
 }
 
 // pooling gathers segments and seals them.
@@ -94,11 +95,11 @@ func pooling(ctx context.Context, o PoolOptions, started time.Time) (gathered po
 	if gathered, err = pool.Gather(ctx, runs, pool.Selection(o.Select)); err != nil {
 		return gathered, m, err
 	}
-	m = seal.Manifest{Stage: "pool", PolicyVersion: -1, BinaryVersion: Version, Started: started}
+	m = seal.Manifest{Stage: "pool", PolicyVersion: -1, BinaryVersion: cmdline.Version, Started: started}
 	if err := m.Note("runs", gathered.Runs); err != nil {
 		return gathered, m, err
 	}
 	meta := map[string]string{shard.PoolTokenizer: gathered.Tokenizer, shard.PoolSelect: o.Select}
-	m, err = shard.Write(o.Out, gathered.Rows, meta, ownAttempt(), m)
+	m, err = shard.Write(o.Out, gathered.Rows, meta, plain.Attempt(), m)
 	return gathered, m, err
 }

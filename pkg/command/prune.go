@@ -46,7 +46,7 @@ func pruneCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed", Destination: &o.DryRun},
 			&cli.BoolFlag{Name: "deltas", Usage: "leave of each removed policy its difference from the kept one before it", Destination: &o.Deltas},
 			&cli.StringSliceFlag{Name: "restore", Usage: "bring policy `VERSION`, such as 3 or v000003, back from its delta, or have the run make it again when it goes on; may be repeated"},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run, o.KeepEvery, o.Restore = run, cmdline.Given(c, "keep-every", c.Int("keep-every")), c.StringSlice("restore")

@@ -53,7 +53,7 @@ func rehearseCommand() *cli.Command {
 			"they are requeued, and killed together where they share a node, as every user may do with jobs of their\n" +
 			"own. Time limits there are Slurm's, in minutes: --set resources.stages.rollout.minutes=1.",
 		Flags: []cli.Flag{
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task each `DURATION`, 0 for never: SIGTERM, and SIGKILL 20 s later", Value: auto, Destination: &o.PreemptEvery},
 			&cli.StringFlag{Name: "lose-node", Usage: "kill all tasks of a node at once each `DURATION`, 0 for never", Value: auto, Destination: &o.LoseNode},
 			&cli.StringFlag{Name: "time-limit", Usage: "tell a task to stop after this `DURATION`, 0 for never; each time it has twice as long", Value: auto, Destination: &o.TimeLimit},
@@ -63,7 +63,7 @@ func rehearseCommand() *cli.Command {
 			&cli.IntFlag{Name: "nodes", Usage: "`NODES` that are simulated", Value: 2, Destination: &o.Nodes},
 			&cli.IntFlag{Name: "cores", Usage: "`CORES` of a node; 0 takes those of this machine", Destination: &o.Cores},
 			&cli.StringFlag{Name: "out", Usage: "new `FOLDER` for the runs, which are removed otherwise when all is well", Destination: &o.Out},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			args, err := cmdline.Arguments(c, "RECIPE")
@@ -126,7 +126,7 @@ func (o RehearseOptions) place() (rehearsal.Place, error) {
 	switch o.Executor {
 	case "", "local":
 		binaries, err := binaryFolder()
-		return rehearsal.Machine{Nodes: o.Nodes, Cores: cmp.Or(o.Cores, runtime.NumCPU()), Binaries: binaries, Version: Version}, err
+		return rehearsal.Machine{Nodes: o.Nodes, Cores: cmp.Or(o.Cores, runtime.NumCPU()), Binaries: binaries, Version: cmdline.Version}, err
 	case "slurm":
 	default:
 		return nil, exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
@@ -196,7 +196,7 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 		return err
 	}
 	report, err := rehearsal.Rehearse(ctx, rehearsal.Options{
-		Resolved: miniature, Cuts: cuts, Folder: folder, Place: place, Version: Version, Log: cmdline.Log("lathe"), Choose: choose,
+		Resolved: miniature, Cuts: cuts, Folder: folder, Place: place, Version: cmdline.Version, Log: cmdline.Log("lathe"), Choose: choose,
 		GiveUpAfter: o.GiveUpAfter,
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func replayCommand() *cli.Command {
 			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; all when left out"},
 			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
 			trustFlag(&o.Trust),
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
@@ -84,7 +84,7 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	if err := cmdline.AtLeast(0, "threads", o.Threads); err != nil {
 		return err
 	}
-	w := worker.New(opened, seal.AttemptFromEnv(), Version, cmdline.Log("lathe"))
+	w := worker.New(opened, seal.AttemptFromEnv(), cmdline.Version, cmdline.Log("lathe"))
 	w.Threads = o.Threads
 	results, err := worker.Replay(ctx, w, tasks)
 	if err != nil {

@@ -65,7 +65,7 @@ func simulateCommand() *cli.Command {
 			"are those of policies, optimizers' states and gradients, by the shape of the policy.\n" +
 			"It starts none of the programs that the recipe names.",
 		Flags: []cli.Flag{
-			setFlag(),
+			cmdline.SetFlag(),
 			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations, the fastest first"},
 			&cli.StringSliceFlag{Name: "from", Usage: "`RUN` whose tasks are measured; may be given several times: tasks of several sizes tell what each takes by itself"},
 			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` of the cluster and what tasks take on it; it wins over --from", Destination: &o.Durations},
@@ -73,7 +73,7 @@ func simulateCommand() *cli.Command {
 			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
 			&cli.IntFlag{Name: "cores", Usage: "`CORES` of the machine, for local; 0 takes those of this one", Destination: &o.Cores},
 			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of what is drawn", Value: 1, Destination: &o.Seed},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			args, err := cmdline.Arguments(c, "RECIPE")

@@ -18,10 +18,10 @@ import (
 // TestSlurmSimulate holds what lathe simulate foretells against runs that were carried
 // out, of two and of eight shards: the mean of five seeds, of which each is some 5 % from
 // the next. On a machine that does nothing else it was 15 % off at most where the run
-// itself was measured and no other (analysis/results/simulate). Here other tests run beside
-// it, by which gates and waits differ from run to run, and the bounds are wider.
+// itself was measured and no other (analysis/results/simulate). Here tests of other
+// packages run beside it, and the bounds are wider. Alone: beside three tests of this
+// package one of the runs was once 53 % off.
 func TestSlurmSimulate(t *testing.T) {
-	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3")
 	settings := func(shards string) []string {
 		return append(commandtest.Set("schedule.iterations=3", "warm_start.steps=30", "warm_start.chunk=30", "rollout.prompts=32", "rollout.group=64",

@@ -30,7 +30,7 @@ func statusCommand() *cli.Command {
 		Name: "status", Usage: "say what of a run is done, running, failed or unknown, with the evidence", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "watch", Usage: "say it again every quarter of a minute, until the run is done or has failed", Destination: &o.Watch},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run

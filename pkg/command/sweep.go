@@ -56,7 +56,7 @@ func sweepCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweep: the runs, their logs and sweep.json", Destination: &o.Out},
 			&cli.StringFlag{Name: "seeds", Usage: "`SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
 			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` of the recipe that takes each value in turn; may be given several times, for all combinations"},
-			setFlag(),
+			cmdline.SetFlag(),
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
 			o.Recipes, o.Set, o.Grids = c.Args().Slice(), c.StringSlice("set"), c.StringSlice("grid")
@@ -75,7 +75,7 @@ func (o *SweepOptions) placeFlags() []cli.Flag {
 		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
 		trustFlag(&o.Trust),
 		&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
-		jsonFlag(&o.JSON),
+		cmdline.JSONFlag(&o.JSON),
 	}
 }
 
@@ -230,7 +230,7 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 				return err
 			}
 		}
-		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), Version)
+		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), cmdline.Version)
 		if err == nil && !shared && o.Executor == "slurm" {
 			// Its gates go on once the other, which is under way, has made it.
 			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())

@@ -31,7 +31,7 @@ func verifyCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "verify", Usage: "digest every sealed file of a run and check the ledger", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "repair", Usage: "remove what is damaged, so that lathe run makes it again", Destination: &o.Repair},
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {

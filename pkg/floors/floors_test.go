@@ -50,8 +50,8 @@ var floors = [][]string{
 	{"pkg/run/compact"},
 	{"pkg/run"},
 	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
-	{"pkg/compare", "pkg/command/monitor"},
-	{"pkg/paper", "pkg/reproduce"},
+	{"pkg/compare", "pkg/command/monitor", "pkg/command/plain"},
+	{"pkg/paper", "pkg/reproduce", "pkg/command/task"},
 	{"pkg/command", "pkg/command/internal/commandtest"},
 	{"cmd/...", "pkg/floors/...", "pkg/command/tenant"},
 }
@@ -81,7 +81,7 @@ var guarded = []struct {
 	{module + "pkg/policy/cpu", []string{"pkg/policy/backend"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/policy/cuda", []string{"pkg/policy/backend", "pkg/command"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/monitor/nvidia", []string{"cmd/lathe-monitor"}, "it needs cgo, and every other binary builds without"},
-	{"github.com/urfave/cli", []string{"pkg/command", "pkg/command/cmdline", "pkg/command/monitor"}, "what a command does is a function that needs no command line"},
+	{"github.com/urfave/cli", []string{"pkg/command", "pkg/command/cmdline", "pkg/command/monitor", "pkg/command/task"}, "what a command does is a function that needs no command line"},
 }
 
 // unlinked lists what a program must not be linked with, however far down its
@@ -90,6 +90,8 @@ var unlinked = []struct{ program, imports, why string }{
 	{"cmd/lathe-monitor", "github.com/apache/arrow", "it runs beside every task, and needs tables alone"},
 	{"cmd/lathe-monitor", "github.com/google/flatbuffers", "it runs beside every task, and needs tables alone"},
 	{"cmd/lathe-monitor", "github.com/goccy/go-json", "it runs beside every task, and needs tables alone"},
+	{"cmd/lathe-rollout", "gonum.org/v1/plot", "every task of an array starts one, and none draws"},
+	{"cmd/lathe-score", "gonum.org/v1/plot", "every task of an array starts one, and none draws"},
 }
 
 // listed is what go list says about one package.

@@ -60,12 +60,15 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil
 }
 
+// Version is that of the binaries, set by the linker.
+var Version = "development"
+
 // NewApp makes a command-line application without the habits of the library
 // that do harm in scripts: usage errors print one line to standard error,
 // arguments that no command takes are refused, and nothing calls os.Exit.
-func NewApp(name, usage, version string) *cli.App {
+func NewApp(name, usage string) *cli.App {
 	app := cli.NewApp()
-	app.Name, app.HelpName, app.Usage, app.Version = name, name, usage, version
+	app.Name, app.HelpName, app.Usage, app.Version = name, name, usage, Version
 	app.HideHelpCommand = true
 	app.Suggest = true
 	app.DisableSliceFlagSeparator = true // --set data.train.filter=[a, b] is one setting

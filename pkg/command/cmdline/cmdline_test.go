@@ -12,7 +12,7 @@ import (
 
 // tool is an application with flags, arguments and a group of commands.
 func tool(action cli.ActionFunc) *cli.App {
-	app := NewApp("tool", "for tests", "1")
+	app := NewApp("tool", "for tests")
 	Group(app,
 		&cli.Command{Name: "cut", Flags: []cli.Flag{
 			&cli.IntFlag{Name: "depth"}, &cli.BoolFlag{Name: "dry"},

@@ -22,9 +22,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// Version is the version of the binary, set by the linker.
-var Version = "development"
-
 // Open makes the sampler of the GPUs that a task was given.
 type Open func(given monitor.Devices) monitor.Sampler
 
@@ -51,7 +48,7 @@ const (
 // and no other binary may.
 func App(open Open) *cli.App {
 	o := Options{Open: open}
-	app := cmdline.NewApp("lathe-monitor", "sample the GPUs, cores and memory of a task into its run, or show them", Version)
+	app := cmdline.NewApp("lathe-monitor", "sample the GPUs, cores and memory of a task into its run, or show them")
 	every := &cli.DurationFlag{Name: "every", Usage: "`TIME` between samples", Value: time.Second, Destination: &o.Every}
 	cmdline.Group(app, watchCommand(&o))
 	app.Description = "With LD_BIND_NOW set the loader ends it before it starts: start it as env -u LD_BIND_NOW lathe-monitor.\n" +

@@ -1,39 +1,36 @@
-package command
+// Package plain is work on plain files, without a run: a recipe opened for one
+// program, and files of a person's own that are sealed under the names given.
+package plain
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
-func pathFlag(name, usage string, to *string) cli.Flag {
-	return &cli.StringFlag{Name: name, Usage: usage, Destination: to}
+// Work is what a stage needs to do its work on plain files.
+type Work struct {
+	Job stage.Job
+	Env env.Env
 }
 
-func planFlag(to *string) cli.Flag { return pathFlag("plan", "plan `FILE` of instances", to) }
-
-func policyFlag(to *string) cli.Flag {
-	return pathFlag("policy", "policy `FOLDER` in Hugging Face layout", to)
-}
-
-// plain is what work on plain files, without a run, needs.
-type plain struct {
-	job stage.Job
-	env env.Env
-}
-
-// openPlain opens the environment of a recipe, for a program that works without
-// a run.
-func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
-	threads, err := engineThreads(threads)
+// Open opens the environment of the recipe in a file, with changes FIELD=VALUE, for
+// a program whose engine takes so many threads; 0 takes all.
+func Open(program, recipeFile string, set []string, threads int) (*Work, error) {
+	threads, err := cmdline.EngineThreads(threads)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := o.load()
+	resolved, err := recipe.Load(recipeFile, set)
 	if err != nil {
 		return nil, err
 	}
@@ -44,30 +41,56 @@ func openPlain(program string, o RecipeOptions, threads int) (*plain, error) {
 	if threaded, ok := environment.(env.Threaded); ok {
 		threaded.UseThreads(threads)
 	}
-	return &plain{
-		job: stage.Job{
-			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: ownAttempt(), BinaryVersion: Version,
+	return &Work{
+		Job: stage.Job{
+			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: Attempt(), BinaryVersion: cmdline.Version,
 			Files:   stage.Files{Cite: filepath.ToSlash, Plain: true},
 			Process: stage.Process{Threads: threads, Log: cmdline.Log(program)},
 		},
-		env: environment,
+		Env: environment,
 	}, nil
 }
 
-// checkNumbers refuses an iteration or a shard of plain files that cannot be.
-func (o TaskOptions) checkNumbers() error {
-	if o.Iteration != nil {
-		if err := cmdline.AtLeast(1, "iteration", *o.Iteration); err != nil {
-			return err
-		}
-	}
-	return cmdline.AtLeast(0, "shard", o.Shard)
+// Attempt is who writes what a person named with --out: nothing else that is
+// there is kept in its place, and nothing else is replaced.
+func Attempt() seal.Attempt {
+	attempt := seal.AttemptFromEnv()
+	attempt.Guard = true
+	return attempt
 }
 
-// plainIteration is the iteration that plain files are taken for, or least.
-func (o TaskOptions) plainIteration(least int) int {
-	if o.Iteration == nil {
-		return least
+// CheckOut refuses, before any work, outputs of a person's own that cannot be
+// written. They are in the order in which they are sealed: one that is there
+// without an earlier one would be found to have other contents only after the
+// earlier one was sealed beside it.
+func CheckOut(kind seal.Kind, paths ...string) error {
+	missing := ""
+	for _, path := range paths {
+		there, err := seal.CheckOutput(path, kind)
+		switch {
+		case err != nil:
+			return err
+		case !there && missing == "":
+			missing = path
+		case there && missing != "":
+			return exitcode.WithHint(exitcode.Usagef("%q is there already, without %q that is made with it", path, missing),
+				"name another --out, or remove %s and %s", path, seal.ManifestPath(path))
+		}
 	}
-	return *o.Iteration
+	return nil
+}
+
+// CheckPolicy reports a folder that is not a policy at all.
+func CheckPolicy(folder string) error {
+	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
+		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
+			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+	}
+	return nil
+}
+
+// PrintSealed says what was sealed.
+func PrintSealed(out io.Writer, m seal.Manifest, path string) error {
+	_, err := fmt.Fprintln(out, path, m.SHA256)
+	return err
 }

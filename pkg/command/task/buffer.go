@@ -1,4 +1,4 @@
-package command
+package task
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -22,7 +23,7 @@ const bufferName = "lathe-buffer"
 
 // BufferOptions are those of lathe-buffer.
 type BufferOptions struct {
-	TaskOptions
+	Options
 	Evaluate bool // instead write the plan of evaluations
 
 	// Plain files:
@@ -38,16 +39,16 @@ type BufferOptions struct {
 func Buffer() *cli.App {
 	var o BufferOptions
 	var rollouts, scores, history string
-	app := newApp(bufferName, "turn scored responses into a batch, the curriculum's next state and a plan")
+	app := cmdline.NewApp(bufferName, "turn scored responses into a batch, the curriculum's next state and a plan")
 	app.Flags = o.flags([]cli.Flag{
 		&cli.BoolFlag{Name: "evaluate", Usage: "instead write the plan of held-out problems that evaluations sample", Destination: &o.Evaluate},
 	}, planFlag(&o.Plan),
-		pathFlag("rollouts", "comma-separated rollout `FILES`", &rollouts),
-		pathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
-		pathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
-		pathFlag("stats", "curriculum statistics `FILE` beside the state; none starts without", &o.Stats),
-		pathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; none starts without", &o.Waiting),
-		pathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from, and the segments that wait", &history),
+		cmdline.PathFlag("rollouts", "comma-separated rollout `FILES`", &rollouts),
+		cmdline.PathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
+		cmdline.PathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
+		cmdline.PathFlag("stats", "curriculum statistics `FILE` beside the state; none starts without", &o.Stats),
+		cmdline.PathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; none starts without", &o.Waiting),
+		cmdline.PathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from, and the segments that wait", &history),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
@@ -95,11 +96,11 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := openPlain(bufferName, o.RecipeOptions, o.Threads)
+	p, err := plain.Open(bufferName, o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
-	chooser, err := p.job.Recipe.NewCurriculum()
+	chooser, err := p.Job.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}
@@ -113,21 +114,21 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 	}
 	inputs := buffer.Inputs{
 		Iteration: k, Plans: []buffer.PlanRef{{Iteration: k, Path: o.Plan}}, Shards: shards, State: o.State, Stats: o.Stats, Waiting: o.Waiting,
-		WaveOf:      wavesIn(ctx, p.job.Files, shards, o.History),
+		WaveOf:      wavesIn(ctx, p.Job.Files, shards, o.History),
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
-		PlanRows:    p.job.Recipe.Rollout.Prompts,
+		PlanRows:    p.Job.Recipe.Rollout.Prompts,
 	}
 	outputs := []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path}
-	if p.job.Recipe.Schedule.BatchSegments > 0 {
+	if p.Job.Recipe.Schedule.BatchSegments > 0 {
 		inputs.WaitingOutput = filepath.Join(o.Out, "waiting.parquet")
 		outputs = append(outputs, inputs.WaitingOutput)
 	}
-	if err := checkOut(seal.KindFile, outputs...); err != nil {
+	if err := plain.CheckOut(seal.KindFile, outputs...); err != nil {
 		return err
 	}
-	if err := buffer.Run(ctx, p.job, p.env, chooser, inputs); err != nil {
+	if err := buffer.Run(ctx, p.Job, p.Env, chooser, inputs); err != nil {
 		return err
 	}
 	for _, path := range outputs {
@@ -135,7 +136,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := printSealed(out, m, path); err != nil {
+		if err := plain.PrintSealed(out, m, path); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package command
+package task
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -19,7 +20,7 @@ const learnName = "lathe-learn"
 
 // LearnOptions are those of lathe-learn.
 type LearnOptions struct {
-	TaskOptions
+	Options
 	Step     int  // of the optimizer, from 0, when gradients are computed in shards
 	Gradient bool // compute one gradient shard
 	Reduce   bool // add up some gradient shards
@@ -34,16 +35,16 @@ type LearnOptions struct {
 // Learn is lathe-learn.
 func Learn() *cli.App {
 	var o LearnOptions
-	app := newApp(learnName, "update the policy from a batch, in one task or as gradient shards and an apply")
+	app := cmdline.NewApp(learnName, "update the policy from a batch, in one task or as gradient shards and an apply")
 	app.Flags = o.flags([]cli.Flag{
 		&cli.IntFlag{Name: "step", Usage: "optimizer step `U` of the iteration, from 0, when gradients are computed in shards", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
 		&cli.BoolFlag{Name: "reduce", Usage: "add up some gradient shards instead of updating the policy", Destination: &o.Reduce},
 		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
 	},
-		pathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
-		pathFlag("optimizer", "optimizer state `FOLDER`; none starts fresh", &o.Optimizer),
-		pathFlag("critic", "`FOLDER` of a critic that is a model of its own, its optimizer state in FOLDER.optim; none starts from the policy", &o.Critic),
+		cmdline.PathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
+		cmdline.PathFlag("optimizer", "optimizer state `FOLDER`; none starts fresh", &o.Optimizer),
+		cmdline.PathFlag("critic", "`FOLDER` of a critic that is a model of its own, its optimizer state in FOLDER.optim; none starts from the policy", &o.Critic),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
@@ -86,41 +87,41 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := openPlain(learnName, o.RecipeOptions, o.Threads)
+	p, err := plain.Open(learnName, o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
 	folder := filepath.Clean(o.Out)
 	critic := graph.CriticOf(folder)
 	made := []string{graph.OptimizerOf(folder), folder}
-	switch apart := p.job.Recipe.Policy.Critic == recipe.CriticModel; {
+	switch apart := p.Job.Recipe.Policy.Critic == recipe.CriticModel; {
 	case apart:
 		made = append([]string{graph.OptimizerOf(critic), critic}, made...)
 	case o.Critic != "":
 		return cmdline.Misusef("--critic is for a recipe with policy.critic model")
 	}
-	if err := cmp.Or(checkOut(seal.KindFolder, made...), checkPolicy(o.Policy)); err != nil {
+	if err := cmp.Or(plain.CheckOut(seal.KindFolder, made...), plain.CheckPolicy(o.Policy)); err != nil {
 		return err
 	}
-	steps := p.job.Recipe.Loss.Epochs * p.job.Recipe.Loss.MiniBatches
+	steps := p.Job.Recipe.Loss.Epochs * p.Job.Recipe.Loss.MiniBatches
 	k := o.plainIteration(1)
 	inputs := learn.Inputs{
 		Iteration: k, Batch: o.Batch, Policy: o.Policy, Optimizer: o.Optimizer, LastStep: steps,
-		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.job.Recipe.Schedule.Iterations) * steps,
+		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.Job.Recipe.Schedule.Iterations) * steps,
 		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: graph.OptimizerOf(folder),
 	}
-	if p.job.Recipe.Policy.Critic == recipe.CriticModel {
+	if p.Job.Recipe.Policy.Critic == recipe.CriticModel {
 		inputs.Critic, inputs.CriticOutput, inputs.CriticOptimizerOutput = o.Policy, critic, graph.OptimizerOf(critic)
 		if o.Critic != "" {
 			inputs.Critic, inputs.CriticOptimizer = o.Critic, graph.OptimizerOf(o.Critic)
 		}
 	}
-	if p.job.Recipe.Loss.KL.Coef != 0 {
+	if p.Job.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = o.Policy
 	}
-	m, err := learn.Run(ctx, p.job, inputs)
+	m, err := learn.Run(ctx, p.Job, inputs)
 	if err != nil {
 		return err
 	}
-	return printSealed(out, m, o.Out)
+	return plain.PrintSealed(out, m, o.Out)
 }

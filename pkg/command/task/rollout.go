@@ -1,4 +1,4 @@
-package command
+package task
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -20,7 +21,7 @@ const rolloutName = "lathe-rollout"
 
 // RolloutOptions are those of lathe-rollout.
 type RolloutOptions struct {
-	TaskOptions
+	Options
 	Evaluate *int // policy version to sample the held-out problems with; nil samples an iteration
 	Wave     int  // from 0; a later one goes on with traces that waited for verdicts
 
@@ -32,7 +33,7 @@ type RolloutOptions struct {
 // Rollout is lathe-rollout.
 func Rollout() *cli.App {
 	var o RolloutOptions
-	app := newApp(rolloutName, "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
+	app := cmdline.NewApp(rolloutName, "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
 	app.Flags = o.flags([]cli.Flag{
 		&cli.IntFlag{Name: "evaluate", Usage: "instead sample the held-out problems with policy `VERSION`"},
 		waveFlag(&o.Wave),
@@ -69,17 +70,17 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOut(seal.KindFile, o.Out); err != nil {
+	if err := plain.CheckOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
-	if err := checkPolicy(o.Policy); err != nil {
+	if err := plain.CheckPolicy(o.Policy); err != nil {
 		return err
 	}
-	p, err := openPlain(rolloutName, o.RecipeOptions, o.Threads)
+	p, err := plain.Open(rolloutName, o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
-	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.job.Files, o.Plan)
+	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.Job.Files, o.Plan)
 	if err != nil {
 		return err
 	}
@@ -87,14 +88,14 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := rollout.Run(ctx, p.job, p.env, rollout.Inputs{
+	m, err := rollout.Run(ctx, p.Job, p.Env, rollout.Inputs{
 		Plan: o.Plan, FirstRow: first, LastRow: last, PolicyFolder: o.Policy,
 		Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out,
 	})
 	if err != nil {
 		return err
 	}
-	return printSealed(out, m, o.Out)
+	return plain.PrintSealed(out, m, o.Out)
 }
 
 // rows is the range of the plan's rows that is asked for, last exclusive.

@@ -1,4 +1,4 @@
-package command
+package task
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func sandboxCommand() *cli.Command {
 			"Compute nodes may give other things than login nodes: run it where tasks run.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "require", Usage: "fail unless `PROTECTIONS` are in force: " + strings.Join(sandbox.Names(), ", ")},
-			jsonFlag(&o.JSON),
+			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			o.Require = c.StringSlice("require")

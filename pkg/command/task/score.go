@@ -1,4 +1,4 @@
-package command
+package task
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/score"
@@ -17,7 +18,7 @@ const scoreName = "lathe-score"
 
 // ScoreOptions are those of lathe-score.
 type ScoreOptions struct {
-	TaskOptions
+	Options
 	Evaluate *int // policy version whose responses to the held-out problems are judged; nil judges an iteration's
 	Gather   bool // instead of judging, gather what was judged of an evaluation into its rows
 	Wave     int  // from 0
@@ -29,13 +30,13 @@ type ScoreOptions struct {
 // Score is lathe-score.
 func Score() *cli.App {
 	var o ScoreOptions
-	app := newApp(scoreName, "judge responses: a shard of rollouts in, a shard of verdicts out")
+	app := cmdline.NewApp(scoreName, "judge responses: a shard of rollouts in, a shard of verdicts out")
 	app.Flags = o.flags([]cli.Flag{
 		&cli.IntFlag{Name: "evaluate", Usage: "instead judge responses of policy `VERSION` to the held-out problems"},
 		&cli.BoolFlag{Name: "gather", Usage: "instead gather what was judged of an evaluation into its rows", Destination: &o.Gather},
 		waveFlag(&o.Wave),
-	}, planFlag(&o.Plan), pathFlag("rollout", "rollout `FILE`", &o.Rollout),
-		pathFlag("policy", "policy `FOLDER` in whose tokens feedback is counted, where it is bounded; four characters count as one without", &o.Policy))
+	}, planFlag(&o.Plan), cmdline.PathFlag("rollout", "rollout `FILE`", &o.Rollout),
+		cmdline.PathFlag("policy", "policy `FOLDER` in whose tokens feedback is counted, where it is bounded; four characters count as one without", &o.Policy))
 	cmdline.Group(app, checkCommand(), sandboxCommand())
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
@@ -71,18 +72,18 @@ func (o ScoreOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOut(seal.KindFile, o.Out); err != nil {
+	if err := plain.CheckOut(seal.KindFile, o.Out); err != nil {
 		return err
 	}
-	p, err := openPlain(scoreName, o.RecipeOptions, o.Threads)
+	p, err := plain.Open(scoreName, o.Recipe, o.Set, o.Threads)
 	if err != nil {
 		return err
 	}
-	m, err := score.Run(ctx, p.job, p.env, score.Inputs{
+	m, err := score.Run(ctx, p.Job, p.Env, score.Inputs{
 		Plan: o.Plan, Rollout: o.Rollout, Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out, Policy: o.Policy,
 	})
 	if err != nil {
 		return err
 	}
-	return printSealed(out, m, o.Out)
+	return plain.PrintSealed(out, m, o.Out)
 }

@@ -1,4 +1,8 @@
-package command
+// Package task holds the commands of the binaries that carry out tasks:
+// lathe-rollout, lathe-score, lathe-buffer and lathe-learn. They stand apart from
+// those of lathe because every task of every array starts one: they link nothing
+// that draws, compares or submits.
+package task
 
 import (
 	"context"
@@ -15,23 +19,27 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
+
+	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
-// TaskOptions are those of every binary that carries out tasks: a task of a
+// Options are those of every binary that carries out tasks: a task of a
 // run, or, with a recipe, the same work on plain files.
-type TaskOptions struct {
+type Options struct {
 	Run       string // folder; empty with a recipe
 	Iteration *int   // from 1; nil is not given
 	Shard     int    // from 0
 	Threads   int    // of the engine; 0 is the recipe's or the machine's
 
-	RecipeOptions
-	Out string // path, on plain files
+	// On plain files:
+	Recipe string   // its file
+	Set    []string // changes of it, FIELD=VALUE, in their order
+	Out    string   // path
 }
 
 // flags are those of a task binary. inputs are the flags of the plain files
 // that it reads.
-func (o *TaskOptions) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
+func (o *Options) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
 		&cli.IntFlag{Name: "iteration", Usage: "iteration `K`, from 1"},
@@ -39,7 +47,7 @@ func (o *TaskOptions) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
 		&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes the recipe's or the machine's", EnvVars: []string{"LATHE_THREADS"}, Destination: &o.Threads},
 	}, task, []cli.Flag{
 		&cli.StringFlag{Name: "recipe", Usage: "work on plain files with the settings of `RECIPE`, without a run", Destination: &o.Recipe},
-		setFlag(),
+		cmdline.SetFlag(),
 		&cli.StringFlag{Name: "out", Usage: "`PATH` to write", Destination: &o.Out},
 	}, inputs)
 }
@@ -51,7 +59,7 @@ func taskExits() map[int]string {
 
 // taskAction is the action of a task binary, whose own options are filled by
 // their flags when it is called.
-func (o *TaskOptions) taskAction(action func(c *cli.Context) error) cli.ActionFunc {
+func (o *Options) taskAction(action func(c *cli.Context) error) cli.ActionFunc {
 	return cmdline.NoArguments(func(c *cli.Context) error {
 		if err := oneMode(c); err != nil {
 			return err
@@ -62,7 +70,7 @@ func (o *TaskOptions) taskAction(action func(c *cli.Context) error) cli.ActionFu
 }
 
 // iteration is that of a task, which must have one.
-func (o TaskOptions) iteration() (int, error) {
+func (o Options) iteration() (int, error) {
 	if o.Iteration == nil || *o.Iteration < 0 {
 		return 0, cmdline.Misusef("--iteration is missing or negative")
 	}
@@ -71,7 +79,7 @@ func (o TaskOptions) iteration() (int, error) {
 
 // sampled is the node of rollouts or scores that is meant: of an iteration, or of
 // the evaluation of a policy version.
-func (o TaskOptions) sampled(evaluate *int, trained, held graph.Stage) (graph.Node, error) {
+func (o Options) sampled(evaluate *int, trained, held graph.Stage) (graph.Node, error) {
 	if evaluate == nil {
 		k, err := o.iteration()
 		return graph.Node{Stage: trained, Iteration: k}, err
@@ -87,7 +95,7 @@ func waveFlag(to *int) cli.Flag {
 }
 
 // do carries out one task of the run, for a program.
-func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) error {
+func (o Options) do(ctx context.Context, program string, task graph.Task) error {
 	if err := cmdline.Required("run", o.Run); err != nil {
 		return err
 	}
@@ -113,7 +121,7 @@ func (o TaskOptions) do(ctx context.Context, program string, task graph.Task) er
 	attempt, log, began := seal.AttemptFromEnv(), cmdline.Log(program), time.Now()
 	log("%s, attempt %d, begins on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
 	defer monitor.Beside(o.Run, task.String(), log)()
-	w := worker.New(opened, attempt, Version, log)
+	w := worker.New(opened, attempt, cmdline.Version, log)
 	w.Threads = o.Threads
 	err = w.Do(ctx, task)
 	if err != nil {
@@ -163,4 +171,28 @@ func oneMode(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+func planFlag(to *string) cli.Flag { return cmdline.PathFlag("plan", "plan `FILE` of instances", to) }
+
+func policyFlag(to *string) cli.Flag {
+	return cmdline.PathFlag("policy", "policy `FOLDER` in Hugging Face layout", to)
+}
+
+// checkNumbers refuses an iteration or a shard of plain files that cannot be.
+func (o Options) checkNumbers() error {
+	if o.Iteration != nil {
+		if err := cmdline.AtLeast(1, "iteration", *o.Iteration); err != nil {
+			return err
+		}
+	}
+	return cmdline.AtLeast(0, "shard", o.Shard)
+}
+
+// plainIteration is the iteration that plain files are taken for, or least.
+func (o Options) plainIteration(least int) int {
+	if o.Iteration == nil {
+		return least
+	}
+	return *o.Iteration
 }

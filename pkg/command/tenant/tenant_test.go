@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/command/task"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -29,10 +30,10 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"lathe":         binary(command.Lathe),
-		"lathe-rollout": binary(command.Rollout),
-		"lathe-score":   binary(command.Score),
-		"lathe-buffer":  binary(command.Buffer),
-		"lathe-learn":   binary(command.Learn),
+		"lathe-rollout": binary(task.Rollout),
+		"lathe-score":   binary(task.Score),
+		"lathe-buffer":  binary(task.Buffer),
+		"lathe-learn":   binary(task.Learn),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -78,7 +79,7 @@ func (g Graph) acceptAs(t Task, path string, m seal.Manifest) error {
 
 // pathForms are the files and folders of a run, by what of their task their
 // names say.
-var pathForms = func() []pathForm {
+var pathForms = sync.OnceValue(func() []pathForm {
 	var forms []pathForm
 	for _, f := range []struct{ stage, form string }{
 		{"warm", `warm/(?P<iteration>\d{6,})(\.optim)?`},
@@ -100,7 +101,7 @@ var pathForms = func() []pathForm {
 		forms = append(forms, pathForm{f.stage, regexp.MustCompile("^" + f.form + "$")})
 	}
 	return forms
-}()
+})
 
 type pathForm struct {
 	stage string // or what else tells the stage
@@ -111,7 +112,7 @@ type pathForm struct {
 // [Graph.Outputs]. Closings and metrics have tasks of stages of their own.
 func (g Graph) TaskOf(path string) (Task, bool) {
 	rel := g.Dir.Rel(path)
-	for _, f := range pathForms {
+	for _, f := range pathForms() {
 		found := f.form.FindStringSubmatch(rel)
 		if found == nil {
 			continue
