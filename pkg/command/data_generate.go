@@ -26,14 +26,7 @@ type DataGenerateOptions struct {
 
 // generators are the environments that have a generator, by name.
 func generators() (names []string, byName map[string]*env.Generator) {
-	byName = map[string]*env.Generator{}
-	for _, m := range env.All() {
-		if m.Generator != nil {
-			names = append(names, m.Name)
-			byName[m.Name] = m.Generator
-		}
-	}
-	return names, byName
+	return env.Having(func(m env.Maker) *env.Generator { return m.Generator })
 }
 
 func dataGenerateCommand() *cli.Command {

@@ -22,7 +22,7 @@ func recipeComposeCommand() *cli.Command {
 	var o RecipeComposeOptions
 	return cmdline.Help{Example: "lathe recipe compose jobs/quickstart.yaml"}.Command(&cli.Command{
 		Name: "compose", Usage: "print what recipes can choose on each axis, or what one does", ArgsUsage: "[RECIPE]",
-		Flags: []cli.Flag{cmdline.SetFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &o.JSON}},
+		Flags: []cli.Flag{cmdline.SetFlag(), cmdline.JSONFlag(&o.JSON)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				args, err := cmdline.Arguments(c, "RECIPE")

@@ -65,6 +65,19 @@ func Choices() []registry.Choice[Maker] { return makers.All() }
 // Default names the environment of recipes that name none.
 func Default() string { return makers.Default() }
 
+// Having finds the environments that have what others lack, such as a checker. of
+// gives it, or nil.
+func Having[T any](of func(Maker) *T) (names []string, byName map[string]*T) {
+	byName = map[string]*T{}
+	for _, m := range All() {
+		if has := of(m); has != nil {
+			names = append(names, m.Name)
+			byName[m.Name] = has
+		}
+	}
+	return names, byName
+}
+
 // Lookup finds an environment. An unknown name is a usage error that lists what
 // there is.
 func Lookup(name string) (Maker, error) { return makers.Make(name, nil) }

@@ -59,7 +59,7 @@ func App(open Open) *cli.App {
 		&cli.StringFlag{Name: "task", Usage: "`NAME` of what it does, for the samples", Destination: &o.Task},
 		&cli.Float64Flag{Name: "cores", Usage: "`CORES` that it was given; 0 asks its affinity and its control group", Destination: &o.Cores},
 		every,
-		&cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &o.JSON},
+		cmdline.JSONFlag(&o.JSON),
 		&cli.BoolFlag{Name: "attached", Hidden: true, Destination: &o.Attached},
 	}
 	app.Action = cmdline.NoArguments(func(c *cli.Context) error {

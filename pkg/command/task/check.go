@@ -23,14 +23,7 @@ type CheckOptions struct {
 
 // checkers are the environments that have a checker, by name.
 func checkers() (names []string, byName map[string]*env.LineChecker) {
-	byName = map[string]*env.LineChecker{}
-	for _, m := range env.All() {
-		if m.Checker != nil {
-			names = append(names, m.Name)
-			byName[m.Name] = m.Checker
-		}
-	}
-	return names, byName
+	return env.Having(func(m env.Maker) *env.LineChecker { return m.Checker })
 }
 
 func checkCommand() *cli.Command {
