@@ -31,6 +31,21 @@ func Wanted(t *testing.T) {
 // slurm/devcluster up. It skips the test unless LATHE_TEST_SLURM is 1.
 func Start(t *testing.T, options ...string) *Cluster {
 	t.Helper()
+	c := newCluster(t)
+	out, err := c.command(append([]string{"up"}, options...)...)
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() == exitcode.Unavailable {
+		t.Skipf("this test needs more packages: %s", out)
+	}
+	if err != nil {
+		t.Fatalf("devcluster up: %v\n%s", err, out)
+	}
+	return c
+}
+
+// newCluster is a folder for a cluster that ends with the test.
+func newCluster(t *testing.T) *Cluster {
+	t.Helper()
 	Wanted(t)
 	// Not t.TempDir: its paths are too long for sockets below them.
 	dir, err := os.MkdirTemp("/tmp", "lathe-slurm-")
@@ -44,14 +59,6 @@ func Start(t *testing.T, options ...string) *Cluster {
 		}
 		c.Do(t, "down")
 	})
-	out, err := c.command(append([]string{"up"}, options...)...)
-	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() == exitcode.Unavailable {
-		t.Skipf("this test needs more packages: %s", out)
-	}
-	if err != nil {
-		t.Fatalf("devcluster up: %v\n%s", err, out)
-	}
 	return c
 }
 
