@@ -2,7 +2,6 @@ package compare
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -24,8 +24,6 @@ import (
 
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 // made writes a run that is done as far as a comparison looks: its recipe, tasks and
 // last evaluation, and an iteration an hour, of rollouts that overlap and 2.25 s in all.
@@ -166,8 +164,8 @@ func TestCompare(t *testing.T) {
 	if err := CSV(&table, c); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "compare.txt", text.Bytes())
-	golden(t, "compare.csv", table.Bytes())
+	golden.Check(t, "testdata/compare.txt", text.Bytes())
+	golden.Check(t, "testdata/compare.csv", table.Bytes())
 	page := t.TempDir()
 	if err := Write(page, c); err != nil {
 		t.Fatal(err)
@@ -204,23 +202,6 @@ func TestPageInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	webpagetest.Check(t, filepath.Join(page, "index.html"))
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
 }
 
 // What cannot be compared is refused, and says why.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 )
 
 // resultsTable is the table in the project's README that is made of committed results.
@@ -42,18 +42,7 @@ func TestQuickstartResults(t *testing.T) {
 	}
 	want := resultsTable.ReplaceAllLiteralString(string(page), "<!-- table: analysis/results/quickstart/compare.json -->\n"+markdown(c)+"\n")
 	for path, want := range map[string]string{results + "compare.csv": table.String(), "../../analysis/quickstart.svg": string(c.byStep().SVG()), readme: want} {
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(got), want); diff != "" {
-			t.Errorf("%s is out of step with %scompare.json; go test ./pkg/compare -run QuickstartResults -update (-file +results):\n%s", path, results, diff)
-		}
+		golden.Check(t, path, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
@@ -38,8 +39,8 @@ func TestTraceOfSeveralNodes(t *testing.T) {
 	if err := errors.Join(report.Text(&text), report.Jobstats(&lines, "")); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "nodes.txt", text.Bytes())
-	golden(t, "nodes.jobstats.jsonl", lines.Bytes())
+	golden.Check(t, "testdata/nodes.txt", text.Bytes())
+	golden.Check(t, "testdata/nodes.jobstats.jsonl", lines.Bytes())
 	if want := 8*600.0 + 2*4*400; math.Abs(report.Total.GPUSeconds-want) > 1e-6 || len(report.GPUs) != 8+4 || len(report.Lost) != 0 {
 		t.Errorf("%v GPU-seconds, want %v, of %d GPUs; lost %+v", report.Total.GPUSeconds, want, len(report.GPUs), report.Lost)
 	}

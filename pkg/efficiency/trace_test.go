@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -16,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvidia"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
@@ -30,8 +28,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 var began = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
@@ -247,26 +243,6 @@ func makeRun(t *testing.T, fill func(library string, r *rundir.Run)) *rundir.Run
 }
 
 // golden compares with a file of testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
-
 // The trace of eight GPUs, from the driver's library to what people read.
 // Alone: the script is named by the environment.
 func TestTrace(t *testing.T) {
@@ -280,16 +256,16 @@ func TestTrace(t *testing.T) {
 	if err := report.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "trace.txt", text.Bytes())
+	golden.Check(t, "testdata/trace.txt", text.Bytes())
 	numbers, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "trace.json", append(numbers, '\n'))
+	golden.Check(t, "testdata/trace.json", append(numbers, '\n'))
 	if err := report.Jobstats(&summary, ""); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "trace.jobstats.jsonl", summary.Bytes())
+	golden.Check(t, "testdata/trace.jobstats.jsonl", summary.Bytes())
 	page, err := report.page()
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +274,7 @@ func TestTrace(t *testing.T) {
 	if n := len(drawing.FindAll(page, -1)); n != 1+8 {
 		t.Errorf("the page has %d drawings: of the bars and 8 GPUs", n)
 	}
-	golden(t, "trace.html", drawing.ReplaceAll(page, []byte("<svg/>")))
+	golden.Check(t, "testdata/trace.html", drawing.ReplaceAll(page, []byte("<svg/>")))
 	checkTotals(t, report)
 	if joules, err := JoulesByIteration(context.Background(), r); err != nil || len(joules) != 1 || math.Abs(joules[1]-*report.Total.EnergyJoules) > 1e-6 {
 		t.Errorf("joules by iteration are %v, %v; in all %v", joules, err, *report.Total.EnergyJoules)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -279,7 +280,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s draws a number that is none", f.Name)
 		}
 		if f.Name == "accuracy_by_step" {
-			golden(t, "accuracy_by_step.svg", string(f.svg))
+			golden.Check(t, "testdata/accuracy_by_step.svg", f.svg)
 		}
 	}
 	if len(figures(Summary{})) != 0 {

@@ -1,33 +1,11 @@
 package report
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got), see go test -update:\n%s", name, diff)
-	}
-}
 
 func printed(t *testing.T, s Summary) string {
 	t.Helper()
@@ -41,13 +19,13 @@ func printed(t *testing.T, s Summary) string {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	golden(t, "finished.txt", printed(t, finished(t).collect()))
+	golden.Check(t, "testdata/finished.txt", printed(t, finished(t).collect()))
 	f := newFixture(t)
-	golden(t, "pending.txt", printed(t, f.collect()))
+	golden.Check(t, "testdata/pending.txt", printed(t, f.collect()))
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
-	golden(t, "unfinished.txt", printed(t, f.collect()))
+	golden.Check(t, "testdata/unfinished.txt", printed(t, f.collect()))
 }
 
 // A name from a file cannot talk to the terminal.

@@ -1,15 +1,13 @@
 package rng
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the vectors that device code is tested with")
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
+)
 
 // The device's generator (cuda/philox.cuh) is tested with numbers of this
 // package, which lie beside it and are compared here.
@@ -29,16 +27,5 @@ func TestDeviceVectors(t *testing.T) {
 		}
 	}
 	text.WriteString("};\n")
-	if *update {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) != text.String() {
-		t.Errorf("%s does not hold what this package draws: run this test with -update", file)
-	}
+	golden.Check(t, file, text.String())
 }

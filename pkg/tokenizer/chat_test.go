@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -102,15 +103,11 @@ func TestNewChatWantsStopToken(t *testing.T) {
 // template of testFormat.
 func TestJinja(t *testing.T) {
 	t.Parallel()
-	if *update {
-		quoted, err := json.Marshal(testFormat.Jinja())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join("testdata", "template.json"), quoted, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	quoted, err := json.Marshal(testFormat.Jinja())
+	if err != nil {
+		t.Fatal(err)
 	}
+	golden.Check(t, filepath.Join("testdata", "template.json"), quoted)
 	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,9 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var testSpecials = []string{"<|end|>", "<|user|>", "<|user|>x", "<|pad|>"}
 
@@ -264,23 +262,12 @@ func TestSaveAndLoad(t *testing.T) {
 					t.Error(diff)
 				}
 			}
-			golden := filepath.Join("testdata", name+".tokenizer.json")
 			got, err := os.ReadFile(filepath.Join(folder, TokenizerFile))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(want) != string(got) {
-				t.Errorf("%s is no longer what is written; if that is meant, run with -update and testdata/make_golden.py", golden)
-			}
+			// What testdata/make_golden.py reads: run it after -update.
+			golden.Check(t, filepath.Join("testdata", name+".tokenizer.json"), got)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +14,9 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // scriptCases cover every line that a script can hold.
 func scriptCases() map[string]func() (executor.Array, Chunk, site.Profile) {
@@ -80,19 +78,7 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		path := filepath.Join("testdata", "script", name+".sh")
-		if *update {
-			if err := os.WriteFile(path, got, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != string(want) {
-			t.Errorf("%s: the script is\n%s\nwant\n%s", name, got, want)
-		}
+		golden.Check(t, filepath.Join("testdata", "script", name+".sh"), got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // files of a small task, MLE-bench's layout. Three of the reference scores are
 // better than 0.5.
@@ -255,22 +253,7 @@ func TestBadFolders(t *testing.T) {
 		}
 		got.WriteString("# " + c.name + "\n" + strings.ReplaceAll(strings.ReplaceAll(err.Error(), folder, "TASK"), filepath.Dir(folder), "TASKS") + "\n\n")
 	}
-	const golden = "testdata/messages.txt"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "testdata/messages.txt", got.String())
 }
 
 func TestFind(t *testing.T) {

@@ -3,11 +3,11 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -120,16 +120,5 @@ static const AdamWVector adamw_vectors[] = {
 		text.WriteString("},\n")
 	}
 	text.WriteString("};\n")
-	if *update {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) != text.String() {
-		t.Errorf("%s does not hold what this engine computes: run this test with -update", file)
-	}
+	golden.Check(t, file, text.String())
 }

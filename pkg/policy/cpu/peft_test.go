@@ -1,19 +1,16 @@
 package cpu
 
 import (
-	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // Adapters of the golden model qwen2-tied, one saved by PEFT and one by us, with
 // log-probabilities and gradients that PEFT computed in float64 from their
@@ -91,12 +88,6 @@ func writeGoldenAdapter(t *testing.T, committed string) {
 	adapter := policytest.LoudAdapter(t, config, policytest.Everywhere())
 	adapter.Base = "../../golden/qwen2-tied"
 	folder := t.TempDir()
-	if *update {
-		folder = committed
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if err := checkpoint.SaveAdapter(folder, config, *adapter); err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +96,6 @@ func writeGoldenAdapter(t *testing.T, committed string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := os.ReadFile(filepath.Join(committed, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what PEFT's numbers are of", name)
-		}
+		golden.Check(t, filepath.Join(committed, name), got)
 	}
 }

@@ -2,7 +2,6 @@ package generate
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math/big"
 	"os"
@@ -19,9 +18,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // verifier reads a response as a whole, and numbers exactly.
 func verifier(t testing.TB) answer.Exact {
@@ -53,19 +51,7 @@ func TestGenerateGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join("testdata", "generated.golden.jsonl")
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("generated problems (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "testdata/generated.golden.jsonl", got.Bytes())
 }
 
 // Written problems are read back as they were, but for the file's name in

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,13 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // every program for a metric without a slip.
 func every(metric string) (all []Program) {
@@ -44,22 +41,7 @@ func TestSource(t *testing.T) {
 	} {
 		fmt.Fprintf(&got, "# %+v\n%s\n", p, p.Source())
 	}
-	const golden = "testdata/programs.txt"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("programs (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "testdata/programs.txt", got.String())
 }
 
 // TestSlips: each slip is in every program that has it, and mending takes it out.
