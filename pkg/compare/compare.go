@@ -61,7 +61,7 @@ type Method struct {
 	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps
 
 	DeltaBefore *Spread `json:"delta_k_before"`
-	Seconds     Spread  `json:"wall_seconds"` // in which at least one task ran: no pauses
+	Seconds     *Spread `json:"wall_seconds"` // in which at least one task ran: no pauses; null where a run took the scores of another
 	Curve       []Point `json:"curve"`
 	// BySeed are the seeds by themselves, in their order; null in older comparisons.
 	BySeed []SeedScores `json:"by_seed"`
@@ -88,7 +88,8 @@ type Point struct {
 	Iteration int    `json:"iteration"`
 	Score     Spread `json:"score"`
 	// Sampled in training so far, and the time in which at least one task of the
-	// iterations so far ran; null where a run has lost manifests of these.
+	// iterations so far ran; null where a run has lost manifests of these, and the time
+	// where one took the scores of another.
 	Tokens  *Spread `json:"tokens"`
 	Seconds *Spread `json:"seconds"`
 	// That the GPUs took in these iterations; null where a monitor did not see them all.
@@ -222,7 +223,8 @@ func settings(from, to string) string {
 func summarize(label string, group []finished) Method {
 	m := Method{Label: label}
 	var before, after [][]float64
-	var gain, delta, deltaBefore, seconds []float64
+	var gain, delta, deltaBefore []float64
+	var seconds []*float64
 	for _, r := range group {
 		first, last, k := r.first().mean, r.last().mean, r.Recipe.Evaluation.Steps
 		m.Seeds, m.Runs = append(m.Seeds, r.Recipe.Seed), append(m.Runs, r.Folder)
@@ -237,7 +239,7 @@ func summarize(label string, group []finished) Method {
 		seconds = append(seconds, r.costs.Seconds)
 	}
 	m.Before, m.After = byStep(before), byStep(after)
-	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), SpreadOf(seconds)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), ofAll(seconds)
 	m.Curve = curveOf(group)
 	return m
 }
@@ -265,6 +267,18 @@ func known(values []float64) *Spread {
 	return &s
 }
 
+// ofAll is null where a run has no value.
+func ofAll(values []*float64) *Spread {
+	var all []float64
+	for _, v := range values {
+		if v == nil {
+			return nil
+		}
+		all = append(all, *v)
+	}
+	return known(all)
+}
+
 // byStep takes the numbers of each step over seeds.
 func byStep(bySeed [][]float64) []Spread {
 	spreads := make([]Spread, len(bySeed[0]))
@@ -282,7 +296,8 @@ func byStep(bySeed [][]float64) []Spread {
 func curveOf(group []finished) []Point {
 	curve := []Point{}
 	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
-		var scores, tokens, seconds, joules []float64
+		var scores, tokens, joules []float64
+		var seconds []*float64
 		for _, r := range group {
 			scores = append(scores, r.measured[version].mean[0])
 			if c, known := r.costs.Versions[version]; known {
@@ -294,7 +309,7 @@ func curveOf(group []finished) []Point {
 		}
 		point := Point{Iteration: version, Score: SpreadOf(scores)}
 		if len(tokens) == len(group) {
-			point.Tokens, point.Seconds = known(tokens), known(seconds)
+			point.Tokens, point.Seconds = known(tokens), ofAll(seconds)
 		}
 		if len(joules) == len(group) {
 			point.Joules = known(joules)

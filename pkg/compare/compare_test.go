@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -30,6 +31,12 @@ import (
 // score gives that of a problem at a step.
 func made(t testing.TB, folder string, score func(problem, step int) float64, settings ...string) {
 	t.Helper()
+	madeTaking(t, "", folder, score, settings...)
+}
+
+// madeTaking writes a run that takes the scores of another.
+func madeTaking(t testing.TB, scores, folder string, score func(problem, step int) float64, settings ...string) {
+	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -39,7 +46,7 @@ func made(t testing.TB, folder string, score func(problem, step int) float64, se
 	resolved, err := recipe.Load("../../jobs/smoke.yaml", append([]string{"evaluation.shards=1"}, settings...))
 	check(err)
 	attempt := seal.AttemptFromEnv()
-	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
+	r, err := rundir.CreateWithScores(t.Context(), graph.Dir(folder), resolved, scores, attempt, "test")
 	check(err)
 	at := func(hour int, seconds float64) time.Time {
 		return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
@@ -202,6 +209,29 @@ func TestPageInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	webpagetest.Check(t, filepath.Join(page, "index.html"))
+}
+
+// A run that takes the scores of another waits for no judge: its time is not that of
+// its method, and the rest is.
+func TestTakenScoresHaveNoTime(t *testing.T) {
+	t.Parallel()
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	made(t, first, halves)
+	madeTaking(t, first, second, halves, "seed=2")
+	for _, folders := range [][]string{{second}, {first, second}} {
+		c := compared(t, Options{Resamples: 10}, folders...)
+		m := c.Methods[0]
+		if m.Seconds != nil || m.Curve[1].Seconds != nil || m.Curve[1].Tokens.Mean != 2*320 || m.Gain.Mean != .5 {
+			t.Errorf("of %d runs: %+v", len(folders), m)
+		}
+		var text, table bytes.Buffer
+		if err := errors.Join(Text(&text, c), CSV(&table, c)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), "not known") || strings.Contains(table.String(), "wall_seconds") {
+			t.Errorf("of %d runs: %s\n%s", len(folders), text.String(), table.String())
+		}
+	}
 }
 
 // What cannot be compared is refused, and says why.

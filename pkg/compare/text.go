@@ -100,16 +100,16 @@ func (c Comparison) costRows() [][]string {
 	if energy {
 		rows[0] = append(rows[0], "energy of GPUs")
 	}
-	number := func(s *Spread, unit float64, name string) string {
+	number := func(format string, s *Spread, unit float64) string {
 		if s == nil {
 			return "not known"
 		}
-		return fmt.Sprintf("%.4g %s", s.Mean/unit, name)
+		return fmt.Sprintf(format, s.Mean/unit)
 	}
 	for _, m := range c.Methods {
-		row := []string{m.Label, seedsText(m.Seeds), number(m.trained().Tokens, 1e3, "thousand tokens"), fmt.Sprintf("%.1f min", m.Seconds.Mean/60)}
+		row := []string{m.Label, seedsText(m.Seeds), number("%.4g thousand tokens", m.trained().Tokens, 1e3), number("%.1f min", m.Seconds, 60)}
 		if energy {
-			row = append(row, number(m.trained().Joules, 1e3, "kJ"))
+			row = append(row, number("%.4g kJ", m.trained().Joules, 1e3))
 		}
 		rows = append(rows, row)
 	}
@@ -229,7 +229,7 @@ func CSV(w io.Writer, c Comparison) error {
 		write(m, "gain", "", &m.Gain, nil)
 		write(m, "delta_k_before", "", m.DeltaBefore, nil)
 		write(m, "delta_k", "", m.Delta, m.DeltaK)
-		write(m, "wall_seconds", "", &m.Seconds, nil)
+		write(m, "wall_seconds", "", m.Seconds, nil)
 	}
 	table.Flush()
 	return table.Error()

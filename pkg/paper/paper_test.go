@@ -33,6 +33,12 @@ type content struct {
 // made writes a run that is done as far as the tables look.
 func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) content, settings ...string) {
 	t.Helper()
+	madeTaking(t, "", folder, of, settings...)
+}
+
+// madeTaking writes a run that takes the scores of another.
+func madeTaking(t testing.TB, scores, folder string, of func(r *rundir.Run, train []string) content, settings ...string) {
+	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -44,7 +50,7 @@ func made(t testing.TB, folder string, of func(r *rundir.Run, train []string) co
 	}, settings...))
 	check(err)
 	attempt, judging := seal.AttemptFromEnv(), seal.AttemptFromEnv()
-	r, err := rundir.Create(t.Context(), graph.Dir(folder), resolved, attempt, "test")
+	r, err := rundir.CreateWithScores(t.Context(), graph.Dir(folder), resolved, scores, attempt, "test")
 	check(err)
 	tasks, _, err := shard.Read[shard.TaskRow](t.Context(), r.Dir.Tasks(), seal.Options{})
 	check(err)
@@ -356,9 +362,9 @@ func TestUngraded(t *testing.T) {
 	}
 }
 
-func papersOf(t *testing.T, name, folder string) Result {
+func papersOf(t *testing.T, name string, folders ...string) Result {
 	t.Helper()
-	r, err := Make(t.Context(), name, []string{folder}, "")
+	r, err := Make(t.Context(), name, folders, "")
 	if err != nil {
 		t.Fatal(err)
 	}

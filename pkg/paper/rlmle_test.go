@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -28,6 +29,25 @@ func TestRLMLE(t *testing.T) {
 	}
 	expect(t, item(t, r, "figure-8"), map[string][2]float64{"smoke||seconds|1": {3, 0}, "smoke||seconds of valid programs|1": {11. / 3, 0}, "smoke||seconds|2": {3, 0}})
 	expect(t, item(t, r, "figure-9"), map[string][2]float64{"smoke||score, −10 if not valid|1": {-22. / 4, 0}, "smoke||score, −10 if not valid|2": {-6, 0}})
+}
+
+// A run that took its scores ran no program: it is in every figure but that over time.
+func TestTakenScoresHaveNoTime(t *testing.T) {
+	t.Parallel()
+	folder, other := programsRun(t), t.TempDir()
+	madeTaking(t, filepath.Join(folder, "one"), filepath.Join(other, "two"), programs, "evaluation.steps=3", "evaluation.seconds=40", "seed=2")
+	r := papersOf(t, "rlmle", other)
+	if i := item(t, r, "figure-7"); len(i.Numbers) != 2 || len(i.Missing) != 0 {
+		t.Errorf("Figure 7: %+v", i)
+	}
+	why := "runs of smoke took the scores of others, so that no program ran in their time"
+	if i := item(t, r, "figure-7-seconds"); len(i.Numbers) != 0 || len(i.Missing) != 1 || i.Missing[0] != why {
+		t.Errorf("Figure 7, over time: %+v", i)
+	}
+	// Beside others they are left out.
+	if i := item(t, papersOf(t, "rlmle", folder, other), "figure-7-seconds"); len(i.Numbers) != 13 || i.Numbers[0].Seeds != 1 || len(i.Missing) != 1 || i.Missing[0] != why {
+		t.Errorf("Figure 7, over time, of both: %+v", i)
+	}
 }
 
 // Of work from 0 to 10 seconds, from 4 to 6, from 8 to 12 and, after a pause, from 100 to

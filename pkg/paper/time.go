@@ -146,12 +146,20 @@ func bestSoFar(ctx context.Context, s *source) ([]value, error) {
 
 // bestOverTime is the same at moments that all runs have in common: parts of the time of
 // the longest one. A method has them up to the end of its own longest run; what a shorter
-// seed has reached by then stays.
+// seed has reached by then stays. Runs that took the scores of others, and ran no
+// program, are left out.
 func bestOverTime(ctx context.Context, runs []*source) ([]own, error) {
 	const parts = 24
 	longest, longestOf := 0., map[string]float64{}
+	var timed []*source
+	var untimed []string
 	var why error
 	for _, r := range runs {
+		if r.Identity.Scores != "" {
+			untimed = append(untimed, r.label)
+			continue
+		}
+		timed = append(timed, r)
 		all, err := r.progress(ctx)
 		var reason absent
 		if err != nil && !errors.As(err, &reason) {
@@ -164,7 +172,7 @@ func bestOverTime(ctx context.Context, runs []*source) ([]own, error) {
 		longest = max(longest, longestOf[r.label])
 	}
 	var values []own
-	for _, r := range runs {
+	for _, r := range timed {
 		for i, reached := range r.reached {
 			for part := 1; part <= parts; part++ {
 				now, before := longest*float64(part)/parts, longest*float64(part-1)/parts
@@ -175,8 +183,8 @@ func bestOverTime(ctx context.Context, runs []*source) ([]own, error) {
 			}
 		}
 	}
-	if len(values) == 0 {
-		return nil, why
+	if len(values) > 0 {
+		why = nil
 	}
-	return values, nil
+	return values, cmp.Or(lacking(slices.Compact(untimed), "runs of %s took the scores of others, so that no program ran in their time"), why)
 }

@@ -14,7 +14,10 @@ import (
 // Costs is what a run took, from the manifests of its tasks: what happened between two
 // tasks, such as a pause or a wait in a queue, is not in it.
 type Costs struct {
-	Seconds float64 // in which at least one task ran, the warm start and evaluations too
+	// Seconds are those in which at least one task ran, the warm start and evaluations too.
+	// A run that takes the scores of another waits for no judge: what it would have taken
+	// is not known, and this is null.
+	Seconds *float64
 	// Versions are the costs of training up to policy versions, without the warm start
 	// and evaluations. Those of versions before which manifests are lost are not there.
 	Versions map[int]VersionCosts
@@ -22,13 +25,20 @@ type Costs struct {
 
 // VersionCosts is what the iterations up to a policy version took.
 type VersionCosts struct {
-	Tokens  int64   // sampled by rollouts, those of late shards too
-	Seconds float64 // in which at least one task of these iterations ran
+	Tokens  int64    // sampled by rollouts, those of late shards too
+	Seconds *float64 // in which at least one task of these iterations ran; null as those of Costs
 }
 
 // ReadCosts sums up a run, until each policy version that it measures.
 func ReadCosts(ctx context.Context, r *rundir.Run) (Costs, error) {
 	c := Costs{Versions: map[int]VersionCosts{}}
+	seconds := func(disjoint []span) *float64 {
+		if r.Identity.Scores != "" {
+			return nil
+		}
+		sum := total(disjoint)
+		return &sum
+	}
 	versions := r.Graph.EvaluatedVersions()
 	var trained []span // disjoint
 	var tokens float64
@@ -52,11 +62,11 @@ func ReadCosts(ctx context.Context, r *rundir.Run) (Costs, error) {
 			trained = merged(append(trained, spansOf(tasks)...))
 		}
 		if whole && slices.Contains(versions, k) {
-			c.Versions[k] = VersionCosts{Tokens: int64(tokens), Seconds: total(trained)}
+			c.Versions[k] = VersionCosts{Tokens: int64(tokens), Seconds: seconds(trained)}
 		}
 	}
 	others, err := finishedTasks(ctx, r.Graph, append(nodes(r.Graph, 0), evaluations(r.Graph)...))
-	c.Seconds = total(merged(append(trained, spansOf(others)...)))
+	c.Seconds = seconds(merged(append(trained, spansOf(others)...)))
 	return c, err
 }
 
