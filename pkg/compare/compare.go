@@ -223,8 +223,7 @@ func settings(from, to string) string {
 func summarize(label string, group []finished) Method {
 	m := Method{Label: label}
 	var before, after [][]float64
-	var gain, delta, deltaBefore []float64
-	var seconds []*float64
+	var gain, delta, deltaBefore, seconds []float64
 	for _, r := range group {
 		first, last, k := r.first().mean, r.last().mean, r.Recipe.Evaluation.Steps
 		m.Seeds, m.Runs = append(m.Seeds, r.Recipe.Seed), append(m.Runs, r.Folder)
@@ -236,10 +235,12 @@ func summarize(label string, group []finished) Method {
 			own.DeltaK, own.DeltaKStandardError = &delta[len(delta)-1], errorOfDelta(r.last().problems, k)
 		}
 		m.BySeed = append(m.BySeed, own)
-		seconds = append(seconds, r.costs.Seconds)
+		if s := r.costs.Seconds; s != nil {
+			seconds = append(seconds, *s)
+		}
 	}
 	m.Before, m.After = byStep(before), byStep(after)
-	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), known(delta), known(deltaBefore), ofAll(seconds)
+	m.Gain, m.Delta, m.DeltaBefore, m.Seconds = SpreadOf(gain), ofAll(group, delta), ofAll(group, deltaBefore), ofAll(group, seconds)
 	m.Curve = curveOf(group)
 	return m
 }
@@ -258,25 +259,13 @@ func errorOfDelta(problems map[string][]float64, k int) *float64 {
 	return &e
 }
 
-// known is null where no run has a value.
-func known(values []float64) *Spread {
-	if len(values) == 0 {
+// ofAll is null where a run of the group has no value.
+func ofAll(group []finished, values []float64) *Spread {
+	if len(values) < len(group) {
 		return nil
 	}
 	s := SpreadOf(values)
 	return &s
-}
-
-// ofAll is null where a run has no value.
-func ofAll(values []*float64) *Spread {
-	var all []float64
-	for _, v := range values {
-		if v == nil {
-			return nil
-		}
-		all = append(all, *v)
-	}
-	return known(all)
 }
 
 // byStep takes the numbers of each step over seeds.
@@ -296,25 +285,22 @@ func byStep(bySeed [][]float64) []Spread {
 func curveOf(group []finished) []Point {
 	curve := []Point{}
 	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
-		var scores, tokens, joules []float64
-		var seconds []*float64
+		var scores, tokens, seconds, joules []float64
 		for _, r := range group {
 			scores = append(scores, r.measured[version].mean[0])
 			if c, known := r.costs.Versions[version]; known {
-				tokens, seconds = append(tokens, float64(c.Tokens)), append(seconds, c.Seconds)
+				tokens = append(tokens, float64(c.Tokens))
+				if c.Seconds != nil {
+					seconds = append(seconds, *c.Seconds)
+				}
 			}
 			if sum, known := r.joulesUntil(version); known {
 				joules = append(joules, sum)
 			}
 		}
-		point := Point{Iteration: version, Score: SpreadOf(scores)}
-		if len(tokens) == len(group) {
-			point.Tokens, point.Seconds = known(tokens), ofAll(seconds)
-		}
-		if len(joules) == len(group) {
-			point.Joules = known(joules)
-		}
-		curve = append(curve, point)
+		curve = append(curve, Point{
+			Iteration: version, Score: SpreadOf(scores), Tokens: ofAll(group, tokens), Seconds: ofAll(group, seconds), Joules: ofAll(group, joules),
+		})
 	}
 	return curve
 }

@@ -17,6 +17,7 @@ import (
 type Cluster struct {
 	dir    string
 	script string
+	env    []string // of the script, beside that of this process
 }
 
 // Wanted skips the test unless LATHE_TEST_SLURM is 1.
@@ -32,15 +33,28 @@ func Wanted(t *testing.T) {
 func Start(t *testing.T, options ...string) *Cluster {
 	t.Helper()
 	c := newCluster(t)
-	out, err := c.command(append([]string{"up"}, options...)...)
-	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() == exitcode.Unavailable {
-		t.Skipf("this test needs more packages: %s", out)
-	}
-	if err != nil {
-		t.Fatalf("devcluster up: %v\n%s", err, out)
+	if code, said := c.up(t, options...); code != 0 {
+		t.Fatalf("devcluster up ended with %d\n%s", code, said)
 	}
 	return c
+}
+
+// up starts the cluster, and gives the exit code and what was said. It skips the test
+// where packages are missing.
+func (c *Cluster) up(t *testing.T, options ...string) (code int, said string) {
+	t.Helper()
+	said, err := c.command(append([]string{"up"}, options...)...)
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended):
+		code = ended.ExitCode()
+	case err != nil:
+		t.Fatal(err)
+	}
+	if code == exitcode.Unavailable {
+		t.Skipf("this test needs more packages: %s", said)
+	}
+	return code, said
 }
 
 // newCluster is a folder for a cluster that ends with the test.
@@ -94,7 +108,9 @@ func (c *Cluster) Do(t *testing.T, command ...string) {
 }
 
 func (c *Cluster) command(words ...string) (string, error) {
-	out, err := exec.Command(c.script, append(words, "--dir", c.dir)...).CombinedOutput()
+	cmd := exec.Command(c.script, append(words, "--dir", c.dir)...)
+	cmd.Env = append(os.Environ(), c.env...)
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 

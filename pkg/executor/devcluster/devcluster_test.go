@@ -3,11 +3,8 @@ package devcluster
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // A program may take a port between the moment that slurm/devcluster finds it
@@ -40,13 +37,9 @@ exit 1
 			if err := os.WriteFile(filepath.Join(folder, test.daemon), []byte(daemon), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			up := exec.Command(c.script, "up", "--nodes", "1", "--dir", c.dir)
-			up.Env = append(os.Environ(), "PATH="+folder+string(filepath.ListSeparator)+os.Getenv("PATH"), "TMPDIR="+folder)
-			out, err := up.CombinedOutput()
-			if code := up.ProcessState.ExitCode(); code == exitcode.Unavailable {
-				t.Skipf("this test needs more packages: %s", out)
-			} else if code != test.exit {
-				t.Errorf("devcluster up: %v\n%s", err, out)
+			c.env = []string{"PATH=" + folder + string(filepath.ListSeparator) + os.Getenv("PATH"), "TMPDIR=" + folder}
+			if code, said := c.up(t, "--nodes", "1"); code != test.exit {
+				t.Errorf("devcluster up ended with %d, want %d\n%s", code, test.exit, said)
 			}
 		})
 	}

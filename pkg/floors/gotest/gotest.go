@@ -210,11 +210,12 @@ func parseList(path, text string) (listed []skip, err error) {
 }
 
 // allows tells whether an entry of the list is about a skipped test: a test
-// stands for its subtests, * for any test, and the package's path may leave
-// out the module's.
+// stands for its subtests, a * at its end for any rest, and the package's path may
+// leave out the module's.
 func (entry skip) allows(s skip) bool {
 	inPackage := s.pkg == entry.pkg || strings.HasSuffix(s.pkg, "/"+entry.pkg)
-	ofTest := entry.test == "*" || s.test == entry.test || strings.HasPrefix(s.test, entry.test+"/")
+	begins, open := strings.CutSuffix(entry.test, "*")
+	ofTest := open && strings.HasPrefix(s.test, begins) || s.test == entry.test || strings.HasPrefix(s.test, entry.test+"/")
 	return inPackage && ofTest && strings.Contains(s.reason, entry.reason)
 }
 
