@@ -70,7 +70,7 @@ func madeTaking(t testing.TB, scores, folder string, of func(r *rundir.Run, trai
 			c.plans[i][row].InstanceID = fmt.Sprintf("i%06d-%06d", k, row)
 			c.plans[i][row].Iteration = int32(k)
 		}
-		_, err = shard.Write(r.Dir.Plan(k), c.plans[i], nil, attempt, expected(graph.StageBuffer, k-1))
+		_, err = shard.Write(r.Dir.Plan(k), c.plans[i], nil, judging, expected(graph.StageBuffer, k-1))
 		check(err)
 		// An iteration begins each 100 seconds, and its verdicts are there after 60; the rest
 		// takes no time.

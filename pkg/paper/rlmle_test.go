@@ -3,7 +3,6 @@ package paper
 import (
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 func TestRLMLE(t *testing.T) {
@@ -47,21 +46,5 @@ func TestTakenScoresHaveNoTime(t *testing.T) {
 	// Beside others they are left out.
 	if i := item(t, papersOf(t, "rlmle", folder, other), "figure-7-seconds"); len(i.Numbers) != 13 || i.Numbers[0].Seeds != 1 || len(i.Missing) != 1 || i.Missing[0] != why {
 		t.Errorf("Figure 7, over time, of both: %+v", i)
-	}
-}
-
-// Of work from 0 to 10 seconds, from 4 to 6, from 8 to 12 and, after a pause, from 100 to
-// 110, all that there was at 105 is 12 seconds and 5.
-func TestWorked(t *testing.T) {
-	t.Parallel()
-	at := func(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
-	spans := []span{{at(100), at(110)}, {at(4), at(6)}, {at(8), at(12)}, {at(0), at(10)}}
-	for _, c := range []struct {
-		until int
-		want  float64
-	}{{0, 0}, {5, 5}, {50, 12}, {105, 17}, {200, 22}} {
-		if got := worked(spans, at(c.until)); got != c.want {
-			t.Errorf("%v seconds of work until %d, want %v", got, c.until, c.want)
-		}
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/lathe-rl/lathe/pkg/run/graph"
-	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/report"
 )
 
 // reached is the best score of a task's programs up to an iteration.
@@ -37,7 +35,7 @@ func (s *source) progress(ctx context.Context) ([]reached, error) {
 	if len(byTask) > fewTasks {
 		return nil, absent(fmt.Sprintf("it trains on %d tasks: a figure tells at most %d apart", len(byTask), fewTasks))
 	}
-	seconds, err := s.judgedAfter(ctx)
+	seconds, err := report.JudgedAfter(ctx, s.Run.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -59,79 +57,6 @@ func (s *source) progress(ctx context.Context) ([]reached, error) {
 	})
 	s.reached = all
 	return all, nil
-}
-
-// span is when a task of a run worked.
-type span struct{ from, to time.Time }
-
-// judgedAfter are the seconds in which a task of training worked, until the last verdict
-// on each iteration and on those before was there. A pause of the run does not count, nor
-// does waiting in a queue.
-func (s *source) judgedAfter(ctx context.Context) ([]float64, error) {
-	var spans []span
-	judged := make([]time.Time, s.last())
-	for k := range judged {
-		if k > 0 {
-			judged[k] = judged[k-1]
-		}
-		nodes := append(s.Graph.Waved(graph.Node{Stage: graph.StageRollout, Iteration: k + 1}), graph.Node{Stage: graph.StageBuffer, Iteration: k + 1})
-		for _, node := range append(nodes, s.Graph.LearnNodes(k+1)...) {
-			own, err := s.spans(ctx, node)
-			if err != nil {
-				return nil, err
-			}
-			spans = append(spans, own...)
-			for _, task := range own {
-				if node.Stage == graph.StageScore && task.to.After(judged[k]) {
-					judged[k] = task.to
-				}
-			}
-		}
-	}
-	seconds := make([]float64, len(judged))
-	for k, until := range judged {
-		seconds[k] = worked(spans, until)
-	}
-	return seconds, nil
-}
-
-// spans are those of the tasks of a node, of what they sealed that is there or was until
-// it was pruned.
-func (s *source) spans(ctx context.Context, node graph.Node) ([]span, error) {
-	var spans []span
-	for n := range s.Graph.Shards(node) {
-		for _, path := range s.Graph.Outputs(graph.Task{Node: node, Shard: n}) {
-			m, err := seal.Record(ctx, path)
-			if errors.Is(err, seal.ErrNotSealed) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			spans = append(spans, span{m.Started, m.Ended})
-		}
-	}
-	return spans, nil
-}
-
-// worked is how many seconds up to a moment are in one of some spans.
-func worked(spans []span, until time.Time) float64 {
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
-	var all time.Duration
-	var before time.Time // up to which all is counted
-	for _, s := range spans {
-		from, to := s.from, s.to
-		if from.Before(before) {
-			from = before
-		}
-		if to.After(until) {
-			to = until
-		}
-		if to.After(from) {
-			all, before = all+to.Sub(from), to
-		}
-	}
-	return all.Seconds()
 }
 
 // bestSoFar has the tasks as groups.

@@ -88,6 +88,9 @@ func TestMerged(t *testing.T) {
 			t.Errorf("%v to %v is covered for %v s, want %v", c.from, c.to, got, c.want)
 		}
 	}
+	if got := covered(span{to: second(5.5)}, union); math.Abs(got-5) > 1e-9 {
+		t.Errorf("%v s until 5.5, want 5", got)
+	}
 	if m := median([]float64{3, 1, 2}); m != 2 {
 		t.Errorf("median %v, want 2", m)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -92,6 +93,35 @@ func recorded(ctx context.Context, r *rundir.Run, k int, tasks []finishedTask) (
 		delete(missing, t.Task)
 	}
 	return len(missing) == 0, err
+}
+
+// JudgedAfter are the seconds, by iteration from the first one, in which a task of training
+// worked until the last verdict on the iteration and on those before was there. A pause of
+// the run does not count, nor does waiting in a queue.
+func JudgedAfter(ctx context.Context, r *rundir.Run) ([]float64, error) {
+	judged := make([]time.Time, r.Recipe.Schedule.Iterations)
+	var spans []span
+	for k := range judged {
+		tasks, err := finishedTasks(ctx, r.Graph, nodes(r.Graph, k+1))
+		if err != nil {
+			return nil, err
+		}
+		if k > 0 {
+			judged[k] = judged[k-1]
+		}
+		for _, t := range tasks {
+			if t.Stage == graph.StageScore {
+				judged[k] = later(judged[k], t.span.to)
+			}
+		}
+		spans = append(spans, spansOf(tasks)...)
+	}
+	disjoint := merged(spans)
+	seconds := make([]float64, len(judged))
+	for k, until := range judged {
+		seconds[k] = covered(span{to: until}, disjoint)
+	}
+	return seconds, nil
 }
 
 // total is the length of disjoint spans.
