@@ -88,8 +88,13 @@ func TestMerged(t *testing.T) {
 			t.Errorf("%v to %v is covered for %v s, want %v", c.from, c.to, got, c.want)
 		}
 	}
-	if got := covered(span{to: second(5.5)}, union); math.Abs(got-5) > 1e-9 {
-		t.Errorf("%v s until 5.5, want 5", got)
+	// Of work from 0 to 10 seconds, from 4 to 6, from 8 to 12 and, after a pause, from 100 to
+	// 110, all that there was at 105 is 12 seconds and 5.
+	paused := merged(of(100, 110, 4, 6, 8, 12, 0, 10))
+	for _, c := range []struct{ until, want float64 }{{0, 0}, {5, 5}, {50, 12}, {105, 17}, {200, 22}} {
+		if got := covered(span{to: second(c.until)}, paused); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v seconds of work until %v, want %v", got, c.until, c.want)
+		}
 	}
 	if m := median([]float64{3, 1, 2}); m != 2 {
 		t.Errorf("median %v, want 2", m)
