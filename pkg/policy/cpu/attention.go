@@ -35,29 +35,39 @@ func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(head
 //
 // with s_ij = q_i·k_j and shift_i = scale·max_j s_ij. Query head a reads
 // key-value head a / (heads / key-value heads).
-func (p *pass) attend(l *layerActivations) {
-	c := p.e.config
+//
+// The last block asks what is wanted alone, and what is between.
+func (p *pass) attend(index int) {
+	c, l := p.e.config, &p.layers[index]
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	items := (len(p.offsets) - 1) * heads
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHead(l, &p.workers[worker], s, a, head)
+				p.attendHead(l, &p.workers[worker], s, p.queries(index, s), a, head)
 			}
 		}
 	})
 }
 
-// extent is where the tokens of sequence s start and end, and where those of
-// its trunk start, of which there are before.
-func (p *pass) extent(s int) (start, end, trunkStart, before int) {
-	start, end = int(p.offsets[s]), int(p.offsets[s+1])
+// extent is where the tokens of sequence s start, and where those of its trunk,
+// of which there are before.
+func (p *pass) extent(s int) (start, trunkStart, before int) {
+	start = int(p.offsets[s])
 	if trunk := p.trunks[s]; trunk >= 0 {
 		trunkStart = int(p.offsets[trunk])
 		before = int(p.offsets[trunk+1]) - trunkStart
 	}
-	return start, end, trunkStart, before
+	return start, trunkStart, before
+}
+
+// queries are the tokens of sequence s, numbered in it, that ask in a layer.
+func (p *pass) queries(index, s int) span {
+	if p.wantedOf(index) != nil {
+		return p.spans[s]
+	}
+	return span{0, int(p.offsets[s+1] - p.offsets[s])}
 }
 
 // head returns the columns of one query head and its key-value head in the rows
@@ -70,17 +80,17 @@ func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []fl
 	return rows[a*c.HeadDim:], rows[keys:], rows[keys+c.KeyValueWidth():], stride
 }
 
-func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s, a, kvHead int) {
+func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, queries span, a, kvHead int) {
 	c := p.e.config
 	d, width := c.HeadDim, c.QueryWidth()
-	start, end, trunkStart, before := p.extent(s)
-	if start == end {
+	start, trunkStart, before := p.extent(s)
+	if queries.from == queries.to {
 		return
 	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
 	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
-	for first := 0; first < end-start; first += queryBlock {
-		rows := min(queryBlock, end-start-first)
+	for first := queries.from; first < queries.to; first += queryBlock {
+		rows := min(queryBlock, queries.to-first)
 		own := first + rows
 		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)
@@ -151,8 +161,8 @@ func softmaxRow(row []float32, n int, scale float32) (shift, sum float32) {
 
 // attendGrad takes the gradient of attention's output, dMixed (N, q), to that
 // of queries, keys and values after rotary embedding, dQKV (N, q+2kv).
-func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
-	c := p.e.config
+func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
+	c, l := p.e.config, &p.layers[index]
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	stride := wide(c)
 	// A trunk's keys are read by all that go on from it, so one goroutine takes
@@ -162,14 +172,15 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 		for item := from; item < to; item++ {
 			root, head := item/heads, item%heads
 			first, last := int(p.roots[root]), int(p.roots[root+1])
-			keys := c.QueryWidth() + head*c.HeadDim
+			queries, keys := head*shared*c.HeadDim, c.QueryWidth()+head*c.HeadDim
 			for i := int(p.offsets[first]); i < int(p.offsets[last]); i++ {
+				clear(dQKV[i*stride+queries:][:shared*c.HeadDim])
 				clear(dQKV[i*stride+keys:][:c.HeadDim])
 				clear(dQKV[i*stride+keys+c.KeyValueWidth():][:c.HeadDim])
 			}
 			for s := first; s < last; s++ {
 				for a := head * shared; a < (head+1)*shared; a++ {
-					p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, s, a, head)
+					p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, s, p.queries(index, s), a, head)
 				}
 			}
 		}
@@ -185,12 +196,12 @@ func (p *pass) attendGrad(l *layerActivations, dQKV, dMixed []float32) {
 //
 // with sums over queries in ascending order, those of a trunk first and then
 // those of what goes on from it, in turn.
-func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s, a, kvHead int) {
+func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s int, queries span, a, kvHead int) {
 	c := p.e.config
 	d, width, heads := c.HeadDim, c.QueryWidth(), c.NumAttentionHeads
 	scale := scoreScale(d)
-	start, end, trunkStart, before := p.extent(s)
-	if start == end {
+	start, trunkStart, before := p.extent(s)
+	if queries.from == queries.to {
 		return
 	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
@@ -198,8 +209,8 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
 	_, dTrunkKey, dTrunkValue, _ := p.head(dQKV, trunkStart, a, kvHead)
 	scratch.output = grow(scratch.output, queryBlock*d)
-	for first := 0; first < end-start; first += queryBlock {
-		rows := min(queryBlock, end-start-first)
+	for first := queries.from; first < queries.to; first += queryBlock {
+		rows := min(queryBlock, queries.to-first)
 		own := first + rows
 		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)

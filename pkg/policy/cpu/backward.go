@@ -9,6 +9,7 @@ type gradientScratch struct {
 	middle []float32 // (N, h) of the residual stream inside it
 	dNorm  []float32 // (N, h) of a norm's output
 	mixed  []float32 // (N, q) of attention's output
+	wanted []float32 // (M, q) attention's output for tokens that are wanted
 	qkv    []float32 // (N, q+2kv)
 	normed []float32 // (N, h) a norm's output
 	mlp    []float32 // (N, i) the MLP's inner activation
@@ -16,8 +17,8 @@ type gradientScratch struct {
 }
 
 // back takes p.gradients.stream, the gradient of the residual stream after the
-// last block, through all blocks to the embedding, and adds to the gradients
-// of the weights.
+// last block for tokens that are wanted, through all blocks to the embedding, and
+// adds to the gradients of the weights.
 func (p *pass) back() {
 	g, c, n := &p.gradients, p.e.config, len(p.tokens)
 	g.middle = grow(g.middle, n*c.HiddenSize)
@@ -31,7 +32,7 @@ func (p *pass) back() {
 			p.again(i) // the last layer's activations are still there
 		}
 		p.combineGrad(i)
-		p.attendGrad(&p.layers[i], g.qkv, g.mixed)
+		p.attendGrad(i, g.qkv, g.mixed)
 		p.projectGrad(i)
 	}
 	if len(p.e.model.embed.grad) > 0 {
@@ -44,11 +45,11 @@ func (p *pass) back() {
 func (p *pass) combineGrad(index int) {
 	c, g := p.e.config, &p.gradients
 	l, m := &p.layers[index], &p.e.model.layers[index]
-	n, hidden, inner, queries := len(p.tokens), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
+	n, hidden, inner, queries := p.rows(index), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
 	m.down.readyBackward(p.threads)
 	m.gateUp.readyBackward(p.threads)
 	m.output.readyBackward(p.threads)
-	p.blocks(func(s *workerScratch, from, to, threads int) {
+	p.blocks(n, func(s *workerScratch, from, to, threads int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
 		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, threads, &s.low)
@@ -63,8 +64,17 @@ func (p *pass) combineGrad(index int) {
 	})
 	m.down.weightGrad(p, g.stream, g.mlp, n)
 	m.gateUp.weightGrad(p, l.gateUp, g.normed, n)
-	m.output.weightGrad(p, g.middle, l.mixed, n)
-	normGrad(p, m.norm2.grad, g.dNorm, l.middle, l.rstd2)
+	normGrad(p, m.norm2.grad, g.dNorm, l.middle, l.rstd2[:n])
+	wanted := p.wantedOf(index)
+	if wanted == nil {
+		m.output.weightGrad(p, g.middle, l.mixed, n)
+		return
+	}
+	g.wanted = grow(g.wanted, n*queries)
+	gather(g.wanted, l.mixed, wanted, queries)
+	m.output.weightGrad(p, g.middle, g.wanted, n)
+	spread(g.middle, wanted, len(p.tokens), hidden)
+	spread(g.mixed, wanted, len(p.tokens), queries)
 }
 
 // projectGrad is the backward pass of project: from g.qkv and g.middle to
@@ -76,10 +86,10 @@ func (p *pass) projectGrad(index int) {
 	wanted := index > 0 || len(m.norm1.grad) > 0
 	m.qkv.readyBackward(p.threads)
 	if c.QKNorm() {
-		p.blocks(func(_ *workerScratch, from, to, _ int) { p.rotateGrad(from, to) })
+		p.blocks(n, func(_ *workerScratch, from, to, _ int) { p.rotateGrad(from, to) })
 		p.headNormGrad(l, m)
 	}
-	p.blocks(func(s *workerScratch, from, to, threads int) {
+	p.blocks(n, func(s *workerScratch, from, to, threads int) {
 		if c.QKNorm() {
 			p.throughHeadNorm(l, m, from, to)
 		} else {

@@ -22,7 +22,7 @@ func (e *Engine) Embed(batch policy.Batch, own []bool) ([][]float32, error) {
 	hidden, eps := e.config.HiddenSize, float32(e.config.RMSNormEps)
 	all := make([][]float32, sequences)
 	for _, c := range e.divide(batch) {
-		e.runChunk(batch, c)
+		e.runTokens(batch, c, nil)
 		first := int(batch.Offsets[c.from])
 		parallel(e.pass.threads, c.to-c.from, 1, func(_, from, to int) {
 			state, sum := make([]float32, hidden), make([]float64, hidden)

@@ -146,6 +146,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	e.rope = newRopeTable(config)
 	e.cacheBytes = cmp.Or(options.CacheBytes, defaultCacheBytes)
 	e.pass = newPass(e, e.threads, e.train)
+	e.head.rows = []int32{} // nil would be all tokens
 	e.limits = e.defaultLimits()
 	return e, nil
 }

@@ -13,7 +13,6 @@ type head struct {
 	rows     []int32   // (M) index of the token that predicts the target
 	targets  []int32   // (M) the target's id
 	index    []int32   // (M) index of the target in the caller's batch
-	states   []float32 // (M, h) residual stream after the last block
 	normed   []float32 // (M, h)
 	rstd     []float32 // (M) of the last norm
 	entropy  []float32 // (M)
@@ -64,7 +63,6 @@ func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []flo
 func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) {
 	c := p.e.config
 	m, hidden := len(h.targets), c.HiddenSize
-	h.states = grow(h.states, m*hidden)
 	h.normed = grow(h.normed, m*hidden)
 	h.rstd = grow(h.rstd, m)
 	h.entropy = grow(h.entropy, m)
@@ -79,9 +77,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 	}
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			state := h.states[i*hidden : (i+1)*hidden]
-			copy(state, p.final[int(h.rows[i])*hidden:])
-			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], state, p.e.model.norm.value, float32(c.RMSNormEps))
+			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], p.final[i*hidden:(i+1)*hidden], p.e.model.norm.value, float32(c.RMSNormEps))
 		}
 	})
 	h.chunks(p, true, func(first, end int, logits []float32) {
@@ -99,7 +95,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 }
 
 // backward adds to the gradients of the head and the last norm, and sets
-// stream (N, h) to the gradient of the residual stream after the last block.
+// stream (M, h) to the gradient of the residual stream after the last block.
 func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coefficients, stream []float32) {
 	c, e := p.e.config, p.e
 	m, hidden := len(h.targets), c.HiddenSize
@@ -120,12 +116,11 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 	if coefficients.Value != nil {
 		h.valuesGrad(p, coefficients.Value)
 	}
-	normGrad(p, e.model.norm.grad, h.gradient, h.states, h.rstd)
-	clear(stream)
+	normGrad(p, e.model.norm.grad, h.gradient, p.final, h.rstd)
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			row := stream[int(h.rows[i])*hidden:][:hidden]
-			vec.RMSNormGrad(row, nil, h.gradient[i*hidden:(i+1)*hidden], h.states[i*hidden:(i+1)*hidden], e.model.norm.value, h.rstd[i], false)
+			row := func(x []float32) []float32 { return x[i*hidden : (i+1)*hidden] }
+			vec.RMSNormGrad(row(stream), nil, row(h.gradient), row(p.final), e.model.norm.value, h.rstd[i], false)
 		}
 	})
 }

@@ -51,6 +51,54 @@ func TestForwardIgnoresCompany(t *testing.T) {
 	}
 }
 
+// What is computed does not depend on which other tokens are targets: with
+// coefficients of zero these add nothing. So it is the same whether the last
+// block runs for few tokens, all of a sequence, or none.
+func TestOtherTargets(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]policy.Config{"odd": tinyConfig(), "normed": normedConfig()} {
+		t.Run(name, func(t *testing.T) {
+			weights := policytest.LoudWeights(t, c)
+			few, all := newEngine(t, c, weights, 2), newEngine(t, c, weights, 1)
+			s := policy.Sampling{Temperature: 1}
+			rapid.Check(t, func(rt *rapid.T) {
+				families := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) policytest.Family {
+					return policytest.Family{Trunk: rapid.IntRange(1, 70).Draw(rt, "trunk"), Branches: rapid.SliceOfN(rapid.IntRange(0, 70), 0, 3).Draw(rt, "branches")}
+				}), 1, 3).Draw(rt, "families")
+				batch, _, _ := policytest.BatchOfFamilies(c, 1, families...)
+				every := batch
+				every.Targets = make([]bool, len(batch.Targets))
+				for q := range len(batch.Offsets) - 1 {
+					for i := batch.Offsets[q] + 1; i < batch.Offsets[q+1]; i++ {
+						every.Targets[i] = true
+						batch.Targets[i] = batch.Targets[i] && rapid.IntRange(0, 9).Draw(rt, "target") > 5
+					}
+				}
+				coef, ofEntropy := policytest.Coefficients(batch, 1), policytest.Coefficients(batch, 2)
+				logProbs, entropy := forward(t, few, batch, s)
+				wantLogProbs, wantEntropy := forward(t, all, every, s)
+				for i, target := range batch.Targets {
+					if target && (logProbs[i] != wantLogProbs[i] || entropy[i] != wantEntropy[i]) {
+						rt.Fatalf("token %d of %v: log-probability %v and entropy %v, want %v and %v", i, families, logProbs[i], entropy[i], wantLogProbs[i], wantEntropy[i])
+					}
+				}
+				for _, e := range []*Engine{few, all} {
+					e.ZeroGradients()
+					if err := e.Backward(policy.Coefficients{LogProb: coef, Entropy: ofEntropy}); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				want := all.Gradients()
+				for i, g := range few.Gradients() {
+					if !policytest.SameBits(g.Data, want[i].Data) {
+						rt.Fatalf("gradient of %s differs for %v", g.Name, families)
+					}
+				}
+			})
+		})
+	}
+}
+
 // trainDigest is the sha256 of the weights after three steps.
 func trainDigest(t *testing.T, c policy.Config, threads int, change func(e *Engine)) string {
 	t.Helper()

@@ -26,8 +26,16 @@ type pass struct {
 	trunks    []int32 // (S) the sequence that sequence s goes on from, or -1
 	roots     []int32 // the sequences that go on from none, and S
 
+	// wanted are the tokens of which the state after the last block is wanted, in
+	// ascending order (M); nil for all. Of the others that block makes keys and
+	// values alone, and what it makes after attention has a row for each that is
+	// wanted.
+	wanted []int32
+	spans  []span // (S) queries of the last block, if not all tokens are wanted
+
 	layers []layerActivations
-	final  []float32 // (N, h) the residual stream after the last block
+	final  []float32 // (M, h) the residual stream after the last block
+	states []float32 // (M, h) memory of final where not all tokens are wanted and nothing is kept
 
 	workers   []workerScratch // one for each thread
 	gradients gradientScratch
@@ -57,6 +65,7 @@ type layerActivations struct {
 type workerScratch struct {
 	normed []float32 // (block, h)
 	mlp    []float32 // (block, i)
+	mixed  []float32 // (block, q) attention's output for tokens that are wanted
 	sums   []float32 // (h)
 	low    lowScratch
 
@@ -126,11 +135,36 @@ func (p *pass) allocate(n int) {
 			l.middle = l.input
 		}
 	}
-	if p.train {
+	switch {
+	case p.train && p.wanted == nil:
 		p.final = grow(p.final, n*c.HiddenSize)
-	} else {
+	case p.train:
+		p.final = grow(p.final, len(p.wanted)*c.HiddenSize)
+	case p.wanted == nil:
 		p.final = p.layers[0].input
+	default:
+		p.states = grow(p.states, len(p.wanted)*c.HiddenSize)
+		p.final = p.states
+		p.layers[len(p.layers)-1].middle = p.final
 	}
+}
+
+// rows is the number of tokens for which a layer computes what comes after
+// attention.
+func (p *pass) rows(index int) int {
+	if wanted := p.wantedOf(index); wanted != nil {
+		return len(wanted)
+	}
+	return len(p.tokens)
+}
+
+// wantedOf are the tokens for which a layer computes what comes after
+// attention; nil for all.
+func (p *pass) wantedOf(index int) []int32 {
+	if index < len(p.layers)-1 {
+		return nil
+	}
+	return p.wanted
 }
 
 // wide is q+2kv, the width of queries, keys and values together.
@@ -142,11 +176,10 @@ func rotated(c policy.Config) int { return c.QueryWidth() + c.KeyValueWidth() }
 // normedHeads is the number of query and key heads of a token.
 func normedHeads(c policy.Config) int { return c.NumAttentionHeads + c.NumKeyValueHeads }
 
-// blocks calls f for consecutive ranges of at most blockRow rows. The blocks
-// are shared out to the threads, evenly; if there are fewer blocks than
+// blocks calls f for consecutive ranges, of n rows, of at most blockRow. The
+// blocks are shared out to the threads, evenly; if there are fewer blocks than
 // threads, f is told to use all threads for each.
-func (p *pass) blocks(f func(w *workerScratch, from, to, threads int)) {
-	n := len(p.tokens)
+func (p *pass) blocks(n int, f func(w *workerScratch, from, to, threads int)) {
 	count := (n + p.blockRow - 1) / p.blockRow
 	if count < p.threads {
 		for b := range count {
@@ -173,12 +206,13 @@ func eachRow(threads, from, to, width int, f func(from, to int)) {
 	parallel(threads, to-from, 1+grain/width, func(_, first, last int) { f(from+first, from+last) })
 }
 
-// run computes the residual stream after the last block, p.final (N, h), for
-// tokens (N) of sequences packed without padding: sequence s is
+// run computes the residual stream after the last block, p.final (M, h), for
+// those wanted of tokens (N) of sequences packed without padding: sequence s is
 // tokens[offsets[s]:offsets[s+1]] and goes on from sequence trunks[s] unless
 // that is -1.
-func (p *pass) run(tokens, offsets, trunks []int32) {
+func (p *pass) run(tokens, offsets, trunks, wanted []int32) {
 	p.positions, p.offsets, p.trunks, p.roots = grow(p.positions, len(tokens)), offsets, trunks, p.roots[:0]
+	p.wanted, p.spans = wanted, spansOf(wanted, offsets, p.spans[:0])
 	longest := int32(0)
 	for s, trunk := range trunks {
 		before := int32(0)
@@ -197,16 +231,37 @@ func (p *pass) run(tokens, offsets, trunks []int32) {
 	p.start(tokens, p.positions)
 	for i := range p.layers {
 		p.project(i)
-		p.attend(&p.layers[i])
+		p.attend(i)
 		p.combine(i)
 	}
+}
+
+// span is a range of a sequence's tokens.
+type span struct{ from, to int }
+
+// spansOf appends, of each sequence, the range from the first to the last token
+// that is wanted, as they are numbered in it.
+func spansOf(wanted, offsets []int32, spans []span) []span {
+	for s := range len(offsets) - 1 {
+		n := 0
+		for n < len(wanted) && wanted[n] < offsets[s+1] {
+			n++
+		}
+		if n == 0 {
+			spans = append(spans, span{})
+			continue
+		}
+		spans = append(spans, span{int(wanted[0] - offsets[s]), int(wanted[n-1]-offsets[s]) + 1})
+		wanted = wanted[n:]
+	}
+	return spans
 }
 
 // again computes the activations of a layer from its input, except for those
 // that the backward pass does not need.
 func (p *pass) again(index int) {
 	p.project(index)
-	p.attend(&p.layers[index])
+	p.attend(index)
 	p.combineTo(index, false)
 }
 
@@ -217,7 +272,7 @@ func (p *pass) start(tokens, positions []int32) {
 	hidden := p.e.config.HiddenSize
 	p.tokens, p.positions = tokens, positions
 	p.allocate(len(tokens))
-	p.blocks(func(_ *workerScratch, from, to, _ int) {
+	p.blocks(len(tokens), func(_ *workerScratch, from, to, _ int) {
 		for i := from; i < to; i++ {
 			p.e.model.embed.row(p.layers[0].input[i*hidden:(i+1)*hidden], int(tokens[i]))
 		}
@@ -237,7 +292,7 @@ func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 func (p *pass) project(index int) {
 	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
 	l, m := &p.layers[index], &p.e.model.layers[index]
-	p.blocks(func(s *workerScratch, from, to, threads int) {
+	p.blocks(len(p.tokens), func(s *workerScratch, from, to, threads int) {
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
 		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, threads, &s.low)
@@ -261,20 +316,26 @@ func (p *pass) combine(index int) { p.combineTo(index, true) }
 // combineTo is combine, unless whole only as far as gate and up.
 func (p *pass) combineTo(index int, whole bool) {
 	c, hidden, inner := p.e.config, p.e.config.HiddenSize, p.e.config.IntermediateSize
-	l, m := &p.layers[index], &p.e.model.layers[index]
+	l, m, wanted := &p.layers[index], &p.e.model.layers[index], p.wantedOf(index)
 	next := p.final
 	if index+1 < len(p.layers) {
 		next = p.layers[index+1].input
 	}
-	p.blocks(func(s *workerScratch, from, to, threads int) {
+	p.blocks(p.rows(index), func(s *workerScratch, from, to, threads int) {
 		rows := to - from
 		s.normed = grow(s.normed, p.blockRow*hidden)
 		s.mlp = grow(s.mlp, p.blockRow*inner)
-		middle := l.middle[from*hidden : to*hidden]
-		if p.train {
+		middle, mixed := l.middle[from*hidden:to*hidden], l.mixed[from*c.QueryWidth():]
+		switch {
+		case wanted != nil:
+			s.mixed = grow(s.mixed, rows*c.QueryWidth())
+			mixed = s.mixed
+			gather(middle, l.input, wanted[from:to], hidden)
+			gather(mixed, l.mixed, wanted[from:to], c.QueryWidth())
+		case p.train:
 			copy(middle, l.input[from*hidden:])
 		}
-		m.output.add(middle, l.mixed[from*c.QueryWidth():], rows, threads, &s.low)
+		m.output.add(middle, mixed, rows, threads, &s.low)
 		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
 		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, threads, &s.low)
 		if !whole {
@@ -288,6 +349,26 @@ func (p *pass) combineTo(index int, whole bool) {
 		}
 		m.down.add(next[from*hidden:], s.mlp, rows, threads, &s.low)
 	})
+}
+
+// gather copies those of rows, each of width elements, that wanted names.
+func gather(dst, rows []float32, wanted []int32, width int) {
+	for i, at := range wanted {
+		copy(dst[i*width:(i+1)*width], rows[int(at)*width:])
+	}
+}
+
+// spread is the way back: the first rows become those of n that wanted names,
+// in ascending order, and the others zeros.
+func spread(rows []float32, wanted []int32, n, width int) {
+	next := n
+	for i := len(wanted) - 1; i >= 0; i-- {
+		at := int(wanted[i])
+		clear(rows[(at+1)*width : next*width])
+		copy(rows[at*width:(at+1)*width], rows[i*width:(i+1)*width])
+		next = at
+	}
+	clear(rows[:next*width])
 }
 
 // swiGLU fills mlp (to-from, inner) from the rows from..to-1 of gate and up

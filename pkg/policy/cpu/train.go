@@ -102,8 +102,16 @@ func (e *Engine) divide(batch policy.Batch) []chunk {
 	return chunks
 }
 
-// runChunk computes the activations and the targets of one chunk.
+// runChunk lists the targets of one chunk and computes the activations that they
+// ask for.
 func (e *Engine) runChunk(batch policy.Batch, c chunk) {
+	e.head.setTargets(batch, int(batch.Offsets[c.from]), int(batch.Offsets[c.to]))
+	e.runTokens(batch, c, e.head.rows)
+}
+
+// runTokens computes the activations of one chunk, and the states after the
+// last block of those tokens that are wanted; nil for all.
+func (e *Engine) runTokens(batch policy.Batch, c chunk, wanted []int32) {
 	first, end := batch.Offsets[c.from], batch.Offsets[c.to]
 	offsets := make([]int32, 0, c.to-c.from+1)
 	for s := c.from; s <= c.to; s++ {
@@ -114,8 +122,7 @@ func (e *Engine) runChunk(batch policy.Batch, c chunk) {
 		trunks[s] = int32(max(-1, batch.Trunk(c.from+s)-c.from))
 	}
 	e.pass.sparse = e.train && int(end-first) > e.limits.chunkTokens
-	e.pass.run(batch.TokenIDs[first:end], offsets, trunks)
-	e.head.setTargets(batch, int(first), int(end))
+	e.pass.run(batch.TokenIDs[first:end], offsets, trunks, wanted)
 }
 
 // Forward implements [policy.Engine].
