@@ -214,6 +214,9 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 		t.panelStep = (k1 - k0) * panelWidth
 	}
 	tiles := (i1 - i0 + b.rows - 1) / b.rows
+	if tiles >= nearTiles {
+		t.near = 1
+	}
 	step := k1 - k0
 	if tiles > 1 {
 		step = depthBlock

@@ -32,6 +32,9 @@ type tile struct {
 	fetch     unsafe.Pointer
 	fetchStep int
 
+	// near is 1 where B is in a cache: a vector kernel of AVX2 does not prefetch it then.
+	near int
+
 	// control and mask are for vector kernels that sum in pairs: the control register
 	// of vector units as they found it, and which columns are there.
 	control uint64    //lint:ignore U1000 the assembly uses it
@@ -65,6 +68,10 @@ const (
 	// in bytes. The hardware alone keeps up with one row, but not with half of what eight
 	// rows take.
 	fetchAhead = 16 << 10
+
+	// nearTiles is the number of tiles from which those after the first, which find B in
+	// a cache, are most of the work.
+	nearTiles = 4
 
 	// fetchRows is the number of rows from which a single tile of float32 fetches:
 	// fewer wait for loads as it is.

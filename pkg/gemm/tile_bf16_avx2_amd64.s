@@ -88,6 +88,8 @@ rows1zero:
 rows1start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows1near
 	PCALIGN $32
 rows1loop:
 	VPMOVZXWD (BX), Y12
@@ -102,14 +104,29 @@ rows1loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows1loop
+	JMP  rows1store
+	PCALIGN $32
+rows1near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows1near
+rows1store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows1storemasked
+	JLT  rows1putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
-	JMP  rows1storedone
-rows1storemasked:
+	JMP  rows1putdone
+rows1putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -119,7 +136,7 @@ rows1storemasked:
 	VMASKMOVPS Y0, Y14, (DI)
 	VMASKMOVPS Y1, Y15, 32(DI)
 	ADDQ SI, DI
-rows1storedone:
+rows1putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows1end
@@ -168,6 +185,8 @@ rows2zero:
 rows2start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows2near
 	PCALIGN $32
 rows2loop:
 	VPMOVZXWD (BX), Y12
@@ -185,17 +204,35 @@ rows2loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows2loop
+	JMP  rows2store
+	PCALIGN $32
+rows2near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows2near
+rows2store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows2storemasked
+	JLT  rows2putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
 	VMOVUPS Y2, (DI)
 	VMOVUPS Y3, 32(DI)
 	ADDQ SI, DI
-	JMP  rows2storedone
-rows2storemasked:
+	JMP  rows2putdone
+rows2putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -208,7 +245,7 @@ rows2storemasked:
 	VMASKMOVPS Y2, Y14, (DI)
 	VMASKMOVPS Y3, Y15, 32(DI)
 	ADDQ SI, DI
-rows2storedone:
+rows2putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows2end
@@ -265,6 +302,8 @@ rows3zero:
 rows3start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows3near
 	PCALIGN $32
 rows3loop:
 	VPMOVZXWD (BX), Y12
@@ -285,9 +324,30 @@ rows3loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows3loop
+	JMP  rows3store
+	PCALIGN $32
+rows3near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (R8)(R10*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows3near
+rows3store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows3storemasked
+	JLT  rows3putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
@@ -297,8 +357,8 @@ rows3loop:
 	VMOVUPS Y4, (DI)
 	VMOVUPS Y5, 32(DI)
 	ADDQ SI, DI
-	JMP  rows3storedone
-rows3storemasked:
+	JMP  rows3putdone
+rows3putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -314,7 +374,7 @@ rows3storemasked:
 	VMASKMOVPS Y4, Y14, (DI)
 	VMASKMOVPS Y5, Y15, 32(DI)
 	ADDQ SI, DI
-rows3storedone:
+rows3putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows3end
@@ -379,6 +439,8 @@ rows4zero:
 rows4start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows4near
 	PCALIGN $32
 rows4loop:
 	VPMOVZXWD (BX), Y12
@@ -402,9 +464,33 @@ rows4loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows4loop
+	JMP  rows4store
+	PCALIGN $32
+rows4near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (R8)(R10*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (R8)(R11*1), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows4near
+rows4store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows4storemasked
+	JLT  rows4putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
@@ -417,8 +503,8 @@ rows4loop:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ SI, DI
-	JMP  rows4storedone
-rows4storemasked:
+	JMP  rows4putdone
+rows4putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -437,7 +523,7 @@ rows4storemasked:
 	VMASKMOVPS Y6, Y14, (DI)
 	VMASKMOVPS Y7, Y15, 32(DI)
 	ADDQ SI, DI
-rows4storedone:
+rows4putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows4end
@@ -510,6 +596,8 @@ rows5zero:
 rows5start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows5near
 	PCALIGN $32
 rows5loop:
 	VPMOVZXWD (BX), Y12
@@ -536,9 +624,36 @@ rows5loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows5loop
+	JMP  rows5store
+	PCALIGN $32
+rows5near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (R8)(R10*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (R8)(R11*1), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS (R8)(R10*4), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows5near
+rows5store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows5storemasked
+	JLT  rows5putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
@@ -554,8 +669,8 @@ rows5loop:
 	VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI)
 	ADDQ SI, DI
-	JMP  rows5storedone
-rows5storemasked:
+	JMP  rows5putdone
+rows5putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -577,7 +692,7 @@ rows5storemasked:
 	VMASKMOVPS Y8, Y14, (DI)
 	VMASKMOVPS Y9, Y15, 32(DI)
 	ADDQ SI, DI
-rows5storedone:
+rows5putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows5end
@@ -658,6 +773,8 @@ rows6zero:
 rows6start:
 	MOVQ tile_a(AX), R8
 	MOVQ tile_depth(AX), CX
+	CMPQ tile_near(AX), $0
+	JNE  rows6near
 	PCALIGN $32
 rows6loop:
 	VPMOVZXWD (BX), Y12
@@ -687,9 +804,39 @@ rows6loop:
 	ADDQ DX, BX
 	DECQ CX
 	JNZ  rows6loop
+	JMP  rows6store
+	PCALIGN $32
+rows6near:
+	VPMOVZXWD (BX), Y12
+	VPSLLD $16, Y12, Y12
+	VPMOVZXWD 16(BX), Y13
+	VPSLLD $16, Y13, Y13
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (R8)(R10*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (R8)(R11*1), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS (R8)(R10*4), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	VBROADCASTSS (R8)(R12*1), Y15
+	VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11
+	ADDQ R13, R8
+	ADDQ DX, BX
+	DECQ CX
+	JNZ  rows6near
+rows6store:
 	MOVQ DI, CX
 	CMPQ R9, $16
-	JLT  rows6storemasked
+	JLT  rows6putmasked
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ SI, DI
@@ -708,8 +855,8 @@ rows6loop:
 	VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI)
 	ADDQ SI, DI
-	JMP  rows6storedone
-rows6storemasked:
+	JMP  rows6putdone
+rows6putmasked:
 	LEAQ masks<>+64(SB), R8
 	SHLQ $2, R9
 	SUBQ R9, R8
@@ -734,7 +881,7 @@ rows6storemasked:
 	VMASKMOVPS Y10, Y14, (DI)
 	VMASKMOVPS Y11, Y15, 32(DI)
 	ADDQ SI, DI
-rows6storedone:
+rows6putdone:
 	MOVQ CX, DI
 	SUBQ $16, R9
 	JLE  rows6end

@@ -150,6 +150,11 @@ func copyRows512(w *asm.File) {
 	}
 }
 
+// copyAhead is the binary logarithm of the number of rows, those that are copied
+// before the next panel, by which what is copied is prefetched: rows lie too far
+// from each other for the hardware to.
+const copyAhead = 5
+
 func copyRows256(w *asm.File) {
 	for _, slot := range []int{8, 32} {
 		copyPrologue(w, fmt.Sprintf("copyRows%dAVX2", slot))
@@ -159,8 +164,13 @@ func copyRows256(w *asm.File) {
 		for v := range slot / 8 {
 			w.Op("VMOVUPS %d(R9), Y%d", 32*v, 4+v)
 		}
+		w.Op("MOVQ R8, R10")
+		w.Op("SHLQ $%d, R10", copyAhead)
 		w.Op("PCALIGN $32")
 		w.Label("loop")
+		for line := 0; line < 4*slot; line += 64 {
+			w.Op("PREFETCHT0 %d(SI)(R10*1)", line)
+		}
 		for v := range slot / 8 {
 			w.Op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*v, 4+v, v)
 		}

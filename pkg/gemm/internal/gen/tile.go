@@ -299,8 +299,9 @@ func tileAVX2(w *asm.File, e element) {
 	wide(w, e, "Y", 32, 2, 1)
 }
 
-// prefetch256 is how far ahead a tile prefetches B to the level-1 cache, in bytes. Its
-// two halves read every other cache line, of which the hardware fetches too few.
+// prefetch256 is how far ahead a tile prefetches a B that is not near to the level-1
+// cache, in bytes. Its two halves read every other cache line, of which the hardware
+// fetches too few.
 const prefetch256 = 4096
 
 func body256(w *asm.File, e element, rows int) {
@@ -325,25 +326,13 @@ func body256(w *asm.File, e element, rows int) {
 	w.Label("%sstart", name)
 	w.Op("MOVQ tile_a(AX), R8")
 	w.Op("MOVQ tile_depth(AX), CX")
-	w.Op("PCALIGN $32")
-	w.Label("%sloop", name)
-	e.load(w, "(BX)", "Y12")
-	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(8)), "Y13")
-	w.Op("PREFETCHT0 %d(BX)", prefetch256)
-	if !e.half {
-		w.Op("PREFETCHT0 %d(BX)", prefetch256+64)
-	}
-	for i := range rows {
-		broadcast := 14 + i%2
-		w.Op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
-		w.Op("VFMADD231PS Y12, Y%d, Y%d", broadcast, 2*i)
-		w.Op("VFMADD231PS Y13, Y%d, Y%d", broadcast, 2*i+1)
-	}
-	w.Op("ADDQ R13, R8")
-	w.Op("ADDQ DX, BX")
-	w.Op("DECQ CX")
-	w.Op("JNZ  %sloop", name)
-	eachRow256(w, rows, name+"store", func(i int, masked bool) {
+	w.Op("CMPQ tile_near(AX), $0")
+	w.Op("JNE  %snear", name)
+	loop256(w, e, rows, name+"loop", false)
+	w.Op("JMP  %sstore", name)
+	loop256(w, e, rows, name+"near", true)
+	w.Label("%sstore", name)
+	eachRow256(w, rows, name+"put", func(i int, masked bool) {
 		if masked {
 			w.Op("VMASKMOVPS Y%d, Y14, (DI)", 2*i)
 			w.Op("VMASKMOVPS Y%d, Y15, 32(DI)", 2*i+1)
@@ -359,6 +348,30 @@ func body256(w *asm.File, e element, rows int) {
 	w.Op("ADDQ $%d, BX", e.bytes(16))
 	w.Op("JMP  %shalf", name)
 	w.Label("%send", name)
+}
+
+// loop256 writes the loop over depths for half a tile.
+func loop256(w *asm.File, e element, rows int, name string, near bool) {
+	w.Op("PCALIGN $32")
+	w.Label("%s", name)
+	e.load(w, "(BX)", "Y12")
+	e.load(w, fmt.Sprintf("%d(BX)", e.bytes(8)), "Y13")
+	if !near {
+		w.Op("PREFETCHT0 %d(BX)", prefetch256)
+		if !e.half {
+			w.Op("PREFETCHT0 %d(BX)", prefetch256+64)
+		}
+	}
+	for i := range rows {
+		broadcast := 14 + i%2
+		w.Op("VBROADCASTSS %s, Y%d", rowAddress(i), broadcast)
+		w.Op("VFMADD231PS Y12, Y%d, Y%d", broadcast, 2*i)
+		w.Op("VFMADD231PS Y13, Y%d, Y%d", broadcast, 2*i+1)
+	}
+	w.Op("ADDQ R13, R8")
+	w.Op("ADDQ DX, BX")
+	w.Op("DECQ CX")
+	w.Op("JNZ  %s", name)
 }
 
 // eachRow256 writes the access to each row of C at DI, without masks and, for
