@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -101,18 +102,21 @@ func (t *table[T]) part(first, last int) (rows []T, err error) {
 	return rows, nil
 }
 
-// farApart is how many rows are passed over rather than decoded.
-const farApart = 32
-
-// rowsNamed decodes the rows that a column of text names.
+// rowsNamed decodes the rows that a column of text names. Rows are decoded with those
+// between where that takes no further page: to begin again at the second would decode
+// the page that both are in once more.
 func (t *table[T]) rowsNamed(column string, names map[string]bool) (rows []T, err error) {
 	wanted, err := t.named(column, names)
 	if err != nil {
 		return nil, err
 	}
+	pages, err := t.pages()
+	if err != nil {
+		return nil, err
+	}
 	for len(wanted) > 0 {
 		n := 1
-		for n < len(wanted) && wanted[n]-wanted[n-1] <= farApart {
+		for n < len(wanted) && pages.adjacent(wanted[n-1], wanted[n]) {
 			n++
 		}
 		near, err := t.part(wanted[0], wanted[n-1]+1)
@@ -125,6 +129,45 @@ func (t *table[T]) rowsNamed(column string, names map[string]bool) (rows []T, er
 		wanted = wanted[n:]
 	}
 	return rows, nil
+}
+
+// columnPages are the first rows of the pages of each column, in ascending order.
+type columnPages [][]int
+
+// pages looks them up. A group of rows without an index of its pages counts as one.
+func (t *table[T]) pages() (columnPages, error) {
+	var pages columnPages
+	first := 0
+	for _, group := range t.file.RowGroups() {
+		for i, column := range group.ColumnChunks() {
+			if i == len(pages) {
+				pages = append(pages, nil)
+			}
+			index, err := column.OffsetIndex()
+			switch {
+			case errors.Is(err, parquet.ErrMissingOffsetIndex):
+				pages[i] = append(pages[i], first)
+			case err != nil:
+				return nil, err
+			default:
+				for page := range index.NumPages() {
+					pages[i] = append(pages[i], first+int(index.FirstRowIndex(page)))
+				}
+			}
+		}
+		first += int(group.NumRows())
+	}
+	return pages, nil
+}
+
+// adjacent reports whether no column has a page between the two that rows a ≤ b are in.
+func (p columnPages) adjacent(a, b int) bool {
+	for _, firsts := range p {
+		if sort.SearchInts(firsts, b+1)-sort.SearchInts(firsts, a+1) > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // named are the numbers of the rows that a column of text names.
