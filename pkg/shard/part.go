@@ -102,9 +102,9 @@ func (t *table[T]) part(first, last int) (rows []T, err error) {
 	return rows, nil
 }
 
-// rowsNamed decodes the rows that a column of text names. Rows are decoded with those
-// between where that takes no further page: to begin again at the second would decode
-// the page that both are in once more.
+// rowsNamed decodes the rows that a column of text names. Rows of one page, or of two that
+// follow each other, are decoded with those between: to begin again would decode a page
+// that two of them are in once more.
 func (t *table[T]) rowsNamed(column string, names map[string]bool) (rows []T, err error) {
 	wanted, err := t.named(column, names)
 	if err != nil {

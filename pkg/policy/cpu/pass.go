@@ -35,7 +35,7 @@ type pass struct {
 
 	layers []layerActivations
 	final  []float32 // (M, h) the residual stream after the last block
-	states []float32 // (M, h) memory of final where not all tokens are wanted and nothing is kept
+	states []float32 // (M, h) memory of final, unless that is where the blocks began
 
 	workers   []workerScratch // one for each thread
 	gradients gradientScratch
@@ -135,16 +135,16 @@ func (p *pass) allocate(n int) {
 			l.middle = l.input
 		}
 	}
-	switch {
-	case p.train && p.wanted == nil:
-		p.final = grow(p.final, n*c.HiddenSize)
-	case p.train:
-		p.final = grow(p.final, len(p.wanted)*c.HiddenSize)
-	case p.wanted == nil:
-		p.final = p.layers[0].input
-	default:
-		p.states = grow(p.states, len(p.wanted)*c.HiddenSize)
+	p.final = p.layers[0].input
+	if p.train || p.wanted != nil {
+		rows := n
+		if p.wanted != nil {
+			rows = len(p.wanted)
+		}
+		p.states = grow(p.states, rows*c.HiddenSize)
 		p.final = p.states
+	}
+	if !p.train {
 		p.layers[len(p.layers)-1].middle = p.final
 	}
 }
