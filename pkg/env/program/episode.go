@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -222,7 +223,7 @@ func (p *episode) Close() error {
 
 // badAnswer is an item that the program must not say. The program is well.
 func badAnswer(verb string, raw json.RawMessage, wanted string) error {
-	return &itemError{verb, fmt.Sprintf("it said %s: %s", shown(raw), wanted)}
+	return &itemError{verb, fmt.Sprintf("it said %s: %s", stdio.Shown(raw), wanted)}
 }
 
 // checkMessages checks messages that a program or a file has given.

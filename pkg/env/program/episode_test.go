@@ -61,7 +61,7 @@ func TestEpisodes(t *testing.T) {
 			e.pool.mutex.Lock()
 			for _, s := range e.pool.slots {
 				if s.process != nil {
-					s.process.kill()
+					s.process.Kill()
 					killed++
 				}
 			}
@@ -110,7 +110,7 @@ func TestEpisodeThatVaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.pool.slots[0].process.kill()
+	e.pool.slots[0].process.Kill()
 	messages = append(append(messages, step.Messages...), shard.Message{Role: "assistant", Content: "2"})
 	if _, err = episode.Next(t.Context(), messages, nil); err == nil || !strings.Contains(err.Error(), "otherwise when it was played again") {
 		t.Errorf("got %v", err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 )
 
 // asking is a request as the programs of these tests read it.
@@ -91,7 +93,7 @@ func judged(words []string, id int, said string, task taskView) string {
 		}
 		return `{"reward": 1}`
 	case said == "columns":
-		text, _ := encode(map[string]any{"reward": 0, "feedback": string(task.Columns)})
+		text, _ := stdio.Marshal(map[string]any{"reward": 0, "feedback": string(task.Columns)})
 		return string(text)
 	}
 	return said
@@ -205,7 +207,7 @@ func misbehave(mode string, id int) string {
 		for i := range 65 {
 			parts[strconv.Itoa(i)] = i
 		}
-		text, _ := encode(map[string]any{"reward": 1, "parts": parts})
+		text, _ := stdio.Marshal(map[string]any{"reward": 1, "parts": parts})
 		return string(text)
 	case "partnan":
 		return `{"reward": 1, "parts": {"a": "nan"}}`

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -28,8 +29,9 @@ const (
 )
 
 const (
-	idleTime   = time.Minute // after which a program that holds no episode is ended
-	mostInARow = 32          // requests that fail one after the other, by any program, until no more are made
+	idleTime     = time.Minute // after which a program that holds no episode is ended
+	maxSaidBytes = 400         // of what a program says of one item that an error shows
+	mostInARow   = 32          // requests that fail one after the other, by any program, until no more are made
 )
 
 // description is what a program says of itself.
@@ -49,7 +51,7 @@ type itemError struct {
 }
 
 func (e *itemError) Error() string {
-	return fmt.Sprintf("env.program.command cannot %s: %s", e.verb, clip(e.said, maxLastWords))
+	return fmt.Sprintf("env.program.command cannot %s: %s", e.verb, stdio.Clip(e.said, maxSaidBytes))
 }
 
 // pool are the programs of one environment. Each answers one request at a time; what
@@ -80,7 +82,7 @@ type slot struct {
 	idle     bool // for so long that its program may end
 	// generation counts its programs: an episode of an earlier one is lost.
 	generation int
-	process    *process // of the worker alone
+	process    *stdio.Process // of the worker alone
 }
 
 // call is a thing that a program is asked for.
@@ -278,7 +280,7 @@ func (p *pool) endProgram(s *slot) {
 	s.generation++
 	if lost != nil {
 		p.mutex.Unlock()
-		lost.end()
+		lost.Close()
 		p.mutex.Lock()
 	}
 }
@@ -297,10 +299,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 		items[i] = c.item
 	}
 	patience := seconds(p.settings.Seconds * float64(len(batch)))
-	if err := s.process.send(batch[0].verb, items, patience); err != nil {
-		return nil, err
-	}
-	a, err := s.process.receive(patience)
+	a, err := s.process.Ask(context.Background(), stdio.Request{batch[0].verb: items}, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +309,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 	var results []json.RawMessage
 	if json.Unmarshal(a.Result, &results) != nil || len(results) != len(batch) {
 		return nil, fmt.Errorf("the program %q answered %d items of %q with %s: a list of as many results is wanted",
-			s.process.command, len(batch), batch[0].verb, shown(a.Result))
+			p.settings.Command[0], len(batch), batch[0].verb, stdio.Shown(a.Result))
 	}
 	return results, nil
 }
@@ -402,7 +401,7 @@ func errorIn(verb string, result json.RawMessage) error {
 // ready makes sure that the slot has a program. One that does not start, after as
 // many tries as the settings have, is the end of all requests.
 func (p *pool) ready(s *slot) error {
-	if s.process != nil && s.process.talks() {
+	if s.process != nil && s.process.Talks() {
 		p.mutex.Lock()
 		p.endProgram(s)
 		if p.talked++; p.talked >= mostInARow {
@@ -435,24 +434,22 @@ func (p *pool) ready(s *slot) error {
 }
 
 // start starts a program and asks it what it is.
-func (p *pool) start() (*process, *description, error) {
+func (p *pool) start() (*stdio.Process, *description, error) {
+	hint := func(err error) error { return exitcode.WithHint(err, commandHint, p.launcher.folder) }
 	started, err := p.launcher.launch()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, hint(err)
 	}
-	about, err := started.describe(seconds(p.settings.StartSeconds))
+	about, err := p.describe(started)
 	if err != nil {
-		started.end()
-		return nil, nil, exitcode.WithHint(exitcode.Unavailablef("%w", err), commandHint, p.launcher.folder)
+		started.Close()
+		return nil, nil, hint(exitcode.Unavailablef("%w", err))
 	}
 	return started, about, nil
 }
 
-func (p *process) describe(patience time.Duration) (*description, error) {
-	if err := p.send(verbDescribe, map[string]int{"protocol": protocol}, patience); err != nil {
-		return nil, err
-	}
-	a, err := p.receive(patience)
+func (p *pool) describe(started *stdio.Process) (*description, error) {
+	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
 	switch {
 	case err != nil:
 		return nil, err
@@ -461,7 +458,7 @@ func (p *process) describe(patience time.Duration) (*description, error) {
 	}
 	d := &description{}
 	if err := json.Unmarshal(a.Result, d); err != nil || d.Protocol != protocol {
-		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.command, shown(a.Result), protocol)
+		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
 	}
 	return d, nil
 }
@@ -472,7 +469,7 @@ func (p *pool) close() {
 	p.broken = errors.New("the environment is closed")
 	for _, s := range p.slots {
 		if s.process != nil {
-			s.process.kill()
+			s.process.Kill()
 		}
 	}
 	p.mutex.Unlock()

@@ -22,8 +22,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -88,7 +88,7 @@ type taskView struct {
 func New(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
 	for try := 0; ; try++ {
 		e, err := load(settings, data, seed, folder)
-		if ended := new(endedError); !errors.As(err, &ended) || try >= settings.Program.Retries {
+		if ended := new(stdio.EndedError); !errors.As(err, &ended) || try >= settings.Program.Retries {
 			return e, err
 		}
 	}
@@ -100,7 +100,7 @@ func load(settings Settings, data Data, seed uint64, folder string) (*Env, error
 	if err != nil {
 		return nil, err
 	}
-	defer started.end()
+	defer started.Close()
 	if err := e.fits(about, data); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 				}
 				responses++
 			}
-			columns, err := encode(row.Columns)
+			columns, err := stdio.Marshal(row.Columns)
 			if err != nil {
 				return exitcode.Bugf("encoding task %q: %w", row.Task.ID, err)
 			}
@@ -243,29 +243,29 @@ func taskSource() dataset.Source {
 }
 
 // askTasks asks the program for the tasks of a split, which come a line each.
-func (e *Env) askTasks(p *process, split env.Split, seed uint64, add func(dataset.Row, json.RawMessage, string) error) error {
-	patience := seconds(max(e.settings.Program.Seconds, e.settings.Program.StartSeconds))
+func (e *Env) askTasks(p *stdio.Process, split env.Split, seed uint64, add func(dataset.Row, json.RawMessage, string) error) error {
+	name, patience := e.settings.Program.Command[0], seconds(max(e.settings.Program.Seconds, e.settings.Program.StartSeconds))
 	// Both splits have the same seed: a program can draw all tasks and part them.
 	asked := map[string]any{"split": split, "seed": small(rng.New(seed, rng.PurposeData, 0, "tasks", 0).Block(0))}
-	if err := p.send(verbTasks, asked, patience); err != nil {
+	if err := p.Send(stdio.Request{verbTasks: asked}, patience); err != nil {
 		return exitcode.Unavailablef("%w", err)
 	}
 	reader := dataset.NewRowReader(string(split), "env.program", taskSource())
 	for n := 1; ; n++ {
-		a, err := p.receive(patience)
+		a, err := p.Receive(patience)
 		switch {
 		case err != nil:
 			return exitcode.Unavailablef("asking for the tasks of split %q: %w", split, err)
 		case a.Error != nil:
-			return exitcode.Dataf("the program %q has no tasks of split %q: %s", p.command, split, clip(*a.Error, maxLastWords))
+			return exitcode.Dataf("the program %q has no tasks of split %q: %s", name, split, stdio.Clip(*a.Error, maxSaidBytes))
 		case a.Result != nil:
 			return nil
 		case n > maxTasks:
-			return exitcode.Dataf("the program %q gives more than %d tasks of split %q", p.command, maxTasks, split)
+			return exitcode.Dataf("the program %q gives more than %d tasks of split %q", name, maxTasks, split)
 		}
 		row, fault := reader.Row(n, a.Task)
 		if fault != "" {
-			return exitcode.Dataf("the program %q, task %d of split %q: %s", p.command, n, split, fault)
+			return exitcode.Dataf("the program %q, task %d of split %q: %s", name, n, split, fault)
 		}
 		var also struct {
 			Response json.RawMessage `json:"response"`
@@ -275,12 +275,12 @@ func (e *Env) askTasks(p *process, split env.Split, seed uint64, add func(datase
 			response, ok = responseText(also.Response)
 		}
 		if !ok {
-			return exitcode.Dataf("the program %q, task %d of split %q: a response must be a text or a number", p.command, n, split)
+			return exitcode.Dataf("the program %q, task %d of split %q: a response must be a text or a number", name, n, split)
 		}
 		if err := add(row, a.Task, response); err != nil {
 			return err
 		}
-		if err := p.until(time.Now().Add(patience)); err != nil {
+		if err := p.Extend(patience); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (e *Env) add(split env.Split, row dataset.Row, s source, seed uint64) error
 	task := row.Task
 	if earlier, ok := e.tasks[task.ID]; ok {
 		return exitcode.Dataf("two tasks have the id %q (%q and %q): an id starts with its file's name or its split, so rename one of the files, or list it once",
-			task.ID, clip(earlier.task.Question, 80), clip(task.Question, 80))
+			task.ID, stdio.Clip(earlier.task.Question, 80), stdio.Clip(task.Question, 80))
 	}
 	if len(row.Messages) > 0 {
 		s.Messages = toMessages(row.Messages)
@@ -325,7 +325,7 @@ func (e *Env) limit(part part, seed uint64) {
 func (e *Env) keepApart(data Data) error {
 	asks := func(task env.Task) string {
 		s := e.tasks[task.ID].source
-		text, _ := encode([]any{task.Question, s.Messages, task.Answer, s.Answer}) // texts always can be
+		text, _ := stdio.Marshal([]any{task.Question, s.Messages, task.Answer, s.Answer}) // texts always can be
 		return string(text)
 	}
 	trained := map[string]string{}
@@ -404,7 +404,7 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 	var rows []shard.TaskRow
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for _, task := range e.splits[split] {
-			text, err := encode(e.tasks[task.ID].source)
+			text, err := stdio.Marshal(e.tasks[task.ID].source)
 			if err != nil {
 				return nil, exitcode.Bugf("writing task %q: %w", task.ID, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -81,7 +82,7 @@ func readVerdict(raw json.RawMessage, a env.Attempt) (env.Verdict, error) {
 	if err != nil {
 		return env.Verdict{}, err
 	}
-	v := env.Verdict{TurnVerdict: last, Reason: cmp.Or(clip(said.Reason, maxNameBytes), string(last.Outcome))}
+	v := env.Verdict{TurnVerdict: last, Reason: cmp.Or(stdio.Clip(said.Reason, maxNameBytes), string(last.Outcome))}
 	for i := range a.Own {
 		turn := env.TurnVerdict{Outcome: shard.OutcomeWrong, Feedback: "judged at the end"}
 		switch {
@@ -114,7 +115,7 @@ func (j judgement) verdict() (v env.TurnVerdict, err error) {
 	}
 	v = env.TurnVerdict{
 		Outcome: shard.OutcomeWrong, RawScore: *j.Reward, NormalizedScore: score, Reward: *j.Reward, Milestones: j.Milestones,
-		Feedback: clip(j.Feedback, maxTextBytes), Extracted: clip(j.Extracted, maxTextBytes), ExecuteSeconds: j.Seconds,
+		Feedback: stdio.Clip(j.Feedback, maxTextBytes), Extracted: stdio.Clip(j.Extracted, maxTextBytes), ExecuteSeconds: j.Seconds,
 	}
 	if score == 1 {
 		v.Outcome = shard.OutcomeOK

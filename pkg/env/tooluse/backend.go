@@ -1,11 +1,11 @@
 package tooluse
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -90,20 +90,9 @@ type problem struct {
 	open func(turns int) Backend
 }
 
-// encode is JSON on one line, with <, > and & as they are.
-func encode(value any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
-}
-
 // resultMessage shows results to the policy.
 func resultMessage(role string, results []string) (shard.Message, error) {
-	list, err := encode(results)
+	list, err := stdio.Marshal(results)
 	if err != nil {
 		return shard.Message{}, err
 	}

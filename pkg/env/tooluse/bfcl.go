@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -94,7 +95,7 @@ type bfclBackend struct {
 
 // decode reads a call as BFCL's classes take it.
 func (c Call) decode() (bfcl.Call, error) {
-	text, err := encode(c)
+	text, err := stdio.Marshal(c)
 	if err != nil {
 		return bfcl.Call{}, err
 	}

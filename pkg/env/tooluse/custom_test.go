@@ -250,7 +250,7 @@ func TestProgramFails(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{"crash", pay, exitcode.Failed, "ended: exit status 3; it said:\nthe purse is torn"},
+		{"crash", pay, exitcode.Failed, "ended: exit status 3; its last words: the purse is torn"},
 		{"hang", look, exitcode.Failed, "did not answer within 300ms"},
 		{"babble", look, exitcode.Failed, "answered request 2 with hello: one line"},
 	} {

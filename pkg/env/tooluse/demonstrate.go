@@ -3,6 +3,7 @@ package tooluse
 import (
 	"context"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -67,7 +68,7 @@ func (t *task) perfect(oneByOne bool) (said []string, err error) {
 			if len(list) == 0 {
 				continue
 			}
-			text, err := encode(list)
+			text, err := stdio.Marshal(list)
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child"
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -23,10 +25,8 @@ import (
 // the environment: what a policy can do through its functions is for the command
 // to bound.
 type program struct {
-	command []string
-	folder  string // where it runs
-
-	passEnvironment []string // names of the variables that it gets beside the basic ones
+	stdio.Program
+	folder string // where it runs
 
 	timeout time.Duration
 	retries int
@@ -51,7 +51,7 @@ func newProgram(tools *ToolUse, folder string) (*program, error) {
 		return nil, exitcode.WithHint(exitcode.Unavailablef("the program of the functions: %w", err), commandHint, folder)
 	}
 	return &program{
-		command: tools.Command, folder: folder, passEnvironment: tools.PassEnvironment, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
+		Program: stdio.Command(tools.Command, folder, child.Environment(tools.PassEnvironment...)), folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
 		retries: tools.Retries, most: tools.Processes, alive: map[*programBackend]bool{},
 	}, nil
 }
@@ -73,7 +73,7 @@ type programBackend struct {
 
 	busy    bool // guarded by the program's mutex
 	used    int64
-	process *process // guarded by the program's mutex unless busy
+	process *stdio.Process // guarded by the program's mutex unless busy
 
 	history  []exchange
 	restarts int
@@ -95,8 +95,8 @@ func (b *programBackend) Call(ctx context.Context, call Call) (Result, error) {
 		return Result{Text: fmt.Sprintf("Error: there is no function %q.", call.Name), Failed: true}, nil
 	}
 	var result Result
-	err := b.use(ctx, func(p *process) (err error) {
-		result, err = p.call(ctx, call)
+	err := b.use(ctx, func() (err error) {
+		result, err = b.call(ctx, call)
 		return err
 	})
 	if err != nil {
@@ -113,22 +113,22 @@ func (b *programBackend) Grade(ctx context.Context, executed [][]Executed) (Grad
 		calls = append(calls, []Call{})
 	}
 	var grade Grade
-	err := b.use(ctx, func(p *process) (err error) {
-		grade, err = p.score(ctx, b.start.Task, b.truth[:min(len(b.truth), b.start.Turns)], calls)
+	err := b.use(ctx, func() (err error) {
+		grade, err = b.score(ctx, calls)
 		return err
 	})
 	return grade, err
 }
 
-// use does something with the backend's process. A process that fails is
+// use does something with the backend's process at hand. A process that fails is
 // replaced, a bounded number of times in an episode.
-func (b *programBackend) use(ctx context.Context, do func(*process) error) error {
+func (b *programBackend) use(ctx context.Context, do func() error) error {
 	b.acquire()
 	defer b.release()
 	for {
 		err := b.ready(ctx)
 		if err == nil {
-			err = do(b.process)
+			err = do()
 		}
 		if err == nil {
 			return nil
@@ -146,19 +146,19 @@ func (b *programBackend) ready(ctx context.Context) error {
 	if b.process != nil {
 		return nil
 	}
-	started, err := b.program.launch()
+	started, err := b.program.Open()
 	if err != nil {
-		return err
+		return exitcode.WithHint(err, commandHint, b.program.folder)
 	}
 	b.process = started
 	b.program.mutex.Lock()
 	b.program.alive[b] = true
 	b.program.mutex.Unlock()
-	if err := b.process.reset(ctx, b.start); err != nil {
+	if err := b.reset(ctx); err != nil {
 		return err
 	}
 	for i, before := range b.history {
-		result, err := b.process.call(ctx, before.call)
+		result, err := b.call(ctx, before.call)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (b *programBackend) stop() {
 	delete(b.program.alive, b)
 	b.program.mutex.Unlock()
 	if lost != nil {
-		lost.kill()
+		lost.Close()
 	}
 }
 
@@ -195,7 +195,7 @@ func (b *programBackend) Close() error {
 // has none.
 func (b *programBackend) acquire() {
 	p := b.program
-	var evicted []*process
+	var evicted []*stdio.Process
 	p.mutex.Lock()
 	b.busy = true
 	for b.process == nil && len(p.alive) >= p.most {
@@ -214,7 +214,7 @@ func (b *programBackend) acquire() {
 	}
 	p.mutex.Unlock()
 	for _, lost := range evicted {
-		lost.kill()
+		lost.Close()
 	}
 }
 
@@ -225,15 +225,6 @@ func (b *programBackend) release() {
 	b.program.mutex.Unlock()
 }
 
-// request is one line for the program: a call, or one of the other two.
-type request struct {
-	ID        int             `json:"id"`
-	Name      string          `json:"name,omitempty"`
-	Arguments json.RawMessage `json:"args,omitempty"`
-	Reset     *start          `json:"reset,omitempty"`
-	Score     *scoring        `json:"score,omitempty"`
-}
-
 // scoring is what the program is told when it is to judge an episode.
 type scoring struct {
 	Task  string   `json:"task"`
@@ -241,48 +232,46 @@ type scoring struct {
 	Calls [][]Call `json:"calls"`           // those that succeeded, by turn
 }
 
-// answer is one line of the program.
-type answer struct {
-	ID     *int            `json:"id"`
-	Result json.RawMessage `json:"result"`
-	Error  *string         `json:"error"`
-}
-
 // text is a result as the policy is shown it: a text as it is, any other value
 // as JSON.
-func (a answer) text() (string, error) {
-	if len(a.Result) > 0 && a.Result[0] == '"' {
+func text(result json.RawMessage) (string, error) {
+	if len(result) > 0 && result[0] == '"' {
 		var text string
-		err := json.Unmarshal(a.Result, &text)
+		err := json.Unmarshal(result, &text)
 		return text, err
 	}
 	var compact bytes.Buffer
-	err := json.Compact(&compact, a.Result)
+	err := json.Compact(&compact, result)
 	return compact.String(), err
 }
 
-func (p *process) call(ctx context.Context, call Call) (Result, error) {
-	a, err := p.ask(ctx, request{Name: call.Name, Arguments: call.Arguments})
+func (b *programBackend) call(ctx context.Context, call Call) (Result, error) {
+	a, err := b.ask(ctx, stdio.Request{"name": call.Name, "args": call.Arguments})
 	if err != nil {
 		return Result{}, err
 	}
 	if a.Error != nil {
 		return Result{Text: "Error: " + *a.Error, Failed: true}, nil
 	}
-	text, err := a.text()
+	text, err := text(a.Result)
 	return Result{Text: text}, err
 }
 
-func (p *process) reset(ctx context.Context, begin start) error {
-	a, err := p.ask(ctx, request{Reset: &begin})
+func (b *programBackend) ask(ctx context.Context, r stdio.Request) (stdio.Answer, error) {
+	return b.process.Ask(ctx, r, b.program.timeout)
+}
+
+func (b *programBackend) reset(ctx context.Context) error {
+	a, err := b.ask(ctx, stdio.Request{"reset": b.start})
 	if err == nil && a.Error != nil {
-		return exitcode.Dataf("env.tooluse.command cannot start task %q: %s", begin.Task, *a.Error)
+		return exitcode.Dataf("env.tooluse.command cannot start task %q: %s", b.start.Task, *a.Error)
 	}
 	return err
 }
 
-func (p *process) score(ctx context.Context, task string, truth, calls [][]Call) (Grade, error) {
-	a, err := p.ask(ctx, request{Score: &scoring{Task: task, Truth: truth, Calls: calls}})
+func (b *programBackend) score(ctx context.Context, calls [][]Call) (Grade, error) {
+	task := b.start.Task
+	a, err := b.ask(ctx, stdio.Request{"score": scoring{Task: task, Truth: b.truth[:min(len(b.truth), b.start.Turns)], Calls: calls}})
 	if err != nil {
 		return Grade{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -170,7 +171,7 @@ func describe(functions []Function, docs string) (string, error) {
 			lines[i] = signature
 			continue
 		}
-		text, err := encode(f)
+		text, err := stdio.Marshal(f)
 		if err != nil {
 			return "", err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -62,7 +63,7 @@ func (e *episode) gradeSoFar(ctx context.Context) (env.TurnVerdict, error) {
 
 // grade grades an attempt that ends here.
 func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVerdict, reason string, err error) {
-	calls, err := encode(succeeded(e.executed))
+	calls, err := stdio.Marshal(succeeded(e.executed))
 	if err != nil {
 		return verdict, "", err
 	}

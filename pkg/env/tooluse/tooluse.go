@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -164,7 +165,7 @@ func (e *Env) add(split env.Split, p problem, rules EpisodeRules) error {
 		return exitcode.Dataf("task %q: %w", p.id, err)
 	}
 	t.system = fillTools(e.settings.ToolUse.System, docs)
-	answer, err := encode(p.truth)
+	answer, err := stdio.Marshal(p.truth)
 	if err != nil {
 		return err
 	}
