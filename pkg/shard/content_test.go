@@ -76,6 +76,7 @@ func TestContentDigestLeavesOutVolatileColumns(t *testing.T) {
 		of   reflect.Type
 		want []string
 	}{
+		{reflect.TypeFor[TaskRow](), []string{"folder"}},
 		{reflect.TypeFor[Instance](), nil},
 		{reflect.TypeFor[Rollout](), []string{"generate_seconds"}},
 		{reflect.TypeFor[Score](), []string{"attempt", "node", "protection"}},

@@ -70,6 +70,9 @@ type TaskRow struct {
 	Form     string   `parquet:"form,dict"`    // of the answer, where the source says
 	Choices  []string `parquet:"choices,list"` // options of a multiple-choice problem, from A
 	Source   string   `parquet:"source"`       // JSON: whatever else the environment needs; empty for nothing
+	// Folder is where the task's files lie, of a task that is more than its row. What
+	// they hold is content, and stands in the source by digest; where they lie is not.
+	Folder string `parquet:"folder" lathe:"volatile"`
 }
 
 // Instance is a row of plan.parquet: one prompt that is sampled group-size

@@ -38,7 +38,7 @@ func (Usage) Schema() seal.Schema { return seal.Schema{Name: "usage", Major: 1} 
 func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 4} }
 
 // Schema names the table of the tasks of a run.
-func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1} }
+func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1, Minor: 1} }
 
 // compareColumns lists, one line each, the columns of want that found lacks
 // or holds otherwise. With nullable, an optional column may stand for a

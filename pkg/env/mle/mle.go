@@ -8,6 +8,7 @@
 package mle
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -52,8 +53,8 @@ type entry struct {
 
 // source is what a row of tasks.parquet says of a task's folder.
 type source struct {
-	Folder string            `json:"folder"`
-	SHA256 map[string]string `json:"sha256"` // by path below the folder, or whole
+	Folder string            `json:"folder,omitempty"` // in rows before task/1.1, which have no column for it
+	SHA256 map[string]string `json:"sha256"`           // by path below the folder, or whole
 	Bytes  int64             `json:"bytes"`  // of what programs read
 
 	Demonstrations []demonstration `json:"demonstrations,omitempty"`
@@ -145,6 +146,7 @@ func FromRows(settings Settings, rows []shard.TaskRow) (*Env, error) {
 			return nil, exitcode.Dataf("task %q: its source: %w", t.ID, err)
 		}
 		e.splits[env.Split(row.Split)] = append(e.splits[env.Split(row.Split)], t)
+		s.Folder = cmp.Or(row.Folder, s.Folder)
 		e.entries[t.ID] = &entry{task: t, source: s, open: sync.OnceValues(func() (*task.Task, error) { return reopen(s) })}
 	}
 	return e, nil
@@ -220,11 +222,16 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 	var rows []shard.TaskRow
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for _, t := range e.splits[split] {
-			text, err := json.Marshal(e.entries[t.ID].source)
+			s := e.entries[t.ID].source
+			folder := s.Folder
+			s.Folder = ""
+			text, err := json.Marshal(s)
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, t.Row(Name, split, string(text)))
+			row := t.Row(Name, split, string(text))
+			row.Folder = folder
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil
