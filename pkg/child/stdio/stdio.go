@@ -57,7 +57,7 @@ func Command(command []string, folder string, environment []string) Program {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = folder, in, out, said
 		cmd.Env = slices.Clip(environment) // each start adds to it
-		cmd.WaitDelay = time.Second // for who has inherited its error output
+		cmd.WaitDelay = time.Second        // for who has inherited its error output
 		c, err := child.Start(cmd, syscall.SIGKILL)
 		_ = in.Close() // the child has its own
 		_ = out.Close()

@@ -55,7 +55,7 @@ type entry struct {
 type source struct {
 	Folder string            `json:"folder,omitempty"` // in rows before task/1.1, which have no column for it
 	SHA256 map[string]string `json:"sha256"`           // by path below the folder, or whole
-	Bytes  int64             `json:"bytes"`  // of what programs read
+	Bytes  int64             `json:"bytes"`            // of what programs read
 
 	Demonstrations []demonstration `json:"demonstrations,omitempty"`
 }

@@ -2,7 +2,6 @@ package mle
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -432,74 +431,6 @@ func TestBlind(t *testing.T) {
 	}
 	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
 		t.Errorf("prompts of an evaluation depend on the answers:\n%s", diff)
-	}
-}
-
-// TestRows: the environment is made again from its rows, and refuses a folder
-// that has changed.
-func TestRows(t *testing.T) {
-	t.Parallel()
-	e, of := open(t, nil)
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := e.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := again.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(one, two); diff != "" {
-		t.Errorf("prompts (-first +again):\n%s", diff)
-	}
-	folder := e.entries[of.ID].source.Folder
-	if err := os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	changed, err := FromRows(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := changed.Prompt(of, shard.KindInitial, env.Parent{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "is not as it was") {
-		t.Errorf("a changed folder: %v", err)
-	}
-}
-
-// TestRowsElsewhere: where tasks lie is not content, so that scores of the same tasks
-// elsewhere can be taken. Rows of old runs have the folder in their source.
-func TestRowsElsewhere(t *testing.T) {
-	t.Parallel()
-	e, of := open(t, nil)
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, _ := open(t, nil)
-	there, err := elsewhere.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, _ := shard.ContentDigest(rows)
-	two, _ := shard.ContentDigest(there)
-	if rows[0].Folder == there[0].Folder || one != two {
-		t.Errorf("tasks in %q are %s, and in %q %s", rows[0].Folder, one, there[0].Folder, two)
-	}
-	old := rows[0]
-	old.Source = strings.Replace(old.Source, "{", fmt.Sprintf(`{"folder":%q,`, old.Folder), 1)
-	old.Folder = ""
-	again, err := FromRows(e.settings, []shard.TaskRow{old})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, err := again.folder(of); err != nil || found.Folder != rows[0].Folder {
-		t.Errorf("a task of an old run: %v, %v", found, err)
 	}
 }
 
