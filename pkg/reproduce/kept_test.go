@@ -6,12 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 const kept = "../../analysis/results/reproduce-mini/"
@@ -67,10 +73,87 @@ func TestKeptSummaries(t *testing.T) {
 	}
 }
 
+// The scores that are kept are whole, each of the run that its folder is of, and of the
+// same tasks: else the runs of another machine could not take them.
+func TestKeptScores(t *testing.T) {
+	t.Parallel()
+	archives, err := filepath.Glob(kept + "scores/*.tar.gz")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("there are no archives of scores: %v", err)
+	}
+	for _, archive := range archives {
+		folder, tasks := t.TempDir(), map[string]bool{} // digests of tasks.parquet
+		unpack(t, archive, func(name string, content []byte) {
+			file := filepath.Join(folder, filepath.FromSlash(name))
+			err := os.MkdirAll(filepath.Dir(file), 0o750)
+			if err == nil {
+				err = os.WriteFile(file, content, 0o640)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		runs, err := filepath.Glob(filepath.Join(folder, "*", "*"))
+		if err != nil || len(runs) == 0 {
+			t.Fatalf("%s has no runs: %v", archive, err)
+		}
+		for _, run := range runs {
+			g, err := rundir.ReadGraph(t.Context(), graph.Dir(run))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			err = filepath.WalkDir(run, func(file string, _ fs.DirEntry, err error) error {
+				if err != nil || filepath.Ext(file) != ".parquet" {
+					return err
+				}
+				m, err := seal.Verify(t.Context(), file, g.Reading(0))
+				for _, input := range m.Inputs {
+					if input.Path == filepath.Base(g.Dir.Tasks()) {
+						tasks[input.ContentSHA256] = true
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if len(tasks) != 1 {
+			t.Errorf("%s is of %d sets of tasks, want one", archive, len(tasks))
+		}
+	}
+}
+
 // readSummaries reads an archive of EXPERIMENT/RUN/report/summary.json.
 func readSummaries(t *testing.T, file string) map[string]map[string]*measured {
 	t.Helper()
-	f, err := os.Open(file)
+	summaries := map[string]map[string]*measured{}
+	unpack(t, file, func(name string, content []byte) {
+		parts := strings.Split(name, "/")
+		if ok, _ := path.Match("*/*/report/summary.json", name); !ok {
+			t.Fatalf("%s is no summary of a run", name)
+		}
+		m := &measured{}
+		err := json.Unmarshal(content, &m.summary)
+		if err == nil {
+			err = json.Unmarshal(content, &m.keys)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if summaries[parts[0]] == nil {
+			summaries[parts[0]] = map[string]*measured{}
+		}
+		summaries[parts[0]][parts[1]] = m
+	})
+	return summaries
+}
+
+// unpack hands out the files of an archive.
+func unpack(t *testing.T, archive string, file func(name string, content []byte)) {
+	t.Helper()
+	f, err := os.Open(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,33 +162,18 @@ func readSummaries(t *testing.T, file string) map[string]map[string]*measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	summaries := map[string]map[string]*measured{}
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
+	for files := tar.NewReader(unzipped); ; {
+		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
-			return summaries
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts := strings.Split(header.Name, "/")
-		if ok, _ := path.Match("*/*/report/summary.json", header.Name); !ok {
-			t.Fatalf("%s is no summary of a run", header.Name)
-		}
-		text, err := io.ReadAll(archive)
-		m := &measured{}
-		if err == nil {
-			err = json.Unmarshal(text, &m.summary)
-		}
-		if err == nil {
-			err = json.Unmarshal(text, &m.keys)
-		}
+		content, err := io.ReadAll(files)
 		if err != nil {
 			t.Fatalf("%s: %v", header.Name, err)
 		}
-		if summaries[parts[0]] == nil {
-			summaries[parts[0]] = map[string]*measured{}
-		}
-		summaries[parts[0]][parts[1]] = m
+		file(header.Name, content)
 	}
 }
