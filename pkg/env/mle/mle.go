@@ -47,6 +47,7 @@ var (
 // entry is a task with its folder, which is read when it is first needed.
 type entry struct {
 	task   env.Task
+	folder string
 	source source
 	open   func() (*task.Task, error)
 }
@@ -111,7 +112,7 @@ func New(settings Settings, data Data, folder string) (*Env, error) {
 // add files a task that has been read.
 func (e *Env) add(split env.Split, t *task.Task) {
 	row := env.Task{ID: t.Name, Kind: t.Modality, Question: t.Description, Level: slices.Index([]string{"low", "medium", "high"}, t.Complexity) + 1}
-	s := source{Folder: t.Folder, SHA256: map[string]string{}, Bytes: t.PublicBytes}
+	s := source{SHA256: map[string]string{}, Bytes: t.PublicBytes}
 	for _, input := range t.Inputs {
 		name := input.Path
 		if below, err := filepath.Rel(t.Folder, input.Path); err == nil && filepath.IsLocal(below) {
@@ -121,7 +122,7 @@ func (e *Env) add(split env.Split, t *task.Task) {
 		e.inputs = append(e.inputs, env.Input(input))
 	}
 	e.splits[split] = append(e.splits[split], row)
-	e.entries[row.ID] = &entry{task: row, source: s, open: func() (*task.Task, error) { return t, nil }}
+	e.entries[row.ID] = &entry{task: row, folder: t.Folder, source: s, open: func() (*task.Task, error) { return t, nil }}
 }
 
 // Cost is what there is to learn from, in bytes: a program takes longer on more.
@@ -146,15 +147,15 @@ func FromRows(settings Settings, rows []shard.TaskRow) (*Env, error) {
 			return nil, exitcode.Dataf("task %q: its source: %w", t.ID, err)
 		}
 		e.splits[env.Split(row.Split)] = append(e.splits[env.Split(row.Split)], t)
-		s.Folder = cmp.Or(row.Folder, s.Folder)
-		e.entries[t.ID] = &entry{task: t, source: s, open: sync.OnceValues(func() (*task.Task, error) { return reopen(s) })}
+		folder := cmp.Or(row.Folder, s.Folder)
+		e.entries[t.ID] = &entry{task: t, folder: folder, source: s, open: sync.OnceValues(func() (*task.Task, error) { return reopen(folder, s) })}
 	}
 	return e, nil
 }
 
 // reopen reads a task's folder again.
-func reopen(s source) (*task.Task, error) {
-	t, err := task.Open(s.Folder)
+func reopen(folder string, s source) (*task.Task, error) {
+	t, err := task.Open(folder)
 	if err != nil {
 		return nil, exitcode.WithHint(err, "a run reads the folders of its tasks whenever it prompts or scores: put the folder back")
 	}
@@ -171,10 +172,10 @@ func reopen(s source) (*task.Task, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.SHA256)) {
 		if again[name] != s.SHA256[name] {
-			return nil, exitcode.Dataf("task %q: %q is not as it was when the run was made: put it back, or make another run", t.Name, filepath.Join(s.Folder, name))
+			return nil, exitcode.Dataf("task %q: %q is not as it was when the run was made: put it back, or make another run", t.Name, filepath.Join(folder, name))
 		}
 	}
-	return nil, exitcode.Dataf("task %q: its folder %q has files that it had not when the run was made", t.Name, s.Folder)
+	return nil, exitcode.Dataf("task %q: its folder %q has files that it had not when the run was made", t.Name, folder)
 }
 
 func empty(settings Settings) (*Env, error) {
@@ -222,15 +223,13 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 	var rows []shard.TaskRow
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for _, t := range e.splits[split] {
-			s := e.entries[t.ID].source
-			folder := s.Folder
-			s.Folder = ""
-			text, err := json.Marshal(s)
+			entry := e.entries[t.ID]
+			text, err := json.Marshal(entry.source)
 			if err != nil {
 				return nil, err
 			}
 			row := t.Row(Name, split, string(text))
-			row.Folder = folder
+			row.Folder = entry.folder
 			rows = append(rows, row)
 		}
 	}

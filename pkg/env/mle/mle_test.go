@@ -95,7 +95,7 @@ func TestScore(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Limits.WallSeconds = 2; s.Milestones = "submission"; s.Reward = "partial_credit" })
 	submit := "open('submission.csv','w').write('id,kind\\n4,a\\n5,b\\n6,b\\n')\n"
-	private := filepath.Join(filepath.Dir(e.entries[of.ID].source.Folder), "seeds/private/answers.csv")
+	private := filepath.Join(filepath.Dir(e.entries[of.ID].folder), "seeds/private/answers.csv")
 	for _, c := range []struct {
 		what, said string
 		outcome    shard.Outcome
@@ -415,7 +415,7 @@ func TestBlind(t *testing.T) {
 	var seen [2][]string
 	for i, answers := range []string{"id,kind\n4,a\n5,b\n6,b\n", "id,kind\n4,b\n5,a\n6,a\n"} {
 		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 4, "rank" })
-		folder := e.entries[of.ID].source.Folder
+		folder := e.entries[of.ID].folder
 		if err := os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644); err != nil {
 			t.Fatal(err)
 		}

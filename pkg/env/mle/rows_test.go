@@ -38,7 +38,7 @@ func TestRows(t *testing.T) {
 	if diff := cmp.Diff(one, two); diff != "" {
 		t.Errorf("prompts (-first +again):\n%s", diff)
 	}
-	folder := e.entries[of.ID].source.Folder
+	folder := e.entries[of.ID].folder
 	if err := os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
