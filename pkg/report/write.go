@@ -1,12 +1,11 @@
 package report
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -44,20 +43,8 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	if err := seal.Replace(filepath.Join(r.Dir.Report(), "index.html"), content, attempt); err != nil {
 		return f.Summary, err
 	}
-	if content, err = encode(f.Summary); err != nil {
-		return f.Summary, err
+	if content, err = plainjson.Document(f.Summary); err != nil {
+		return f.Summary, fmt.Errorf("encoding the summary: %w", err)
 	}
 	return f.Summary, seal.Replace(filepath.Join(r.Dir.Report(), "summary.json"), content, attempt)
-}
-
-// encode is the text of summary.json.
-func encode(s Summary) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(s); err != nil {
-		return nil, fmt.Errorf("encoding the summary: %w", err)
-	}
-	return b.Bytes(), nil
 }

@@ -1,7 +1,6 @@
 package seal
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // WriteBytes seals a small file.
@@ -27,14 +27,11 @@ func WriteBytes(path string, data []byte, a Attempt, m Manifest) (Manifest, erro
 
 // WriteJSON seals v as an indented JSON document.
 func WriteJSON(path string, v any, a Attempt, m Manifest) (Manifest, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(v); err != nil {
+	content, err := plainjson.Document(v)
+	if err != nil {
 		return Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
-	return WriteBytes(path, b.Bytes(), a, m)
+	return WriteBytes(path, content, a, m)
 }
 
 // OpenDocument is [Open] for what is parsed as one document, of at most

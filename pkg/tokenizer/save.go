@@ -1,13 +1,12 @@
 package tokenizer
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // Files returns the contents of the files of a tokenizer that NewBytes, Train
@@ -28,14 +27,11 @@ func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, 
 		SpecialsFile:  t.specialsJSON(),
 		ChatFile:      format,
 	} {
-		var b bytes.Buffer
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(value); err != nil {
+		content, err := plainjson.Document(value)
+		if err != nil {
 			return nil, err
 		}
-		files[name] = b.Bytes()
+		files[name] = content
 	}
 	return files, nil
 }

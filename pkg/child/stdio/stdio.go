@@ -23,6 +23,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // StderrTail is how many bytes of a program's standard error are kept.
@@ -161,7 +162,7 @@ func (p *Process) until(deadline time.Time) error {
 func (p *Process) write(r Request, patience time.Duration) error {
 	p.id++
 	r["id"] = p.id
-	line, err := Marshal(r)
+	line, err := plainjson.Line(r)
 	if err != nil {
 		return exitcode.Bugf("encoding a request of the program %q: %w", p.name, err)
 	}
@@ -290,13 +291,4 @@ func Clip(text string, n int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:n], "") + " …"
-}
-
-// Marshal is JSON on one line, with <, > and & as they are.
-func Marshal(value any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

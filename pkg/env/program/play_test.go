@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // asking is a request as the programs of these tests read it.
@@ -93,7 +93,7 @@ func judged(words []string, id int, said string, task taskView) string {
 		}
 		return `{"reward": 1}`
 	case said == "columns":
-		text, _ := stdio.Marshal(map[string]any{"reward": 0, "feedback": string(task.Columns)})
+		text, _ := plainjson.Line(map[string]any{"reward": 0, "feedback": string(task.Columns)})
 		return string(text)
 	}
 	return said
@@ -207,7 +207,7 @@ func misbehave(mode string, id int) string {
 		for i := range 65 {
 			parts[strconv.Itoa(i)] = i
 		}
-		text, _ := stdio.Marshal(map[string]any{"reward": 1, "parts": parts})
+		text, _ := plainjson.Line(map[string]any{"reward": 1, "parts": parts})
 		return string(text)
 	case "partnan":
 		return `{"reward": 1, "parts": {"a": "nan"}}`

@@ -28,6 +28,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -212,7 +213,7 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 				}
 				responses++
 			}
-			columns, err := stdio.Marshal(row.Columns)
+			columns, err := plainjson.Line(row.Columns)
 			if err != nil {
 				return exitcode.Bugf("encoding task %q: %w", row.Task.ID, err)
 			}
@@ -325,7 +326,7 @@ func (e *Env) limit(part part, seed uint64) {
 func (e *Env) keepApart(data Data) error {
 	asks := func(task env.Task) string {
 		s := e.tasks[task.ID].source
-		text, _ := stdio.Marshal([]any{task.Question, s.Messages, task.Answer, s.Answer}) // texts always can be
+		text, _ := plainjson.Line([]any{task.Question, s.Messages, task.Answer, s.Answer}) // texts always can be
 		return string(text)
 	}
 	trained := map[string]string{}
@@ -404,7 +405,7 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 	var rows []shard.TaskRow
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for _, task := range e.splits[split] {
-			text, err := stdio.Marshal(e.tasks[task.ID].source)
+			text, err := plainjson.Line(e.tasks[task.ID].source)
 			if err != nil {
 				return nil, exitcode.Bugf("writing task %q: %w", task.ID, err)
 			}

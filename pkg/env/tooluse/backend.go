@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -92,7 +92,7 @@ type problem struct {
 
 // resultMessage shows results to the policy.
 func resultMessage(role string, results []string) (shard.Message, error) {
-	list, err := stdio.Marshal(results)
+	list, err := plainjson.Line(results)
 	if err != nil {
 		return shard.Message{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -95,7 +95,7 @@ type bfclBackend struct {
 
 // decode reads a call as BFCL's classes take it.
 func (c Call) decode() (bfcl.Call, error) {
-	text, err := stdio.Marshal(c)
+	text, err := plainjson.Line(c)
 	if err != nil {
 		return bfcl.Call{}, err
 	}

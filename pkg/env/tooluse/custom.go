@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // maxLineBytes bounds a line of a file of tasks.
@@ -91,7 +91,7 @@ func disjoint(train, test []problem) error {
 
 // content is all that makes a task what it is, but for its names.
 func (p *problem) content() (string, error) {
-	text, err := stdio.Marshal(struct {
+	text, err := plainjson.Line(struct {
 		Turns []string
 		State json.RawMessage
 		Truth [][]Call

@@ -3,8 +3,8 @@ package tooluse
 import (
 	"context"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -68,7 +68,7 @@ func (t *task) perfect(oneByOne bool) (said []string, err error) {
 			if len(list) == 0 {
 				continue
 			}
-			text, err := stdio.Marshal(list)
+			text, err := plainjson.Line(list)
 			if err != nil {
 				return nil, err
 			}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -171,7 +171,7 @@ func describe(functions []Function, docs string) (string, error) {
 			lines[i] = signature
 			continue
 		}
-		text, err := stdio.Marshal(f)
+		text, err := plainjson.Line(f)
 		if err != nil {
 			return "", err
 		}

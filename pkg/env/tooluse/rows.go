@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -51,7 +51,7 @@ func (p *problem) source() (string, error) {
 	if p.bfcl == nil {
 		kept.Truth = p.truth
 	}
-	text, err := stdio.Marshal(kept)
+	text, err := plainjson.Line(kept)
 	return string(text), err
 }
 

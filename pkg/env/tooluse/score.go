@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -63,7 +63,7 @@ func (e *episode) gradeSoFar(ctx context.Context) (env.TurnVerdict, error) {
 
 // grade grades an attempt that ends here.
 func (e *episode) grade(ctx context.Context, finish string) (verdict env.TurnVerdict, reason string, err error) {
-	calls, err := stdio.Marshal(succeeded(e.executed))
+	calls, err := plainjson.Line(succeeded(e.executed))
 	if err != nil {
 		return verdict, "", err
 	}

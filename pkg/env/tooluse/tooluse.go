@@ -20,10 +20,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -165,7 +165,7 @@ func (e *Env) add(split env.Split, p problem, rules EpisodeRules) error {
 		return exitcode.Dataf("task %q: %w", p.id, err)
 	}
 	t.system = fillTools(e.settings.ToolUse.System, docs)
-	answer, err := stdio.Marshal(p.truth)
+	answer, err := plainjson.Line(p.truth)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@
 package foreign
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/ipc"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmemory"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
@@ -83,22 +83,13 @@ func parquetRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage
 func eachOf(columns map[string]any, each func(map[string]json.RawMessage) error) error {
 	row := make(map[string]json.RawMessage, len(columns))
 	for name, value := range columns {
-		text, err := plainJSON(value)
+		text, err := plainjson.Line(plain(value))
 		if err != nil {
 			return fmt.Errorf("column %q: %w", name, err)
 		}
 		row[name] = text
 	}
 	return each(row)
-}
-
-// plainJSON is a value as JSON has it.
-func plainJSON(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(plain(value))
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // plain takes out of a value what JSON has not.

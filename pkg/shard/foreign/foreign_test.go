@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -14,6 +13,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // row has values that JSON has not: bytes that are no text, and no number.
@@ -72,14 +73,9 @@ func arrowStream(t *testing.T) []byte {
 // read gives the rows of a table as lines of JSON.
 func read(data []byte, format Format) (found []string, err error) {
 	err = Rows(bytes.NewReader(data), int64(len(data)), format, func(row map[string]json.RawMessage) error {
-		var b bytes.Buffer
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(row); err != nil {
-			return err
-		}
-		found = append(found, strings.TrimSpace(b.String()))
-		return nil
+		line, err := plainjson.Line(row)
+		found = append(found, string(line))
+		return err
 	})
 	return found, err
 }
