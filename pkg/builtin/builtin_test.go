@@ -69,7 +69,7 @@ data: {train: {generate: {}}, test: {generate: {}}}
 curriculum: {name: tide, tide: {half: 9}}
 scaffold: {name: ladder, ladder: {turns: 5}}
 credit: {segments: sentence, sentence: {n: 2}}
-filters: {short: {n: 7}}
+select: [constant_group, {short: {n: 7}}]
 advantage: {factors: [haste], haste: {half: 3}}
 loss: {aggregation: depth, weights: [haste], depth: {half: 4}}
 `
@@ -113,15 +113,15 @@ func TestRegisteredChoices(t *testing.T) {
 		if diff := cmp.Diff(want, spec); diff != "" {
 			t.Error(diff)
 		}
-		if last := spec.Select[len(spec.Select)-1]; !cmp.Equal(last, credit.Choice{Name: "short", Settings: &limit{7}}) {
-			t.Errorf("the last filter is %+v", last)
+		if diff := cmp.Diff(credit.Named("constant_group").With("short", &limit{7}), spec.Select); diff != "" {
+			t.Errorf("select: %s", diff)
 		}
 		if diff := cmp.Diff(&decay{9}, r.Curriculum.Settings()); diff != "" {
 			t.Error(diff)
 		}
 	}
 	text := string(resolved.YAML)
-	for _, want := range []string{"  tide:\n    half: 9\n", "  ladder:\n    turns: 6\n", "  short:\n    n: 7\n", "  depth:\n    half: 4\n"} {
+	for _, want := range []string{"  tide:\n    half: 9\n", "  ladder:\n    turns: 6\n", "  - short:\n      mask: false\n      n: 7\n", "  depth:\n    half: 4\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the recipe lacks %q:\n%s", want, text)
 		}
@@ -136,7 +136,7 @@ func TestRegisteredChoices(t *testing.T) {
 		}
 	}
 	if spec, err := plain.Recipe.CreditSpec(); err != nil || len(spec.Select) != 2 {
-		t.Errorf("filters that are off are there: %+v, %v", spec.Select, err)
+		t.Errorf("select is not the preset's: %s, %v", spec.Select, err)
 	}
 }
 
@@ -146,7 +146,10 @@ func TestBadChoices(t *testing.T) {
 		"credit.sentence.n=0":         "credit.sentence.n: must be 1 or more (0)",
 		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn, valid_submission ("paragraph")`,
 		"credit.sentense.n=1":         `unknown field "sentense" in credit; did you mean "sentence"?`,
-		"filters.short.m=1":           `unknown field "m" in filters.short; did you mean "n"?`,
+		"select.short.m=1":            `unknown field "m" in select.short; did you mean "n"?`,
+		"select.long.n=1":             `select does not name "long", so it has no settings: --set select=[NAME, {NAME: {SETTING: VALUE}}] replaces the list`,
+		"select=[shor]":               `select.0: there is no choice "shor"; did you mean "short"?`,
+		"filters.short.n=1":           `filters is now select, a list of names with their settings under them, such as --set "select=[invalid, {below_percentile: {percentile: 70}}]"; what is not named is off`,
 		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, duration, haste ("speed")`,
 		"loss.weights=[haste, haste]": `loss.weights: is named twice ("haste")`,
 		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of aide, chain, drafts, greedy_search, ladder, memory_pool, single ("snake")`,

@@ -49,7 +49,7 @@ var methods = map[string][]string{
 	"mlerl": {
 		"preset=reinforce", "env.fingerprint=true", "curriculum.name=restarts", "curriculum.restarts.reset_ratio=0.3",
 		"credit={segments: valid_submission, reward: running_mean}", "credit.running_mean.window=4",
-		"filters.no_submission.enabled=true", "filters.invalid_turns.enabled=true", "filters.below_percentile={percentile: 20, submissions: 2}", "schedule.batch_segments=8",
+		"select=[no_submission, invalid_turns, {below_percentile: {percentile: 20, submissions: 2}}]", "schedule.batch_segments=8",
 	},
 	"ace": {"curriculum.name=ace", "credit.reward=score_and_improvement"},
 }

@@ -166,11 +166,15 @@ func rebase(v reflect.Value, by func(string) string) {
 func (d *Document) fillSlice(v reflect.Value, node ast.Node, path string) {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.add(node.GetToken(), "want a list such as [a, b], got %s", describeNode(node))
+		d.add(node.GetToken(), "want a list such as %s, got %s", exampleOf(v), describeNode(node))
 		return
 	}
 	if len(list.Values) == 0 {
 		v.SetZero() // so that equal recipes are equal in memory too
+		return
+	}
+	if menu, ok := menuOf(v); ok {
+		d.fillMenu(v, menu, list, path)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values))

@@ -80,6 +80,8 @@ func describe(v reflect.Value, prefix string) []Field {
 			f.Group, f.Default = true, "null"
 		case kind == reflect.Struct:
 			f.Group = true
+		case kind == reflect.Slice && own.value.Type().Elem() == reflect.TypeFor[Pick]():
+			// below
 		default:
 			var b strings.Builder
 			if kind == reflect.String {
@@ -92,8 +94,18 @@ func describe(v reflect.Value, prefix string) []Field {
 		if f.Group && f.Doc == "" {
 			f.Doc = docOf(docKey{inner.Type().PkgPath(), inner.Type().Name()})
 		}
+		menu, isMenu := menuOf(own.value)
+		if isMenu {
+			f.Type, f.Default = "list of names, or of {NAME: SETTINGS}", Short(own.value.Convert(reflect.TypeFor[[]Pick]()).Interface().([]Pick), menu.Offers())
+		}
 		fields = append(fields, f)
 		switch {
+		case isMenu:
+			for _, offer := range menu.Offers() {
+				settings := reflect.ValueOf(offer.Settings).Elem()
+				group := Field{Path: path + "." + offer.Name, Group: true, Doc: offer.Doc}
+				fields = append(append(fields, group), describe(settings, group.Path)...)
+			}
 		case f.Group:
 			fields = append(fields, describe(inner, path)...)
 		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct:
@@ -182,10 +194,11 @@ func Table(b *strings.Builder, fields []Field) {
 			name = "**" + name + "**"
 			children, signature := childrenOf(fields, i)
 			if earlier, ok := groups[signature]; ok {
-				doc = "fields and defaults as `" + earlier + "`"
+				doc = strings.TrimPrefix(doc+"; ", "; ") + "fields and defaults as `" + earlier + "`"
 				i += children
+			} else {
+				groups[signature] = f.Path
 			}
-			groups[signature] = f.Path
 		}
 		if shown != "" {
 			shown = "`" + escape.Replace(Shorten(shown)) + "`"

@@ -88,6 +88,13 @@ func flatten(text []byte) ([]flatField, error) {
 				visit(joinPath(path, fmt.Sprint(item.Key)), item.Value)
 			}
 		case []any:
+			if names, ok := pickNames(v); ok {
+				fields = append(fields, flatField{path, showList(names)})
+				for _, entry := range v {
+					visit(path, entry)
+				}
+				return
+			}
 			if len(v) > 0 && reflect.TypeOf(v[0]) == reflect.TypeFor[yaml.MapSlice]() {
 				for i, entry := range v {
 					visit(fmt.Sprintf("%s.%d", path, i), entry)
@@ -122,4 +129,20 @@ func showValue(value any) string {
 		return Quote(v)
 	}
 	return fmt.Sprint(value)
+}
+
+// pickNames are the names of a list of picks as [Write] writes it: each entry has
+// one key, whose value has fields.
+func pickNames(list []any) (names []any, ok bool) {
+	for _, entry := range list {
+		pick, isMap := entry.(yaml.MapSlice)
+		if !isMap || len(pick) != 1 {
+			return nil, false
+		}
+		if _, isMap := pick[0].Value.(yaml.MapSlice); !isMap {
+			return nil, false
+		}
+		names = append(names, fmt.Sprint(pick[0].Key))
+	}
+	return names, len(list) > 0
 }

@@ -139,6 +139,10 @@ func at(v reflect.Value, path string) (field, bool) {
 		if i > 0 {
 			v = f.present()
 		}
+		if settings, ok := picked(v, name); ok {
+			f = field{value: settings}
+			continue
+		}
 		if v.Kind() == reflect.Slice { // of groups; the name is a position
 			position, err := strconv.Atoi(name)
 			if err != nil || position < 0 || position >= v.Len() {
@@ -191,6 +195,13 @@ func find(v reflect.Value, path string) (reflect.Value, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem() // not valid below null
+		}
+		if !v.IsValid() {
+			return v, false
+		}
+		if settings, ok := picked(v, name); ok {
+			v = settings
+			continue
 		}
 		if v.Kind() != reflect.Struct {
 			return v, false

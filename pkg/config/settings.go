@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -79,6 +80,14 @@ func locate(d *Document, path []string) (field reflect.Value, message string) {
 			}
 			v = f.value
 		case reflect.Slice:
+			if _, ok := menuOf(v); ok {
+				settings, ok := picked(v, name)
+				if !ok {
+					return v, fmt.Sprintf("%s does not name %q, so it has no settings: --set %s=[NAME, {NAME: {SETTING: VALUE}}] replaces the list", parent, Shorten(name), parent)
+				}
+				v = settings
+				continue
+			}
 			index, err := strconv.Atoi(name)
 			if err != nil || index < 0 || index > v.Len() {
 				return v, parent + " is a list of " + strconv.Itoa(v.Len()) +

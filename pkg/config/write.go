@@ -67,6 +67,10 @@ func writeValue(b *strings.Builder, v reflect.Value, indent string) {
 }
 
 func writeList(b *strings.Builder, v reflect.Value, indent string) {
+	if _, ok := menuOf(v); ok && v.Len() > 0 {
+		writeMenu(b, v, indent)
+		return
+	}
 	if v.Type().Elem().Kind() != reflect.Struct || v.Len() == 0 {
 		words := make([]string, v.Len())
 		for i := range words {

@@ -27,20 +27,20 @@ func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
 // sections are those of a recipe that have settings here.
 type sections struct {
 	Advantage objective.Advantage
-	Filters   objective.Filters
+	Select    Selection
 }
 
 func (s sections) spec() Spec {
 	return Spec{
-		Segments: Choice{Name: "trajectory"}, Reward: Choice{Name: "verdict"}, Select: Selected(s.Filters, nil),
+		Segments: Choice{Name: "trajectory"}, Reward: Choice{Name: "verdict"}, Select: s.Select,
 		Advantage: Choice{s.Advantage.Kind, &s.Advantage}, Clip: s.Advantage.Clip,
 	}
 }
 
-// plain is a composition of the given advantage and filters.
+// plain is a composition of the given advantage and selection.
 func plain(t testing.TB, change func(*sections)) Composition {
 	t.Helper()
-	r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 1}}
+	r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}}
 	if change != nil {
 		change(&r)
 	}
@@ -86,32 +86,32 @@ func TestReasons(t *testing.T) {
 	long.Contexts[0].FinishReason, cut.Contexts[0].FinishReason = "length", "length"
 	silent := said(shard.OutcomeInvalid, 0)
 	silent.Contexts[0].FinishReason = "length"
-	everything := objective.Filters{ConstantGroup: true, Overlong: true, MinGroup: 2, MinAdvantage: .01}
+	everything := Named(ReasonConstantGroup, ReasonOverlong, ReasonMinGroup).With(ReasonMinAdvantage, &MinAdvantage{.01})
 	for _, c := range []struct {
 		what   string
-		filter objective.Filters
+		choose Selection
 		group  []Trace
 		want   []string
 	}{
 		{"the policy's own outcomes stay", everything, []Trace{ok(1), invalid, timeout}, []string{"", "", ""}},
-		{"ours do not", objective.Filters{}, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
+		{"ours do not", nil, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
 		{"constant group", everything, []Trace{ok(1), ok(1), ok(1)}, []string{"constant_group", "constant_group", "constant_group"}},
 		{"constant among the valid", everything, []Trace{ok(1), ok(1), infra}, []string{"constant_group", "constant_group", "infra"}},
-		{"constant group kept", objective.Filters{}, []Trace{ok(1), ok(1)}, []string{"", ""}},
+		{"constant group kept", nil, []Trace{ok(1), ok(1)}, []string{"", ""}},
 		{"too few valid", everything, []Trace{ok(1), infra, infra}, []string{"min_group", "infra", "infra"}},
 		{"just enough valid", everything, []Trace{ok(1), ok(0), infra}, []string{"", "", "infra"}},
 		{"overlong", everything, []Trace{ok(1), long}, []string{"", "overlong"}},
-		{"overlong kept", objective.Filters{}, []Trace{ok(1), long}, []string{"", ""}},
-		{"invalid", objective.Filters{Invalid: true}, []Trace{ok(1), invalid, timeout, long}, []string{"", "invalid", "", ""}},
-		{"invalid and cut off", objective.Filters{Invalid: true, Overlong: true}, []Trace{cut}, []string{"overlong"}},
-		{"nothing to learn from", objective.Filters{}, []Trace{ok(1), empty}, []string{"", "empty"}},
-		{"nothing said, and cut off", objective.Filters{Overlong: true}, []Trace{ok(1), silent}, []string{"", "empty"}},
+		{"overlong kept", nil, []Trace{ok(1), long}, []string{"", ""}},
+		{"invalid", Named(ReasonInvalid), []Trace{ok(1), invalid, timeout, long}, []string{"", "invalid", "", ""}},
+		{"invalid and cut off", Named(ReasonInvalid, ReasonOverlong), []Trace{cut}, []string{"overlong"}},
+		{"nothing to learn from", nil, []Trace{ok(1), empty}, []string{"", "empty"}},
+		{"nothing said, and cut off", Named(ReasonOverlong), []Trace{ok(1), silent}, []string{"", "empty"}},
 		// The mean is 0.5: advantages of 0.009, -0.009 and 0.
-		{"small advantages", objective.Filters{MinGroup: 1, MinAdvantage: .005}, []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
+		{"small advantages", Selection{}.With(ReasonMinAdvantage, &MinAdvantage{.005}), []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
 		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
 		{"no group", everything, nil, nil},
 	} {
-		segments := assign(t, plain(t, func(r *sections) { r.Filters = c.filter }), Group{Traces: c.group})
+		segments := assign(t, plain(t, func(r *sections) { r.Select = c.choose }), Group{Traces: c.group})
 		var got []string
 		for _, s := range segments[0] {
 			got = append(got, s.Dropped)
@@ -306,7 +306,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
 		})
 		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
-		r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Filters: objective.Filters{MinGroup: 2, ConstantGroup: true}}
+		r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Select: Named(ReasonMinGroup, ReasonConstantGroup)}
 		c, err := New(r.spec())
 		if err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ func TestTrajectoryGRPO(t *testing.T) {
 	if c.Reward, err = RewardAxis.Make("signed", nil); err != nil {
 		t.Fatal(err)
 	}
-	filter, err := SelectAxis.Make(ReasonNonPositive, &NonPositive{Enabled: true})
+	filter, err := SelectAxis.Make(ReasonNonPositive, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

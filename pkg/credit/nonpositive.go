@@ -1,16 +1,6 @@
 package credit
 
-import (
-	_ "embed"
-
-	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/registry"
-)
-
-//go:embed nonpositive.go
-var nonPositiveSource string
-
-var _ = config.Docs[NonPositive](nonPositiveSource)
+import "github.com/lathe-rl/lathe/pkg/registry"
 
 // ReasonNonPositive is the reason of [NonPositive] in the ledger.
 const ReasonNonPositive = "non_positive"
@@ -20,15 +10,12 @@ const ReasonNonPositive = "non_positive"
 // Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
 // appendix D). What it costs is in the ledger: responses that were sampled for
 // nothing.
-type NonPositive struct {
-	Enabled bool `yaml:"enabled"` // drop segments whose advantage is not above 0 (FlipTS, appendix D)
-}
+type NonPositive struct{}
 
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonNonPositive, Summary: "drops segments whose advantage is not above 0 (FlipTS, appendix D)",
-		Settings: func() any { return &NonPositive{} },
-		Make:     func(settings any) (Select, error) { return *settings.(*NonPositive), nil },
+		Make: func(any) (Select, error) { return NonPositive{}, nil },
 	})
 }
 

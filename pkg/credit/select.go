@@ -1,13 +1,20 @@
 package credit
 
 import (
+	_ "embed"
 	"math"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
+
+//go:embed select.go
+var selectSource string
+
+var _ = []any{config.Docs[MinGroup](selectSource), config.Docs[MinAdvantage](selectSource)}
 
 // The reasons of the choices here, as they stand in the ledger. A choice has
 // the name of its reason.
@@ -40,31 +47,64 @@ func Ordered(names []string) []string {
 	return append(ordered, others...)
 }
 
-// Limit is the settings of a choice that compares with a number.
-type Limit struct {
-	Value float64
+// MinGroup drops groups with few valid traces.
+type MinGroup struct {
+	Responses int `yaml:"responses"` // drop groups with fewer valid responses
+}
+
+// MinAdvantage drops segments that would change the policy little.
+type MinAdvantage struct {
+	Magnitude float64 `yaml:"magnitude"` // drop segments with |A| below
 }
 
 func init() {
-	for _, s := range []struct {
-		name, summary string
-		make          func(limit float64) Select
-	}{
-		{ReasonMinGroup, "drops groups with fewer valid traces", func(n float64) Select { return minGroup(n) }},
-		{ReasonConstantGroup, "drops groups whose rewards are all equal", func(float64) Select { return constantGroup{} }},
-		{ReasonEmpty, "drops segments without a token of the policy's; always on", func(float64) Select { return empty{} }},
-		{ReasonOverlong, "drops traces that the length limit cut off (DAPO, section 3.4)", func(float64) Select { return overlong{} }},
-		{ReasonInvalid, "drops traces in which nothing can be judged (ExIt, appendix A.3)", func(float64) Select { return invalid{} }},
-		{ReasonMinAdvantage, "drops segments whose |advantage| is below a number", func(a float64) Select { return minAdvantage(a) }},
-	} {
-		choice := registry.Choice[Select]{Name: s.name, Summary: s.summary, Make: func(settings any) (Select, error) {
-			if limit, ok := settings.(*Limit); ok {
-				return s.make(limit.Value), nil
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonMinGroup, Summary: "drops groups with few valid traces",
+		Settings: func() any { return &MinGroup{Responses: 2} },
+		Validate: func(c *config.Checker, settings any) {
+			const field = "select.min_group.responses"
+			n := settings.(*MinGroup).Responses
+			group, _ := config.Find[int](c.Settings(), "rollout.group")
+			if c.AtLeast(field, n, 1) && group >= 1 && n > group {
+				c.Add(field, n, "must not be above rollout.group %d, or every group is dropped", group)
 			}
-			return s.make(0), nil
-		}}
-		SelectAxis.Register(choice)
-	}
+		},
+		Make: func(settings any) (Select, error) { return *settings.(*MinGroup), nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonConstantGroup, Summary: "drops groups whose rewards are all equal",
+		Validate: func(c *config.Checker, _ any) {
+			if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
+				c.Add("rollout.group", group, "must be 2 or more for constant_group in select: one reward is always constant, so every response would be dropped")
+			}
+		},
+		Make: func(any) (Select, error) { return constantGroup{}, nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonEmpty, Summary: "drops segments without a token of the policy's; always on, so that no recipe names it",
+		Make: func(any) (Select, error) { return empty{}, nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonOverlong, Summary: "drops traces that the length limit cut off (DAPO, section 3.4)",
+		Make: func(any) (Select, error) { return overlong{}, nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonInvalid, Summary: "drops traces that cannot be scored: in tool use those that end neither with calls nor with <TASK_FINISHED> or <TASK_ERROR> (ExIt, appendix A.3)",
+		Make: func(any) (Select, error) { return invalid{}, nil },
+	})
+	SelectAxis.Register(registry.Choice[Select]{
+		Name: ReasonMinAdvantage, Summary: "drops segments whose |advantage| is small",
+		Settings: func() any { return &MinAdvantage{Magnitude: 0.5} },
+		Validate: func(c *config.Checker, settings any) {
+			const field = "select.min_advantage.magnitude"
+			least := settings.(*MinAdvantage).Magnitude
+			c.Positive(field, least)
+			if kind, _ := config.Find[string](c.Settings(), "advantage.kind"); kind == "gae" {
+				c.Add(field, least, "has no meaning with advantage.kind gae, whose advantages are not known before the learner's: leave min_advantage out")
+			}
+		},
+		Make: func(settings any) (Select, error) { return *settings.(*MinAdvantage), nil },
+	})
 }
 
 // after is what choices have in common that leave the statistics of the group
@@ -74,18 +114,18 @@ type after struct{}
 // When is after the advantage.
 func (after) When() When { return After }
 
-type minGroup float64
+// When is after the advantage.
+func (MinGroup) When() When { return After }
 
-func (minGroup) When() When { return After }
-
-func (n minGroup) Drop(g Group, _ []Segment, _ int) string {
+// Drop counts the valid traces.
+func (m MinGroup) Drop(g Group, _ []Segment, _ int) string {
 	valid := 0
 	for _, t := range g.Traces {
 		if t.Valid() {
 			valid++
 		}
 	}
-	if float64(valid) < float64(n) {
+	if valid < m.Responses {
 		return ReasonMinGroup
 	}
 	return ""
@@ -134,12 +174,12 @@ func (invalid) Drop(g Group, segments []Segment, at int) string {
 	return ""
 }
 
-type minAdvantage float64
+// When is after the advantage.
+func (MinAdvantage) When() When { return After }
 
-func (minAdvantage) When() When { return After }
-
-func (a minAdvantage) Drop(_ Group, segments []Segment, at int) string {
-	if math.Abs(segments[at].Advantage) < float64(a) {
+// Drop compares |A|.
+func (m MinAdvantage) Drop(_ Group, segments []Segment, at int) string {
+	if math.Abs(segments[at].Advantage) < m.Magnitude {
 		return ReasonMinAdvantage
 	}
 	return ""

@@ -162,20 +162,22 @@ func cut(groups []Group) [][]Segment {
 	return segments
 }
 
-// steps is MLE-RL's credit.
-func steps(t testing.TB, percentile BelowPercentile, improved NotImproved) Composition {
+// steps is MLE-RL's credit, with choices of select beside those of valid submissions.
+func steps(t testing.TB, more Selection) Composition {
 	t.Helper()
-	c := plain(t, func(s *sections) { s.Advantage.Kind = "none" })
+	c := plain(t, func(s *sections) {
+		s.Advantage.Kind = "none"
+		s.Select = append(Named(ReasonNoSubmission, ReasonInvalidTurns), more...)
+	})
 	c.Segments, c.Reward = submissions{}, &RunningMean{Window: 64, Deviations: 2}
-	c.Select = append(c.Select, NoSubmission{true}, InvalidTurns{true})
-	if percentile.Submissions > 0 {
-		c.Select = append(c.Select, &percentile)
-	}
-	if improved.Enabled {
-		c.Select = append(c.Select, improved)
-	}
 	return c
 }
+
+func above(percentile float64, submissions int) Selection {
+	return Selection{}.With(ReasonBelowPercentile, &BelowPercentile{percentile, submissions})
+}
+
+func improved(n NotImproved) Selection { return Selection{}.With(ReasonNotImproved, &n) }
 
 // TestValuableSteps: of three traces the submissions 0.1, 0.2; 0.3; 0.35, 0.32. The 70th
 // percentile of the first four is 0.2 + 0.1·(0.7·3 − 2) + … = sorted 0.1, 0.2, 0.3,
@@ -207,8 +209,8 @@ func TestValuableSteps(t *testing.T) {
 		return own
 	}
 	const low, same, none = ReasonBelowPercentile, ReasonNotImproved, ReasonNoSubmission
-	four := BelowPercentile{Percentile: 70, Submissions: 4}
-	got, stats := dropped(steps(t, four, NotImproved{}), nil, group)
+	four := above(70, 4)
+	got, stats := dropped(steps(t, four), nil, group)
 	if diff := cmp.Diff([]string{low, low, none, low, "", ""}, got); diff != "" {
 		t.Errorf("above the percentile (-want +got):\n%s", diff)
 	}
@@ -217,7 +219,7 @@ func TestValuableSteps(t *testing.T) {
 		t.Errorf("the threshold (-want +got):\n%s", diff)
 	}
 	// It stays. A score on it is not above it.
-	got, stats = dropped(steps(t, four, NotImproved{}), made, ofTask("a", shard.KindInitial, acted(.305, .31)))
+	got, stats = dropped(steps(t, four), made, ofTask("a", shard.KindInitial, acted(.305, .31)))
 	if diff := cmp.Diff([]string{low, ""}, got); diff != "" {
 		t.Errorf("with the threshold (-want +got):\n%s", diff)
 	}
@@ -225,20 +227,20 @@ func TestValuableSteps(t *testing.T) {
 		t.Errorf("the threshold later (-want +got):\n%s", diff)
 	}
 	// Too few submissions: nothing is kept, and they are remembered.
-	got, stats = dropped(steps(t, BelowPercentile{Percentile: 70, Submissions: 6}, NotImproved{}), nil, group)
+	got, stats = dropped(steps(t, above(70, 6)), nil, group)
 	if len(thresholds(stats)) != 5 || got[4] != low {
 		t.Errorf("five of six submissions: dropped %q, statistics %v", got, thresholds(stats))
 	}
-	got, _ = dropped(steps(t, BelowPercentile{}, NotImproved{Enabled: true, Threshold: .01}), nil, group)
+	got, _ = dropped(steps(t, improved(NotImproved{Threshold: .01})), nil, group)
 	if diff := cmp.Diff([]string{same, "", same, same, same}, append(got[:2:2], got[3:]...)); diff != "" {
 		t.Errorf("improved (-want +got):\n%s", diff)
 	}
-	got, _ = dropped(steps(t, BelowPercentile{}, NotImproved{Enabled: true, Threshold: .01, ExemptFirst: true}), nil, group)
+	got, _ = dropped(steps(t, improved(NotImproved{Threshold: .01, ExemptFirst: true})), nil, group)
 	if diff := cmp.Diff([]string{"", "", "", "", same}, append(got[:2:2], got[3:]...)); diff != "" {
 		t.Errorf("improved, the first exempt (-want +got):\n%s", diff)
 	}
 	// An improvement of exactly the threshold is none: 0.75 − 0.5 = 0.25.
-	got, _ = dropped(steps(t, BelowPercentile{}, NotImproved{Enabled: true, Threshold: .25}), nil, ofTask("a", shard.KindInitial, acted(.5, .75)))
+	got, _ = dropped(steps(t, improved(NotImproved{Threshold: .25})), nil, ofTask("a", shard.KindInitial, acted(.5, .75)))
 	if diff := cmp.Diff([]string{same, same}, got); diff != "" {
 		t.Errorf("on the threshold (-want +got):\n%s", diff)
 	}
@@ -248,7 +250,7 @@ func TestValuableSteps(t *testing.T) {
 // look have one; a trace without a valid submission has none at all.
 func TestInvalidTurns(t *testing.T) {
 	t.Parallel()
-	got := assign(t, steps(t, BelowPercentile{}, NotImproved{}), ofTask("a", shard.KindInitial, acted(nan, -1, .4, .5), acted(-1, nan), acted()))[0]
+	got := assign(t, steps(t, nil), ofTask("a", shard.KindInitial, acted(nan, -1, .4, .5), acted(-1, nan), acted()))[0]
 	want := []Segment{
 		{Last: 2, Raw: .4, Reward: 1, Advantage: 1, MaskedTurns: []bool{true, false, false}},
 		{First: 3, Last: 3, Raw: .5, Reward: 1, Advantage: 1},
@@ -270,7 +272,7 @@ func TestInvalidTurns(t *testing.T) {
 func TestWindowsCarry(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		c := steps(t, BelowPercentile{Percentile: 70, Submissions: 100}, NotImproved{})
+		c := steps(t, above(70, 100))
 		c.Reward = &RunningMean{Window: rapid.IntRange(1, 5).Draw(rt, "window"), Deviations: 2}
 		var all []Group
 		var apart []float64
@@ -308,7 +310,7 @@ func rewards(segments [][]Segment) (all []float64) {
 // the window of the second, where 0.45 is 0.05 above it and 0.1 is 0.3 below.
 func TestRetainedWindows(t *testing.T) {
 	t.Parallel()
-	c := steps(t, BelowPercentile{}, NotImproved{})
+	c := steps(t, nil)
 	overlong, err := SelectAxis.Make(ReasonOverlong, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -363,7 +365,7 @@ func TestManyWindows(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	_, next, err := steps(t, BelowPercentile{}, NotImproved{}).Assign(1, stats, groups)
+	_, next, err := steps(t, nil).Assign(1, stats, groups)
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
 	if err != nil || len(next) != 4*tasks+64*3 {

@@ -1,17 +1,9 @@
 package credit
 
 import (
-	_ "embed"
-
-	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
-
-//go:embed submission.go
-var submissionSource string
-
-var _ = []any{config.Docs[NoSubmission](submissionSource), config.Docs[InvalidTurns](submissionSource)}
 
 // The reasons of the choices here, as they stand in the ledger.
 const (
@@ -26,13 +18,11 @@ func init() {
 	})
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonNoSubmission, Summary: "drops segments that do not end with a valid submission (MLE-RL, section 4.1)",
-		Settings: func() any { return &NoSubmission{} },
-		Make:     func(settings any) (Select, error) { return *settings.(*NoSubmission), nil },
+		Make: func(any) (Select, error) { return NoSubmission{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be judged; they stay in the context (MLE-RL, section 4.1: mask invalid actions)",
-		Settings: func() any { return &InvalidTurns{} },
-		Make:     func(settings any) (Select, error) { return *settings.(*InvalidTurns), nil },
+		Make: func(any) (Select, error) { return InvalidTurns{}, nil },
 	})
 }
 
@@ -63,9 +53,7 @@ func (t Trace) endsSubmitted(s Segment) bool { return s.Last >= s.First && submi
 
 // NoSubmission drops what follows the last valid submission of a trace, and all of a
 // trace without one.
-type NoSubmission struct {
-	Enabled bool `yaml:"enabled"` // drop segments that do not end with a valid submission (MLE-RL, section 4.1)
-}
+type NoSubmission struct{}
 
 // When is before the advantage: nothing is known of what was never graded.
 func (NoSubmission) When() When { return Before }
@@ -79,9 +67,7 @@ func (NoSubmission) Drop(g Group, segments []Segment, at int) string {
 }
 
 // InvalidTurns takes the gradient of single turns.
-type InvalidTurns struct {
-	Enabled bool `yaml:"enabled"` // no gradient for turns whose outcome is invalid or timeout; they stay in the context (MLE-RL, section 4.1)
-}
+type InvalidTurns struct{}
 
 // When leaves the segments in.
 func (InvalidTurns) When() When { return Mask }

@@ -28,19 +28,20 @@ const ReasonBelowTop = "below_top"
 // a group of equal scores stays whole. Scores are what the environment says, not
 // the reward. What is no valid solution is dropped always.
 type Top struct {
-	Share float64 `yaml:"share"` // of each group's valid solutions, the best of which are kept; 0 keeps all, and what is not valid too
+	Share float64 `yaml:"share"` // of each group's valid solutions, the best of which are kept, in (0, 1]
 }
 
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonBelowTop, Summary: "drops what is not among the best of its group's valid solutions (STaR; RL for machine-learning-engineering agents, appendix D.4)",
-		Settings: func() any { return &Top{} },
+		Settings: func() any { return &Top{Share: 0.5} },
 		Validate: func(c *config.Checker, settings any) {
-			share := settings.(*Top).Share
-			least, _ := config.Find[float64](c.Settings(), "filters.min_advantage")
+			if share := settings.(*Top).Share; !(share > 0 && share <= 1) {
+				c.Add("select.below_top.share", share, "must be above 0 and at most 1")
+			}
 			loss, _ := config.Find[string](c.Settings(), "loss.kind")
-			if c.Share("filters.below_top.share", share) && share > 0 && least > 0 && !objective.LooksAtAdvantage(loss) {
-				c.Add("filters.min_advantage", least, "must be 0 with filters.below_top, or a good solution with a small reward is dropped all the same")
+			if _, both := picks(c, ReasonMinAdvantage); both && !objective.LooksAtAdvantage(loss) {
+				c.Add("select.min_advantage", nil, "must not stand beside below_top, or a good solution with a small reward is dropped all the same")
 			}
 		},
 		Make: func(settings any) (Select, error) { return *settings.(*Top), nil },

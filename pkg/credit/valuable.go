@@ -24,26 +24,23 @@ const (
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonBelowPercentile, Summary: "drops segments whose score is not above a percentile of the task's first submissions (MLE-RL, section 4.1: τ_abs)",
-		Settings: func() any { return &BelowPercentile{} },
+		Settings: func() any { return &BelowPercentile{Percentile: 70, Submissions: 16} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*BelowPercentile)
-			if s.Submissions == 0 && s.Percentile == 0 {
-				return
-			}
-			c.AtLeast("filters.below_percentile.submissions", s.Submissions, 1)
+			c.AtLeast("select.below_percentile.submissions", s.Submissions, 1)
 			if !(s.Percentile > 0 && s.Percentile < 100) {
-				c.Add("filters.below_percentile.percentile", s.Percentile, "must be above 0 and below 100")
+				c.Add("select.below_percentile.percentile", s.Percentile, "must be above 0 and below 100")
 			}
 		},
 		Make: func(settings any) (Select, error) { return settings.(*BelowPercentile), nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonNotImproved, Summary: "drops segments whose score does not exceed that of the trace's first valid submission by enough (MLE-RL, section 4.1: τ_adv)",
-		Settings: func() any { return &NotImproved{} },
+		Settings: func() any { return &NotImproved{Threshold: 0.01} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*NotImproved)
 			if !(math.Abs(s.Threshold) <= 1) {
-				c.Add("filters.not_improved.threshold", s.Threshold, "must be from -1 to 1")
+				c.Add("select.not_improved.threshold", s.Threshold, "must be from -1 to 1")
 			}
 		},
 		Make: func(settings any) (Select, error) { return *settings.(*NotImproved), nil },
@@ -57,7 +54,7 @@ func init() {
 // threshold stays.
 type BelowPercentile struct {
 	Percentile  float64 `yaml:"percentile"`  // of a task's first scores, interpolated linearly; its threshold, which a score must exceed. MLE-RL keeps the best 30 %: 70
-	Submissions int     `yaml:"submissions"` // so many first scores make it; 0 for no threshold
+	Submissions int     `yaml:"submissions"` // so many first scores make it
 }
 
 // aboveThreshold keeps what exceeds the threshold of its task, of those that are made.
@@ -153,7 +150,6 @@ func (a aboveThreshold) Drop(g Group, segments []Segment, at int) string {
 // the first valid submission of its trace by more than a threshold. The first one
 // never does.
 type NotImproved struct {
-	Enabled     bool    `yaml:"enabled"`      // drop segments that do not improve on their trace's first valid submission (MLE-RL, section 4.1)
 	Threshold   float64 `yaml:"threshold"`    // τ_adv: by how much a score must exceed it (Figure 3: 0.01)
 	ExemptFirst bool    `yaml:"exempt_first"` // keep the first valid submission of each trace
 }

@@ -23,7 +23,7 @@ var homes = map[string][]string{
 	"scaffold":    {"pkg/scaffold/"},
 	"segments":    {"pkg/credit/"},
 	"reward":      {"pkg/credit/"},
-	"select":      {"pkg/credit/", "pkg/objective/"},
+	"select":      {"pkg/credit/"},
 	"advantage":   {"pkg/credit/", "pkg/objective/", "pkg/preset/"},
 	"factor":      {"pkg/credit/"},
 	"weight":      {"pkg/credit/", "pkg/objective/", "pkg/preset/"},

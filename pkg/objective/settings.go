@@ -34,18 +34,6 @@ type Advantage struct {
 	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"`                                       // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
 }
 
-// Filters say what does not enter a batch. What they drop is counted in the
-// ledger with its reason.
-type Filters struct {
-	ConstantGroup bool    `yaml:"constant_group" json:"constant_group"` // drop groups whose rewards are all equal
-	Overlong      bool    `yaml:"overlong" json:"overlong"`             // drop responses cut off by the length limit (DAPO, section 3.4)
-	Invalid       bool    `yaml:"invalid" json:"invalid"`               // drop responses in which nothing can be judged: for tool use those that end neither with calls nor with <TASK_FINISHED> or <TASK_ERROR> (ExIt, appendix A.3)
-	MinGroup      int     `yaml:"min_group" json:"min_group"`           // drop groups with fewer valid responses
-	MinAdvantage  float64 `yaml:"min_advantage" json:"min_advantage"`   // drop responses with |A| below
-
-	Masked []string `yaml:"masked" json:"masked,omitempty"` // names of these choices: what they find has no gradient and stays in the denominators of the loss, where it would be left out of the batch
-}
-
 // Loss is the policy loss.
 //
 // With r = exp(logp - logp of the sampler) and advantage A, the loss of a token is

@@ -17,13 +17,12 @@ type Around struct {
 // Critic reports whether advantages are made by a critic, in the learner.
 func (a Advantage) Critic() bool { return a.Kind == "gae" }
 
-// Validate checks the sections advantage, filters and loss.
-func Validate(c *config.Checker, a Advantage, f Filters, l Loss, around Around) {
+// Validate checks the sections advantage and loss.
+func Validate(c *config.Checker, a Advantage, l Loss, around Around) {
 	checkAdvantage(c, a)
-	checkCritic(c, a, f, around.Critic)
-	checkFilters(c, f, around.Group)
+	checkCritic(c, a, around.Critic)
 	checkLoss(c, l, around)
-	checkGroup(c, a, f, around.Group)
+	checkGroup(c, a, around.Group)
 }
 
 func checkAdvantage(c *config.Checker, a Advantage) {
@@ -52,7 +51,7 @@ func checkAdvantage(c *config.Checker, a Advantage) {
 
 // checkCritic checks what goes with a critic, whose advantages are made of
 // rewards as they are.
-func checkCritic(c *config.Checker, a Advantage, f Filters, critic string) {
+func checkCritic(c *config.Checker, a Advantage, critic string) {
 	if !a.Critic() {
 		if critic != "none" {
 			c.Add("policy.critic", critic, "must be none but for advantage.kind gae: nothing else trains it")
@@ -71,28 +70,16 @@ func checkCritic(c *config.Checker, a Advantage, f Filters, critic string) {
 	if a.Clip != 0 {
 		c.Add("advantage.clip", a.Clip, "must be 0 for advantage.kind gae")
 	}
-	if f.MinAdvantage != 0 {
-		c.Add("filters.min_advantage", f.MinAdvantage, "must be 0 for advantage.kind gae, whose advantages are not known before the learner's")
-	}
 }
 
 // checkGroup checks that a group is large enough for its statistics.
-func checkGroup(c *config.Checker, a Advantage, f Filters, group int) {
+func checkGroup(c *config.Checker, a Advantage, group int) {
 	switch {
 	case group == 1 && a.Baseline != "none" && a.GroupOfOne != "reward":
 		c.Add("rollout.group", group, "must be 2 or more for advantage.baseline %s: one response has nothing to be compared with", a.Baseline)
 	case group == 2 && a.Scale == "leave_one_out_std" && a.DDof == 1:
 		c.Add("rollout.group", group, "must be 3 or more for advantage.scale leave_one_out_std: one other response has no deviation")
-	case group == 1 && f.ConstantGroup:
-		c.Add("rollout.group", group, "must be 2 or more for filters.constant_group: one reward is always constant, so every response would be dropped")
 	}
-}
-
-func checkFilters(c *config.Checker, f Filters, group int) {
-	if c.AtLeast("filters.min_group", f.MinGroup, 1) && group >= 1 && f.MinGroup > group {
-		c.Add("filters.min_group", f.MinGroup, "must not be above rollout.group %d, or every group is dropped", group)
-	}
-	c.NotNegative("filters.min_advantage", f.MinAdvantage)
 }
 
 func checkLoss(c *config.Checker, l Loss, around Around) {

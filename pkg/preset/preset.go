@@ -3,6 +3,7 @@
 package preset
 
 import (
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
@@ -10,7 +11,7 @@ import (
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
 	Advantage objective.Advantage `yaml:"advantage" json:"advantage"`
-	Filters   objective.Filters   `yaml:"filters" json:"filters"`
+	Select    credit.Selection    `yaml:"select" json:"select"`
 	Loss      objective.Loss      `yaml:"loss" json:"loss"`
 }
 
@@ -113,7 +114,7 @@ func lathePreset() Objective {
 	loss.RatioClamp = 20
 	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
 	loss.TruncatedIS = 2
-	return Objective{groupStandardised(1, 1e-6), objective.Filters{ConstantGroup: true, MinGroup: 2}, loss}
+	return Objective{groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), loss}
 }
 
 // exitPreset is ExIt (Bootstrapping Task Spaces for Self-Improvement): equation 3 divides by the standard deviation and
@@ -126,7 +127,7 @@ func lathePreset() Objective {
 func exitPreset() Objective {
 	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
 	loss.KL = objective.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
-	return Objective{groupStandardised(0, 0), objective.Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(0, 0), nil, loss}
 }
 
 // fliptsPreset is trajectory-level GRPO as "FlipTS: Failure-to-Success Mathematical
@@ -135,7 +136,7 @@ func exitPreset() Objective {
 // and equation 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
 // group of equal rewards has no gradient and counts in the mean.
 func fliptsPreset() Objective {
-	return Objective{groupStandardised(0, 0), objective.Filters{MinGroup: 1}, clipped("seq_mean_turn_mean_token_mean", 0.2, 0.2)}
+	return Objective{groupStandardised(0, 0), nil, clipped("seq_mean_turn_mean_token_mean", 0.2, 0.2)}
 }
 
 // verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the
@@ -146,7 +147,7 @@ func verlGRPO() Objective {
 	advantage.GroupOfOne = "reward"
 	loss := verlLoss()
 	loss.KL.Coef = 0.001
-	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
+	return Objective{advantage, nil, loss}
 }
 
 // verlLoss is verl's "vanilla" policy loss with its defaults.
@@ -168,7 +169,7 @@ func ppo() Objective {
 	advantage.Whitening = true
 	loss := verlLoss()
 	loss.Value.Clip = 0.5
-	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
+	return Objective{advantage, nil, loss}
 }
 
 // mleAgents is PPO as "Reinforcement Learning for Machine Learning Engineering
@@ -203,14 +204,14 @@ func mleAgents() Objective {
 func verlPPO() Objective {
 	advantage := rewards()
 	advantage.Whitening = true
-	return Objective{advantage, objective.Filters{MinGroup: 1}, verlLoss()}
+	return Objective{advantage, nil, verlLoss()}
 }
 
 // trlGRPO is TRL's GRPOTrainer with its defaults: ddof 1, +1e-4, loss type
 // "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
 // and k3 without clamps.
 func trlGRPO() Objective {
-	return Objective{groupStandardised(1, 1e-4), objective.Filters{MinGroup: 1}, clipped("token_mean", 0.2, 0.2)}
+	return Objective{groupStandardised(1, 1e-4), nil, clipped("token_mean", 0.2, 0.2)}
 }
 
 // openInstructGRPO is open-instruct with its defaults: centred advantages,
@@ -220,7 +221,7 @@ func openInstructGRPO() Objective {
 	loss := clipped("token_mean", 0.2, 0.272)
 	loss.KL.Coef, loss.KL.InputClamp = 0.05, 40
 	loss.TruncatedIS = 2
-	return Objective{groupCentred(), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
+	return Objective{groupCentred(), credit.Named(credit.ReasonConstantGroup), loss}
 }
 
 // slimeGRPO is slime with its defaults: ddof 1, +1e-6, the mean over
@@ -228,7 +229,7 @@ func openInstructGRPO() Objective {
 func slimeGRPO() Objective {
 	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
 	loss.KL.Estimator = "k1"
-	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), nil, loss}
 }
 
 // primeRL is prime-rl with its defaults: centred advantages, responses of
@@ -238,7 +239,7 @@ func primeRL() Objective {
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.Kind = "dppo"
 	loss.SamplerKL = 0.001
-	return Objective{groupCentred(), objective.Filters{ConstantGroup: true, MinGroup: 1}, loss}
+	return Objective{groupCentred(), credit.Named(credit.ReasonConstantGroup), loss}
 }
 
 // nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the
@@ -250,14 +251,14 @@ func nemoGRPO() Objective {
 	advantage.ZeroScale = "keep"
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.KL = objective.KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
-	return Objective{advantage, objective.Filters{MinGroup: 1}, loss}
+	return Objective{advantage, nil, loss}
 }
 
 // drGRPO is Dr. GRPO (Liu et al., Understanding R1-Zero-Like Training, 2025):
 // centred advantages, and token losses summed over a response and divided by
 // the one constant of the longest allowed response, without KL.
 func drGRPO() Objective {
-	return Objective{groupCentred(), objective.Filters{MinGroup: 1}, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
+	return Objective{groupCentred(), nil, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
 }
 
 // dapo is DAPO (Yu et al., arXiv 2503.14476): clip-higher 0.2 and 0.28
@@ -267,7 +268,7 @@ func drGRPO() Objective {
 func dapo() Objective {
 	return Objective{
 		groupStandardised(1, 1e-6),
-		objective.Filters{ConstantGroup: true, Overlong: true, MinGroup: 1},
+		credit.Named(credit.ReasonConstantGroup, credit.ReasonOverlong),
 		clipped("token_mean", 0.2, 0.28),
 	}
 }
@@ -280,7 +281,7 @@ func cispo() Objective {
 	loss := clipped("token_mean", 1, 0.28)
 	loss.Kind = "cispo"
 	loss.RatioClamp = 20
-	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), nil, loss}
 }
 
 // gspo is GSPO (Zheng et al., arXiv 2507.18071): one ratio per response, with
@@ -288,7 +289,7 @@ func cispo() Objective {
 func gspo() Objective {
 	loss := clipped("seq_mean_token_mean", 3e-4, 4e-4)
 	loss.Kind = "gspo"
-	return Objective{groupStandardised(1, 1e-6), objective.Filters{MinGroup: 1}, loss}
+	return Objective{groupStandardised(1, 1e-6), nil, loss}
 }
 
 // rloo is RLOO (Ahmadian et al., Back to Basics, 2024): the reward less the
@@ -298,14 +299,14 @@ func rloo() Objective {
 	advantage.Baseline = "leave_one_out"
 	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{advantage, objective.Filters{MinGroup: 2}, loss}
+	return Objective{advantage, credit.Named(credit.ReasonMinGroup), loss}
 }
 
 // reinforce is REINFORCE (Williams, 1992) without a baseline.
 func reinforce() Objective {
 	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{rewards(), objective.Filters{MinGroup: 1}, loss}
+	return Objective{rewards(), nil, loss}
 }
 
 // nll is supervised learning on the responses that earned at least half the
@@ -313,5 +314,5 @@ func reinforce() Objective {
 func nll() Objective {
 	loss := clipped("token_mean", 0.2, 0.2)
 	loss.Kind = "nll"
-	return Objective{rewards(), objective.Filters{MinGroup: 1, MinAdvantage: 0.5}, loss}
+	return Objective{rewards(), credit.Named(credit.ReasonMinAdvantage), loss}
 }

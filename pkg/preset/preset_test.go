@@ -1,6 +1,7 @@
 package preset_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -51,7 +52,7 @@ func TestPresetTable(t *testing.T) {
 		a, l := o.Advantage, o.Loss
 		got := row{
 			a.Baseline, a.Scale, a.DDof, a.Epsilon, l.Aggregation, l.ClipLow, l.ClipHigh, l.DualClip,
-			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, o.Filters.ConstantGroup,
+			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, slices.Contains(o.Select.Names(), "constant_group"),
 		}
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -84,7 +85,7 @@ func TestMLEAgents(t *testing.T) {
 			t.Errorf("%s: %g, want %g", row, value[0], value[1])
 		}
 	}
-	if a.Kind != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || o.Filters.ConstantGroup {
+	if a.Kind != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || len(o.Select) > 0 {
 		t.Errorf("%+v", o)
 	}
 }

@@ -50,7 +50,7 @@ func Defaults() Recipe {
 			Variants: append(credit.SegmentsAxis.Variants(), credit.RewardAxis.Variants()...),
 		},
 		Advantage: Advantage{Advantage: filled.Advantage, Variants: append(credit.AdvantageAxis.Variants(), credit.FactorAxis.Variants()...)},
-		Filters:   Filters{Filters: filled.Filters, Variants: credit.SelectAxis.Variants()},
+		Select:    filled.Select,
 		Loss:      Loss{Loss: filled.Loss, Variants: append(credit.WeightAxis.Variants(), credit.FactorAxis.Variants()...)},
 		Optimizer: objective.DefaultOptimizer(),
 		Schedule: Schedule{

@@ -47,7 +47,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 		return nil, err
 	}
 	var r Recipe
-	if err := r.merge(layers, settings, elsewhere); err != nil {
+	if err := r.merge(layers, settings, elsewhere, false); err != nil {
 		return nil, err
 	}
 	if r.Name == "" {
@@ -95,13 +95,14 @@ func parseWhole(text []byte) (*Recipe, error) {
 	}
 	var r Recipe
 	skip := func(string, string) string { return "" } // older binaries wrote the fields of every environment
-	return &r, r.merge([]*layer{l}, nil, skip)
+	return &r, r.merge([]*layer{l}, nil, skip, true)
 }
 
 // merge sets r to the defaults, the preset, the layers and the settings. A field
 // of an environment that is not chosen gets a message from other, which is told
-// its path and its owner; none leaves it out.
-func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string) error {
+// its path and its owner; none leaves it out. readOld takes the section filters of
+// older binaries, which is else refused.
+func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string, readOld bool) error {
 	*r = Defaults()
 	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
 		m, err := env.Lookup(chosen.text)
@@ -117,7 +118,10 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 	if err := r.applyPreset(); err != nil {
 		return chosen.report(err)
 	}
-	options := config.Options{Ignore: []string{"base"}, Unknown: func(path string) (message string, skip bool) {
+	options := config.Options{Ignore: []string{"base", filtersKey}, Unknown: func(path string) (message string, skip bool) {
+		if path == filtersKey || strings.HasPrefix(path, filtersKey+".") {
+			return filtersGone, false
+		}
 		owner, ok := ownerOf(path)
 		if !ok {
 			return "", false
@@ -130,6 +134,9 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 		r.Name = ""
 		from := filepath.Dir(l.doc.Name())
 		options.Rebase = func(path string) string { return config.RebasePath(path, from, folder) }
+		if err := r.oldFilters(l.doc, readOld); err != nil {
+			return err
+		}
 		if err := l.doc.Fill(r, options); err != nil {
 			return err
 		}
@@ -157,8 +164,7 @@ func ownerOf(path string) (owner string, found bool) {
 	return "", false
 }
 
-// prune leaves out the settings of choices that are not chosen, but for those
-// of filters, which say themselves whether they are on.
+// prune leaves out the settings of choices that are not chosen.
 func (r *Recipe) prune() {
 	r.Curriculum.Variants = r.Curriculum.Variants.Only(r.Curriculum.Name)
 	r.Scaffold.Variants = r.Scaffold.Variants.Only(r.Scaffold.Name, r.Evaluation.Scaffold)
@@ -174,7 +180,7 @@ func (r *Recipe) applyPreset() error {
 	if err != nil {
 		return err
 	}
-	r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss = filled.Advantage, filled.Filters, filled.Loss
+	r.Advantage.Advantage, r.Select, r.Loss.Loss = filled.Advantage, filled.Select, filled.Loss
 	r.Policy.Critic = CriticNone
 	if filled.Advantage.Critic() {
 		r.Policy.Critic = CriticHead

@@ -48,7 +48,7 @@ func TestLayers(t *testing.T) {
 	r := load(t, "testdata/good/preset.yaml")
 	want := dapo
 	want.Loss.KL.Coef = 0.01
-	if diff := cmp.Diff(want, preset.Objective{Advantage: r.Advantage.Advantage, Filters: r.Filters.Filters, Loss: r.Loss.Loss}); diff != "" {
+	if diff := cmp.Diff(want, preset.Objective{Advantage: r.Advantage.Advantage, Select: r.Select, Loss: r.Loss.Loss}); diff != "" {
 		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
 	}
 	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")
@@ -178,11 +178,11 @@ func TestBadSettings(t *testing.T) {
 	for setting, want := range map[string]string{
 		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
 		"":                                "--set : want FIELD=VALUE",
-		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, advantage, filters, loss, optimizer, schedule, evaluation, resources`,
+		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shard=2":                 `--set rollout.shard=2: unknown field "shard" in rollout; did you mean "shards"?`,
 		"rolout.shards=2":                 `--set rolout.shards=2: unknown field "rolout"; did you mean "rollout"?`,
 		"shards=2":                        `--set shards=2: unknown field "shards"; did you mean "rollout.shards"?`,
-		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, advantage, filters, loss, optimizer, schedule, evaluation, resources`,
+		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shards=1.5":              "--set rollout.shards=1.5: want a whole number, got 1.5",
 		"rollout.shards=":                 "--set rollout.shards=: want a whole number, got nothing",
 		"rollout.shards=[":                "--set rollout.shards=[: sequence end token ']' not found",

@@ -42,8 +42,7 @@ func (r *Recipe) CreditSpec() (credit.Spec, error) {
 	spec := credit.Spec{
 		Segments:  credit.Choice{Name: r.Credit.Segments, Settings: r.Credit.Variants.Of(r.Credit.Segments)},
 		Reward:    credit.Choice{Name: r.Credit.Reward, Settings: r.Credit.Variants.Of(r.Credit.Reward)},
-		Select:    credit.Selected(r.Filters.Filters, r.Filters.Variants),
-		Masked:    r.Filters.Masked,
+		Select:    r.Select,
 		Advantage: credit.Choice{Name: r.Advantage.Kind, Settings: r.Advantage.Variants.Of(r.Advantage.Kind)},
 		Clip:      r.Advantage.Clip,
 	}

@@ -20,7 +20,7 @@ type Recipe struct {
 	Name        string              `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
 	Description string              `yaml:"description"` // one line for people
 	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
-	Preset      string              `yaml:"preset"`      // fills advantage, filters and loss; see Presets
+	Preset      string              `yaml:"preset"`      // fills advantage, select and loss; see Presets
 	Policy      Policy              `yaml:"policy"`
 	WarmStart   WarmStart           `yaml:"warm_start"`
 	Env         Env                 `yaml:"env"`
@@ -30,8 +30,8 @@ type Recipe struct {
 	Rollout     Rollout             `yaml:"rollout"`
 	Score       Score               `yaml:"score"`
 	Credit      Credit              `yaml:"credit"`
+	Select      credit.Selection    `yaml:"select"` // what is trained on: names of choices, each with its settings under it; what is not named is off. A list here replaces the preset's and the base's
 	Advantage   Advantage           `yaml:"advantage"`
-	Filters     Filters             `yaml:"filters"`
 	Loss        Loss                `yaml:"loss"`
 	Optimizer   objective.Optimizer `yaml:"optimizer"`
 	Schedule    Schedule            `yaml:"schedule"`
@@ -209,13 +209,6 @@ func (Credit) Choices(field string) []string {
 	return nil
 }
 
-// Filters say what does not enter a batch. What they drop is counted in the
-// ledger with its reason.
-type Filters struct {
-	objective.Filters `yaml:",inline"`
-	Variants          config.Variants `yaml:",inline" json:"-"`
-}
-
 // Advantage says against what a segment's reward is compared. The settings of a
 // choice that is not described here stand under its name.
 type Advantage struct {
@@ -379,7 +372,7 @@ type Schedule struct {
 	// done; drop stops it.
 	Late string `yaml:"late" choices:"carry,drop"`
 	// BatchSegments B closes a batch once B segments are retained by credit and
-	// filters, which may take several iterations (MLE-RL, section 5.1: 64). Until
+	// select, which may take several iterations (MLE-RL, section 5.1: 64). Until
 	// then they wait with their credit, and the policy is not updated; then all
 	// that wait are learned from, oldest first. Those that wait at the end of the
 	// run are dropped. 0 makes a batch of each iteration.

@@ -3,7 +3,6 @@ package recipe
 import (
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
@@ -37,7 +36,7 @@ func (r *Recipe) validate(what string) error {
 	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
-	objective.Validate(c, r.Advantage.Advantage, r.Filters.Filters, r.Loss.Loss, objective.Around{
+	objective.Validate(c, r.Advantage.Advantage, r.Loss.Loss, objective.Around{
 		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, Critic: r.Policy.Critic, Adapter: r.Policy.LoRA != nil,
 	})
 	r.checkChoices(c)
@@ -169,15 +168,7 @@ func (r *Recipe) checkChoices(c *config.Checker) {
 	}
 	credit.SegmentsAxis.Validate(c, "credit.segments", r.Credit.Segments, r.Credit.Variants)
 	credit.RewardAxis.Validate(c, "credit.reward", r.Credit.Reward, r.Credit.Variants)
-	for _, variant := range r.Filters.Variants {
-		credit.SelectAxis.Validate(c, "filters", variant.Name, r.Filters.Variants)
-	}
-	selected := credit.Selected(r.Filters.Filters, r.Filters.Variants)
-	for _, name := range r.Filters.Masked {
-		if !slices.ContainsFunc(selected, func(s credit.Choice) bool { return s.Name == name }) {
-			c.Add("filters.masked", name, "is none of the filters that are on: %s", strings.Join(credit.NamesOf(selected), ", "))
-		}
-	}
+	r.Select.Validate(c)
 	credit.AdvantageAxis.Validate(c, "advantage.kind", r.Advantage.Kind, r.Advantage.Variants)
 	credit.WeightAxis.Validate(c, "loss.aggregation", r.Loss.Aggregation, r.Loss.Variants)
 	for _, list := range []struct {

@@ -138,7 +138,7 @@ warm_start: {steps: 1, batch: 1, chunk: 1, improve: 0, diverge: 0}
 preset: reinforce
 credit: {segments: trajectory, reward: verdict}
 advantage: {kind: none, factors: [duration]}
-filters: {constant_group: false}
+select: []
 rollout: {group: 1, max_new_tokens: 1}
 optimizer: {learning_rate: 1e-9}
 score: {embedding: none}

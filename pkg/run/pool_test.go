@@ -20,7 +20,7 @@ import (
 // drawn for them; it holds the very tokens that were trained on; and a run starts from
 // the policy that both started from and learns from it.
 func TestTrainOnAPool(t *testing.T) {
-	first := finish(t, smoke, "schedule.iterations=1", "filters.constant_group=true")
+	first := finish(t, smoke, "schedule.iterations=1", "select=[constant_group]")
 	base := []string{"policy.new=null", "policy.path=" + first.Dir.Policy(0), "schedule.iterations=1"}
 	second := finish(t, smoke, append(base, "warm_start.steps=0", "seed=7")...)
 	gather := func(which pool.Selection, runs ...*rundir.Run) pool.Pool {
@@ -93,7 +93,7 @@ func TestTrainOnAPool(t *testing.T) {
 // Traces of several contexts, whose segments are turns, and several waves: what is
 // gathered of them is what they were trained on.
 func TestPoolOfParts(t *testing.T) {
-	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0", "filters.constant_group=true"}
+	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0", "select=[constant_group]"}
 	for _, segments := range []string{"trajectory", "turn", "valid_submission"} {
 		opened := finish(t, smoke, append(chain, "credit.segments="+segments)...)
 		if contexts := sameAsBatches(t, opened); contexts == 0 {

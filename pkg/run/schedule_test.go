@@ -183,7 +183,7 @@ func TestNoIterations(t *testing.T) {
 func TestSyncEvery(t *testing.T) {
 	var first string
 	for _, settings := range [][]string{{"rollout.shards=1"}, {"rollout.shards=3", "schedule.keep_every=5"}} {
-		opened, m := stage(t, append(settings, "schedule.sync_every=2", "schedule.iterations=5", "filters.constant_group=false")...)
+		opened, m := stage(t, append(settings, "schedule.sync_every=2", "schedule.iterations=5", "select=[]")...)
 		if err := m.drive(nil); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestBatchSegments(t *testing.T) {
 		{"rollout.shards=1"},
 		{"rollout.shards=3", "schedule.gradient_shards=2", "schedule.keep_every=2"},
 	} {
-		opened, m := stage(t, append(settings, "schedule.batch_segments=40", "schedule.iterations=5", "filters.constant_group=false", "scaffold.name=chain", "scaffold.steps=2",
+		opened, m := stage(t, append(settings, "schedule.batch_segments=40", "schedule.iterations=5", "select=[]", "scaffold.name=chain", "scaffold.steps=2",
 			"score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0")...)
 		m.fail = func(task graph.Task, attempt int) executor.Cause {
 			if task.Stage == graph.StageBuffer && attempt == 0 {

@@ -34,7 +34,7 @@ func onFiles(t *testing.T) (*rundir.Run, *stageManager, string) {
 		}
 	}
 	opened, m := stage(t, "schedule.iterations=1", "data.train.generate=null", "data.test.generate=null",
-		"data.train.files=["+data+"]", "data.test.files=["+other+"]", "filters.constant_group=false")
+		"data.train.files=["+data+"]", "data.test.files=["+other+"]", "select=[]")
 	return opened, m, data
 }
 

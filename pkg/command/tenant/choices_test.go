@@ -34,7 +34,7 @@ func init() {
 	credit.SelectAxis.Register(registry.Choice[credit.Select]{
 		Name: "tenant-odd", Summary: "drops the segments of odd samples",
 		Settings: func() any { return &odd{} },
-		Validate: func(c *config.Checker, s any) { c.AtLeast("filters.tenant-odd.from", s.(*odd).From, 0) },
+		Validate: func(c *config.Checker, s any) { c.AtLeast("select.tenant-odd.from", s.(*odd).From, 0) },
 		Make:     func(s any) (credit.Select, error) { return s.(*odd), nil },
 	})
 	credit.AdvantageAxis.Register(registry.Choice[credit.Advantage]{

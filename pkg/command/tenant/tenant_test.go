@@ -138,7 +138,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ setting, want string }{
 		{"env.turns=0", "env.turns: must be 1 or more (0)"},
-		{"filters.tenant-odd.from=-1", "filters.tenant-odd.from: must be 0 or more (-1)"},
+		{"select.tenant-odd.from=-1", "select.tenant-odd.from: must be 0 or more (-1)"},
 		{"curriculum.name=tenant-wurst", "curriculum.name"},
 		{"env.prompts.initial=x", "env.prompts"},
 	} {

@@ -33,6 +33,16 @@ func Any(t *rapid.T, v reflect.Value, label string) {
 			}
 			return
 		}
+		if menu, ok := v.Interface().(config.Menu); ok {
+			v.SetZero()
+			for _, offer := range menu.Offers() {
+				if rapid.Bool().Draw(t, label+"."+offer.Name+"?") {
+					Any(t, reflect.ValueOf(offer.Settings).Elem(), label+"."+offer.Name)
+					v.Set(reflect.Append(v, reflect.ValueOf(config.Pick{Name: offer.Name, Settings: offer.Settings})))
+				}
+			}
+			return
+		}
 		if n := rapid.IntRange(0, 3).Draw(t, label+"#"); n > 0 {
 			v.Set(reflect.MakeSlice(v.Type(), n, n))
 			for i := range n {

@@ -61,7 +61,7 @@ func gathererOf(t *testing.T, which Selection, masks bool) *gatherer {
 	}
 	c := credit.Composition{Segments: cutter}
 	if masks {
-		c.Select = []credit.Select{credit.InvalidTurns{Enabled: true}}
+		c.Select = []credit.Select{credit.InvalidTurns{}}
 	}
 	return &gatherer{run: &rundir.Run{Dir: graph.Dir("run")}, which: which, composition: c}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// TestMaskedStayInTheDenominators: what filters.masked names has no gradient and
+// TestMaskedStayInTheDenominators: what select masks has no gradient and
 // counts. The first group trains on three responses of two tokens and cuts off
 // one of six; the second is constant, four responses of two tokens. A token of
 // the three then weighs 1/(12+8) of the tokens, or 1/8 of the responses times 1/2
@@ -21,20 +21,20 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 	t.Parallel()
 	groups := [][]verdict{{{score: 1}, {score: 0, finish: "length", tokens: 6}, {score: 0}, {score: 0}}, scores(1, 1, 1, 1)}
 	for _, c := range []struct {
-		aggregation, masked string
-		miniBatches         int
-		weight              float64
+		aggregation, selected string
+		miniBatches           int
+		weight                float64
 	}{
-		{"token_mean", "overlong, constant_group", 1, 1. / 20},
-		{"token_mean", "overlong, constant_group", 2, 1. / 12},
-		{"token_mean", "overlong", 1, 1. / 12},
-		{"token_mean", "", 1, 1. / 6},
-		{"seq_mean_token_mean", "overlong, constant_group", 1, 1. / 16},
-		{"seq_mean_token_mean", "overlong, constant_group", 2, 1. / 8},
-		{"seq_mean_token_mean", "", 1, 1. / 6},
+		{"token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 1, 1. / 20},
+		{"token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 2, 1. / 12},
+		{"token_mean", "{overlong: {mask: true}}, constant_group", 1, 1. / 12},
+		{"token_mean", "overlong, constant_group", 1, 1. / 6},
+		{"seq_mean_token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 1, 1. / 16},
+		{"seq_mean_token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 2, 1. / 8},
+		{"seq_mean_token_mean", "overlong, constant_group", 1, 1. / 6},
 	} {
-		f := newReduction(t, 2, append(centred, "filters.overlong=true", "loss.aggregation="+c.aggregation,
-			fmt.Sprintf("filters.masked=[%s]", c.masked), fmt.Sprintf("loss.mini_batches=%d", c.miniBatches))...)
+		f := newReduction(t, 2, append(centred, "loss.aggregation="+c.aggregation,
+			fmt.Sprintf("select=[%s]", c.selected), fmt.Sprintf("loss.mini_batches=%d", c.miniBatches))...)
 		f.shard("a", f.plan, groups...)
 		batch, _ := f.run()
 		if len(batch) != 3 {
@@ -42,17 +42,17 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 		}
 		for _, s := range batch {
 			if math.Abs(s.TurnWeights[0]-c.weight) > 1e-15 {
-				t.Errorf("%s, masked %q, %d mini-batches: a token weighs %v, want %v", c.aggregation, c.masked, c.miniBatches, s.TurnWeights[0], c.weight)
+				t.Errorf("%s, masked %q, %d mini-batches: a token weighs %v, want %v", c.aggregation, c.selected, c.miniBatches, s.TurnWeights[0], c.weight)
 			}
 		}
-		fate := func(reason string) string {
-			if strings.Contains(c.masked, reason) {
+		disposition := func(reason string) string {
+			if strings.Contains(c.selected, reason+": {mask") {
 				return "masked " + reason
 			}
 			return "dropped " + reason
 		}
-		constant := fate("constant_group")
-		want := []string{"trained", fate("overlong"), "trained", "trained", constant, constant, constant, constant}
+		constant := disposition("constant_group")
+		want := []string{"trained", disposition("overlong"), "trained", "trained", constant, constant, constant, constant}
 		if diff := cmp.Diff(want, f.reasons()); diff != "" {
 			t.Errorf("ledger (-want +got):\n%s", diff)
 		}

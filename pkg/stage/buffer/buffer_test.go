@@ -136,7 +136,7 @@ func advantages(t *testing.T, batch []shard.Sequence) []float64 {
 var near = cmpopts.EquateApprox(0, 1e-6)
 
 // centred makes advantages r - mean, which a reader can check in the head.
-var centred = []string{"advantage.scale=none", "filters.constant_group=true"}
+var centred = []string{"advantage.scale=none", "select=[constant_group]"}
 
 // TestStepImprovement: the reward of an iteration step is max(0, Δ/Δmax)
 // (ExIt, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
@@ -206,12 +206,12 @@ func TestConstantGroupsOfExIt(t *testing.T) {
 	}
 }
 
-// TestFiltersLeaveTheirReasons: what is cut off keeps its part in the
+// TestSelectLeavesItsReasons: what is cut off keeps its part in the
 // statistics and loses its gradient (DAPO, section 3.4); groups without a
 // difference teach nothing.
-func TestFiltersLeaveTheirReasons(t *testing.T) {
+func TestSelectLeavesItsReasons(t *testing.T) {
 	t.Parallel()
-	f := newReduction(t, 3, append(centred, "filters.overlong=true")...)
+	f := newReduction(t, 3, append(centred, "select=[constant_group, overlong]")...)
 	f.shard("a", f.plan,
 		[]verdict{{score: 1}, {score: 0, finish: "length"}, {score: 0}, {score: 0}},
 		scores(1, 1, 1, 1),

@@ -32,7 +32,7 @@ func TestCompositions(t *testing.T) {
 		{"scaffold.name", scaffold.Axis.Names()}, // what a buffer sees of it is the traces, here the same for all
 		{"credit.segments", credit.SegmentsAxis.Names()},
 		{"credit.reward", credit.RewardAxis.Names()},
-		{"filters", []string{"none", "all", "steps"}},
+		{"select", []string{"none", "all", "steps"}},
 		{"advantage.kind", credit.AdvantageAxis.Names()},
 		{"advantage.factors", append([]string{""}, credit.FactorAxis.Names()...)},
 		{"loss.aggregation", credit.WeightAxis.Names()},
@@ -178,13 +178,12 @@ func (p *pairs) refused(composition []int) {
 // fieldSettings are what --set says of a choice.
 func fieldSettings(field, value string) []string {
 	switch {
-	case field == "filters" && value == "steps":
-		return append(fieldSettings(field, "none"), "filters.no_submission.enabled=true", "filters.invalid_turns.enabled=true",
-			"filters.below_percentile={percentile: 30, submissions: 2}", "filters.not_improved={enabled: true, exempt_first: true}")
-	case field == "filters" && value == "none":
-		return []string{"filters.constant_group=false", "filters.overlong=false", "filters.invalid=false", "filters.min_advantage=0", "filters.below_top.share=0"}
-	case field == "filters":
-		return []string{"filters.constant_group=true", "filters.overlong=true", "filters.invalid=true", "filters.min_advantage=0.01", "filters.below_top.share=0.5"}
+	case field == "select" && value == "steps":
+		return []string{"select=[no_submission, invalid_turns, {below_percentile: {percentile: 30, submissions: 2}}, {not_improved: {threshold: 0, exempt_first: true}}]"}
+	case field == "select" && value == "none":
+		return []string{"select=[]"}
+	case field == "select":
+		return []string{"select=[constant_group, overlong, invalid, {min_advantage: {magnitude: 0.01}}, below_top]"}
 	case field == "advantage.factors" && value == "":
 		return []string{"advantage.factors=[]"}
 	case field == "advantage.factors":

@@ -80,7 +80,7 @@ func TestDurationOfTurns(t *testing.T) {
 func TestBestSolutions(t *testing.T) {
 	t.Parallel()
 	f := traces(t, "smoke")
-	f.set("best", "preset=nll", "filters.min_advantage=0", "filters.below_top.share=0.5")
+	f.set("best", "preset=nll", "select=[{below_top: {share: 0.5}}]")
 	batch, _ := f.run()
 	if len(batch) != 2 || batch[0].Sample != 2 || batch[1].Sample != 2 || len(batch[0].TurnWeights) != 2 {
 		t.Errorf("%d sequences, the first of sample %d", len(batch), batch[0].Sample)

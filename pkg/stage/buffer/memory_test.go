@@ -18,7 +18,7 @@ import (
 const partOfAnIteration = "LATHE_TEST_PART_OF_AN_ITERATION"
 
 // long are the settings of this test.
-var long = []string{"advantage.scale=none", "schedule.gradient_units=16", "filters.constant_group=false"}
+var long = []string{"advantage.scale=none", "schedule.gradient_units=16", "select=[]"}
 
 // TestMemory: the memory of an iteration is that of its shards, not of all their
 // tokens, and its time is linear. LATHE_TEST_RESPONSES and LATHE_TEST_TOKENS

@@ -54,7 +54,7 @@ func (f *reduction) waits() int {
 func TestBatchOfSeveralIterations(t *testing.T) {
 	t.Parallel()
 	groups := [][]verdict{scores(1, 0), scores(0, 1), {{score: 1, tokens: 4}, {tokens: 1}, {tokens: 3}}}
-	settings := append(centred, "filters.constant_group=true", "advantage.whitening=true", "loss.mini_batches=2")
+	settings := append(centred, "select=[constant_group]", "advantage.whitening=true", "loss.mini_batches=2")
 	whole := newReduction(t, 1, settings...)
 	whole.iteration(3, false, groups...)
 	want, _ := whole.run()
@@ -123,7 +123,7 @@ func TestBatchOfOneSegment(t *testing.T) {
 	t.Parallel()
 	digests := map[string][2]string{}
 	for i, segments := range []string{"0", "1"} {
-		f := newReduction(t, 1, append(centred, "schedule.batch_segments="+segments, "filters.overlong=true", "filters.masked=[overlong]")...)
+		f := newReduction(t, 1, append(centred, "schedule.batch_segments="+segments, "select=[constant_group, {overlong: {mask: true}}]")...)
 		f.iteration(1, false, []verdict{{score: 1}, {finish: "length"}}, scores(1, 0))
 		f.run()
 		for _, path := range []string{f.in.BatchOutput, f.in.LedgerOutput, f.in.StateOutput, f.in.StatsOutput, f.in.PlanOutputs[0].Path} {
@@ -146,7 +146,7 @@ func TestBatchOfOneSegment(t *testing.T) {
 // is learned from in the first iteration weighs 1/(2+6+2+2).
 func TestMaskedSegmentsWait(t *testing.T) {
 	t.Parallel()
-	f := newReduction(t, 1, append(centred, "schedule.batch_segments=3", "filters.overlong=true", "filters.masked=[overlong]", "loss.aggregation=token_mean")...)
+	f := newReduction(t, 1, append(centred, "schedule.batch_segments=3", "select=[constant_group, {overlong: {mask: true}}]", "loss.aggregation=token_mean")...)
 	f.iteration(1, false, []verdict{{score: 1}, {finish: "length", tokens: 6}})
 	if batch, _ := f.run(); len(batch) != 0 || f.waits() != 2 {
 		t.Fatalf("%d sequences, %d waiting; want 0 and 2", len(batch), f.waits())

@@ -140,7 +140,7 @@ func TestCriticApart(t *testing.T) {
 // policy. The values there are the same where responses share their prompt.
 func TestCriticOfTurns(t *testing.T) {
 	t.Parallel()
-	r := stagetest.NewOf(t, "tooluse-smoke", append(critic, "advantage.gamma=0.99", "filters.constant_group=false", "loss.epochs=1")...)
+	r := stagetest.NewOf(t, "tooluse-smoke", append(critic, "advantage.gamma=0.99", "select=[]", "loss.epochs=1")...)
 	data := batch(r)
 	first := inputs(r, data, "first") // whose critic says more than 0
 	update(r, first)
@@ -170,7 +170,7 @@ func TestCriticOfTurns(t *testing.T) {
 // every turn the policy loss is three times what it was, and the others are the same.
 func TestFactorsActOnTheSurrogateAlone(t *testing.T) {
 	t.Parallel()
-	r := stagetest.New(t, append(critic, "loss.epochs=1", "loss.mini_batches=1", "loss.kl.coef=0.1", "loss.entropy_coef=0.1", "optimizer.learning_rate=1e-2", "filters.constant_group=false")...)
+	r := stagetest.New(t, append(critic, "loss.epochs=1", "loss.mini_batches=1", "loss.kl.coef=0.1", "loss.entropy_coef=0.1", "optimizer.learning_rate=1e-2", "select=[]")...)
 	data := batch(r)
 	first := inputs(r, data, "first") // away from the reference, and with a critic that says more than 0
 	update(r, first)

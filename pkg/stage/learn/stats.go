@@ -79,7 +79,7 @@ func (t *totals) metrics() map[string]float64 {
 // notePreset prints the objective whole into the manifest.
 func notePreset(m *seal.Manifest, r recipe.Recipe) error {
 	for name, value := range map[string]any{
-		"preset": r.Preset, "advantage": r.Advantage, "filters": r.Filters, "loss": r.Loss, "optimizer": r.Optimizer,
+		"preset": r.Preset, "advantage": r.Advantage, "select": r.Select, "loss": r.Loss, "optimizer": r.Optimizer,
 	} {
 		if err := m.Note(name, value); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 // with a message of the policy, each of which an episode can go on from.
 func TestTurnsOfToolUse(t *testing.T) {
 	t.Parallel()
-	r := stagetest.NewOf(t, "tooluse-smoke", "loss.epochs=2", "curriculum.exit.buffer_size=100", "filters.constant_group=false")
+	r := stagetest.NewOf(t, "tooluse-smoke", "loss.epochs=2", "curriculum.exit.buffer_size=100", "select=[]")
 	got := update(r, inputs(r, batch(r), "learned"))
 	if got["trained_tokens"] == 0 || got["first_step_ratio_deviation_max"] != 0 || got["ratio_deviation_max"] == 0 {
 		t.Errorf("the first epoch's ratios deviate from 1 by up to %g: %v", got["first_step_ratio_deviation_max"], got)
@@ -52,7 +52,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 func TestEpisodesThatFillTheContext(t *testing.T) {
 	t.Parallel()
 	for _, longest := range []int{200, 260, 330} {
-		r := stagetest.NewOf(t, "tooluse-smoke", "filters.constant_group=false")
+		r := stagetest.NewOf(t, "tooluse-smoke", "select=[]")
 		r.LimitContext(longest)
 		got := update(r, inputs(r, batch(r), "learned"))
 		if got["first_step_ratio_deviation_max"] != 0 {
