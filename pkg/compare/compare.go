@@ -20,6 +20,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -45,14 +46,25 @@ type Comparison struct {
 	Resamples   int      `json:"resamples"`
 	Seed        uint64   `json:"seed"`
 	Methods     []Method `json:"methods"`
-	Unfinished  []string `json:"unfinished"` // folders of runs that are not done, and were left out
+	// Settings are those in which the recipes differ; null in older comparisons.
+	Settings   []Setting `json:"differing_settings"`
+	Unfinished []string  `json:"unfinished"` // folders of runs that are not done, and were left out
+}
+
+// Setting is a field of recipes with its value in each method, in the order of the
+// methods; empty where a recipe has no such field.
+type Setting struct {
+	Path   string   `json:"path"`
+	Values []string `json:"values"`
 }
 
 // Method is the runs of one recipe.
 type Method struct {
-	Label string   `json:"label"`
-	Seeds []uint64 `json:"seeds"`
-	Runs  []string `json:"runs"` // folders, in the order of the seeds
+	Label string `json:"label"`
+	// Composition is what the recipe chooses on every axis; null in older comparisons.
+	Composition []recipe.Choice `json:"composition"`
+	Seeds       []uint64        `json:"seeds"`
+	Runs        []string        `json:"runs"` // folders, in the order of the seeds
 
 	// By self-improvement step, from 0: the mean score of the answers.
 	Before []Spread `json:"by_step_before"` // of policy v000000
@@ -137,6 +149,9 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 		return err
 	}
 	labels := Labels(groups)
+	if c.Settings, err = differingSettings(groups); err != nil {
+		return err
+	}
 	base := 0
 	if o.Baseline != "" {
 		if base = slices.Index(labels, o.Baseline); base < 0 {
@@ -146,6 +161,9 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 	c.Baseline = labels[base]
 	for i, group := range groups {
 		m := summarize(labels[i], group)
+		if m.Composition, err = group[0].Recipe.Method(); err != nil {
+			return err
+		}
 		if i != base {
 			stream := func(number int) rng.Stream {
 				return rng.New(o.Seed, rng.PurposeBootstrap, number, labels[i], 0)
@@ -155,6 +173,36 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 		c.Methods = append(c.Methods, m)
 	}
 	return nil
+}
+
+// differingSettings are the fields in which the recipes of methods differ.
+func differingSettings(groups [][]finished) ([]Setting, error) {
+	all := []Setting{}
+	for i, group := range groups {
+		changes, err := recipe.Differences([]byte(groups[0][0].method), []byte(group[0].method))
+		if err != nil {
+			return nil, err
+		}
+		for _, change := range changes {
+			at := slices.IndexFunc(all, func(s Setting) bool { return s.Path == change.Path })
+			if at < 0 {
+				at = len(all)
+				all = append(all, Setting{change.Path, make([]string, len(groups))})
+				for j := range groups {
+					all[at].Values[j] = orEmpty(change.Was)
+				}
+			}
+			all[at].Values[i] = orEmpty(change.Now)
+		}
+	}
+	return all, nil
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // of is the run that something was read of.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/figure"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -131,6 +132,8 @@ type page struct {
 	Differences    *webpage.Table
 	Seeds          *webpage.Table
 	Costs          *webpage.Table
+	Composition    *webpage.Table
+	Differing      *webpage.Table
 	RunsOf         [][2]string // method and folder
 	Notes          []string
 	Figures        []webpage.Figure
@@ -146,6 +149,7 @@ func Write(folder string, c Comparison) error {
 	p := page{
 		Comparison: c, Head: c.head(), DifferenceHead: c.differenceHead(), Notes: c.notes(),
 		Rows: webpage.NewTable(c.methodRows()), Differences: webpage.NewTable(c.differenceRows()), Seeds: webpage.NewTable(c.seedRows()), Costs: webpage.NewTable(c.costRows()),
+		Composition: webpage.NewTable(c.compositionRows()), Differing: webpage.NewTable(c.settingRows(config.Shorten)),
 	}
 	for _, m := range c.Methods {
 		for _, run := range m.Runs {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/config"
 )
 
 // Text prints a comparison for a terminal or a log.
@@ -17,6 +20,10 @@ func Text(w io.Writer, c Comparison) error {
 	table(&b, c.methodRows())
 	if rows := c.differenceRows(); len(rows) > 1 {
 		fmt.Fprintf(&b, "\n%s\n\n", c.differenceHead())
+		table(&b, rows)
+	}
+	if rows := c.settingRows(config.Shorten); len(rows) > 1 {
+		fmt.Fprintf(&b, "\nSettings in which the recipes differ\n\n")
 		table(&b, rows)
 	}
 	fmt.Fprintln(&b)
@@ -60,6 +67,40 @@ func (c Comparison) methodRows() [][]string {
 		}
 	}
 	return rows
+}
+
+// compositionRows is the table of what each method chooses on every axis, with its head.
+func (c Comparison) compositionRows() [][]string {
+	rows := [][]string{append([]string{"axis"}, c.labels()...)}
+	for i, choice := range c.Methods[0].Composition {
+		row := []string{choice.Axis}
+		for _, m := range c.Methods {
+			row = append(row, m.Composition[i].Text)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// settingRows is the table of the settings in which methods differ, with its head.
+func (c Comparison) settingRows(shown func(string) string) [][]string {
+	rows := [][]string{append([]string{"setting"}, c.labels()...)}
+	for _, s := range c.Settings {
+		row := []string{s.Path}
+		for _, value := range s.Values {
+			row = append(row, cmp.Or(shown(value), "–"))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (c Comparison) labels() []string {
+	var labels []string
+	for _, m := range c.Methods {
+		labels = append(labels, m.Label)
+	}
+	return labels
 }
 
 // seedRows is the table of single runs, with its head.

@@ -31,20 +31,28 @@ func (p Pick) MarshalJSON() ([]byte, error) {
 func Short(picks []Pick, offers Variants) string {
 	words := make([]string, len(picks))
 	for i, p := range picks {
-		var set []string
-		defaults := reflect.ValueOf(offers.Of(p.Name))
-		for _, f := range fieldsOf(reflect.ValueOf(p.Settings).Elem()) {
-			text := scalar(f.value)
-			if d, ok := fieldNamed(defaults.Elem(), f.name); !ok || scalar(d.value) != text {
-				set = append(set, f.name+": "+text)
-			}
-		}
 		words[i] = p.Name
-		if len(set) > 0 {
+		if set := Overrides(p.Settings, offers.Of(p.Name)); len(set) > 0 {
 			words[i] = "{" + p.Name + ": {" + strings.Join(set, ", ") + "}}"
 		}
 	}
 	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// Overrides lists the fields of settings whose values are not those of defaults, which
+// is of the same type, as "PATH: VALUE" in the order of [Write].
+func Overrides(settings, defaults any) []string {
+	was := map[string]string{}
+	for _, f := range Describe(defaults, "") {
+		was[f.Path] = f.Default
+	}
+	var set []string
+	for _, f := range Describe(settings, "") {
+		if before, known := was[f.Path]; !f.Group && (!known || before != f.Default) {
+			set = append(set, f.Path+": "+f.Default)
+		}
+	}
+	return set
 }
 
 // A Menu is a list of picks that knows what can be picked.

@@ -1,11 +1,16 @@
 package recipe
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/preset"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
@@ -48,6 +53,101 @@ func choices[T any](registered []registry.Choice[T]) []AxisChoice {
 	return all
 }
 
+// Choice is what a recipe chooses on one axis, in the words of a recipe: names, and
+// after each those of its settings that are not the default ones.
+type Choice struct {
+	Axis string `json:"axis"`
+	Text string `json:"choice"`
+}
+
+// Method is what the recipe chooses on every axis, and how it departs from its preset.
+// Two recipes with the same choices learn by the same method.
+func (r *Recipe) Method() ([]Choice, error) {
+	spec, err := r.CreditSpec()
+	if err != nil {
+		return nil, err
+	}
+	filled, err := preset.Lookup(r.Preset)
+	if err != nil {
+		return nil, err
+	}
+	chain := func(name string, steps int, seconds float64) string {
+		text := with(name, r.Scaffold.Variants.Of(name), scaffold.Axis.Variants())
+		if steps > 0 {
+			text += fmt.Sprintf(", steps %d", steps)
+		}
+		if seconds > 0 {
+			text += fmt.Sprintf(", seconds %g", seconds)
+		}
+		return text
+	}
+	factors, weights := many(spec.Factors, credit.FactorAxis), many(spec.Weights, credit.FactorAxis)
+	aggregation := with(r.Loss.Aggregation, r.Loss.Variants.Of(r.Loss.Aggregation), credit.WeightAxis.Variants())
+	if len(weights) > 0 {
+		aggregation += " × " + strings.Join(weights, " × ")
+	}
+	// Both names stand by themselves.
+	filled.Loss.Kind, filled.Loss.Aggregation, filled.Advantage.Kind = r.Loss.Kind, r.Loss.Aggregation, r.Advantage.Kind
+	loss := config.Overrides(&r.Loss.Loss, &filled.Loss)
+	advantage := config.Overrides(&r.Advantage.Advantage, &filled.Advantage)
+	return []Choice{
+		{"environment", r.Env.Name},
+		{"curriculum", with(r.Curriculum.Name, r.Curriculum.Settings(), curriculum.Variants())},
+		{"scaffold", chain(r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds)},
+		{"evaluation", chain(r.Evaluation.Scaffold, r.Evaluation.Steps, r.Evaluation.Seconds)},
+		{"segments", one(spec.Segments, credit.SegmentsAxis)},
+		{"reward", one(spec.Reward, credit.RewardAxis)},
+		{"select", spec.Select.String()},
+		{"preset", r.Preset},
+		{"advantage", beside(spec.Advantage.Name, advantage)},
+		{"factors", "[" + strings.Join(factors, ", ") + "]"},
+		{"weight", aggregation},
+		{"loss", beside(r.Loss.Kind, loss)},
+	}, nil
+}
+
+func one[T any](c credit.Choice, axis *registry.Registry[T]) string {
+	return with(c.Name, c.Settings, axis.Variants())
+}
+
+func many[T any](choices []credit.Choice, axis *registry.Registry[T]) []string {
+	var texts []string
+	for _, c := range choices {
+		texts = append(texts, one(c, axis))
+	}
+	return texts
+}
+
+// with is a choice with those of its settings that are not the default ones.
+func with(name string, settings any, variants config.Variants) string {
+	defaults := variants.Of(name)
+	if settings == nil || defaults == nil {
+		return name
+	}
+	return beside(name, config.Overrides(settings, defaults))
+}
+
+func beside(name string, set []string) string {
+	if len(set) == 0 {
+		return name
+	}
+	return name + " {" + strings.Join(set, ", ") + "}"
+}
+
+// changesNothing are the sections of a recipe that name a run or say where it runs
+// and leave what it learns as it is.
+var changesNothing = []string{"name", "description", "seed", "resources"}
+
+// Differences are the settings in which two resolved recipes differ, in words of a
+// recipe. Name, description, seed and resources are left out.
+func Differences(was, is []byte) ([]config.Change, error) {
+	changes, err := config.Changes(was, is)
+	return slices.DeleteFunc(changes, func(c config.Change) bool {
+		section, _, _ := strings.Cut(c.Path, ".")
+		return slices.Contains(changesNothing, section)
+	}), err
+}
+
 // Composition lists the axes with what the recipe chooses on each, and nothing
 // else. The settings of its environment and its curriculum may ask for choices
 // too.
@@ -79,4 +179,38 @@ func (r *Recipe) Composition() ([]Axis, error) {
 		axes[i].Choices = slices.DeleteFunc(axis.Choices, func(c AxisChoice) bool { return !slices.Contains(chosen[axis.Name], c.Name) })
 	}
 	return axes, nil
+}
+
+// Compositions is the page of what each recipe of files chooses on every axis, in
+// Markdown. paths are the files from the folder of the page.
+func Compositions(folder string, paths []string) (string, error) {
+	var b strings.Builder
+	b.WriteString("# What each recipe chooses\n\nMade from the recipes by a test (`go test ./pkg/recipe -update`), so that a change of what a recipe means\n" +
+		"shows as a change of this page. A choice stands with those of its settings that are not the default ones; advantage and loss with\n" +
+		"those in which they depart from the preset. `lathe recipe compose RECIPE` says what the choices do.\n")
+	head := ""
+	for _, path := range paths {
+		resolved, err := Load(filepath.Join(folder, path), nil)
+		if err != nil {
+			return "", err
+		}
+		choices, err := resolved.Recipe.Method()
+		if err != nil {
+			return "", err
+		}
+		if dir := filepath.ToSlash(filepath.Dir(path)); dir != head {
+			head = dir
+			fmt.Fprintf(&b, "\n## %s\n\n| recipe |", strings.Replace(dir, ".", "jobs", 1))
+			for _, c := range choices {
+				fmt.Fprintf(&b, " %s |", c.Axis)
+			}
+			b.WriteString("\n|---" + strings.Repeat("|---", len(choices)) + "|\n")
+		}
+		fmt.Fprintf(&b, "| [%s](%s) |", resolved.Recipe.Name, filepath.ToSlash(path))
+		for _, c := range choices {
+			fmt.Fprintf(&b, " %s |", strings.ReplaceAll(c.Text, "|", `\|`))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
 }

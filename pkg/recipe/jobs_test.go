@@ -1,6 +1,7 @@
 package recipe_test
 
 import (
+	order "cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -237,6 +238,27 @@ func TestExitAblations(t *testing.T) {
 	if got := grpo.Recipe.Curriculum.Name; got != "uniform" {
 		t.Errorf("exit-grpo has the curriculum %q, want uniform", got)
 	}
+}
+
+// jobs/COMPOSITIONS.md has what each recipe chooses on every axis.
+func TestCompositionsPage(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	for _, path := range shippedRecipes(t) {
+		within, err := filepath.Rel(jobsFolder, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, within)
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		return order.Or(strings.Compare(filepath.Dir(a), filepath.Dir(b)), strings.Compare(a, b))
+	})
+	page, err := recipe.Compositions(jobsFolder, paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configtest.Golden(t, jobsFolder+"/COMPOSITIONS.md", page)
 }
 
 // jobs/REFERENCE.md says what the types say.

@@ -43,7 +43,9 @@ type findings struct {
 
 func collect(ctx context.Context, r *rundir.Run) (*findings, error) {
 	f := &findings{run: r, iterations: map[int][]finishedTask{}}
-	f.identify()
+	if err := f.identify(); err != nil {
+		return nil, err
+	}
 	for k := 0; k <= f.Iterations; k++ {
 		tasks, err := finishedTasks(ctx, r.Graph, nodes(r.Graph, k))
 		if err != nil {
@@ -66,15 +68,20 @@ func collect(ctx context.Context, r *rundir.Run) (*findings, error) {
 	return f, nil
 }
 
-func (f *findings) identify() {
+func (f *findings) identify() error {
 	id, rec := f.run.Identity, f.run.Recipe
+	composition, err := rec.Method()
+	if err != nil {
+		return err
+	}
 	f.Summary = Summary{
 		Format: summaryFormat, RunID: id.RunID, Name: id.Name, Description: rec.Description, Seed: id.Seed,
-		RecipeSHA256: id.RecipeSHA256, Preset: rec.Preset, Environment: rec.Env.Name, Curriculum: rec.Curriculum.Name,
+		RecipeSHA256: id.RecipeSHA256, Preset: rec.Preset, Environment: rec.Env.Name, Curriculum: rec.Curriculum.Name, Composition: composition,
 		BinaryVersion: id.BinaryVersion, Created: id.Created, Iterations: rec.Schedule.Iterations,
 		Problems: rec.Evaluation.Problems, Samples: rec.Evaluation.Samples, Steps: rec.Evaluation.Steps,
 		Temperature: rec.Evaluation.Temperature, Missing: map[string]string{}, Series: []Iteration{},
 	}
+	return nil
 }
 
 // progress says how far the run is and which policy came out.

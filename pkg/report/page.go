@@ -249,6 +249,9 @@ func (f *findings) identityRows() [][2]string {
 		{"seed", fmt.Sprint(s.Seed)},
 		{"recipe sha256", s.RecipeSHA256},
 	}
+	for _, choice := range s.Composition {
+		rows = append(rows, [2]string{choice.Axis, choice.Text})
+	}
 	for _, data := range f.run.Identity.Data {
 		rows = append(rows, [2]string{"data sha256", data.SHA256 + "  " + data.Path})
 	}

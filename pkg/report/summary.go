@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
@@ -17,17 +18,19 @@ const summaryFormat = "lathe-summary/1.0"
 // then has the key and the reason. A standard error is null with its value,
 // and with fewer than two problems.
 type Summary struct {
-	Format        string    `json:"format"`
-	RunID         string    `json:"run_id"`
-	Name          string    `json:"name"`
-	Description   string    `json:"description"`
-	Seed          uint64    `json:"seed"`
-	RecipeSHA256  string    `json:"recipe_sha256"`
-	Preset        string    `json:"preset"`
-	Environment   string    `json:"environment"`
-	Curriculum    string    `json:"curriculum"`
-	BinaryVersion string    `json:"binary_version"` // that made the run
-	Created       time.Time `json:"created"`
+	Format       string `json:"format"`
+	RunID        string `json:"run_id"`
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	Seed         uint64 `json:"seed"`
+	RecipeSHA256 string `json:"recipe_sha256"`
+	Preset       string `json:"preset"`
+	Environment  string `json:"environment"`
+	Curriculum   string `json:"curriculum"`
+	// Composition is what the recipe chooses on every axis, in its words.
+	Composition   []recipe.Choice `json:"composition"`
+	BinaryVersion string          `json:"binary_version"` // that made the run
+	Created       time.Time       `json:"created"`
 
 	// State is done when everything that the recipe asks for is sealed,
 	// pending when nothing is, else unknown: whether somebody is working on

@@ -71,6 +71,11 @@ func (t *textReport) table(rows [][]string) {
 func (t *textReport) head() {
 	s := t.s
 	t.line("%s   run %s, seed %d, %s on %s", printable(s.Name), printable(s.RunID), s.Seed, printable(s.Curriculum), printable(s.Environment))
+	var choices []string
+	for _, c := range s.Composition {
+		choices = append(choices, c.Axis+" "+printable(c.Text))
+	}
+	t.line("%s", strings.Join(choices, " · "))
 	hosts := ""
 	if s.HostCount != nil {
 		hosts = fmt.Sprintf(", %d %s", *s.HostCount, plural(*s.HostCount, "host"))
