@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,16 +83,17 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if err != nil {
 		return err
 	}
-	var taken []string // experiments that need not be run here
+	if err := whole.CheckArms(folder); err != nil {
+		return err
+	}
+	taken := reproduce.Taken{} // runs that need not be started here
 	if len(o.With) > 0 {
-		if _, taken, err = o.measure(ctx, folder, whole); err != nil {
+		if _, taken, _, err = o.measure(ctx, folder, whole); err != nil {
 			return err
 		}
 	}
 	if !o.Status {
-		here := plan
-		here.Experiments = slices.DeleteFunc(slices.Clone(plan.Experiments), func(e reproduce.Experiment) bool { return slices.Contains(taken, e.Name) })
-		if err := here.CheckData(ctx, folder); err != nil {
+		if err := plan.CheckData(ctx, folder, taken); err != nil {
 			return err
 		}
 	}
@@ -108,21 +110,19 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			return err
 		}
 	}
-	result, taken, err := o.measure(ctx, folder, whole)
+	result, taken, refused, err := o.measure(ctx, folder, whole)
 	if err != nil {
 		return err
 	}
-	notes, err := o.compareWithEarlier(result.Without(taken))
+	notes, err := o.compareWithEarlier(result.WithoutTaken(taken))
 	if err != nil {
 		return err
 	}
-	if len(taken) > 0 {
-		notes = append(notes, "From other machines or times: "+strings.Join(taken, ", ")+".")
-	}
+	notes = append(append(notes, takenNotes(result, taken)...), refused...)
 	compared := map[string]bool{}
 	for _, e := range result.Results {
-		if slices.Contains(taken, e.Name) {
-			continue
+		if len(taken[e.Name]) > 0 {
+			continue // not all of its runs are here
 		}
 		if compared[e.Name], err = sideBySide(ctx, e); err != nil {
 			return err
@@ -155,9 +155,14 @@ type begun struct {
 
 // begin carries experiments as far as they go, but for those that are taken from
 // elsewhere. whole is the plan that they are of.
-func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan reproduce.Plan, taken []string) (b begun, err error) {
+func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan reproduce.Plan, taken reproduce.Taken) (b begun, err error) {
 	for _, e := range plan.Experiments {
-		if slices.Contains(taken, e.Name) {
+		planned, err := e.Runs(folder)
+		if err != nil {
+			return b, fmt.Errorf("experiment %q: %w", e.Name, err)
+		}
+		planned.Runs = slices.DeleteFunc(planned.Runs, func(r sweep.Run) bool { return taken[e.Name][r.Name] })
+		if len(planned.Runs) == 0 {
 			continue
 		}
 		if e.Pool != nil {
@@ -170,10 +175,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 				continue
 			}
 		}
-		index, err := e.Runs(folder)
-		if err == nil {
-			index, err = sweep.Begin(filepath.Join(folder, e.Name), index)
-		}
+		index, err := sweep.Begin(filepath.Join(folder, e.Name), planned)
 		if err != nil {
 			return b, fmt.Errorf("experiment %q: %w", e.Name, err)
 		}
@@ -255,19 +257,47 @@ func sideBySide(ctx context.Context, e reproduce.Result) (bool, error) {
 }
 
 // measure says what came out of a whole plan so far, here and in other reproductions, and
-// which experiments are theirs.
-func (o ReproduceOptions) measure(ctx context.Context, folder string, whole reproduce.Plan) (result reproduce.Reproduction, taken []string, err error) {
+// which runs are theirs.
+func (o ReproduceOptions) measure(ctx context.Context, folder string, whole reproduce.Plan) (result reproduce.Reproduction, taken reproduce.Taken, refused []string, err error) {
+	taken = reproduce.Taken{}
 	if result, err = reproduce.Read(ctx, folder, whole); err != nil {
-		return result, nil, err
+		return result, nil, nil, err
 	}
 	for _, file := range o.With {
 		other, err := readReproduction("--with", file)
 		if err != nil {
-			return result, nil, err
+			return result, nil, nil, err
 		}
-		taken = append(taken, result.With(other)...)
+		more, not, err := result.With(whole, folder, other)
+		if err != nil {
+			return result, nil, nil, err
+		}
+		for experiment, names := range more {
+			if taken[experiment] == nil {
+				taken[experiment] = map[string]bool{}
+			}
+			maps.Copy(taken[experiment], names)
+		}
+		refused = append(refused, not...)
 	}
-	return result, taken, nil
+	return result, taken, refused, nil
+}
+
+// takenNotes say which runs are from elsewhere.
+func takenNotes(result reproduce.Reproduction, taken reproduce.Taken) []string {
+	var words []string
+	for _, e := range result.Results {
+		switch n := len(taken[e.Name]); {
+		case taken.All(e):
+			words = append(words, e.Name)
+		case n > 0:
+			words = append(words, fmt.Sprintf("%d of %d runs of %s", n, len(e.Runs), e.Name))
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return []string{"From other machines or times: " + strings.Join(words, ", ") + "."}
 }
 
 // readReproduction reads the reproduction.json that a flag names.

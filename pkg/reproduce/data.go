@@ -18,12 +18,13 @@ import (
 )
 
 // CheckData refuses a plan of which a run that is still to be made has no tasks here: it
-// would fail hours later, once the experiments before it are done.
-func (p Plan) CheckData(ctx context.Context, folder string) error {
+// would fail hours later, once the experiments before it are done. Runs that are taken
+// from elsewhere are not made.
+func (p Plan) CheckData(ctx context.Context, folder string, taken Taken) error {
 	var lacking, others []string
 	var first error
 	for _, e := range p.Experiments {
-		err := e.lacksData(ctx, folder)
+		err := e.lacksData(ctx, folder, taken[e.Name])
 		if err == nil {
 			others = append(others, "--only "+e.Name)
 			continue
@@ -42,14 +43,14 @@ func (p Plan) CheckData(ctx context.Context, folder string) error {
 }
 
 // lacksData is the reason why the tasks of a run that is still to be made cannot be read.
-func (e Experiment) lacksData(ctx context.Context, folder string) error {
+func (e Experiment) lacksData(ctx context.Context, folder string, taken map[string]bool) error {
 	index, err := e.Runs(folder)
 	if err != nil {
 		return err
 	}
 	asked := map[string]bool{} // recipes, whose seeds have the same data
 	for _, r := range index.Runs {
-		if asked[r.Recipe] || len(e.needs(methodOf(r.Recipe))) > 0 { // what a run begins with is not there yet
+		if taken[r.Name] || asked[r.Recipe] || len(e.needs(methodOf(r.Recipe))) > 0 { // what a run begins with is not there yet
 			continue
 		}
 		_, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, e.Name, r.Name)))

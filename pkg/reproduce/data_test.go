@@ -38,7 +38,7 @@ func TestCheckData(t *testing.T) {
 		{empty, filepath.Join(empty, "mle")},
 	} {
 		t.Setenv("LATHE_DATA", c.data)
-		err := p.CheckData(t.Context(), here)
+		err := p.CheckData(t.Context(), here, nil)
 		hints := strings.Join(exitcode.Hints(err), "\n")
 		if err == nil || !strings.Contains(err.Error(), "the tasks of two, three") || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(hints, "data/mle/prepare.py FOLDER/mle") || !strings.Contains(hints, "--only one") {
@@ -49,7 +49,7 @@ func TestCheckData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := only.CheckData(t.Context(), here); err != nil {
+	if err := only.CheckData(t.Context(), here, nil); err != nil {
 		t.Errorf("without the experiments that need tasks: %v", err)
 	}
 
@@ -70,7 +70,7 @@ func TestCheckData(t *testing.T) {
 	set := []string{"data.train={files: [$LATHE_DATA/facts/train.jsonl]}", "data.test={files: [$LATHE_DATA/facts/test.jsonl]}"}
 	made := Plan{Experiments: []Experiment{{Name: "made", Seeds: "1", Recipes: []string{smoke}, Set: set}}}
 	t.Setenv("LATHE_DATA", filepath.Dir(facts))
-	if err := made.CheckData(t.Context(), here); err != nil {
+	if err := made.CheckData(t.Context(), here, nil); err != nil {
 		t.Fatal(err)
 	}
 	index, err := made.Experiments[0].Runs(here)
@@ -85,7 +85,7 @@ func TestCheckData(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("LATHE_DATA", "")
-	if err := made.CheckData(t.Context(), here); err != nil {
+	if err := made.CheckData(t.Context(), here, nil); err != nil {
 		t.Errorf("of a run that is made: %v", err)
 	}
 }

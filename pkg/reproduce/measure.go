@@ -41,7 +41,7 @@ func read(ctx context.Context, r *rundir.Run) (*measured, error) {
 // value is the number that a claim is about. What is not measured is an error that
 // wraps errUnmeasured. happened is false for a share of what the run never had: it is 0
 // where some other run has it, and else perhaps a name that nothing has.
-func (m *measured) value(ctx context.Context, c Claim) (value float64, happened bool, err error) {
+func (m *measured) value(ctx context.Context, c Measure) (value float64, happened bool, err error) {
 	if !strings.Contains(c.Metric, "/") {
 		value, err = m.key(c.Metric)
 		return value, true, err
@@ -54,7 +54,7 @@ func (m *measured) value(ctx context.Context, c Claim) (value float64, happened 
 		return 0, false, err
 	}
 	if last == 0 {
-		last = m.run.Recipe.Schedule.Iterations
+		last = m.summary.Iterations
 	}
 	of, per, quotient := strings.Cut(c.Metric, " per ")
 	sum, happened := m.sum(of, first, last)
@@ -100,6 +100,12 @@ func (m *measured) gather(ctx context.Context) error {
 		return nil
 	}
 	m.sums = map[int]map[string]float64{}
+	if m.run == nil {
+		for _, i := range m.summary.Series {
+			m.sums[i.Iteration] = sumsOf(i)
+		}
+		return nil
+	}
 	for k := 1; k <= m.run.Recipe.Schedule.Iterations; k++ {
 		metrics, _, err := report.Metrics(ctx, m.run, k)
 		if err != nil {
@@ -118,7 +124,7 @@ func (m *measured) timeouts(ctx context.Context) (int, error) {
 	if err := m.gather(ctx); err != nil {
 		return 0, err
 	}
-	n, _ := m.sum("score/outcome_"+string(shard.OutcomeTimeout), 1, m.run.Recipe.Schedule.Iterations)
+	n, _ := m.sum("score/outcome_"+string(shard.OutcomeTimeout), 1, m.summary.Iterations)
 	return int(n), nil
 }
 
@@ -130,4 +136,50 @@ func (m *measured) sum(name string, first, last int) (sum float64, ok bool) {
 		}
 	}
 	return sum, ok
+}
+
+// sumsOf are the metrics that a summary has of an iteration, by STAGE/NAME. A summary
+// alone has no others.
+func sumsOf(i report.Iteration) map[string]float64 {
+	sums := map[string]float64{}
+	for prefix, counts := range map[string]map[string]int{"kind_": i.Kinds, "origin_": i.Origins, "dropped_": i.Dropped, "transition_": i.Transitions} {
+		for name, n := range counts {
+			sums["buffer/"+prefix+name] = float64(n)
+		}
+	}
+	groups := 0
+	for _, n := range i.Kinds {
+		groups += n
+	}
+	sums["buffer/groups"] = float64(groups)
+	for name, value := range i.Curriculum {
+		sums["buffer/curriculum_"+name] = value
+	}
+	for name, value := range map[string]*float64{"buffer/reward_mean": i.RewardMean, "buffer/score_mean": i.ScoreMean, "learn/loss": i.Loss, "learn/entropy": i.Entropy} {
+		if value != nil {
+			sums[name] = *value
+		}
+	}
+	return sums
+}
+
+// fill measures what claims and checks look at.
+func (r *Run) fill(ctx context.Context, m *measured, measures []Measure) error {
+	r.Measures, r.Lacking = map[string]float64{}, map[string]string{}
+	for _, measure := range measures {
+		key := measure.key()
+		value, happened, err := m.value(ctx, measure)
+		if errors.Is(err, errUnmeasured) {
+			r.Lacking[key] = err.Error()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.Measures[key] = value
+		if !happened {
+			r.Never = append(r.Never, key)
+		}
+	}
+	return nil
 }

@@ -19,11 +19,15 @@ const Format = "lathe-reproduction/1.0"
 
 // Verdicts on a claim. One comes out where Student's 95 % interval of the difference
 // over seeds lies wholly on its side of 0, and does not where it lies wholly on the
-// other; where 0 is inside, these runs are too few or too small to say.
+// other. Where 0 is inside, it is smaller than the paper's if the interval excludes the
+// paper's relative effect, and else these runs are too few or too small to say. Where
+// the data of an arm do not show what it is called there is no verdict.
 const (
 	CameOut    = "came out"
 	DidNot     = "did not come out"
+	Smaller    = "smaller than the paper's"
 	TooSmall   = "too small to say"
+	WrongArm   = "an arm is not what it is called"
 	Unmeasured = "not measured"
 	NotRun     = "not run"
 )
@@ -57,6 +61,13 @@ type Run struct {
 	// Timeouts counts responses whose last program ran out of time. A faster machine may
 	// let it end, and a run learns from other verdicts then.
 	Timeouts int `json:"timeouts"`
+
+	// Measures are what the claims and checks of the plan look at, by name. Those in Never
+	// are 0 because the run has nothing of that name; those in Lacking it does not have,
+	// with the reason.
+	Measures map[string]float64 `json:"measures"`
+	Never    []string           `json:"never"`
+	Lacking  map[string]string  `json:"lacking"`
 }
 
 // Outcome is a claim and the numbers that speak for or against it.
@@ -74,39 +85,11 @@ type Outcome struct {
 	Others []float64       `json:"others"` // of the one that it is compared with; null without
 	Spread *compare.Spread `json:"difference"`
 
+	Power  *Power    `json:"power"`  // null without a spread
+	Checks []Checked `json:"checks"` // of both arms
+
 	Verdict string `json:"verdict"`
-	Why     string `json:"why"` // where nothing could be measured
-}
-
-// With takes experiments that are not done here, and whose claims are those of the plan,
-// from a reproduction of another machine or time in which they are, and says which.
-func (r *Reproduction) With(other Reproduction) (taken []string) {
-	for i, e := range r.Results {
-		for _, o := range other.Results {
-			if o.Name == e.Name && !e.Done() && o.Done() && slices.EqualFunc(e.Claims, o.Claims, Outcome.sameClaim) {
-				r.Results[i] = o
-				for j := range o.Claims {
-					o.Claims[j].Source, o.Claims[j].Paper = e.Claims[j].Source, e.Claims[j].Paper // what is cited is the plan's, whatever was cited then
-				}
-				taken = append(taken, o.Name)
-			}
-		}
-	}
-	return taken
-}
-
-// Without leaves experiments out.
-func (r Reproduction) Without(names []string) Reproduction {
-	r.Results = slices.DeleteFunc(slices.Clone(r.Results), func(e Result) bool { return slices.Contains(names, e.Name) })
-	return r
-}
-
-// sameClaim reports whether two outcomes are of one claim, whatever they cite.
-func (o Outcome) sameClaim(other Outcome) bool {
-	key := func(o Outcome) [5]string {
-		return [5]string{o.Says, o.Metric, o.Method, o.Against, o.Direction}
-	}
-	return key(o) == key(other)
+	Why     string `json:"why"` // where nothing could be measured, or an arm is not what it is called
 }
 
 // Read measures what is done of the experiments of a plan, in the folder that holds
@@ -130,7 +113,6 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	done := map[string]map[uint64]*measured{}
 	for _, planned := range index.Runs {
 		run := Run{Name: planned.Name, Method: methodOf(planned.Recipe), Seed: planned.Seed}
 		opened, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, planned.Name)))
@@ -140,34 +122,66 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 			return result, err
 		default:
 			m, err := read(ctx, opened)
+			if err == nil {
+				err = run.take(ctx, m, e.measures())
+			}
 			if err != nil {
 				return result, fmt.Errorf("run %q: %w", planned.Name, err)
-			}
-			run.RecipeSHA256, run.BinaryVersion, run.Done = m.summary.RecipeSHA256, m.summary.BinaryVersion, m.summary.State == "done"
-			if run.Done {
-				if run.Timeouts, err = m.timeouts(ctx); err != nil {
-					return result, fmt.Errorf("run %q: %w", planned.Name, err)
-				}
-				if done[run.Method] == nil {
-					done[run.Method] = map[uint64]*measured{}
-				}
-				done[run.Method][run.Seed] = m
-				run.PolicySHA256 = m.summary.PolicySHA256
-			}
-			if m.summary.WallSeconds != nil {
-				run.WallSeconds = *m.summary.WallSeconds
 			}
 		}
 		result.Runs = append(result.Runs, run)
 	}
-	for _, c := range e.Claims {
-		outcome, err := c.judge(ctx, result.Runs, done)
-		if err != nil {
-			return result, err
-		}
-		result.Claims = append(result.Claims, outcome)
-	}
+	e.judge(&result)
 	return result, nil
+}
+
+// take has what is measured of a run.
+func (r *Run) take(ctx context.Context, m *measured, measures []Measure) (err error) {
+	s := m.summary
+	r.RecipeSHA256, r.BinaryVersion, r.Done = s.RecipeSHA256, s.BinaryVersion, s.State == "done"
+	if s.WallSeconds != nil {
+		r.WallSeconds = *s.WallSeconds
+	}
+	if !r.Done {
+		return nil
+	}
+	r.PolicySHA256 = s.PolicySHA256
+	if r.Timeouts, err = m.timeouts(ctx); err != nil {
+		return err
+	}
+	return r.fill(ctx, m, measures)
+}
+
+// judge gives every claim of an experiment its verdict from what its runs measured.
+func (e Experiment) judge(result *Result) {
+	result.Claims = []Outcome{}
+	for _, c := range e.Claims {
+		o := c.judge(result.Runs)
+		for _, method := range []string{c.Method, c.Against} {
+			if method == "" {
+				continue
+			}
+			for _, check := range e.checks(method) {
+				o.Checks = append(o.Checks, check.against(method, result.Runs))
+			}
+		}
+		o.unlessWrongArm()
+		result.Claims = append(result.Claims, o)
+	}
+}
+
+// unlessWrongArm takes the verdict back where the data of an arm do not show what it is
+// called.
+func (o *Outcome) unlessWrongArm() {
+	var why []string
+	for _, c := range o.Checks {
+		if c.Fails != "" {
+			why = append(why, fmt.Sprintf("%s: %s (%s wanted: %s): %s", c.Method, c.Sees, c.Measure, c.Want, c.Fails))
+		}
+	}
+	if len(why) > 0 && o.Verdict != NotRun {
+		o.Verdict, o.Why = WrongArm, strings.Join(why, "; ")
+	}
 }
 
 // Done reports whether every run of the experiment is done.
@@ -176,43 +190,44 @@ func (e Result) Done() bool {
 }
 
 // judge compares the methods of a claim, seed by seed.
-func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64]*measured) (Outcome, error) {
+func (c Claim) judge(runs []Run) Outcome {
+	key := c.key()
 	o := Outcome{
-		Says: c.Says, Source: c.Source, Paper: c.Paper, Metric: c.Metric, Method: c.Method, Against: c.Against, Direction: c.Direction,
-		Seeds: []uint64{}, Values: []float64{}, Verdict: NotRun,
+		Says: c.Says, Source: c.Source, Paper: c.Paper, Metric: key, Method: c.Method, Against: c.Against, Direction: c.Direction,
+		Seeds: []uint64{}, Values: []float64{}, Checks: []Checked{}, Verdict: NotRun,
 	}
-	if c.Iterations != "" {
-		o.Metric += ", iterations " + c.Iterations
+	others := map[uint64]Run{}
+	for _, r := range runs {
+		if r.Method == c.Against && r.Done {
+			others[r.Seed] = r
+		}
 	}
 	var differences []float64
 	var lacking []string // seeds without the number, and why
 	happened := false    // in some run
 	for _, r := range runs {
-		own := done[c.Method][r.Seed]
-		if r.Method != c.Method || own == nil || c.Against != "" && done[c.Against][r.Seed] == nil {
+		other, paired := others[r.Seed]
+		if r.Method != c.Method || !r.Done || c.Against != "" && !paired {
 			continue
 		}
-		of := c.Method
-		value, in, err := own.value(ctx, c)
-		happened = happened || in
-		other := 0.0
-		if err == nil && c.Against != "" {
-			of = c.Against
-			other, in, err = done[c.Against][r.Seed].value(ctx, c)
-			happened = happened || in
+		value, has := r.Measures[key]
+		of, why := c.Method, r.Lacking[key]
+		happened = happened || has && !slices.Contains(r.Never, key)
+		base := 0.0
+		if has && c.Against != "" {
+			base, has = other.Measures[key]
+			of, why = c.Against, other.Lacking[key]
+			happened = happened || has && !slices.Contains(other.Never, key)
 		}
-		if errors.Is(err, errUnmeasured) {
-			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %v", r.Seed, of, err))
+		if !has {
+			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %s", r.Seed, of, orNone(why, "it was not asked for "+key)))
 			continue
-		}
-		if err != nil {
-			return o, err
 		}
 		o.Seeds, o.Values = append(o.Seeds, r.Seed), append(o.Values, value)
 		if c.Against != "" {
-			o.Others = append(o.Others, other)
+			o.Others = append(o.Others, base)
 		}
-		differences = append(differences, value-other)
+		differences = append(differences, value-base)
 	}
 	switch {
 	case len(lacking) > 0:
@@ -221,32 +236,39 @@ func (c Claim) judge(ctx context.Context, runs []Run, done map[string]map[uint64
 		if len(differences) > 0 {
 			o.Why += "; measured: " + o.bySeed()
 		}
-		return o, nil
+		return o
 	case len(differences) == 0:
-		return o, nil
+		return o
 	case !happened:
-		o.Verdict, o.Why = Unmeasured, "no run has "+c.Metric
-		return o, nil
+		o.Verdict, o.Why = Unmeasured, "no run has "+key
+		return o
 	}
 	spread := compare.SpreadOf(differences)
-	o.Spread, o.Verdict = &spread, verdict(spread, c.Direction)
-	return o, nil
+	o.Spread, o.Power = &spread, powerOf(spread, c.Numbers, o.Others)
+	o.Verdict = verdict(spread, c.Direction, o.Power)
+	return o
 }
 
-// verdict says on which side of 0 the interval of a difference lies.
-func verdict(s compare.Spread, direction string) string {
+// verdict says on which side of 0 the interval of a difference lies, and where 0 is
+// inside, whether the paper's effect is outside.
+func verdict(s compare.Spread, direction string, p *Power) string {
 	if s.Low == nil { // one seed
 		return TooSmall
 	}
-	low, high := *s.Low, *s.High
+	low, high, effect := *s.Low, *s.High, 0.0
+	if p != nil && p.PaperEffect != nil {
+		effect = *p.PaperEffect
+	}
 	if direction == Lower {
-		low, high = -high, -low
+		low, high, effect = -high, -low, -effect
 	}
 	switch {
 	case low > 0:
 		return CameOut
 	case high < 0:
 		return DidNot
+	case effect > 0 && high < effect:
+		return Smaller
 	}
 	return TooSmall
 }

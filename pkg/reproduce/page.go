@@ -26,12 +26,14 @@ type experimentOnPage struct {
 	Compared        bool // a page of its methods lies in its folder
 	Name            string
 	Claims          []claimOnPage
+	Checks          []string
 	Runs            webpage.Table
 }
 
 type claimOnPage struct {
 	Verdict, Says, Source, Numbers, Seeds string
-	Paper, Ours, Difference               string
+	Paper, Ours, Difference, Needed       string
+	Why                                   string // where an arm is not what it is called
 	Right, Wrong                          bool
 }
 
@@ -60,11 +62,17 @@ func Write(folder string, r Reproduction, compared map[string]bool, notes []stri
 func (e Result) onPage(compared bool) experimentOnPage {
 	p := experimentOnPage{Title: e.Title, Progress: e.progress(), Name: e.Name, Compared: compared, Runs: webpage.Table{Head: []string{"method", "seed", "wall", "policy", "made by"}}}
 	for _, o := range e.Claims {
+		why := ""
+		if o.Verdict == WrongArm {
+			why = o.Why
+		}
 		p.Claims = append(p.Claims, claimOnPage{
+			Why:     why,
 			Verdict: o.Verdict, Says: o.Says, Source: o.Source, Numbers: o.means(), Seeds: strings.Trim(fmt.Sprint(o.Seeds), "[]"),
-			Paper: o.papers(), Ours: o.ours(), Difference: o.difference(), Right: o.Verdict == CameOut, Wrong: o.Verdict == DidNot,
+			Paper: o.papers(), Ours: o.ours(), Difference: o.difference(), Needed: o.seedsNeeded(), Right: o.Verdict == CameOut, Wrong: o.Verdict == DidNot || o.Verdict == WrongArm,
 		})
 	}
+	p.Checks = e.checkLines()
 	for _, method := range e.methods() {
 		for _, r := range e.Runs {
 			if r.Method != method {

@@ -46,15 +46,16 @@ func TestDirections(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	r := Reproduction{Results: []Result{{Title: "t", Runs: []Run{{Done: true, Timeouts: 2}, {Done: true, Timeouts: 1}, {}}, Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Verdict: TooSmall}}}}}
+	five, twoHundred := 5, 200
+	r := Reproduction{Results: []Result{{Title: "t", Runs: []Run{{Done: true, Timeouts: 2}, {Done: true, Timeouts: 1}, {}}, Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Power: &Power{PaperSeeds: &five, SeenSeeds: &twoHundred}, Verdict: TooSmall}}}}}
 	if err := Text(&text, r); err != nil {
 		t.Fatal(err)
 	}
 	const want = `1 claims: 1 too small to say
 
 t: 2 of 3 runs are done; programs of 3 responses ran out of time, which depends on the machine
-  outcome            paper                 ours     numbers                                                     claim
-  too small to say   higher: 2 against 1   higher   m: x 1.50 ± 0.707, y 0 ± 0, difference 1.50 [-4.85, 7.85]   a
+  outcome            paper                 ours     numbers                                                     seeds needed: paper / seen   claim
+  too small to say   higher: 2 against 1   higher   m: x 1.50 ± 0.707, y 0 ± 0, difference 1.50 [-4.85, 7.85]   5 / 200                      a
 `
 	if got := text.String(); got != want {
 		t.Errorf("text\n%s\nwant\n%s", got, want)

@@ -43,9 +43,17 @@ type Experiment struct {
 	Set     []string `yaml:"set"`     // settings over each recipe, as --set takes them
 	// Own are more settings, of single methods. In these {METHOD} is the folder of the
 	// run of another method with the same seed, which has to be done before.
-	Own    map[string][]string `yaml:"own"`
-	Pool   *Pool               `yaml:"pool"` // what the runs of an earlier experiment said, for these to learn from; null for nothing
-	Claims []Claim             `yaml:"claims"`
+	Own  map[string][]string `yaml:"own"`
+	Pool *Pool               `yaml:"pool"` // what the runs of an earlier experiment said, for these to learn from; null for nothing
+	// Arms say what must be seen in the data of the methods.
+	Arms   []Arm   `yaml:"arms"`
+	Claims []Claim `yaml:"claims"`
+}
+
+// Arm is what must be seen in the data of a method.
+type Arm struct {
+	Method string  `yaml:"method"`
+	Checks []Check `yaml:"checks"`
 }
 
 // Pool is gathered once all seeds of a method of an earlier experiment are done: a file
@@ -65,14 +73,58 @@ type Claim struct {
 	Says   string `yaml:"says"`   // the claim
 	Source string `yaml:"source"` // paper and table or figure
 	Paper  string `yaml:"paper"`  // the paper's own numbers, such as 29.0 against 24.6, or that it prints none; empty for the direction alone
+	// Numbers are the paper's of method and against, in its units, from which the size of
+	// its effect is known; empty where it prints none, or none of two methods.
+	Numbers   []float64 `yaml:"numbers"`
+	Measure   `yaml:",inline"`
+	Method    string `yaml:"method"`
+	Against   string `yaml:"against"` // method that it is compared with, seed by seed; empty compares with 0
+	Direction string `yaml:"direction" choices:"higher,lower"`
+}
+
+// Measure is a number of a run.
+type Measure struct {
 	// Metric is a key of a run's summary.json, such as delta_k, corrections.net or
-	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, meaned
+	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, averaged
 	// over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient of two sums.
 	Metric     string `yaml:"metric"`
 	Iterations string `yaml:"iterations"` // of a metric, such as 16-20; empty for all from 1
-	Method     string `yaml:"method"`
-	Against    string `yaml:"against"` // method that it is compared with, seed by seed; empty compares with 0
-	Direction  string `yaml:"direction" choices:"higher,lower"`
+}
+
+// key is how a measure is called in results.
+func (m Measure) key() string {
+	if m.Iterations == "" {
+		return m.Metric
+	}
+	return m.Metric + ", iterations " + m.Iterations
+}
+
+func (m Measure) validate(check *config.Checker, at string) {
+	if !metricOK.MatchString(m.Metric) {
+		check.Add(at+".metric", m.Metric, "is no key of a summary and no STAGE/NAME, nor STAGE/NAME per STAGE/NAME")
+	}
+	if _, _, err := m.iterations(); err != nil {
+		check.Add(at+".iterations", m.Iterations, "must be iterations such as 16-20")
+	}
+}
+
+// measures are those that the claims and the checks of an experiment look at, each once.
+func (e Experiment) measures() []Measure {
+	var all []Measure
+	add := func(m Measure) {
+		if !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	for _, c := range e.Claims {
+		add(c.Measure)
+	}
+	for _, arm := range e.Arms {
+		for _, c := range arm.Checks {
+			add(c.Measure)
+		}
+	}
+	return all
 }
 
 // Directions of a claim.
@@ -145,23 +197,22 @@ func Load(path string) (Plan, error) {
 			if c.Says == "" || c.Source == "" {
 				check.Add(at, nil, "must say what is claimed, and where: says, source")
 			}
-			if !metricOK.MatchString(c.Metric) {
-				check.Add(at+".metric", c.Metric, "is no key of a summary and no STAGE/NAME, nor STAGE/NAME per STAGE/NAME")
-			}
-			if _, _, err := c.iterations(); err != nil {
-				check.Add(at+".iterations", c.Iterations, "must be iterations such as 16-20")
+			c.Measure.validate(check, at)
+			if n := len(c.Numbers); n != 0 && n != 2 {
+				check.Add(at+".numbers", nil, "must be two: the paper's of method and against")
 			}
 		}
+		e.validate(check, at, methods)
 	}
 	return p, check.Err("plan " + path)
 }
 
 // iterations are the first and the last that a metric is taken over; last is 0 for all.
-func (c Claim) iterations() (first, last int, err error) {
-	if c.Iterations == "" {
+func (m Measure) iterations() (first, last int, err error) {
+	if m.Iterations == "" {
 		return 1, 0, nil
 	}
-	of, err := sweep.ParseSeeds(c.Iterations)
+	of, err := sweep.ParseSeeds(m.Iterations)
 	if err != nil {
 		return 0, 0, err
 	}

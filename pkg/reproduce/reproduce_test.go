@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func TestVerdict(t *testing.T) {
 		{[]float64{0, 0, 0}, Higher, TooSmall},
 		{[]float64{2, 2}, Higher, CameOut},
 	} {
-		if got := verdict(compare.SpreadOf(c.differences), c.direction); got != c.want {
+		if got := verdict(compare.SpreadOf(c.differences), c.direction, nil); got != c.want {
 			t.Errorf("%v, %s: %s, want %s", c.differences, c.direction, got, c.want)
 		}
 	}
@@ -65,66 +66,78 @@ func TestMetrics(t *testing.T) {
 		{"corrections", "", math.NaN()},
 		{"none", "", math.NaN()},
 	} {
-		got, _, err := m.value(t.Context(), Claim{Metric: c.metric, Iterations: c.iterations})
+		got, _, err := m.value(t.Context(), Measure{c.metric, c.iterations})
 		if math.IsNaN(c.want) != (err != nil) || err == nil && math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s of %s: %v, %v, want %v", c.metric, c.iterations, got, err, c.want)
 		}
 	}
 }
 
+// done is a run with what was measured of it.
+func done(method string, seed uint64, measures map[string]float64) Run {
+	return Run{Name: fmt.Sprintf("%s-s%d", method, seed), Method: method, Seed: seed, Done: true, Measures: measures, Lacking: map[string]string{}}
+}
+
 // A claim is judged with the seeds with which both methods are done.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	of := func(value float64) *measured { return &measured{keys: map[string]any{"delta_k": value}} }
-	runs := []Run{{Method: "a", Seed: 1}, {Method: "a", Seed: 2}, {Method: "a", Seed: 3}, {Method: "b", Seed: 1}, {Method: "b", Seed: 2}, {Method: "b", Seed: 4}}
-	done := map[string]map[uint64]*measured{"a": {1: of(3), 2: of(5), 3: of(100)}, "b": {1: of(1), 2: of(3), 4: of(7)}}
-	claim := Claim{Metric: "delta_k", Method: "a", Against: "b", Direction: Higher}
-	o, err := claim.judge(t.Context(), runs, done)
-	if err != nil || !cmp.Equal(o.Seeds, []uint64{1, 2}) || !cmp.Equal(o.Values, []float64{3, 5}) || !cmp.Equal(o.Others, []float64{1, 3}) || o.Spread.Mean != 2 || o.Verdict != CameOut {
-		t.Errorf("%+v, %v", o, err)
+	of := func(method string, seed uint64, value float64) Run {
+		return done(method, seed, map[string]float64{"delta_k": value})
 	}
-	if o, err = (Claim{Metric: "buffer/none per buffer/all", Iterations: "1", Method: "a"}).judge(t.Context(), runs[:1], map[string]map[uint64]*measured{
-		"a": {1: {sums: map[int]map[string]float64{1: {"buffer/all": 1}}}},
-	}); err != nil || o.Verdict != Unmeasured || o.Why != "no run has buffer/none per buffer/all" {
-		t.Errorf("a name that nothing has: %+v, %v", o, err)
+	runs := []Run{of("a", 1, 3), of("a", 2, 5), of("a", 3, 100), of("b", 1, 1), of("b", 2, 3), of("b", 4, 7), {Method: "b", Seed: 3}}
+	claim := Claim{Measure: Measure{Metric: "delta_k"}, Method: "a", Against: "b", Direction: Higher}
+	o := claim.judge(runs)
+	if !cmp.Equal(o.Seeds, []uint64{1, 2}) || !cmp.Equal(o.Values, []float64{3, 5}) || !cmp.Equal(o.Others, []float64{1, 3}) || o.Spread.Mean != 2 || o.Verdict != CameOut {
+		t.Errorf("%+v", o)
+	}
+	never := done("a", 1, map[string]float64{"buffer/none per buffer/all": 0})
+	never.Never = []string{"buffer/none per buffer/all"}
+	if o = (Claim{Measure: Measure{Metric: "buffer/none per buffer/all"}, Method: "a"}).judge([]Run{never}); o.Verdict != Unmeasured || o.Why != "no run has buffer/none per buffer/all" {
+		t.Errorf("a name that nothing has: %+v", o)
 	}
 	// No seed is left out: where one has no number nothing is judged, and the others' are said.
-	done["a"][2] = &measured{}
-	done["b"][1].keys["delta_k"] = 1.25
+	runs[1] = done("a", 2, map[string]float64{})
+	runs[1].Lacking["delta_k"] = "delta_k: not measured"
+	runs[3].Measures["delta_k"] = 1.25
 	const why = "seed 2 of a: delta_k: not measured; measured: seed 1 a 3.00 and b 1.25"
-	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Verdict != Unmeasured || o.Spread != nil || o.Why != why || !cmp.Equal(o.Seeds, []uint64{1}) {
-		t.Errorf("with a seed that lacks it: %+v, %v", o, err)
+	if o = claim.judge(runs); o.Verdict != Unmeasured || o.Spread != nil || o.Why != why || !cmp.Equal(o.Seeds, []uint64{1}) {
+		t.Errorf("with a seed that lacks it: %+v", o)
 	}
-	delete(done["b"], 1)
-	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Why != "seed 2 of a: delta_k: not measured" {
-		t.Errorf("with no seed that has it: %+v, %v", o, err)
+	runs[3].Done = false
+	if o = claim.judge(runs); o.Why != "seed 2 of a: delta_k: not measured" {
+		t.Errorf("with no seed that has it: %+v", o)
 	}
 	claim.Method = "c"
-	if o, err = claim.judge(t.Context(), runs, done); err != nil || o.Verdict != NotRun || o.Spread != nil {
-		t.Errorf("a method without runs: %+v, %v", o, err)
+	if o = claim.judge(runs); o.Verdict != NotRun || o.Spread != nil {
+		t.Errorf("a method without runs: %+v", o)
 	}
 }
 
-// What another machine measured is taken with what the plan here cites; another claim's
-// numbers are not.
-func TestWith(t *testing.T) {
+// The differences 0.9, 1.0 and 1.1 against a base of 10 have the interval 1 ± 0.248: 0 is
+// outside, and so it came out, whatever the paper's size. Those of 0, 0.1 and -0.1 have
+// 0 ± 0.248: a paper's effect of 10 % of the base is excluded, one of 2 % is not.
+func TestSmallerThanThePaper(t *testing.T) {
 	t.Parallel()
-	result := func(done bool, says, source, paper string) Reproduction {
-		return Reproduction{Results: []Result{{Name: "a", Runs: []Run{{Done: done}}, Claims: []Outcome{{Says: says, Source: source, Paper: paper, Metric: "delta_k", Verdict: CameOut}}}}}
-	}
 	for _, c := range []struct {
-		here, there Reproduction
-		want        []string
+		differences []float64
+		numbers     []float64
+		direction   string
+		want        string
 	}{
-		{result(false, "more", "Table 1", "2 against 1"), result(true, "more", "Table 2", ""), []string{"a"}},
-		{result(true, "more", "Table 1", "2 against 1"), result(true, "more", "Table 1", ""), nil},
-		{result(false, "more", "Table 1", "2 against 1"), result(false, "more", "Table 1", ""), nil},
-		{result(false, "more", "Table 1", "2 against 1"), result(true, "less", "Table 1", ""), nil},
+		{[]float64{.9, 1, 1.1}, []float64{110, 100}, Higher, CameOut},
+		{[]float64{0, .1, -.1}, []float64{110, 100}, Higher, Smaller},
+		{[]float64{0, .1, -.1}, []float64{102, 100}, Higher, TooSmall},
+		{[]float64{0, .1, -.1}, []float64{90, 100}, Lower, Smaller},
+		{[]float64{0, .1, -.1}, []float64{90, 100}, Higher, TooSmall}, // the paper's numbers go the other way
+		{[]float64{0, .1, -.1}, nil, Higher, TooSmall},
 	} {
-		taken := c.here.With(c.there)
-		claim := c.here.Results[0].Claims[0]
-		if !cmp.Equal(taken, c.want) || claim.Says != "more" || claim.Source != "Table 1" || claim.Paper != "2 against 1" {
-			t.Errorf("took %v, want %v: %+v", taken, c.want, claim)
+		var runs []Run
+		for i, d := range c.differences {
+			runs = append(runs, done("a", uint64(i), map[string]float64{"x": 10 + d}), done("b", uint64(i), map[string]float64{"x": 10}))
+		}
+		o := Claim{Measure: Measure{Metric: "x"}, Method: "a", Against: "b", Direction: c.direction, Numbers: c.numbers}.judge(runs)
+		if o.Verdict != c.want {
+			t.Errorf("%v, paper %v, %s: %s, want %s", c.differences, c.numbers, c.direction, o.Verdict, c.want)
 		}
 	}
 }

@@ -18,11 +18,14 @@ func Text(w io.Writer, r Reproduction) error {
 	for _, e := range r.Results {
 		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.progress())
 		tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(tab, "  outcome\tpaper\tours\tnumbers\tclaim")
+		fmt.Fprintln(tab, "  outcome\tpaper\tours\tnumbers\tseeds needed: paper / seen\tclaim")
 		for _, c := range e.Claims {
-			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict, c.papers(), c.ours(), c.comparison(), c.Says)
+			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\t%s\n", c.Verdict, c.papers(), c.ours(), c.comparison(), c.seedsNeeded(), c.Says)
 		}
 		_ = tab.Flush() // of a builder
+		for _, line := range e.checkLines() {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -38,7 +41,7 @@ func (r Reproduction) Head() string {
 		}
 	}
 	var words []string
-	for _, verdict := range []string{CameOut, DidNot, TooSmall, Unmeasured, NotRun} {
+	for _, verdict := range []string{CameOut, DidNot, Smaller, TooSmall, WrongArm, Unmeasured, NotRun} {
 		if counts[verdict] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", counts[verdict], verdict))
 		}
@@ -63,10 +66,41 @@ func (e Result) progress() string {
 	return text
 }
 
+// checkLines say what is seen in the data of each arm, each once.
+func (e Result) checkLines() []string {
+	var lines []string
+	for _, c := range e.Claims {
+		for _, check := range c.Checks {
+			if line := check.line(); !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// line is a check with what the runs show.
+func (c Checked) line() string {
+	seen := "no run is done"
+	switch {
+	case c.Fails != "":
+		seen = "FAILS: " + c.Fails
+	case len(c.Values) > 0:
+		low, high := slices.Min(c.Values), slices.Max(c.Values)
+		seen = number(low)
+		if high != low {
+			seen += " to " + number(high)
+		}
+		seen = fmt.Sprintf("%s in %d runs", seen, len(c.Values))
+	}
+	return fmt.Sprintf("arm %s: %s (%s %s): %s", c.Method, c.Sees, c.Measure, c.Want, seen)
+}
+
 // comparison is the numbers of a claim in words.
 func (o Outcome) comparison() string {
 	switch {
-	case o.Spread == nil:
+	case o.Spread == nil || o.Verdict == WrongArm:
 		return o.Why
 	case o.Against == "":
 		return o.means() + ", from 0" + interval(*o.Spread)
@@ -125,6 +159,20 @@ func (o Outcome) ours() string {
 		return Lower
 	}
 	return "the same"
+}
+
+// seedsNeeded says how many seeds the paper's effect and the one seen here need.
+func (o Outcome) seedsNeeded() string {
+	if o.Power == nil {
+		return "–"
+	}
+	needed := func(n *int) string {
+		if n == nil {
+			return "–"
+		}
+		return fmt.Sprint(*n)
+	}
+	return fmt.Sprintf("%s / %s", needed(o.Power.PaperSeeds), needed(o.Power.SeenSeeds))
 }
 
 // meanOf is a mean over seeds ± its sample standard deviation.
