@@ -3,7 +3,12 @@
 package preset
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
@@ -33,9 +38,21 @@ func Names() []string { return presets.Names() }
 // All lists the presets with their summaries, sorted by name.
 func All() []registry.Choice[Objective] { return presets.All() }
 
-// Lookup is the objective of a name. An unknown name is a usage error that
-// offers the nearest one.
-func Lookup(name string) (Objective, error) { return presets.Make(name, nil) }
+// aliases are names that people look for, and the preset that each stands for.
+var aliases = map[string]string{"grpo": "verl-grpo"}
+
+// Named is the name of the preset that a name or an alias stands for.
+func Named(name string) string { return cmp.Or(aliases[name], name) }
+
+// Lookup is the objective of a name or of an alias. An unknown name is a usage error that
+// lists the presets: the one that is spelt most like it may be another algorithm.
+func Lookup(name string) (Objective, error) {
+	name = Named(name)
+	if !slices.Contains(Names(), name) {
+		return Objective{}, exitcode.Usagef("unknown preset %q; there are %s, and grpo, which is %s", name, strings.Join(Names(), ", "), aliases["grpo"])
+	}
+	return presets.Make(name, nil)
+}
 
 // Each states the semantics of its source as its code or paper has them, with
 // three deviations that hold for all: statistics are float64; where rewards are
@@ -179,9 +196,8 @@ func ppo() Objective {
 // table leaves open is verl's: the mean over tokens, whitened advantages, the dual
 // clip.
 //
-//   - Its critic is a model of its own (critic_model_type): policy.critic model. With a
-//     head, what the critic's loss teaches the layers below is the policy's, times ppo's
-//     coefficient.
+//   - Its critic is a model of its own (critic_model_type): policy.critic model. Its loss
+//     has the coefficient 1, so that critic_grad_clip bounds the gradient that it names.
 //   - verl takes ppo_kl_coef off the rewards; here it weighs a term of the loss, with
 //     the estimator of verl's KL loss.
 //   - actor_ppo_epochs and critic_ppo_epochs are 100 in the table, with a mini-batch
@@ -194,6 +210,7 @@ func ppo() Objective {
 func mleAgents() Objective {
 	o := ppo()
 	o.Loss.EntropyCoef, o.Loss.KL.Coef = 0.001, 0.001
+	o.Loss.Value.Coef = 1
 	o.Loss.Value.LearningRate, o.Loss.Value.MaxGradNorm = 1e-5, 1
 	return o
 }
@@ -274,9 +291,11 @@ func dapo() Objective {
 }
 
 // cispo is CISPO (MiniMax-M1, arXiv 2506.13585): GRPO's advantage, the mean
-// over tokens, and a clipped weight that passes no gradient, without a lower
-// bound. The paper does not state its upper bound: 1.28 is verl's, slime's and
-// NeMo-RL's. TRL's reading is loss.clip_absolute with loss.clip_high 5.
+// over tokens, and a clipped weight that passes no gradient. The paper's equation clips
+// on both sides, and its experiments leave the lower side open with a large ε_low and
+// tune ε_high alone (section 3.1): so does this preset, clip_low 1. The paper does not
+// state its upper bound: 1.28 is verl's, slime's and NeMo-RL's. TRL's reading is
+// loss.clip_absolute with loss.clip_high 5.
 func cispo() Objective {
 	loss := clipped("token_mean", 1, 0.28)
 	loss.Kind = "cispo"

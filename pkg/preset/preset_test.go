@@ -2,7 +2,10 @@ package preset_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/preset"
@@ -13,9 +16,16 @@ func TestLookup(t *testing.T) {
 	if _, err := preset.Lookup(preset.Default); err != nil {
 		t.Error(err)
 	}
-	_, err := preset.Lookup("dappo")
-	if want := `unknown preset "dappo"; did you mean "dapo"?`; err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
+	_, err := preset.Lookup("grop") // as near to gspo as to grpo
+	if want := `unknown preset "grop"; there are ` + strings.Join(preset.Names(), ", ") + ", and grpo, which is verl-grpo"; err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("an unknown preset: %v, want %s", err, want)
+	}
+	alias, err := preset.Lookup("grpo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := preset.Lookup("verl-grpo"); err != nil || !cmp.Equal(own, alias) {
+		t.Errorf("grpo is not verl-grpo: %v\n%s", err, cmp.Diff(own, alias))
 	}
 }
 
@@ -69,16 +79,17 @@ func TestMLEAgents(t *testing.T) {
 	}
 	a, l := o.Advantage, o.Loss
 	for row, value := range map[string][2]float64{
-		"actor_clip_ratio":       {l.ClipLow, 0.2},
-		"the same, above":        {l.ClipHigh, 0.2},
-		"actor_entropy_coeff":    {l.EntropyCoef, 0.001},
-		"critic_cliprange_value": {l.Value.Clip, 0.5},
-		"critic_learning_rate":   {l.Value.LearningRate, 1e-5},
-		"critic_grad_clip":       {l.Value.MaxGradNorm, 1},
-		"ppo_gamma":              {a.Gamma, 1},
-		"ppo_lam":                {a.Lambda, 1},
-		"ppo_kl_coef":            {l.KL.Coef, 0.001},
-		"ppo_epochs, as read":    {float64(l.Epochs), 1},
+		"actor_clip_ratio":         {l.ClipLow, 0.2},
+		"the same, above":          {l.ClipHigh, 0.2},
+		"actor_entropy_coeff":      {l.EntropyCoef, 0.001},
+		"critic_cliprange_value":   {l.Value.Clip, 0.5},
+		"critic_learning_rate":     {l.Value.LearningRate, 1e-5},
+		"critic_grad_clip":         {l.Value.MaxGradNorm, 1},
+		"of the critic's own loss": {l.Value.Coef, 1}, // with another coefficient the clip acts at another norm
+		"ppo_gamma":                {a.Gamma, 1},
+		"ppo_lam":                  {a.Lambda, 1},
+		"ppo_kl_coef":              {l.KL.Coef, 0.001},
+		"ppo_epochs, as read":      {float64(l.Epochs), 1},
 		"mini-batches of a batch of 128 in mini-batches of 128": {float64(l.MiniBatches), 1},
 	} {
 		if value[0] != value[1] {

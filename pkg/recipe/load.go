@@ -113,7 +113,7 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 	}
 	chosen := lookup(layers, settings, "preset")
 	if chosen.found {
-		r.Preset = chosen.text
+		r.Preset = preset.Named(chosen.text)
 	}
 	if err := r.applyPreset(); err != nil {
 		return chosen.report(err)

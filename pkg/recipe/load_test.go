@@ -196,7 +196,7 @@ func TestBadSettings(t *testing.T) {
 		"loss.kl=3":                       "--set loss.kl=3: loss.kl wants fields, got the number 3",
 		"loss.kl={coeff: 1}":              `--set loss.kl={coeff: 1}: unknown field "coeff" in loss.kl; did you mean "coef"?`,
 		"env.answer.marker=a\x07":         "--set env.answer.marker=a\x07: the text has a control character or is not valid UTF-8",
-		"preset=dappo":                    `--set preset=dappo: unknown preset "dappo"; did you mean "dapo"?`,
+		"preset=dappo":                    `--set preset=dappo: unknown preset "dappo"; there are ` + strings.Join(preset.Names(), ", ") + ", and grpo, which is verl-grpo",
 		"rollout.temperature=1e-8":        "testdata/good/minimal.yaml: rollout.temperature: must be 0.0001 or more: at 0 all responses of a group are the same (1e-08)",
 		"evaluation.temperature=1e-8":     "testdata/good/minimal.yaml: evaluation.temperature: must be 0.0001 or more: evaluation.greedy adds a greedy chain (1e-08)",
 		"rollout.top_p=1e-50":             "testdata/good/minimal.yaml: rollout.top_p: must be above 0 and at most 1, which keeps all (1e-50)",
@@ -221,7 +221,7 @@ func TestParse(t *testing.T) {
 		{"name: minimal", "base: other.yaml", "recipe.yaml:1:7: the recipe of a run is whole; it has no base"},
 		{"  group: 8", "  group: 8.5", "want a whole number, got 8.5"},
 		{"  group: 8", "  group: 0", "recipe.yaml: rollout.group: must be 1 or more (0)"},
-		{"preset: lathe", "preset: leathe", `unknown preset "leathe"; did you mean "lathe"?`},
+		{"preset: lathe", "preset: leathe", `unknown preset "leathe"; there are cispo, dapo, `},
 	} {
 		_, err := recipe.Parse([]byte(strings.Replace(text, c.from, c.to, 1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

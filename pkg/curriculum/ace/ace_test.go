@@ -230,10 +230,10 @@ func TestDistribution(t *testing.T) {
 	if _, err := a.Explain(state, 5, 8, curriculum.Selection{TaskID: "pizza", ParentID: "e"}); err == nil {
 		t.Error("a state that is not there was explained")
 	}
-	// The best 0.4 of each type: one of two drafts, two of three to improve on, where both
-	// of equal potential stay; ρ = 0 makes them equal, and 0^0 is 1.
+	// The best 0.4 of the buffer, three of six states of all types: 0.5, 0.4, which rests,
+	// and 0.2, of which there are two; ρ = 0 makes them equal, and 0^0 is 1.
 	a.spec.Stages = []Stage{{Rho: 0, Top: .4, Block: 1}}
-	if diff := cmp.Diff([]float64{2 / (2 + 2 + .7813), 0, 0, 1 / (2 + 2 + .7813), 1 / (2 + 2 + .7813), .7813 / (2 + 2 + .7813)}, q(), near); diff != "" {
+	if diff := cmp.Diff([]float64{.5, 0, 0, .25, .25, 0}, q(), near); diff != "" {
 		t.Errorf("Q of the best 0.4 (-want +got):\n%s", diff)
 	}
 	a.spec.Adaptive = false
@@ -314,7 +314,11 @@ func literal(s Settings, stage Stage, states []shard.Entry, visits map[string][]
 	considered := make([]bool, len(states))
 	for i, x := range states {
 		above, equal, of := 0.0, 0.0, 0.0
+		better := 0.0 // states of any type
 		for _, y := range states {
+			if y.Potential > x.Potential {
+				better++
+			}
 			switch {
 			case y.Kind != x.Kind:
 				continue
@@ -341,7 +345,7 @@ func literal(s Settings, stage Stage, states []shard.Entry, visits map[string][]
 		if last != math.MinInt32 && step-int(last) <= stage.Block {
 			cooling = 0
 		}
-		considered[i] = above < math.Ceil(stage.Top*of-1e-9) && cooling > 0 && weight > 0
+		considered[i] = better < math.Ceil(stage.Top*float64(len(states))-1e-9) && cooling > 0 && weight > 0
 		if considered[i] {
 			q[i] = weight * cooling * map[string]float64{"initial": s.Draft, "debug": s.Debug, "improve": s.Improve}[x.Kind]
 			open, total = open+1, total+q[i]

@@ -70,17 +70,22 @@ func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step in
 //
 // and at least the stage's least weight. rank_κ is the position among the states of its
 // type by potential, from 0 for the highest, over their number less one; equal ones share
-// their mean position, and a lone state has 0. A state is considered if fewer of its
-// type's states have a higher potential than the stage's share of them.
+// their mean position, and a lone state has 0. A state is considered if fewer states of
+// the whole buffer have a higher potential than the stage's share of them (Table 3:
+// "Fraction of buffer considered in late stage").
 func (d *distribution) ranks(states []shard.Entry) {
 	types := map[string][]int{}
+	potentials := make([]float64, len(states))
 	for i, e := range states {
 		types[e.Kind] = append(types[e.Kind], i)
+		potentials[i] = e.Potential
 	}
+	slices.Sort(potentials)
+	considered := int(math.Ceil(d.stage.Top*float64(len(states)) - 1e-9))
+	least := potentials[len(states)-considered] // potential of the last state that is considered
 	for _, own := range types {
 		slices.SortFunc(own, func(a, b int) int { return cmp.Compare(states[b].Potential, states[a].Potential) })
 		n := len(own)
-		considered := math.Ceil(d.stage.Top*float64(n) - 1e-9)
 		for first := 0; first < n; {
 			last := first
 			for last+1 < n && states[own[last+1]].Potential == states[own[first]].Potential {
@@ -91,7 +96,7 @@ func (d *distribution) ranks(states []shard.Entry) {
 				rank = float64(first+last) / 2 / float64(n-1)
 			}
 			weight := 0.0
-			if float64(first) < considered {
+			if states[own[first]].Potential >= least {
 				weight = max(math.Pow(1-rank, d.stage.Rho), d.stage.MinWeight)
 			}
 			for ; first <= last; first++ {

@@ -40,7 +40,7 @@ type Stage struct {
 	Rho       float64 `yaml:"rho"`        // ρ: how much weights focus on high potentials (Eq. 8)
 	MinWeight float64 `yaml:"min_weight"` // least weight before cooling; the highest is 1
 	Epsilon   float64 `yaml:"epsilon"`    // share of the draws that is uniform
-	Top       float64 `yaml:"top"`        // share of the states of each type, by potential, that is considered
+	Top       float64 `yaml:"top"`        // share of the states of the buffer, by potential, that is considered (Table 3)
 	Block     int     `yaml:"block"`      // Δ_hard: steps that a state rests after a visit (Eq. 9)
 }
 

@@ -67,8 +67,8 @@ func New(spec Settings, seed uint64) (*Exit, error) {
 	switch {
 	case spec.BufferSize < 1:
 		return nil, exitcode.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
-	case spec.MinBufferSize < 0 || spec.MinBufferSize > spec.BufferSize:
-		return nil, exitcode.Usagef("curriculum.exit.min_buffer_size: got %d, want 0 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
+	case spec.MinBufferSize < 1 || spec.MinBufferSize > spec.BufferSize:
+		return nil, exitcode.Usagef("curriculum.exit.min_buffer_size: got %d, want 1 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
 	case !isProbability(spec.SelectProbability):
 		return nil, exitcode.Usagef("curriculum.exit.select_probability: got %v, want 0 to 1", spec.SelectProbability)
 	case !isProbability(spec.DivergeProbability):

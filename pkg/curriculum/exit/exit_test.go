@@ -173,7 +173,8 @@ func TestSettingsOutOfRange(t *testing.T) {
 		want   string
 	}{
 		{func(s *Settings) { s.BufferSize = 0 }, "buffer_size: got 0, want 1 or more"},
-		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 0 to buffer_size 3"},
+		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 1 to buffer_size 3"},
+		{func(s *Settings) { s.MinBufferSize = 0 }, "min_buffer_size: got 0, want 1 to buffer_size 3"},
 		{func(s *Settings) { s.SelectProbability = 1.1 }, "select_probability: got 1.1"},
 		{func(s *Settings) { s.DivergeProbability = math.NaN() }, "diverge_probability: got NaN"},
 		{func(s *Settings) { s.InverseTemperature = -1 }, "inverse_temperature: got -1"},

@@ -36,7 +36,7 @@ func TestBaseTasks(t *testing.T) {
 		smallest int
 		state    curriculum.State
 	}{
-		{"empty buffer", 1, 0, stateOf()},
+		{"empty buffer", 1, 1, stateOf()},
 		{"below the minimum size", 1, 2, stateOf(entry("x", .1))},
 		{"p of 0", 0, 1, stateOf(entry("x", .1), entry("y", .1))},
 	} {

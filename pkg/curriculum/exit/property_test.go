@@ -16,7 +16,7 @@ import (
 func drawSettings(t *rapid.T) Settings {
 	size := rapid.IntRange(1, 6).Draw(t, "N")
 	return Settings{
-		BufferSize: size, MinBufferSize: rapid.IntRange(0, size).Draw(t, "min"),
+		BufferSize: size, MinBufferSize: rapid.IntRange(1, size).Draw(t, "min"),
 		SelectProbability:  rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "p"),
 		InverseTemperature: rapid.SampledFrom([]float64{0, 8, 1e300}).Draw(t, "κ"),
 		DivergeProbability: rapid.SampledFrom([]float64{0, .5, 1}).Draw(t, "p_div"),
@@ -133,7 +133,7 @@ func checkBuffer(t *rapid.T, spec Settings, state curriculum.State) {
 func TestOrderOfGroupsWhileThereIsRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		e, err := New(Settings{BufferSize: 100, Improve: true, Expand: ExpandAll, Learnability: OfReward, BaseTasks: uniform.Epochs}, 1)
+		e, err := New(Settings{BufferSize: 100, MinBufferSize: 1, Improve: true, Expand: ExpandAll, Learnability: OfReward, BaseTasks: uniform.Epochs}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

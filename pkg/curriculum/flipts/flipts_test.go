@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -119,12 +120,40 @@ func TestPrior(t *testing.T) {
 		{"always", []float64{1, 1}, false, beta{16, 1}, "every trace of the warm-up had the event"},
 		{"none", nil, false, beta{1, 16}, "no trace of the warm-up could be judged"},
 		{"κ = 0: all or nothing", []float64{0, 0, 0, 1}, false, beta{.5, 1.5}, "the rates of the warm-up have the mean 0.25 and the variance 0.188, which no Beta distribution has"},
+		{"κ = 0 but for rounding: 319 of 0 and a 1", append(make([]float64, 319), 1), false, beta{2. / 320, 2 * 319. / 320}, "the rates of the warm-up have the mean 0.00313 and the variance 0.00312, which no Beta distribution has"},
 		{"κ < 0: more variance than a Beta distribution has", []float64{0, 1}, true, beta{1, 1}, "the rates of the warm-up have the mean 0.5 and the variance 0.5, which no Beta distribution has"},
 	} {
 		if got, why := prior(c.rates, c.sample, 16); !cmp.Equal(got, c.want, near, cmp.AllowUnexported(beta{})) || why != c.why {
 			t.Errorf("%s: %+v, %q; want %+v, %q", c.what, got, why, c.want, c.why)
 		}
 	}
+}
+
+// Of n rates of 0 or 1, of which some are 1, no Beta distribution has the moments, nor of n
+// equal rates, however their moments are rounded; and of those with a single rate between
+// 0 and 1 there is one.
+func TestPriorOfExtremes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 2000).Draw(t, "n")
+		ones := rapid.IntRange(1, n-1).Draw(t, "ones")
+		rates := make([]float64, n)
+		for i := range ones {
+			rates[i] = 1
+		}
+		mu := float64(ones) / float64(n)
+		if got, why := prior(rates, false, 16); why == "" || math.Abs(got.alpha-2*mu) > 1e-9 || math.Abs(got.beta-2*(1-mu)) > 1e-9 {
+			t.Fatalf("%d of %d: %+v, %q", ones, n, got, why)
+		}
+		equal := slices.Repeat([]float64{rapid.Float64Range(.001, .999).Draw(t, "of all")}, n)
+		if got, why := prior(equal, false, 16); why == "" || math.Abs(got.alpha-2*equal[0]) > 1e-9 {
+			t.Fatalf("%d times %v: %+v, %q", n, equal[0], got, why)
+		}
+		rates[0] = rapid.SampledFrom([]float64{1. / 128, .5, 127. / 128}).Draw(t, "one between")
+		if got, why := prior(rates, false, 16); n > 2 && why != "" {
+			t.Fatalf("one between: %+v, %q", got, why)
+		}
+	})
 }
 
 // Algorithm 1 over four iterations, W = 2, M = 5, by hand.

@@ -2,7 +2,6 @@ package flipts
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -19,7 +18,8 @@ func (b beta) mean() float64 { return b.alpha / (b.alpha + b.beta) }
 //	α₀ = μ₀κ,  β₀ = (1-μ₀)κ,  κ = μ₀(1-μ₀)/σ₀² - 1
 //
 // Where that is no finite positive pair, which is so when all are equal, or when
-// they vary as much as a Beta distribution can or more, it is weak and keeps the
+// they vary as much as a Beta distribution can or more (all are 0 or 1), both but for
+// the rounding of moments, it is weak and keeps the
 // mean: κ = 2, a distribution of two counts; and where the mean is 0 or 1, or
 // there is no probability, Beta(1, G) or Beta(G, 1), as if one of G traces and
 // one more had been otherwise. instead says why the moments are not taken; it is
@@ -38,8 +38,11 @@ func prior(rates []float64, sampleVariance bool, g int) (made beta, instead stri
 	case mu >= 1:
 		return beta{float64(g), 1}, "every trace of the warm-up had the event"
 	}
+	// Moments of n equal rates, or of n that are 0 or 1, are off by some n·10⁻¹⁶; of
+	// others 1/κ and κ are 1/n² at least.
+	const rounding = 1e-12
 	kappa := mu*(1-mu)/variance - 1
-	if !(kappa > 0) || math.IsInf(kappa, 0) {
+	if !(kappa > rounding) || kappa > 1/rounding {
 		kappa, instead = 2, fmt.Sprintf("the rates of the warm-up have the mean %.3g and the variance %.3g, which no Beta distribution has", mu, variance)
 	}
 	return beta{mu * kappa, (1 - mu) * kappa}, instead
