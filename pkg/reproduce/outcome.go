@@ -21,7 +21,8 @@ const Format = "lathe-reproduction/1.0"
 // over seeds lies wholly on its side of 0, and does not where it lies wholly on the
 // other. Where 0 is inside, it is smaller than the paper's if the interval excludes the
 // paper's relative effect, and else these runs are too few or too small to say. Where
-// the data of an arm do not show what it is called there is no verdict.
+// the data of an arm do not show what it is called there is no verdict, nor before all
+// seeds are done.
 const (
 	CameOut    = "came out"
 	DidNot     = "did not come out"
@@ -197,10 +198,20 @@ func (c Claim) judge(runs []Run) Outcome {
 		Seeds: []uint64{}, Values: []float64{}, Checks: []Checked{}, Verdict: NotRun,
 	}
 	others := map[uint64]Run{}
+	open := 0 // runs that are still to be done
 	for _, r := range runs {
-		if r.Method == c.Against && r.Done {
+		switch {
+		case r.Method != c.Method && r.Method != c.Against:
+		case !r.Done:
+			open++
+		case r.Method == c.Against:
 			others[r.Seed] = r
 		}
+	}
+	if open > 0 {
+		// A verdict on some of the seeds would be a look before the end.
+		o.Why = fmt.Sprintf("%d runs are still to be done", open)
+		return o
 	}
 	var differences []float64
 	var lacking []string // seeds without the number, and why

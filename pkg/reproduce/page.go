@@ -84,7 +84,7 @@ func (e Result) onPage(compared bool) experimentOnPage {
 				row[4] = r.BinaryVersion
 			}
 			if r.PolicySHA256 != nil {
-				row[3] = (*r.PolicySHA256)[:12]
+				row[3] = fmt.Sprintf("%.12s", *r.PolicySHA256)
 			}
 			p.Runs.Rows = append(p.Runs.Rows, row)
 		}
