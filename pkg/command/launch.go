@@ -29,6 +29,7 @@ type LaunchOptions struct {
 	Cores         int    // that local tasks may use together; 0 is all
 	Monitor       string // which tasks have a monitor beside them: gpus, all or none; empty is what the site profile says
 	DryRun        bool   // show what would be started
+	Verbose       bool   // of a dry run: a line for each array
 	Trust         bool   // start what the run names although others may write its folder
 }
 
@@ -43,7 +44,8 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "monitor", Usage: "which tasks have a lathe-monitor beside them: gpus (those that were given one), all or none; by default as the site profile says", Destination: &o.Monitor},
 		trustFlag(&o.Trust),
-		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing", Destination: &o.DryRun},
+		&cli.BoolFlag{Name: "dry-run", Usage: "show every stage, its size, its command and what the run asks for, and start nothing", Destination: &o.DryRun},
+		&cli.BoolFlag{Name: "verbose", Usage: "with --dry-run: a line for each array", Destination: &o.Verbose},
 	}, extra...)
 }
 

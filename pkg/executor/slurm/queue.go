@@ -123,6 +123,14 @@ func (c *Cluster) AskAbout(ctx context.Context, ids []string, name string, args 
 	return all.String(), nil
 }
 
+// Hasty is the cluster as somebody asks it who waits: a controller that is busy is asked
+// again for seconds and not for a minute.
+func (c *Cluster) Hasty() *Cluster {
+	hasty := *c
+	hasty.delays = c.delays[:min(2, len(c.delays))]
+	return &hasty
+}
+
 // Config asks for the configuration of the cluster: the values of slurm.conf by
 // their names.
 func (c *Cluster) Config(ctx context.Context) (map[string]string, error) {

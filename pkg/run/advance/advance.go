@@ -65,6 +65,7 @@ type jobsView struct {
 	gates       int                  // gates that wait to start, the watchdog aside
 	watchdog    string               // the id of its job, if that waits to start
 	alarmed     bool                 // an alarm waits to start
+	fallen      string               // how the last gate ended, if it ended badly and no other is there
 	watched     bool                 // one of them follows the first end among tasks whose shards do not wait for each other
 	known       map[graph.Node][]int // attempts that were submitted before Slurm was asked
 	forgiven    time.Time            // failures of submissions up to here do not count
@@ -108,6 +109,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	result := Advanced{Done: found.Done, Live: len(view.live)}
 	if found.Done {
 		return result, a.leave(ctx)
+	}
+	if err := a.rehearse(ctx, limits); err != nil {
+		return result, err
 	}
 	changed, err := a.saveSite()
 	if err != nil {
@@ -245,6 +249,13 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		view.watchdog = watchdog.ID
 	}
 	view.alarmed = alarmKnown && view.states.Of(alarm.Tasks()[0]).Phase == slurm.PhasePending
+	timed := gates
+	for job, known := range map[*slurm.Job]bool{&watchdog: watchdogKnown, &alarm: alarmKnown} {
+		if known {
+			timed = append(timed, *job)
+		}
+	}
+	view.fallen = view.fallenGate(timed)
 	if err := view.await(ctx, v.Inventory); err != nil {
 		return nil, err
 	}
