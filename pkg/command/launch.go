@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,6 +136,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	noteWarmStart(os.Stderr, resolved.Recipe)
 	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
@@ -142,6 +144,14 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 		}
 	}
 	return opened, err
+}
+
+// noteWarmStart tells whoever continues from a policy that it is warmed up again: a base
+// recipe may have a warm start that made just that policy.
+func noteWarmStart(out io.Writer, r recipe.Recipe) {
+	if r.Policy.Path != "" && r.WarmStart.Steps > 0 {
+		fmt.Fprintf(out, "lathe: the run starts from policy %s and then trains it on demonstrations for %d steps (warm_start); if it had its warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
+	}
 }
 
 // planned is the graph of the run, which need not be there yet.
@@ -161,6 +171,7 @@ func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder
 	if err != nil {
 		return graph.Graph{}, "", err
 	}
+	noteWarmStart(os.Stderr, resolved.Recipe)
 	if err := rundir.Rehearse(ctx, graph.Dir(dir), resolved); err != nil {
 		return graph.Graph{}, "", err
 	}

@@ -55,7 +55,7 @@ func advancerOf(opened *rundir.Run, name string, settings ...string) (*advance.A
 		}
 	}
 	return &advance.Advancer{
-		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: cmdline.Version, Log: cmdline.Log("lathe"),
+		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: cmdline.Version, Needs: needsOf(opened), Log: cmdline.Log("lathe"),
 	}, nil
 }
 

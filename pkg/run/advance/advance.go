@@ -40,6 +40,7 @@ type Advancer struct {
 	Attempt  seal.Attempt
 	Binaries string // folder of the binaries as the nodes see it; empty finds them on PATH
 	Version  string
+	Needs    func(graph.Node) int64 // bytes that the tasks of a node write, for which there must be room; may be nil
 	Log      func(format string, args ...any)
 }
 
@@ -357,6 +358,11 @@ func ByNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
 // a part of the array may have been submitted, or all of it without a gate.
 func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsView, limits slurm.Limits) (Submission, bool, error) {
 	n := tasks[0].Node
+	if a.Needs != nil {
+		if err := drive.CheckRoom(a.Run.Dir, n, a.Needs(n)); err != nil {
+			return Submission{}, false, err
+		}
+	}
 	number, won, err := claim(a.Run.Dir, n, view.known[n], a.Attempt)
 	if err != nil || !won {
 		return Submission{}, false, err
@@ -455,6 +461,9 @@ func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
 			err = fmt.Errorf("%w; %s", err, evidence)
 			break
 		}
+	}
+	if drive.IsFull(err.Error()) {
+		err = drive.WithRoomHint(err, a.Run.Dir)
 	}
 	return &failedError{exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)}
 }

@@ -175,7 +175,7 @@ func readFolder(d graph.Dir, f Filter, entries map[string]*Entry) error {
 func (e *Entry) judge(d graph.Dir, advancer *advance.Advancer, made, last, alive bool) {
 	record, failed := rundir.ReadExitRecord(d, e.task, e.Attempt, 0)
 	if failed {
-		e.Cause, e.Evidence, e.Node, e.End = executor.CauseOfExit(record.Code), record.Message, record.Host, record.Time
+		e.Cause, e.Evidence, e.Node, e.End = record.Cause(), record.Message, record.Host, record.Time
 	}
 	if failed && advancer != nil {
 		e.Cause, e.Evidence = advancer.CauseOfRecord(e.task, record, 0, time.Duration(record.Seconds*float64(time.Second)))
