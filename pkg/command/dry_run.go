@@ -32,7 +32,7 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 	if err := o.printArrays(out, g); err != nil {
 		return err
 	}
-	if err := printAsked(out, g, policyFolder, found.Site); err != nil {
+	if err := o.printAsked(out, g, policyFolder, found.Site); err != nil {
 		return err
 	}
 	if o.Executor == "slurm" {

@@ -106,6 +106,8 @@ func (o LaunchOptions) check() error {
 		}
 	}
 	switch {
+	case o.Recipe != "" && isRun(o.Recipe):
+		return exitcode.WithHint(exitcode.Usagef("%q is the folder of a run, not a recipe", o.Recipe), "to resume it: lathe run --run %s", o.Recipe)
 	case o.Run == "" && o.Recipe != "":
 		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
 	case o.Run == "":
@@ -118,6 +120,12 @@ func (o LaunchOptions) check() error {
 		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 	}
 	return nil
+}
+
+// isRun reports whether a path is the folder of a run.
+func isRun(path string) bool {
+	_, err := os.Stat(graph.Dir(path).Identity())
+	return err == nil
 }
 
 // open opens the run, and makes it first when a recipe is given.

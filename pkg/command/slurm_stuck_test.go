@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,53 @@ func TestSlurmStuck(t *testing.T) {
 		}
 		if said := c.Must(lathe, "status", dir); !strings.Contains(said, ": stuck, 0 of 1 iterations learned") {
 			t.Errorf("lathe status:\n%s", said)
+		}
+	})
+
+	// As on a laptop or a build node: the commands are there, and no cluster answers.
+	t.Run("no cluster", func(t *testing.T) {
+		c := c.In(t)
+		folder := t.TempDir()
+		conf, err := os.ReadFile(c.Conf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := regexp.MustCompile(`(?m)^SlurmctldPort=.*`).ReplaceAll(conf, []byte("SlurmctldPort=1"))
+		if err := os.WriteFile(filepath.Join(folder, "slurm.conf"), dead, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		said, err := c.Command("env", "SLURM_CONF="+filepath.Join(folder, "slurm.conf"), lathe, "doctor", "--folder", folder)
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ended.ExitCode() != exitcode.Unavailable || !strings.HasSuffix(said, "\n") {
+			t.Errorf("%v", err)
+		}
+		for _, want := range []string{
+			"problem  Slurm: no Slurm cluster answers: ", "Unable to contact slurm controller", "unknown  partitions: not asked", "unknown  between nodes: not asked",
+			"ok       binaries: all of them", "ok       folder " + folder + ", names: ", ", processor: ",
+		} {
+			if !strings.Contains(said, want) {
+				t.Errorf("lathe doctor does not print %q:\n%s", want, said)
+			}
+		}
+	})
+
+	// What a node has goes into the profile, and a dry run without a cluster refuses more.
+	t.Run("the profile", func(t *testing.T) {
+		c := c.In(t)
+		folder := t.TempDir()
+		site := filepath.Join(folder, "site.yaml")
+		c.Must(lathe, "doctor", "--folder", folder, "--no-job", "--write", site)
+		content, err := os.ReadFile(site)
+		if err != nil || !strings.Contains(string(content), "\nnode_memory_gb: 15.62\n") || !strings.Contains(string(content), "\nnode_cpus: 4\n") {
+			t.Fatalf("%v; the profile is\n%s", err, content)
+		}
+		said, err := c.Command("env", "SLURM_CONF=/nowhere", lathe, "run", "jobs/smoke.yaml", "--run", filepath.Join(folder, "run"), "--dry-run", "--site", site,
+			"--set", "resources.stages.rollout.memory_gb=64", "--set", "resources.stages.gate.cpus=5")
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ended.ExitCode() != exitcode.Usage ||
+			!strings.Contains(said, "resources.stages.rollout.memory_gb: 64, and the largest node has 15.62") ||
+			!strings.Contains(said, "resources.stages.gate.cpus: 5, and the largest node has 4") {
+			t.Errorf("%v:\n%s", err, said)
 		}
 	})
 }
