@@ -262,7 +262,7 @@ func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
 		r.add("--mem", OK, "is taken", from+"--mem=100M", "memory_flag: true")
 		usual := fmt.Sprintf("--mem=%dM", recipe.DefaultMemoryGB<<10)
 		if err := try(usual); err != nil {
-			r.add("memory of a task", Problem, fmt.Sprintf("no node has the %d GiB that tasks ask for where a recipe does not say: set resources.stages.*.memory_gb (%v)", recipe.DefaultMemoryGB, err), from+usual)
+			r.add("memory of a task", Note, fmt.Sprintf("no node has the %d GiB that tasks ask for where a recipe does not say: set resources.stages.*.memory_gb (%v)", recipe.DefaultMemoryGB, err), from+usual)
 		}
 	}
 	if c.Partition.GPUs == 0 {
