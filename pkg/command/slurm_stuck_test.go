@@ -15,15 +15,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// shutSite is a site whose partition takes no more jobs once the warm start has begun.
-// Controller jobs run in another.
+// shutSite is a site whose partition takes no more jobs once the first have been submitted:
+// the warm start closes it. Controller jobs run in another.
 const shutSite = `memory_flag: false
 partition: low
 watchdog_seconds: 3600
 notify: [sh, -c, 'echo "$LATHE_EVENT: $LATHE_MESSAGE" >>FOLDER/notified']
 stages:
   gate: {partition: high}
-  warm: {setup: ['scontrol update partitionname=low state=inactive']}
+  warm: {setup: ['until [[ -e FOLDER/submitted ]]; do sleep 0.2; done; scontrol update partitionname=low state=inactive']}
 `
 
 // TestSlurmStuck: a controller job whose sbatch is refused leaves the run stuck, with
@@ -42,6 +42,9 @@ func TestSlurmStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Must(lathe, append([]string{"advance", "--recipe", "jobs/smoke.yaml", "--run", dir, "--site", site}, settings...)...)
+		if err := os.WriteFile(filepath.Join(folder, "submitted"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
 		var status struct{ State, Evidence, Stuck string }
 		for deadline := time.Now().Add(2 * time.Minute); status.State != "stuck"; time.Sleep(time.Second) {
 			if time.Now().After(deadline) {
