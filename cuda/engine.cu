@@ -35,6 +35,19 @@ eng_status status_of(cudaError_t code) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorDevicesUnavailable: // another process has it for itself
     case cudaErrorSystemNotReady:     // the service that connects several devices does not run
+    // A driver or a device that does not come up: another node may have one that does. Of
+    // an open engine these are failures of the device (guarded).
+    case cudaErrorInitializationError:
+    case cudaErrorSharedObjectInitFailed:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorOperatingSystem:
+    case cudaErrorNotPermitted:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorMpsMaxClientsReached:
+    case cudaErrorMpsMaxConnectionsReached:
+    case cudaErrorUnknown:
         return ENG_NO_DEVICE;
     case cudaErrorMemoryAllocation:
         return ENG_MEMORY;

@@ -171,6 +171,17 @@ const char *cudaGetErrorName(cudaError_t code) {
     case cudaErrorSystemDriverMismatch: return "cudaErrorSystemDriverMismatch";
     case cudaErrorCompatNotSupportedOnDevice: return "cudaErrorCompatNotSupportedOnDevice";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorInitializationError: return "cudaErrorInitializationError";
+    case cudaErrorECCUncorrectable: return "cudaErrorECCUncorrectable";
+    case cudaErrorSharedObjectInitFailed: return "cudaErrorSharedObjectInitFailed";
+    case cudaErrorOperatingSystem: return "cudaErrorOperatingSystem";
+    case cudaErrorNotPermitted: return "cudaErrorNotPermitted";
+    case cudaErrorMpsConnectionFailed: return "cudaErrorMpsConnectionFailed";
+    case cudaErrorMpsRpcFailure: return "cudaErrorMpsRpcFailure";
+    case cudaErrorMpsServerNotReady: return "cudaErrorMpsServerNotReady";
+    case cudaErrorMpsMaxClientsReached: return "cudaErrorMpsMaxClientsReached";
+    case cudaErrorMpsMaxConnectionsReached: return "cudaErrorMpsMaxConnectionsReached";
+    case cudaErrorUnknown: return "cudaErrorUnknown";
     }
     return "unrecognized error code";
 }

@@ -91,8 +91,9 @@ const queueFullEvery = 30 * time.Second
 
 // advance submits what is ready and leaves. When the run is done it
 // writes the report.
-func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rundir.Run) (err error) {
 	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)
+	defer func() { noteEnd(ctx, opened, advancer, err) }()
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
 
 // printAsked writes what a run asks of a site: time, memory and storage. It is an
 // error where the policy does not fit on the site's GPUs.
-func printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profile) error {
+func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profile) error {
 	all, err := asks(g, p)
 	if err != nil {
 		return err
@@ -111,6 +111,9 @@ func printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profil
 		return err
 	}
 	fmt.Fprintf(out, "hours: one array after the other%s\n", siteRoom(p))
+	if err := o.printEstimate(out, g, *shape, p); err != nil {
+		return err
+	}
 	printStorage(out, g.Recipe, versions)
 	return printGPUMemory(out, g.Recipe, *shape, stored, p)
 }

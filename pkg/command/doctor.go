@@ -90,6 +90,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 	var report doctor.Report
 	_, missing := exec.LookPath("sbatch")
 	if missing != nil || o.Local {
+		report.Place = "local"
 		if err := o.here(ctx, &report); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		}
 	}
 	if n := report.Problems(); n > 0 {
-		return exitcode.Unavailablef("%d of %d findings are problems with which runs fail", n, len(report.Findings))
+		return exitcode.Unavailablef("%d of %d findings are problems: runs fail with them", n, len(report.Findings))
 	}
 	return nil
 }
@@ -128,7 +129,8 @@ func (o DoctorOptions) here(ctx context.Context, report *doctor.Report) error {
 		found, _ := exec.LookPath("lathe-rollout")
 		binaries = filepath.Dir(found)
 	}
-	return doctor.LookHere(ctx, report, o.Folder, binaries)
+	doctor.LookHere(ctx, report, o.Folder, binaries)
+	return ctx.Err()
 }
 
 func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error {
@@ -151,16 +153,15 @@ func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error
 		return err
 	}
 	c := &doctor.Cluster{Slurm: opened, Site: known, Folder: o.Folder, Binary: self}
-	if err := c.Look(ctx, report); err != nil {
-		return err
-	}
+	answers := c.Look(ctx, report)
 	c.Given(report)
-	doctor.LookAtEnvironment(report)
-	if err := doctor.LookAtFolder(ctx, report, o.Folder); err != nil {
-		return err
+	if !answers {
+		return o.here(ctx, report)
 	}
-	if o.NoJob {
-		return nil
+	doctor.LookAtEnvironment(report)
+	doctor.LookAtFolder(ctx, report, o.Folder)
+	if o.NoJob || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	fmt.Fprintf(os.Stderr, "lathe: a job of two tasks looks at the nodes; waiting for up to %d s\n", o.WaitSeconds)
 	return c.Meet(ctx, report, time.Duration(o.WaitSeconds)*time.Second)

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -21,19 +22,53 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	found, err := o.profile(genericSite)
+	if err != nil {
+		return err
+	}
+	if err := checkNodes(g, found.Site); err != nil {
+		return err
+	}
+	if err := o.printArrays(out, g); err != nil {
+		return err
+	}
+	if err := o.printAsked(out, g, policyFolder, found.Site); err != nil {
+		return err
+	}
+	if o.Executor == "slurm" {
+		return dryRunSlurm(ctx, out, g, found)
+	}
+	return nil
+}
+
+// printArrays writes the arrays of a run: one line for each stage, or with --verbose for
+// each array.
+func (o LaunchOptions) printArrays(out io.Writer, g graph.Graph) error {
+	nodes := g.Nodes()
+	arrays, total, most := map[graph.Stage]int{}, map[graph.Stage]int{}, ""
+	for _, n := range nodes {
+		arrays[n.Stage]++
+		total[n.Stage] += g.Shards(n)
+	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "ARRAY\tTASKS\tCORES\tGPUS\tMINUTES\tCOMMAND")
-	total, most := map[graph.Stage]int{}, ""
-	for _, n := range g.Nodes() {
+	shown := map[graph.Stage]bool{}
+	for _, n := range nodes {
 		tasks := g.Shards(n)
-		total[n.Stage] += tasks
-		q := g.Request(n.Stage)
-		command := g.Command("", n)
 		count := fmt.Sprint(tasks)
 		if n.Wave > 0 { // as many as have something that waits
 			count, most = fmt.Sprintf("0 to %d", tasks), " at most"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\n", n, count, q.CPUs, q.GPUs, q.Minutes, strings.Join(command, " "))
+		if shown[n.Stage] && !o.Verbose {
+			continue
+		}
+		name := n.String()
+		if more := arrays[n.Stage] - 1; more > 0 && !o.Verbose {
+			name += fmt.Sprintf(" and %d more", more)
+		}
+		shown[n.Stage] = true
+		q := g.Request(n.Stage)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\n", name, count, q.CPUs, q.GPUs, q.Minutes, strings.Join(g.Command("", n), " "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -46,32 +81,22 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 			sum += total[s]
 		}
 	}
-	fmt.Fprintf(out, " %d tasks\n", sum)
-	found, err := o.profile(genericSite)
-	if err != nil {
-		return err
-	}
-	if err := printAsked(out, g, policyFolder, found.Site); err != nil {
-		return err
-	}
-	if o.Executor == "slurm" {
-		return dryRunSlurm(ctx, out, g, found.Site)
-	}
-	return nil
+	_, err := fmt.Fprintf(out, " %d tasks in %d arrays\n", sum, len(nodes))
+	return err
 }
 
-// rehearsalLimits are those of the cluster, or, where there is none to ask,
-// the site profile's and Slurm's own defaults (slurm.conf(5)).
-func rehearsalLimits(ctx context.Context, site site.Profile) slurm.Limits {
+// rehearsalLimits are those of the cluster, which is nil where there is none to ask: then
+// they are the site profile's and Slurm's own defaults (slurm.conf(5)).
+func rehearsalLimits(ctx context.Context, site site.Profile) (slurm.Limits, *slurm.Cluster) {
 	cluster, err := slurm.Open(site)
 	if err == nil {
 		var limits slurm.Limits
-		if limits, err = cluster.Limits(ctx); err == nil {
-			return limits
+		if limits, err = cluster.Hasty().Limits(ctx); err == nil {
+			return limits, cluster
 		}
 	}
 	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known, Slurm's defaults are taken: %v\n", err)
-	return simulatedLimits(site)
+	return simulatedLimits(site), nil
 }
 
 // simulatedLimits are those of a cluster that is not asked: the site profile's, and
@@ -86,13 +111,19 @@ func simulatedLimits(site site.Profile) slurm.Limits {
 
 // dryRunSlurm shows the job scripts that the first arrays would be submitted
 // with.
-func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, profile site.Profile) error {
-	limits := rehearsalLimits(ctx, profile)
+func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, resolved *site.Resolved) error {
+	profile := resolved.Site
+	limits, cluster := rehearsalLimits(ctx, profile)
 	binaries, err := binaryFolder()
 	if err != nil {
 		return err
 	}
 	planned := &rundir.Run{Dir: g.Dir, Identity: rundir.Identity{RunID: "RUN"}, Recipe: g.Recipe, Graph: g}
+	if cluster != nil {
+		if err := advance.TryStages(ctx, cluster, planned, *resolved, limits, binaries); err != nil {
+			return err
+		}
+	}
 	shown := map[graph.Stage]bool{}
 	for _, n := range g.Nodes() {
 		shards := make([]int, g.Shards(n))

@@ -140,7 +140,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return err
 	}
 	if n := len(t.found.Findings); n > 0 {
-		return exitcode.LeftOutf("%d things were found", n)
+		return exitcode.LeftOutf("findings: %d", n)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ type LaunchOptions struct {
 	Cores         int    // that local tasks may use together; 0 is all
 	Monitor       string // which tasks have a monitor beside them: gpus, all or none; empty is what the site profile says
 	DryRun        bool   // show what would be started
+	Verbose       bool   // of a dry run: a line for each array
 	Trust         bool   // start what the run names although others may write its folder
 }
 
@@ -43,7 +45,8 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "monitor", Usage: "which tasks have a lathe-monitor beside them: gpus (those that were given one), all or none; by default as the site profile says", Destination: &o.Monitor},
 		trustFlag(&o.Trust),
-		&cli.BoolFlag{Name: "dry-run", Usage: "show every array, its size and its command, and start nothing", Destination: &o.DryRun},
+		&cli.BoolFlag{Name: "dry-run", Usage: "show every stage, its size, its command and what the run asks for, and start nothing", Destination: &o.DryRun},
+		&cli.BoolFlag{Name: "verbose", Usage: "with --dry-run: a line for each array", Destination: &o.Verbose},
 	}, extra...)
 }
 
@@ -103,6 +106,8 @@ func (o LaunchOptions) check() error {
 		}
 	}
 	switch {
+	case o.Recipe != "" && isRun(o.Recipe):
+		return exitcode.WithHint(exitcode.Usagef("%q is the folder of a run, not a recipe", o.Recipe), "to resume it: lathe run --run %s", o.Recipe)
 	case o.Run == "" && o.Recipe != "":
 		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
 	case o.Run == "":
@@ -115,6 +120,12 @@ func (o LaunchOptions) check() error {
 		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
 	}
 	return nil
+}
+
+// isRun reports whether a path is the folder of a run.
+func isRun(path string) bool {
+	_, err := os.Stat(graph.Dir(path).Identity())
+	return err == nil
 }
 
 // open opens the run, and makes it first when a recipe is given.
@@ -133,6 +144,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	noteWarmStart(os.Stderr, resolved.Recipe)
 	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
@@ -140,6 +152,14 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 		}
 	}
 	return opened, err
+}
+
+// noteWarmStart tells whoever continues from a policy that it is warmed up again: a base
+// recipe may have a warm start that made just that policy.
+func noteWarmStart(out io.Writer, r recipe.Recipe) {
+	if r.Policy.Path != "" && r.WarmStart.Steps > 0 {
+		fmt.Fprintf(out, "lathe: the run starts from policy %s and then trains it on demonstrations for %d steps (warm_start); if it had its warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
+	}
 }
 
 // planned is the graph of the run, which need not be there yet.
@@ -159,6 +179,7 @@ func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder
 	if err != nil {
 		return graph.Graph{}, "", err
 	}
+	noteWarmStart(os.Stderr, resolved.Recipe)
 	if err := rundir.Rehearse(ctx, graph.Dir(dir), resolved); err != nil {
 		return graph.Graph{}, "", err
 	}

@@ -31,7 +31,7 @@ func notify(ctx context.Context, opened *rundir.Run, program []string, ended err
 	event, message := "done", ""
 	switch {
 	case ended == nil || exitcode.Code(ended) == exitcode.LeftOut:
-	case advancing && !advance.HasFailed(ended):
+	case advancing && advance.IsStuck(ended):
 		event = "stuck"
 	default:
 		event = "failed"

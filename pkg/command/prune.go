@@ -112,7 +112,7 @@ func (o PruneOptions) restore(ctx context.Context, out io.Writer, opened *rundir
 		fmt.Fprintf(os.Stderr, "lathe: policy version %d is there again, from its delta\n", version)
 	}
 	if len(restored.Paths) > 0 {
-		fmt.Fprintf(os.Stderr, "lathe: to make it again: lathe run --run %s\n", opened.Dir)
+		fmt.Fprintf(os.Stderr, "lathe: nothing is restored yet: %d files and folders are queued, and are made again by: lathe run --run %s\n", len(restored.Paths), opened.Dir)
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, restored)

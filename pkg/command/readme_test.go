@@ -103,7 +103,7 @@ func TestReadme(t *testing.T) {
 // TestSlurmReadme runs those for a cluster on a real one.
 func TestSlurmReadme(t *testing.T) {
 	t.Parallel()
-	c := commandtest.StartCluster(t, commandtest.Build(t), "--memory", "64000") // as nodes have that jobs/quickstart.yaml is for
+	c := commandtest.StartCluster(t, commandtest.Build(t))
 	clone := freshClone(t, c.Bin)
 	env := append(c.Env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
 	for _, command := range readmeCommands(t, "slurm") {

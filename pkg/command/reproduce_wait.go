@@ -50,7 +50,7 @@ func await(ctx context.Context, b begun) (left int, err error) {
 }
 
 // underWay are those of the runs that are neither done nor, where Slurm is asked, have
-// failed.
+// failed or are stuck.
 func underWay(ctx context.Context, dirs []string, ask bool) ([]string, error) {
 	var left []string
 	for _, dir := range dirs {
@@ -69,7 +69,7 @@ func underWay(ctx context.Context, dirs []string, ask bool) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state != status.StateDone && state != status.StateFailed {
+		if state != status.StateDone && state != status.StateFailed && state != status.StateStuck {
 			left = append(left, dir)
 		}
 	}

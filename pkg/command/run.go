@@ -91,7 +91,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	}
 	watcher := newWatcher(os.Stderr, opened)
 	driver := &drive.Driver{
-		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: cmdline.Version,
+		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: cmdline.Version, Needs: needsOf(opened),
 	}
 	if evidence, there := status.OtherDriver(opened.Dir); there {
 		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)

@@ -55,8 +55,18 @@ func advancerOf(opened *rundir.Run, name string, settings ...string) (*advance.A
 		}
 	}
 	return &advance.Advancer{
-		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: cmdline.Version, Log: cmdline.Log("lathe"),
+		Run: opened, Cluster: cluster, Site: *profile, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Version: cmdline.Version, Needs: needsOf(opened), Log: cmdline.Log("lathe"),
 	}, nil
+}
+
+// noteEnd leaves the reason why a run cannot go on where people look. advancer is nil where
+// Slurm cannot be asked.
+func noteEnd(ctx context.Context, opened *rundir.Run, advancer *advance.Advancer, ended error) {
+	if advancer == nil {
+		advance.NoteEnd(ctx, opened.Dir, nil, seal.AttemptFromEnv(), ended)
+		return
+	}
+	advance.NoteEnd(ctx, opened.Dir, advancer.Cluster, advancer.Attempt, ended)
 }
 
 // finishSlurm writes the report of a run that is done.
@@ -81,8 +91,9 @@ const (
 
 // driveSlurm stays with a run that its gates carry, and takes over where
 // they are lost.
-func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) (err error) {
 	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)
+	defer func() { noteEnd(ctx, opened, advancer, err) }()
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func TestSlurmOperate(t *testing.T) {
 		})
 	})
 	t.Run("no accounting", func(t *testing.T) {
-		c := commandtest.StartCluster(t, bin, "--nodes", "2")
+		c := commandtest.StartCluster(t, bin, "--nodes", "2", "--memory", "2000") // less than tasks ask for by default
 		t.Run("doctor", func(t *testing.T) {
 			findings := examine(t, c.In(t), "--partition", "high")
 			if want := "note off"; !strings.HasPrefix(findings["accounting"], want) {

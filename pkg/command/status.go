@@ -18,7 +18,7 @@ import (
 type StatusOptions struct {
 	Run   string // folder
 	JSON  bool
-	Watch bool // say it again until the run is done or has failed
+	Watch bool // print it again until the run is done, has failed or is stuck
 }
 
 func statusCommand() *cli.Command {
@@ -27,9 +27,9 @@ func statusCommand() *cli.Command {
 		Example: "lathe status runs/quickstart --json",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "status", Usage: "say what of a run is done, running, failed or unknown, with the evidence", ArgsUsage: "RUN",
+		Name: "status", Usage: "show what of a run is done, running, failed, stuck or unknown, with the evidence", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Usage: "say it again every quarter of a minute, until the run is done or has failed", Destination: &o.Watch},
+			&cli.BoolFlag{Name: "watch", Usage: "print it again every 15 s, until the run is done, has failed or is stuck", Destination: &o.Watch},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -54,7 +54,7 @@ func Status(ctx context.Context, out io.Writer, o StatusOptions) error {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
 		state, err := o.say(ctx, out, opened)
-		if err != nil || state == status.StateDone || state == status.StateFailed {
+		if err != nil || state == status.StateDone || state == status.StateFailed || state == status.StateStuck {
 			return err
 		}
 		select {

@@ -300,18 +300,36 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 	if err != nil {
 		return err
 	}
-	select {
-	case <-started.Exited():
-	case <-ctx.Done():
-		started.Signal(syscall.SIGINT)
-		<-started.Exited()
-	}
+	waitTelling(ctx, started, r.Name, log.Name())
 	var ended *exec.ExitError
 	if err := started.Err(); err != nil && (!errors.As(err, &ended) || ended.ExitCode() != exitcode.LeftOut) {
 		return fmt.Errorf("%s: %s", started.How(), lastLine(log.Name()))
 	}
 	fmt.Fprintf(os.Stderr, "lathe: run %s ended after %s\n", r.Name, time.Since(began).Round(time.Second))
 	return nil
+}
+
+// waitTelling waits for the process of a run, stops it when the sweep is stopped, and meanwhile
+// passes on every so often how far it is.
+func waitTelling(ctx context.Context, started *child.Child, name, log string) {
+	ticker := time.NewTicker(logEvery)
+	defer ticker.Stop()
+	told := ""
+	for {
+		select {
+		case <-started.Exited():
+			return
+		case <-ctx.Done():
+			started.Signal(syscall.SIGINT)
+			<-started.Exited()
+			return
+		case <-ticker.C:
+			if line := lastLine(log); line != told && line != "" {
+				told = line
+				fmt.Fprintf(os.Stderr, "lathe: run %s: %s\n", name, line)
+			}
+		}
+	}
 }
 
 // coresOfRun is a run's share of the cores.

@@ -35,21 +35,52 @@ type watcher struct {
 	reward   float64
 	rewarded bool
 	stage    string
+	warming  bool // the stage is a part of the warm start
 	shards   string
+	most     int  // tasks that ran at once since the last line of a log
 	dirty    bool // the terminal's line is not empty
+	stop     chan struct{}
 }
 
 func newWatcher(out *os.File, r *rundir.Run) *watcher {
-	return &watcher{out: out, terminal: cmdline.IsTerminal(out), run: r, started: time.Now(), resumed: -1}
+	w := &watcher{out: out, terminal: cmdline.IsTerminal(out), run: r, started: time.Now(), resumed: -1, stop: make(chan struct{})}
+	go w.tick(w.stop)
+	return w
+}
+
+// tick shows the run while nothing happens: a task may take long.
+func (w *watcher) tick(stop <-chan struct{}) {
+	ticker := time.NewTicker(w.pause())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			w.mu.Lock()
+			if w.stage != "" {
+				w.show(false)
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+// pause is the shortest time between two lines.
+func (w *watcher) pause() time.Duration {
+	if w.terminal {
+		return 100 * time.Millisecond
+	}
+	return logEvery
 }
 
 func (w *watcher) watch(p drive.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running = p.Running
+	w.running, w.most = p.Running, max(w.most, p.Running)
 	switch p.Event {
 	case "launched":
-		w.stage = p.Task.Node.String()
+		w.stage, w.warming = p.Task.Node.String(), p.Task.Stage == graph.StageWarm
 		if count, ok := p.Survey.Counts[p.Task.Node]; ok {
 			w.shards = fmt.Sprintf("%d/%d", count.Sealed, count.Total)
 		}
@@ -75,7 +106,7 @@ func (w *watcher) watch(p drive.Progress) {
 func (w *watcher) queue(live int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running = live
+	w.running, w.most = live, max(w.most, live)
 }
 
 // look shows a run that other processes advance.
@@ -87,7 +118,7 @@ func (w *watcher) look(s survey.Result) {
 	}
 	w.done = w.iterationsDone()
 	if len(s.Ready) > 0 {
-		w.stage = s.Ready[0].Node.String()
+		w.stage, w.warming = s.Ready[0].Node.String(), s.Ready[0].Stage == graph.StageWarm
 		count := s.Counts[s.Ready[0].Node]
 		w.shards = fmt.Sprintf("%d/%d", count.Sealed, count.Total)
 		w.begin(s.Ready[0].Node)
@@ -134,15 +165,12 @@ func (w *watcher) iterationsDone() int {
 // show prints the line, unless it is too early for a log.
 func (w *watcher) show(last bool) {
 	now := time.Now()
-	pause := logEvery
-	if w.terminal {
-		pause = 100 * time.Millisecond
-	}
-	if !last && now.Sub(w.said) < pause {
+	if !last && now.Sub(w.said) < w.pause() {
 		return
 	}
 	w.said = now
 	line := w.line(now)
+	w.most = w.running
 	if w.terminal {
 		fmt.Fprintf(w.out, "\r\x1b[K%s", line)
 		w.dirty = true
@@ -154,7 +182,14 @@ func (w *watcher) show(last bool) {
 func (w *watcher) line(now time.Time) string {
 	total := w.run.Recipe.Schedule.Iterations
 	elapsed := now.Sub(w.started)
-	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %d running  %s", w.done, total, w.stage, w.shards, w.running, elapsed.Round(time.Second))
+	running := w.running
+	if !w.terminal { // when a task has just ended the next has not started
+		running = max(running, w.most)
+	}
+	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %d running  %s", w.done, total, w.stage, w.shards, running, elapsed.Round(time.Second))
+	if w.warming {
+		line = fmt.Sprintf("lathe: warm start  %s, of %d parts  %d running  %s", w.stage, w.run.Graph.WarmChunks(), running, elapsed.Round(time.Second))
+	}
 	if w.rewarded {
 		line += fmt.Sprintf("  reward %.3f", w.reward)
 	}
@@ -175,6 +210,10 @@ func (w *watcher) clear() {
 func (w *watcher) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.stop != nil {
+		close(w.stop)
+		w.stop = nil
+	}
 	if w.dirty {
 		fmt.Fprintln(w.out)
 		w.dirty = false

@@ -12,6 +12,30 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
+// In a log a line says how many tasks ran at once since the last, not how many run in the
+// moment in which one has ended; and the warm start is named as such.
+func TestLogLine(t *testing.T) {
+	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Recipe: recipe.Defaults()}
+	r.Graph = graph.Graph{Dir: r.Dir, Recipe: r.Recipe}
+	r.Graph.Recipe.WarmStart.Steps, r.Graph.Recipe.WarmStart.Chunk = 300, 100
+	var out strings.Builder
+	w := &watcher{out: &out, run: r, started: time.Now(), resumed: -1}
+	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}}
+	w.said = time.Now()
+	w.watch(drive.Progress{Event: "launched", Task: task, Running: 2})
+	w.said = time.Time{}
+	w.watch(drive.Progress{Event: "done", Task: task, Running: 0})
+	if line := out.String(); !strings.Contains(line, " 2 running") {
+		t.Errorf("got %q", line)
+	}
+	out.Reset()
+	w.said = time.Time{}
+	w.watch(drive.Progress{Event: "launched", Task: graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 2}}, Running: 1})
+	if line := out.String(); !strings.Contains(line, "warm start  warm-000002, of 3 parts  1 running") {
+		t.Errorf("got %q", line)
+	}
+}
+
 // A warm start of half an hour is no part of the time that iterations take.
 func TestRateWithoutWarmStart(t *testing.T) {
 	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Recipe: recipe.Defaults()}

@@ -133,7 +133,8 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 	for i := range runs {
 		for j := range i {
 			if why := incomparable(runs[j], runs[i]); why != "" {
-				return c, exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].Folder, runs[i].Folder, why)
+				return c, exitcode.WithHint(exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].Folder, runs[i].Folder, why),
+					"measure both in one way: lathe eval --recipe RUN/recipe.yaml --policy RUN/policy/vNNNNNN --steps K, which has first answers (after 0 steps) too")
 			}
 		}
 	}

@@ -21,9 +21,9 @@ func TestParsePartitions(t *testing.T) {
 		"gpu|up|2-12:30:00|8|64+|512000+|gpu:h100:8(S:0-1)\ngpu|up|2-12:30:00|1|32|256000|(null)\n" +
 		"old|down|infinite|1|4|2000|(null)\nlong|up|infinite|3|16|64000|gpu:4,nvme:1\n")
 	want := []Partition{
-		{Name: "low", Default: true, Minutes: 60, Nodes: 2, CPUs: 4, MemoryMB: 2000, GPUs: 4, GPUType: "fake"},
-		{Name: "gpu", Minutes: 2*24*60 + 12*60 + 30, Nodes: 9, CPUs: 32, MemoryMB: 256000, GPUs: 64, GPUType: "h100"},
-		{Name: "long", Nodes: 3, CPUs: 16, MemoryMB: 64000, GPUs: 12},
+		{Name: "low", Default: true, Minutes: 60, Nodes: 2, AllCPUs: 8, CPUs: 4, MemoryMB: 2000, GPUs: 4, GPUType: "fake"},
+		{Name: "gpu", Minutes: 2*24*60 + 12*60 + 30, Nodes: 9, AllCPUs: 544, CPUs: 64, MemoryMB: 512000, GPUs: 64, GPUType: "h100"},
+		{Name: "long", Nodes: 3, AllCPUs: 48, CPUs: 16, MemoryMB: 64000, GPUs: 12},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)

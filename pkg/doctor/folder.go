@@ -28,10 +28,11 @@ const littleFree = 10 << 30
 
 // LookAtFolder looks at a folder from this host: room, the user's quota, links, names
 // that replace others.
-func LookAtFolder(ctx context.Context, r *Report, folder string) error {
+func LookAtFolder(ctx context.Context, r *Report, folder string) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(folder, &stat); err != nil {
-		return fmt.Errorf("looking at the file system of %q: %w", folder, err)
+		r.add("folder "+folder, Problem, err.Error(), "statfs(2)")
+		return
 	}
 	kind, known := fileSystems[int64(stat.Type)]
 	if !known {
@@ -46,7 +47,7 @@ func LookAtFolder(ctx context.Context, r *Report, folder string) error {
 	trial, err := os.MkdirTemp(folder, ".lathe-doctor-")
 	if err != nil {
 		r.add("folder "+folder+", writing", Problem, err.Error(), "an attempt to make a folder in it")
-		return nil
+		return
 	}
 	defer os.RemoveAll(trial)
 	attempt := seal.AttemptFromEnv()
@@ -62,11 +63,10 @@ func LookAtFolder(ctx context.Context, r *Report, folder string) error {
 		}
 		if err != nil {
 			r.add("folder "+folder+", names", Problem, err.Error(), "files of which the first to make one has it (link), and files that replace others (rename)")
-			return nil
+			return
 		}
 	}
 	r.add("folder "+folder+", names", OK, fmt.Sprintf("made once and replaced whole, %.1f ms each", time.Since(began).Seconds()*1000/(2*times)), "files of which the first to make one has it (link), and files that replace others (rename)")
-	return nil
 }
 
 // claims is how many names two nodes fight for.

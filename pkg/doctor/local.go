@@ -9,8 +9,7 @@ import (
 
 // LookHere reports what runs on this machine alone need: its processor and memory,
 // the binaries, and the folder that runs are to lie in.
-func LookHere(ctx context.Context, r *Report, folder, binaries string) error {
-	r.Place = "local"
+func LookHere(ctx context.Context, r *Report, folder, binaries string) {
 	LookAtHost(ctx, binaries).reportOn(r)
 	LookAtEnvironment(r)
 	missing := ""
@@ -24,5 +23,5 @@ func LookHere(ctx context.Context, r *Report, folder, binaries string) error {
 	} else {
 		r.add("binaries", OK, "all of them", fmt.Sprintf("the folder %q", binaries))
 	}
-	return LookAtFolder(ctx, r, folder)
+	LookAtFolder(ctx, r, folder)
 }

@@ -20,6 +20,16 @@ const MeetingName = "lathe-doctor"
 // and reports what they saw and what the nodes are. It waits for the job for so long.
 func (c *Cluster) Meet(ctx context.Context, r *Report, wait time.Duration) error {
 	const from = "a job of two tasks, on two nodes where there are two"
+	if err := c.meet(ctx, r, from, wait); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.add("between nodes", Problem, err.Error(), from)
+	}
+	return nil
+}
+
+func (c *Cluster) meet(ctx context.Context, r *Report, from string, wait time.Duration) error {
 	nodes := min(2, c.Partition.Nodes)
 	trial, err := c.trialFolder()
 	if err != nil {

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,34 +31,49 @@ type Partition struct {
 	Default  bool
 	Minutes  int // longest time limit; 0 for no bound
 	Nodes    int
-	CPUs     int // of a node, the least
-	MemoryMB int // of a node, the least
+	AllCPUs  int // of all nodes
+	CPUs     int // of the largest node
+	MemoryMB int // of the largest node
 	GPUs     int // of all nodes
 	GPUType  string
 }
 
 // Look asks the cluster about itself: its configuration, its partitions, this
-// user's limits, and which flags it takes.
-func (c *Cluster) Look(ctx context.Context, r *Report) error {
-	config, err := c.Slurm.Config(ctx)
+// user's limits, and which flags it takes. A question that has no answer is a finding, and
+// the others are asked all the same. It reports whether a cluster answers at all.
+func (c *Cluster) Look(ctx context.Context, r *Report) (answers bool) {
+	config, err := c.Slurm.Hasty().Config(ctx)
 	if err != nil {
-		return err
+		r.add("Slurm", Problem, err.Error(), "scontrol show config; for this machine alone: --local")
 	}
-	c.reportConfig(r, config)
+	if errors.Is(err, slurm.ErrNoCluster) {
+		// Each of the other questions would wait as long for the same answer.
+		for _, about := range []string{"partitions", "your limits", "a job", "between nodes"} {
+			r.add(about, Unknown, "not asked: no cluster answers", "the line about Slurm")
+		}
+		return false
+	}
+	if err == nil {
+		c.reportConfig(r, config)
+	}
+	if err := c.lookAtPartitions(ctx, r); err != nil {
+		r.add("partitions", Problem, strings.Join(append([]string{err.Error()}, exitcode.Hints(err)...), "; "), "sinfo")
+	}
+	c.reportUser(ctx, r, config)
+	c.tryFlags(ctx, r)
+	return true
+}
+
+func (c *Cluster) lookAtPartitions(ctx context.Context, r *Report) error {
 	out, err := c.Slurm.Ask(ctx, nil, "sinfo", "-h", "-e", "-o", "%P|%a|%l|%D|%c|%m|%G")
 	if err != nil {
-		return exitcode.Unavailablef("asking for the partitions: %w", err)
+		return err
 	}
 	partitions, err := parsePartitions(out)
 	if err != nil {
 		return err
 	}
-	if err := c.choosePartition(r, partitions); err != nil {
-		return err
-	}
-	c.reportUser(ctx, r, config)
-	c.tryFlags(ctx, r)
-	return nil
+	return c.choosePartition(r, partitions)
 }
 
 // reportConfig says what of slurm.conf matters.
@@ -139,12 +156,13 @@ func parsePartitions(text string) ([]Partition, error) {
 		p.Nodes, _ = strconv.Atoi(fields[3]) // what is no number counts as 0
 		p.CPUs, _ = strconv.Atoi(strings.TrimSuffix(fields[4], "+"))
 		p.MemoryMB, _ = strconv.Atoi(strings.TrimSuffix(fields[5], "+"))
+		p.AllCPUs = p.Nodes * p.CPUs
 		gpus, kind := parseGRES(fields[6])
 		p.GPUs, p.GPUType = gpus*p.Nodes, kind
 		if last := len(all) - 1; last >= 0 && all[last].Name == p.Name {
 			was := &all[last]
-			was.Nodes, was.GPUs = was.Nodes+p.Nodes, was.GPUs+p.GPUs
-			was.CPUs, was.MemoryMB = min(was.CPUs, p.CPUs), min(was.MemoryMB, p.MemoryMB)
+			was.Nodes, was.AllCPUs, was.GPUs = was.Nodes+p.Nodes, was.AllCPUs+p.AllCPUs, was.GPUs+p.GPUs
+			was.CPUs, was.MemoryMB = max(was.CPUs, p.CPUs), max(was.MemoryMB, p.MemoryMB)
 			if was.GPUType == "" {
 				was.GPUType = p.GPUType
 			}
@@ -208,9 +226,14 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	} else {
 		r.add("time limit", OK, limit, from+": "+p.Name)
 	}
-	r.add("nodes", OK, strconv.Itoa(p.Nodes), from+": "+p.Name, fmt.Sprintf("nodes: %d", p.Nodes))
-	r.add("cores of a node", OK, strconv.Itoa(p.CPUs), from+": "+p.Name, fmt.Sprintf("node_cpus: %d", p.CPUs))
-	r.add("memory of a node", OK, fmt.Sprintf("%d MB", p.MemoryMB), from+": "+p.Name)
+	// Where nodes differ, plans count as many of the largest as make up the cores of all.
+	whole := p.Nodes
+	if p.CPUs > 0 {
+		whole = max(1, p.AllCPUs/p.CPUs)
+	}
+	r.add("nodes", OK, fmt.Sprintf("%d, of %d cores together", p.Nodes, p.AllCPUs), from+": "+p.Name, fmt.Sprintf("nodes: %d", whole))
+	r.add("cores of a node", OK, fmt.Sprintf("%d, of the largest", p.CPUs), from+": "+p.Name, fmt.Sprintf("node_cpus: %d", p.CPUs))
+	r.add("memory of a node", OK, fmt.Sprintf("%d MiB, of the largest", p.MemoryMB), from+": "+p.Name, fmt.Sprintf("node_memory_gb: %.4g", math.Floor(float64(p.MemoryMB)/1024*100)/100))
 	if p.GPUs > 0 {
 		r.add("GPUs", OK, fmt.Sprintf("%d of type %s", p.GPUs, orNone(p.GPUType)), from+": "+p.Name, fmt.Sprintf("gpus: %d", p.GPUs))
 	} else {

@@ -7,6 +7,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/config"
@@ -210,6 +211,10 @@ type Step struct {
 
 // Over reports whether the attempt has ended.
 func (s Step) Over() bool { return len(s.Messages) == 0 && !s.Wait }
+
+// ErrOwnProgram is that of an item to which a program of the user's, which runs well, gave
+// an error in the place of an answer.
+var ErrOwnProgram = errors.New("the program refused an item")
 
 // Episode is the environment's side of one attempt that is under way. It
 // is for one goroutine at a time; different episodes do not share anything.

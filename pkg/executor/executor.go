@@ -94,6 +94,7 @@ const (
 	CauseUsage        Cause = "usage"         // exit code 64
 	CauseData         Cause = "data"          // 65
 	CauseUnavailable  Cause = "unavailable"   // 69
+	CauseDevice       Cause = "device"        // the GPU failed, or could not be had: another node, or another moment, may have one
 	CauseBug          Cause = "bug"           // 70
 	CauseIO           Cause = "io"            // 74
 	CauseStopped      Cause = "stopped"       // 75, or a request to stop that came before the task could listen

@@ -110,6 +110,8 @@ func isIO(err error) bool {
 	}
 	for _, errno := range []syscall.Errno{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE,
+		// What a file server that went away, or that replaced a file, answers; and a damaged file system.
+		syscall.ESTALE, syscall.EREMOTEIO, syscall.EUCLEAN,
 	} {
 		if errors.Is(err, errno) {
 			return true

@@ -36,6 +36,7 @@ func TestCode(t *testing.T) {
 		{"cancelled", fmt.Errorf("waiting: %w", context.Canceled), 75},
 		{"a deadline is no signal", context.DeadlineExceeded, 1},
 		{"disk full", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, 74},
+		{"a stale handle of NFS", &fs.PathError{Op: "read", Path: "x", Err: syscall.ESTALE}, 74},
 		{"quota", fmt.Errorf("x: %w", syscall.EDQUOT), 74},
 		{"read-only", &os.LinkError{Op: "link", Err: syscall.EROFS}, 74},
 		{"broken disk", syscall.EIO, 74},

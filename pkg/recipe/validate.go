@@ -59,7 +59,7 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 	case n == nil && r.Policy.Path == "":
 		c.Add("policy", nil, "names no policy: give policy.path or policy.new")
 	case n != nil && r.Policy.Path != "":
-		c.Add("policy.path", r.Policy.Path, "must be empty when policy.new is given")
+		c.Add("policy.path", r.Policy.Path, "and policy.new exclude each other: to start from this folder set policy.new: null, to make a new policy set policy.path: null")
 	}
 	r.checkLoRA(c)
 	if n == nil {

@@ -61,10 +61,11 @@ type Profile struct {
 	Throttle     int `yaml:"throttle"`       // tasks of one array that run at once; 0 for no bound
 
 	// What the site has, for plans (lathe run --dry-run); 0 where it is not known.
-	Nodes       int     `yaml:"nodes"`         // nodes without GPUs that a run may use at once
-	NodeCPUs    int     `yaml:"node_cpus"`     // cores of each
-	GPUs        int     `yaml:"gpus"`          // GPUs that a run may use at once
-	GPUMemoryGB float64 `yaml:"gpu_memory_gb"` // GiB that are free on one before anything is opened
+	Nodes        int     `yaml:"nodes"`          // nodes without GPUs that a run may use at once; where they differ, as many of the largest as make up their cores
+	NodeCPUs     int     `yaml:"node_cpus"`      // cores of the largest node: no task may ask for more
+	NodeMemoryGB float64 `yaml:"node_memory_gb"` // GiB of the largest node, as Slurm counts them: no task may ask for more
+	GPUs         int     `yaml:"gpus"`           // GPUs that a run may use at once
+	GPUMemoryGB  float64 `yaml:"gpu_memory_gb"`  // GiB that are free on one before anything is opened
 
 	KillOnInvalidDependency bool `yaml:"kill_on_invalid_dependency"` // --kill-on-invalid-dep=yes rather than no
 	SignalSeconds           int  `yaml:"signal_seconds"`             // seconds before the time limit at which a task is told to stop

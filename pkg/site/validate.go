@@ -101,6 +101,11 @@ func (s *Profile) validate(what string) error {
 	c.AtLeast("max_array_size", s.MaxArraySize, 0)
 	c.AtLeast("max_submit", s.MaxSubmit, 0)
 	c.AtLeast("throttle", s.Throttle, 0)
+	c.AtLeast("nodes", s.Nodes, 0)
+	c.AtLeast("node_cpus", s.NodeCPUs, 0)
+	if !(s.NodeMemoryGB >= 0) {
+		c.Add("node_memory_gb", s.NodeMemoryGB, "must be 0 or more")
+	}
 	c.Between("signal_seconds", s.SignalSeconds, 0, 65535)
 	c.Between("watchdog_seconds", s.WatchdogSeconds, 0, 30*24*60*60)
 	if len(s.Notify) > 0 && strings.TrimSpace(s.Notify[0]) == "" {

@@ -205,6 +205,7 @@ func reportPanic(program string, code *int) {
 // WriteJSON prints a value as indented JSON.
 func WriteJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // it is read by people and programs, and is no page
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
 }

@@ -83,6 +83,12 @@ func CheckOut(kind seal.Kind, paths ...string) error {
 // CheckPolicy reports a folder that is not a policy at all.
 func CheckPolicy(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
+		folder = filepath.Clean(folder)
+		if _, notPruned := os.Stat(seal.PrunedPath(folder)); notPruned == nil {
+			run := filepath.Dir(filepath.Dir(folder))
+			return exitcode.WithHint(exitcode.Dataf("policy %q was pruned: its manifest alone is there, %q", folder, seal.PrunedPath(folder)),
+				"lathe prune %s --restore %s, then lathe run --run %s, make it again; or name a version that is there", run, filepath.Base(folder), run)
+		}
 		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/monitor"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -135,8 +136,10 @@ func (o Options) do(ctx context.Context, program string, task graph.Task) error 
 
 // recordExit leaves the reason of a failure.
 func recordExit(ctx context.Context, dir graph.Dir, task graph.Task, attempt seal.Attempt, began time.Time, cause error) {
+	var device *policy.DeviceError
 	record := rundir.ExitRecord{
-		Task: task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(), Seconds: time.Since(began).Seconds(),
+		Device: errors.As(cause, &device),
+		Task:   task.String(), Attempt: attempt.Number, Code: exitcode.Code(cause), Message: cause.Error(), Host: attempt.Host, Time: time.Now().UTC(), Seconds: time.Since(began).Seconds(),
 	}
 	if errors.Is(cause, context.Canceled) {
 		record.Message, record.Signal = "stopped by a signal", cmdline.Stopping(ctx)

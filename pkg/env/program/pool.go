@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -53,6 +54,9 @@ type itemError struct {
 func (e *itemError) Error() string {
 	return fmt.Sprintf("env.program.command cannot %s: %s", e.verb, stdio.Clip(e.said, maxSaidBytes))
 }
+
+// Is has it that the program runs well and refuses the item.
+func (e *itemError) Is(target error) bool { return target == env.ErrOwnProgram }
 
 // pool are the programs of one environment. Each answers one request at a time; what
 // is asked at the same time is asked together, up to the batch of the settings. When

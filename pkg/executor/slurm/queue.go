@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -59,8 +58,7 @@ func (c *Cluster) Signal(ctx context.Context, signal string, ids ...string) erro
 // job ran still.
 func (c *Cluster) Requeue(ctx context.Context, id string) (bool, error) {
 	_, err := c.Ask(ctx, nil, "scontrol", "requeue", id)
-	var failed *commandError
-	if errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed", "Job is pending execution") {
+	if isGone(err) {
 		return false, nil
 	}
 	return err == nil, explain(err)
@@ -114,9 +112,8 @@ func (c *Cluster) AskAbout(ctx context.Context, ids []string, name string, args 
 	var all strings.Builder
 	for part := range slices.Chunk(ids, idsPerCall) {
 		out, err := c.Ask(ctx, nil, name, append(slices.Clone(args), "-j", strings.Join(part, ","))...)
-		var failed *commandError
 		switch {
-		case errors.As(err, &failed) && failed.says("Invalid job id"):
+		case isGone(err):
 			continue // so squeue answers when it knows none of them
 		case err != nil:
 			return "", err
@@ -124,6 +121,14 @@ func (c *Cluster) AskAbout(ctx context.Context, ids []string, name string, args 
 		all.WriteString(out)
 	}
 	return all.String(), nil
+}
+
+// Hasty is the cluster as somebody asks it who waits: a controller that is busy is asked
+// again for seconds and not for a minute.
+func (c *Cluster) Hasty() *Cluster {
+	hasty := *c
+	hasty.delays = c.delays[:min(2, len(c.delays))]
+	return &hasty
 }
 
 // Config asks for the configuration of the cluster: the values of slurm.conf by

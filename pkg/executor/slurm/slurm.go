@@ -83,12 +83,13 @@ func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...st
 	return stdout.String(), &commandError{name: name, code: failed.ExitCode(), stderr: lastLines(stderr.String())}
 }
 
-// retry runs a command again while the controller is too busy for it.
+// retry runs a command again while the controller is too busy for it, and a few times
+// when it says what nobody knows.
 func (c *Cluster) retry(ctx context.Context, attempt func() (string, error)) (string, error) {
 	for i := 0; ; i++ {
 		out, err := attempt()
 		var failed *commandError
-		if err == nil || i == len(c.delays) || !errors.As(err, &failed) || !failed.transient() {
+		if err == nil || i == len(c.delays) || !errors.As(err, &failed) || !failed.again(i) {
 			return out, err
 		}
 		timer := time.NewTimer(c.delays[i] + rand.N(c.delays[i]/2+1))
@@ -125,72 +126,4 @@ func (c *Cluster) changesCommand(name string) bool {
 		}
 	}
 	return name == "LATHE_ATTEMPT" || name == "CUDA_VISIBLE_DEVICES"
-}
-
-// commandError is a command of Slurm that ran and failed.
-type commandError struct {
-	name   string
-	code   int
-	stderr string
-}
-
-func (e *commandError) Error() string {
-	if e.stderr == "" {
-		return fmt.Sprintf("%s failed with exit code %d and said nothing", e.name, e.code)
-	}
-	return fmt.Sprintf("%s failed: %s", e.name, e.stderr)
-}
-
-func (e *commandError) says(any ...string) bool {
-	for _, text := range any {
-		if strings.Contains(e.stderr, text) {
-			return true
-		}
-	}
-	return false
-}
-
-// transient reports that the controller was busy or out of reach, so that the
-// same command may succeed later.
-func (e *commandError) transient() bool {
-	return e.says("Socket timed out", "Unable to contact slurm controller", "Resource temporarily unavailable",
-		"in standby mode", "Zero Bytes were transmitted", "Connection refused", "Connection timed out",
-		"Communication connection failure", "Transport endpoint is not connected", "Rate limit exceeded",
-		"temporarily unable to accept job", "Slurm controller is busy")
-}
-
-// queueFull reports that the user, the account or the controller has as many
-// jobs as it may.
-func (e *commandError) queueFull() bool {
-	return e.says("job submit limit", "MaxSubmitJob", "Job limit", "Maximum number of jobs", "JobCount")
-}
-
-// explain turns a failed command into an error of the right kind.
-func explain(err error) error {
-	var failed *commandError
-	switch {
-	case !errors.As(err, &failed):
-		return err
-	case failed.transient(), failed.says("munge", "Munge", "authentication"):
-		return exitcode.WithHint(exitcode.Unavailablef("%w", err), "the cluster may be down; see scontrol ping")
-	case failed.queueFull():
-		return fmt.Errorf("%w: %w", ErrQueueFull, err)
-	case failed.name == "sbatch":
-		return exitcode.WithHint(exitcode.Usagef("%w", err), "the site profile or the recipe's resources ask for what this cluster does not have; see sinfo and lathe run --dry-run")
-	}
-	return exitcode.Unavailablef("%w", err)
-}
-
-// ErrQueueFull means that no more jobs are accepted for now.
-var ErrQueueFull = errors.New("the queue takes no more jobs")
-
-// lastLines is what a command said last, in one line of bounded length.
-func lastLines(text string) string {
-	const lines, most = 4, 800
-	all := strings.Split(strings.TrimSpace(text), "\n")
-	text = strings.Join(all[max(0, len(all)-lines):], "; ")
-	if len(text) > most {
-		text = text[:most] + " ..."
-	}
-	return text
 }

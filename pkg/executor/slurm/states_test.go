@@ -244,7 +244,7 @@ func TestErrorsOfSubmission(t *testing.T) {
 		{`echo "sbatch: error: AssocMaxSubmitJobLimit
 sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)" >&2; exit 1`, exitcode.Failed, true, "submit limit"},
 		{`echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1`, exitcode.Unavailable, false, "connect failure"},
-		{`exit 1`, exitcode.Usage, false, "said nothing"},
+		{`exit 1`, exitcode.Usage, false, "printed nothing"},
 		{`cat >/dev/null; echo "Submitted"`, exitcode.Unavailable, false, "a job id was expected"},
 	} {
 		fakeCommand(t, "sbatch", c.script)

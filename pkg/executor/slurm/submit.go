@@ -148,9 +148,22 @@ func (c *Cluster) Submit(ctx context.Context, script []byte, name string, wait D
 		return parseJobID(out)
 	})
 	if err != nil {
-		return "", explain(err)
+		return "", c.explainSubmission(ctx, err)
 	}
 	return id, nil
+}
+
+// Try has Slurm look at the script of a job and submits nothing (sbatch --test-only). It
+// is an error if the job would be refused; one that would wait, however long, is none.
+func (c *Cluster) Try(ctx context.Context, script []byte) error {
+	_, err := c.Ask(ctx, script, "sbatch", "--test-only")
+	if means, failed := meaning(err); failed && (means == full || means == closed) {
+		return nil
+	}
+	if err = c.explainSubmission(ctx, err); errors.Is(err, ErrQueueFull) {
+		return nil
+	}
+	return err
 }
 
 // findMark looks for a submission of ours in the queue. Not finding it proves
@@ -196,8 +209,7 @@ func (c *Cluster) cancel(ctx context.Context, flags, ids []string) error {
 			args = append(args, bareID(id))
 		}
 		_, err := c.Ask(ctx, nil, "scancel", args...)
-		var failed *commandError
-		if err != nil && !(errors.As(err, &failed) && failed.says("Invalid job id", "already completing or completed")) {
+		if err != nil && !isGone(err) {
 			return explain(err)
 		}
 	}

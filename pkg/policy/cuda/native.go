@@ -36,6 +36,15 @@ func statusError(doing string, s status, words string) error {
 	switch s {
 	case statusOK:
 		return nil
+	case statusNoDriver, statusNoDevice, statusMemory, statusDevice:
+		return &policy.DeviceError{Err: deviceError(doing, s, words)}
+	}
+	return exitcode.Bugf("%s: the engine refused its arguments: %s", doing, words)
+}
+
+// deviceError is statusError for what depends on the node and on the moment.
+func deviceError(doing string, s status, words string) error {
+	switch s {
 	case statusNoDriver:
 		return exitcode.WithHint(exitcode.Unavailablef("%s: no NVIDIA driver that serves: %s", doing, words),
 			"run on a node with a GPU and a driver of this CUDA version or newer (nvidia-smi names it), or use policy.backend cpu")
@@ -45,10 +54,8 @@ func statusError(doing string, s status, words string) error {
 	case statusMemory:
 		return exitcode.WithHint(exitcode.Unavailablef("%s: too little memory for the GPU's engine: %s", doing, words),
 			"lathe policy inspect --gpu shows what a recipe needs; another process may be using the GPU (nvidia-smi)")
-	case statusDevice:
-		return fmt.Errorf("%s: the GPU failed: %s", doing, words)
 	}
-	return exitcode.Bugf("%s: the engine refused its arguments: %s", doing, words)
+	return fmt.Errorf("%s: the GPU failed: %s", doing, words)
 }
 
 // dtype is an eng_dtype.

@@ -40,6 +40,7 @@ type Advancer struct {
 	Attempt  seal.Attempt
 	Binaries string // folder of the binaries as the nodes see it; empty finds them on PATH
 	Version  string
+	Needs    func(graph.Node) int64 // bytes that the tasks of a node write, for which there must be room; may be nil
 	Log      func(format string, args ...any)
 }
 
@@ -65,6 +66,7 @@ type jobsView struct {
 	gates       int                  // gates that wait to start, the watchdog aside
 	watchdog    string               // the id of its job, if that waits to start
 	alarmed     bool                 // an alarm waits to start
+	fallen      string               // how the last gate ended, if it ended badly and no other is there
 	watched     bool                 // one of them follows the first end among tasks whose shards do not wait for each other
 	known       map[graph.Node][]int // attempts that were submitted before Slurm was asked
 	forgiven    time.Time            // failures of submissions up to here do not count
@@ -108,6 +110,9 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	result := Advanced{Done: found.Done, Live: len(view.live)}
 	if found.Done {
 		return result, a.leave(ctx)
+	}
+	if err := a.rehearse(ctx, limits); err != nil {
+		return result, err
 	}
 	changed, err := a.saveSite()
 	if err != nil {
@@ -245,6 +250,13 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		view.watchdog = watchdog.ID
 	}
 	view.alarmed = alarmKnown && view.states.Of(alarm.Tasks()[0]).Phase == slurm.PhasePending
+	timed := gates
+	for job, known := range map[*slurm.Job]bool{&watchdog: watchdogKnown, &alarm: alarmKnown} {
+		if known {
+			timed = append(timed, *job)
+		}
+	}
+	view.fallen = view.fallenGate(timed)
 	if err := view.await(ctx, v.Inventory); err != nil {
 		return nil, err
 	}
@@ -346,6 +358,11 @@ func ByNode(ready []graph.Task, live map[graph.Task]bool) [][]graph.Task {
 // a part of the array may have been submitted, or all of it without a gate.
 func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsView, limits slurm.Limits) (Submission, bool, error) {
 	n := tasks[0].Node
+	if a.Needs != nil {
+		if err := drive.CheckRoom(a.Run.Dir, n, a.Needs(n)); err != nil {
+			return Submission{}, false, err
+		}
+	}
 	number, won, err := claim(a.Run.Dir, n, view.known[n], a.Attempt)
 	if err != nil || !won {
 		return Submission{}, false, err
@@ -444,6 +461,9 @@ func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
 			err = fmt.Errorf("%w; %s", err, evidence)
 			break
 		}
+	}
+	if drive.IsFull(err.Error()) {
+		err = drive.WithRoomHint(err, a.Run.Dir)
 	}
 	return &failedError{exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)}
 }

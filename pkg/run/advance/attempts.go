@@ -100,7 +100,7 @@ func (a *Advancer) causeOf(t graph.Task, s Submission, state slurm.State) (cause
 // before the time limit, and before a preemption where the site has Slurm warn
 // (SlurmctldParameters=preempt_send_user_signal).
 func (a *Advancer) CauseOfRecord(t graph.Task, record rundir.ExitRecord, minutes int, ran time.Duration) (cause executor.Cause, evidence string) {
-	cause, evidence = executor.CauseOfExit(record.Code), record.Message
+	cause, evidence = record.Cause(), record.Message
 	minutes = cmp.Or(minutes, a.Run.Graph.Request(t.Stage).Minutes)
 	told := slurm.ToldToStop(minutes, a.Site.Site)
 	switch {

@@ -52,6 +52,10 @@ func (n *nodeRecords) failed(s slurm.State, cause executor.Cause) {
 		if r := n.of(s); r != nil {
 			r.faults = append(r.faults, s.End)
 		}
+	case executor.CauseDevice: // which the next task there would be given too
+		if r := n.of(s); r != nil {
+			r.faults = append(r.faults, slices.Repeat([]time.Time{s.End}, faultsOfFaultyNode)...)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ func TestFaultyNodes(t *testing.T) {
 		"well before":            {[]end{{"n1", 5, executor.CauseOK}, {"n1", 4, executor.CauseIO}, {"n1", 3, executor.CauseIO}}, []string{"n1"}},
 		"well, and twice again":  {[]end{{"n1", 9, executor.CauseIO}, {"n1", 8, executor.CauseOK}, {"n1", 4, executor.CauseIO}}, nil},
 		"what is nobody's fault": {[]end{{"n1", 5, executor.CauseTimeout}, {"n1", 4, executor.CausePreempted}, {"n1", 3, executor.CauseBug}, {"n1", 2, executor.CauseData}}, nil},
+		"one GPU":                {[]end{{"n1", 5, executor.CauseDevice}, {"n2", 4, executor.CauseDevice}, {"n2", 3, executor.CauseOK}}, []string{"n1"}},
 		"no node":                {[]end{{"", 5, executor.CauseIO}, {"", 4, executor.CauseIO}, {"n[1-2]", 3, executor.CauseIO}, {"n[1-2]", 2, executor.CauseIO}}, nil},
 	} {
 		var records nodeRecords

@@ -12,6 +12,7 @@ import (
 type Seen struct {
 	Running, Pending, Failed, Unknown map[graph.Task]string // evidence by task
 	Gates                             int                   // that wait or run
+	Fallen                            string                // how the last gate ended, if it ended badly and no other is there
 }
 
 // SeeJobs asks Slurm about the submitted tasks of a run.
@@ -25,7 +26,7 @@ func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
 	if err != nil {
 		return seen, err
 	}
-	seen.Gates = view.gates
+	seen.Gates, seen.Fallen = view.gates, view.fallen
 	if view.watchdog != "" {
 		seen.Gates++
 	}

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/monitor"
@@ -58,6 +56,7 @@ type Driver struct {
 	Monitor  string         // which tasks have a monitor beside them, as a site profile has it
 	Watch    func(Progress) // may be nil
 	Version  string
+	Needs    func(graph.Node) int64               // bytes that the tasks of a node write, for which there must be room; may be nil
 	Clock    survey.Clock                         // the zero value for the real one
 	Wake     func(due time.Time) <-chan time.Time // when what is due, if anything, has come; nil for the real clock
 
@@ -210,6 +209,11 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		if d.cores > 0 && d.cores+d.cpus(t) > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
+		if d.Needs != nil {
+			if err := CheckRoom(d.Run.Dir, t.Node, d.Needs(t.Node)/int64(d.Run.Graph.Shards(t.Node))); err != nil {
+				return err
+			}
+		}
 		array := d.array(t)
 		ctx, stop := context.WithCancel(ctx)
 		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
@@ -279,6 +283,7 @@ func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err err
 		d.tell(Progress{Event: "late", Task: t, Result: r, Running: len(d.running)})
 		return false, nil
 	}
+	r = d.recorded(t, array.Attempt, r)
 	verdict := Classify(r.Cause)
 	if verdict == Again {
 		d.tell(Progress{Event: "retry", Task: t, Result: r, Running: len(d.running)})
@@ -295,6 +300,15 @@ func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err err
 	}
 	d.tell(Progress{Event: event, Task: t, Result: r, Running: len(d.running)})
 	return false, nil
+}
+
+// recorded is how a task ended by its own record, which knows more than its exit code.
+func (d *Driver) recorded(t graph.Task, attempt int, r executor.Result) executor.Result {
+	record, there := rundir.ReadExitRecord(d.Run.Dir, t, attempt, 0)
+	if there && r.Signal == "" && record.Code == r.Exit {
+		r.Cause, r.Evidence = record.Cause(), record.Message
+	}
+	return r
 }
 
 // recordKill leaves a record of the end of a task that could leave none itself.
@@ -337,27 +351,21 @@ func (d *Driver) stuck(found survey.Result) error {
 				if record.Hint != "" {
 					err = exitcode.WithHint(err, "%s", record.Hint)
 				}
+				if IsFull(record.Message) {
+					err = WithRoomHint(err, d.Run.Dir)
+				}
 				return exitcode.WithHint(err, "its log is %s", log)
 			}
 			err := error(&exitcode.Error{Code: r.Cause.ExitCode(), Err: fmt.Errorf("%s failed: %s", t, r.Evidence)})
 			if r.Cause == executor.CauseIO {
 				// A full disk takes neither a record nor a log.
-				err = fmt.Errorf("%w; %s", err, room(d.Run.Dir))
+				err = WithRoomHint(fmt.Errorf("%w; %s", err, room(d.Run.Dir)), d.Run.Dir)
 			}
 			return exitcode.WithHint(err, "its log is %s", log)
 		}
 		return exitcode.WithHint(fmt.Errorf("%s cannot be done: %s", s.Node, s.Reason), "see lathe status %s", d.Run.Dir)
 	}
 	return exitcode.Bugf("run %q is not done and nothing in it is ready", d.Run.Dir)
-}
-
-// room says how much may still be written into a run.
-func room(d graph.Dir) string {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(string(d), &stat); err != nil {
-		return fmt.Sprintf("%q cannot be looked at: %v", d, err)
-	}
-	return fmt.Sprintf("the file system of %q has %d bytes and %d names free", d, stat.Bavail*uint64(stat.Bsize), stat.Ffree)
 }
 
 func (d *Driver) tell(p Progress) {

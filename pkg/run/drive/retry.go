@@ -13,8 +13,8 @@ const (
 )
 
 // Classify decides by cause whether a task is tried again. A preemption, a dead
-// node or a signal is nobody's fault; a wrong recipe, damaged input or a
-// missing device does not go away by itself; the rest may.
+// node or a signal is nobody's fault; a wrong recipe, damaged input or a missing
+// program does not go away by itself; the rest may, a GPU that failed among it.
 func Classify(c executor.Cause) Retry {
 	switch c {
 	case executor.CauseStopped, executor.CausePreempted, executor.CauseNodeFail, executor.CauseCancelled:

@@ -14,7 +14,7 @@ func TestClassify(t *testing.T) {
 		executor.CauseStopped: drive.Again, executor.CausePreempted: drive.Again, executor.CauseNodeFail: drive.Again, executor.CauseCancelled: drive.Again,
 		executor.CauseUsage: drive.Never, executor.CauseData: drive.Never, executor.CauseUnavailable: drive.Never, executor.CauseBug: drive.Never,
 		executor.CauseFailed: drive.Counted, executor.CauseIO: drive.Counted, executor.CauseTimeout: drive.Counted,
-		executor.CauseOutOfMemory: drive.Counted, executor.CauseLaunchFailed: drive.Counted, executor.CauseUnknown: drive.Counted,
+		executor.CauseOutOfMemory: drive.Counted, executor.CauseLaunchFailed: drive.Counted, executor.CauseDevice: drive.Counted, executor.CauseUnknown: drive.Counted,
 		executor.CauseOK: drive.Counted, // it says that it is done, and its outputs are not there
 	} {
 		if got := drive.Classify(cause); got != want {

@@ -60,7 +60,7 @@ const Gate = graph.Stage(slurm.GateStage)
 
 // Filter chooses attempts.
 type Filter struct {
-	Stage     graph.Stage // empty for every stage but gates
+	Stage     graph.Stage // empty for every stage, controller jobs that failed among them
 	Iteration *int        // nil for every iteration
 	Shard     *int        // nil for every shard
 	Failed    bool        // those that failed alone
@@ -113,6 +113,11 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 			e.slurm(a, made(a.Task))
 		}
 	}
+	if f.Stage == Gate || f.All() {
+		if err := addController(ctx, r, advancer, f, entries); err != nil {
+			return nil, err
+		}
+	}
 	var all []Entry
 	for _, e := range entries {
 		if !f.Failed || e.State == Failed || e.State == Stopped || e.State == Mended {
@@ -122,6 +127,7 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)),
+			cmp.Compare(b.controls(), a.controls()), // why nothing more is submitted comes first
 			b.End.Compare(a.End), cmp.Compare(a.Task, b.Task), cmp.Compare(b.Attempt, a.Attempt),
 		)
 	})
@@ -169,7 +175,7 @@ func readFolder(d graph.Dir, f Filter, entries map[string]*Entry) error {
 func (e *Entry) judge(d graph.Dir, advancer *advance.Advancer, made, last, alive bool) {
 	record, failed := rundir.ReadExitRecord(d, e.task, e.Attempt, 0)
 	if failed {
-		e.Cause, e.Evidence, e.Node, e.End = executor.CauseOfExit(record.Code), record.Message, record.Host, record.Time
+		e.Cause, e.Evidence, e.Node, e.End = record.Cause(), record.Message, record.Host, record.Time
 	}
 	if failed && advancer != nil {
 		e.Cause, e.Evidence = advancer.CauseOfRecord(e.task, record, 0, time.Duration(record.Seconds*float64(time.Second)))

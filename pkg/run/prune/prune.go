@@ -185,7 +185,9 @@ func Restore(ctx context.Context, r *rundir.Run, versions []int, attempt seal.At
 			continue
 		}
 		for _, path := range r.Graph.Outputs(graph.Task{Node: r.Graph.LastLearn(version)}) {
-			result.Paths = append(result.Paths, r.Dir.Rel(path))
+			if _, there, err := seal.Check(ctx, path, r.Graph.Reading(0)); err != nil || !there { // what is damaged is made again too
+				result.Paths = append(result.Paths, r.Dir.Rel(path))
+			}
 		}
 	}
 	if len(result.Paths) == 0 {

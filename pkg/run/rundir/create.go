@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -133,6 +134,9 @@ func (d *draft) identify() error {
 		return exitcode.WithHint(exitcode.Usagef("policy.path: %q is not a policy folder: %w", d.identity.PolicySource, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}
+	if _, err := checkpoint.LoadConfig(d.identity.PolicySource); err != nil {
+		return fmt.Errorf("policy.path: %w", err)
+	}
 	return nil
 }
 
@@ -192,10 +196,8 @@ func (d *draft) readTasks() error {
 	if _, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
-	if r.WarmStart.Steps > 0 && r.WarmStart.Pool == "" {
-		if _, err := env.TrainingTasks(environment, "warm_start.kinds", r.WarmStart.Kinds); err != nil {
-			return err
-		}
+	if err := warm.CheckDemonstrations(environment, *r); err != nil {
+		return err
 	}
 	d.environment = environment
 	d.tasks, err = environment.Rows()

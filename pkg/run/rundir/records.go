@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -22,11 +23,20 @@ type ExitRecord struct {
 	Attempt int       `json:"attempt"`
 	Code    int       `json:"code"` // of pkg/exitcode
 	Message string    `json:"message"`
+	Device  bool      `json:"device,omitempty"` // the GPU failed, or could not be had
 	Hint    string    `json:"hint,omitempty"`
 	Signal  string    `json:"signal,omitempty"` // that told the task to stop, for example SIGUSR2
 	Host    string    `json:"host"`
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds,omitempty"` // that it had run
+}
+
+// Cause is what the record says of the cause.
+func (r ExitRecord) Cause() executor.Cause {
+	if r.Device {
+		return executor.CauseDevice
+	}
+	return executor.CauseOfExit(r.Code)
 }
 
 // WriteExitRecord leaves the reason of a failure where whoever advances the run

@@ -18,6 +18,16 @@ import (
 // with --trust have it.
 const TrustVariable = "LATHE_TRUST"
 
+// umaskVariable is the umask of every binary, by which a user lets a group write runs
+// (pkg/command/cmdline). One that leaves the group its right to write says that the user
+// trusts the group with what is theirs.
+const umaskVariable = "LATHE_UMASK"
+
+func trustsGroup() bool {
+	mask, err := strconv.ParseUint(os.Getenv(umaskVariable), 8, 9)
+	return err == nil && mask&0o020 == 0
+}
+
 // Trusted refuses to start what a run names, with the rights of this user, if
 // another user could have written it: the programs of its recipe, and the lines
 // of its site profile. It looks at the folder, at what the run was made from and
@@ -36,7 +46,7 @@ func Trusted(d graph.Dir, more ...string) error {
 		}
 		if who := otherWriter(info); who != "" {
 			return exitcode.WithHint(exitcode.Usagef("%q %s, who could have this run start any program with your rights", path, who),
-				"if you trust them, add --trust; else take the right away (chmod go-w), or copy the run: cp -r %s NEW", d)
+				"if you trust them, add --trust, or for all that you own LATHE_UMASK=007; else take the right away (chmod go-w), or copy the run: cp -r %s NEW", d)
 		}
 	}
 	return nil
@@ -55,7 +65,7 @@ func otherWriter(info fs.FileInfo) string {
 		return "belongs to user " + userName(stat.Uid)
 	case mode&0o002 != 0 && !sticky:
 		return "may be written by every user"
-	case mode&0o020 != 0 && !sticky && !privateGroup(stat.Gid):
+	case mode&0o020 != 0 && !sticky && !privateGroup(stat.Gid) && !trustsGroup():
 		return "may be written by group " + groupName(stat.Gid)
 	}
 	return ""

@@ -22,6 +22,7 @@ func TestTrusted(t *testing.T) {
 		name, file string
 		change     func(path string) error
 		says       string // empty: it is trusted
+		umask      string // LATHE_UMASK
 		asRoot     bool
 	}{
 		{name: "own folder", file: ".", change: mode(0o750)},
@@ -42,8 +43,22 @@ func TestTrusted(t *testing.T) {
 			}
 			return os.Chmod(path, 0o770)
 		}, says: "may be written by group 5432", asRoot: true},
+		{name: "a group that the user lets write", file: ".", umask: "007", change: func(path string) error {
+			if err := os.Chown(path, -1, 5432); err != nil {
+				return err
+			}
+			return os.Chmod(path, 0o2770)
+		}, asRoot: true},
+		{name: "a group that the user keeps from writing", file: ".", umask: "027", change: func(path string) error {
+			if err := os.Chown(path, -1, 5432); err != nil {
+				return err
+			}
+			return os.Chmod(path, 0o2770)
+		}, says: "may be written by group 5432", asRoot: true},
+		{name: "a folder of another, whatever the umask", file: ".", umask: "007", change: other, says: "belongs to user 4321", asRoot: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(umaskVariable, c.umask)
 			if c.asRoot && os.Geteuid() != 0 {
 				t.Skip("only root gives files away: run this test as root")
 			}

@@ -25,6 +25,7 @@ const (
 	StateRunning State = "running"
 	StateDone    State = "done"   // sealed
 	StateFailed  State = "failed" // its attempts are used up
+	StateStuck   State = "stuck"  // nothing of it runs, and the controller job that should have submitted more could not
 	StateUnknown State = "unknown"
 )
 
@@ -38,6 +39,7 @@ type Status struct {
 	Iterations int           `json:"iterations"`
 	Learned    int           `json:"iterations_learned"`
 	Executor   string        `json:"executor,omitempty"`
+	Stuck      string        `json:"stuck,omitempty"`  // why nobody could submit what is ready
 	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
 	Stages     []StageStatus `json:"stages"`
 }
@@ -194,9 +196,20 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 	if advance.HasSubmissions(r.Dir) && !running {
 		s.Executor = "slurm"
 	}
+	stuck, isStuck := advance.ReadStuck(r.Dir)
+	if isStuck && !found.Done && !running && !heartbeat.Beat.After(stuck.Time) {
+		s.Stuck = stuck.String()
+	}
+	tasks := len(seen.Running) + len(seen.Pending)
 	switch {
 	case found.Done:
 		s.State, s.Evidence = StateDone, "every goal is sealed"
+	case s.Stuck != "" && tasks == 0:
+		s.State, s.Evidence = StateStuck, s.Stuck
+		if seen.Gates > 0 {
+			s.Evidence += fmt.Sprintf("; %d controller jobs wait and try again", seen.Gates)
+		}
+		s.Evidence += "; when the cause is fixed: lathe advance " + string(r.Dir)
 	case running:
 		s.State, s.Evidence = StateRunning, evidence
 	case seenErr != nil:
@@ -204,9 +217,11 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 	case len(seen.Running) > 0:
 		s.State, s.Evidence = StateRunning, fmt.Sprintf("%d tasks run, %d wait in the queue", len(seen.Running), len(seen.Pending))
 	case len(seen.Pending) > 0 || seen.Gates > 0:
-		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d gates wait in the queue", len(seen.Pending), seen.Gates)
+		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d controller jobs wait in the queue", len(seen.Pending), seen.Gates)
 	case len(seen.Failed) > 0:
 		s.State, s.Evidence = StateFailed, anyOf(seen.Failed)
+	case seen.Fallen != "":
+		s.State, s.Evidence = StateStuck, seen.Fallen+"; see lathe logs "+string(r.Dir)+" --stage gate; when the cause is fixed: lathe advance "+string(r.Dir)
 	case len(seen.Unknown) > 0:
 		s.State, s.Evidence = StateUnknown, anyOf(seen.Unknown)
 	case !known:
@@ -219,6 +234,9 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 		if heartbeat.Ended && heartbeat.Failure != "" {
 			s.State, s.Evidence = StateFailed, heartbeat.Failure
 		}
+	}
+	if s.Stuck != "" && tasks > 0 {
+		s.Evidence += "; " + s.Stuck
 	}
 	if p, paused := rundir.ReadPause(r.Dir); paused && s.State != StateDone {
 		s.Paused = p.String()

@@ -283,8 +283,12 @@ func (v *Inventory) array(ctx context.Context, n graph.Node) (*array, error) {
 	if a.looked || a.done() || v.told {
 		return a, nil
 	}
+	outputs := v.Outputs(graph.Task{Node: n})
+	if len(outputs) == 0 { // a controller job leaves none
+		return a, nil
+	}
 	// The shards of a node lie in one folder.
-	folder, err := v.list(filepath.Dir(v.Outputs(graph.Task{Node: n})[0]))
+	folder, err := v.list(filepath.Dir(outputs[0]))
 	if err != nil {
 		return a, err
 	}

@@ -125,14 +125,20 @@ func restorable(r *rundir.Run, t graph.Task, err error) error {
 				switch {
 				case there(seal.ManifestPath(path)) || !there(seal.PrunedPath(path)):
 				case n == r.Graph.LastLearn(n.Iteration):
-					return exitcode.WithHint(err, "it was pruned: lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir)
+					return pruned(r, path, err, fmt.Sprintf("lathe prune %s --restore %d, then lathe run --run %s, make it again", r.Dir, n.Iteration, r.Dir))
 				default:
-					return exitcode.WithHint(err, "it was pruned, and only whole policy versions can be restored")
+					return pruned(r, path, err, "only whole policy versions can be restored: replay a stage of an iteration whose inputs are there")
 				}
 			}
 		}
 	}
 	return err
+}
+
+// pruned is the error of a task that reads what was pruned, in the place of one that lists
+// what else lies in the folder.
+func pruned(r *rundir.Run, path string, err error, hint string) error {
+	return exitcode.WithHint(&exitcode.Error{Code: exitcode.Code(err), Err: fmt.Errorf("it reads %q, which was pruned", r.Dir.Rel(path))}, "%s", hint)
 }
 
 func there(path string) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // atATime bounds the traces whose environment is at work at a time. What an
@@ -80,6 +81,10 @@ func tooManyFailed(r recipe.Recipe, traits env.Traits, traces []*Trace) error {
 			"the task can be tried again; rollout.remote.max_failed is the share that may be left out")
 	}
 	if n := len(byEnvironment); float64(n) > traits.MaxFailed*float64(len(traces)) {
+		if stage.FailsAgain(byEnvironment, len(traces)) {
+			return exitcode.WithHint(exitcode.Usagef("each of %d episodes failed in the same way: %w", n, byEnvironment[0]),
+				"another try would fail as this one did: fix the program; lathe env try shows what it answers")
+		}
 		err := fmt.Errorf("%d of %d episodes failed; the first: %w", n, len(traces), byEnvironment[0])
 		if traits.MaxFailedSetting == "" {
 			return exitcode.WithHint(err, "the task can be tried again")

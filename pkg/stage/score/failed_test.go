@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -61,5 +62,26 @@ func TestTooManyFailed(t *testing.T) {
 	}
 	if _, err := os.Stat(seal.JournalPath(in.Output)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the journal of a sealed shard: %v", err)
+	}
+}
+
+// refusal is what a program that runs well says of an item.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == env.ErrOwnProgram }
+
+// TestFailsTheSameWay: a task of which the program refuses each response in the same way is
+// one that another try does not help.
+func TestFailsTheSameWay(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t)
+	plan, instances := r.Plan(5)
+	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "7", shard.OutcomeOK })
+	failing := stagetest.Failing{Env: r.Env, Fail: func([]shard.Message) error { return refusal("KeyError: 'answer' (reward.py:7)") }}
+	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
+	_, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in)
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "the verdict on each of 5 responses failed in the same way") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
+		t.Errorf("code %d: %v", exitcode.Code(err), err)
 	}
 }

@@ -193,10 +193,18 @@ func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard
 // one did.
 func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 	var failed []error
+	asked := 0
 	for _, v := range verdicts {
 		if v.failed != nil {
 			failed = append(failed, v.failed)
 		}
+		if v.failed != nil || v.Judged {
+			asked++
+		}
+	}
+	if traits.MaxFailedSetting != "" && stage.FailsAgain(failed, asked) {
+		return exitcode.WithHint(exitcode.Usagef("the verdict on each of %d responses failed in the same way: %w", len(failed), failed[0]),
+			"another try would fail as this one did: fix the program; lathe env try shows what it answers")
 	}
 	if traits.MaxFailedSetting == "" || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
 		return nil

@@ -286,7 +286,40 @@ func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
 		return nil, fmt.Errorf("demonstrating task %q: %w", task.ID, err)
 	}
 	if !ok {
-		return nil, exitcode.Usagef("task %q of environment %q has no demonstration of kind %q: set warm_start.steps to 0", task.ID, d.environment.Name(), kind)
+		return nil, NoDemonstration(task.ID, d.environment, kind)
 	}
 	return conversation, nil
+}
+
+// NoDemonstration is the error of a recipe that learns from demonstrations of a kind of
+// which the environment has none. Each kind has a setting of its own.
+func NoDemonstration(task string, environment env.Env, kind shard.Kind) error {
+	setting := map[shard.Kind]string{shard.KindImprove: "warm_start.improve", shard.KindDiverge: "warm_start.diverge"}[kind]
+	if setting == "" {
+		setting = "warm_start.steps"
+	}
+	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", setting, task, environment.Name(), kind)
+}
+
+// CheckDemonstrations looks whether a task of the environment has a demonstration of each
+// kind that a recipe learns from, before anything is made.
+func CheckDemonstrations(environment env.Env, r recipe.Recipe) error {
+	w := r.WarmStart
+	if w.Steps == 0 || w.Pool != "" {
+		return nil
+	}
+	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", w.Kinds)
+	if err != nil {
+		return err
+	}
+	for kind, share := range map[shard.Kind]float64{shard.KindInitial: 1 - w.Improve - w.Diverge, shard.KindImprove: w.Improve, shard.KindDiverge: w.Diverge} {
+		if share <= 0 {
+			continue
+		}
+		_, there, err := environment.Demonstration(tasks[0], kind, rng.New(r.Seed, rng.PurposeWarmStart, 0, tasks[0].ID, 0))
+		if err == nil && !there {
+			return NoDemonstration(tasks[0].ID, environment, kind)
+		}
+	}
+	return nil
 }

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/bench"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// What an estimate takes a core and a GPU to do where nothing was measured, in operations a
+// second, and what it takes a task to start.
+const (
+	assumedCore         = 20e9
+	assumedGPU          = 50e12
+	assumedStartSeconds = 1
+)
+
+// assumed are rates of a policy on one core, or one GPU, by the operations of a token: two
+// for each weight to read or write it, six to train on it. newTokens stand for its prompt too,
+// as storage counts them.
+func assumed(shape policy.Config, newTokens int, perSecond float64) benchmark {
+	weights := float64(policy.ParameterCount(shape))
+	rate := func(work string, operations float64) bench.Rate {
+		return bench.Rate{Work: work, Batch: 1, TokensPerSecond: perSecond / operations, Seconds: operations / perSecond}
+	}
+	return benchmark{PromptTokens: newTokens, ContextTokens: shape.MaxPositionEmbeddings, Rates: []bench.Rate{
+		rate(bench.Prefill, 2*weights), rate(bench.Decode, 2*weights), rate(bench.Train, 6*weights), rate(bench.Update, 20*weights),
+	}}
+}
+
+// printEstimate writes what a run probably takes, beside the bound that its time limits are.
+func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.Config, p site.Profile) error {
+	newTokens := g.Recipe.Rollout.NewTokens()[0]
+	seconds := map[graph.Stage]float64{}
+	basis := fmt.Sprintf("at %g GFLOP/s a core and %g TFLOP/s a GPU, which is assumed (--rates FILE: what lathe policy bench --json measured)", assumedCore/1e9, assumedGPU/1e12)
+	if o.Rates != "" {
+		measured, err := readRates(o.Rates)
+		if err != nil {
+			return err
+		}
+		basis = "at the rates of " + o.Rates
+		for _, t := range measured.foretell(g.Recipe).Tasks {
+			seconds[t.Stage] = t.Minutes * 60
+		}
+	} else {
+		onCore, onGPU := assumed(shape, newTokens, assumedCore).foretell(g.Recipe), assumed(shape, newTokens, assumedGPU).foretell(g.Recipe)
+		for i, t := range onCore.Tasks {
+			seconds[t.Stage] = t.Minutes * 60 / float64(max(1, g.Request(t.Stage).CPUs))
+			if q := g.Request(t.Stage); q.GPUs > 0 {
+				seconds[t.Stage] = onGPU.Tasks[i].Minutes * 60 / float64(q.GPUs)
+			}
+		}
+	}
+	var cores, gpus, wall float64 // in hours
+	for _, n := range g.Nodes() {
+		q, tasks := g.Request(n.Stage), g.Shards(n)
+		hours := (assumedStartSeconds + seconds[n.Stage]) / 3600
+		atOnce, err := atOnce(n.Stage, q, p)
+		if err != nil {
+			return err
+		}
+		cores += float64(tasks*max(1, q.CPUs)) * hours
+		gpus += float64(tasks*q.GPUs) * hours
+		wall += float64((tasks+atOnce-1)/atOnce) * hours
+	}
+	_, err := fmt.Fprintf(out, "estimate: %.2g core-hours, %.2g GPU-hours, %.2g hours one array after the other, %s; each response as long as it may be, %d s for the start of each task, and without the time of programs that score\n",
+		cores, gpus, wall, basis, assumedStartSeconds)
+	return err
+}

@@ -1,0 +1,29 @@
+package drive
+
+import (
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+)
+
+// A task's own record says more than its exit code; that of another end does not count.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	d := &Driver{Run: &rundir.Run{Dir: graph.Dir(t.TempDir())}}
+	task := graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}
+	ended := executor.Result{Exit: exitcode.Unavailable, Cause: executor.CauseUnavailable, Evidence: "exit code 69"}
+	if r := d.recorded(task, 0, ended); r != ended {
+		t.Errorf("without a record: %+v", r)
+	}
+	rundir.WriteExitRecord(d.Run.Dir, task, 0, 0, rundir.ExitRecord{Code: exitcode.Unavailable, Message: "opening: too little memory", Device: true})
+	if r := d.recorded(task, 0, ended); r.Cause != executor.CauseDevice || r.Evidence != "opening: too little memory" || Classify(r.Cause) != Counted {
+		t.Errorf("with a record: %+v", r)
+	}
+	killed := executor.Result{Exit: -1, Signal: "SIGKILL", Cause: executor.CauseFailed, Evidence: "killed"}
+	if r := d.recorded(task, 0, killed); r != killed {
+		t.Errorf("killed: %+v", r)
+	}
+}
