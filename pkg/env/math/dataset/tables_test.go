@@ -25,7 +25,7 @@ var tableRows = []map[string]any{
 		"data_source": "openai/gsm8k", "prompt": []any{map[string]any{"role": "system", "content": "Be brief. é"}, map[string]any{"role": "user", "content": "2+2?"}},
 		"reward_model": map[string]any{"style": "rule", "ground_truth": "4"},
 		"extra_info":   map[string]any{"index": json.Number("1"), "share": json.Number("1e+300"), "list": []any{}, "flag": nil},
-		"bytes":        "text", "single": nil, "kind": "b",
+		"bytes":        "text", "single": "nan", "kind": "b",
 	},
 	{
 		"data_source": nil, "prompt": []any{map[string]any{"role": "user", "content": "3+3?"}, map[string]any{"role": "assistant", "content": "6"}},
