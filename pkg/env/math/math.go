@@ -137,8 +137,12 @@ func (e *Env) read(p part, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", p.where, err)
 	}
+	set, err := dataset.Together(paths, p.where)
+	if err != nil {
+		return err
+	}
 	for _, path := range paths {
-		read, inputs, err := dataset.Read(path, p.where, p.Source.Source)
+		read, inputs, err := set.Read(path, p.Source.Source)
 		if err != nil {
 			return err
 		}

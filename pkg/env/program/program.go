@@ -194,8 +194,12 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", part.where, err)
 	}
+	set, err := dataset.Together(paths, part.where)
+	if err != nil {
+		return err
+	}
 	for _, path := range paths {
-		rows, inputs, err := dataset.ReadRows(path, part.where, part.Source.Source)
+		rows, inputs, err := set.ReadRows(path, part.Source.Source)
 		if err != nil {
 			return err
 		}

@@ -74,6 +74,26 @@ func annotation(e *format.SchemaElement) format.LogicalTypeValue {
 	return nil
 }
 
+// shownAs is what the values of a leaf become.
+func shownAs(e *element) Kind {
+	switch annotation(e.SchemaElement).(type) {
+	case *format.NullType:
+		return Nulls
+	case *format.IntType, *format.Float16Type:
+		return Numbers
+	case nil:
+		switch old, annotated := e.ConvertedType.Get(); {
+		case annotated && old == deprecated.Interval:
+			return Objects
+		case e.Type.V == format.Boolean:
+			return Bools
+		case e.Type.V == format.Int32, e.Type.V == format.Int64, e.Type.V == format.Float, e.Type.V == format.Double:
+			return Numbers
+		}
+	}
+	return Texts
+}
+
 // leafAppender is how values of a column become JSON.
 func leafAppender(e *format.SchemaElement, physical format.Type, length int) (appender, error) {
 	logical := annotation(e)

@@ -42,6 +42,7 @@ type node struct {
 	itemRep  int // of a list or a map: that the second item begins with
 	leaves   []*cursor
 	write    appender // of a leaf
+	shown    Kind     // what that writes
 	label    string   // of a field of an object: "name":
 }
 
@@ -167,7 +168,7 @@ func (b *builder) leaf(e *element) (*node, error) {
 	}
 	c := &cursor{leaf: pages.Leaf{Type: physical, Length: length, MaxRep: e.rep, MaxDef: e.def}}
 	b.cursors = append(b.cursors, c)
-	return &node{name: e.Name, kind: leafKind, nullable: e.presence == format.Optional, def: e.def, leaves: []*cursor{c}, write: write}, nil
+	return &node{name: e.Name, kind: leafKind, nullable: e.presence == format.Optional, def: e.def, leaves: []*cursor{c}, write: write, shown: shownAs(e)}, nil
 }
 
 // list makes the node of a list: e is the field, repeated the one inside that is there
