@@ -113,7 +113,7 @@ func load(settings Settings, data Data, seed uint64, folder string) (*Env, error
 			return e.add(part.split, row, source{Columns: columns, Response: response, Words: slices.Contains(about.Does, verbPrompt)}, seed)
 		}
 		if len(part.Files) > 0 {
-			err = e.readFiles(part, folder, add)
+			err = e.readFiles(part, folder, about.Answer != nil && !*about.Answer, add)
 		} else if slices.Contains(about.Does, verbTasks) {
 			err = e.askTasks(started, part.split, seed, add)
 		}
@@ -189,7 +189,7 @@ func (e *Env) readCommand(folder string) error {
 	return nil
 }
 
-func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.RawMessage, string) error) error {
+func (e *Env) readFiles(part part, folder string, withoutAnswer bool, add func(dataset.Row, json.RawMessage, string) error) error {
 	paths, err := part.Resolve(folder)
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", part.where, err)
@@ -198,6 +198,7 @@ func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.Raw
 	if err != nil {
 		return err
 	}
+	set.AnswerOptional = withoutAnswer
 	for _, path := range paths {
 		rows, inputs, err := set.ReadRows(path, part.Source.Source)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -55,6 +56,10 @@ func appendBase64(to, value []byte) []byte {
 	to = base64.StdEncoding.AppendEncode(to, value)
 	return append(to, '"')
 }
+
+// Float is a number as those of tables are: with all digits, and NaN and the infinities as
+// texts.
+func Float(value float64) json.RawMessage { return appendFloat(nil, value) }
 
 // appendFloat writes a number as short as it can be for its bits as a float64, and so that
 // it is read as a float again: 5.0.

@@ -22,10 +22,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
-const (
-	maxLineBytes = 1 << 20 // of one line of a data file
-	faultsShown  = 5       // bad lines that an error shows in full
-)
+// faultsShown is how many bad lines an error shows in full.
+const faultsShown = 5
 
 // reader reads the problems of one file.
 type reader struct {

@@ -84,7 +84,8 @@ func (r *reader) keep(number int, fields map[string]json.RawMessage) (Row, strin
 	}
 	plain := names.Choices == "" && len(names.Wrong) == 0 && names.AnswerMarker == "" && names.AnswerFrom == fromText && names.Form == ""
 	if plain {
-		if names.Answer != "" {
+		_, answered := lookup(fields, names.Answer)
+		if names.Answer != "" && (answered || r.set == nil || !r.set.AnswerOptional) {
 			raw, fault := r.need(fields, names.Answer, "answer")
 			if fault != "" {
 				return row, fault

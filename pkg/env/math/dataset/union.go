@@ -17,6 +17,8 @@ import (
 // columns that any of them has, and so have the objects in these: what a file lacks
 // is null.
 type Set struct {
+	AnswerOptional bool // a row may lack the field of the answer
+
 	where string
 	union shape
 	of    map[string]shape // of each table
