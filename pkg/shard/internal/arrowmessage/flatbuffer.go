@@ -23,7 +23,7 @@ func tableAt(data []byte, at int) table {
 	head := at - int(int32(binary.LittleEndian.Uint32(behind(at, 4))))
 	lengths := behind(head, 4)
 	n, size := int(binary.LittleEndian.Uint16(lengths)), int(binary.LittleEndian.Uint16(lengths[2:]))
-	if n < 4 || size < 4 {
+	if n < 4 || n%2 != 0 || size < 4 {
 		panic(damaged{})
 	}
 	behind(at, size)
