@@ -52,7 +52,7 @@ const (
 
 	unpackedRoom  = 1 << 30 // bytes that the rows of a small file may take as JSON, and its pages unpacked
 	unpackedRatio = 64      // times a file's size that they may take
-	rowOverhead   = 64      // bytes that a row counts for beside its JSON
+	rowOverhead   = 512     // bytes that a row counts for beside its JSON
 	maxDepth      = 64      // of a column
 )
 
