@@ -29,7 +29,7 @@ func arrowFault(fault any) error {
 	case strings.Contains(text, arrowmemory.ErrTooMuch.Error()):
 		return errUnpacked
 	case strings.Contains(text, "not implemented"), strings.Contains(text, "not handled"), strings.Contains(text, "decimal bit width"):
-		return errors.New("it has a column of a type that is not read: cast it, or write the table as Parquet")
+		return errors.New("a column has a type that is not supported: cast it, or write the table as Parquet")
 	}
 	return arrowmessage.ErrDamaged
 }
@@ -53,7 +53,7 @@ func arrowRows(r io.ReaderAt, size int64, out *rows) (err error) {
 	}()
 	head := make([]byte, 4)
 	if _, err := r.ReadAt(head, 0); err == nil && string(head) == "FEA1" {
-		return errors.New("it is Feather of version 1: write it as version 2, which is Arrow IPC")
+		return errors.New("it is Feather version 1: write it as version 2, which is Arrow IPC")
 	}
 	messages, err := arrowmessage.New(r, size)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"bad-names.parquet": `two columns are named "x": rename one of them`,
-		"bad-year.arrow":    `column "far", row 1: its time lies more than 290 million years away: correct it`,
+		"bad-year.arrow":    `column "far", row 1: the time is more than 290 million years from 1970: correct it`,
 	} {
 		if _, err := readFile(t, filepath.Join("testdata", name)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)

@@ -1,33 +1,32 @@
-// Package foreign reads tables that other programs have written, Parquet or Arrow IPC,
-// of any columns. For one whose columns are those of a row type, package shard has
-// ReadForeign.
+// Package foreign reads tables that other programs wrote, Parquet or Arrow IPC, with any
+// columns. To read a table with the columns of a row type, use ReadForeign of package shard.
 //
-// A value is what the logical type of its column says, as JSON; the same table is the
-// same rows in both formats, and the values are those that pyarrow has:
+// A value is decoded by the logical type of its column and becomes JSON. The same table
+// gives the same rows in both formats, and the values are those that pyarrow reads:
 //
-//	true and false          true, false
-//	whole numbers           the number, up to 64 bits, signed or not, with all digits
-//	floats of 16 to 64 bits the number with all digits; "nan", "inf" and "-inf" as texts
-//	DECIMAL                 a text with all digits: "1.50"
-//	STRING, ENUM, JSON      the text, which must be UTF-8
-//	bytes, BSON, geometries the text that they are where they are UTF-8, for old writers do
-//	                        not tell texts from bytes; else base64. Of a fixed length: base64
-//	UUID                    "00000000-0000-0000-1234-567812345678"
-//	DATE                    "2024-02-29"
-//	TIME                    "12:34:56", with 6 or 9 digits behind it where they are not all 0
-//	TIMESTAMP, INT96        "2024-02-29T12:34:56.789123"; of a moment, in UTC, with "+00:00" behind it
-//	                        years that have no four digits have a sign: "+12024-02-29"
-//	a duration              the whole number of its unit, as Parquet has it
-//	INTERVAL                {"months": 1, "days": 2, "milliseconds": 3}
-//	a struct                an object with every field
-//	LIST, a repeated field  a list, in every encoding that writers have had for it
-//	MAP                     a list of [key, value], in its order, with keys of any type
-//	a dictionary, an extension, runs, a union: what they stand for
-//	a null                  null, at any depth
+//	booleans                  true, false
+//	integers                  the number, up to 64 bits, signed or unsigned, all digits
+//	floats of 16 to 64 bits   the number, all digits (5.0 stays 5.0); "nan", "inf", "-inf"
+//	DECIMAL                   text with all digits: "1.50"
+//	STRING, ENUM, JSON        text, which must be UTF-8
+//	bytes, BSON, geometries   text if the value is UTF-8 (old writers do not mark text
+//	                          columns), else base64; bytes of a fixed length: base64
+//	UUID                      "00000000-0000-0000-1234-567812345678"
+//	DATE                      "2024-02-29"
+//	TIME                      "12:34:56", plus 6 or 9 digits unless they are zero
+//	TIMESTAMP, INT96          "2024-02-29T12:34:56.789123"; with a time zone in UTC, plus
+//	                          "+00:00"; years without 4 digits have a sign: "+12024-02-29"
+//	duration                  the integer, in the column's unit, as Parquet stores it
+//	INTERVAL                  {"months": 1, "days": 2, "milliseconds": 3}
+//	struct                    an object with every field
+//	LIST, repeated field      a list, in every encoding that writers have used
+//	MAP                       a list of [key, value] in file order, keys of any type
+//	dictionary, extension, run-end encoding, union: the value that they stand for
+//	null                      null, at any depth
 //
-// What cannot be read so is an error that names the column: two columns of one name,
-// VARIANT, a text that is not UTF-8, a codec or an encoding that is not read, and
-// every contradiction between a page and its header.
+// Anything else is an error that names the column: two columns of one name, VARIANT, text
+// that is not UTF-8, an unsupported codec or encoding, and every page whose content
+// contradicts its header.
 package foreign
 
 import (
@@ -47,18 +46,17 @@ const (
 )
 
 const (
-	// MaxRowBytes bounds a row as JSON, and so does a line of JSONL.
+	// MaxRowBytes bounds a row as JSON, and a line of JSONL.
 	MaxRowBytes = 16 << 20
 
-	unpackedRoom  = 1 << 30 // bytes that the rows of a small file may take as JSON, and its pages unpacked
-	unpackedRatio = 64      // times a file's size that they may take
+	unpackedRoom  = 1 << 30 // bytes that the rows of a small file may have as JSON, or its pages unpacked
+	unpackedRatio = 64      // times a file's size that they may have beyond that
 	rowOverhead   = 512     // bytes that a row counts for beside its JSON
 	maxDepth      = 64      // of a column
 )
 
-// Rows reads a table that another program has written, of any columns, and
-// gives each row as JSON. A table that cannot be read is an error without an exit
-// code; so is that of each.
+// Rows reads a table with any columns and calls each with every row as JSON. An error has
+// no exit code, whether it is of the table or of each.
 func Rows(r io.ReaderAt, size int64, format Format, each func(row map[string]json.RawMessage) error) error {
 	out := &rows{left: unpackedRoom + unpackedRatio*size, each: each}
 	if format == Arrow {
@@ -67,9 +65,9 @@ func Rows(r io.ReaderAt, size int64, format Format, each func(row map[string]jso
 	return parquetRows(r, size, out)
 }
 
-// rows makes rows of the columns' JSON and hands them out.
+// rows assembles rows from the JSON of their columns and passes them to each.
 type rows struct {
-	left  int64 // bytes that they may still take
+	left  int64 // bytes that they may still have
 	count int64
 	text  []byte // of this row, one column behind the other
 	ends  []int
@@ -78,9 +76,9 @@ type rows struct {
 
 type row = map[string]json.RawMessage
 
-var errNoColumns = errors.New("it has rows and no columns: write it with its columns")
+var errNoColumns = errors.New("the table has rows but no columns: write it with its columns")
 
-var errUnpacked = errors.New("it unpacks to more than 1 GiB and 64 times its size: write fewer rows or shorter cells into a file")
+var errUnpacked = errors.New("the file unpacks to more than 1 GiB plus 64 times its size: split it into smaller files")
 
 func (r *rows) begin() { r.text, r.ends = r.text[:0], r.ends[:0] }
 
@@ -93,7 +91,7 @@ func (r *rows) add(write func(text []byte) ([]byte, error)) (err error) {
 	return nil
 }
 
-// end hands the row out.
+// end passes the row to each.
 func (r *rows) end(names []string) error {
 	r.count++
 	if r.left -= int64(len(r.text) + rowOverhead); r.left < 0 {
@@ -109,7 +107,7 @@ func (r *rows) end(names []string) error {
 	return r.each(columns)
 }
 
-// where adds to an error the column and the row that it is of.
+// where adds the column and the row to an error.
 func (r *rows) where(column string, err error) error {
 	return fmt.Errorf("column %q, row %d: %w", column, r.count+1, err)
 }

@@ -209,32 +209,32 @@ func TestContradictions(t *testing.T) {
 		want   string
 	}{
 		"fewer values than stated": {plain, []leafOf{{values: int32s(1, 2), n: 3}}, 3, `row group 1: column "a": row 2: a page is damaged: it ends before its last value`},
-		"more values than stated":  {plain, []leafOf{{values: int32s(1, 2), n: 1}}, 1, `row group 1: column "a": row 1: a page is damaged: it holds more values than it states`},
-		"fewer rows than stated":   {plain, []leafOf{{values: int32s(1), n: 1}}, 2, `row group 1: column "a": the file is damaged: it has fewer than the 2 rows that are stated`},
-		"more rows than stated":    {plain, []leafOf{{values: int32s(1, 2), n: 2}}, 1, `row group 1: column "a": the file is damaged: it has more than the 1 rows that are stated`},
+		"more values than stated":  {plain, []leafOf{{values: int32s(1, 2), n: 1}}, 1, `row group 1: column "a": row 1: a page is damaged: it has more values than its header states`},
+		"fewer rows than stated":   {plain, []leafOf{{values: int32s(1), n: 1}}, 2, `row group 1: column "a": the file is damaged: the column has fewer than the 2 rows of the row group`},
+		"more rows than stated":    {plain, []leafOf{{values: int32s(1, 2), n: 2}}, 1, `row group 1: column "a": the file is damaged: the column has more than the 1 rows of the row group`},
 		"lists of different lengths": {
 			listed,
 			[]leafOf{{reps: "01", defs: "33", values: int32s(1, 2)}, {reps: "00", defs: "33", values: int32s(1, 2)}},
 			1,
-			`row group 1: column "a": row 1: the file is damaged: the levels of its values contradict each other`,
+			`row group 1: column "a": row 1: the file is damaged: its levels contradict each other`,
 		},
 		"a list that is there and null": {
 			listed,
 			[]leafOf{{reps: "0", defs: "3", values: int32s(1)}, {reps: "0", defs: "0", values: nil}},
 			1,
-			`row group 1: column "a": row 1: the file is damaged: the levels of its values contradict each other`,
+			`row group 1: column "a": row 1: the file is damaged: its levels contradict each other`,
 		},
 		"a number that is too long": {
 			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.Int32, deprecated.Int8)},
 			[]leafOf{{values: int32s(300), n: 1}},
 			1,
-			`row group 1: column "a": row 1: its number 300 has more than 8 bits`,
+			`row group 1: column "a": row 1: the number 300 does not fit into 8 bits`,
 		},
 		"a text that is none": {
 			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray, deprecated.UTF8)},
 			[]leafOf{{values: strs("\xff"), n: 1}},
 			1,
-			`row group 1: column "a": row 1: its text is not UTF-8: convert it, or write it as bytes`,
+			`row group 1: column "a": row 1: the text is not UTF-8: convert it to UTF-8, or write the column as bytes`,
 		},
 		"a row that is too long": {
 			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray)},

@@ -219,7 +219,7 @@ func intAppender(bits int, isSigned bool) appender {
 		n := signed(v)
 		if isSigned {
 			if n != n<<(64-bits)>>(64-bits) {
-				return to, fmt.Errorf("its number %d has more than %d bits", n, bits)
+				return to, fmt.Errorf("the number %d does not fit into %d bits", n, bits)
 			}
 			return strconv.AppendInt(to, n, 10), nil
 		}
@@ -228,7 +228,7 @@ func intAppender(bits int, isSigned bool) appender {
 			u = uint64(uint32(n))
 		}
 		if bits < 64 && u>>bits != 0 {
-			return to, fmt.Errorf("its number %d has more than %d bits", u, bits)
+			return to, fmt.Errorf("the number %d does not fit into %d bits", u, bits)
 		}
 		return strconv.AppendUint(to, u, 10), nil
 	}
@@ -244,7 +244,7 @@ func decimalAppender(scale int, physical format.Type) (appender, error) {
 	case format.ByteArray, format.FixedLenByteArray:
 		return func(to, v []byte) ([]byte, error) {
 			if len(v) > maxDecimalBytes || len(v) == 0 {
-				return to, fmt.Errorf("its decimal has %d bytes: 1 to %d are read", len(v), maxDecimalBytes)
+				return to, fmt.Errorf("the decimal has %d bytes: 1 to %d are supported", len(v), maxDecimalBytes)
 			}
 			return appendDecimal(to, twosComplement(v), scale), nil
 		}, nil

@@ -29,7 +29,7 @@ func (c *cursor) step() (err error) {
 	return err
 }
 
-var errLevels = errors.New("the file is damaged: the levels of its values contradict each other")
+var errLevels = errors.New("the file is damaged: its levels contradict each other")
 
 func parquetRows(r io.ReaderAt, size int64, out *rows) error {
 	meta, err := pages.Footer(r, size)
@@ -77,7 +77,7 @@ func (e *groupError) Unwrap() error { return e.err }
 
 func groupRows(r io.ReaderAt, size int64, group *format.RowGroup, columns []*node, cursors []*cursor, names []string, budget *pages.Budget, out *rows) error {
 	if group.NumRows < 0 {
-		return errors.New("the file is damaged: a row group has fewer than no rows")
+		return errors.New("the file is damaged: a row group has a negative number of rows")
 	}
 	if len(group.Columns) != len(cursors) {
 		return fmt.Errorf("the file is damaged: a row group has %d columns, and the schema %d", len(group.Columns), len(cursors))
@@ -102,7 +102,7 @@ func groupRows(r io.ReaderAt, size int64, group *format.RowGroup, columns []*nod
 			for _, c := range n.leaves {
 				switch {
 				case c.ended:
-					return &groupError{n.name, fmt.Errorf("the file is damaged: it has fewer than the %d rows that are stated", group.NumRows)}
+					return &groupError{n.name, fmt.Errorf("the file is damaged: the column has fewer than the %d rows of the row group", group.NumRows)}
 				case c.rep != 0:
 					return &groupError{n.name, errLevels}
 				}
@@ -118,7 +118,7 @@ func groupRows(r io.ReaderAt, size int64, group *format.RowGroup, columns []*nod
 	for _, n := range columns {
 		for _, c := range n.leaves {
 			if !c.ended {
-				return &groupError{n.name, fmt.Errorf("the file is damaged: it has more than the %d rows that are stated", group.NumRows)}
+				return &groupError{n.name, fmt.Errorf("the file is damaged: the column has more than the %d rows of the row group", group.NumRows)}
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func wholeAppender(a arrow.Array) (arrowAppender, error) {
 	case *array.Duration:
 		return wholes(func(i int) int64 { return int64(a.Value(i)) }), nil
 	}
-	return nil, fmt.Errorf("its values of type %s are not read: cast them to texts", a.DataType())
+	return nil, fmt.Errorf("the type %s is not supported: cast the column to text", a.DataType())
 }
 
 func wholes(value func(int) int64) arrowAppender {

@@ -83,7 +83,7 @@ func elements(rest *[]format.SchemaElement, above *element, depth int) (*element
 		return nil, errors.New("the file is damaged: its schema lacks fields")
 	}
 	if depth > maxDepth {
-		return nil, fmt.Errorf("a column is nested deeper than %d levels: flatten it", maxDepth)
+		return nil, fmt.Errorf("a column is nested more than %d levels deep: flatten it", maxDepth)
 	}
 	e := &element{SchemaElement: &(*rest)[0]}
 	*rest = (*rest)[1:]
@@ -139,11 +139,11 @@ func (b *builder) value(e *element) (*node, error) {
 	case *format.MapType:
 		return b.annotatedMap(e)
 	case *format.VariantType:
-		return nil, errors.New("it is a VARIANT, which is not read: cast it to JSON")
+		return nil, errors.New("the type VARIANT is not supported: cast the column to JSON")
 	}
 	n := &node{name: e.Name, kind: structKind, nullable: e.presence == format.Optional, def: e.def}
 	if len(e.inside) == 0 {
-		return nil, fmt.Errorf("its field %q is an object without fields, of which nothing is stored: leave it out", e.Name)
+		return nil, fmt.Errorf("the struct %q has no fields: leave it out", e.Name)
 	}
 	for _, inner := range e.inside {
 		child, err := b.field(inner)
@@ -160,7 +160,7 @@ func (b *builder) leaf(e *element) (*node, error) {
 	length := int(e.TypeLength.V)
 	physical := e.Type.V
 	if physical == format.FixedLenByteArray && (length < 1 || length > MaxRowBytes) {
-		return nil, fmt.Errorf("its values have a fixed length of %d bytes: 1 to %d are read", length, MaxRowBytes)
+		return nil, fmt.Errorf("the values have a fixed length of %d bytes: 1 to %d are supported", length, MaxRowBytes)
 	}
 	write, err := leafAppender(e.SchemaElement, physical, length)
 	if err != nil {

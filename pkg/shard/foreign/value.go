@@ -25,7 +25,7 @@ func appendText(to, text []byte) ([]byte, error) {
 		return within(append(to, text...))
 	}
 	if !utf8.Valid(text) {
-		return to, errors.New("its text is not UTF-8: convert it, or write it as bytes")
+		return to, errors.New("the text is not UTF-8: convert it to UTF-8, or write the column as bytes")
 	}
 	return appendQuoted(to, text), nil
 }
@@ -154,7 +154,7 @@ func floorDivide(n, by int64) (quotient, rest int64) {
 
 func appendSeconds(to []byte, seconds, nanos int64, utc bool) ([]byte, error) {
 	if seconds < -maxSeconds || seconds > maxSeconds {
-		return to, errors.New("its time lies more than 290 million years away: correct it")
+		return to, errors.New("the time is more than 290 million years from 1970: correct it")
 	}
 	to = append(to, '"')
 	to = appendDay(to, time.Unix(seconds, 0).UTC(), "-01-02T15:04:05")
@@ -190,7 +190,7 @@ func appendFraction(to []byte, nanos int64) []byte {
 // appendDate writes the day that is so many days away from 1970.
 func appendDate(to []byte, days int64) ([]byte, error) {
 	if days < -maxSeconds/daySeconds || days > maxSeconds/daySeconds {
-		return to, errors.New("its date lies more than 290 million years away: correct it")
+		return to, errors.New("the date is more than 290 million years from 1970: correct it")
 	}
 	to = append(to, '"')
 	to = appendDay(to, time.Unix(days*daySeconds, 0).UTC(), "-01-02")
@@ -200,7 +200,7 @@ func appendDate(to []byte, days int64) ([]byte, error) {
 // appendClock writes a time of day.
 func appendClock(to []byte, units, perSecond int64) ([]byte, error) {
 	if units < 0 || units >= daySeconds*perSecond {
-		return to, errors.New("its time of day is not in one day")
+		return to, errors.New("the time of day is not between 00:00 and 24:00")
 	}
 	to = append(to, '"')
 	to = time.Unix(units/perSecond, 0).UTC().AppendFormat(to, time.TimeOnly)

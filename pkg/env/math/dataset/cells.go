@@ -11,27 +11,27 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
-// cellKind is what the cells of a column of a CSV file are, all of them: as pandas and
-// Hugging Face datasets have it, but that whole numbers stay such where cells are missing,
-// and that words such as NA and None are missing cells among numbers alone and else texts.
+// cellKind is the type of a column of a CSV file, as pandas and Hugging Face datasets infer
+// it, with two differences: integers stay integers where cells are missing, and words such
+// as NA and None are missing values among numbers only, and text elsewhere.
 type cellKind int
 
 const (
 	textCells  cellKind = iota
-	wholeCells          // of any size; leading zeros and a + go
+	wholeCells          // of any size, without leading zeros and +
 	floatCells
 	boolCells
 )
 
 const (
-	maxDigits = 4000    // of a whole number: Python reads 4,300
-	maxExact  = 1 << 53 // up to which a float is every whole number
+	maxDigits = 4000    // of an integer: Python reads 4,300
+	maxExact  = 1 << 53 // up to which a float holds every integer
 )
 
 var (
 	wholeText = regexp.MustCompile(`^[+-]?[0-9]+$`)
 	floatText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
-	// missingWords are those that pandas takes for missing cells.
+	// missingWords are what pandas reads as missing.
 	missingWords = []string{
 		"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
 		"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -72,8 +72,8 @@ func (k cellKind) fits(cell string) (ok bool) {
 	return ok
 }
 
-// floatOf is the number that a cell is. A whole number that has more digits than a float is
-// none: as a text it loses nothing.
+// floatOf parses a cell. An integer that a float cannot hold is not a float: as text it loses
+// no digits.
 func floatOf(cell string) (float64, bool) {
 	switch strings.TrimLeft(strings.ToLower(cell), "+-") {
 	case "inf", "infinity":

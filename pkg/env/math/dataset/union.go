@@ -13,29 +13,28 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
-// Set is files that are read as one data set. The tables among them have all of the
-// columns that any of them has, and so have the objects in these: what a file lacks
-// is null.
+// Set is the files of one data set. Every table among them gets the columns of all, and so
+// do the objects inside: what a file lacks is null.
 type Set struct {
-	AnswerOptional bool // a row may lack the field of the answer
+	AnswerOptional bool // a row may lack the answer's field
 
 	where string
 	union shape
 	of    map[string]shape // of each table
 }
 
-// shape is the columns of a table, or the fields of an object, by name.
+// shape is the columns of a table or the fields of an object, by name.
 type shape map[string]*column
 
 type column struct {
 	foreign.Column
-	file   string // that has it first, or first with values
+	file   string // the first that has it with values
 	fields shape  // of objects
 	inside []*column
 }
 
-// Together reads what columns the tables among some files have. A column whose values are
-// of different kinds in two files is an error with its name.
+// Together reads the columns of the tables among the files. A column with two types is an
+// error with its name.
 func Together(paths []string, where string) (*Set, error) {
 	s := &Set{where: where, union: shape{}, of: map[string]shape{}}
 	for _, path := range paths {
@@ -54,7 +53,7 @@ func Together(paths []string, where string) (*Set, error) {
 	return s, nil
 }
 
-// table adds the columns of a file. Whoever reads its rows says what is wrong with it.
+// table adds the columns of a file. A file that cannot be read is an error of Read.
 func (s *Set) table(path string, format foreign.Format) error {
 	f, size, err := plainfile.Open(path)
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *column) add(other *column, name string) error {
 		*c = *columnOf(other.Column, other.file)
 		return nil
 	case c.Kind != other.Kind || len(c.inside) != len(other.inside):
-		return exitcode.Dataf("column %q has %s in %q and %s in %q: write it with one type in both", name, c.Kind, c.file, other.Kind, other.file)
+		return exitcode.Dataf("column %q has %s in %q and %s in %q: write both with one type", name, c.Kind, c.file, other.Kind, other.file)
 	}
 	for i := range c.inside {
 		if err := c.inside[i].add(other.inside[i], name); err != nil {

@@ -33,8 +33,8 @@ const (
 	binaryViewType, textViewType, listViewType, bigViewsType = 23, 24, 25, 26
 )
 
-// parts says of how many arrays and buffers a batch is made. The decoder reads on behind
-// the end of a list that has fewer.
+// parts counts the arrays and buffers of a batch. The decoder reads past the end of a list
+// that has fewer.
 type parts struct{ nodes, buffers, views int }
 
 func (p *parts) add(other parts) {
@@ -43,7 +43,7 @@ func (p *parts) add(other parts) {
 	p.views += other.views
 }
 
-// walk goes through the fields of a schema.
+// walk visits the fields of a schema.
 type walk struct {
 	left         int // fields that it may still have
 	version      int16
@@ -91,7 +91,7 @@ func (w *walk) field(field table, depth int) parts {
 	return parts{nodes: 1, buffers: 2}
 }
 
-// checkRecord checks a batch that is made of some parts.
+// checkRecord checks a batch that must have the given parts.
 func checkRecord(record table, body []byte, of parts) {
 	word := func(at int) int64 { return int64(binary.LittleEndian.Uint64(record.data[at:])) }
 	if record.int64(recordLength) < 0 {
@@ -131,11 +131,11 @@ func checkRecord(record table, body []byte, of parts) {
 	}
 }
 
-// maxWindowBytes bounds what the decoder of zstd makes room for at the word of a header:
-// what its highest level takes.
+// maxWindowBytes bounds what the decoder of zstd allocates for a frame header: the window of
+// its highest level.
 const maxWindowBytes = 128 << 20
 
-// checkWindow checks a buffer of zstd, which begins with its length as plain bytes.
+// checkWindow checks a zstd buffer, which starts with its uncompressed length.
 func checkWindow(buffer []byte) {
 	const length = 8
 	if len(buffer) <= length || int64(binary.LittleEndian.Uint64(buffer)) < 0 {

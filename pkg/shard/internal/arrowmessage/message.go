@@ -1,7 +1,7 @@
-// Package arrowmessage takes Arrow IPC files and streams apart into messages, and checks
-// each before Arrow's decoder sees it. The decoder allocates what a message claims to
-// hold, reads dictionaries that come twice in a file as the last one, and follows
-// schemas that lead into themselves; what is let through here does not.
+// Package arrowmessage splits Arrow IPC files and streams into messages and checks each
+// message before Arrow's decoder reads it. The decoder allocates what a message claims to
+// hold, reads past the end of short lists, and recurses without a bound; a message that
+// passes the checks triggers none of this.
 package arrowmessage
 
 import (
@@ -21,11 +21,11 @@ const (
 	newestVersion    = 4 // V5
 )
 
-// Errors of files that are as they should be and cannot be read.
+// Errors of files that cannot be read.
 var (
-	ErrDamaged  = errors.New("it is damaged, or not Arrow IPC: copy it again, or write it anew")
-	ErrVersion  = errors.New("it is written in a version of Arrow IPC that is not read: write it with the metadata version V5")
-	ErrReplaced = errors.New("it has two dictionaries for one column: write it anew with the dictionaries unified")
+	ErrDamaged  = errors.New("it is damaged, or not Arrow IPC: copy it again, or write it again")
+	ErrVersion  = errors.New("its version of Arrow IPC is not supported: write it with metadata version V5")
+	ErrReplaced = errors.New("it replaces the dictionary of a column: unify the dictionaries and write it again")
 	ErrCut      = errors.New("it is cut off: copy it again")
 )
 
@@ -122,8 +122,8 @@ func (r *Reader) footer() error {
 	return nil
 }
 
-// schemaMessage makes a message of the schema that lies in a flatbuffer: a root, and a
-// table with the version, the kind and the offset of the schema, in front of it.
+// schemaMessage builds a message from the schema inside a footer: a root and a table with
+// the version, the kind and the offset of the schema, followed by the footer.
 func schemaMessage(data []byte, schemaAt int, version int16) []byte {
 	const front = 32
 	b := make([]byte, front, front+len(data))
@@ -157,7 +157,7 @@ func (r *Reader) Message() (_ *ipc.Message, err error) {
 	return r.current, nil
 }
 
-// Release lets go of the message at hand.
+// Release frees the current message.
 func (r *Reader) Release() {
 	if r.current != nil {
 		r.current.Release()
@@ -165,7 +165,7 @@ func (r *Reader) Release() {
 	}
 }
 
-// Retain does nothing: one reader has it.
+// Retain does nothing: a Reader has one owner.
 func (*Reader) Retain() {}
 
 func (r *Reader) next() (metadata, body []byte, err error) {
@@ -238,7 +238,7 @@ func (r *Reader) read(at int64) (metadata, body []byte, kind byte, err error) {
 	return metadata, body, message.byte(messageKind), nil
 }
 
-// check walks through what the decoder would take on trust.
+// check verifies what the decoder does not.
 func (r *Reader) check(metadata, body []byte) error {
 	message := root(metadata)
 	if v := message.int16(messageVersion); v < oldestVersion || v > newestVersion {

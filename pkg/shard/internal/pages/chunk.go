@@ -46,7 +46,7 @@ func (l Leaf) width() int {
 type Budget struct{ Left int64 }
 
 // ErrBudget is the error of a page that is beyond the budget.
-var ErrBudget = errors.New("its pages hold too much")
+var ErrBudget = errors.New("the pages have too many bytes")
 
 // Chunk gives the values of a column in one row group, one by one.
 type Chunk struct {
@@ -77,13 +77,13 @@ func NewChunk(r io.ReaderAt, size int64, column *format.ColumnChunk, leaf Leaf, 
 	}
 	switch {
 	case column.FilePath != "":
-		return nil, errors.New("its values are in another file: write the table as one file")
+		return nil, errors.New("the values are in another file: write the table as one file")
 	case len(meta.PathInSchema) == 0:
-		return nil, errors.New("its metadata are encrypted or missing: write the file without encryption")
+		return nil, errors.New("the metadata are encrypted or missing: write the file without encryption")
 	case meta.Type != leaf.Type:
-		return nil, errors.New("the file is damaged: the type of its values is not that of the schema")
+		return nil, errors.New("the file is damaged: the type of the values is not the schema's")
 	case meta.NumValues < 0 || start < 0 || start > size:
-		return nil, errors.New("the file is damaged: its values lie outside of it")
+		return nil, errors.New("the file is damaged: the values lie outside the file")
 	}
 	return &Chunk{r: r, size: size, at: start, leaf: leaf, codec: meta.Codec, left: meta.NumValues, budget: budget}, nil
 }
@@ -130,7 +130,7 @@ func (c *Chunk) endPage() error {
 	}
 	c.values = nil
 	if c.v2 && (c.nulls != 0 || c.rows != 0) {
-		return errors.New("a page is damaged: its nulls or rows are not as many as it states")
+		return errors.New("a page is damaged: its counts of nulls or rows are wrong")
 	}
 	return nil
 }
@@ -145,9 +145,9 @@ func (c *Chunk) page() error {
 	size, plain := int64(header.CompressedPageSize), int64(header.UncompressedPageSize)
 	switch {
 	case size < 0 || plain < 0 || size > c.size-c.at:
-		return errors.New("the file is damaged: a page lies outside of it")
+		return errors.New("the file is damaged: a page lies outside the file")
 	case plain > maxPageBytes || size > maxPageBytes:
-		return fmt.Errorf("a page holds %d bytes: at most %d are read; write smaller pages or cells", max(plain, size), int64(maxPageBytes))
+		return fmt.Errorf("a page has %d bytes: at most %d are supported; write smaller pages or cells", max(plain, size), int64(maxPageBytes))
 	}
 	at := c.at
 	c.at += size
@@ -197,11 +197,11 @@ func (c *Chunk) dictionaryPage(data []byte, size int, header format.DictionaryPa
 		return errors.New("the file is damaged: a column has two dictionaries in one row group")
 	}
 	if !slices.Contains(dictionaryPages, header.Encoding) {
-		return fmt.Errorf("a dictionary of encoding %s is not read: write the file with the encoding PLAIN", encodingName(header.Encoding))
+		return fmt.Errorf("the encoding %s is not supported for dictionaries: write the file with the encoding PLAIN", encodingName(header.Encoding))
 	}
 	plain, err := uncompress(c.codec, data, size)
 	if err == nil && header.NumValues < 0 {
-		err = errors.New("the file is damaged: a dictionary has fewer than no values")
+		err = errors.New("the file is damaged: a dictionary has a negative number of values")
 	}
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func levelsV1(data []byte, encoding format.Encoding, top, n int) (levels, []byte
 		found.old, found.packed = true, data[:size]
 		return found, data[size:], nil
 	}
-	return found, nil, fmt.Errorf("levels of the encoding %s are not read: write the file with RLE", encodingName(encoding))
+	return found, nil, fmt.Errorf("the encoding %s is not supported for levels: write the file with RLE", encodingName(encoding))
 }
 
 // prefixed splits data into what stands behind its own length, and the rest.

@@ -66,13 +66,13 @@ func uncompress(codec format.CompressionCodec, data []byte, size int) ([]byte, e
 			r.Close()
 		}
 	default:
-		return nil, fmt.Errorf("the compression %s is not read: write the file with zstd or snappy", codecName(codec))
+		return nil, fmt.Errorf("the codec %s is not supported: write the file with zstd or snappy", codecName(codec))
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("a page is damaged: it is not %s of %d bytes", codecName(codec), size)
+		return nil, fmt.Errorf("a page is damaged: its %s data do not unpack to %d bytes", codecName(codec), size)
 	case len(plain) != size:
-		return nil, fmt.Errorf("a page is damaged: it holds %d bytes and states %d", len(plain), size)
+		return nil, fmt.Errorf("a page is damaged: it has %d bytes, and its header states %d", len(plain), size)
 	}
 	return plain, nil
 }

@@ -61,7 +61,7 @@ func TestUncompress(t *testing.T) {
 			t.Errorf("%s: data that are cut off are read", name)
 		}
 	}
-	if _, err := uncompress(format.LZO, []byte(text), len(text)); err == nil || !strings.Contains(err.Error(), "the compression LZO is not read") {
+	if _, err := uncompress(format.LZO, []byte(text), len(text)); err == nil || !strings.Contains(err.Error(), "the codec LZO is not supported") {
 		t.Errorf("LZO: %v", err)
 	}
 }

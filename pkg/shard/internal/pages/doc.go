@@ -1,9 +1,8 @@
-// Package pages reads the pages of Parquet files that other programs have written:
-// the footer, and of each column its levels and the bytes of its values, one by one.
+// Package pages reads the pages of Parquet files that other programs wrote: the footer,
+// and the levels and values of each column, one by one.
 //
-// The decoders of parquet-go pad what a damaged page lacks, decode LZ4_RAW into
-// bytes that the page does not have, and allocate what a page claims. Here every
-// page is checked against the sizes and counts that its header states, nothing is
-// allocated on the word of a header alone, and no byte is made up: a page either
+// The decoders of parquet-go pad truncated pages, decode LZ4_RAW pages into bytes that are
+// not there, and allocate whatever a header claims. This package checks every page against
+// the sizes and counts of its header and allocates only what the data can fill. A page
 // gives all of its values or an error.
 package pages

@@ -38,9 +38,9 @@ func Footer(r io.ReaderAt, size int64) (*format.FileMetaData, error) {
 	length := int64(binary.LittleEndian.Uint32(end[:]))
 	switch {
 	case length > size-tail-4:
-		return nil, errors.New("its footer is longer than the file: it is damaged; copy it again")
+		return nil, errors.New("the footer is longer than the file: copy the file again")
 	case length > maxFooterBytes:
-		return nil, errors.New("its footer is longer than 32 MiB: write it with fewer row groups")
+		return nil, errors.New("the footer is longer than 32 MiB: write fewer row groups")
 	}
 	data := make([]byte, length)
 	if _, err := r.ReadAt(data, size-tail-length); err != nil {
@@ -48,7 +48,7 @@ func Footer(r io.ReaderAt, size int64) (*format.FileMetaData, error) {
 	}
 	meta := new(format.FileMetaData)
 	if _, err := unmarshal(data, meta); err != nil {
-		return nil, errors.New("its footer is damaged: copy it again, or write it anew")
+		return nil, errors.New("the footer is damaged: copy the file again, or write it again")
 	}
 	return meta, nil
 }

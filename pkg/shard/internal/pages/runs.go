@@ -109,7 +109,7 @@ func (l *levels) next() (int, error) {
 		value = int(u)
 	}
 	if value > l.top {
-		return 0, errors.New("a page is damaged: it nests deeper than its column")
+		return 0, errors.New("a page is damaged: its levels are higher than the column's")
 	}
 	return value, nil
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// maxThriftDepth bounds how deep structs lie in structs: the format needs 6.
+// maxThriftDepth bounds the nesting of structs: the format needs 6.
 const maxThriftDepth = 24
 
-var errThrift = errors.New("its metadata contradict themselves")
+var errThrift = errors.New("the metadata are damaged")
 
-// thriftLength is the length of the struct in Thrift's compact protocol that data
-// begin with; io.ErrUnexpectedEOF where they end before it. The decoder of parquet-go allocates
-// what a list claims to hold and follows structs to any depth: it is given only what
-// this has walked through.
+// thriftLength returns the length of the struct, in Thrift's compact protocol, at the start
+// of data, or io.ErrUnexpectedEOF if data is too short. The decoder of parquet-go allocates
+// what a list claims to hold and follows structs to any depth, so it only gets what
+// thriftLength accepts.
 func thriftLength(data []byte) (int, error) {
 	w := walker{rest: data}
 	if err := w.structure(0); err != nil {
@@ -130,8 +130,8 @@ func (w *walker) list(depth int) error {
 	return nil
 }
 
-// unmarshal decodes the struct that data begin with and returns its length. Fields
-// that the format requires may be missing: what they are for is checked where it is used.
+// unmarshal decodes the struct at the start of data and returns its length. Required fields
+// may be missing: each is checked where it is used.
 func unmarshal(data []byte, into any) (int, error) {
 	n, err := thriftLength(data)
 	if err != nil {

@@ -16,7 +16,7 @@ type decoder interface {
 	end() error
 }
 
-var errRest = errors.New("a page is damaged: it holds more values than it states")
+var errRest = errors.New("a page is damaged: it has more values than its header states")
 
 // padding is an error where what follows the last value is more than the zeros that
 // fastparquet puts there.
@@ -103,7 +103,7 @@ type dictionary struct {
 func newDictionary(data []byte, n int, leaf Leaf) (*dictionary, error) {
 	d := &dictionary{data: data, width: leaf.width()}
 	if leaf.Type == format.Boolean {
-		return nil, errors.New("a page is damaged: a column of true and false has a dictionary")
+		return nil, errors.New("a page is damaged: a column of booleans has a dictionary")
 	}
 	if d.width > 0 {
 		if len(data) != n*d.width {
@@ -151,7 +151,7 @@ func (o *ofDictionary) next() ([]byte, error) {
 	}
 	value, ok := o.among.value(i)
 	if !ok {
-		return nil, errors.New("a page is damaged: its dictionary lacks a value")
+		return nil, errors.New("a page is damaged: a dictionary index is out of range")
 	}
 	return value, nil
 }
@@ -215,7 +215,7 @@ func valuesOf(encoding format.Encoding, data []byte, leaf Leaf, among *dictionar
 		case among == nil:
 			return nil, errors.New("a page is damaged: its column has no dictionary")
 		case data[0] > 32:
-			return nil, fmt.Errorf("a page is damaged: the numbers of its values have %d bits", data[0])
+			return nil, fmt.Errorf("a page is damaged: its dictionary indices have %d bits", data[0])
 		}
 		return &ofDictionary{runs{data: data[1:], width: int(data[0])}, among}, nil
 	case encoding == format.DeltaBinaryPacked && (leaf.Type == format.Int32 || leaf.Type == format.Int64):
@@ -230,7 +230,7 @@ func valuesOf(encoding format.Encoding, data []byte, leaf Leaf, among *dictionar
 		}
 		return &split{data: data, width: width, value: make([]byte, width)}, nil
 	}
-	return nil, fmt.Errorf("the encoding %s of values of type %s is not read: write the file with the encoding PLAIN", encodingName(encoding), leaf.Type)
+	return nil, fmt.Errorf("the encoding %s is not supported for values of type %s: write the file with the encoding PLAIN", encodingName(encoding), leaf.Type)
 }
 
 func encodingName(encoding format.Encoding) string {
