@@ -18,7 +18,7 @@ import (
 // arrowFault is the error of the library, or what it has panicked with, in words of ours.
 func arrowFault(fault any) error {
 	if err, ok := fault.(error); ok {
-		for _, ours := range []error{arrowmessage.ErrDamaged, arrowmessage.ErrVersion, arrowmessage.ErrReplaced, arrowmessage.ErrCut} {
+		for _, ours := range []error{arrowmessage.ErrDamaged, arrowmessage.ErrVersion, arrowmessage.ErrReplaced, arrowmessage.ErrWide, arrowmessage.ErrCut} {
 			if errors.Is(err, ours) {
 				return ours
 			}

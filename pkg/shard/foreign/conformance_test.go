@@ -103,6 +103,8 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"bad-names.parquet": `two columns are named "x": rename one of them`,
+		"bad-wide.parquet":  "integers of more than 64 bits are not supported: cast the column to DECIMAL or text",
+		"bad-wide.arrow":    "integers of more than 64 bits are not supported: cast the column to DECIMAL or text",
 		"bad-year.arrow":    `column "far", row 1: the time is more than 290 million years from 1970: correct it`,
 	} {
 		if _, err := readFile(t, filepath.Join("testdata", name)); err == nil || err.Error() != want {

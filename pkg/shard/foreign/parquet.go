@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmessage"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/pages"
 )
 
@@ -36,6 +38,9 @@ func parquetRows(r io.ReaderAt, size int64, out *rows) error {
 	if err != nil {
 		return err
 	}
+	if err := checkArrowSchema(meta); err != nil {
+		return err
+	}
 	columns, cursors, err := tree(meta.Schema)
 	if err != nil {
 		return err
@@ -60,6 +65,24 @@ func parquetRows(r io.ReaderAt, size int64, out *rows) error {
 			return fmt.Errorf("row group %d: %w", g+1, err)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkArrowSchema refuses integers of 128 bits, which Polars writes as bytes: only the schema
+// of Arrow, which it adds to the file, says what they are.
+func checkArrowSchema(meta *format.FileMetaData) error {
+	for _, pair := range meta.KeyValueMetadata {
+		if pair.Key != "ARROW:schema" {
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(pair.Value)
+		if err == nil {
+			err = arrowmessage.CheckSchema(data)
+		}
+		if errors.Is(err, arrowmessage.ErrWide) { // else the schema of Parquet says all that is needed
 			return err
 		}
 	}

@@ -263,5 +263,9 @@ def known(name):
             return json.dumps(earlier)
 
 
+wide = polars.DataFrame({"wide": polars.Series([1], dtype=polars.Int128)})
+wide.write_parquet("bad-wide.parquet", statistics=False)
+wide.write_ipc("bad-wide.arrow")
+
 with open("golden.json", "w") as f:
     f.write("{\n" + ",\n".join(json.dumps(name) + ": " + known(name) for name in sorted(golden)) + "\n}\n")

@@ -17,7 +17,7 @@ const (
 	schemaFields, schemaMetadata                            = 1, 2
 	fieldTypeKind, fieldType, fieldDictionary               = 2, 3, 4
 	fieldChildren, fieldMetadata                            = 5, 6
-	intType, intSigned                                      = 2, 1
+	intType, intWidth, intSigned                            = 2, 0, 1
 	unionMode, unionIDs                                     = 0, 1
 	encodingID, encodingIndex                               = 0, 1
 	dictionaryID, dictionaryData, dictionaryDelta           = 0, 1, 2
@@ -66,6 +66,9 @@ func (w *walk) field(field table, depth int) parts {
 		found.buffers = 0
 	case intType:
 		t.flag(intSigned)
+		if t.int32(intWidth) > 64 {
+			panic(wide{})
+		}
 	case structType, fixedListType:
 		found.buffers = 1
 	case binaryType, textType, largeBinaryType, largeTextType, listViewType, bigViewsType:

@@ -2,8 +2,12 @@ package arrowmessage
 
 import "encoding/binary"
 
-// damaged is what reading a flatbuffer panics with where it contradicts itself.
-type damaged struct{}
+// damaged is what reading a flatbuffer panics with where it contradicts itself, and wide where
+// a schema has integers that are not supported.
+type (
+	damaged struct{}
+	wide    struct{}
+)
 
 // table is a table of a flatbuffer: fields by their numbers, each of which may be missing.
 type table struct {
@@ -76,6 +80,14 @@ func (t table) int16(field int) int16 {
 		return 0
 	}
 	return int16(binary.LittleEndian.Uint16(t.data[at:]))
+}
+
+func (t table) int32(field int) int32 {
+	at, ok := t.position(field, 4)
+	if !ok {
+		return 0
+	}
+	return int32(binary.LittleEndian.Uint32(t.data[at:]))
 }
 
 func (t table) int64(field int) int64 {

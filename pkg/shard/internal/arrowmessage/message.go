@@ -5,6 +5,7 @@
 package arrowmessage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -26,6 +27,7 @@ var (
 	ErrDamaged  = errors.New("it is damaged, or not Arrow IPC: copy it again, or write it again")
 	ErrVersion  = errors.New("its version of Arrow IPC is not supported: write it with metadata version V5")
 	ErrReplaced = errors.New("it replaces the dictionary of a column: unify the dictionaries and write it again")
+	ErrWide     = errors.New("integers of more than 64 bits are not supported: cast the column to DECIMAL or text")
 	ErrCut      = errors.New("it is cut off: copy it again")
 )
 
@@ -71,11 +73,22 @@ func New(r io.ReaderAt, size int64) (_ *Reader, err error) {
 	return reader, nil
 }
 
+// CheckSchema checks the schema of the message that data start with.
+func CheckSchema(data []byte) error {
+	r, err := New(bytes.NewReader(data), int64(len(data)))
+	if err == nil {
+		_, err = r.Message()
+	}
+	return err
+}
+
 func recovered(err *error) {
 	switch fault := recover().(type) {
 	case nil:
 	case damaged:
 		*err = ErrDamaged
+	case wide:
+		*err = ErrWide
 	default:
 		panic(fault)
 	}
