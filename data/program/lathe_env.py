@@ -124,6 +124,8 @@ class Plain:
         if len(self.weights) != len(self.functions):
             raise ValueError(f"{len(self.functions)} reward functions have {len(self.weights)} weights")
         self.requests = {"score": self.score}
+        taken = [p for f in self.functions for p in inspect.signature(f).parameters.values()]
+        self.about = {"answer": any(p.name in ("answer", "ground_truth") and p.default is p.empty for p in taken)}
 
     def known(self, item):
         """The arguments of a reward, by the names of all styles."""
@@ -259,11 +261,12 @@ class Verifiers(Episodes):
         return {"reward": number(episode["reward"]), "parts": {k: number(v, k) for k, v in episode["metrics"].items()}}
 
 
-def answers(request, requests, name):
+def answers(request, speaker, name):
     """The lines that answer a request."""
     (verb,) = request.keys() - {"id"}
+    requests = speaker.requests
     if verb == "describe":
-        return [{"result": {"protocol": 1, "name": name, "does": sorted(requests)}}]
+        return [{"result": {"protocol": 1, "name": name, "does": sorted(requests), **getattr(speaker, "about", {})}}]
     if verb != "tasks":
         return [{"result": requests[verb](request[verb])}]
     tasks = [{"task": task} for task in requests[verb](**request[verb])]
@@ -280,14 +283,14 @@ def main(words):
     try:
         found, weights = zip(*map(load, words or sys.exit("lathe_env.py: name your file: FILE.py or FILE.py:NAME")))
         weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
-        requests = styles[options["--style"] or style_of(found[0])](list(found), weights).requests
+        speaker = styles[options["--style"] or style_of(found[0])](list(found), weights)
     except Exception as error:
         traceback.print_exc()
         sys.exit(failure(error))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         try:
-            lines = [json.dumps({"id": request["id"], **a}, allow_nan=False, default=str) for a in answers(request, requests, words[0])]
+            lines = [json.dumps({"id": request["id"], **a}, allow_nan=False, default=str) for a in answers(request, speaker, words[0])]
         except Exception as error:
             traceback.print_exc()
             lines = [json.dumps({"id": request["id"], "error": failure(error)})]

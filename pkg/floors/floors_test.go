@@ -76,8 +76,8 @@ var guarded = []struct {
 	by      []string
 	why     string
 }{
-	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard", "pkg/shard/foreign"}, "files are written and read in one place, with their schema checks"},
-	{"github.com/apache/arrow", []string{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/shard/internal/arrowmemory"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/parquet-go/parquet-go", []string{"pkg/seal", "pkg/shard", "pkg/shard/foreign", "pkg/shard/internal/pages"}, "files are written and read in one place, with their schema checks"},
+	{"github.com/apache/arrow", []string{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/shard/internal/arrowmemory", "pkg/shard/internal/arrowmessage"}, "files are written and read in one place, with their schema checks"},
 	{"github.com/NVIDIA/go-nvml", []string{"pkg/monitor/nvidia"}, "it needs cgo, and every other binary builds without"},
 	{module + "pkg/policy/cpu", []string{"pkg/policy/backend"}, "a backend is opened by its name, and asked through package policy's interfaces"},
 	{module + "pkg/policy/cuda", []string{"pkg/policy/backend", "pkg/command"}, "a backend is opened by its name, and asked through package policy's interfaces"},

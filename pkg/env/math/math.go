@@ -137,8 +137,12 @@ func (e *Env) read(p part, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", p.where, err)
 	}
+	set, err := dataset.Together(paths, p.where)
+	if err != nil {
+		return err
+	}
 	for _, path := range paths {
-		read, inputs, err := dataset.Read(path, p.where, p.Source.Source)
+		read, inputs, err := set.Read(path, p.Source.Source)
 		if err != nil {
 			return err
 		}
@@ -147,9 +151,15 @@ func (e *Env) read(p part, folder string) error {
 				e.inputs = append(e.inputs, input)
 			}
 		}
-		e.splits[p.split] = append(e.splits[p.split], read...)
+		for _, task := range read {
+			split := p.split
+			if p.HoldsOut(task.Question) {
+				split = env.Test
+			}
+			e.splits[split] = append(e.splits[split], task)
+		}
 	}
-	return nil
+	return p.CheckSplit(len(e.splits[env.Train]), len(e.splits[env.Test]))
 }
 
 // generate adds the generated problems of a split, but those that a file of

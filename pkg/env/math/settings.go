@@ -200,7 +200,10 @@ func (d *Data) validate(c *config.Checker) {
 	}
 	train, test := d.Train.Generate, d.Test.Generate
 	for _, p := range d.parts() {
-		p.validate(c, p.where)
+		p.validate(c, p.where, p.split == env.Test && d.Train.TestShare > 0)
+		if p.split != env.Train {
+			p.NeedsTrain(c, p.where)
+		}
 		if own := p.Generate; train != nil && own != nil && train.TestShare != own.TestShare {
 			c.Add(p.where+".generate.test_share", own.TestShare,
 				"must equal data.train.generate.test_share %v, or the splits overlap", train.TestShare)
@@ -219,8 +222,8 @@ func (d *Data) validate(c *config.Checker) {
 	}
 }
 
-func (s *Source) validate(c *config.Checker, field string) {
-	if s.Generate == nil && len(s.Files) == 0 {
+func (s *Source) validate(c *config.Checker, field string, mayBeEmpty bool) {
+	if s.Generate == nil && len(s.Files) == 0 && !mayBeEmpty {
 		c.Add(field, nil, "is empty: give %s.generate or %s.files, or both", field, field)
 	}
 	if s.Generate != nil {

@@ -40,6 +40,7 @@ type description struct {
 	Protocol int      `json:"protocol"`
 	Name     string   `json:"name"`
 	Does     []string `json:"does"`
+	Answer   *bool    `json:"answer"` // false: tasks need none
 }
 
 // errLost is the answer to who had an episode in a program that is gone, by no

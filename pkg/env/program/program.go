@@ -110,12 +110,19 @@ func load(settings Settings, data Data, seed uint64, folder string) (*Env, error
 	}
 	for _, part := range data.parts() {
 		add := func(row dataset.Row, columns json.RawMessage, response string) error {
-			return e.add(part.split, row, source{Columns: columns, Response: response, Words: slices.Contains(about.Does, verbPrompt)}, seed)
+			split := part.split
+			if part.HoldsOut(asks(row)) {
+				split = env.Test
+			}
+			return e.add(split, row, source{Columns: columns, Response: response, Words: slices.Contains(about.Does, verbPrompt)}, seed)
 		}
 		if len(part.Files) > 0 {
-			err = e.readFiles(part, folder, add)
-		} else if slices.Contains(about.Does, verbTasks) {
+			err = e.readFiles(part, folder, about.Answer != nil && !*about.Answer, add)
+		} else if slices.Contains(about.Does, verbTasks) && data.Train.TestShare == 0 {
 			err = e.askTasks(started, part.split, seed, add)
+		}
+		if err == nil {
+			err = part.CheckSplit(len(e.splits[env.Train]), len(e.splits[env.Test]))
 		}
 		if err != nil {
 			return nil, err
@@ -189,13 +196,24 @@ func (e *Env) readCommand(folder string) error {
 	return nil
 }
 
-func (e *Env) readFiles(part part, folder string, add func(dataset.Row, json.RawMessage, string) error) error {
+// asks is what a row asks: its question, and all of the messages that ask it.
+func asks(row dataset.Row) string {
+	text, _ := plainjson.Line([]any{row.Task.Question, row.Messages}) // texts always can be
+	return string(text)
+}
+
+func (e *Env) readFiles(part part, folder string, withoutAnswer bool, add func(dataset.Row, json.RawMessage, string) error) error {
 	paths, err := part.Resolve(folder)
 	if err != nil {
 		return fmt.Errorf("%s.files: %w", part.where, err)
 	}
+	set, err := dataset.Together(paths, part.where)
+	if err != nil {
+		return err
+	}
+	set.AnswerOptional = withoutAnswer
 	for _, path := range paths {
-		rows, inputs, err := dataset.ReadRows(path, part.where, part.Source.Source)
+		rows, inputs, err := set.ReadRows(path, part.Source.Source)
 		if err != nil {
 			return err
 		}

@@ -2,11 +2,15 @@ package program
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -130,5 +134,51 @@ func TestResponses(t *testing.T) {
 		if got, ok := responseText(json.RawMessage(raw)); ok {
 			t.Errorf("%s: %q", raw, got)
 		}
+	}
+}
+
+// A reward that takes no answer needs none, and one that takes it does.
+func TestRewardWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	const line = `{"prompt": "Say it in few words."}`
+	e := python(t, *DefaultSettings(), []string{"reward.py:later"}, styles, line)
+	if v, err := e.Score(t.Context(), said(e, 0, "1234")); err != nil || v.Reward != 0.4 {
+		t.Errorf("without an answer: %v, %v", v.Reward, err)
+	}
+	settings := *DefaultSettings()
+	settings.Program.Command = e.settings.Program.Command[:2:2]
+	settings.Program.Command = append(settings.Program.Command, "reward.py:compute_score")
+	data := Data{}
+	data.Train.SetDefaults()
+	data.Test.SetDefaults()
+	data.Train.Files = []string{"t.jsonl"}
+	if _, err := New(settings, data, 1, e.pool.launcher.folder); err == nil || !strings.Contains(err.Error(), `no field "answer"`) {
+		t.Errorf("a reward that takes ground_truth: %v", err)
+	}
+}
+
+// A share of one file is held out, by what is asked.
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, `{"prompt": [{"role": "user", "content": "%d?"}], "answer": "a"}`+"\n", i)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := python(t, *DefaultSettings(), []string{"reward.py:compute_score"}, styles, `{"prompt": "?", "answer": "a"}`)
+	data := Data{}
+	data.Train.SetDefaults()
+	data.Test.SetDefaults()
+	data.Train.Files, data.Train.TestShare = []string{filepath.Join(folder, "t.jsonl")}, 0.3
+	split, err := New(e.settings, data, 1, e.pool.launcher.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer split.Close()
+	if train, test := len(split.Tasks(env.Train)), len(split.Tasks(env.Test)); train+test != 100 || test < 17 || test > 43 {
+		t.Errorf("%d tasks to train on, %d held out", train, test)
 	}
 }

@@ -152,10 +152,11 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	if d.Train.SkipRepeated {
 		c.Add("data.train.skip_repeated", true, "is for what is held out")
 	}
+	d.Test.NeedsTrain(c, "data.test")
 	for _, part := range d.parts() {
 		if len(part.Files) == 0 {
-			if part.Response != "" || len(part.Filter) > 0 {
-				c.Add(part.where+".files", nil, "is empty: the tasks are the program's, and %s.response and filter are for files", part.where)
+			if part.Response != "" || len(part.Filter) > 0 || part.TestShare != 0 {
+				c.Add(part.where+".files", nil, "is empty: the tasks are the program's, and %s.response, filter and test_share are for files", part.where)
 			}
 			continue
 		}

@@ -1,26 +1,39 @@
-// Package foreign reads tables that other programs have written, Parquet or Arrow,
-// of any columns. For one whose columns are those of a row type, package shard has
-// ReadForeign.
+// Package foreign reads tables that other programs wrote, Parquet or Arrow IPC, with any
+// columns. To read a table with the columns of a row type, use ReadForeign of package shard.
+//
+// A value is decoded by the logical type of its column and becomes JSON. The same table
+// gives the same rows in both formats, and the values are those that pyarrow reads:
+//
+//	booleans                  true, false
+//	integers                  the number, up to 64 bits, signed or unsigned, all digits
+//	floats of 16 to 64 bits   the number, all digits (5.0 stays 5.0); "nan", "inf", "-inf"
+//	DECIMAL                   text with all digits: "1.50"
+//	STRING, ENUM, JSON        text, which must be UTF-8
+//	bytes, BSON, geometries   text if the value is UTF-8 (old writers do not mark text
+//	                          columns), else base64; bytes of a fixed length: base64
+//	UUID                      "00000000-0000-0000-1234-567812345678"
+//	DATE                      "2024-02-29"
+//	TIME                      "12:34:56", plus 6 or 9 digits unless they are zero
+//	TIMESTAMP, INT96          "2024-02-29T12:34:56.789123"; with a time zone in UTC, plus
+//	                          "+00:00"; years without 4 digits have a sign: "+12024-02-29"
+//	duration                  the integer, in the column's unit, as Parquet stores it
+//	INTERVAL                  {"months": 1, "days": 2, "milliseconds": 3}
+//	struct                    an object with every field
+//	LIST, repeated field      a list, in every encoding that writers have used
+//	MAP                       a list of [key, value] in file order, keys of any type
+//	dictionary, extension, run-end encoding, union: the value that they stand for
+//	null                      null, at any depth
+//
+// Anything else is an error that names the column: two columns of one name, VARIANT, text
+// that is not UTF-8, an unsupported codec or encoding, and every page whose content
+// contradicts its header.
 package foreign
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"unicode/utf8"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/float16"
-	"github.com/apache/arrow/go/v17/arrow/ipc"
-	"github.com/parquet-go/parquet-go"
-
-	"github.com/lathe-rl/lathe/pkg/plainjson"
-	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmemory"
-	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
 // Format is a format of tables that others write.
@@ -33,257 +46,76 @@ const (
 )
 
 const (
-	batch = 64       // rows read at a time
-	room  = 64 << 20 // bytes of memory that a record of a small file may take
-	ratio = 64       // times a file's size that its records may take, compressed ones among them
+	// MaxRowBytes bounds a row as JSON, and a line of JSONL.
+	MaxRowBytes = 16 << 20
+
+	unpackedRoom  = 1 << 30 // bytes that the rows of a small file may have as JSON, or its pages unpacked
+	unpackedRatio = 64      // times a file's size that they may have beyond that
+	rowOverhead   = 512     // bytes that a row counts for beside its JSON
+	maxDepth      = 64      // of a column
 )
 
-// Rows reads a table that another program has written, of any columns, and
-// gives each row as JSON. Bytes that are no text become base64, numbers that JSON has
-// not (NaN, infinities) null, times and dates the integers that they are stored as. A
-// table that cannot be read is an error without an exit code; so is that of each.
+// Rows reads a table with any columns and calls each with every row as JSON. An error has
+// no exit code, whether it is of the table or of each.
 func Rows(r io.ReaderAt, size int64, format Format, each func(row map[string]json.RawMessage) error) error {
+	out := &rows{left: unpackedRoom + unpackedRatio*size, each: each}
 	if format == Arrow {
-		return arrowRows(r, size, each)
+		return arrowRows(r, size, out)
 	}
-	return parquetRows(r, size, each)
+	return parquetRows(r, size, out)
 }
 
-func parquetRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage) error) (err error) {
-	defer codec.Recovered(&err)
-	file, err := parquet.OpenFile(r, size)
-	if err != nil {
+// rows assembles rows from the JSON of their columns and passes them to each.
+type rows struct {
+	left  int64 // bytes that they may still have
+	count int64
+	text  []byte // of this row, one column behind the other
+	ends  []int
+	each  func(row) error
+}
+
+type row = map[string]json.RawMessage
+
+var errNoColumns = errors.New("the table has rows but no columns: write it with its columns")
+
+var errUnpacked = errors.New("the file unpacks to more than 1 GiB plus 64 times its size: split it into smaller files")
+
+func (r *rows) begin() { r.text, r.ends = r.text[:0], r.ends[:0] }
+
+// add adds a column, which write appends to the row's text.
+func (r *rows) add(write func(text []byte) ([]byte, error)) (err error) {
+	if r.text, err = write(r.text); err != nil {
 		return err
 	}
-	reader := parquet.NewGenericReader[any](file, file.Schema())
-	defer reader.Close()
-	for {
-		rows := make([]any, batch)
-		n, err := reader.Read(rows)
-		for _, row := range rows[:n] {
-			columns, ok := row.(map[string]any)
-			if !ok {
-				return errors.New("its rows have no columns")
-			}
-			if err := eachOf(columns, each); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case n == 0:
-			return io.ErrNoProgress
-		}
-	}
-}
-
-func eachOf(columns map[string]any, each func(map[string]json.RawMessage) error) error {
-	row := make(map[string]json.RawMessage, len(columns))
-	for name, value := range columns {
-		text, err := plainjson.Line(plain(value))
-		if err != nil {
-			return fmt.Errorf("column %q: %w", name, err)
-		}
-		row[name] = text
-	}
-	return each(row)
-}
-
-// plain takes out of a value what JSON has not.
-func plain(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, inner := range v {
-			v[name] = plain(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = plain(inner)
-		}
-	case string:
-		if !utf8.ValidString(v) {
-			return base64.StdEncoding.EncodeToString([]byte(v))
-		}
-	case []byte:
-		if utf8.Valid(v) {
-			return string(v)
-		}
-	case float32:
-		return plain(float64(v)) // the very number, as other readers give it
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
-		}
-	}
-	return value
-}
-
-func arrowRows(r io.ReaderAt, size int64, each func(map[string]json.RawMessage) error) (err error) {
-	defer codec.Recovered(&err)
-	mem := arrowmemory.New(ratio*int(size) + room)
-	magic := make([]byte, 6)
-	if _, err := r.ReadAt(magic, 0); err != nil {
-		return fmt.Errorf("it is too short: %w", err)
-	}
-	if string(magic) != "ARROW1" {
-		reader, err := ipc.NewReader(io.NewSectionReader(r, 0, size), ipc.WithAllocator(mem))
-		if err != nil {
-			return err
-		}
-		defer reader.Release()
-		for reader.Next() {
-			if err := recordRows(reader.Record(), each); err != nil {
-				return err
-			}
-		}
-		return reader.Err()
-	}
-	reader, err := ipc.NewFileReader(io.NewSectionReader(r, 0, size), ipc.WithAllocator(mem))
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	for i := range reader.NumRecords() {
-		record, err := reader.RecordAt(i)
-		if err != nil {
-			return err
-		}
-		err = recordRows(record, each)
-		record.Release()
-		if err != nil {
-			return err
-		}
-	}
+	r.ends = append(r.ends, len(r.text))
 	return nil
 }
 
-func recordRows(record arrow.Record, each func(map[string]json.RawMessage) error) error {
-	for i := range int(record.NumRows()) {
-		columns := make(map[string]any, record.NumCols())
-		for c := range int(record.NumCols()) {
-			value, err := arrowValue(record.Column(c), i)
-			if err != nil {
-				return fmt.Errorf("column %q: %w", record.ColumnName(c), err)
-			}
-			columns[record.ColumnName(c)] = value
-		}
-		if err := eachOf(columns, each); err != nil {
-			return err
-		}
+// end passes the row to each.
+func (r *rows) end(names []string) error {
+	r.count++
+	if r.left -= int64(len(r.text) + rowOverhead); r.left < 0 {
+		return errUnpacked
 	}
-	return nil
+	text := append([]byte(nil), r.text...)
+	columns := make(row, len(names))
+	start := 0
+	for i, name := range names {
+		columns[name] = text[start:r.ends[i]:r.ends[i]]
+		start = r.ends[i]
+	}
+	return r.each(columns)
 }
 
-// arrowValue is one value of a column.
-func arrowValue(column arrow.Array, i int) (any, error) {
-	if column.IsNull(i) {
-		return nil, nil
-	}
-	switch a := column.(type) {
-	case *array.Null:
-		return nil, nil
-	case *array.Boolean:
-		return a.Value(i), nil
-	case *array.String:
-		return a.Value(i), nil
-	case *array.LargeString:
-		return a.Value(i), nil
-	case *array.Binary:
-		return a.Value(i), nil
-	case *array.LargeBinary:
-		return a.Value(i), nil
-	case *array.FixedSizeBinary:
-		return a.Value(i), nil
-	case *array.Float64:
-		return a.Value(i), nil
-	case *array.Float32:
-		return a.Value(i), nil
-	case interface{ Value(int) float16.Num }:
-		return a.Value(i).Float32(), nil
-	case *array.Decimal128:
-		return a.Value(i).ToFloat64(a.DataType().(arrow.DecimalType).GetScale()), nil
-	case *array.Decimal256:
-		return a.Value(i).ToFloat64(a.DataType().(arrow.DecimalType).GetScale()), nil
-	case *array.Dictionary:
-		return arrowValue(a.Dictionary(), a.GetValueIndex(i))
-	case array.ExtensionArray:
-		return arrowValue(a.Storage(), i)
-	case *array.Map:
-		return arrowMap(a, i)
-	case array.ListLike:
-		start, end := a.ValueOffsets(i)
-		list := make([]any, 0, end-start)
-		for at := start; at < end; at++ {
-			value, err := arrowValue(a.ListValues(), int(at))
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		return list, nil
-	case *array.Struct:
-		fields := a.DataType().(*arrow.StructType).Fields()
-		inner := make(map[string]any, len(fields))
-		for f, field := range fields {
-			value, err := arrowValue(a.Field(f), i)
-			if err != nil {
-				return nil, err
-			}
-			inner[field.Name] = value
-		}
-		return inner, nil
-	}
-	return integer(column, i)
+// where adds the column and the row to an error.
+func (r *rows) where(column string, err error) error {
+	return fmt.Errorf("column %q, row %d: %w", column, r.count+1, err)
 }
 
-// arrowMap is a map whose keys are texts.
-func arrowMap(a *array.Map, i int) (any, error) {
-	start, end := a.ValueOffsets(i)
-	inner := map[string]any{}
-	for at := int(start); at < int(end); at++ {
-		value, err := arrowValue(a.Items(), at)
-		if err != nil {
-			return nil, err
-		}
-		inner[a.Keys().ValueStr(at)] = value
+// within refuses a row that is too long.
+func within(text []byte) ([]byte, error) {
+	if len(text) > MaxRowBytes {
+		return text, fmt.Errorf("the row is longer than %d bytes: rows must be shorter", MaxRowBytes)
 	}
-	return inner, nil
-}
-
-// integer is a whole number, or the one that a time is stored as.
-func integer(column arrow.Array, i int) (any, error) {
-	switch a := column.(type) {
-	case *array.Int8:
-		return a.Value(i), nil
-	case *array.Int16:
-		return a.Value(i), nil
-	case *array.Int32:
-		return a.Value(i), nil
-	case *array.Int64:
-		return a.Value(i), nil
-	case *array.Uint8:
-		return a.Value(i), nil
-	case *array.Uint16:
-		return a.Value(i), nil
-	case *array.Uint32:
-		return a.Value(i), nil
-	case *array.Uint64:
-		return a.Value(i), nil
-	case *array.Timestamp:
-		return int64(a.Value(i)), nil
-	case *array.Date32:
-		return int32(a.Value(i)), nil
-	case *array.Date64:
-		return int64(a.Value(i)), nil
-	case *array.Time32:
-		return int32(a.Value(i)), nil
-	case *array.Time64:
-		return int64(a.Value(i)), nil
-	case *array.Duration:
-		return int64(a.Value(i)), nil
-	}
-	return nil, fmt.Errorf("values of type %s are not read", column.DataType())
+	return text, nil
 }

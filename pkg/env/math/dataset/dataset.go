@@ -22,10 +22,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
-const (
-	maxLineBytes = 1 << 20 // of one line of a data file
-	faultsShown  = 5       // bad lines that an error shows in full
-)
+// faultsShown is how many bad lines an error shows in full.
+const faultsShown = 5
 
 // reader reads the problems of one file.
 type reader struct {
@@ -33,6 +31,7 @@ type reader struct {
 	path   string
 	stem   string // the file's name without its extension: the start of every id
 	source Source
+	set    *Set // of files that this one is read with
 
 	tasks    []env.Task
 	rows     *[]Row         // where lines are kept whole; nil where they become tasks
@@ -47,17 +46,22 @@ type reader struct {
 // the recipe's name of the source, for example "data.train". Every line is
 // read, and all bad ones are counted, before it fails.
 func Read(path, where string, source Source) ([]env.Task, []env.Input, error) {
-	return read(path, where, source, nil)
+	set, err := Together([]string{path}, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	return set.Read(path, source)
 }
 
 // read reads a file, or a folder of data that was saved as one, into tasks or rows.
-func read(path, where string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
+func (s *Set) read(path string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
+	where := s.where
 	parts, isFolder, err := savedParts(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s.files: %w", where, err)
 	}
 	if isFolder {
-		return readFolder(path, parts, where, source, rows)
+		return s.readFolder(path, parts, source, rows)
 	}
 	f, size, err := plainfile.Open(path)
 	var other *plainfile.KindError
@@ -73,6 +77,7 @@ func read(path, where string, source Source, rows *[]Row) ([]env.Task, []env.Inp
 
 	digest := sha256.New()
 	r := newReader(path, where, source, rows)
+	r.set = s
 	if format := formatOf(path); format != "" {
 		if _, err := io.Copy(digest, f); err != nil {
 			return nil, nil, fmt.Errorf("reading problems %q: %w", path, err)

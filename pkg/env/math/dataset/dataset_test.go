@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
 // plain names the fields of the corpora in testdata.
@@ -123,11 +124,11 @@ func noAnswerLines(n int) []string {
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, `{"question": "%s", "answer": "2"}`+"\n", strings.Repeat("1", 3*maxLineBytes))
+	fmt.Fprintf(&text, `{"question": "%s", "answer": "2"}`+"\n", strings.Repeat("1", foreign.MaxRowBytes))
 	fmt.Fprintln(&text, `{"question": "1+1"}`)
 	_, lines, err := readProblems(&text, "long.jsonl", "data.train", plain())
 	want := "long.jsonl: 2 of 2 lines are bad:\n" +
-		"  long.jsonl:1: the line is longer than 1048576 bytes: problems must be shorter\n" +
+		"  long.jsonl:1: the line is longer than 16777216 bytes: problems must be shorter\n" +
 		`  long.jsonl:2: no field "answer"; the line has "question": set data.train.fields.answer`
 	if err == nil || err.Error() != want || lines != 2 {
 		t.Errorf("error of %d lines\n%v\nwant\n%s", lines, err, want)

@@ -3,16 +3,15 @@ package dataset
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
 // readLines reads one object a line.
@@ -30,7 +29,7 @@ func (r *reader) readLines(buffered *bufio.Reader) error {
 		}
 		if long {
 			r.lines++
-			r.fault(number, fmt.Sprintf("the line is longer than %d bytes: problems must be shorter", maxLineBytes))
+			r.fault(number, fmt.Sprintf("the line is longer than %d bytes: problems must be shorter", foreign.MaxRowBytes))
 		} else if line = bytes.TrimSpace(line); len(line) > 0 {
 			r.lines++
 			if fault := r.line(number, line); fault != "" {
@@ -51,7 +50,7 @@ func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
 		if !long {
 			line = append(line, part...)
 		}
-		if len(line) > maxLineBytes {
+		if len(line) > foreign.MaxRowBytes {
 			line, long = nil, true
 		}
 		if err != bufio.ErrBufferFull {
@@ -114,8 +113,8 @@ func (r *reader) readList(stream io.Reader) error {
 		}
 		number++
 		r.lines++
-		if len(item) > maxLineBytes {
-			r.fault(number, fmt.Sprintf("the entry is longer than %d bytes: problems must be shorter", maxLineBytes))
+		if len(item) > foreign.MaxRowBytes {
+			r.fault(number, fmt.Sprintf("the entry is longer than %d bytes: problems must be shorter", foreign.MaxRowBytes))
 		} else if fault := r.line(number, item); fault != "" {
 			r.fault(number, fault)
 		}
@@ -153,68 +152,6 @@ func (r *reader) skipBOM(stream io.Reader) (*bufio.Reader, error) {
 		_, _ = buffered.Discard(len(mark)) // what has been peeked at is there
 	}
 	return buffered, nil
-}
-
-// endOfCSV follows the records of a file .csv: a quote that is never closed
-// takes it into its field.
-const endOfCSV = "\x00end of the file\x00"
-
-// readCSV reads a file .csv (RFC 4180), whose first record names the fields.
-func (r *reader) readCSV(stream io.Reader) error {
-	buffered, err := r.skipBOM(stream)
-	if err != nil {
-		return err
-	}
-	rows := csv.NewReader(io.MultiReader(buffered, strings.NewReader("\n"+endOfCSV)))
-	rows.LazyQuotes = true    // a quote inside of a quoted field that is not doubled stands for itself
-	rows.FieldsPerRecord = -1 // a record of another length is one bad line
-	var names []string
-	for {
-		record, err := rows.Read()
-		var bad *csv.ParseError
-		if errors.As(err, &bad) {
-			return exitcode.Dataf("%s: %v: the file must be CSV as RFC 4180 has it", r.path, bad)
-		}
-		if err != nil {
-			return fmt.Errorf("reading problems %q: %w", r.path, err)
-		}
-		number, _ := rows.FieldPos(0)
-		last := len(record) - 1
-		switch {
-		case last == 0 && record[0] == endOfCSV:
-			return nil
-		case strings.HasSuffix(record[last], endOfCSV):
-			line, column := rows.FieldPos(last)
-			return exitcode.Dataf("%s:%d: the quote at byte %d of the line is never closed: all that follows it is in one field", r.path, line, column)
-		}
-		if names == nil {
-			names = append(names, record...)
-			for i, name := range names {
-				if name != "" && slices.Contains(names[:i], name) {
-					return exitcode.Dataf("%s:%d: two columns are named %q: which one is meant nobody can tell", r.path, number, name)
-				}
-			}
-			continue
-		}
-		r.lines++
-		if len(record) != len(names) {
-			r.fault(number, fmt.Sprintf("the record has %d fields, the first one names %d", len(record), len(names)))
-			continue
-		}
-		fields, fault := map[string]json.RawMessage{}, ""
-		for i, value := range record {
-			if !utf8.ValidString(value) {
-				fault = fmt.Sprintf("field %q is not UTF-8: convert the file with iconv -t UTF-8", names[i])
-			}
-			fields[names[i]] = quoted(value)
-		}
-		if fault == "" {
-			fault = r.problem(number, fields)
-		}
-		if fault != "" {
-			r.fault(number, fault)
-		}
-	}
 }
 
 func firstInvalid(line []byte) int {

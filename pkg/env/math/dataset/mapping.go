@@ -65,7 +65,7 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.T
 			return task, fault
 		}
 		text, ok := scalarText(raw)
-		level, err := strconv.ParseInt(text, 10, 32)
+		level, err := strconv.ParseInt(strings.TrimSuffix(text, ".0"), 10, 32) // tables of pandas have floats where one is missing
 		if !ok || err != nil {
 			return task, fmt.Sprintf("field %q is %s: a level must be a whole number of 32 bits", names.Level, mathverify.Clip(string(raw)))
 		}

@@ -33,8 +33,11 @@ func Lookup(columns map[string]json.RawMessage, path string) (json.RawMessage, b
 // those of the assistant at the end are left out; an answer may be of any type, or
 // missing where the source names none. inputs are the files that were read.
 func ReadRows(path, where string, source Source) (rows []Row, inputs []env.Input, err error) {
-	_, inputs, err = read(path, where, source, &rows)
-	return rows, inputs, err
+	set, err := Together([]string{path}, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	return set.ReadRows(path, source)
 }
 
 // RowReader reads rows that come from elsewhere than a file.
@@ -81,7 +84,8 @@ func (r *reader) keep(number int, fields map[string]json.RawMessage) (Row, strin
 	}
 	plain := names.Choices == "" && len(names.Wrong) == 0 && names.AnswerMarker == "" && names.AnswerFrom == fromText && names.Form == ""
 	if plain {
-		if names.Answer != "" {
+		_, answered := lookup(fields, names.Answer)
+		if names.Answer != "" && (answered || r.set == nil || !r.set.AnswerOptional) {
 			raw, fault := r.need(fields, names.Answer, "answer")
 			if fault != "" {
 				return row, fault

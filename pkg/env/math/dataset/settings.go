@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
 //go:embed settings.go
@@ -22,6 +24,8 @@ type Source struct {
 	Filter       []Filter `yaml:"filter"`            // keep lines whose field matches; all must match
 	Limit        int      `yaml:"limit"`             // keep this many, chosen by the seed; 0 keeps all
 	MaxBad       int      `yaml:"max_bad"`           // lines of a file that may be bad, and are left out; more are an error
+	TestShare    float64  `yaml:"test_share"`        // data.train only: share of the problems of these files to hold out as data.test, read with the same fields; drawn by what a problem asks, so the split depends on no other line; 0 holds nothing out
+	SplitSeed    uint64   `yaml:"split_seed"`        // data.train only: seed of that draw; the run's seed does not matter
 	SkipRepeated bool     `yaml:"skip_repeated"`     // of what is held out: leave out problems whose question training has too, where else they are an error
 }
 
@@ -75,8 +79,36 @@ func (s Source) Validate(c *config.Checker, field string) {
 			c.Add(place+".in", nil, "must name at least one value, or no line is kept")
 		}
 	}
+	if s.TestShare < 0 || s.TestShare >= 1 {
+		c.Add(field+".test_share", s.TestShare, "must be 0 or more and below 1")
+	} else if s.TestShare > 0 && len(s.Files) == 0 {
+		c.Add(field+".test_share", s.TestShare, "is for files: %s.files is empty", field)
+	}
 	c.AtLeast(field+".limit", s.Limit, 0)
 	c.AtLeast(field+".max_bad", s.MaxBad, 0)
+}
+
+// NeedsTrain rejects settings of data.train in another source.
+func (s Source) NeedsTrain(c *config.Checker, field string) {
+	if s.TestShare != 0 {
+		c.Add(field+".test_share", s.TestShare, "is for data.train")
+	}
+	if s.SplitSeed != 0 {
+		c.Add(field+".split_seed", s.SplitSeed, "is for data.train")
+	}
+}
+
+// HoldsOut reports whether a problem that asks this is held out.
+func (s Source) HoldsOut(asked string) bool {
+	return s.TestShare > 0 && rng.New(s.SplitSeed, rng.PurposeData, 0, "split\x00"+asked, 0).Float64(0) < s.TestShare
+}
+
+// CheckSplit rejects a share that leaves one side without problems.
+func (s Source) CheckSplit(train, test int) error {
+	if s.TestShare > 0 && (train == 0 || test == 0) {
+		return exitcode.Dataf("data.train.test_share %v leaves %d problems to train on and %d held out: change it or data.train.split_seed", s.TestShare, train, test)
+	}
+	return nil
 }
 
 // checkWrong checks the wrong options of a problem.

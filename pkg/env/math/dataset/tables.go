@@ -32,6 +32,9 @@ func formatOf(path string) foreign.Format {
 func (r *reader) readTable(f io.ReaderAt, size int64, format foreign.Format) error {
 	err := foreign.Rows(f, size, format, func(fields map[string]json.RawMessage) error {
 		r.lines++
+		if err := r.set.fill(r.path, fields); err != nil {
+			return err
+		}
 		if fault := r.problem(r.lines, fields); fault != "" {
 			r.fault(r.lines, fault)
 		}
@@ -85,8 +88,9 @@ func savedParts(path string) (parts []string, isFolder bool, err error) {
 }
 
 // readFolder reads the files of a saved data set as one, named as the folder is.
-func readFolder(path string, parts []string, where string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
-	r := newReader(path, where, source, rows)
+func (s *Set) readFolder(path string, parts []string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
+	r := newReader(path, s.where, source, rows)
+	r.set = s
 	r.stem = filepath.Base(path)
 	var inputs []env.Input
 	for _, name := range parts {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ var tableRows = []map[string]any{
 		"data_source": "openai/gsm8k", "prompt": []any{map[string]any{"role": "system", "content": "Be brief. é"}, map[string]any{"role": "user", "content": "2+2?"}},
 		"reward_model": map[string]any{"style": "rule", "ground_truth": "4"},
 		"extra_info":   map[string]any{"index": json.Number("1"), "share": json.Number("1e+300"), "list": []any{}, "flag": nil},
-		"bytes":        "text", "single": nil, "kind": "b",
+		"bytes":        "text", "single": "nan", "kind": "b",
 	},
 	{
 		"data_source": nil, "prompt": []any{map[string]any{"role": "user", "content": "3+3?"}, map[string]any{"role": "assistant", "content": "6"}},
@@ -87,6 +88,10 @@ func TestBadTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	damaged := slices.Clone(whole)
+	for i := range 40 { // of the first page
+		damaged[20+i] ^= 0x55
+	}
 	folder := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(folder, name)
@@ -100,6 +105,7 @@ func TestBadTables(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		write("cut.parquet", string(whole[:len(whole)/2])):                               "cannot be read as Parquet",
+		write("damaged.parquet", string(damaged)):                                        "cannot be read as Parquet: row group 1: column \"data_source\": a page is damaged",
 		write("text.parquet", "hello"):                                                   "cannot be read as Parquet",
 		write("empty.arrow", ""):                                                         "cannot be read as Arrow",
 		write("text.arrow", "hello, world, and more"):                                    "cannot be read as Arrow",

@@ -1,7 +1,14 @@
 // Package arrowmemory bounds the memory that Arrow's decoders ask for.
 package arrowmemory
 
-import "github.com/apache/arrow/go/v17/arrow/memory"
+import (
+	"errors"
+
+	"github.com/apache/arrow/go/v17/arrow/memory"
+)
+
+// ErrTooMuch is what an allocator panics with.
+var ErrTooMuch = errors.New("it asks for more memory than its size allows")
 
 // Allocator refuses to hand out more memory than a file can hold values for.
 // A wrong length of a buffer would otherwise ask for terabytes, which ends the
@@ -17,7 +24,7 @@ func New(left int) *Allocator { return &Allocator{memory.NewGoAllocator(), left}
 
 func (a *Allocator) take(size int) {
 	if a.Left -= size; a.Left < 0 {
-		panic("it asks for more memory than its size allows")
+		panic(ErrTooMuch)
 	}
 }
 

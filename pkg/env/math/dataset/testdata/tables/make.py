@@ -41,3 +41,13 @@ for i, part in enumerate([table.slice(0, 2), table.slice(2)]):
         writer.write_table(part)
 with open("saved/state.json", "w") as file:
     json.dump({"_data_files": [{"filename": f"data-{i:05d}-of-00002.arrow"} for i in range(2)], "_split": "train"}, file)
+
+# Files of one data set whose nested columns differ, and one whose types contradict them.
+os.makedirs("union", exist_ok=True)
+FILES = {
+    "a": {"question": ["1+1?"], "answer": ["2"], "extra": [{"id": 1, "tags": [{"name": "x"}]}], "only_a": [True]},
+    "b": {"question": ["2+2?"], "answer": ["4"], "extra": [{"id": 2, "note": "n", "tags": [{"name": "y", "weight": 0.5}]}], "none": pa.nulls(1)},
+    "c": {"question": ["3+3?"], "answer": [6]},
+}
+for name, columns in FILES.items():
+    parquet.write_table(pa.table(columns), f"union/{name}.parquet", store_schema=False, write_statistics=False)
