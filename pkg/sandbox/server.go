@@ -133,7 +133,7 @@ func (s *server) run(ctx context.Context, p *Program, pl *plan, r *Result) error
 	}
 	if len(fault) > 0 {
 		r.End = NotStarted
-		return fmt.Errorf("building a sandbox: %s", bytes.TrimSpace(fault))
+		return exitcode.Unavailablef("building a sandbox: %s", bytes.TrimSpace(fault))
 	}
 	if err != nil {
 		return fmt.Errorf("the supervisor of a sandbox ended without a report: %s", s.stderr.kept())
