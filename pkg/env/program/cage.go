@@ -82,19 +82,16 @@ func (l *launcher) cage() (p sandbox.Program, remove func() error, err error) {
 			read = append(read, filepath.Dir(path))
 		}
 	}
-	scratch, err := os.MkdirTemp("", "lathe-program-")
+	work, err := sandbox.NewWorkFolder("program")
 	if err != nil {
 		return p, nil, err
 	}
-	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
-		return p, nil, err
-	}
-	remove = func() error { return errors.Join(sandbox.Clean(scratch), os.Remove(scratch)) }
+	scratch := work.Path
 	return sandbox.Program{
 		Args: args, Dir: l.folder, Read: read, Write: []string{scratch}, Require: settings.Require,
 		Env:    append(child.Environment(l.settings.PassEnvironment...), "HOME="+scratch, "TMPDIR="+scratch, "PYTHONDONTWRITEBYTECODE=1"),
 		Limits: sandbox.Limits{Memory: int64(settings.MemoryMB) << 20, Output: stdio.StderrTail},
-	}, remove, nil
+	}, work.Remove, nil
 }
 
 // executable is the path of the command's first word.
