@@ -137,7 +137,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")
 	x.stdout = plain(same.Replace(result.Stdout.String()))
 	x.output = strings.TrimRight(x.stdout, "\n") + "\n" + plain(same.Replace(result.Stderr.String()))
-	x.submission, x.badFile = submissionIn(scratch, int64(limits.FileMB)<<20)
+	x.submission, x.badFile = submissionIn(scratch, min(int64(limits.FileMB)<<20, t.Grader.MaxBytes()))
 	return x, nil
 }
 
