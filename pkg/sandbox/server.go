@@ -49,7 +49,7 @@ func startServer(ctx context.Context, orders serverOrders) (*server, error) {
 	}
 	defer theirs.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env, cmd.Stderr = []string{supervisorName}, []string{}, s.stderr
+	cmd.Args, cmd.Env, cmd.Stderr = []string{supervisorName}, child.Marks(), s.stderr
 	cmd.ExtraFiles, cmd.WaitDelay = []*os.File{l.ends[0][0], l.ends[1][1], theirs}, patience
 	if s.child, err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		s.socket.Close()

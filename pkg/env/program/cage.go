@@ -18,7 +18,18 @@ import (
 // launcher starts programs.
 type launcher struct {
 	settings Program
-	folder   string // where they run
+	folder   string // where they run, an absolute path
+	said     *child.Lines
+}
+
+// saidBytes is how much of what programs say of themselves is logged.
+const saidBytes = 256 << 10
+
+func newLauncher(settings Program, folder string) *launcher {
+	if absolute, err := filepath.Abs(folder); err == nil { // else it is not known where we are, and the program is not found
+		folder = absolute
+	}
+	return &launcher{settings, folder, &child.Lines{Bytes: saidBytes}}
 }
 
 // launch starts the program.
@@ -26,7 +37,7 @@ func (l *launcher) launch() (*stdio.Process, error) {
 	if l.settings.Cage != nil {
 		return stdio.Program{Name: l.settings.Command[0], Start: l.caged}.Open()
 	}
-	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...)).Open()
+	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...), l.said).Open()
 }
 
 // caged starts the program in a cage.
@@ -36,7 +47,7 @@ func (l *launcher) caged(in, out *os.File) (stdio.Running, error) {
 	if err != nil {
 		return stdio.Running{}, errors.Join(err, in.Close(), out.Close())
 	}
-	program.Stdin, program.Stdout = in, out
+	program.Stdin, program.Stdout, program.Stderr = in, out, l.said
 	ctx, cancel := context.WithCancel(context.Background())
 	var result sandbox.Result
 	go func() {

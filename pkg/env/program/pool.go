@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,9 +30,10 @@ const (
 )
 
 const (
-	idleTime     = time.Minute // after which a program that holds no episode is ended
-	maxSaidBytes = 400         // of what a program says of one item that an error shows
-	mostInARow   = 32          // requests that fail one after the other, by any program, until no more are made
+	tellAfter    = 20 * time.Second // that a request takes, and each time again, it is logged
+	idleTime     = time.Minute      // after which a program that holds no episode is ended
+	maxSaidBytes = 400              // of what a program says of one item that an error shows
+	mostInARow   = 32               // requests that fail one after the other, by any program, until no more are made
 )
 
 // description is what a program says of itself.
@@ -62,15 +64,20 @@ type pool struct {
 	launcher *launcher
 	settings Program
 
+	workers sync.WaitGroup // that serve slots
+
 	mutex   sync.Mutex
 	changed *sync.Cond
-	most    int     // programs at a time
-	slots   []*slot // made as they are needed
-	shared  []*call // that any program may take
-	waiting int     // workers that have nothing to do
-	failed  int     // requests in a row that failed alone
-	talked  int     // programs that said what they were not asked
-	broken  error   // why no more requests are made
+	log     func(format string, args ...any)
+	alive   map[*stdio.Process]bool // all that were started and have not been ended
+	most    int                     // programs at a time
+	slots   []*slot                 // made as they are needed
+	shared  []*call                 // that any program may take
+	waiting int                     // workers that have nothing to do
+	failed  int                     // requests in a row that failed alone
+	talked  int                     // programs that said what they were not asked
+	broken  error                   // why no more requests are made
+	closed  bool
 	about   *description
 }
 
@@ -98,7 +105,10 @@ type call struct {
 }
 
 func newPool(l *launcher) *pool {
-	p := &pool{launcher: l, settings: l.settings, most: l.settings.Processes}
+	p := &pool{
+		launcher: l, settings: l.settings, most: l.settings.Processes,
+		log: func(string, ...any) {}, alive: map[*stdio.Process]bool{},
+	}
 	if p.most == 0 {
 		p.most = runtime.GOMAXPROCS(0)
 	}
@@ -197,7 +207,7 @@ func (p *pool) serveShared() {
 func (p *pool) serve(s *slot) {
 	if !s.working {
 		s.working, s.idle = true, false
-		go p.work(s)
+		p.workers.Go(func() { p.work(s) })
 	}
 }
 
@@ -279,10 +289,40 @@ func (p *pool) endProgram(s *slot) {
 	s.process = nil
 	s.generation++
 	if lost != nil {
+		delete(p.alive, lost)
 		p.mutex.Unlock()
 		lost.Close()
 		p.mutex.Lock()
 	}
+}
+
+// logTo names who is told of programs that take long.
+func (p *pool) logTo(log func(format string, args ...any)) {
+	p.mutex.Lock()
+	p.log = log
+	p.mutex.Unlock()
+}
+
+// tellWaits logs every so often that a request is waited for, until it is stopped.
+func (p *pool) tellWaits(verb string, items int, patience time.Duration) (stop func()) {
+	p.mutex.Lock()
+	log := p.log
+	p.mutex.Unlock()
+	began, stopped := time.Now(), make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(tellAfter)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-ticker.C:
+				log("the program %s has not answered a request to %s %d items for %v; it is ended after %v (env.program.seconds, for each item)",
+					strings.Join(p.settings.Command, " "), verb, items, time.Since(began).Round(time.Second), patience)
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(stopped) })
 }
 
 // request makes one request of calls of the same kind, and is what the program says
@@ -299,6 +339,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 		items[i] = c.item
 	}
 	patience := seconds(p.settings.Seconds * float64(len(batch)))
+	defer p.tellWaits(batch[0].verb, len(batch), patience)()
 	a, err := s.process.Ask(context.Background(), stdio.Request{batch[0].verb: items}, patience)
 	if err != nil {
 		return nil, err
@@ -440,8 +481,18 @@ func (p *pool) start() (*stdio.Process, *description, error) {
 	if err != nil {
 		return nil, nil, hint(err)
 	}
+	p.mutex.Lock()
+	p.alive[started] = true
+	closed := p.closed
+	p.mutex.Unlock()
+	if closed {
+		started.Kill() // the one that closed did not see it
+	}
 	about, err := p.describe(started)
 	if err != nil {
+		p.mutex.Lock()
+		delete(p.alive, started)
+		p.mutex.Unlock()
 		started.Close()
 		return nil, nil, hint(exitcode.Unavailablef("%w", err))
 	}
@@ -449,6 +500,7 @@ func (p *pool) start() (*stdio.Process, *description, error) {
 }
 
 func (p *pool) describe(started *stdio.Process) (*description, error) {
+	defer p.tellWaits(verbDescribe, 1, seconds(p.settings.StartSeconds))()
 	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
 	switch {
 	case err != nil:
@@ -463,17 +515,17 @@ func (p *pool) describe(started *stdio.Process) (*description, error) {
 	return d, nil
 }
 
-// close ends all programs; whoever waits for one is told so.
+// close ends all programs, and waits until they and all that they have started are
+// gone; whoever waits for one is told so.
 func (p *pool) close() {
 	p.mutex.Lock()
-	p.broken = errors.New("the environment is closed")
-	for _, s := range p.slots {
-		if s.process != nil {
-			s.process.Kill()
-		}
+	p.broken, p.closed = errors.New("the environment is closed"), true
+	for process := range p.alive {
+		process.Kill()
 	}
 	p.mutex.Unlock()
 	p.changed.Broadcast()
+	p.workers.Wait()
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
