@@ -153,7 +153,12 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
 	rows, metrics := gather(traces, verdicts)
-	m.Metrics = metrics
+	m.Metrics, m.Usage = metrics, map[string]float64{}
+	for _, row := range rows {
+		if row.Protection != "" {
+			m.Usage[shard.UsageSandbox+row.Protection]++
+		}
+	}
 	m, err = shard.Write(in.Output, rows, nil, job.Attempt, m)
 	if err == nil && s.journal != nil {
 		err = s.journal.Remove()
