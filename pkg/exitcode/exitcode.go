@@ -109,7 +109,7 @@ func isIO(err error) bool {
 		return true
 	}
 	for _, errno := range []syscall.Errno{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE, syscall.ESTALE,
 	} {
 		if errors.Is(err, errno) {
 			return true
