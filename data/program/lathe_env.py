@@ -275,7 +275,8 @@ def answers(request, speaker, name):
 
 def main(words):
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the code prints is no answer
+    os.dup2(2, 1)  # what the code prints is no answer: it goes where errors go, line by line
+    sys.stdout.reconfigure(line_buffering=True)
     options = {"--style": None, "--weights": None}
     while words and words[0] in options:
         options[words[0]], words = words[1], words[2:]

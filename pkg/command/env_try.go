@@ -111,6 +111,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	model := o.Model
 	if model == "" && p.Job.Recipe.Policy.Path != "" {
 		if model, err = p.Job.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
@@ -363,6 +364,14 @@ func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pa
 	}
 }
 
+// quoted is a text in quotes, and nothing where there is none.
+func quoted(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return strconv.Quote(text)
+}
+
 // print shows what was tried.
 func (t *trial) print(out io.Writer) error {
 	if t.options.JSON {
@@ -381,9 +390,9 @@ func (t *trial) print(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "task\treward\tparts\toutcome\tseconds\tresponse")
+	fmt.Fprintln(table, "task\treward\tparts\toutcome\tseconds\tresponse\tfeedback")
 	for _, r := range t.found.Responses {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.3f\t%s\n", r.Task, number(r.Reward), parts(r.Parts), r.Outcome, r.Seconds, strconv.Quote(shortened(r.Response, 60)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.3f\t%s\t%s\n", r.Task, number(r.Reward), parts(r.Parts), r.Outcome, r.Seconds, strconv.Quote(shortened(r.Response, 60)), quoted(shortened(r.Feedback, 200)))
 	}
 	if err := table.Flush(); err != nil {
 		return err

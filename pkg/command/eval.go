@@ -89,6 +89,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	measured, err := p.Job.Recipe.Evaluation.Of(o.HeldOut)
 	if err != nil {
 		return err

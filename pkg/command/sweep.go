@@ -24,6 +24,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -286,7 +287,7 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(folder, r.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	log, err := plainfile.Create(filepath.Join(folder, r.Name+".log"), os.O_APPEND)
 	if err != nil {
 		return err
 	}

@@ -92,13 +92,33 @@ func (c *Checker) OneOf(field, value string, allowed []string) bool {
 	return true
 }
 
-// AtLeast checks a lower bound.
+// MaxWhole bounds whole numbers that nothing else does: two of them can be multiplied.
+const MaxWhole = 1_000_000_000
+
+// AtLeast checks a lower bound, and that a number is at most [MaxWhole].
 func (c *Checker) AtLeast(field string, value, low int) bool {
-	if value < low {
+	switch {
+	case value < low:
 		c.Add(field, value, "must be %d or more", low)
+		return false
+	case value > MaxWhole:
+		c.Add(field, value, "must be at most %d", MaxWhole)
 		return false
 	}
 	return true
+}
+
+// Product checks that the product of whole numbers, each of which is checked by
+// itself, is at most some number. It is of what a field counts.
+func (c *Checker) Product(field, of string, most int, factors ...int) {
+	product := 1
+	for _, factor := range factors {
+		if factor > 0 && product > most/factor {
+			c.Add(field, nil, "makes more than %d %s", most, of)
+			return
+		}
+		product *= max(1, factor)
+	}
 }
 
 // Between checks bounds, themselves included.

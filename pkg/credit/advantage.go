@@ -2,8 +2,10 @@ package credit
 
 import (
 	_ "embed"
+	"math"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/objective"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
@@ -60,11 +62,17 @@ func (a groupStatistic) Advantage(g Group, segments []Segment) error {
 		valid[i] = g.Traces[s.Trace].Valid() && s.Dropped == ""
 	}
 	advantages, err := objective.Advantages(a.spec, rewards, valid, lengths)
-	if err != nil {
+	undivided := exitcode.Code(err) == exitcode.Data // its scale is 0: it has no advantages
+	if err != nil && !undivided {
 		return err
 	}
 	for i := range segments {
-		segments[i].Advantage = advantages[i]
+		switch {
+		case !undivided:
+			segments[i].Advantage = advantages[i]
+		case valid[i]:
+			segments[i].Advantage = math.NaN()
+		}
 	}
 	return nil
 }

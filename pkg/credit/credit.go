@@ -251,6 +251,9 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("rewards: %w", err)
 	}
+	for g := range segments {
+		dropUnlearnable(segments[g], learnedReward)
+	}
 	if c.Select, stats, err = prepared(c.Select, iteration, stats, groups, segments); err != nil {
 		return nil, nil, err
 	}
@@ -264,6 +267,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 		return nil, nil, err
 	}
 	for g, group := range groups {
+		dropUnlearnable(segments[g], learnedCredit)
 		c.choose(group, segments[g], After)
 		c.choose(group, segments[g], Mask)
 		c.maskTurns(group, segments[g])

@@ -34,6 +34,7 @@ type Host struct {
 	Programs    []string `json:"programs"`          // of those that some environments need
 	Cage        []string `json:"cage,omitempty"`    // protections of programs that a policy wrote
 	NoCage      []string `json:"no_cage,omitempty"` // those that this host does not give
+	Sandbox     string   `json:"sandbox"`           // what is in force, and why not more, as a run's status and report name it
 	Monitor     Monitor  `json:"monitor"`
 }
 
@@ -66,6 +67,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 		}
 	}
 	cage := sandbox.Probe()
+	h.Sandbox = cage.String()
 	for _, name := range sandbox.Names() {
 		if cage.Has(name) {
 			h.Cage = append(h.Cage, name)
@@ -198,11 +200,11 @@ func (h Host) reportOn(r *Report) {
 	}
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders there")
 	h.reportGPUs(r, about)
-	cage, level := "all protections of programs that a policy wrote", OK
+	cage, level := h.Sandbox, OK
 	if len(h.NoCage) > 0 {
-		cage, level = "without "+strings.Join(h.NoCage, ", ")+": see lathe-score sandbox", Note
+		cage, level = "without "+strings.Join(h.NoCage, ", ")+", which lathe-score sandbox explains; there is "+h.Sandbox, Note
 	}
-	r.add(about+", cage", level, cage, "cages that were built there; env.mle alone needs them")
+	r.add(about+", sandbox", level, cage, "sandboxes that were built there, as nice as this process; env.mle and env.program.cage need them")
 	if !slices.Contains(h.Programs, "python3") {
 		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system there")
 	}

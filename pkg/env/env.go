@@ -271,6 +271,32 @@ type Threaded interface {
 	UseThreads(n int)
 }
 
+// Closer is an environment that has programs, which end with it.
+type Closer interface {
+	// Close ends them, with all that they have started, and waits until they are gone.
+	Close()
+}
+
+// Close closes an environment, if it has anything to close.
+func Close(e Env) {
+	if closer, ok := e.(Closer); ok {
+		closer.Close()
+	}
+}
+
+// Logged is an environment whose programs have something to say.
+type Logged interface {
+	// LogTo is called before the first prompt, if at all.
+	LogTo(log func(format string, args ...any))
+}
+
+// LogTo has an environment log, if it has anything to say.
+func LogTo(e Env, log func(format string, args ...any)) {
+	if logged, ok := e.(Logged); ok {
+		logged.LogTo(log)
+	}
+}
+
 // Texter is an environment whose problems are unlike what a policy writes.
 type Texter interface {
 	// Texts are like what a policy reads and writes, for the training of a

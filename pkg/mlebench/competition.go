@@ -34,6 +34,7 @@ type Competition struct {
 	numeric bool            // all labels of the answers are numbers, and compare as numbers
 	known   map[string]bool // labels; nil is every one
 	classes []string        // the known labels in their order, as they compare
+	most    bounds          // of a submission
 }
 
 // Open checks the answers of a competition, a CSV file, and its leaderboard.
@@ -87,8 +88,34 @@ func open(spec Spec, answers []byte, board Board) (*Competition, error) {
 	if c.answers, err = c.read(table, order, places[1:], spec.Columns, m.Answers); err != nil {
 		return nil, err
 	}
+	c.most = c.bound(int64(len(answers)))
 	return c, c.checkAnswers()
 }
+
+// The bytes that a submission may have for each that the answers have, for each
+// number or label, for each text, and beside all of them.
+const (
+	bytesForOne    = 4
+	bytesOfCell    = 64
+	bytesOfText    = 4 << 10
+	bytesForHeader = 1 << 20
+)
+
+// bound works out what is read of a submission. With a row more than the answers
+// have, one is of an id that is not asked for or was there before: nobody needs the
+// rest to say so. A row with many more columns than are asked for is not worth
+// naming them all.
+func (c *Competition) bound(answers int64) bounds {
+	cells, each := int64(len(c.ids)*len(c.columns)), int64(bytesOfCell)
+	if c.metric.Predictions == metric.Text {
+		each = bytesOfText
+	}
+	return bounds{bytesForHeader + bytesForOne*answers + each*cells, 2*len(c.columns) + 1000, len(c.ids) + 1}
+}
+
+// MaxBytes is how large a submission may be: as large as one of so many rows and
+// columns has a reason to be.
+func (c *Competition) MaxBytes() int64 { return c.most.bytes }
 
 // readClasses finds out which labels there are, and how they compare: "1" and
 // "1.0" are the same label where all labels are numbers, since that is what a
@@ -233,7 +260,7 @@ func (c *Competition) Milestones(submission []byte) []string {
 // answers, its row. reached is how far that went.
 func (c *Competition) align(submission []byte) (table Table, places, order []int, reached []string, err error) {
 	reached = append(reached, "submission")
-	if table, err = ReadTable(submission); err != nil {
+	if table, err = readTable(submission, c.most); err != nil {
 		return table, nil, nil, reached, err
 	}
 	reached = append(reached, "table")

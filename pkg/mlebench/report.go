@@ -13,9 +13,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
-// maxSubmission bounds the submissions that are read, in bytes.
-const maxSubmission = 256 << 20
-
 // Report is what MLE-bench says of a submission, with its names of fields.
 type Report struct {
 	CompetitionID    string    `json:"competition_id"`
@@ -55,7 +52,7 @@ func (c *Competition) Grade(path string, at time.Time) (Report, error) {
 		return r, exitcode.Dataf("checking a submission to %q: the name of %q does not end in .csv", c.spec.ID, path)
 	}
 	r.SubmissionExists = true
-	content, err := plainfile.Read(path, maxSubmission)
+	content, err := plainfile.Read(path, c.MaxBytes())
 	if err != nil {
 		return r, fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
 	}

@@ -100,10 +100,10 @@ func TestGrade(t *testing.T) {
 	if err := os.WriteFile(sparse, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(sparse, maxSubmission+1); err != nil {
+	if err := os.Truncate(sparse, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := c.Grade(sparse, at); err == nil || !strings.Contains(err.Error(), "at most 268435456 are read") || !report.SubmissionExists || report.ValidSubmission {
+	if report, err := c.Grade(sparse, at); err == nil || !strings.Contains(err.Error(), "are read") || !report.SubmissionExists || report.ValidSubmission {
 		t.Error(report, err)
 	}
 }

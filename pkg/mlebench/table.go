@@ -19,10 +19,23 @@ type Table struct {
 	Rows   [][]string
 }
 
+// bounds are what is read of a table; 0 is no bound.
+type bounds struct {
+	bytes   int64
+	columns int // of any row, beyond which it is an error
+	rows    int // beyond which the rest is not read
+}
+
 // ReadTable reads a CSV file in UTF-8 with a header. A byte order mark, lines
 // that end in CR LF and empty lines make no difference. Errors are data errors
 // that name the line, or the row, counted from 1 below the header.
-func ReadTable(content []byte) (Table, error) {
+func ReadTable(content []byte) (Table, error) { return readTable(content, bounds{}) }
+
+// readTable reads a table, or the first rows of one that has more than it may.
+func readTable(content []byte, most bounds) (Table, error) {
+	if most.bytes > 0 && int64(len(content)) > most.bytes {
+		return Table{}, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(content), most.bytes)
+	}
 	if bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")) {
 		return Table{}, exitcode.Dataf("the file is UTF-16; write it as UTF-8")
 	}
@@ -43,6 +56,9 @@ func ReadTable(content []byte) (Table, error) {
 	if !bytes.Contains(content, []byte("\n")) && bytes.Contains(content, []byte("\r")) {
 		return Table{}, exitcode.Dataf("lines end in CR alone; write LF or CR LF")
 	}
+	if line := tooWide(content, most.columns); line > 0 {
+		return Table{}, exitcode.Dataf("line %d has more than %d cells", line, most.columns)
+	}
 	reader := csv.NewReader(bytes.NewReader(content))
 	reader.FieldsPerRecord = -1 // a row of another length has our own message
 	var t Table
@@ -59,8 +75,35 @@ func ReadTable(content []byte) (Table, error) {
 			return Table{}, exitcode.Dataf("row %d has %d cells and the header %d", len(t.Rows)+1, len(record), len(t.Header))
 		default:
 			t.Rows = append(t.Rows, record)
+			if len(t.Rows) == most.rows {
+				return t, t.check()
+			}
 		}
 	}
+}
+
+// tooWide is the line in which a record ends that has more cells than it may, 0
+// for none. In what is no CSV it may find none: the reader ends where that begins.
+func tooWide(content []byte, most int) int {
+	if most == 0 {
+		return 0
+	}
+	quoted, cells, line := false, 1, 1
+	for _, c := range content {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == ',' && !quoted:
+			if cells++; cells > most {
+				return line
+			}
+		case c == '\n':
+			if line++; !quoted {
+				cells = 1
+			}
+		}
+	}
+	return 0
 }
 
 func (t Table) check() error {

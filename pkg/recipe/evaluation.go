@@ -119,14 +119,16 @@ func (r *Recipe) checkEvaluation(c *config.Checker) {
 		c.AtLeast(field+".problems", m.Problems, 1)
 		r.checkMeasured(c, field, m.Evaluation)
 	}
-	if rows := e.Rows(); c.AtLeast("evaluation.shards", e.Shards, 1) && rows > 0 && e.Shards > rows {
+	if rows := e.Rows(); c.Between("evaluation.shards", e.Shards, 1, 1<<16) && rows > 0 && e.Shards > rows {
 		c.Add("evaluation.shards", e.Shards, "must not be above the %d problems that are measured", rows)
 	}
 }
 
 // checkMeasured checks what a set may have of its own.
 func (r *Recipe) checkMeasured(c *config.Checker, field string, e Evaluation) {
-	c.AtLeast(field+".samples", e.Samples, 1)
+	if c.AtLeast(field+".samples", e.Samples, 1) && e.Problems <= config.MaxWhole {
+		c.Product(field+".problems × samples × (steps + 1)", "responses", config.MaxWhole, e.Problems, e.Samples, min(e.Steps, config.MaxWhole)+1)
+	}
 	if !(e.Temperature >= minTemperature) {
 		c.Add(field+".temperature", e.Temperature, "must be %g or more: evaluation.greedy adds a greedy chain", minTemperature)
 	}

@@ -200,7 +200,11 @@ func TestBadSettings(t *testing.T) {
 		"rollout.temperature=1e-8":        "testdata/good/minimal.yaml: rollout.temperature: must be 0.0001 or more: at 0 all responses of a group are the same (1e-08)",
 		"evaluation.temperature=1e-8":     "testdata/good/minimal.yaml: evaluation.temperature: must be 0.0001 or more: evaluation.greedy adds a greedy chain (1e-08)",
 		"rollout.top_p=1e-50":             "testdata/good/minimal.yaml: rollout.top_p: must be above 0 and at most 1, which keeps all (1e-50)",
-		"rollout.shards=500":              "testdata/good/minimal.yaml: rollout.shards: must not be above rollout.prompts 128 (500)",
+		"schedule.iterations=4000000000000000000": "testdata/good/minimal.yaml: schedule.iterations: must be from 0 to 1000000 (4000000000000000000)",
+		"rollout.prompts=9223372036854775807":     "testdata/good/minimal.yaml: rollout.prompts: must be at most 1000000000 (9223372036854775807)",
+		"rollout.group=900000000":                 "testdata/good/minimal.yaml: rollout.prompts × rollout.group: makes more than 1000000000 responses of an iteration",
+		"evaluation.samples=1000000000":           "testdata/good/minimal.yaml: evaluation.problems × samples × (steps + 1): makes more than 1000000000 responses",
+		"rollout.shards=500":                      "testdata/good/minimal.yaml: rollout.shards: must not be above rollout.prompts 128 (500)",
 	} {
 		_, err := recipe.Load(minimal, []string{setting})
 		if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {

@@ -121,8 +121,10 @@ func (r *Recipe) checkLoRA(c *config.Checker) {
 
 func (r *Recipe) checkWarmStart(c *config.Checker) {
 	w := r.WarmStart
-	c.AtLeast("warm_start.steps", w.Steps, 0)
-	c.AtLeast("warm_start.chunk", w.Chunk, 1)
+	steps := c.AtLeast("warm_start.steps", w.Steps, 0)
+	if c.AtLeast("warm_start.chunk", w.Chunk, 1) && steps && w.Steps/w.Chunk > maxNodes {
+		c.Add("warm_start.chunk", w.Chunk, "cuts %d steps into more than %d chunks", w.Steps, maxNodes)
+	}
 	c.NotNegative("warm_start.stop_loss", w.StopLoss)
 	c.AtLeast("warm_start.batch", w.Batch, 1)
 	improve := c.Share("warm_start.improve", w.Improve)

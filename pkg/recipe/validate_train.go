@@ -11,10 +11,16 @@ import (
 // (policy.MinTemperature); temperature 0 is asked for in other ways.
 const minTemperature = 1e-4
 
+// maxNodes bounds the iterations of a run, and the chunks of its warm start: all of
+// them are in memory where a run is planned.
+const maxNodes = 1_000_000
+
 func (r *Recipe) checkRollout(c *config.Checker) {
 	o := r.Rollout
 	prompts := c.AtLeast("rollout.prompts", o.Prompts, 1)
-	c.AtLeast("rollout.group", o.Group, 1)
+	if c.AtLeast("rollout.group", o.Group, 1) && prompts {
+		c.Product("rollout.prompts × rollout.group", "responses of an iteration", config.MaxWhole, o.Prompts, o.Group)
+	}
 	if c.AtLeast("rollout.max_new_tokens", o.MaxNewTokens, 1) && r.Policy.New != nil && o.MaxNewTokens >= r.Policy.New.MaxPositionEmbeddings {
 		c.Add("rollout.max_new_tokens", o.MaxNewTokens,
 			"must be below policy.new.max_position_embeddings %d", r.Policy.New.MaxPositionEmbeddings)
@@ -54,7 +60,7 @@ func (r *Recipe) checkScore(c *config.Checker) {
 
 func (r *Recipe) checkSchedule(c *config.Checker) {
 	s := r.Schedule
-	c.AtLeast("schedule.iterations", s.Iterations, 0)
+	c.Between("schedule.iterations", s.Iterations, 0, maxNodes)
 	c.AtLeast("schedule.staleness", s.Staleness, 0)
 	c.AtLeast("schedule.sync_every", s.SyncEvery, 1)
 	if !(s.Oversample >= 1 && s.Oversample <= 16) {

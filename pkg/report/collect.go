@@ -315,9 +315,13 @@ func (f *findings) account(ctx context.Context) error {
 			f.missing(fmt.Sprintf("no %s task is done", count.stage), "tokens."+count.key)
 		}
 	}
+	f.Sandboxes = map[string]int{}
 	for _, t := range f.tasks {
 		if t.Stage != graph.StageScore {
 			continue
+		}
+		for under, n := range shard.Sandboxes(t.usage) {
+			f.Sandboxes[under] += n
 		}
 		if f.Outcomes == nil {
 			f.Outcomes = map[string]int{}

@@ -225,6 +225,9 @@ func ledgerRows(s Summary) [][]string {
 	for _, outcome := range byCount(s.Outcomes) {
 		rows = append(rows, []string{"outcome " + outcome, grouped(int64(s.Outcomes[outcome]))})
 	}
+	for _, under := range byCount(s.Sandboxes) {
+		rows = append(rows, []string{"programs ran under " + under, grouped(int64(s.Sandboxes[under]))})
+	}
 	for _, t := range []struct {
 		name string
 		n    *int64

@@ -92,6 +92,8 @@ type Summary struct {
 	Outcomes map[string]int `json:"outcomes"` // of sampled training responses
 	Ledger   rundir.Ledger  `json:"ledger"`
 
+	Sandboxes map[string]int `json:"sandboxes"` // of sampled training responses whose programs ran, by what these ran under
+
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 
 	Series []Iteration `json:"iteration_series"`

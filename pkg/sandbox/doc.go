@@ -25,10 +25,15 @@
 // open, and [Paths] and [Processes] say so: a program sees whether a file outside
 // is there, its size and its times (stat), and which process ids are in use.
 //
+// Programs of 32 bits do not run, and neither do calls that kernels got after those
+// that we know: they fail as on a kernel that does not have them.
+//
 // In any case these stay open. A program may lock files that it is granted to read.
-// Memory that waits in pipes and pairs of sockets is bounded by descriptors alone,
-// and memory that is held for less than a look is not seen, but where a control
-// group was delegated to this user. The processes of root, whom no resource limit
+// Pipes and sockets count as the memory that they can hold, 64 KB and, by Linux's
+// default, 208 KB; those that wait in other sockets, sent and closed, are not seen,
+// and are as many as descriptors of one process, 1024. Memory that is held for less
+// than a look is not seen. Both are where a control group was delegated to this
+// user. The processes of root, whom no resource limit
 // binds, are bounded by the supervisor's looks where there is neither a control group
 // of their number nor a kernel of version 6.14, which has ids for each namespace.
 // Nobody has tried a real GPU in it: GPUs are granted by their device files, and

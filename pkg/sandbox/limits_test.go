@@ -40,6 +40,9 @@ func testLimits(t *testing.T, w way) {
 		{"memory that a child has touched", "import mmap,os\nm=mmap.mmap(-1,300<<20)\nif os.fork()==0: m.write(b'x'*(300<<20)); os._exit(0)\nos.wait()\n" + idle, memory, OverMemory},
 		{"memory of page tables", "import mmap\nm=mmap.mmap(-1,400<<30,mmap.MAP_PRIVATE|0x4000)\nfor i in range(0,400<<30,2<<20): m[i]\n" + idle, memory, OverMemory},
 
+		{"memory of sockets", "import socket,time\nx=[socket.socketpair() for _ in range(400)]\nfor a,b in x:\n for s in a,b:\n  s.setblocking(False)\n  try:\n   while True: s.send(b'x'*65536)\n  except BlockingIOError: pass\n" + idle, memory, OverMemory},
+		{"memory of pipes", "import os,time\nfor _ in range(9):\n if os.fork()==0: break\nx=[os.pipe() for _ in range(500)]\nfor r,w in x: os.write(w,b'x'*65536)\n" + idle, memory, OverMemory},
+
 		{"a fork bomb", "import os,time\nwhile True:\n try: os.fork()\n except OSError: time.sleep(.1)", processes, OverProcesses},
 		{"threads", "import threading,time\nfor _ in range(40): threading.Thread(target=time.sleep,args=(9,)).start()", processes, OverProcesses},
 

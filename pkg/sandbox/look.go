@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -13,7 +15,7 @@ const looks = 20 * time.Millisecond
 
 // use is what a tree takes at a moment.
 type use struct {
-	memory   int64 // bytes
+	memory   int64 // bytes, with those that pipes and sockets can hold
 	unlinked int64 // bytes of files that are open or mapped and in no folder
 	threads  int
 	cpu      time.Duration
@@ -130,13 +132,37 @@ func mapped(pid string, sizes map[string]int64) bool {
 	return true
 }
 
-// opened adds the files in no folder that a process has open.
+// Bytes that may wait in a pipe, which no program may enlarge, and what a socket may
+// send ahead where the kernel does not say.
+const pipeBytes, socketBytes = 64 << 10, 208 << 10
+
+// sentAhead is what a socket of a pair may send before anybody reads it.
+var sentAhead = sync.OnceValue(func() int64 {
+	text, err := os.ReadFile("/proc/sys/net/core/wmem_default")
+	if err != nil {
+		return socketBytes
+	}
+	return number(bytes.TrimSpace(text))
+})
+
+// opened adds the files in no folder that a process has open, and of pipes and
+// sockets the memory that they can hold: how much they do nothing shows.
 func opened(pid string, sizes map[string]int64) {
 	folder := "/proc/" + pid + "/fd"
 	names, _ := readNames(folder) // one that has ended has none
 	for _, name := range names {
-		if info, err := os.Stat(folder + "/" + name); err == nil && info.Mode().IsRegular() {
+		info, err := os.Stat(folder + "/" + name)
+		if err != nil {
+			continue
+		}
+		inode := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
+		switch info.Mode().Type() {
+		case 0:
 			addUnlinked(info, sizes)
+		case os.ModeNamedPipe:
+			sizes["m pipe "+inode] = pipeBytes
+		case os.ModeSocket:
+			sizes["m socket "+inode] = sentAhead()
 		}
 	}
 }

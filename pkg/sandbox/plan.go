@@ -44,8 +44,8 @@ type identity struct {
 	Group int `json:"group"`
 }
 
-// openFiles bounds descriptors of one process: what waits in pipes and pairs of
-// sockets is memory that is seen nowhere.
+// openFiles bounds descriptors of one process, and of this user those that wait in
+// sockets.
 const openFiles = 1024
 
 // newPlan works out how a program is started under a protection.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/elastic/go-seccomp-bpf"
 	"golang.org/x/sys/unix"
@@ -87,7 +87,8 @@ var namespaces = []struct {
 	{"uts", unix.CLONE_NEWUTS, []string{"user"}},
 }
 
-// Probe looks at this host, by really building a cage.
+// Probe looks at this host, by really building cages of plans such as those of
+// programs.
 var Probe = sync.OnceValue(func() Protection {
 	p := Protection{Seccomp: seccomp.Supported(), Reasons: map[string]string{}}
 	if version, err := landlockVersion(); err != nil {
@@ -108,21 +109,26 @@ var Probe = sync.OnceValue(func() Protection {
 	for _, n := range namespaces {
 		all = append(all, n.name)
 	}
-	err := try(all)
+	with := func(names ...string) error {
+		tried := p
+		tried.Namespaces = names
+		return try(tried)
+	}
+	err := with(all...)
 	if err == nil {
 		p.Namespaces = all
 		return p
 	}
 	var some []string
 	for _, n := range namespaces {
-		if one := try(append([]string{n.name}, n.needs...)); one == nil {
+		if one := with(append([]string{n.name}, n.needs...)...); one == nil {
 			some = append(some, n.name)
 		} else {
 			p.Reasons[n.name] = one.Error()
 		}
 	}
 	if len(some) > 0 {
-		if err := try(some); err == nil {
+		if err := with(some...); err == nil {
 			p.Namespaces = some
 		} else {
 			p.Reasons["user"] = err.Error()
@@ -131,16 +137,20 @@ var Probe = sync.OnceValue(func() Protection {
 	return p
 })
 
-// try builds a cage in namespaces, in which nothing runs.
-func try(names []string) error {
+// tried is what the cage of a probe is limited to: all that programs can be.
+var tried = Limits{Wall: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 64, FileBytes: 1 << 20, Disk: 1 << 20, Files: 100}
+
+// try builds a cage, in which nothing runs, as it is built for programs of this
+// process: with its user, as nice as it is and with limits.
+func try(protection Protection) error {
 	if !entered.Load() {
 		return errors.New("this program runs no sandboxes")
 	}
-	protection := Protection{Namespaces: names}
-	p := plan{Clone: protection.clone(), Own: &identity{os.Getuid(), os.Getgid()}, Dir: "/"}
-	if protection.namespace("mount") {
-		p.View = (&Program{Args: []string{"/"}}).view(nil)
+	p, err := newPlan(&Program{Args: []string{"/"}, Dir: "/", Limits: tried}, protection)
+	if err != nil {
+		return err
 	}
+	p.Args = nil
 	l, err := newLines(p)
 	if err != nil {
 		return err

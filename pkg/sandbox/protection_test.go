@@ -4,10 +4,14 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -113,5 +117,53 @@ func TestRefusedChild(t *testing.T) {
 		if r := w.do(t, w.program(t, "print('hi')")); r.End != Exited || r.Stdout.String() != "hi\n" {
 			t.Errorf("%s, exit code %d: %s%s", r.End, r.ExitCode, r.Stdout, r.Stderr)
 		}
+	}
+}
+
+// TestUnderNice: who is started under nice, root or another user, has all that this
+// host gives, and programs are as nice as their starter.
+func TestUnderNice(t *testing.T) {
+	t.Parallel()
+	ways(t)
+	dir := t.TempDir()
+	fatal(t, os.Chmod(filepath.Dir(dir), 0o711))
+	fatal(t, os.Chmod(dir, 0o777))
+	users := []*syscall.SysProcAttr{nil}
+	if os.Getuid() == 0 {
+		users = append(users, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	}
+	for _, user := range users {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestUnderNiceChild$", "-test.v")
+		cmd.Dir, cmd.SysProcAttr = dir, user
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "LATHE_TEST_NICE=" + strings.Join(Probe().Namespaces, " ")}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestUnderNiceChild") {
+			t.Errorf("under nice, user %v: %v\n%s", user, err, out)
+		}
+	}
+}
+
+// TestUnderNiceChild is the process of TestUnderNice.
+func TestUnderNiceChild(t *testing.T) {
+	t.Parallel()
+	want, ok := os.LookupEnv("LATHE_TEST_NICE")
+	if !ok {
+		t.Skip("a helper of TestUnderNice")
+	}
+	if raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err != nil || 20-raw < 7 {
+		runtime.LockOSThread() // the process starts again from this thread, as nice(1) does
+		fatal(t, unix.Setpriority(unix.PRIO_PROCESS, 0, 7))
+		fatal(t, unix.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
+	if got := strings.Join(Probe().Namespaces, " "); got != want {
+		t.Fatalf("the namespaces are %q, want %q: %s", got, want, Probe())
+	}
+	fatal(t, startWarm())
+	w := way{"under nice", nil, []string{Files, Network, Signals, IPC}, nil}
+	for _, run := range []func(context.Context, Program) (Result, error){Run, warm.Run} {
+		w.run = run
+		if r := w.do(t, w.program(t, "import os; print(os.getpriority(0,0))")); r.Stdout.String() != "7\n" {
+			t.Errorf("it is as nice as %s%s", r.Stdout, r.Stderr)
+		}
+		testHostile(t, w)
 	}
 }

@@ -44,6 +44,8 @@ type Program struct {
 	// Stdout takes standard output as it comes, all of it; nil for what
 	// [Result] keeps of it. Where it fails, the rest is thrown away.
 	Stdout io.Writer `json:"-"`
+	// Stderr takes standard error as it comes, beside what [Result] keeps of it.
+	Stderr io.Writer `json:"-"`
 	// Require names what must be in force ([Names]); that a host does not give it is
 	// an error ([Protection.Require]).
 	Require []string `json:"-"`

@@ -93,6 +93,9 @@ func each(t *testing.T, test func(*testing.T, way)) {
 	}
 }
 
+// nobody is a user who is not root.
+const nobody = 65534
+
 // TestAsUser runs the tests of programs as a user who is not root.
 func TestAsUser(t *testing.T) {
 	t.Parallel()
@@ -104,7 +107,6 @@ func TestAsUser(t *testing.T) {
 	fatal(t, os.Chmod(dir, 0o777))
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^Test(Honest|Hostile|ModesStay|Namespaces|Limits|Ends|NoLateFiles|NothingIsLeft|RunErrors|Clean|Warm|Refused)", "-test.timeout", "5m")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
-	const nobody = 65534
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Errorf("as user %d: %v\n%s", nobody, err, out)

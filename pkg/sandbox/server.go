@@ -49,7 +49,7 @@ func startServer(ctx context.Context, orders serverOrders) (*server, error) {
 	}
 	defer theirs.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Env, cmd.Stderr = []string{supervisorName}, []string{}, s.stderr
+	cmd.Args, cmd.Env, cmd.Stderr = []string{supervisorName}, child.Marks(), s.stderr
 	cmd.ExtraFiles, cmd.WaitDelay = []*os.File{l.ends[0][0], l.ends[1][1], theirs}, patience
 	if s.child, err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		s.socket.Close()
@@ -133,7 +133,7 @@ func (s *server) run(ctx context.Context, p *Program, pl *plan, r *Result) error
 	}
 	if len(fault) > 0 {
 		r.End = NotStarted
-		return fmt.Errorf("building a sandbox: %s", bytes.TrimSpace(fault))
+		return exitcode.Unavailablef("building a sandbox: %s", bytes.TrimSpace(fault))
 	}
 	if err != nil {
 		return fmt.Errorf("the supervisor of a sandbox ended without a report: %s", s.stderr.kept())

@@ -226,9 +226,20 @@ func TestWarmEnds(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"locks":  "import multiprocessing; lock=multiprocessing.Lock()",
+		"shares": "import mmap; m=mmap.mmap(-1,4096)",
+		"file":   "import mmap,tempfile; f=tempfile.TemporaryFile(); f.truncate(4096); m=mmap.mmap(f.fileno(),4096)",
+	} {
+		fatal(t, os.WriteFile(filepath.Join(dir, name+".py"), []byte(text), 0o600))
+		own := Warm{Env: []string{"PYTHONPATH=" + dir}}
+		if err := own.Start(t.Context(), python, []string{name}); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "share memory") {
+			t.Errorf("a module of which programs share memory, %s: %v", name, err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	dir := t.TempDir()
 	fatal(t, os.WriteFile(filepath.Join(dir, "slow.py"), []byte("import time; time.sleep(60)"), 0o600))
 	own := Warm{Env: []string{"PYTHONPATH=" + dir}}
 	if err := own.Start(ctx, python, []string{"slow"}); err == nil {

@@ -56,7 +56,7 @@ func OpenJournal(output, key string) (*Journal, map[int]json.RawMessage, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the journal %q: %w", path, err)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	file, err := plainfile.Create(path, os.O_APPEND)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the journal %q: %w", path, err)
 	}

@@ -297,13 +297,21 @@ func noLinks(err error) bool {
 }
 
 // makeFolder makes a folder and what is missing above it, and makes the name of
-// each durable: else a power cut takes what is sealed inside with it.
+// each durable: else a power cut takes what is sealed inside with it. No stranger's
+// link leads there.
 func makeFolder(path string) error {
+	if err := plainfile.CheckLinks(path); err != nil {
+		return err
+	}
+	return makeFolders(path)
+}
+
+func makeFolders(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
 	}
 	if parent := filepath.Dir(path); parent != path {
-		if err := makeFolder(parent); err != nil {
+		if err := makeFolders(parent); err != nil {
 			return err
 		}
 	}

@@ -198,6 +198,13 @@ const (
 	LogProbsNone LogProbSource = "none"
 )
 
+// MaxReward bounds rewards, their parts and advantages from both sides: so much can
+// be squared and summed in float32.
+const MaxReward = 1e9
+
+// BoundReward is a reward, or the bound that is nearest to it.
+func BoundReward(reward float64) float64 { return max(-MaxReward, min(MaxReward, reward)) }
+
 // RewardPart is one named part of a reward.
 type RewardPart struct {
 	Name  string  `parquet:"name,dict"`

@@ -51,12 +51,16 @@ type Running struct {
 	How  func() (ended, said string) // how it ended and its standard error's end, once it is gone
 }
 
-// Command is a program that runs as it is, with nothing but an environment.
-func Command(command []string, folder string, environment []string) Program {
+// Command is a program that runs as it is, with nothing but an environment. What it
+// writes to its standard error goes to log too, unless that is nil.
+func Command(command []string, folder string, environment []string, log io.Writer) Program {
 	start := func(in, out *os.File) (Running, error) {
 		said := &child.Tail{Bytes: StderrTail}
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = folder, in, out, said
+		if log != nil {
+			cmd.Stderr = io.MultiWriter(said, log)
+		}
 		cmd.Env = slices.Clip(environment) // each start adds to it
 		cmd.WaitDelay = time.Second        // for who has inherited its error output
 		c, err := child.Start(cmd, syscall.SIGKILL)

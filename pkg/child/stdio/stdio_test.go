@@ -14,7 +14,7 @@ import (
 // open starts a script of the shell.
 func open(t *testing.T, script string) *Process {
 	t.Helper()
-	p, err := Command([]string{"sh", "-c", script}, t.TempDir(), child.Environment()).Open()
+	p, err := Command([]string{"sh", "-c", script}, t.TempDir(), child.Environment(), nil).Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTalks(t *testing.T) {
 
 func TestNoProgram(t *testing.T) {
 	t.Parallel()
-	_, err := Command([]string{"./nowhere"}, t.TempDir(), nil).Open()
+	_, err := Command([]string{"./nowhere"}, t.TempDir(), nil, nil).Open()
 	if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), `starting the program "./nowhere"`) {
 		t.Errorf("%v", err)
 	}

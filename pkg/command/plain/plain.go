@@ -38,6 +38,7 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 	if err != nil {
 		return nil, err
 	}
+	env.LogTo(environment, cmdline.Log(program))
 	if threaded, ok := environment.(env.Threaded); ok {
 		threaded.UseThreads(threads)
 	}
@@ -50,6 +51,9 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 		Env: environment,
 	}, nil
 }
+
+// Close ends the programs of the environment.
+func (w *Work) Close() { env.Close(w.Env) }
 
 // Attempt is who writes what a person named with --out: nothing else that is
 // there is kept in its place, and nothing else is replaced.

@@ -100,6 +100,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	chooser, err := p.Job.Recipe.NewCurriculum()
 	if err != nil {
 		return err

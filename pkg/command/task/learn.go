@@ -91,6 +91,7 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	folder := filepath.Clean(o.Out)
 	critic := graph.CriticOf(folder)
 	made := []string{graph.OptimizerOf(folder), folder}

@@ -80,6 +80,7 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	instances, _, err := stage.ReadTable[shard.Instance](ctx, p.Job.Files, o.Plan)
 	if err != nil {
 		return err

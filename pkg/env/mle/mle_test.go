@@ -142,7 +142,7 @@ func TestScore(t *testing.T) {
 			t.Errorf("%s: %v seconds, want at least the limit of 2", c.what, v.ExecuteSeconds)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "lathe-mle-*", "a", "b")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "lathe-work-mle-*", "a", "b")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }

@@ -96,14 +96,12 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	if err != nil {
 		return x, err
 	}
-	scratch, err := os.MkdirTemp("", "lathe-mle-")
+	work, err := sandbox.NewWorkFolder("mle")
 	if err != nil {
 		return x, err
 	}
-	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
-		return x, err
-	}
-	defer func() { err = errors.Join(err, sandbox.Clean(scratch), os.Remove(scratch)) }()
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	scratch := work.Path
 	for _, folder := range []string{"submission", "working", "tmp"} {
 		if err := os.Mkdir(filepath.Join(scratch, folder), 0o700); err != nil {
 			return x, err
@@ -139,7 +137,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")
 	x.stdout = plain(same.Replace(result.Stdout.String()))
 	x.output = strings.TrimRight(x.stdout, "\n") + "\n" + plain(same.Replace(result.Stderr.String()))
-	x.submission, x.badFile = submissionIn(scratch, int64(limits.FileMB)<<20)
+	x.submission, x.badFile = submissionIn(scratch, min(int64(limits.FileMB)<<20, t.Grader.MaxBytes()))
 	return x, nil
 }
 

@@ -18,7 +18,18 @@ import (
 // launcher starts programs.
 type launcher struct {
 	settings Program
-	folder   string // where they run
+	folder   string // where they run, an absolute path
+	said     *child.Lines
+}
+
+// saidBytes is how much of what programs say of themselves is logged.
+const saidBytes = 256 << 10
+
+func newLauncher(settings Program, folder string) *launcher {
+	if absolute, err := filepath.Abs(folder); err == nil { // else it is not known where we are, and the program is not found
+		folder = absolute
+	}
+	return &launcher{settings, folder, &child.Lines{Bytes: saidBytes}}
 }
 
 // launch starts the program.
@@ -26,7 +37,7 @@ func (l *launcher) launch() (*stdio.Process, error) {
 	if l.settings.Cage != nil {
 		return stdio.Program{Name: l.settings.Command[0], Start: l.caged}.Open()
 	}
-	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...)).Open()
+	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...), l.said).Open()
 }
 
 // caged starts the program in a cage.
@@ -36,7 +47,7 @@ func (l *launcher) caged(in, out *os.File) (stdio.Running, error) {
 	if err != nil {
 		return stdio.Running{}, errors.Join(err, in.Close(), out.Close())
 	}
-	program.Stdin, program.Stdout = in, out
+	program.Stdin, program.Stdout, program.Stderr = in, out, l.said
 	ctx, cancel := context.WithCancel(context.Background())
 	var result sandbox.Result
 	go func() {
@@ -82,19 +93,16 @@ func (l *launcher) cage() (p sandbox.Program, remove func() error, err error) {
 			read = append(read, filepath.Dir(path))
 		}
 	}
-	scratch, err := os.MkdirTemp("", "lathe-program-")
+	work, err := sandbox.NewWorkFolder("program")
 	if err != nil {
 		return p, nil, err
 	}
-	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
-		return p, nil, err
-	}
-	remove = func() error { return errors.Join(sandbox.Clean(scratch), os.Remove(scratch)) }
+	scratch := work.Path
 	return sandbox.Program{
 		Args: args, Dir: l.folder, Read: read, Write: []string{scratch}, Require: settings.Require,
 		Env:    append(child.Environment(l.settings.PassEnvironment...), "HOME="+scratch, "TMPDIR="+scratch, "PYTHONDONTWRITEBYTECODE=1"),
 		Limits: sandbox.Limits{Memory: int64(settings.MemoryMB) << 20, Output: stdio.StderrTail},
-	}, remove, nil
+	}, work.Remove, nil
 }
 
 // executable is the path of the command's first word.

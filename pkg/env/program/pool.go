@@ -30,9 +30,10 @@ const (
 )
 
 const (
-	idleTime     = time.Minute // after which a program that holds no episode is ended
-	maxSaidBytes = 400         // of what a program says of one item that an error shows
-	mostInARow   = 32          // requests that fail one after the other, by any program, until no more are made
+	tellAfter    = 20 * time.Second // that a request takes, and each time again, it is logged
+	idleTime     = time.Minute      // after which a program that holds no episode is ended
+	maxSaidBytes = 400              // of what a program says of one item that an error shows
+	mostInARow   = 32               // requests that fail one after the other, by any program, until no more are made
 )
 
 // description is what a program says of itself.
@@ -67,15 +68,20 @@ type pool struct {
 	launcher *launcher
 	settings Program
 
+	workers sync.WaitGroup // that serve slots
+
 	mutex   sync.Mutex
 	changed *sync.Cond
-	most    int     // programs at a time
-	slots   []*slot // made as they are needed
-	shared  []*call // that any program may take
-	waiting int     // workers that have nothing to do
-	failed  int     // requests in a row that failed alone
-	talked  int     // programs that said what they were not asked
-	broken  error   // why no more requests are made
+	log     func(format string, args ...any)
+	alive   map[*stdio.Process]bool // all that were started and have not been ended
+	most    int                     // programs at a time
+	slots   []*slot                 // made as they are needed
+	shared  []*call                 // that any program may take
+	waiting int                     // workers that have nothing to do
+	failed  int                     // requests in a row that failed alone
+	talked  int                     // programs that said what they were not asked
+	broken  error                   // why no more requests are made
+	closed  bool
 	about   *description
 }
 
@@ -103,7 +109,10 @@ type call struct {
 }
 
 func newPool(l *launcher) *pool {
-	p := &pool{launcher: l, settings: l.settings, most: l.settings.Processes}
+	p := &pool{
+		launcher: l, settings: l.settings, most: l.settings.Processes,
+		log: func(string, ...any) {}, alive: map[*stdio.Process]bool{},
+	}
 	if p.most == 0 {
 		p.most = runtime.GOMAXPROCS(0)
 	}
@@ -202,7 +211,7 @@ func (p *pool) serveShared() {
 func (p *pool) serve(s *slot) {
 	if !s.working {
 		s.working, s.idle = true, false
-		go p.work(s)
+		p.workers.Go(func() { p.work(s) })
 	}
 }
 
@@ -284,6 +293,7 @@ func (p *pool) endProgram(s *slot) {
 	s.process = nil
 	s.generation++
 	if lost != nil {
+		delete(p.alive, lost)
 		p.mutex.Unlock()
 		lost.Close()
 		p.mutex.Lock()
@@ -304,6 +314,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 		items[i] = c.item
 	}
 	patience := seconds(p.settings.Seconds * float64(len(batch)))
+	defer p.tellWaits(batch[0].verb, len(batch), patience)()
 	a, err := s.process.Ask(context.Background(), stdio.Request{batch[0].verb: items}, patience)
 	if err != nil {
 		return nil, err
@@ -401,84 +412,6 @@ func errorIn(verb string, result json.RawMessage) error {
 		return &itemError{verb, *said.Error}
 	}
 	return nil
-}
-
-// ready makes sure that the slot has a program. One that does not start, after as
-// many tries as the settings have, is the end of all requests.
-func (p *pool) ready(s *slot) error {
-	if s.process != nil && s.process.Talks() {
-		p.mutex.Lock()
-		p.endProgram(s)
-		if p.talked++; p.talked >= mostInARow {
-			p.broken = exitcode.Unavailablef("the program %q says more than it is asked: its standard output is for answers, and what else it prints goes to standard error", p.settings.Command[0])
-		}
-		err := p.broken
-		p.mutex.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	if s.process != nil {
-		return nil
-	}
-	for try := 0; ; try++ {
-		started, about, err := p.start()
-		p.mutex.Lock()
-		broken := p.broken
-		switch {
-		case err == nil:
-			s.process, p.about = started, about
-		case try >= p.settings.Retries && broken == nil:
-			p.broken = err
-		}
-		p.mutex.Unlock()
-		if err == nil || broken != nil || try >= p.settings.Retries {
-			return err
-		}
-	}
-}
-
-// start starts a program and asks it what it is.
-func (p *pool) start() (*stdio.Process, *description, error) {
-	hint := func(err error) error { return exitcode.WithHint(err, commandHint, p.launcher.folder) }
-	started, err := p.launcher.launch()
-	if err != nil {
-		return nil, nil, hint(err)
-	}
-	about, err := p.describe(started)
-	if err != nil {
-		started.Close()
-		return nil, nil, hint(exitcode.Unavailablef("%w", err))
-	}
-	return started, about, nil
-}
-
-func (p *pool) describe(started *stdio.Process) (*description, error) {
-	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
-	switch {
-	case err != nil:
-		return nil, err
-	case a.Error != nil:
-		return nil, errors.New((&itemError{"start", *a.Error}).Error())
-	}
-	d := &description{}
-	if err := json.Unmarshal(a.Result, d); err != nil || d.Protocol != protocol {
-		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
-	}
-	return d, nil
-}
-
-// close ends all programs; whoever waits for one is told so.
-func (p *pool) close() {
-	p.mutex.Lock()
-	p.broken = errors.New("the environment is closed")
-	for _, s := range p.slots {
-		if s.process != nil {
-			s.process.Kill()
-		}
-	}
-	p.mutex.Unlock()
-	p.changed.Broadcast()
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

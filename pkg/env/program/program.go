@@ -51,6 +51,8 @@ type Env struct {
 var (
 	_ env.Env      = (*Env)(nil)
 	_ env.Threaded = (*Env)(nil)
+	_ env.Closer   = (*Env)(nil)
+	_ env.Logged   = (*Env)(nil)
 )
 
 // known is what there is to a task beside its columns in a table.
@@ -153,7 +155,7 @@ func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, err
 }
 
 func empty(settings Settings, folder string) *Env {
-	return &Env{settings: settings, pool: newPool(&launcher{settings.Program, folder}), splits: map[env.Split][]env.Task{}, tasks: map[string]known{}}
+	return &Env{settings: settings, pool: newPool(newLauncher(settings.Program, folder)), splits: map[env.Split][]env.Task{}, tasks: map[string]known{}}
 }
 
 // fits checks that the program does what the recipe leaves to it.
@@ -433,8 +435,16 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 	return rows, nil
 }
 
-// Close ends the programs.
+// Close ends the programs with all that they have started, and waits until they are
+// gone.
 func (e *Env) Close() { e.pool.close() }
+
+// LogTo logs what programs write to their standard error, and which keep us waiting.
+func (e *Env) LogTo(log func(format string, args ...any)) {
+	name := filepath.Base(e.settings.Program.Command[len(e.settings.Program.Command)-1])
+	e.pool.launcher.said.To(func(line string) { log("%s: %s", name, line) })
+	e.pool.logTo(log)
+}
 
 // ask asks the program for one thing, outside of any episode.
 func (e *Env) ask(ctx context.Context, verb string, item any) (json.RawMessage, error) {

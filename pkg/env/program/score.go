@@ -12,8 +12,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
+
+// unprotected is what a program runs under that has no sandbox.
+const unprotected = "no sandbox: env.program.cage is null"
 
 // attemptView is an attempt as a program is shown it.
 type attemptView struct {
@@ -63,6 +67,10 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, err)
 	}
 	verdict, err := readVerdict(raw, a)
+	verdict.Protection = unprotected
+	if e.settings.Program.Cage != nil {
+		verdict.Protection = sandbox.Probe().String()
+	}
 	if err != nil {
 		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, badAnswer(verbScore, raw, err.Error()))
 	}

@@ -32,6 +32,7 @@ func (e *Env) customParts(path string, data Data, folder string) (map[env.Split]
 	if err != nil {
 		return nil, err
 	}
+	e.program = program
 	parts := map[env.Split][]problem{}
 	for _, part := range []struct {
 		split  env.Split

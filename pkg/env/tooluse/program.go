@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +30,7 @@ type program struct {
 	stdio.Program
 	folder string // where it runs
 
+	said    *child.Lines
 	timeout time.Duration
 	retries int
 	most    int // processes at a time, those at work not counted
@@ -50,10 +53,24 @@ func newProgram(tools *ToolUse, folder string) (*program, error) {
 	if _, err := exec.LookPath(path); err != nil {
 		return nil, exitcode.WithHint(exitcode.Unavailablef("the program of the functions: %w", err), commandHint, folder)
 	}
+	said := &child.Lines{Bytes: saidBytes}
 	return &program{
-		Program: stdio.Command(tools.Command, folder, child.Environment(tools.PassEnvironment...)), folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
+		Program: stdio.Command(tools.Command, folder, child.Environment(tools.PassEnvironment...), said), said: said, folder: folder, timeout: time.Duration(tools.CallSeconds * float64(time.Second)),
 		retries: tools.Retries, most: tools.Processes, alive: map[*programBackend]bool{},
 	}, nil
+}
+
+// saidBytes is how much of what programs say of themselves is logged.
+const saidBytes = 256 << 10
+
+// close ends all processes. No backend is busy.
+func (p *program) close() {
+	p.mutex.Lock()
+	alive := slices.Collect(maps.Keys(p.alive))
+	p.mutex.Unlock()
+	for _, b := range alive {
+		b.stop()
+	}
 }
 
 // start is what the program is told at the beginning of an episode.

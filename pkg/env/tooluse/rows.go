@@ -66,6 +66,7 @@ func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, err
 		if own, err = newProgram(tools, folder); err != nil {
 			return nil, err
 		}
+		e.program = own
 	}
 	for _, row := range rows {
 		p, err := readSource(row, own)

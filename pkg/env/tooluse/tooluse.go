@@ -19,6 +19,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -37,9 +38,28 @@ type Env struct {
 	splits   map[env.Split][]env.Task
 	tasks    map[string]*task
 	inputs   []env.Input
+	program  *program // of the functions; nil where they are ours
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env    = (*Env)(nil)
+	_ env.Closer = (*Env)(nil)
+	_ env.Logged = (*Env)(nil)
+)
+
+// Close ends the processes of the program of the functions.
+func (e *Env) Close() {
+	if e.program != nil {
+		e.program.close()
+	}
+}
+
+// LogTo logs what that program writes to its standard error.
+func (e *Env) LogTo(log func(format string, args ...any)) {
+	if e.program != nil {
+		e.program.said.To(func(line string) { log("%s: %s", filepath.Base(e.settings.ToolUse.Command[0]), line) })
+	}
+}
 
 // task is a problem as the rules of its split let it be played.
 type task struct {

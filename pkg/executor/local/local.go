@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // DefaultGrace is how long a task may take to seal or drop its work once it
@@ -164,7 +165,7 @@ func arguments(array executor.Array, shard int) []string {
 
 // openLog opens the log of a task for appending.
 func openLog(path string) (*os.File, error) {
-	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	log, err := plainfile.Create(path, os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // Job is one submitted job or job array.
@@ -97,7 +98,7 @@ func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits 
 			return submitted, err
 		}
 		path := filepath.Join(jobs, ScriptName(array, chunk))
-		if err := os.WriteFile(path, script, 0o666); err != nil {
+		if err := plainfile.Write(path, script); err != nil {
 			return submitted, exitcode.IOf("writing a job script: %w", err)
 		}
 		waits := wait

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 const (
@@ -58,10 +59,7 @@ func Serve(command, passEnvironment []string, folder, log string) (*Server, erro
 	for i, word := range command {
 		words[i] = replacer.Replace(word)
 	}
-	if err := os.MkdirAll(filepath.Dir(log), 0o777); err != nil {
-		return nil, fmt.Errorf("making the folder of the server's log: %w", err)
-	}
-	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	output, err := plainfile.Create(log, os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("opening the server's log: %w", err)
 	}

@@ -40,6 +40,13 @@ type Compacted struct {
 // run only says what would be compacted.
 func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a seal.Attempt) (Compacted, error) {
 	var result Compacted
+	if !dry {
+		release, err := lock(ctx, v.Dir)
+		if err != nil {
+			return result, err
+		}
+		defer release()
+	}
 	said, err := logs.Loose(v.Dir)
 	if err != nil {
 		return result, err
@@ -84,7 +91,12 @@ func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a sea
 // Undo puts every shard and every log of a run back into a file of its own.
 func Undo(ctx context.Context, r *rundir.Run, a seal.Attempt) (Compacted, error) {
 	var result Compacted
-	err := rundir.Walk(ctx, r.Dir, func(path string, entry fs.DirEntry, err error) error {
+	release, err := lock(ctx, r.Dir)
+	if err != nil {
+		return result, err
+	}
+	defer release()
+	err = rundir.Walk(ctx, r.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !seal.IsPack(path) {
 			return err
 		}

@@ -119,6 +119,9 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 	for _, name := range names {
 		from := filepath.Join(d.Logs(), name)
 		info, err := os.Stat(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil // another process joins them
+		}
 		if err != nil {
 			return 0, fmt.Errorf("joining logs: %w", err)
 		}

@@ -81,6 +81,26 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestJoinElsewhere: logs of which another process has joined some are left to it.
+func TestJoinElsewhere(t *testing.T) {
+	t.Parallel()
+	d := graph.Dir(t.TempDir())
+	if err := os.MkdirAll(d.Logs(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const left = "score-000003-00001.0.log"
+	if err := os.WriteFile(filepath.Join(d.Logs(), left), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	n := graph.Node{Stage: graph.StageScore, Iteration: 3}
+	if fewer, err := Join(d, n, []string{left, "score-000003-00002.0.log"}, seal.Attempt{Host: "a"}); fewer != 0 || err != nil {
+		t.Errorf("%d fewer, %v", fewer, err)
+	}
+	if names, _ := os.ReadDir(d.Logs()); len(names) != 1 {
+		t.Errorf("the folder holds %v", names)
+	}
+}
+
 // TestJoinedDamage: a joined file that somebody edited is an error that names it, and
 // nothing is removed.
 func TestJoinedDamage(t *testing.T) {

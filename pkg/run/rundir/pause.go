@@ -71,6 +71,9 @@ func ReadPause(d graph.Dir) (p Pause, paused bool) {
 
 // Resume lets a run that was paused go on.
 func Resume(d graph.Dir) error {
+	if err := plainfile.CheckLinks(pausePath(d)); err != nil {
+		return err
+	}
 	if err := os.Remove(pausePath(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exitcode.IOf("going on with a paused run: %w", err)
 	}

@@ -46,8 +46,8 @@ func (r ExitRecord) Cause() executor.Cause {
 func WriteExitRecord(d graph.Dir, t graph.Task, submission, restarts int, record ExitRecord) {
 	path := d.ExitRecord(t, submission, restarts)
 	content, err := json.Marshal(record)
-	if err == nil && os.MkdirAll(filepath.Dir(path), 0o777) == nil {
-		_ = os.WriteFile(path, append(content, '\n'), 0o666)
+	if err == nil {
+		_ = plainfile.Write(path, append(content, '\n'))
 	}
 }
 

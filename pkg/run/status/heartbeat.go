@@ -46,9 +46,6 @@ func StartHeartbeat(d graph.Dir, executor string) (*Heartbeat, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(d.Jobs(), 0o777); err != nil {
-		return nil, err
-	}
 	h := &Heartbeat{
 		Executor: executor, Host: host, PID: os.Getpid(), Ticks: startTicks(os.Getpid()), Started: time.Now().UTC(),
 		dir: d, stop: make(chan struct{}), done: make(chan struct{}),
@@ -108,7 +105,7 @@ func (h *Heartbeat) write() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(heartbeatPath(h.dir), append(content, '\n'), 0o666)
+	return plainfile.Write(heartbeatPath(h.dir), append(content, '\n'))
 }
 
 // readHeartbeat returns the last heartbeat of a run, if there was any.

@@ -42,6 +42,7 @@ type Status struct {
 	Stuck      string        `json:"stuck,omitempty"`  // why nobody could submit what is ready
 	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
 	Stages     []StageStatus `json:"stages"`
+	Sandboxes  []string      `json:"sandboxes,omitempty"` // that programs ran under, of the policy or of your own
 }
 
 // StageStatus counts the tasks of a stage over the whole run.
@@ -88,6 +89,7 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 	if err := ctx.Err(); err != nil {
 		return Status{}, err
 	}
+	s.Sandboxes = surveyor.Sandboxes()
 	return s, nil
 }
 
@@ -289,5 +291,11 @@ func (s Status) Print(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t%s\n",
 			st.Stage, st.State, st.Done, st.Total, st.Running, st.Pending, st.Failed, st.Unknown, st.Evidence)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, sandbox := range s.Sandboxes {
+		fmt.Fprintf(w, "programs ran under: %s\n", sandbox)
+	}
+	return nil
 }

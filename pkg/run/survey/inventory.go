@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +36,8 @@ type Inventory struct {
 	closings   closing.History
 	late       outstanding
 	beginnings map[int]time.Time // of iterations' rollouts
+	mutex      sync.Mutex        // guards sandboxes
+	sandboxes  map[string]bool   // that programs of sealed verdicts ran under
 	told       bool              // what is sealed is told: there are no files
 }
 
@@ -77,7 +82,7 @@ func (a *array) mark(shard int, now state) {
 // NewInventory returns an inventory that has not looked at anything yet.
 func NewInventory(g graph.Graph) *Inventory {
 	v := &Inventory{
-		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}, beginnings: map[int]time.Time{},
+		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}, beginnings: map[int]time.Time{}, sandboxes: map[string]bool{},
 	}
 	for _, stage := range graph.Stages() {
 		v.waves[stage] = g.Waves(stage)
@@ -349,6 +354,9 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 		if err != nil || !there {
 			return missing, err
 		}
+		if t.Judges() {
+			v.ranUnder(m.Usage)
+		}
 		if t.Judges() && m.Metrics[shard.MetricWaiting] > 0 {
 			now = goingOn
 		}
@@ -357,6 +365,22 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 		return missing, exitcode.Bugf("%q says that traces go on in wave %d; the environment and the scaffold promise %d waves", v.Outputs(t)[0], t.Wave+1, bound)
 	}
 	return now, nil
+}
+
+// ranUnder notes what the programs of a score shard ran under.
+func (v *Inventory) ranUnder(usage map[string]float64) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	for under := range shard.Sandboxes(usage) {
+		v.sandboxes[under] = true
+	}
+}
+
+// Sandboxes lists what the programs ran under whose verdicts were looked at.
+func (v *Inventory) Sandboxes() []string {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return slices.Sorted(maps.Keys(v.sandboxes))
 }
 
 // listed reports whether a path is in its folder's listing.

@@ -95,6 +95,8 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if err != nil {
 		return err
 	}
+	defer env.Close(environment)
+	env.LogTo(environment, job.Log)
 	if threaded, ok := environment.(env.Threaded); ok {
 		threaded.UseThreads(job.Threads)
 	}

@@ -121,9 +121,26 @@ func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
 			return nil, exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
 				wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
 		}
-		traces[i].trace.Score = scores[i]
+		traces[i].trace.Score = bounded(scores[i])
 	}
 	return traces, nil
+}
+
+// bounded is a verdict with rewards that can be learned from: a score task clips
+// them, and one of an earlier version may not have.
+func bounded(s shard.Score) shard.Score {
+	parts := func(parts []shard.RewardPart) {
+		for i := range parts {
+			parts[i].Value = shard.BoundReward(parts[i].Value)
+		}
+	}
+	s.Reward = shard.BoundReward(s.Reward)
+	parts(s.RewardParts)
+	for i := range s.Turns {
+		s.Turns[i].Reward = shard.BoundReward(s.Turns[i].Reward)
+		parts(s.Turns[i].RewardParts)
+	}
+	return s
 }
 
 // readRollout reads and cites the traces of a file, without verdicts.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
-	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding}
+	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding, log: job.Log}
 	if assisted, ok := environment.(env.Assisted); ok && job.Recipe.Score.Assistant != nil && !in.Evaluation {
 		assistant, release, err := openAssistant(job)
 		if err != nil {
@@ -152,7 +153,12 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	m := job.Manifest(stageName(in), in.Iteration, in.Shard, in.Of, started, cited...)
 	rows, metrics := gather(traces, verdicts)
-	m.Metrics = metrics
+	m.Metrics, m.Usage = metrics, map[string]float64{}
+	for _, row := range rows {
+		if row.Protection != "" {
+			m.Usage[shard.UsageSandbox+row.Protection]++
+		}
+	}
 	m, err = shard.Write(in.Output, rows, nil, job.Attempt, m)
 	if err == nil && s.journal != nil {
 		err = s.journal.Remove()
@@ -250,6 +256,7 @@ type scorer struct {
 	attempt     seal.Attempt  // that a row names
 	embedding   string        // of the recipe
 	journal     *seal.Journal // nil where verdicts are quick
+	log         func(format string, args ...any)
 }
 
 // verdict is a row with what an audit wants to know of it. A journal keeps
@@ -284,6 +291,9 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 	for _, attempt := range attemptsOf(task, rows) {
 		attempt.Earlier = earlierTurns(before, attempt.step)
 		own, err := s.ask(ctx, attempt)
+		if err == nil {
+			err = s.bound(&own, task, first.Name())
+		}
 		switch {
 		case err == nil:
 		case exitcode.Code(err) == exitcode.Data, ctx.Err() != nil:
@@ -310,7 +320,7 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 // error.
 func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
 	tasks, earlier := tasksOf(instances), byName(before)
-	s := scorer{environment: environment}
+	s := scorer{environment: environment, log: func(string, ...any) {}}
 	traces := shard.Traces(rows)
 	scores := make([]shard.Score, len(traces))
 	for i, trace := range traces {
@@ -399,6 +409,45 @@ func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err erro
 		err = fmt.Errorf("judging task %q: %w", a.Task.ID, err)
 	}
 	return given, err
+}
+
+// bound clips the rewards of a verdict, whatever environment gave it, to those that
+// can be learned from, and logs each. What is no number is our failure.
+func (s scorer) bound(v *env.Verdict, task env.Task, name shard.TraceName) error {
+	clipped, err := boundTurn(&v.TurnVerdict)
+	if len(v.Turns) > 0 {
+		clipped, v.Turns = nil, slices.Clone(v.Turns) // the last of them is the verdict
+	}
+	for i := range v.Turns {
+		more, errTurn := boundTurn(&v.Turns[i])
+		clipped, err = append(clipped, more...), errors.Join(err, errTurn)
+	}
+	for _, what := range clipped {
+		s.log("task %q, instance %q sample %d: %s", task.ID, name.InstanceID, name.Sample, what)
+	}
+	if err != nil {
+		return fmt.Errorf("judging task %q, instance %q sample %d: %w", task.ID, name.InstanceID, name.Sample, err)
+	}
+	return nil
+}
+
+// boundTurn says what it has clipped.
+func boundTurn(v *env.TurnVerdict) (clipped []string, err error) {
+	one := func(what string, value float64) float64 {
+		bounded := shard.BoundReward(value)
+		switch {
+		case math.IsNaN(value):
+			err = errors.Join(err, fmt.Errorf("the %s is not a number", what))
+		case bounded != value:
+			clipped = append(clipped, fmt.Sprintf("the %s %v is clipped to %v: more cannot be learned from", what, value, bounded))
+		}
+		return bounded
+	}
+	v.Reward, v.Parts = one("reward", v.Reward), slices.Clone(v.Parts)
+	for i, part := range v.Parts {
+		v.Parts[i].Value = one(fmt.Sprintf("part %q of the reward", part.Name), part.Value)
+	}
+	return clipped, err
 }
 
 // fill sets a row's own columns: those of the trace's last turn.

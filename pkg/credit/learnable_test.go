@@ -1,0 +1,39 @@
+package credit
+
+import (
+	"math"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// TestUnlearnable: what cannot be learned from is dropped, alone, and by name.
+func TestUnlearnable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what    string
+		spec    objective.Advantage
+		rewards []float64
+		dropped []string
+		want    []float64 // advantages
+	}{
+		{"a reward beyond what can be squared", objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none"}, []float64{1, -1e306, 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"one that is no number", objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none"}, []float64{1, math.NaN(), 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"no baseline", objective.Advantage{Kind: "none"}, []float64{1, math.Inf(1), -2e9}, []string{"", ReasonUnlearnable, ReasonUnlearnable}, []float64{1, 0, 0}},
+		{"the largest", objective.Advantage{Kind: "none"}, []float64{shard.MaxReward, -shard.MaxReward}, []string{"", ""}, []float64{1e9, -1e9}},
+		// The mean of 1 and -1 is 0, and nothing is divided by it.
+		{"a scale of 0", objective.Advantage{Kind: "group", Baseline: "leave_one_out", Scale: "mean", ZeroScale: "divide"}, []float64{1, -1}, []string{ReasonUnlearnable, ReasonUnlearnable}, []float64{0, 0}},
+	} {
+		composition := plain(t, func(r *sections) { r.Advantage = c.spec })
+		var traces []Trace
+		for _, reward := range c.rewards {
+			traces = append(traces, said(shard.OutcomeOK, reward, 1))
+		}
+		for i, s := range assign(t, composition, Group{Traces: traces})[0] {
+			if s.Dropped != c.dropped[i] || s.Advantage != c.want[i] {
+				t.Errorf("%s: segment %d has the advantage %v and is dropped for %q, want %v and %q", c.what, i, s.Advantage, s.Dropped, c.want[i], c.dropped[i])
+			}
+		}
+	}
+}

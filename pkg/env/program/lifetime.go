@@ -1,0 +1,132 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+)
+
+// ready makes sure that the slot has a program. One that does not start, after as
+// many tries as the settings have, is the end of all requests.
+func (p *pool) ready(s *slot) error {
+	if s.process != nil && s.process.Talks() {
+		p.mutex.Lock()
+		p.endProgram(s)
+		if p.talked++; p.talked >= mostInARow {
+			p.broken = exitcode.Unavailablef("the program %q says more than it is asked: its standard output is for answers, and what else it prints goes to standard error", p.settings.Command[0])
+		}
+		err := p.broken
+		p.mutex.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if s.process != nil {
+		return nil
+	}
+	for try := 0; ; try++ {
+		started, about, err := p.start()
+		p.mutex.Lock()
+		broken := p.broken
+		switch {
+		case err == nil:
+			s.process, p.about = started, about
+		case try >= p.settings.Retries && broken == nil:
+			p.broken = err
+		}
+		p.mutex.Unlock()
+		if err == nil || broken != nil || try >= p.settings.Retries {
+			return err
+		}
+	}
+}
+
+// start starts a program and asks it what it is.
+func (p *pool) start() (*stdio.Process, *description, error) {
+	hint := func(err error) error { return exitcode.WithHint(err, commandHint, p.launcher.folder) }
+	started, err := p.launcher.launch()
+	if err != nil {
+		return nil, nil, hint(err)
+	}
+	p.mutex.Lock()
+	p.alive[started] = true
+	closed := p.closed
+	p.mutex.Unlock()
+	if closed {
+		started.Kill() // the one that closed did not see it
+	}
+	about, err := p.describe(started)
+	if err != nil {
+		p.mutex.Lock()
+		delete(p.alive, started)
+		p.mutex.Unlock()
+		started.Close()
+		return nil, nil, hint(exitcode.Unavailablef("%w", err))
+	}
+	return started, about, nil
+}
+
+func (p *pool) describe(started *stdio.Process) (*description, error) {
+	defer p.tellWaits(verbDescribe, 1, seconds(p.settings.StartSeconds))()
+	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Error != nil:
+		return nil, errors.New((&itemError{"start", *a.Error}).Error())
+	}
+	d := &description{}
+	if err := json.Unmarshal(a.Result, d); err != nil || d.Protocol != protocol {
+		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
+	}
+	return d, nil
+}
+
+// close ends all programs, and waits until they and all that they have started are
+// gone; whoever waits for one is told so.
+func (p *pool) close() {
+	p.mutex.Lock()
+	p.broken, p.closed = errors.New("the environment is closed"), true
+	for process := range p.alive {
+		process.Kill()
+	}
+	p.mutex.Unlock()
+	p.changed.Broadcast()
+	p.workers.Wait()
+}
+
+// logTo names who is told of programs that take long.
+func (p *pool) logTo(log func(format string, args ...any)) {
+	p.mutex.Lock()
+	p.log = log
+	p.mutex.Unlock()
+}
+
+// tellWaits logs every so often that a request is waited for, until it is stopped.
+func (p *pool) tellWaits(verb string, items int, patience time.Duration) (stop func()) {
+	p.mutex.Lock()
+	log := p.log
+	p.mutex.Unlock()
+	began, stopped := time.Now(), make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(tellAfter)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-ticker.C:
+				log("the program %s has not answered a request to %s %d items for %v; it is ended after %v (env.program.seconds, for each item)",
+					strings.Join(p.settings.Command, " "), verb, items, time.Since(began).Round(time.Second), patience)
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(stopped) })
+}
