@@ -70,7 +70,19 @@ func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRend
 		return err
 	}
 	options := chat.RenderOptions{GenerationPrompt: o.GenerationPrompt, SpellOut: o.SpellOut}
-	return jsonlines.Answerer{Answer: func(line []byte) (any, error) { return render(format, line, options) }}.Run(jsonlines.NewReader(ctx, in), out)
+	lines := jsonlines.NewReader(ctx, in)
+	var refused []error
+	err = jsonlines.Answerer{
+		Answer: func(line []byte) (any, error) { return render(format, line, options) },
+		Refuse: func(line []byte, fault error) any {
+			refused = append(refused, lines.Fault(fault))
+			return lines.Refusal(line, fault)
+		},
+	}.Run(lines, out)
+	if err != nil || len(refused) == 0 {
+		return err
+	}
+	return exitcode.Dataf("%d of %d lines could not be rendered; their rows have the reasons, the first of which is: %w", len(refused), lines.Number, refused[0])
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
