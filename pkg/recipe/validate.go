@@ -61,6 +61,8 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 		c.Add("policy", nil, "names no policy: give policy.path or policy.new")
 	case n != nil && r.Policy.Path != "":
 		c.Add("policy.path", r.Policy.Path, "must be empty when policy.new is given")
+	case n != nil && (len(r.Policy.Template) > 0 || r.Policy.TemplateDate != ""):
+		c.Add("policy.template", nil, "is for the chat template of a policy that is there: with policy.new, leave out policy.template and policy.template_date")
 	}
 	r.checkLoRA(c)
 	if n == nil {
@@ -97,6 +99,9 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 			fewest += 100 + 1000 // groups of two and of three digits
 		}
 		c.Between("policy.new.vocab_size", n.VocabSize, fewest, most)
+	}
+	if _, err := r.Policy.Date(); err != nil {
+		c.Add("policy.template_date", r.Policy.TemplateDate, "must be a date such as 2026-11-21")
 	}
 	if r.Policy.Chat.AssistantSuffix == "" {
 		c.Add("policy.chat.assistant_suffix", nil, "must hold the token at which a response stops")

@@ -77,7 +77,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	}
 	answer := func(text []byte) (any, error) {
 		line := checker.Line()
-		if err := jsonlines.Decode(text, line, false); err != nil {
+		if err := jsonlines.Decode(text, line, !checker.Labelled); err != nil {
 			return nil, err
 		}
 		return verify(line)
