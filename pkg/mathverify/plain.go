@@ -183,6 +183,7 @@ func plainExpression(text string, i int) int {
 	if !digitAt(text, i) {
 		longest = longestOpened // it may be none, and others are looked for inside
 	}
+	const deepest = 8 // of brackets
 	end := i
 	depth := 0
 	whole := func(at int) { // what ends at a place has a value, if its brackets are closed
@@ -196,7 +197,9 @@ func plainExpression(text string, i int) int {
 		case c >= '0' && c <= '9':
 			whole(at + 1)
 		case c == '(':
-			depth++
+			if depth++; depth > deepest {
+				return end
+			}
 		case c == ')':
 			if depth == 0 {
 				return end
