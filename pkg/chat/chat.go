@@ -40,7 +40,7 @@ type Chat interface {
 	StopTokens() []int32
 
 	// Prompt returns the tokens of a conversation up to where the policy is to
-	// speak.
+	// speak. A last message of the assistant is the beginning of what it says.
 	Prompt(conversation []shard.Message) ([]int32, error)
 
 	// Continue returns the tokens that follow a response in a conversation
@@ -58,6 +58,10 @@ type Chat interface {
 
 	// Render renders a conversation as text and tokens.
 	Render(c Conversation, o RenderOptions) (Rendered, error)
+
+	// Check refuses a conversation with parts that the format leaves out:
+	// fields of messages, tools and variables that its template never names.
+	Check(c Conversation) error
 }
 
 // Conversation is a conversation with all that OpenAI's API puts into it.
@@ -71,6 +75,9 @@ type Conversation struct {
 // RenderOptions say how to render.
 type RenderOptions struct {
 	GenerationPrompt bool // open the assistant's next message
+	// ContinueFinal leaves the last message, a text, open at its end for the
+	// policy to go on with, as transformers' continue_final_message.
+	ContinueFinal bool
 	// SpellOut encodes the names of special tokens in messages and tools as
 	// text, as transformers' sanitize_control_tokens does for special tokens.
 	SpellOut bool
@@ -100,6 +107,9 @@ type Settings struct {
 	StopTokens []int32
 	// Variables are the special tokens by their role (bos_token, …).
 	Variables *jinja.Dict
+	// Given are variables of every conversation, such as enable_thinking; those
+	// of a conversation go before them.
+	Given *jinja.Dict
 }
 
 // The files of a folder that say how its policy chats, beside tokenizer.ChatFile.
@@ -114,7 +124,22 @@ const (
 
 // Load reads the tokenizer and the chat format of a model folder: the house
 // format if there is one, otherwise the Jinja template.
-func Load(folder string, date time.Time) (Chat, error) {
+func Load(folder string, date time.Time) (Chat, error) { return LoadGiven(folder, date, nil) }
+
+// LoadGiven is Load with variables for the template of every conversation. It
+// refuses those that the template never reads.
+func LoadGiven(folder string, date time.Time, given *jinja.Dict) (Chat, error) {
+	c, err := load(folder, date, given)
+	if err != nil {
+		return nil, err
+	}
+	if given != nil {
+		err = c.Check(Conversation{Variables: given})
+	}
+	return c, err
+}
+
+func load(folder string, date time.Time, given *jinja.Dict) (Chat, error) {
 	if _, err := os.Lstat(filepath.Join(folder, tokenizer.ChatFile)); !errors.Is(err, fs.ErrNotExist) {
 		format, err := tokenizer.LoadChat(folder)
 		if err != nil {
@@ -138,7 +163,7 @@ func Load(folder string, date time.Time) (Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(t, templates, Settings{Date: date, Folder: folder, StopTokens: stops, Variables: roleTokens(t)})
+	return New(t, templates, Settings{Date: date, Folder: folder, StopTokens: stops, Variables: roleTokens(t), Given: given})
 }
 
 // roleTokens lists the special tokens of a folder by their names.

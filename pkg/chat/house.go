@@ -19,8 +19,24 @@ func (h house) Tokenizer() *tokenizer.Tokenizer { return h.format.Tokenizer() }
 func (h house) StopTokens() []int32 { return []int32{h.format.StopToken()} }
 
 func (h house) Prompt(conversation []shard.Message) ([]int32, error) {
-	ids, _, err := h.format.Render(conversation, true)
+	ids, _, err := h.prompt(conversation, !beginsAnswer(conversation), beginsAnswer(conversation))
 	return ids, err
+}
+
+// prompt renders messages, of which the last one may be left open.
+func (h house) prompt(messages []shard.Message, generationPrompt, continueFinal bool) (ids []int32, assistant []bool, err error) {
+	if !continueFinal {
+		return h.format.Render(messages, generationPrompt)
+	}
+	last := messages[len(messages)-1]
+	if last.Role != "assistant" {
+		return nil, nil, exitcode.Dataf("the last message has the role %q; only the assistant's can be continued", last.Role)
+	}
+	if ids, assistant, err = h.format.Render(messages[:len(messages)-1], true); err != nil {
+		return nil, nil, err
+	}
+	begun := h.Tokenizer().EncodeText(last.Content)
+	return append(ids, begun...), append(assistant, make([]bool, len(begun))...), nil
 }
 
 func (h house) Continue(conversation []shard.Message, stopped bool) ([]int32, error) {
@@ -62,11 +78,22 @@ func (h house) Render(c Conversation, o RenderOptions) (Rendered, error) {
 			*field.text = text
 		}
 	}
-	ids, assistant, err := h.format.Render(messages, o.GenerationPrompt)
+	if len(messages) == 0 {
+		return Rendered{}, exitcode.Dataf("the conversation is empty")
+	}
+	if o.ContinueFinal && o.GenerationPrompt {
+		return Rendered{}, errBothEnds
+	}
+	ids, assistant, err := h.prompt(messages, o.GenerationPrompt, o.ContinueFinal)
 	if err != nil {
 		return Rendered{}, err
 	}
-	return Rendered{Text: h.text(messages, o.GenerationPrompt), TokenIDs: ids, Assistant: assistant}, nil
+	text := h.text(messages, o.GenerationPrompt)
+	if o.ContinueFinal {
+		last := len(messages) - 1
+		text = h.text(messages[:last], true) + messages[last].Content
+	}
+	return Rendered{Text: text, TokenIDs: ids, Assistant: assistant}, nil
 }
 
 func (h house) text(messages []shard.Message, generationPrompt bool) string {

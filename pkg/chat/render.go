@@ -53,6 +53,9 @@ func (c *templateChat) answers(conversation Conversation, o RenderOptions, whole
 		return r.Text, err == nil
 	}
 	for i, m := range conversation.Messages {
+		if o.ContinueFinal && i == len(conversation.Messages)-1 {
+			break // the policy has not said it to its end
+		}
 		if role, _ := m.Get("role"); role != "assistant" || i == 0 {
 			continue
 		}

@@ -21,7 +21,7 @@ type templateChat struct {
 
 type compiled struct {
 	*jinja.Template
-	path string
+	path, text string
 }
 
 // New makes the chat of Jinja templates by their names: default, tool_use for
@@ -36,7 +36,7 @@ func New(t *tokenizer.Tokenizer, templates map[string]Source, s Settings) (Chat,
 		if err != nil {
 			return nil, exitcode.Dataf("chat template %q in %q: %w", name, source.Path, err)
 		}
-		c.templates[name] = compiled{parsed, source.Path}
+		c.templates[name] = compiled{parsed, source.Path, source.Text}
 	}
 	c.stops = slices.Clone(s.StopTokens)
 	if end, ok := c.turnEnd(); ok && !slices.Contains(c.stops, end) {
@@ -68,7 +68,8 @@ func (c *templateChat) Tokenizer() *tokenizer.Tokenizer { return c.tokenizer }
 func (c *templateChat) StopTokens() []int32 { return slices.Clone(c.stops) }
 
 func (c *templateChat) Prompt(conversation []shard.Message) ([]int32, error) {
-	prompt, err := c.literal(conversation, true)
+	begun := beginsAnswer(conversation)
+	prompt, err := c.render(FromMessages(conversation), RenderOptions{GenerationPrompt: !begun, ContinueFinal: begun, SpellOut: true})
 	if err != nil {
 		return nil, err
 	}
@@ -247,6 +248,12 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 	for i, m := range conversation.Messages {
 		messages[i] = plain(m)
 	}
+	final := ""
+	if o.ContinueFinal {
+		if final, err = openFinal(messages, o); err != nil {
+			return jinja.Rendering{}, err
+		}
+	}
 	var tools jinja.Value
 	if conversation.Tools != nil {
 		tools = conversation.Tools
@@ -255,6 +262,7 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 	given.Set("messages", jinja.NewList(messages...))
 	given.Set("tools", tools)
 	given.Set("documents", nil)
+	copyInto(given, c.settings.Given)
 	copyInto(given, conversation.Variables)
 	var value jinja.Value = given
 	if o.SpellOut {
@@ -267,6 +275,11 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 	rendering, err := chosen.Render(variables, jinja.Options{Now: c.settings.Date})
 	if err != nil {
 		return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
+	}
+	if o.ContinueFinal {
+		if err := cutFinal(&rendering, final); err != nil {
+			return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
+		}
 	}
 	return rendering, nil
 }

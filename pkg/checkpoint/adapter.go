@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -150,7 +152,17 @@ func loadAdapterConfig(folder string) (stated policy.LoRA, dropout float64, base
 var changesFunction = []string{
 	"use_dora", "use_qalora", "use_bdlora", "lora_bias", "fan_in_fan_out", "modules_to_save", "rank_pattern", "alpha_pattern",
 	"layers_to_transform", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
-	"arrow_config", "kasa_config", "monteclora_config",
+	"arrow_config", "kasa_config", "monteclora_config", "velora_config",
+}
+
+// changesNothing lists the settings of PEFT (0.21) that say how an adapter was
+// begun, trained or where it is from, and those that are read here. Another one
+// that is set is refused: it may change the function.
+var changesNothing = []string{
+	"peft_type", "task_type", "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode",
+	"r", "lora_alpha", "lora_dropout", "use_rslora", "bias", "init_lora_weights", "target_modules", "exclude_modules", "layers_pattern",
+	"megatron_config", "megatron_core", "loftq_config", "eva_config", "corda_config", "lora_ga_config", "runtime_config", "qalora_group_size",
+	"ensure_weight_tying",
 }
 
 // newBase lists the ways to begin that change the base weights too (PEFT's
@@ -162,9 +174,13 @@ func parseAdapterConfig(raw []byte) (stated policy.LoRA, dropout float64, base s
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return policy.LoRA{}, 0, "", exitcode.Dataf("not an adapter's configuration: %w", err)
 	}
-	for _, name := range changesFunction {
-		if !slices.Contains([]string{"", "null", "false", "0", "{}", "[]", `""`}, string(fields[name])) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch off := slices.Contains([]string{"null", "false", "0", "0.0", "{}", "[]", `""`}, compact(fields[name])); {
+		case off || slices.Contains(changesNothing, name):
+		case slices.Contains(changesFunction, name):
 			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, which is not implemented", name)
+		default:
+			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, which is no setting that is known here: it may change what the adapter computes", name)
 		}
 	}
 	var c struct {
@@ -195,6 +211,15 @@ func parseAdapterConfig(raw []byte) (stated policy.LoRA, dropout float64, base s
 	}
 	l := policy.LoRA{Rank: c.Rank, Alpha: c.Alpha, RankStabilized: c.RankStabilized, Targets: policy.LoRATargets()}
 	return l, c.Dropout, filepath.FromSlash(c.Base), l.Validate()
+}
+
+// compact is a JSON value without blanks between its parts.
+func compact(value json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return string(value)
+	}
+	return b.String()
 }
 
 // adapterTensor matches PEFT's names of an adapter's tensors.

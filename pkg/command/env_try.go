@@ -25,6 +25,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 )
 
@@ -163,7 +164,7 @@ func (t *trial) prompts() error {
 	room := 0
 	if t.model != "" {
 		var err error
-		if format, err = chat.Load(t.model, time.Time{}); err != nil {
+		if format, err = stage.LoadChat(t.Job.Recipe.Policy, t.model); err != nil {
 			return err
 		}
 		config, err := checkpoint.LoadConfig(t.model)

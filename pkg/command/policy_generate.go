@@ -56,7 +56,7 @@ func policyGenerateCommand() *cli.Command {
 			&cli.StringFlag{Name: "system", Usage: "`TEXT` of a system message before each prompt", Destination: &o.System},
 			&cli.BoolFlag{Name: "chat", Usage: "prompts are user messages: so it is where the policy has a chat format", Destination: &o.Chat},
 			&cli.BoolFlag{Name: "text", Usage: "prompts are the beginnings of texts", Destination: &o.Text},
-			&cli.BoolFlag{Name: "jsonl", Usage: `lines are {"id","text"} or {"id","messages"}; implies --json`, Destination: &o.JSONLines},
+			&cli.BoolFlag{Name: "jsonl", Usage: `lines are {"id","text"} or {"id","messages","tools","chat_template_kwargs"}; a last message of the assistant is continued; implies --json`, Destination: &o.JSONLines},
 			&cli.IntFlag{Name: "max-new-tokens", Value: 256, Usage: "bound on the tokens of a response", Destination: &o.MaxNewTokens},
 			&cli.StringSliceFlag{Name: "stop", Usage: "end a response at `TEXT`; may be repeated"},
 			&cli.BoolFlag{Name: "include-stop", Usage: "leave the stop text at the end of the response", Destination: &o.IncludeStop},
@@ -89,10 +89,11 @@ type generated struct {
 
 // prompt is what is answered.
 type prompt struct {
-	ID       json.RawMessage `json:"id"`
-	Text     *string         `json:"text"`
-	Messages []shard.Message `json:"messages"`
-	place    string          // where it was given; empty for the one prompt of a command line
+	ID   json.RawMessage `json:"id"`
+	Text *string         `json:"text"`
+	templated
+	conversation chat.Conversation // that is templated; of no message for a text
+	place        string            // where it was given; empty for the one prompt of a command line
 }
 
 // fault says which prompt an error is about.
@@ -271,10 +272,18 @@ func readJSONPrompt(in *jsonlines.Reader) (prompt, error) {
 		return p, err
 	}
 	if err := jsonlines.Decode(line, &p, true); err != nil {
-		return p, in.Fault(err)
+		return p, in.Fault(aboutVariables(err))
 	}
-	if (p.Text == nil) == (len(p.Messages) == 0) {
+	if p.Text == nil && len(p.Messages) > 0 {
+		if p.conversation, err = p.read(); err != nil {
+			return p, in.Fault(err)
+		}
+	}
+	if (p.Text == nil) == (len(p.conversation.Messages) == 0) {
 		return p, in.Fault(errors.New(`want either "text" or "messages"`))
+	}
+	if p.Text != nil && (len(p.Messages) > 0 || len(p.Tools) > 0 || len(p.Variables) > 0) {
+		return p, in.Fault(errors.New(`"messages", "tools" and "chat_template_kwargs" do not go with "text"`))
 	}
 	return p, nil
 }
@@ -323,14 +332,21 @@ func (f *textFormat) tokens(p prompt) ([]int32, error) {
 		}
 		return f.tokenizer.WithSpecial(f.tokenizer.Encode(*p.Text)), nil
 	}
-	messages := p.Messages
+	c := p.conversation
 	if p.Text != nil {
-		messages = []shard.Message{{Role: "user", Content: *p.Text}}
+		c = chat.FromMessages([]shard.Message{{Role: "user", Content: *p.Text}})
+	}
+	if err := f.chat.Check(c); err != nil {
+		return nil, err
 	}
 	if f.system != "" {
-		messages = append([]shard.Message{{Role: "system", Content: f.system}}, messages...)
+		c.Messages = append(chat.FromMessages([]shard.Message{{Role: "system", Content: f.system}}).Messages, c.Messages...)
 	}
-	return f.chat.Prompt(messages)
+	// What the assistant has begun to say is gone on with.
+	role, _ := c.Messages[len(c.Messages)-1].Get("role")
+	begun := role == "assistant"
+	r, err := f.chat.Render(c, chat.RenderOptions{GenerationPrompt: !begun, ContinueFinal: begun, SpellOut: true})
+	return r.TokenIDs, err
 }
 
 // answer samples, and writes what of the text is certain as it comes.

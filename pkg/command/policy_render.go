@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +22,7 @@ type PolicyRenderOptions struct {
 	Model            string // folder
 	Date             string // that the chat template tells, as 2026-11-21; empty is none
 	GenerationPrompt bool   // open the assistant's next message
+	ContinueFinal    bool   // leave the last message open for the policy to continue
 	SpellOut         bool   // encode the names of special tokens in messages as text
 }
 
@@ -33,6 +36,7 @@ func policyRenderCommand() *cli.Command {
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), dateFlag(&o.Date),
 			&cli.BoolFlag{Name: "add-generation-prompt", Usage: "open the assistant's next message", Destination: &o.GenerationPrompt},
+			&cli.BoolFlag{Name: "continue-final-message", Usage: "leave the last message open at its end, for the policy to continue", Destination: &o.ContinueFinal},
 			&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as text, as training does", Destination: &o.SpellOut},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyRender(c.Context, c.App.Reader, c.App.Writer, o) }),
@@ -42,7 +46,12 @@ func policyRenderCommand() *cli.Command {
 // conversation is a line of lathe policy render. Messages and tools are read
 // with their keys in order, for templates print them.
 type conversation struct {
-	ID        json.RawMessage `json:"id"`
+	ID json.RawMessage `json:"id"`
+	templated
+}
+
+// templated are the parts of a line that templates read.
+type templated struct {
 	Messages  json.RawMessage `json:"messages"`
 	Tools     json.RawMessage `json:"tools"`
 	Variables json.RawMessage `json:"chat_template_kwargs"`
@@ -58,6 +67,9 @@ type rendering struct {
 
 // PolicyRender applies a policy's chat template to each line of the input.
 func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRenderOptions) error {
+	if o.GenerationPrompt && o.ContinueFinal {
+		return cmdline.Misusef("--add-generation-prompt and --continue-final-message exclude each other")
+	}
 	if err := checkModel(o.Model); err != nil {
 		return err
 	}
@@ -69,17 +81,32 @@ func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRend
 	if err != nil {
 		return err
 	}
-	options := chat.RenderOptions{GenerationPrompt: o.GenerationPrompt, SpellOut: o.SpellOut}
-	return jsonlines.Answerer{Answer: func(line []byte) (any, error) { return render(format, line, options) }}.Run(jsonlines.NewReader(ctx, in), out)
+	options := chat.RenderOptions{GenerationPrompt: o.GenerationPrompt, ContinueFinal: o.ContinueFinal, SpellOut: o.SpellOut}
+	lines := jsonlines.NewReader(ctx, in)
+	var refused []error
+	err = jsonlines.Answerer{
+		Answer: func(line []byte) (any, error) { return render(format, line, options) },
+		Refuse: func(line []byte, fault error) any {
+			refused = append(refused, lines.Fault(fault))
+			return lines.Refusal(line, fault)
+		},
+	}.Run(lines, out)
+	if err != nil || len(refused) == 0 {
+		return err
+	}
+	return exitcode.Dataf("%d of %d lines could not be rendered; their rows have the reasons, the first of which is: %w", len(refused), lines.Number, refused[0])
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
 	var in conversation
-	if err := jsonlines.Decode(line, &in, false); err != nil {
-		return rendering{}, err
+	if err := jsonlines.Decode(line, &in, true); err != nil {
+		return rendering{}, aboutVariables(err)
 	}
 	c, err := in.read()
 	if err != nil {
+		return rendering{}, err
+	}
+	if err := format.Check(c); err != nil {
 		return rendering{}, err
 	}
 	r, err := format.Render(c, o)
@@ -95,8 +122,17 @@ func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, err
 	return out, nil
 }
 
+// aboutVariables adds to the error about a field that there is not where those of
+// templates stand.
+func aboutVariables(err error) error {
+	if strings.HasPrefix(err.Error(), "there is no field ") {
+		return fmt.Errorf(`%w; variables of the chat template, such as enable_thinking, stand in "chat_template_kwargs"`, err)
+	}
+	return err
+}
+
 // read reads the parts of a conversation whose keys keep their order.
-func (in conversation) read() (chat.Conversation, error) {
+func (in templated) read() (chat.Conversation, error) {
 	var c chat.Conversation
 	messages, err := parse[*jinja.Sequence](in.Messages, "messages is not a list")
 	if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // The decoder fills typed structs from a YAML tree and reports every problem
@@ -25,6 +28,10 @@ type Defaulter interface{ SetDefaults() }
 // A Worded type is a whole number of which some values are written as words. Those
 // values are none that a number in a file could mean.
 type Worded interface{ Words() map[string]int }
+
+// Scalar is a truth value, number or text of a file, as JSON: a value whose type
+// only its reader knows.
+type Scalar string
 
 // wordOf is the word for a whole number of a type, if it has one.
 func wordOf(v reflect.Value) (word string, ok bool) {
@@ -209,6 +216,10 @@ func (d *Document) fillScalar(v reflect.Value, node ast.Node) {
 		d.add(node.GetToken(), "want %s, got %s", typeName(v.Type()), describeNode(node))
 		return
 	}
+	if v.Type() == reflect.TypeFor[Scalar]() {
+		d.fillAny(v, node, text, quoted)
+		return
+	}
 	if v.Kind() == reflect.String {
 		if _, isText := node.(*ast.StringNode); !isText && !quoted {
 			d.add(node.GetToken(), "want text, got %s; put it in quotes", describeNode(node))
@@ -223,6 +234,24 @@ func (d *Document) fillScalar(v reflect.Value, node ast.Node) {
 	}
 	if message := setScalar(v, text); message != "" {
 		d.add(node.GetToken(), "%s", message)
+	}
+}
+
+// fillAny sets a [Scalar] from what a node is written as.
+func (d *Document) fillAny(v reflect.Value, node ast.Node, text string, quoted bool) {
+	_, isText := node.(*ast.StringNode)
+	switch {
+	case quoted || isText:
+		encoded, err := plainjson.Line(text)
+		if err != nil {
+			d.add(node.GetToken(), "%v", err)
+			return
+		}
+		v.SetString(string(encoded))
+	case text == "true" || text == "false" || json.Valid([]byte(text)):
+		v.SetString(text)
+	default:
+		d.add(node.GetToken(), "want true, false, a number or text, got %s", text)
 	}
 }
 

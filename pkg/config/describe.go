@@ -129,6 +129,9 @@ func describeType(t reflect.Type) string {
 	case reflect.String:
 		return "text"
 	case reflect.Map:
+		if t.Elem() == reflect.TypeFor[Scalar]() {
+			return "names with values"
+		}
 		return "names with texts"
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Struct {

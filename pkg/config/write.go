@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -103,6 +104,13 @@ func writeMap(b *strings.Builder, v reflect.Value, indent string) {
 func scalar(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
+		if v.Type() == reflect.TypeFor[Scalar]() {
+			var text string
+			if json.Unmarshal([]byte(v.String()), &text) != nil {
+				return v.String()
+			}
+			return Quote(text)
+		}
 		return Quote(v.String())
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())

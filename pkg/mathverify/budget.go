@@ -1,6 +1,9 @@
 package mathverify
 
-import "errors"
+import (
+	"errors"
+	"math/big"
+)
 
 // The bounds on one verification. They count work, never time, so that a
 // verdict is the same on every machine.
@@ -13,7 +16,7 @@ const (
 	maxSteps         = 60_000   // node visits of one verification, weighted by their cost
 	maxBits          = 8192     // of a numerator or denominator
 	maxTerms         = 256      // of a polynomial
-	maxFactorial     = 300
+	maxFactorial     = 1000
 	maxListItems     = 64
 	maxSumTerms      = 200 // of Σ and Π with bounds
 )
@@ -25,8 +28,10 @@ var (
 
 // budget is what is left of a verification's steps.
 type budget struct {
-	steps int
-	large bool // a number was too large to be computed
+	steps      int
+	undecided  bool      // values could not be told apart, nor be shown to be equal
+	factorials []residue // 0!, 1!, … as far as they were needed
+	anchor     *big.Int  // the first factorial that was too large for them
 }
 
 // spend takes steps and reports whether they were there.

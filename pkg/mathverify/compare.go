@@ -3,7 +3,6 @@ package mathverify
 import (
 	"fmt"
 	"maps"
-	"math"
 	"math/big"
 	"math/cmplx"
 	"slices"
@@ -211,6 +210,9 @@ func (c *comparer) equalValues(gold, got *node) bool {
 	if infinite(gold) != 0 || infinite(got) != 0 {
 		return c.compared("infinities", gold, got, infinite(gold) == infinite(got))
 	}
+	if v := c.compareResidues(gold, got); v != unknown {
+		return c.compared("residues modulo two primes", gold, got, v == equal)
+	}
 	if v := c.compareRational(gold, got); v != unknown {
 		return c.compared("normal forms of rational functions", gold, got, v == equal)
 	}
@@ -220,12 +222,12 @@ func (c *comparer) equalValues(gold, got *node) bool {
 // within compares two real numbers by their difference. ok is false for
 // others.
 func (c *comparer) within(gold, got *node) (same, ok bool) {
-	a, ok1 := c.endpoint(gold)
-	b, ok2 := c.endpoint(got)
-	if !ok1 || !ok2 || math.IsInf(a, 0) || math.IsInf(b, 0) {
+	a, ok1 := c.realValue(gold)
+	b, ok2 := c.realValue(got)
+	if !ok1 || !ok2 {
 		return false, false
 	}
-	return math.Abs(a-b) <= c.options.Tolerance*math.Abs(a), true
+	return closeBy(a, b, new(big.Rat).SetFloat64(c.options.Tolerance)), true
 }
 
 // inNamesOf is what the response's answer is compared as.
@@ -255,7 +257,10 @@ func renamed(gold, got *node) *node {
 
 func rename(n *node, names map[string]string) *node {
 	if n.kind == kindSymbol {
-		return &node{kind: kindSymbol, name: names[n.name]}
+		if to, ok := names[n.name]; ok {
+			return &node{kind: kindSymbol, name: to}
+		}
+		return n // the variable of a sum
 	}
 	if len(n.args) == 0 {
 		return n
@@ -286,6 +291,11 @@ func (c *comparer) equalNumerically(gold, got *node) bool {
 	here := map[string]bool{}
 	got.symbols(here)
 	constant := len(free) == 0 && len(here) == 0
+	if constant {
+		if v := c.decide(gold, got, &point{}); v != unknown {
+			return v == equal
+		}
+	}
 	valid := 0
 	for number := range points {
 		at := &point{number: number, values: map[string]complex128{}}
@@ -298,6 +308,7 @@ func (c *comparer) equalNumerically(gold, got *node) bool {
 				continue // one side is defined in fewer places, as x/x against 1
 			}
 			if constant {
+				c.undecided = true
 				return false
 			}
 			continue
@@ -318,10 +329,10 @@ func (c *comparer) equalRounded(gold, got *node) bool {
 	if c.options.DecimalsOfNumbers && !(c.number(gold) && c.number(got)) {
 		return gold.key() == got.key()
 	}
-	a, ok1 := c.rounded(gold)
-	b, ok2 := c.rounded(got)
+	a, ok1 := c.realValue(gold)
+	b, ok2 := c.realValue(got)
 	if ok1 && ok2 {
-		return a.Cmp(b) == 0
+		return c.sameRounded(a, b)
 	}
 	free := map[string]bool{}
 	gold.symbols(free)
@@ -329,10 +340,43 @@ func (c *comparer) equalRounded(gold, got *node) bool {
 	if ok1 != ok2 && len(free) == 0 {
 		return false
 	}
+	if v := c.compareResidues(gold, got); v != unknown {
+		return v == equal
+	}
 	if v := c.compareRational(gold, got); v != unknown {
 		return v == equal
 	}
 	return c.equalNumerically(gold, got)
+}
+
+// sameRounded compares two numbers to the number of places of the options.
+// Numbers that are no more than the last place have hardly a digit there: they
+// are compared to as many digits of their own.
+func (c *comparer) sameRounded(a, b *big.Rat) bool {
+	scale := new(big.Rat).SetInt(pow10(c.options.DecimalPlaces))
+	x, y := roundedRat(a, scale), roundedRat(b, scale)
+	if x.Cmp(y) != 0 || x.CmpAbs(big.NewInt(1)) > 0 {
+		return x.Cmp(y) == 0
+	}
+	return closeBy(a, b, scale.Inv(scale))
+}
+
+// closeBy reports whether numbers differ by no more than a share of the first.
+func closeBy(a, b, share *big.Rat) bool {
+	bound := new(big.Rat).Abs(a)
+	difference := new(big.Rat).Sub(a, b)
+	return difference.Abs(difference).Cmp(bound.Mul(bound, share)) <= 0
+}
+
+// roundedRat is a number in units of 1/scale, half away from zero.
+func roundedRat(v, scale *big.Rat) *big.Int {
+	v = new(big.Rat).Mul(v, scale)
+	half := big.NewRat(1, 2)
+	if v.Sign() < 0 {
+		half.Neg(half)
+	}
+	v.Add(v, half)
+	return new(big.Int).Quo(v.Num(), v.Denom())
 }
 
 // number reports whether an expression is a rational number.
@@ -341,36 +385,29 @@ func (c *comparer) number(n *node) bool {
 	return ok
 }
 
-// rounded is the value of a constant real expression in units of the last
-// decimal place, half away from zero.
-func (c *comparer) rounded(n *node) (*big.Int, bool) {
-	scale := new(big.Rat).SetInt(pow10(c.options.DecimalPlaces))
-	v, ok := c.exact(n)
-	if !ok {
-		free := map[string]bool{}
-		n.symbols(free)
-		if len(free) > 0 {
+// realValue is the value of a constant real expression: exact if it is rational,
+// and else to so many digits. ok is false for others, and for numbers that are
+// too long to be written out.
+func (c *comparer) realValue(n *node) (*big.Rat, bool) {
+	if v, ok := c.exact(n); ok {
+		return v, true
+	}
+	free := map[string]bool{}
+	if n.symbols(free); len(free) > 0 || n.isSet() {
+		return nil, false
+	}
+	e := &evaluator{budget: c.budget, mantissa: levels[0], at: &point{}}
+	v, ok := e.value(n)
+	if ok && v.im.Sign() == 0 {
+		if v.re.Sign() != 0 && max(v.re.MantExp(nil), -v.re.MantExp(nil)) > maxBits {
 			return nil, false
 		}
-		p, ok := c.evaluatePrecise(n, &point{})
-		if ok && p.im.Sign() == 0 {
-			if p.re.MantExp(nil) > maxBits {
-				return nil, false
-			}
-			v, _ = p.re.Rat(nil)
-		} else {
-			f := c.evaluate(n, &point{})
-			if cmplx.IsNaN(f) || cmplx.IsInf(f) || imag(f) != 0 {
-				return nil, false
-			}
-			v = new(big.Rat).SetFloat64(real(f))
-		}
+		exact, _ := v.re.Rat(nil)
+		return exact, exact != nil
 	}
-	v = new(big.Rat).Mul(v, scale)
-	half := big.NewRat(1, 2)
-	if v.Sign() < 0 {
-		half.Neg(half)
+	f := c.evaluate(n, &point{})
+	if ok || cmplx.IsNaN(f) || cmplx.IsInf(f) || imag(f) != 0 {
+		return nil, false
 	}
-	v.Add(v, half)
-	return new(big.Int).Quo(v.Num(), v.Denom()), true
+	return new(big.Rat).SetFloat64(real(f)), true
 }

@@ -3,15 +3,17 @@
 //
 // The rules are those of Hugging Face's Math-Verify (0.8.0, with
 // latex2sympy2_extended), which the papers use, as far as rewards need them:
-// what is boxed or announced goes first; numbers are compared exactly, or to
-// six decimals when one of them was written with a point; expressions by a
-// normal form of rational functions, else by their values at seeded points,
-// close calls with 320 bits; lists, tuples, intervals, unions, matrices,
-// equations and inequalities part by part.
+// what is tagged, boxed or announced goes first; numbers are compared exactly, or
+// to six decimals when one of them was written with a point (below 10⁻⁶ to six
+// digits of their own); rational functions of any size by their residues modulo
+// two primes; other expressions by their values at seeded points, close calls
+// with 320 to 16384 bits and a bound on the error; lists, tuples, intervals,
+// unions, matrices, equations and inequalities part by part.
 //
 // A verdict is a function of its arguments alone. There is no clock and no
 // goroutine: a budget of steps, nodes and digits bounds the work, and an
-// answer that exceeds it is not equal, for the reason "budget".
+// answer that exceeds it is not equal, for the reason "budget". So is one that
+// cannot be told from the reference, nor shown to be equal to it.
 //
 // Where the rules here differ from the library's on purpose:
 //

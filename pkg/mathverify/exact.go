@@ -1,7 +1,9 @@
 package mathverify
 
 import (
+	"math"
 	"math/big"
+	"math/bits"
 	"strings"
 )
 
@@ -65,9 +67,6 @@ func (b *budget) small(v *big.Rat) bool {
 func (b *budget) exactPower(n *node) (*big.Rat, bool) {
 	base, ok1 := b.exact(n.args[0])
 	exponent, ok2 := b.exact(n.args[1])
-	if ok1 && ok2 && !exponent.Num().IsInt64() {
-		b.large = true
-	}
 	if !ok1 || !ok2 || !exponent.Num().IsInt64() || !exponent.Denom().IsInt64() {
 		return nil, false
 	}
@@ -95,7 +94,6 @@ func (b *budget) exactPower(n *node) (*big.Rat, bool) {
 		p = -p
 	}
 	if size > 1 && p > maxBits/size || p > maxBits {
-		b.large = true
 		return nil, false
 	}
 	e := big.NewInt(p)
@@ -135,6 +133,11 @@ func (b *budget) exactFunction(n *node) (*big.Rat, bool) {
 	case "sum", "prod":
 		return b.exactSeries(n)
 	}
+	if n.name == "mod" && len(n.args) == 2 {
+		if v, ok := b.remainder(n.args[0], n.args[1]); ok {
+			return v, true
+		}
+	}
 	if strings.HasSuffix(n.name, "()") { // an unknown function
 		return nil, false
 	}
@@ -158,20 +161,84 @@ func (b *budget) exactFunction(n *node) (*big.Rat, bool) {
 	case "max", "min":
 		return extreme(args, n.name == "max")
 	case "factorial":
-		b.large = b.large || args[0].Cmp(big.NewRat(maxFactorial, 1)) > 0
-		if len(args) == 1 && args[0].IsInt() && args[0].Sign() >= 0 && args[0].Cmp(big.NewRat(maxFactorial, 1)) <= 0 && b.spend(50) {
+		if len(args) == 1 && wholeUpTo(args[0], maxFactorial) && b.spend(50) {
 			return new(big.Rat).SetInt(new(big.Int).MulRange(1, args[0].Num().Int64())), true
 		}
 	case "binomial":
-		if len(args) == 2 && wholeUpTo(args[0], 1000) && wholeUpTo(args[1], 1000) && b.spend(50) {
-			return new(big.Rat).SetInt(new(big.Int).Binomial(args[0].Num().Int64(), args[1].Num().Int64())), true
-		}
+		return b.exactBinomial(args)
 	case "gcd", "lcm", "mod":
 		return exactDivision(n.name, args)
 	case "log":
 		return exactLogarithm(args)
 	}
 	return nil, false
+}
+
+// remainder is x modulo m > 0, of an x that may be too large to be computed.
+func (b *budget) remainder(x, m *node) (*big.Rat, bool) {
+	modulus, ok := b.exact(m)
+	if !ok || !modulus.IsInt() || modulus.Sign() <= 0 || modulus.Num().BitLen() > 1024 {
+		return nil, false
+	}
+	r, ok := b.modulo(x, modulus.Num())
+	if !ok {
+		return nil, false
+	}
+	return new(big.Rat).SetInt(r), true
+}
+
+// modulo computes sums, products and powers of whole numbers modulo m.
+func (b *budget) modulo(n *node, m *big.Int) (*big.Int, bool) {
+	switch n.kind {
+	case kindSum, kindProduct:
+		total := big.NewInt(0)
+		if n.kind == kindProduct {
+			total.SetInt64(1)
+		}
+		for _, a := range n.args {
+			r, ok := b.modulo(a, m)
+			if !ok || !b.spend(4) {
+				return nil, false
+			}
+			if n.kind == kindSum {
+				total.Add(total, r)
+			} else {
+				total.Mul(total, r)
+			}
+			total.Mod(total, m)
+		}
+		return total, true
+	case kindPower:
+		e, ok := b.exact(n.args[1])
+		if !ok || !e.IsInt() || e.Sign() < 0 || !b.spend(1+e.Num().BitLen()*m.BitLen()/256) {
+			return nil, false
+		}
+		base, ok := b.modulo(n.args[0], m)
+		if !ok || base.Sign() == 0 && e.Sign() == 0 {
+			return nil, false
+		}
+		return new(big.Int).Exp(base, e.Num(), m), true
+	}
+	v, ok := b.exact(n)
+	if !ok || !v.IsInt() {
+		return nil, false
+	}
+	return new(big.Int).Mod(v.Num(), m), true
+}
+
+// exactBinomial computes n over k of up to maxBits bits.
+func (b *budget) exactBinomial(args []*big.Rat) (*big.Rat, bool) {
+	if len(args) != 2 || !wholeUpTo(args[0], math.MaxInt64) || !wholeUpTo(args[1], math.MaxInt64) {
+		return nil, false
+	}
+	n, k := args[0].Num().Int64(), args[1].Num().Int64()
+	if k > n {
+		return new(big.Rat), true
+	}
+	if k = min(k, n-k); n > 1000 && k*int64(bits.Len64(uint64(n))) > maxBits || k > maxBits || !b.spend(50+2*int(max(k, 0))) {
+		return nil, false
+	}
+	return new(big.Rat).SetInt(new(big.Int).Binomial(n, k)), true
 }
 
 func wholeUpTo(v *big.Rat, bound int64) bool {
@@ -243,7 +310,7 @@ func exactLogarithm(args []*big.Rat) (*big.Rat, bool) {
 
 // exactSeries computes Σ and Π between whole bounds.
 func (b *budget) exactSeries(n *node) (*big.Rat, bool) {
-	terms, ok := b.series(n)
+	terms, ok := b.series(n, maxSumTerms)
 	if !ok {
 		return nil, false
 	}
@@ -254,15 +321,15 @@ func (b *budget) exactSeries(n *node) (*big.Rat, bool) {
 	return b.exact(operation(k, terms...))
 }
 
-// series writes the terms of Σ and Π out.
-func (b *budget) series(n *node) ([]*node, bool) {
+// series writes the terms of Σ and Π out, up to so many.
+func (b *budget) series(n *node, most int64) ([]*node, bool) {
 	from, ok1 := b.exact(n.args[1])
 	to, ok2 := b.exact(n.args[2])
 	if !ok1 || !ok2 || !from.IsInt() || !to.IsInt() || !from.Num().IsInt64() || !to.Num().IsInt64() {
 		return nil, false
 	}
 	low, high := from.Num().Int64(), to.Num().Int64()
-	if high < low || high-low >= maxSumTerms || !b.spend(n.args[3].count()*int(high-low+1)/4) {
+	if high < low || high-low >= most || !b.spend(n.args[3].count()*int(high-low+1)/4) {
 		return nil, false
 	}
 	var terms []*node

@@ -52,5 +52,5 @@ func ExampleReference_Explain() {
 	// reference "2x+2": expression ((2*x) + 2)
 	// response: one candidate
 	// taken from boxed, bytes 0 to 14: "2(x+1)": expression (2*(x + 1))
-	// normal forms of rational functions: ((2*x) + 2) = (2*(x + 1))
+	// residues modulo two primes: ((2*x) + 2) = (2*(x + 1))
 }

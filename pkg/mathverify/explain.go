@@ -79,7 +79,7 @@ func (t *trace) candidate(c candidate, parsed *node, err error) {
 		return
 	}
 	source := map[int]string{
-		priorityWhole: "the whole text", priorityHope: "“final answer is … I hope”", priorityBoxed: "boxed", priorityFinal: "final answer",
+		priorityWhole: "the whole text", priorityHope: "the tag or “final answer is … I hope”", priorityBoxed: "boxed", priorityFinal: "final answer",
 		priorityColon: "after “answer:”", priorityAnswer: "after “answer”", priorityAny: "the text",
 	}[c.priority]
 	reading := "cannot be read"

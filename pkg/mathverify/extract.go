@@ -11,6 +11,7 @@ import (
 const (
 	priorityWhole  = -1  // the text is the answer
 	priorityHope   = 0   // the final answer is X. I hope
+	priorityTag    = 0   // <answer>X</answer>
 	priorityBoxed  = 1   // \boxed{X}
 	priorityFinal  = 50  // final answer … is X
 	priorityColon  = 100 // answer: … X
@@ -23,7 +24,8 @@ type candidate struct {
 	text       string
 	start, end int // in the response
 	priority   int
-	percent    bool // the sign or word at its end stood outside of the formula
+	percent    bool   // the sign or word at its end stood outside of the formula
+	also       string // the same value in other words, which the response gives beside
 }
 
 // extract lists the candidates of a response, best first. Its work is linear
@@ -32,6 +34,18 @@ func extract(response string, options Options) []candidate {
 	if len(response) > maxResponseBytes {
 		response = response[len(response)-maxResponseBytes:]
 	}
+	response = withoutMarks(response)
+	if from, to, ok := tagged(response); ok {
+		if found := inTag(response, from, to, options); len(found) > 0 || options.Targets.has(TargetExpression) {
+			return found
+		}
+	}
+	return search(response, options, options.Anchored)
+}
+
+// search lists the candidates of a text without tags; anchored takes only
+// those that are boxed or announced.
+func search(response string, options Options, anchor bool) []candidate {
 	s := &scanner{text: response}
 	formulas := s.formulas()
 	var found []candidate
@@ -45,7 +59,7 @@ func extract(response string, options Options) []candidate {
 		found = append(found, outside(s.numbers(), formulas)...)
 	}
 	anchored(response, found)
-	if options.Anchored {
+	if anchor {
 		found = slices.DeleteFunc(found, func(c candidate) bool { return c.priority == priorityAny })
 	}
 	found = few(found, options.Match)
@@ -80,6 +94,7 @@ func bare(response string) []candidate {
 	if len(response) > maxResponseBytes {
 		response = response[len(response)-maxResponseBytes:]
 	}
+	response = Tagged(response)
 	text := response
 	for at := 0; ; {
 		i := indexFold(response[at:], "answer")
@@ -151,7 +166,9 @@ func (s *scanner) formulas() []formula {
 			f, ok = s.between(i, `\(`, `\)`, true)
 		case strings.HasPrefix(text[i:], "[ ") && (i == 0 || text[i-1] == ' ' || text[i-1] == '\n'):
 			f, ok = s.between(i, "[ ", " ]", true)
-		case strings.HasPrefix(text[i:], `\boxed`), strings.HasPrefix(text[i:], `\fbox`):
+		case text[i] == '`':
+			f, ok = s.code(i)
+		case strings.HasPrefix(text[i:], `\boxed`), strings.HasPrefix(text[i:], `\fbox`), strings.HasPrefix(text[i:], `\framebox`):
 			f, ok = s.box(i)
 		case strings.HasPrefix(text[i:], `\frac{`):
 			f, ok = s.bareFraction(i)
@@ -182,6 +199,14 @@ func (s *scanner) between(i int, open, closing string, oneLine bool) (formula, b
 		}
 	}
 	return formula{start: i, end: to + len(closing), from: from, to: to}, true
+}
+
+// code finds a formula in backticks, with no words in it.
+func (s *scanner) code(i int) (formula, bool) {
+	f, ok := s.between(i, "`", "`", true)
+	content := s.text[f.from:f.to]
+	return f, ok && strings.ContainsAny(content, "0123456789") && !strings.HasPrefix(content, "`") && !prose(content) && !anyBox.MatchString(content) &&
+		!strings.Contains(content, "$")
 }
 
 // braces fills the table of matching braces.
@@ -223,18 +248,6 @@ func (s *scanner) group(i int) (from, to, end int, ok bool) {
 	return i + 1, line, line, true
 }
 
-func (s *scanner) box(i int) (formula, bool) {
-	at := i + len(`\boxed`)
-	if s.text[i+1] == 'f' {
-		at = i + len(`\fbox`)
-	}
-	for at < len(s.text) && s.text[at] == ' ' {
-		at++
-	}
-	from, to, end, ok := s.group(at)
-	return formula{start: i, end: end, from: from, to: to, box: true}, ok
-}
-
 // bareFraction finds \frac{2}{3} outside of formulas, with its sign. With
 // more than numbers in it, it is a piece of a formula that has no signs around.
 func (s *scanner) bareFraction(i int) (formula, bool) {
@@ -258,75 +271,6 @@ func simpleNumber(s string) bool {
 	whole, fraction, point := strings.Cut(strings.Replace(s, ",", ".", 1), ".")
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 	return digits(whole) && (!point || digits(fraction))
-}
-
-// boxes makes candidates of the boxed answers: the last box, with earlier ones
-// that belong to it.
-func (s *scanner) boxes(formulas []formula, options Options) []candidate {
-	var all []candidate
-	for _, f := range formulas {
-		switch {
-		case f.box:
-			all = append(all, candidate{text: s.text[f.from:f.to], start: f.start, end: f.end})
-		default:
-			if content := s.boxesInside(f); content != "" {
-				all = append(all, candidate{text: content, start: f.start, end: f.end})
-			}
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	priority := priorityBoxed
-	if options.Boxed == BoxedAmong {
-		priority = priorityFinal
-	}
-	switch options.Match {
-	case MatchFirst:
-		all[0].priority = priority
-		all[0].takePercent(s.text)
-		return all[:1]
-	case MatchAny:
-		for i := range all {
-			all[i].priority = priority
-			all[i].takePercent(s.text)
-		}
-		return all[max(0, len(all)-maxCandidates):]
-	}
-	last := len(all) - 1
-	answer := all[last]
-	answer.priority = priority
-	answer.takePercent(s.text)
-	for i := last - 1; i >= 0 && last-i < 6; i-- {
-		gap := s.text[all[i].end:all[i+1].start]
-		conjunction := strings.ContainsAny(gap, ",;") || strings.Contains(gap, " and ") || strings.Contains(gap, " or ")
-		if len(gap) >= 10 && (len(gap) >= 70 || !conjunction) {
-			break
-		}
-		if all[i].text != all[i+1].text {
-			answer.text = all[i].text + ", " + answer.text
-		}
-		answer.start = all[i].start
-	}
-	return []candidate{answer}
-}
-
-// boxesInside joins the boxes in a formula.
-func (s *scanner) boxesInside(f formula) string {
-	var contents []string
-	for at := f.from; at < f.to; {
-		i := strings.Index(s.text[at:f.to], `\boxed`)
-		if i < 0 {
-			break
-		}
-		b, ok := s.box(at + i)
-		if !ok || b.to > f.to {
-			break
-		}
-		contents = append(contents, s.text[b.from:b.to])
-		at = b.end
-	}
-	return strings.Join(contents, ", ")
 }
 
 // joined makes a candidate of each formula, and of neighbours with "and",
@@ -353,9 +297,12 @@ func (s *scanner) joined(formulas []formula) []candidate {
 			n++
 		}
 		c := candidate{text: strings.Join(contents, ", "), start: first.start, end: end, priority: priorityAny}
+		i += n
+		if strings.HasPrefix(text[end:], "*") && goesOn(text, end) { // $2$*pi
+			continue
+		}
 		c.takePercent(text)
 		found = append(found, c)
-		i += n
 	}
 	return found
 }
@@ -368,10 +315,11 @@ func (c *candidate) takePercent(response string) {
 }
 
 // number reads a candidate without the percent behind it, as which "28 percent"
-// answers how many percent; nil when there is none.
+// answers how many percent, or with an e for what else is an exponent; nil when
+// there is no such reading.
 func (c candidate) number(b *budget) *node {
 	if !c.percent {
-		return nil
+		return withoutExponents(c.text, b)
 	}
 	n, _ := parse(strings.TrimSuffix(c.text, `\%`), b)
 	return n

@@ -2,6 +2,7 @@ package mathverify
 
 import (
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,8 @@ func (p *parser) command() *node {
 		return function("binomial", top, p.argument(false))
 	case "sqrt":
 		return p.root()
+	case "boxed", "fbox", "framebox":
+		return p.argument(true)
 	case "pi":
 		return constant("pi")
 	case "infty":
@@ -203,12 +206,22 @@ func (p *parser) words() *node {
 		return nothing
 	}
 	if strings.ContainsAny(raw, "0123456789\\") {
-		return p.subtext(raw)
+		return p.subtext(withoutCounted(raw))
 	}
 	if trimmed := strings.TrimSpace(strings.Trim(raw, "()")); trimmed != "" {
 		raw = trimmed
 	}
 	return &node{kind: kindText, name: compact(raw)}
+}
+
+// counted is a number with the words for what it counts.
+var counted = regexp.MustCompile(`^([-+−]?[0-9][0-9.,/ ]*) +(?:\pL\pL+[ .]*)+$`)
+
+func withoutCounted(text string) string {
+	if m := counted.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return text
 }
 
 // accented reads \overline{AB} as one symbol.

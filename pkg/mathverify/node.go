@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -89,9 +90,23 @@ func (n *node) symbols(into map[string]bool) {
 	if n.kind == kindSymbol {
 		into[n.name] = true
 	}
+	if n.series() { // its variable is bound
+		body := map[string]bool{}
+		n.args[3].symbols(body)
+		delete(body, n.args[0].name)
+		maps.Copy(into, body)
+		n.args[1].symbols(into)
+		n.args[2].symbols(into)
+		return
+	}
 	for _, a := range n.args {
 		a.symbols(into)
 	}
+}
+
+// series reports whether a node is Σ or Π: its variable, bounds and body.
+func (n *node) series() bool {
+	return n.kind == kindFunction && len(n.args) == 4 && (n.name == "sum" || n.name == "prod")
 }
 
 // count is the number of nodes.

@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"regexp"
 	"strings"
 )
 
@@ -17,6 +18,9 @@ var replacements = strings.NewReplacer(
 
 // separators have blanks before a comma in braces.
 var separators = strings.NewReplacer(" {,", "{,", " { ,", "{,")
+
+// choose is TeX's own way to write a binomial.
+var choose = regexp.MustCompile(`\{([^{}]*)\\choose([^{}]*)\}`)
 
 // percents are the words for a hundredth.
 var percents = []string{"percentage", "percent", "pct"}
@@ -45,6 +49,9 @@ func normalize(s string) string {
 		s = separators.Replace(s)
 	}
 	s = singleBackslashes(replacements.Replace(s))
+	if strings.Contains(s, `\choose`) {
+		s = choose.ReplaceAllString(s, `\binom{$1}{$2}`)
+	}
 	s = strings.TrimSpace(s)
 	for trimmed := true; trimmed; {
 		trimmed = false

@@ -36,9 +36,11 @@ func (p *point) value(name string) complex128 {
 	return c
 }
 
-// hashUnit is a number in [0, 1) from a text and an index (FNV-1a, then the
-// finalizer of SplitMix64).
-func hashUnit(text string, index int) float64 {
+// hashUnit is a number in [0, 1) from a text and an index.
+func hashUnit(text string, index int) float64 { return float64(hashBits(text, index)>>11) / (1 << 53) }
+
+// hashBits are FNV-1a of a text, then the finalizer of SplitMix64.
+func hashBits(text string, index int) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * 1099511628211
@@ -46,8 +48,7 @@ func hashUnit(text string, index int) float64 {
 	h += uint64(index+1) * 0x9e3779b97f4a7c15
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
-	h ^= h >> 31
-	return float64(h>>11) / (1 << 53)
+	return h ^ h>>31
 }
 
 var nan = cmplx.NaN()
@@ -124,7 +125,7 @@ func raise2(base, exponent complex128) complex128 {
 
 func (b *budget) evaluateFunction(n *node, at *point) complex128 {
 	if n.name == "sum" || n.name == "prod" {
-		terms, ok := b.series(n)
+		terms, ok := b.series(n, maxSumTerms)
 		if !ok {
 			return nan
 		}

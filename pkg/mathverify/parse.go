@@ -2,6 +2,7 @@ package mathverify
 
 import (
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,17 +20,44 @@ type parser struct {
 	bars   int  // open vertical bars, so that | may close one
 	brace  bool // inside \{ \}, where | and : mean "such that"
 	tuple  bool // inside brackets, where commas separate and do not group digits
+	euler  bool // the e of 2e-5 is a number, as in 2e, and begins no exponent
 	failed error
 }
 
 // parse reads a whole answer. An error means that it has no form that can be
 // compared other than as text.
 func parse(text string, b *budget) (*node, error) {
-	text = normalize(text)
-	if len(text) > maxAnswerBytes {
+	return (&parser{text: normalize(text), budget: b}).whole()
+}
+
+// exponent is the end of a number in scientific notation.
+var exponent = regexp.MustCompile(`^[eE]([-+−]?)([0-9]+)`)
+
+// signedExponent may be read as a sum with the number e as well.
+func signedExponent(text string) bool {
+	for at := 1; at < len(text)-1; at++ {
+		if text[at] == 'e' && (digitAt(text, at-1) || text[at-1] == '.') && exponentLength(text, at) > 1 && !digitAt(text, at+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutExponents reads 2e-5 as 2·e - 5; nil for a text that has nothing like
+// that.
+func withoutExponents(text string, b *budget) *node {
+	if !signedExponent(text) {
+		return nil
+	}
+	n, _ := (&parser{text: normalize(text), budget: b, euler: true}).whole()
+	return n
+}
+
+// whole reads all of the text.
+func (p *parser) whole() (*node, error) {
+	if len(p.text) > maxAnswerBytes {
 		return nil, errBudget
 	}
-	p := &parser{text: text, budget: b}
 	n := p.list("")
 	p.blanks()
 	if p.failed == nil && p.at < len(p.text) {

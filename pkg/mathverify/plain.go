@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,19 +10,26 @@ import (
 func (s *scanner) numbers() []candidate {
 	var found []candidate
 	text := s.text
+	tried := 0 // how far an expression was read that has no end
 	for i := 0; i < len(text); {
-		if !digitAt(text, i) && !(text[i] == '.' && digitAt(text, i+1)) {
+		if (!digitAt(text, i) && i < tried) || !expressionAt(text, i) {
+			if i >= tried && opening(text, i) {
+				tried = i + longestOpened
+			}
 			i++
 			continue
 		}
 		start, end := i, plainExpression(text, i)
 		i = max(end, i+1)
+		if end == start {
+			continue
+		}
 		// A sign belongs to the number unless something stands before it.
 		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') && (start == 1 || !wordAt(text, start-2)) {
 			start--
 		}
 		behind := end + unitLength(text[end:])
-		if start > 0 && !plainBefore(text, start) || behind < len(text) && !plainAfter(text, behind) {
+		if start > 0 && !plainBefore(text, start) || behind < len(text) && !plainAfter(text, behind) || goesOn(text, behind) || began(text, start) {
 			continue
 		}
 		content := strings.TrimRight(text[start:end], " ")
@@ -33,17 +41,87 @@ func (s *scanner) numbers() []candidate {
 	return found
 }
 
+// expressionAt reports whether a number begins here, or an expression that
+// begins with a bracket or name and has a number in it: (1+2)/2, sqrt(3)/2.
+func expressionAt(text string, i int) bool {
+	switch c := text[i]; {
+	case digitAt(text, i):
+		return true
+	case c == '.':
+		return digitAt(text, i+1)
+	case !opening(text, i):
+		return false
+	case c == '(':
+		end := plainExpression(text, i)
+		return end > i && text[end-1] != ')'
+	}
+	return strings.ContainsAny(text[i:plainExpression(text, i)], "0123456789")
+}
+
+// longestOpened bounds an expression that begins with a bracket or name.
+const longestOpened = 64 // bytes
+
+// opening reports whether an expression may begin here with a bracket or name.
+func opening(text string, i int) bool {
+	if i > 0 && strings.IndexByte(" \n\t:=*-`", text[i-1]) < 0 {
+		return false
+	}
+	n, _ := plainName(text[i:])
+	return text[i] == '(' || n > 0
+}
+
+// plainName is the length of a name in plain expressions: the value π, or a
+// function with its bracket to follow; 0 when other letters stand there.
+func plainName(rest string) (length int, value bool) {
+	if n := len("π"); strings.HasPrefix(rest, "π") {
+		return n, true
+	}
+	if strings.HasPrefix(rest, "√") {
+		return len("√"), false
+	}
+	end := 0
+	for letterAt(rest, end) && rest[end] < 0x80 {
+		end++
+	}
+	switch word := strings.ToLower(rest[:end]); {
+	case word == "pi":
+		return end, true
+	case strings.HasPrefix(rest[end:], "(") && slices.Contains(functions, word):
+		return end, false
+	}
+	return 0, false
+}
+
 func wordAt(s string, i int) bool { return letterAt(s, i) || digitAt(s, i) || s[i] == ')' }
 
 // plainBefore forbids a number inside a formula, a word or behind \$.
 func plainBefore(text string, start int) bool {
 	switch c := text[start-1]; c {
-	case ' ', '\n', '\t', '\r', '(', ':', '=', '*', '"', '\'', '~', '`':
+	case ' ', '\n', '\t', '\r', ':', '=', '*', '"', '\'', '~', '`':
 		return true
+	case '(':
+		return !applied(text[:start-1])
 	case '$':
 		return start < 2 || text[start-2] != '\\'
 	}
 	return text[start-1] >= 0x80 // a currency sign or a dash
+}
+
+// applied reports whether a text ends in what a bracket behind is the argument
+// or a factor of: f(3), log_2(8), 2(3).
+func applied(before string) bool {
+	from := len(before)
+	for from > 0 && letterAt(before, from-1) && before[from-1] < 0x80 {
+		from--
+	}
+	switch word := before[from:]; {
+	case word == "":
+		return from > 0 && (wordAt(before, from-1) || before[from-1] == '}')
+	case len(word) == 1 && word != "a" && word != "A":
+		return true
+	default:
+		return slices.Contains(functions, strings.ToLower(word))
+	}
 }
 
 // marksBehind are LaTeX that a number outside of formulas may have behind it: a
@@ -98,34 +176,60 @@ func plainAfter(text string, end int) bool {
 	return text[end] >= 0x80
 }
 
-// plainExpression returns the end of the number or expression that begins at i.
+// plainExpression returns the end of the number or expression that begins at
+// i, and i when none does.
 func plainExpression(text string, i int) int {
+	longest := 256 // bytes
+	if !digitAt(text, i) {
+		longest = longestOpened // it may be none, and others are looked for inside
+	}
+	const deepest = 8 // of brackets
 	end := i
 	depth := 0
-	for at := i; at < len(text) && at-i < 256; at++ {
+	whole := func(at int) { // what ends at a place has a value, if its brackets are closed
+		if depth == 0 {
+			end = at
+		}
+	}
+	for at := i; at < len(text) && at-i < longest; at++ {
 		c := text[at]
 		switch {
 		case c >= '0' && c <= '9':
-			end = at + 1
+			whole(at + 1)
 		case c == '(':
-			depth++
+			if depth++; depth > deepest {
+				return end
+			}
 		case c == ')':
 			if depth == 0 {
 				return end
 			}
 			depth--
-			end = at + 1
+			whole(at + 1)
 		case c == '.' || c == ',':
 			if !digitAt(text, at+1) {
 				return end
 			}
-		case strings.IndexByte("+-*/^", c) >= 0:
+		case operatorLength(text[at:]) > 0:
+			at += operatorLength(text[at:]) - 1
 		case c == ':' && end == at && digitAt(text, at+1): // the ratio 7:32
 		case c == ' ':
 			// A blank is inside only beside an operator, or between groups
 			// of three digits.
 			if !operatorNear(text, at) && !groupNear(text, at) {
 				return end
+			}
+		case exponentLength(text, at) > 0:
+			at += exponentLength(text, at) - 1
+			whole(at + 1)
+		case i == at || !letterAt(text, at-1):
+			n, value := plainName(text[at:])
+			if n == 0 {
+				return end
+			}
+			at += n - 1
+			if value {
+				whole(at + 1)
 			}
 		default:
 			return end
@@ -134,10 +238,83 @@ func plainExpression(text string, i int) int {
 	return end
 }
 
+// exponentLength is the length of the exponent of a number in scientific
+// notation, which ends before at.
+func exponentLength(text string, at int) int {
+	if at == 0 || text[at]|0x20 != 'e' || !digitAt(text, at-1) && text[at-1] != '.' {
+		return 0
+	}
+	n := len(exponent.FindString(text[at:min(len(text), at+24)]))
+	if letterAt(text, at+n) {
+		return 0
+	}
+	return n
+}
+
+// operators join numbers in plain expressions.
+var operators = []string{"+", "-", "*", "/", "^", "×", "·", "−", "÷"}
+
+// operatorLength is the length of the operator that a text begins with, 0 for
+// other texts. An x is one before a power of ten: 6.02 x 10^23.
+func operatorLength(rest string) int {
+	for _, o := range operators {
+		if strings.HasPrefix(rest, o) {
+			return len(o)
+		}
+	}
+	if strings.HasPrefix(rest, "x 10^") || strings.HasPrefix(rest, "x10^") {
+		return 1
+	}
+	return 0
+}
+
+var (
+	// more is what goes on behind a number that is not the whole answer: the
+	// rest of a formula that cannot be read as a plain expression.
+	more = regexp.MustCompile(`^(?: ?[-+*/^×·−]|\)+[*/^×·]) ?(?:\(|\\[a-z]|[a-zA-Z](?:[^a-zA-Z]|$)|(?:pi|sqrt|sin|cos|tan|log|ln|exp)\b)`)
+	// less is the same before a number.
+	less = regexp.MustCompile(`(?:^|[^a-zA-Z\\])(?:[0-9)]*[a-zA-Z]|[0-9]*pi|[)}])(?:\^\S+)? ?[-+*/^×·−] ?$`)
+)
+
+// goesOn reports whether a formula goes on behind a number.
+func goesOn(text string, end int) bool {
+	if end >= len(text) || strings.IndexByte(" -+*/^)\xc3\xc2\xe2", text[end]) < 0 {
+		return false
+	}
+	rest := text[end:min(len(text), end+12)]
+	if strings.HasPrefix(rest, "**") || slices.ContainsFunc(marksBehind, func(mark string) bool { return strings.HasPrefix(rest, mark) }) {
+		return false
+	}
+	return more.MatchString(rest) && !article(rest)
+}
+
+// began reports whether a formula began before a number.
+func began(text string, start int) bool {
+	if start == 0 {
+		return false
+	}
+	before := text[max(0, start-16):start]
+	if strings.HasSuffix(before, "**") {
+		return false
+	}
+	return strings.ContainsAny(before[max(0, len(before)-4):], "-+*/^×·−") && less.MatchString(before) && !article(before)
+}
+
+// article reports whether the letter beside a dash or sign is the word a, or I.
+func article(text string) bool {
+	return strings.Contains(text, " a ") || strings.Contains(text, " I ")
+}
+
+// operatorNear reports whether an operator stands at one side of a blank, and
+// what it may join at the other.
 func operatorNear(text string, blank int) bool {
-	before := blank > 0 && strings.IndexByte("+-*/^", text[blank-1]) >= 0
-	after := blank+2 < len(text) && strings.IndexByte("+-*/^", text[blank+1]) >= 0 && (text[blank+2] == ' ' || digitAt(text, blank+2))
-	return before || after
+	if slices.ContainsFunc(operators, func(o string) bool { return strings.HasSuffix(text[:blank], o) }) ||
+		strings.HasSuffix(text[:blank], " x") && strings.HasPrefix(text[blank:], " 10^") {
+		return true
+	}
+	n := operatorLength(text[blank+1:])
+	behind := blank + 1 + n
+	return n > 0 && behind < len(text) && (text[behind] == ' ' || digitAt(text, behind) || text[behind] == '(')
 }
 
 func groupNear(text string, blank int) bool {
@@ -147,6 +324,7 @@ func groupNear(text string, blank int) bool {
 // plainNumber rewrites what only plain numbers have: blanks between thousands
 // and a decimal comma.
 func plainNumber(s string) string {
+	s = powerOfTen.ReplaceAllString(s, "*10^")
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -160,6 +338,9 @@ func plainNumber(s string) string {
 	}
 	return b.String()
 }
+
+// powerOfTen is an x that is a sign of multiplication.
+var powerOfTen = regexp.MustCompile(` ?x ?10\^`)
 
 // thousand reports whether the comma at i stands before thousands: 1,234 and
 // 12,034,567, not 0,111 and 1234,567.

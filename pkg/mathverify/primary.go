@@ -3,6 +3,7 @@ package mathverify
 import (
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,6 +19,11 @@ var functions = []string{
 // inverses are what f^{-1} means for a named function.
 var inverses = map[string]string{
 	"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot", "sec": "arcsec", "csc": "arccsc",
+}
+
+// mathWord reports whether a word is the name of a function or number.
+func mathWord(word string) bool {
+	return slices.Contains(functions, word) || word == "pi" || word == "inf" || word == "infinity"
 }
 
 var aliases = map[string]string{"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
@@ -108,7 +114,42 @@ func (p *parser) number() *node {
 		value.Add(value, new(big.Rat).SetFrac(top, period.Mul(period, pow10(len(fraction)))))
 		decimal = false
 	}
-	return &node{kind: kindNumber, value: value, decimal: decimal}
+	return p.scaled(&node{kind: kindNumber, value: value, decimal: decimal})
+}
+
+// scaled reads the exponent of a number in scientific notation: 6.63e-34.
+func (p *parser) scaled(n *node) *node {
+	const written = 1000 // the largest exponent of a number that is written out
+	if p.euler || p.at >= len(p.text) || p.text[p.at]|0x20 != 'e' {
+		return n
+	}
+	m := exponent.FindStringSubmatch(p.text[p.at:])
+	if m == nil {
+		return n
+	}
+	end := p.at + len(m[0])
+	if letterAt(p.text, end) || end < len(p.text) && strings.IndexByte("^_{", p.text[end]) >= 0 {
+		return n
+	}
+	if len(m[2]) > 18 {
+		p.fail(errBudget)
+		return nothing
+	}
+	p.at = end
+	size, _ := strconv.ParseInt(m[2], 10, 64)
+	negative := m[1] != "" && m[1] != "+"
+	decimal := n.decimal || negative
+	if size > written {
+		if negative {
+			size = -size
+		}
+		return operation(kindProduct, n, power(integer(10), integer(size)))
+	}
+	factor := new(big.Rat).SetInt(pow10(int(size)))
+	if negative {
+		factor.Inv(factor)
+	}
+	return &node{kind: kindNumber, value: factor.Mul(factor, n.value), decimal: decimal}
 }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }

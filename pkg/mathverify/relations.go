@@ -114,7 +114,7 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 	// A function is given by its values: a multiple of f(x) = x + 1 is not the
 	// answer to what f(x) is.
 	defines := slices.ContainsFunc(slices.Concat(gold.args, got.args), applies)
-	ratio, settled, valid := complex128(0), (*precise)(nil), 0
+	ratio, settled, valid := complex128(0), [2]*node{}, 0
 	for number := range points {
 		at := &point{number: number, values: map[string]complex128{}}
 		a, b := c.evaluate(f, at), c.evaluate(g, at)
@@ -133,13 +133,10 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 		}
 		// Beside a large constant the unknowns hardly move the ratio: that
 		// x = 1000000 is not x = 1000001 takes many digits.
-		if exact, ok := c.preciseRatio(f, g, at); !ok {
-			if valid > 0 && cmplx.Abs(r-ratio) > 1e-12*cmplx.Abs(ratio) {
-				return false
-			}
-		} else if settled == nil {
-			settled = &exact
-		} else if !exact.same(*settled) {
+		here := [2]*node{placed(f, at), placed(g, at)}
+		if settled[0] == nil {
+			settled = here
+		} else if v := c.sameRatio(settled, here); v == unequal || v == unknown && cmplx.Abs(r-ratio) > 1e-12*cmplx.Abs(ratio) {
 			return false
 		}
 		ratio = r
@@ -179,14 +176,23 @@ func (c *comparer) proportionalRatios(gold, got *node) bool {
 	return ratio != nil
 }
 
-// preciseRatio is f / g at a point with many digits.
-func (c *comparer) preciseRatio(f, g *node, at *point) (ratio precise, ok bool) {
-	a, ok1 := c.evaluatePrecise(f, at)
-	b, ok2 := c.evaluatePrecise(g, at)
-	if !ok1 || !ok2 {
-		return ratio, false
+// placed puts a point's values in the place of the symbols.
+func placed(n *node, at *point) *node {
+	free := map[string]bool{}
+	n.symbols(free)
+	for name := range free {
+		n = substitute(n, name, number(new(big.Rat).SetFloat64(real(at.value(name)))))
 	}
-	return a.div(b)
+	return n
+}
+
+// sameRatio compares the ratios of two pairs of constants.
+func (c *comparer) sameRatio(a, b [2]*node) verdict {
+	x, y := product(a[0], b[1]), product(b[0], a[1])
+	if v := c.compareResidues(x, y); v != unknown {
+		return v
+	}
+	return c.decide(x, y, &point{})
 }
 
 // applies reports whether an expression applies an unknown function.

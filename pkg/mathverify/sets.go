@@ -27,11 +27,14 @@ func (c *comparer) equalSets(gold, got *node) bool {
 		pair := len(tuple.args) == 2
 		return (round || !pair) && (!pair || c.real(tuple)) && len(c.distinct(list.args)) == len(list.args) && c.pairwise(gold.args, got.args)
 	}
-	if gold.kind == kindList && len(gold.args) == 1 && !got.isSet() {
-		return c.equal(gold.args[0], got)
+	if gold.kind == kindList && !got.isSet() {
+		gold = c.only(gold)
 	}
-	if got.kind == kindList && len(got.args) == 1 && !gold.isSet() {
-		return c.equal(gold, got.args[0])
+	if got.kind == kindList && !gold.isSet() {
+		got = c.only(got)
+	}
+	if !gold.isSet() && !got.isSet() {
+		return c.equal(gold, got)
 	}
 	a, ok1 := c.realSet(gold)
 	b, ok2 := c.realSet(got)
@@ -105,6 +108,14 @@ func (c *comparer) equalLists(gold, got []*node) bool {
 	return true
 }
 
+// only is the value that all items of a list have, if they have one.
+func (c *comparer) only(list *node) *node {
+	if items := c.distinct(list.args); len(items) == 1 {
+		return items[0]
+	}
+	return list
+}
+
 func (c *comparer) distinct(items []*node) []*node {
 	var kept []*node
 	for _, item := range items {
@@ -141,7 +152,7 @@ func (c *comparer) endpoint(n *node) (float64, bool) {
 		return 0, false
 	}
 	v := c.evaluate(n, &point{})
-	if cmplx.IsNaN(v) || imag(v) != 0 {
+	if cmplx.IsNaN(v) || cmplx.IsInf(v) || imag(v) != 0 {
 		return 0, false
 	}
 	return real(v), true

@@ -2,6 +2,7 @@ package mathverify
 
 import (
 	"errors"
+	"math/big"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -66,6 +67,9 @@ func NewReference(gold string) *Reference {
 	if !strings.ContainsAny(gold, "$\n") && !strings.Contains(gold, `\boxed`) && !strings.Contains(gold, `\(`) && !strings.Contains(gold, `\[`) {
 		if n, err := parse(gold, b); err == nil {
 			r.parsed, r.other = n, decimalComma(r.text, n, b)
+			if r.other == nil {
+				r.other = withoutExponents(gold, b)
+			}
 			return r
 		}
 	}
@@ -133,7 +137,7 @@ func (r *Reference) VerifyAnswer(answer string, options Options) Result {
 
 // whole makes a candidate of a text that is the answer itself.
 func whole(answer string) []candidate {
-	if strings.TrimSpace(answer) == "" {
+	if answer = Unwrap(answer); answer == "" {
 		return nil
 	}
 	return []candidate{{text: answer, end: len(answer), priority: priorityWhole}}
@@ -178,7 +182,7 @@ func (r *Reference) verify(candidates []candidate, options Options, t *trace) Re
 			result.Reason = ReasonUnequal
 		case r.parsed != nil && c.equalReadings(r, candidate, parsed):
 			result.Equal, result.Reason = true, ReasonEqual
-		case b.exhausted() || b.large:
+		case b.exhausted() || b.undecided:
 			result.Reason = ReasonBudget
 		case r.parsed == nil && r.sameText(candidate.text):
 			result.Equal, result.Reason = true, ReasonSameText
@@ -198,6 +202,9 @@ func (c *comparer) equalReadings(r *Reference, answer candidate, parsed *node) b
 	if c.equal(r.parsed, c.inNamesOf(r.parsed, parsed)) {
 		return true
 	}
+	if other := c.restated(answer, parsed); other != nil && c.equal(r.parsed, c.inNamesOf(r.parsed, other)) {
+		return true
+	}
 	gold, got := r.other, answer.number(c.budget)
 	if gold == nil && got == nil {
 		return false
@@ -209,6 +216,30 @@ func (c *comparer) equalReadings(r *Reference, answer candidate, parsed *node) b
 		got = parsed
 	}
 	return c.equal(gold, c.inNamesOf(gold, got))
+}
+
+// restated reads what a response gives as the same value as its answer; nil when
+// it is another one. A decimal is the same value if it is rounded from it.
+func (c *comparer) restated(answer candidate, parsed *node) *node {
+	if answer.also == "" {
+		return nil
+	}
+	other, err := parse(answer.also, c.budget)
+	if err != nil {
+		return nil
+	}
+	if c.equal(parsed, other) {
+		return other
+	}
+	a, ok1 := c.realValue(parsed)
+	b, ok2 := c.realValue(other)
+	if _, fraction, point := strings.Cut(strings.TrimSpace(answer.also), "."); ok1 && ok2 && point && len(fraction) <= maxBits/4 {
+		scale := new(big.Rat).SetInt(pow10(len(fraction)))
+		if roundedRat(a, scale).Cmp(roundedRat(b, scale)) == 0 {
+			return other
+		}
+	}
+	return nil
 }
 
 func imaginary(n *node) bool {

@@ -323,6 +323,20 @@ func hostile() map[string]string {
 		"many names":             strings.Repeat("x_{1}y_{2}z_{3}+", 200) + "1",
 		"sum with far bounds":    `\sum_{i=1}^{1000000000} i`,
 		"sums in sums":           nest(`\sum_{i=1}^{199} (`, "i", ")", 20),
+		"long sum":               `\sum_{k=1}^{20000}\frac{1}{k^{k}}`,
+		"long product":           `\prod_{k=1}^{20000}(1+\frac{1}{k!})`,
+		"binomials in a sum":     `\sum_{k=0}^{9999}\binom{9999}{k}\sqrt{k}`,
+		"infinite sums":          `\sum_{j=1}^{\infty}\sum_{k=1}^{\infty}\frac{1}{j^2k^2}`,
+		"infinite sum of sums":   `\sum_{j=1}^{\infty}\frac{1}{\sum_{k=1}^{199}k^j}`,
+		"far binomial":           `\binom{10^{18}}{20000}\pi`,
+		"far factorials":         `\frac{(10^{18})!\pi}{(10^{18}-20000)!}`,
+		"roots of large numbers": strings.Repeat(`\sqrt{10^{2000}+1}-`, 60) + "1",
+		"large exponentials":     strings.Repeat(`e^{2000}+\ln 3+`, 60) + "1",
+		"roots of cancellations": nest(`\sqrt{(10^{300}+1)-10^{300}+`, "2", "}", 30),
+		"scientific":             "1e999999999999",
+		"scientific, small":      "5+1e-99999",
+		"large modulus":          `9^{9^{2000}}\bmod 10^{300}`,
+		"brackets of numbers":    strings.Repeat("(1+", 1300),
 		"list":                   strings.Repeat("1,", 2000) + "1",
 		"list of lists":          nest("(1,", "2", ")", 60),
 		"plus or minus":          strings.Repeat(`1 \pm `, 60) + "1",
@@ -367,6 +381,11 @@ func hostile() map[string]string {
 	all["announced links"] = strings.Repeat("answer ", 4000) + strings.Repeat("$1$ = ", 6000)
 	all["units of units"] = "5" + strings.Repeat("cm/", 20_000)
 	all["many units"] = strings.Repeat("6cm ", 15_000)
+	all["open brackets"] = strings.Repeat("(1+2*", 13_000)
+	all["tags"] = strings.Repeat("<answer>", 8000)
+	all["end marks"] = strings.Repeat("<|", 32_000)
+	all["open boxes"] = strings.Repeat(`\boxed 1`, 8000)
+	all["names"] = strings.Repeat("sqrt(", 13_000)
 	all["percents"] = strings.Repeat("6 percent ", 6000)
 	return all
 }
@@ -388,7 +407,7 @@ func TestHostile(t *testing.T) {
 	if len(corpus) < 200 {
 		t.Fatalf("%d hostile responses; at least 200 are wanted", len(corpus))
 	}
-	golds := []string{"5", `$x^2+\sqrt{2}$`, "$(1,2)$", `$\{1,2,3\}$`, "$y=2x+1$", `$\begin{pmatrix}1\\2\end{pmatrix}$`, `$[1,2)\cup(3,\infty)$`}
+	golds := []string{"5", `$\sqrt{10^{200}+1}$`, "$e^{2000}$", `$x^2+\sqrt{2}$`, "$(1,2)$", `$\{1,2,3\}$`, "$y=2x+1$", `$\begin{pmatrix}1\\2\end{pmatrix}$`, `$[1,2)\cup(3,\infty)$`}
 	const bound = 50 * time.Millisecond
 	var slowest time.Duration
 	var slowestName string

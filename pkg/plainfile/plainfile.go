@@ -39,7 +39,31 @@ func Open(path string) (*os.File, int64, error) {
 	if info.IsDir() {
 		return nil, 0, errors.Join(exitcode.Dataf("%w", &KindError{path, "a folder"}), f.Close())
 	}
+	if err := checkPointer(f, info.Size(), path); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
 	return f, info.Size(), nil
+}
+
+// pointerStart is how a git-LFS pointer begins, which a clone without git-LFS has
+// in the place of a large file.
+const pointerStart = "version https://git-lfs.github.com/spec/"
+
+// checkPointer refuses a git-LFS pointer.
+func checkPointer(f *os.File, size int64, path string) error {
+	const longest = 1024 // bytes of a pointer, by git-LFS's specification
+	if size < int64(len(pointerStart)) || size >= longest {
+		return nil
+	}
+	start := make([]byte, len(pointerStart))
+	if _, err := f.ReadAt(start, 0); err != nil {
+		return fmt.Errorf("reading %q: %w", path, err)
+	}
+	if string(start) != pointerStart {
+		return nil
+	}
+	return exitcode.WithHint(exitcode.Dataf("reading %q: it is a git-LFS pointer, not the file itself", path),
+		"run git lfs pull in the repository that it is from, or download the file itself")
 }
 
 // OpenAny opens a regular file or a folder. The error is that of [os.Open], or a

@@ -1,6 +1,9 @@
 package plainjson
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestBothForms(t *testing.T) {
 	t.Parallel()
@@ -17,6 +20,29 @@ func TestBothForms(t *testing.T) {
 		}
 		if _, err := c.write(func() {}); err == nil {
 			t.Errorf("%s: a function was written", name)
+		}
+	}
+}
+
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"a": {"b": 1}}`:              "",
+		` {"a": {"b": 1}} `:            "",
+		`{"a": {"b": 1, "c": 2}}`:      `there is no field "c"`,
+		`{"a": {"b": 1}} {}`:           "something follows",
+		`{"a": {"b": "x"}}`:            "cannot unmarshal",
+		`{"a": {"b": 1`:                "unexpected EOF",
+		`{"arguments": {}, "args": 1}`: `there is no field "arguments"`,
+	} {
+		var v struct {
+			A struct {
+				B int `json:"b"`
+			} `json:"a"`
+		}
+		err := Strict([]byte(text), &v)
+		if want == "" && (err != nil || v.A.B != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

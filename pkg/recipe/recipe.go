@@ -62,22 +62,11 @@ type Policy struct {
 	Critic string `yaml:"critic" choices:"none,head,model"`
 	LoRA   *LoRA  `yaml:"lora"` // train a low-rank adapter of the policy, and nothing else, in the warm start too
 	Chat   Chat   `yaml:"chat"` // how messages become text; for policies made by New
-}
-
-// The kinds of a critic.
-const (
-	CriticNone  = "none"
-	CriticHead  = "head"
-	CriticModel = "model"
-)
-
-// ValueHead reports whether the policy that is trained has a value head.
-func (p Policy) ValueHead() bool { return p.Critic == CriticHead }
-
-// OfCritic is a critic that is a model of its own, as a policy that is trained.
-func (p Policy) OfCritic() Policy {
-	p.Critic = CriticHead
-	return p
+	// Template sets variables of the chat template of the policy in path, such
+	// as enable_thinking: false (chat_template_kwargs elsewhere). A name that
+	// the template never reads is an error.
+	Template     map[string]config.Scalar `yaml:"template"`
+	TemplateDate string                   `yaml:"template_date"` // date that the chat template's strftime_now tells, as 2026-11-21; empty: strftime_now is undefined, so that prompts do not depend on the day
 }
 
 // NewPolicy is the shape of a policy made by the run. The names are those of

@@ -59,7 +59,9 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 	case n == nil && r.Policy.Path == "":
 		c.Add("policy", nil, "names no policy: give policy.path or policy.new")
 	case n != nil && r.Policy.Path != "":
-		c.Add("policy.path", r.Policy.Path, "and policy.new exclude each other: to start from this folder set policy.new: null, to make a new policy set policy.path: null")
+		c.Add("policy.path", r.Policy.Path, "and policy.new exclude each other: to start from this folder set policy.new: null, to make a new policy leave policy.path empty")
+	case n != nil && (len(r.Policy.Template) > 0 || r.Policy.TemplateDate != ""):
+		c.Add("policy.template", nil, "is for the chat template of a policy that is there: with policy.new, leave out policy.template and policy.template_date")
 	}
 	r.checkLoRA(c)
 	if n == nil {
@@ -96,6 +98,9 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 			fewest += 100 + 1000 // groups of two and of three digits
 		}
 		c.Between("policy.new.vocab_size", n.VocabSize, fewest, most)
+	}
+	if _, err := r.Policy.Date(); err != nil {
+		c.Add("policy.template_date", r.Policy.TemplateDate, "must be a date such as 2026-11-21")
 	}
 	if r.Policy.Chat.AssistantSuffix == "" {
 		c.Add("policy.chat.assistant_suffix", nil, "must hold the token at which a response stops")

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -78,7 +77,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	}
 	answer := func(text []byte) (any, error) {
 		line := checker.Line()
-		if err := jsonlines.Decode(text, line, false); err != nil {
+		if err := jsonlines.Decode(text, line, !checker.Labelled); err != nil {
 			return nil, err
 		}
 		return verify(line)
@@ -86,27 +85,10 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	lines, refused := jsonlines.NewReader(ctx, in), 0
 	err = jsonlines.Answerer{Gather: true, Answer: answer, Refuse: func(line []byte, fault error) any {
 		refused++
-		return refusal{ID: idOf(line), Error: fmt.Sprintf("line %d: %v", lines.Number, fault)}
+		return lines.Refusal(line, fault)
 	}}.Run(lines, out)
 	if err == nil && refused > 0 {
 		err = exitcode.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, lines.Number)
 	}
 	return err
-}
-
-// refusal is the row of a line that could not be judged.
-type refusal struct {
-	ID    json.RawMessage `json:"id"`
-	Error string          `json:"error"`
-}
-
-// idOf finds the id of a line, if it has one.
-func idOf(line []byte) json.RawMessage {
-	var row struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.Unmarshal(line, &row) != nil || row.ID == nil {
-		return json.RawMessage("null")
-	}
-	return row.ID
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // Any fills a value with anything that its type can hold and that YAML
@@ -53,7 +54,11 @@ func Any(t *rapid.T, v reflect.Value, label string) {
 		if n := rapid.IntRange(0, 3).Draw(t, label+"#"); n > 0 {
 			v.Set(reflect.MakeMap(v.Type()))
 			for i := range n {
-				v.SetMapIndex(reflect.ValueOf(fmt.Sprintf("KEY_%d", i)), reflect.ValueOf(anyText(t, label)))
+				value := reflect.ValueOf(anyText(t, label))
+				if v.Type().Elem() == reflect.TypeFor[config.Scalar]() {
+					value = reflect.ValueOf(anyScalar(t, label))
+				}
+				v.SetMapIndex(reflect.ValueOf(fmt.Sprintf("KEY_%d", i)), value)
 			}
 		}
 	case reflect.String:
@@ -69,6 +74,18 @@ func Any(t *rapid.T, v reflect.Value, label string) {
 	default:
 		t.Fatalf("%s: a field of kind %s", label, v.Kind())
 	}
+}
+
+// anyScalar draws a value of any type, as JSON.
+func anyScalar(t *rapid.T, label string) config.Scalar {
+	if other := rapid.SampledFrom([]config.Scalar{"", "true", "false", "7", "-2.5"}).Draw(t, label); other != "" {
+		return other
+	}
+	text, err := plainjson.Line(anyText(t, label))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.Scalar(text)
 }
 
 // anyText draws text that YAML readers are known to trip over, besides any

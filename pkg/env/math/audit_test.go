@@ -35,7 +35,7 @@ func TestAudit(t *testing.T) {
 		}},
 		{env.Task{Answer: "1+2i"}, `\boxed{2 i + 1}`, env.Verdict{Reason: "equal", Form: "constant", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "5"}, "none", env.Verdict{Reason: "no answer", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
-		{env.Task{Answer: "5"}, `\boxed{9^{9^{9}}}`, env.Verdict{Reason: "budget", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
+		{env.Task{Answer: "5"}, `\boxed{9^{9^{9^{9}}}}`, env.Verdict{Reason: "budget", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "A", Form: answer.FormOption, Choices: []string{"1", "2"}}, "(A)", env.Verdict{Reason: "equal", Form: "option"}},
 	} {
 		got, err := e.Score(t.Context(), env.Attempt{Task: test.task, Messages: []shard.Message{{Role: roleAssistant, Content: test.response}}, Own: env.Said([]shard.Message{{Role: roleAssistant, Content: test.response}}, 0), Finish: "stop"})

@@ -43,7 +43,8 @@ func (checkSettings) Choices(field string) []string {
 }
 
 var checker = env.LineChecker{
-	Doc:      `a line is {"id", "gold", "prediction"} and its verdict {"id", "equal", "extracted", "why"}`,
+	Doc:      `a line is {"id", "gold", "prediction"}, beside which there may be labels, and its verdict {"id", "equal", "extracted", "why"}`,
+	Labelled: true,
 	Settings: func() any { return &checkSettings{Preset: mathverify.Presets()[0], DecimalPlaces: -1} },
 	Line:     func() any { return new(checkPair) },
 	Verifier: func(settings any) (func(line any) (any, error), error) {

@@ -35,6 +35,7 @@ const (
 	maxNameBytes  = 100
 	maxTextBytes  = 16 << 10 // of feedback and of an extracted answer that are kept
 	maxMilestones = 64
+	maxReward     = 1e18 // either way; an advantage is a float32, and its square must be one
 )
 
 // judgement is what a program says of an attempt, or of one message of it.
@@ -114,6 +115,9 @@ func (j judgement) verdict() (v env.TurnVerdict, err error) {
 	if j.Reward == nil {
 		return v, fmt.Errorf(`{"reward": a number} is wanted`)
 	}
+	if !(math.Abs(*j.Reward) <= maxReward) {
+		return v, fmt.Errorf("the reward must be from %g to %g", -maxReward, maxReward)
+	}
 	score := min(1, max(0, *j.Reward))
 	if j.Score != nil {
 		score = *j.Score
@@ -138,6 +142,9 @@ func (j judgement) verdict() (v env.TurnVerdict, err error) {
 	for _, name := range slices.Sorted(maps.Keys(j.Parts)) {
 		if name == "" || len(name) > maxNameBytes {
 			return v, fmt.Errorf("the name of a part has 1 to %d bytes", maxNameBytes)
+		}
+		if !(math.Abs(j.Parts[name]) <= maxReward) {
+			return v, fmt.Errorf("the part %q must be from %g to %g", name, -maxReward, maxReward)
 		}
 		v.Parts = append(v.Parts, shard.RewardPart{Name: name, Value: j.Parts[name]})
 	}

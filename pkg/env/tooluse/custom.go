@@ -110,7 +110,7 @@ func readFunctions(path string) ([]Function, error) {
 		return nil, exitcode.Dataf("reading env.tooluse.functions: %w", err)
 	}
 	var functions []Function
-	if err := json.Unmarshal(text, &functions); err != nil {
+	if err := plainjson.Strict(text, &functions); err != nil {
 		return nil, exitcode.Dataf("%s: a list of functions, each with name, description and parameters, is wanted: %w", path, err)
 	}
 	if len(functions) == 0 {
@@ -177,7 +177,7 @@ func readCustom(path string, functions []Function, program *program) ([]problem,
 
 func parseCustom(line []byte, functions []Function, program *program) (problem, error) {
 	var t customTask
-	if err := json.Unmarshal(line, &t); err != nil {
+	if err := plainjson.Strict(line, &t); err != nil {
 		return problem{}, err
 	}
 	switch {

@@ -324,6 +324,8 @@ func TestBadOwnFiles(t *testing.T) {
 		{good, `{"id": "a", "turns": ["x"], "truth": []}`, "1 turns and reference calls for 0"},
 		{good, `{"id": "a", "turns": ["x"], "truth": [[{"name": "f", "args": {}}]]}`, "reference call 1 of turn 1"},
 		{good, `{"id": "a", "turns": ["x"], "truth": [[{"name": "pay"}]]}`, "reference call 1 of turn 1"},
+		{good, `{"id": "a", "turns": ["x"], "truth": [[{"name": "pay", "arguments": {}}]]}`, `there is no field "arguments"`},
+		{good, `{"id": "a", "turns": ["x"], "trut": []}`, `there is no field "trut"`},
 		{good, `{"id": "a", "turns": ["x"], "functions": ["f"]}`, `no function "f"`},
 		{good, `{"id": "a", "turns": ["x"]}` + "\n" + `{"id": "a", "turns": ["x"]}`, `two tasks have the id "a"`},
 	} {

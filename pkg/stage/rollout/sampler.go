@@ -35,7 +35,7 @@ type Sampler struct {
 // attempt has at most so many messages of the policy.
 func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, turns int) (*Sampler, error) {
 	defer phase.Enter(phase.Load)()
-	format, err := chat.Load(folder, time.Time{})
+	format, err := stage.LoadChat(r.Policy, folder)
 	if err != nil {
 		return nil, err
 	}

@@ -209,7 +209,7 @@ func newDemonstrator(r recipe.Recipe, environment env.Env, folder string) (*demo
 		return nil, err
 	}
 	d := &demonstrator{recipe: r, environment: environment, tasks: tasks}
-	d.chat, err = chat.Load(folder, time.Time{})
+	d.chat, err = stage.LoadChat(r.Policy, folder)
 	return d, err
 }
 

@@ -20,8 +20,9 @@ import (
 // blanks beside punctuation, a final full stop, and parentheses around one
 // letter.
 //
-// Scientific notation, percentages, units, digits other than ASCII, and
-// numbers of more than 1000 digits are not read.
+// Scientific notation is read with a point or a sign, as in 1.5e3 and 1e-5.
+// Percentages, units, digits other than ASCII, and numbers of more than 1000
+// digits are not read.
 type Exact struct {
 	mode   string
 	marker string

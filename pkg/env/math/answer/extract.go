@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
 
 // The ways to find the answer in a response (recipe, env.answer.extract).
@@ -25,47 +27,54 @@ var (
 )
 
 // extract finds the text of the answer. What it finds for [ExtractLast]
-// depends on the form of the reference answer alone, never on its value.
+// depends on the form of the reference answer alone, never on its value. Tags,
+// end marks and what else is around an answer are no part of it.
 func extract(response, mode, marker string, gold parsed) (string, error) {
-	response = strings.TrimSpace(response)
-	if response == "" {
+	tagged := mathverify.Tagged(response)
+	if tagged == "" {
 		return "", errEmpty
 	}
 	switch mode {
 	case ExtractMarked:
+		// The marker is looked for outside of the tag too.
 		at := strings.LastIndex(response, marker)
 		if at < 0 {
 			return "", fmt.Errorf("the response has no %q", marker)
 		}
 		rest, _, _ := strings.Cut(response[at+len(marker):], "\n")
-		if rest = strings.TrimSpace(rest); rest == "" {
+		if rest = mathverify.Unwrap(rest); rest == "" {
 			return "", fmt.Errorf("nothing follows the last %q", marker)
 		}
 		return rest, nil
 	case ExtractBoxed:
-		return LastBoxed(response)
+		boxed, err := LastBoxed(response)
+		return mathverify.Unwrap(boxed), err
 	case ExtractLast:
 		if gold.form == formNumber {
-			return lastNumber(response)
+			return lastNumber(tagged)
 		}
-		items := lastItems(response, gold)
+		items := lastItems(tagged, gold)
 		if items == "" {
 			return "", errEmpty
 		}
 		return items, nil
 	}
-	return response, nil
+	return mathverify.Unwrap(response), nil
 }
 
-// LastBoxed returns what is in the last \boxed{}, braces balanced. It is an
-// error when there is none, or nothing in it.
+// LastBoxed returns what is in the last \boxed{}, \fbox{} or \framebox{},
+// braces balanced. It is an error when there is none, or nothing in it.
 func LastBoxed(s string) (string, error) {
-	const open = `\boxed{`
-	at := strings.LastIndex(s, open)
+	at := -1
+	for _, open := range []string{`\boxed{`, `\fbox{`, `\framebox{`} {
+		if i := strings.LastIndex(s, open); i >= 0 {
+			at = max(at, i+len(open))
+		}
+	}
 	if at < 0 {
 		return "", errNoBox
 	}
-	s = s[at+len(open):]
+	s = s[at:]
 	end := closingBrace(s)
 	if end < 0 {
 		return "", errOpenBox

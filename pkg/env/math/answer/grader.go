@@ -80,7 +80,7 @@ func (g Grader) truth(task env.Task, response string) Verification {
 // the text of the right option, if it is equal to no other option.
 func (g Grader) choice(task env.Task, response string) Verification {
 	last := g.settings.Extract == ExtractLast
-	text := strings.TrimSpace(response)
+	text := mathverify.Tagged(response)
 	if !last {
 		found, err := extract(response, g.settings.Extract, g.settings.Marker, parsed{form: formWords, items: []string{"A"}})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -32,12 +33,13 @@ type literal struct {
 	fraction               string // digits after the point
 	point                  bool
 	numerator, denominator string
+	exponent               string // of a number in scientific notation, with its sign
 }
 
 // scanLiteral reads the longest number at the start of s and returns its
 // length in bytes, 0 if there is none. The forms are
 //
-//	12  +12  -12  1,234  1.5  .5  3/4  1 3/4  \frac{3}{4}  1\frac{3}{4}
+//	12  +12  -12  1,234  1.5  .5  3/4  1 3/4  \frac{3}{4}  1\frac{3}{4}  6.63e-34
 //
 // with ASCII digits, and U+2212 as another minus sign.
 func scanLiteral(s string) (literal, int) {
@@ -66,11 +68,16 @@ func scanLiteral(s string) (literal, int) {
 	if at < len(s) && s[at] == '.' {
 		if m := digits(s[at+1:]); m > 0 {
 			lit.point, lit.fraction = true, s[at+1:at+1+m]
-			return lit, at + 1 + m
+			at += 1 + m
+			return lit, at + scanExponent(s[at:], &lit)
 		}
 	}
 	if n == 0 {
 		return literal{}, 0
+	}
+
+	if m := scanExponent(s[at:], &lit); m > 0 {
+		return lit, at + m
 	}
 
 	// A plain fraction, or after blanks the fraction of a mixed number.
@@ -88,6 +95,25 @@ func scanLiteral(s string) (literal, int) {
 		}
 	}
 	return lit, at
+}
+
+// scanExponent reads the exponent of 6.63e-34, 1.5E3 and 1e-5. 2e5 has none: it
+// is a number in base 15.
+func scanExponent(s string, lit *literal) int {
+	if s == "" || s[0]|0x20 != 'e' {
+		return 0
+	}
+	at := 1
+	if at < len(s) && (s[at] == '-' || s[at] == '+') {
+		at++
+	}
+	n := digits(s[at:])
+	if n == 0 || word(s[at:]) > n || at == 1 && !lit.point {
+		return 0
+	}
+	lit.exponent = strings.TrimPrefix(s[1:at+n], "+")
+	lit.point = lit.point || s[1] == '-'
+	return at + n
 }
 
 // scanSlash reads "/ 4" after a numerator.
@@ -139,6 +165,17 @@ func (l literal) read() (number, error) {
 	if whole+l.fraction != "" {
 		top, bottom := integer(whole+l.fraction), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(l.fraction))), nil)
 		value.SetFrac(top, bottom)
+	}
+	if l.exponent != "" {
+		size, err := strconv.Atoi(l.exponent)
+		if err != nil || size > MaxDigits || size < -MaxDigits {
+			return number{}, errTooLong
+		}
+		factor := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(size, -size))), nil))
+		if size < 0 {
+			factor.Inv(factor)
+		}
+		value.Mul(value, factor)
 	}
 	if l.denominator != "" {
 		bottom := integer(l.denominator)

@@ -1,8 +1,6 @@
 package answer
 
 import (
-	"strings"
-
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
@@ -72,7 +70,7 @@ func (s Symbolic) Verify(gold, response string) Verification {
 	if s.mode == ExtractLast {
 		return verification(reference.Verify(response, s.options))
 	}
-	text := strings.TrimSpace(response)
+	text := response
 	if s.mode != ExtractWhole {
 		found, err := extract(response, s.mode, s.marker, parsed{})
 		if err != nil {

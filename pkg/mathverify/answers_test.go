@@ -1,0 +1,78 @@
+package mathverify
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// checkAnswers judges the pairs of a file, each with the verdict that it wants.
+func checkAnswers(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		var c struct {
+			ID, Gold, Prediction string
+			Want                 bool
+		}
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		r := Verify(c.Gold, c.Prediction, DefaultOptions())
+		if r.Equal != c.Want {
+			t.Errorf("%s: gold %q, prediction %q: equal %v (%s, read %q); want %v", c.ID, c.Gold, c.Prediction, r.Equal, r.Explain(), r.Extracted, c.Want)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Numbers beyond the range of a float, exponents, sums, and the ways in which
+// an answer is marked, in both directions. The values are Python's integers
+// and fractions.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	checkAnswers(t, filepath.Join("testdata", "answers.jsonl"))
+}
+
+// Random pairs whose verdicts mpmath (40,000 bits) and Python's fractions give.
+func TestGoldenValues(t *testing.T) {
+	t.Parallel()
+	checkAnswers(t, filepath.Join("testdata", "golden.jsonl"))
+}
+
+// The cases that were made after public reports.
+func TestReportedAnswers(t *testing.T) {
+	t.Parallel()
+	shared := os.Getenv("LATHE_SHARED")
+	if shared == "" {
+		shared = filepath.Join("..", "..", "..", "shared")
+	}
+	path := filepath.Join(shared, "cases", "math", "answers.jsonl")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the reported cases are not here: %v (LATHE_SHARED names the folder that holds cases/math)", err)
+	}
+	checkAnswers(t, path)
+}
+
+// What cannot be told apart within the budget is not equal.
+func TestUndecided(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{
+		{"9^{9^{9^9}}", "9^{9^{9^8}}"},
+		{`\sqrt{2}^{2000000}+1`, `2^{1000000}+2^{-5}`},
+		{`(10^{30})!`, `(10^{29})!`},
+		{`\sum_{k=1}^{\infty}\frac{1}{k}`, `\sum_{k=1}^{\infty}\frac{2}{k}`},
+	} {
+		if r := Verify("$"+c[0]+"$", `\boxed{`+c[1]+"}", DefaultOptions()); r.Equal {
+			t.Errorf("%s equals %s: %s", c[0], c[1], r.Explain())
+		}
+	}
+}
