@@ -38,8 +38,13 @@ func supervised(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	policy := t.TempDir()
-	for _, name := range []string{"config.json", "tokenizer.json"} {
-		if err := os.WriteFile(filepath.Join(policy, name), []byte("{}"), 0o600); err != nil {
+	for name, text := range map[string]string{
+		"config.json": `{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 260, "hidden_size": 32, "intermediate_size": 64,
+			"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
+			"rope_theta": 10000, "tie_word_embeddings": true, "hidden_act": "silu"}`,
+		"tokenizer.json": "{}",
+	} {
+		if err := os.WriteFile(filepath.Join(policy, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
