@@ -144,8 +144,10 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	noteWarmStart(os.Stderr, resolved.Recipe)
 	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
+	if err == nil {
+		noteWarmStart(os.Stderr, resolved.Recipe)
+	}
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
 			fmt.Fprintf(os.Stderr, "lathe: of %d policy versions %d are kept, every %d and the last (schedule.keep_every: auto)\n", last+1, keptVersions(last, every), every)

@@ -146,6 +146,9 @@ func (in templated) read() (chat.Conversation, error) {
 		if !ok {
 			return c, exitcode.Dataf("message %d is not an object", i)
 		}
+		if err := mistyped(message); err != nil {
+			return c, fmt.Errorf("message %d: %w", i, err)
+		}
 		c.Messages = append(c.Messages, message)
 	}
 	if c.Tools, err = parse[*jinja.Sequence](in.Tools, "tools is not a list"); err != nil {
@@ -158,6 +161,24 @@ func (in templated) read() (chat.Conversation, error) {
 	}
 	c.Variables, err = parse[*jinja.Dict](in.Variables, "chat_template_kwargs is not an object")
 	return c, err
+}
+
+// mistyped refuses a message whose role is no string, or whose content is neither a
+// string nor, as some templates take it, a list of parts. What a tool returned is any
+// value.
+func mistyped(message *jinja.Dict) error {
+	role, _ := message.Get("role")
+	switch name, ok := role.(string); {
+	case !ok:
+		return exitcode.Dataf(`"role" must be a string`)
+	case name == "tool":
+		return nil
+	}
+	switch content, _ := message.Get("content"); content.(type) {
+	case nil, string, *jinja.Sequence:
+		return nil
+	}
+	return exitcode.Dataf(`"content" must be a string`)
 }
 
 // parse reads a JSON value of one type; nil when it is missing or null.
