@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -146,6 +148,20 @@ func Differences(was, is []byte) ([]config.Change, error) {
 		section, _, _ := strings.Cut(c.Path, ".")
 		return slices.Contains(changesNothing, section)
 	}), err
+}
+
+// Fingerprint is the SHA-256 of the settings, seed included, that are not the default
+// ones, in hexadecimal. Name, description and resources are left out. A setting that a
+// later version adds changes a recipe's digest, and not its fingerprint.
+func (r *Recipe) Fingerprint() string {
+	plain := Defaults()
+	if m, err := env.Lookup(r.Env.Name); err == nil {
+		plain.Env.Settings, plain.Data.Settings = m.Settings(), m.Data()
+	}
+	own := *r
+	own.Name, own.Description, own.Resources = "", "", plain.Resources
+	sum := sha256.Sum256([]byte(strings.Join(config.Overrides(&own, &plain), "\n")))
+	return hex.EncodeToString(sum[:])
 }
 
 // Composition lists the axes with what the recipe chooses on each, and nothing

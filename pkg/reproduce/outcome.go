@@ -56,6 +56,7 @@ type Run struct {
 	Seed          uint64  `json:"seed"`
 	Done          bool    `json:"done"`
 	RecipeSHA256  string  `json:"recipe_sha256"`  // empty before the run is made
+	Fingerprint   string  `json:"fingerprint"`    // of its recipe, which settings that later versions add leave as it is
 	BinaryVersion string  `json:"binary_version"` // that made the run
 	PolicySHA256  *string `json:"policy_sha256"`  // of the weights of its last version; null before it is done
 	WallSeconds   float64 `json:"wall_seconds"`
@@ -139,6 +140,9 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 // take has what is measured of a run.
 func (r *Run) take(ctx context.Context, m *measured, measures []Measure) (err error) {
 	s := m.summary
+	if m.run != nil {
+		r.Fingerprint = m.run.Recipe.Fingerprint()
+	}
 	r.RecipeSHA256, r.BinaryVersion, r.Done = s.RecipeSHA256, s.BinaryVersion, s.State == "done"
 	if s.WallSeconds != nil {
 		r.WallSeconds = *s.WallSeconds

@@ -30,7 +30,7 @@ func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Ta
 				}
 			}
 		}
-		digests, err := e.digests(folder)
+		prints, err := e.fingerprints(folder)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,7 +40,7 @@ func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Ta
 			if run.Done || !has {
 				continue
 			}
-			if why := e.unusable(theirs, digests[run.Name]); why != "" {
+			if why := e.unusable(theirs, prints[run.Name]); why != "" {
 				refused = append(refused, fmt.Sprintf("%s/%s is not taken: %s", e.Name, run.Name, why))
 				continue
 			}
@@ -61,10 +61,10 @@ func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Ta
 }
 
 // unusable says why a run of elsewhere cannot stand for one of the plan; empty if it can.
-// digest is that of the recipe of the plan, empty where it depends on the folder.
-func (e Experiment) unusable(r Run, digest string) string {
-	if digest != "" && r.RecipeSHA256 != digest {
-		return fmt.Sprintf("its recipe has sha256 %.12s, and the plan's %.12s", r.RecipeSHA256, digest)
+// fingerprint is that of the recipe of the plan, empty where it depends on the folder.
+func (e Experiment) unusable(r Run, fingerprint string) string {
+	if fingerprint != "" && r.Fingerprint != fingerprint {
+		return fmt.Sprintf("its recipe has the fingerprint %.12s, and the plan's %.12s", r.Fingerprint, fingerprint)
 	}
 	for _, m := range e.measures() {
 		if _, has := r.Measures[m.key()]; !has && r.Lacking[m.key()] == "" {
@@ -88,14 +88,14 @@ func (e Experiment) keepWhatOthersNeed(runs []Run, names map[string]bool) {
 	}
 }
 
-// digests are those of the recipes of runs, by name; runs that begin with others have
+// fingerprints are those of the recipes of runs, by name; runs that begin with others have
 // theirs from the folder.
-func (e Experiment) digests(folder string) (map[string]string, error) {
+func (e Experiment) fingerprints(folder string) (map[string]string, error) {
 	index, err := e.Runs(folder)
 	if err != nil {
 		return nil, err
 	}
-	digests := map[string]string{}
+	prints := map[string]string{}
 	for _, r := range index.Runs {
 		if len(e.needs(methodOf(r.Recipe))) > 0 {
 			continue
@@ -104,9 +104,9 @@ func (e Experiment) digests(folder string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		digests[r.Name] = resolved.SHA256
+		prints[r.Name] = resolved.Recipe.Fingerprint()
 	}
-	return digests, nil
+	return prints, nil
 }
 
 // WithoutTaken leaves out the runs that are from elsewhere.

@@ -304,3 +304,17 @@ do printf '%s ' "${!name-unset}"; done`)
 		t.Errorf("squeue sees %q, %v; want %q", out, err, want)
 	}
 }
+
+// While a node is down or drained, sbatch --test-only does not see it: that no node fits
+// says nothing then.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	for states, want := range map[string]bool{
+		"idle mixed allocated": false, "completing planned": false, "": false,
+		"idle drained": true, "draining": true, "down*": true, "idle*": true, "maint idle": true,
+	} {
+		if got := unavailable(strings.Fields(states)); got != want {
+			t.Errorf("%q: %v, want %v", states, got, want)
+		}
+	}
+}

@@ -156,6 +156,8 @@ func (c *Cluster) Submit(ctx context.Context, script []byte, name string, wait D
 
 // Try has Slurm look at the script of a job and submits nothing (sbatch --test-only). It
 // is an error if the job would be refused; one that would wait, however long, is none.
+// Slurm looks at nodes that are up alone then, and sbatch itself at all: while some are
+// down or drained, that none fits says nothing.
 func (c *Cluster) Try(ctx context.Context, script []byte) error {
 	_, err := c.Ask(ctx, script, "sbatch", "--test-only")
 	if means, failed := meaning(err); failed && (means == full || means == closed) {
@@ -164,7 +166,27 @@ func (c *Cluster) Try(ctx context.Context, script []byte) error {
 	if err = c.explainSubmission(ctx, err); errors.Is(err, ErrQueueFull) {
 		return nil
 	}
+	if err != nil && strings.Contains(err.Error(), noNodeFits) && c.lacksNodes(ctx) {
+		return nil
+	}
 	return err
+}
+
+// noNodeFits is what Slurm says of a job for which no node is large enough.
+const noNodeFits = "Requested node configuration is not available"
+
+// lacksNodes reports whether a node is neither working nor ready to.
+func (c *Cluster) lacksNodes(ctx context.Context) bool {
+	out, err := c.Ask(ctx, nil, "sinfo", "-h", "-N", "-o", "%T")
+	return err == nil && unavailable(strings.Fields(out))
+}
+
+// unavailable reports whether one of the states of nodes, as sinfo writes them, is none of
+// a node that works or is ready to.
+func unavailable(states []string) bool {
+	return slices.ContainsFunc(states, func(state string) bool {
+		return !slices.Contains([]string{"idle", "mixed", "allocated", "completing", "planned"}, state)
+	})
 }
 
 // findMark looks for a submission of ours in the queue. Not finding it proves
