@@ -23,8 +23,8 @@ type Spread struct {
 	High *float64 `json:"high"`
 }
 
-// confidence of every interval.
-const confidence = 0.95
+// Confidence of every interval.
+const Confidence = 0.95
 
 // SpreadOf sums up one value for each seed, of which there is at least one.
 func SpreadOf(values []float64) Spread {
@@ -33,7 +33,7 @@ func SpreadOf(values []float64) Spread {
 		return s
 	}
 	std := stat.StdDev(values, nil)
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile((1 + confidence) / 2)
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile((1 + Confidence) / 2)
 	half := t * std / math.Sqrt(float64(len(values)))
 	low, high := s.Mean-half, s.Mean+half
 	s.Std, s.Low, s.High = &std, &low, &high
@@ -125,7 +125,7 @@ func bootstrap(bySeed [][]float64, shared bool, resamples int, stream rng.Stream
 		}
 	}
 	slices.Sort(means)
-	d.Low, d.High = quantile(means, (1-confidence)/2), quantile(means, (1+confidence)/2)
+	d.Low, d.High = quantile(means, (1-Confidence)/2), quantile(means, (1+Confidence)/2)
 	below, _ := slices.BinarySearch(means, 0)
 	atMost, _ := slices.BinarySearchFunc(means, 0, func(mean float64, _ int) int {
 		if mean <= 0 {

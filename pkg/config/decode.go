@@ -100,13 +100,8 @@ func newWithDefaults(t reflect.Type) reflect.Value {
 
 // entries lists the pairs of a mapping, or reports that node is none.
 func (d *Document) entries(node ast.Node, what string) []*ast.MappingValueNode {
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	case *ast.NullNode:
-		return nil // a heading whose lines are all commented out
+	if values, ok := mappingOf(node); ok || node.Type() == ast.NullType { // null: a heading whose lines are all commented out
+		return values
 	}
 	d.add(node.GetToken(), "%s wants fields, got %s", what, describeNode(node))
 	return nil

@@ -86,7 +86,7 @@ func (d *Document) fillMenu(v reflect.Value, menu Menu, list *ast.SequenceNode, 
 	seen := map[string]bool{}
 	for i, node := range list.Values {
 		name, settings := node, ast.Node(nil)
-		if entries := mappingOf(node); len(entries) == 1 {
+		if entries, _ := mappingOf(node); len(entries) == 1 {
 			name, settings = entries[0].Key.(ast.Node), entries[0].Value
 		}
 		text, _, ok := scalarText(name)
@@ -114,15 +114,15 @@ func (d *Document) fillMenu(v reflect.Value, menu Menu, list *ast.SequenceNode, 
 	v.Set(picks)
 }
 
-// mappingOf lists the pairs of a mapping; none for any other node.
-func mappingOf(node ast.Node) []*ast.MappingValueNode {
+// mappingOf lists the pairs of a mapping; ok is false for any other node.
+func mappingOf(node ast.Node) (pairs []*ast.MappingValueNode, ok bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
-		return n.Values
+		return n.Values, true
 	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
+		return []*ast.MappingValueNode{n}, true
 	}
-	return nil
+	return nil, false
 }
 
 func nearestOf(name string, offers Variants) string {

@@ -2,6 +2,7 @@ package credit
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 )
@@ -48,28 +49,25 @@ func Named(names ...string) Selection {
 
 // With adds a choice with its own settings, in place of one of the same name.
 func (s Selection) With(name string, own any) Selection {
-	s = s.Without(name)
+	s = slices.DeleteFunc(slices.Clone(s), func(p config.Pick) bool { return p.Name == name })
 	return append(s, config.Pick{Name: name, Settings: &Picked{Own: own}})
 }
 
-// Without leaves a choice out.
-func (s Selection) Without(name string) Selection {
-	var kept Selection
+// picked is the settings of a choice; nil where the selection does not name the choice.
+func (s Selection) picked(name string) *Picked {
 	for _, p := range s {
-		if p.Name != name {
-			kept = append(kept, p)
+		if p.Name == name {
+			return p.Settings.(*Picked)
 		}
 	}
-	return kept
+	return nil
 }
 
 // Of is the own settings of a choice; ok is false where the selection does not name
 // the choice.
 func (s Selection) Of(name string) (own any, ok bool) {
-	for _, p := range s {
-		if p.Name == name {
-			return p.Settings.(*Picked).Own, true
-		}
+	if p := s.picked(name); p != nil {
+		return p.Own, true
 	}
 	return nil, false
 }
@@ -119,12 +117,8 @@ func (s Selection) choices() ([]Select, error) {
 }
 
 func (s Selection) masks(name string) bool {
-	for _, p := range s {
-		if p.Name == name {
-			return p.Settings.(*Picked).Mask
-		}
-	}
-	return false
+	p := s.picked(name)
+	return p != nil && p.Mask
 }
 
 // picks reports whether the recipe that a checker knows names a choice of select, with

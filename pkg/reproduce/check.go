@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -75,7 +76,7 @@ func (c Check) against(method string, runs []Run) Checked {
 			checked.Seeds, checked.Values = append(checked.Seeds, r.Seed), append(checked.Values, 0)
 			continue
 		case !has:
-			fails = append(fails, fmt.Sprintf("seed %d: %s", r.Seed, orNone(r.Lacking[key], "it was not measured")))
+			fails = append(fails, fmt.Sprintf("seed %d: %s", r.Seed, cmp.Or(r.Lacking[key], "it was not measured")))
 			continue
 		case c.Absent:
 			fails = append(fails, fmt.Sprintf("seed %d has it: %s", r.Seed, number(value)))
@@ -88,13 +89,6 @@ func (c Check) against(method string, runs []Run) Checked {
 	}
 	checked.Fails = strings.Join(fails, "; ")
 	return checked
-}
-
-func orNone(text, none string) string {
-	if text == "" {
-		return none
-	}
-	return text
 }
 
 // validate checks the checks of the methods of an experiment: each method that a claim is

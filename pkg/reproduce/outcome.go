@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -235,7 +236,7 @@ func (c Claim) judge(runs []Run) Outcome {
 			happened = happened || has && !slices.Contains(other.Never, key)
 		}
 		if !has {
-			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %s", r.Seed, of, orNone(why, "it was not asked for "+key)))
+			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %s", r.Seed, of, cmp.Or(why, "it was not asked for "+key)))
 			continue
 		}
 		o.Seeds, o.Values = append(o.Seeds, r.Seed), append(o.Values, value)

@@ -69,7 +69,7 @@ func powerWith(n int, mean, std float64) float64 {
 		return 1
 	}
 	degrees := float64(n - 1)
-	c := distuv.StudentsT{Sigma: 1, Nu: degrees}.Quantile((1 + confidence) / 2)
+	c := distuv.StudentsT{Sigma: 1, Nu: degrees}.Quantile((1 + compare.Confidence) / 2)
 	delta := math.Abs(mean) / std * math.Sqrt(float64(n))
 	chi := distuv.ChiSquared{K: degrees}
 	const cells = 2000 // of equal probability
@@ -80,6 +80,3 @@ func powerWith(n int, mean, std float64) float64 {
 	}
 	return sum / cells
 }
-
-// confidence of intervals and tests.
-const confidence = 0.95
