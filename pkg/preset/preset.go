@@ -291,9 +291,10 @@ func dapo() Objective {
 }
 
 // cispo is CISPO (MiniMax-M1, arXiv 2506.13585): GRPO's advantage, the mean
-// over tokens, and a clipped weight that passes no gradient. The paper's equation clips
-// on both sides, and its experiments are understood to leave the lower side open with a
-// large ε_low (section 3.1, not checked against the text): so does this preset, clip_low 1. The paper does not
+// over tokens, and a clipped weight that passes no gradient. Its equation clips on both
+// sides, and its experiments leave the lower side open: section 3.1 sets ε_low so large that
+// it bounds nothing and tunes ε_high alone (the sentence as Trinity-RFT's CISPOPolicyLossFn
+// quotes it; verl's recipe has ε_low 10). So does this preset, clip_low 1. The paper does not
 // state its upper bound: 1.28 is verl's, slime's and NeMo-RL's. TRL's reading is
 // loss.clip_absolute with loss.clip_high 5.
 func cispo() Objective {
