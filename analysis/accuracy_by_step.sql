@@ -1,11 +1,14 @@
 -- Held-out accuracy in percent of each set and evaluated policy version after
 -- each self-improvement step, with the standard error clustered by problem:
 -- sqrt(P/(P-1) * sum over problems of (sum of deviations)^2) / N; and the share of
--- episodes whose first turn is right. Step 0 is the first answer, turn 1. Of several sets,
--- the mean over them too, for steps that all have (ExIt, Table 1 and Figure 3; FlipTS,
+-- episodes whose first turn is right; delta is over the chains that have both answers. Step 0
+-- is the first answer, turn 1. A step that no prompt left room for has no row. Of several
+-- sets, the mean over them too, for steps that all have (ExIt, Table 1 and Figure 3; FlipTS,
 -- Tables 1, 2, 3 and 5 and Figures 4 and 5).
 WITH responses AS (
-    SELECT "set", policy_version, step, task_id, sample, score, milestones
+    SELECT
+        "set", policy_version, step, task_id, sample, score, milestones,
+        any_value(score) FILTER (step = 0) OVER (PARTITION BY "set", policy_version, task_id, sample) AS first_score
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
     WHERE outcome IN ('ok', 'wrong', 'invalid', 'timeout') -- the policy's own doing
 ),
@@ -17,7 +20,7 @@ sampled AS (
 problems AS (
     SELECT
         "set", policy_version, step, task_id,
-        count(*) AS n, sum(score) AS total, sum(score - mean) AS deviation,
+        count(*) AS n, sum(score) AS total, sum(score - first_score) AS gained, count(first_score) AS paired, sum(score - mean) AS deviation,
         max(sample) + 1 AS samples, count(*) FILTER (list_contains(milestones, 'first_turn')) AS first_turns
     FROM sampled
     GROUP BY ALL
@@ -35,8 +38,7 @@ by_set AS (
         step,
         100 * sum(total) / sum(n)                                                                     AS accuracy,
         100 * sqrt(count(*) / nullif(count(*) - 1, 0) * sum(deviation * deviation)) / sum(n)          AS standard_error,
-        100 * (sum(total) / sum(n)
-            - first_value(sum(total) / sum(n)) OVER (PARTITION BY "set", policy_version ORDER BY step)) AS delta,
+        100 * sum(gained) / nullif(sum(paired), 0)                                                    AS delta,
         100 * any_value(greedy.accuracy)                                                              AS greedy,
         100 * sum(first_turns) / sum(n)                                                               AS first_turn,
         count(*)                                                                                      AS problems,

@@ -6,14 +6,16 @@ WITH recipe AS (
     SELECT regexp_extract(content, '(?s)\ncurriculum:\n  name: flipts\n.*?\n  flipts:\n((    [^\n]*\n)+)', 1) AS flipts
     FROM read_text(getvariable('run') || '/recipe.yaml')
 ), answers AS (
-    SELECT "set", policy_version, step, avg(score) AS accuracy, max(step) OVER (PARTITION BY "set") AS last
+    SELECT
+        "set", policy_version, step, max(step) OVER (PARTITION BY "set") AS last,
+        avg(score) FILTER (outcome IN ('ok', 'wrong', 'invalid', 'timeout')) AS accuracy -- null where no prompt left room
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
-    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+    WHERE sample >= 0
     GROUP BY "set", policy_version, step
 )
 SELECT
     policy_version,
-    100 * avg(accuracy)                                                                         AS accuracy,
+    CASE WHEN count(accuracy) = count(*) THEN 100 * avg(accuracy) END                           AS accuracy,
     (SELECT TRY_CAST(regexp_extract(flipts, '    target: (\S+)', 1) AS DOUBLE) FROM recipe)     AS target,
     (SELECT TRY_CAST(regexp_extract(flipts, '    pool_size: (\S+)', 1) AS DOUBLE) FROM recipe)  AS pool_size
 FROM answers

@@ -12,7 +12,7 @@ WITH attempts AS (
             {'ok': outcome = 'ok', 'parts': reward_parts}
         ) AS programs
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
-    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout', 'no_room') -- without room there is no submission
 ), numbered AS (
     SELECT "set", policy_version, task_id, sample, step, unnest(programs) AS p, generate_subscripts(programs, 1) AS place FROM attempts
 ), programs AS (

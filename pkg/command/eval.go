@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
@@ -65,11 +66,13 @@ func evalCommand() *cli.Command {
 
 // evaluated is what lathe eval prints.
 type evaluated struct {
-	Policy         string              `json:"policy"`
-	Problems       int                 `json:"problems"`
-	Samples        int                 `json:"samples"`
-	AccuracyByStep []float64           `json:"accuracy_by_step"` // mean over problems and samples, by self-improvement step
-	GreedyByStep   []float64           `json:"greedy_accuracy_by_step,omitempty"`
+	Policy   string `json:"policy"`
+	Problems int    `json:"problems"`
+	Samples  int    `json:"samples"`
+	// Means over problems and samples, by self-improvement step; null where no prompt left
+	// room for a response.
+	AccuracyByStep []*float64          `json:"accuracy_by_step"`
+	GreedyByStep   []*float64          `json:"greedy_accuracy_by_step,omitempty"`
 	AccuracyByKind map[string]float64  `json:"accuracy_by_kind"` // first answers
 	Outcomes       map[string]int      `json:"outcomes"`
 	Submissions    *report.Submissions `json:"submissions,omitempty"` // of tasks with leaderboards
@@ -162,11 +165,14 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 	}
 	fmt.Fprintf(out, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
 	for step, accuracy := range result.AccuracyByStep {
-		fmt.Fprintf(out, "  after %d improve steps  %.4f", step, accuracy)
+		fmt.Fprintf(out, "  after %d improve steps  %s", step, share(accuracy))
 		if len(result.GreedyByStep) > step {
-			fmt.Fprintf(out, "  greedy %.4f", result.GreedyByStep[step])
+			fmt.Fprintf(out, "  greedy %s", share(result.GreedyByStep[step]))
 		}
 		fmt.Fprintln(out)
+	}
+	if n := result.Outcomes[string(shard.OutcomeNoRoom)]; n > 0 {
+		fmt.Fprintf(out, "%d of %d responses had no room: their prompts fill the policy's context; they are in none of these numbers\n", n, result.responses())
 	}
 	if result.Submissions != nil {
 		return result.Submissions.Print(out)
@@ -174,33 +180,61 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 	return nil
 }
 
+// share prints a share of answers.
+func share(x *float64) string {
+	if x == nil {
+		return "not known"
+	}
+	return fmt.Sprintf("%.4f", *x)
+}
+
+// responses counts those of all outcomes.
+func (e evaluated) responses() (n int) {
+	for _, count := range e.Outcomes {
+		n += count
+	}
+	return n
+}
+
+// averages are means by name; what nothing is known of has none.
+type averages[K comparable] map[K][]float64
+
+func (a averages[K]) add(of K, value float64) { a[of] = append(a[of], value) }
+
+func (a averages[K]) mean(of K) *float64 {
+	if len(a[of]) == 0 {
+		return nil
+	}
+	m := stat.Mean(a[of], nil)
+	return &m
+}
+
 func summarize(rows []shard.EvaluationRow, steps int) evaluated {
-	result := evaluated{AccuracyByKind: map[string]float64{}, Outcomes: map[string]int{}, AccuracyByStep: make([]float64, steps+1)}
-	counts, greedyCounts := make([]int, steps+1), make([]int, steps+1)
-	greedy := make([]float64, steps+1)
-	kindCounts := map[string]int{}
+	result := evaluated{AccuracyByKind: map[string]float64{}, Outcomes: map[string]int{}}
+	sampled, greedy, kinds := averages[int32]{}, averages[int32]{}, averages[string]{}
 	for _, row := range rows {
-		if row.Sample == rollout.GreedySample {
-			greedy[row.Step] += row.Score
-			greedyCounts[row.Step]++
-			continue
-		}
-		result.AccuracyByStep[row.Step] += row.Score
-		counts[row.Step]++
-		result.Outcomes[row.Outcome]++
-		if row.Step == 0 {
-			result.AccuracyByKind[row.Kind] += row.Score
-			kindCounts[row.Kind]++
-		}
-	}
-	for step := range counts {
-		result.AccuracyByStep[step] /= float64(max(1, counts[step]))
-		if greedyCounts[step] > 0 {
-			result.GreedyByStep = append(result.GreedyByStep, greedy[step]/float64(greedyCounts[step]))
+		measured := shard.Outcome(row.Outcome).Policys()
+		switch {
+		case row.Sample != rollout.GreedySample:
+			result.Outcomes[row.Outcome]++
+			if measured {
+				sampled.add(row.Step, row.Score)
+			}
+			if measured && row.Step == 0 {
+				kinds.add(row.Kind, row.Score)
+			}
+		case measured:
+			greedy.add(row.Step, row.Score)
 		}
 	}
-	for kind, n := range kindCounts {
-		result.AccuracyByKind[kind] /= float64(n)
+	for step := range int32(steps + 1) {
+		result.AccuracyByStep = append(result.AccuracyByStep, sampled.mean(step))
+		if len(greedy) > 0 {
+			result.GreedyByStep = append(result.GreedyByStep, greedy.mean(step))
+		}
+	}
+	for kind := range kinds {
+		result.AccuracyByKind[kind] = *kinds.mean(kind)
 	}
 	return result
 }

@@ -66,11 +66,12 @@ type Method struct {
 	Seeds       []uint64        `json:"seeds"`
 	Runs        []string        `json:"runs"` // folders, in the order of the seeds
 
-	// By self-improvement step, from 0: the mean score of the answers.
+	// By self-improvement step, from 0: the mean score of the answers, up to the last step
+	// that every seed has answers at.
 	Before []Spread `json:"by_step_before"` // of policy v000000
 	After  []Spread `json:"by_step_after"`  // of the last version
 	Gain   Spread   `json:"gain"`           // of first answers: after - before
-	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps
+	Delta  *Spread  `json:"delta_k"`        // after step K less at step 0, of the last version; null without steps, or without an answer after step K
 
 	DeltaBefore *Spread `json:"delta_k_before"`
 	Seconds     *Spread `json:"wall_seconds"` // in which at least one task ran: no pauses; null where a run took the scores of another
@@ -90,7 +91,8 @@ type SeedScores struct {
 	Seed   uint64    `json:"seed"`
 	Before []float64 `json:"by_step_before"`
 	After  []float64 `json:"by_step_after"`
-	// Of the last version; null without steps, the error over problems with fewer than two.
+	// Of the last version; null without steps or without an answer after step K, the error
+	// over problems with fewer than two too.
 	DeltaK              *float64 `json:"delta_k"`
 	DeltaKStandardError *float64 `json:"delta_k_standard_error"`
 }
@@ -279,9 +281,12 @@ func summarize(label string, group []finished) Method {
 		before, after = append(before, first), append(after, last)
 		gain = append(gain, last[0]-first[0])
 		own := SeedScores{Seed: r.Recipe.Seed, Before: first, After: last}
-		if k > 0 {
-			delta, deltaBefore = append(delta, last[k]-last[0]), append(deltaBefore, first[k]-first[0])
-			own.DeltaK, own.DeltaKStandardError = &delta[len(delta)-1], errorOfDelta(r.last().problems, k)
+		if d := r.first().delta; d != nil {
+			deltaBefore = append(deltaBefore, *d)
+		}
+		if d := r.last().delta; d != nil {
+			delta = append(delta, *d)
+			own.DeltaK, own.DeltaKStandardError = d, errorOfDelta(r.last().problems, k)
 		}
 		m.BySeed = append(m.BySeed, own)
 		if s := r.costs.Seconds; s != nil {
@@ -295,13 +300,13 @@ func summarize(label string, group []finished) Method {
 }
 
 // errorOfDelta is the standard error over problems of the score at step k less that at
-// step 0; nil with fewer than two problems.
+// step 0; nil with fewer than two problems, or where they do not differ.
 func errorOfDelta(problems map[string][]float64, k int) *float64 {
 	var differences []float64
 	for _, task := range slices.Sorted(maps.Keys(problems)) {
 		differences = append(differences, problems[task][k]-problems[task][0])
 	}
-	if len(differences) < 2 {
+	if len(differences) < 2 || slices.Min(differences) == slices.Max(differences) {
 		return nil
 	}
 	e := stat.StdErr(stat.StdDev(differences, nil), float64(len(differences)))
@@ -310,16 +315,17 @@ func errorOfDelta(problems map[string][]float64, k int) *float64 {
 
 // ofAll is null where a run of the group has no value.
 func ofAll(group []finished, values []float64) *Spread {
-	if len(values) < len(group) {
+	if len(values) == 0 || len(values) < len(group) {
 		return nil
 	}
 	s := SpreadOf(values)
 	return &s
 }
 
-// byStep takes the numbers of each step over seeds.
+// byStep takes the numbers of each step over seeds, as far as all have them.
 func byStep(bySeed [][]float64) []Spread {
-	spreads := make([]Spread, len(bySeed[0]))
+	shortest := slices.MinFunc(bySeed, func(a, b []float64) int { return cmp.Compare(len(a), len(b)) })
+	spreads := make([]Spread, len(shortest))
 	for step := range spreads {
 		values := make([]float64, len(bySeed))
 		for i, steps := range bySeed {
@@ -356,6 +362,7 @@ func curveOf(group []finished) []Point {
 
 // against compares a method with the baseline, seed by seed and problem by problem.
 func (m *Method) against(group, baseline []finished, steps, resamples int, stream func(int) rng.Stream) {
+	lacks := func(r finished) bool { return len(r.last().mean) <= steps }
 	for number, metric := range []struct {
 		of   func(byStep []float64) float64
 		into **Difference
@@ -364,6 +371,9 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 		{of: func(s []float64) float64 { return s[steps] }, into: &m.LastAnswers},
 		{of: func(s []float64) float64 { return s[steps] - s[0] }, into: &m.DeltaK},
 	} {
+		if number > 0 && (slices.ContainsFunc(group, lacks) || slices.ContainsFunc(baseline, lacks)) {
+			break // no answer after step K
+		}
 		var own, others []float64
 		bySeed, shared := paired(group, baseline, metric.of)
 		if len(bySeed) == 0 {

@@ -76,6 +76,9 @@ func madeTaking(t testing.TB, scores, folder string, score func(problem, step in
 					if version > 0 {
 						row.Score = score(problem, step)
 					}
+					if math.IsNaN(row.Score) {
+						row.Score, row.Outcome = 0, string(shard.OutcomeNoRoom)
+					}
 					rows = append(rows, row)
 				}
 			}
@@ -109,6 +112,23 @@ func quarters(problem, _ int) float64 {
 		return 1
 	}
 	return 0
+}
+
+// cramped has room for a revision in the problems of one kind of four alone, where it is
+// halves.
+func cramped(problem, step int) float64 {
+	if step > 0 && problem%4 != 2 {
+		return math.NaN()
+	}
+	return halves(problem, step)
+}
+
+// filled has room for no revision.
+func filled(problem, step int) float64 {
+	if step > 0 {
+		return math.NaN()
+	}
+	return halves(problem, step)
 }
 
 func compared(t *testing.T, o Options, folders ...string) Comparison {
@@ -186,13 +206,31 @@ func TestCompare(t *testing.T) {
 			t.Errorf("the page has %q", forbidden)
 		}
 	}
-	for _, name := range []string{"by_step.svg", "by_step.png", "by_iteration.svg", "by_token.png", "by_second.svg"} {
+	for _, name := range []string{"by_step.svg", "by_step.png"} {
 		if _, err := os.Stat(filepath.Join(page, "figures", name)); err != nil {
 			t.Error(err)
 		}
 	}
+	if left, _ := filepath.Glob(filepath.Join(page, "figures", "by_iteration.*")); left != nil {
+		t.Errorf("before and after training are drawn as a curve: %v", left)
+	}
 	if _, err := Runs(t.Context(), []string{sweep}, Options{Resamples: 10, Baseline: "other"}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a baseline that there is not: %v", err)
+	}
+}
+
+// Versions between the first and the last make curves.
+func TestCurves(t *testing.T) {
+	t.Parallel()
+	run, page := t.TempDir(), t.TempDir()
+	made(t, filepath.Join(run, "run"), halves, "evaluation.every=1")
+	if err := Write(page, compared(t, Options{Resamples: 10}, run)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"by_iteration.svg", "by_token.png", "by_second.svg"} {
+		if _, err := os.Stat(filepath.Join(page, "figures", name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -209,6 +247,40 @@ func TestPageInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	webpagetest.Check(t, filepath.Join(page, "index.html"))
+}
+
+// TestNoRoom: a revision that no prompt left room for is not known, and Δ is of the chains
+// that have both answers: of the four problems with room, all wrong at first, all are right
+// after the step, while first answers are right in a half of the sixteen.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	sweep := t.TempDir()
+	made(t, filepath.Join(sweep, "cramped"), cramped, "name=cramped")
+	made(t, filepath.Join(sweep, "filled"), filled, "name=filled")
+	c := compared(t, Options{Resamples: 100, Seed: 1}, sweep)
+	some, none := c.Methods[0], c.Methods[1]
+	if some.After[0].Mean != .5 || some.After[1].Mean != 1 || some.Delta == nil || some.Delta.Mean != 1 || some.BySeed[0].DeltaKStandardError != nil {
+		t.Errorf("with room in four problems: %+v", some)
+	}
+	if len(none.After) != 1 || none.Delta != nil || none.BySeed[0].DeltaK != nil || none.LastAnswers != nil || none.DeltaK != nil || none.FirstAnswers == nil {
+		t.Errorf("without room: %+v", none)
+	}
+	var text, table bytes.Buffer
+	if err := Text(&text, c); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "not known") || !strings.Contains(text.String(), "filled has a run without an answer after step 1") {
+		t.Errorf("the text hides what is not known:\n%s", text.String())
+	}
+	if err := CSV(&table, c); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(table.String(), "filled,delta_k,") || strings.Contains(table.String(), "filled,after,1") {
+		t.Errorf("the table has numbers that were not measured:\n%s", table.String())
+	}
+	if err := Write(t.TempDir(), c); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A run that takes the scores of another waits for no judge: its time is not that of

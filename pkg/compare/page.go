@@ -58,7 +58,7 @@ func (c Comparison) figures() []drawn {
 			}
 			chart.Lines = append(chart.Lines, line)
 		}
-		if chart.WorthDrawing() {
+		if chart.IsCurve() {
 			all = append(all, drawn{axis.name, axis.caption, chart})
 		}
 	}

@@ -95,10 +95,12 @@ type finished struct {
 	joules   map[int]float64 // of the GPUs, by iteration; without those of which it is not known
 }
 
-// evaluation is the scores of a policy version, by self-improvement step.
+// evaluation is the scores of a policy version, by self-improvement step: those before
+// the first step at which no prompt left room for an answer.
 type evaluation struct {
 	mean     []float64            // of all answers
-	problems map[string][]float64 // of each held-out problem that has answers at every step
+	delta    *float64             // after step K less at step 0, of the chains that have both; nil for none
+	problems map[string][]float64 // of each held-out problem, of its chains that have all of these steps
 }
 
 // joulesUntil is what the GPUs took until a policy version, if that is known of every
@@ -218,39 +220,73 @@ func (evaluated) Schema() seal.Schema { return shard.EvaluationRow{}.Schema() }
 
 // evaluationOf reads the evaluation of a policy version, of the test split.
 func evaluationOf(ctx context.Context, r *rundir.Run, version int) (evaluation, error) {
+	type chain struct {
+		task   string
+		sample int32
+	}
 	steps := r.Recipe.Evaluation.Steps + 1
-	e := evaluation{make([]float64, steps), map[string][]float64{}}
-	answers, counts := make([]float64, steps), map[string][]float64{}
+	scores, order := map[chain][]*float64{}, []chain{}
 	for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version}) {
 		for row, err := range shard.Rows[evaluated](ctx, r.Dir.Evaluation(version, n), r.Graph.Reading(0)) {
 			if err != nil {
-				return e, err
+				return evaluation{}, err
 			}
 			if row.Sample < 0 || cmp.Or(row.Set, string(env.Test)) != string(env.Test) || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
 				continue
 			}
-			if e.problems[row.TaskID] == nil {
-				e.problems[row.TaskID], counts[row.TaskID] = make([]float64, steps), make([]float64, steps)
+			of := chain{row.TaskID, row.Sample}
+			if scores[of] == nil {
+				scores[of], order = make([]*float64, steps), append(order, of)
 			}
-			e.mean[row.Step] += row.Score
-			answers[row.Step]++
-			e.problems[row.TaskID][row.Step] += row.Score
-			counts[row.TaskID][row.Step]++
+			scores[of][row.Step] = &row.Score
 		}
 	}
-	if slices.Contains(answers, 0) {
-		return e, exitcode.Dataf("the evaluation of policy v%06d in %q has a step without an answer that counts", version, r.Dir)
+	// mean is that of a step over the chains that have all of some steps; none is not known.
+	mean := func(step int, having ...int) (m float64, known bool) {
+		n := 0.0
+		for _, of := range order {
+			if !slices.ContainsFunc(having, func(step int) bool { return scores[of][step] == nil }) {
+				m += *scores[of][step]
+				n++
+			}
+		}
+		return m / n, n > 0
 	}
-	for step := range e.mean {
-		e.mean[step] /= answers[step]
+	e := evaluation{problems: map[string][]float64{}}
+	for step := range steps {
+		m, known := mean(step, step)
+		if !known {
+			break
+		}
+		e.mean = append(e.mean, m)
 	}
-	for task, means := range e.problems {
-		if slices.Contains(counts[task], 0) {
-			delete(e.problems, task) // some step has failures of ours alone
+	if len(e.mean) == 0 {
+		return e, exitcode.Dataf("the evaluation of policy v%06d in %q has no first answer that counts", version, r.Dir)
+	}
+	if last := steps - 1; last > 0 {
+		if after, known := mean(last, 0, last); known {
+			before, _ := mean(0, 0, last)
+			delta := after - before
+			e.delta = &delta
+		}
+	}
+	counts := map[string]float64{}
+	for _, of := range order {
+		whole := scores[of][:len(e.mean)]
+		if slices.Contains(whole, nil) {
 			continue
 		}
+		if e.problems[of.task] == nil {
+			e.problems[of.task] = make([]float64, len(e.mean))
+		}
+		for step, score := range whole {
+			e.problems[of.task][step] += *score
+		}
+		counts[of.task]++
+	}
+	for task, means := range e.problems {
 		for step := range means {
-			means[step] /= counts[task][step]
+			means[step] /= counts[task]
 		}
 	}
 	return e, nil

@@ -59,11 +59,11 @@ func (c Comparison) differenceHead() string {
 func (c Comparison) methodRows() [][]string {
 	rows := [][]string{{"method", "of", "before", "after"}}
 	for _, m := range c.Methods {
-		rows = append(rows, []string{m.Label, "first", percent(m.Before[0]), percent(m.After[0])})
+		rows = append(rows, []string{m.Label, "first", percent(&m.Before[0]), percent(&m.After[0])})
 		if c.Steps > 0 {
 			rows = append(rows,
-				[]string{m.Label, fmt.Sprintf("step %d", c.Steps), percent(m.Before[c.Steps]), percent(m.After[c.Steps])},
-				[]string{m.Label, "Δ", percent(*m.DeltaBefore), percent(*m.Delta)})
+				[]string{m.Label, fmt.Sprintf("step %d", c.Steps), percent(at(m.Before, c.Steps)), percent(at(m.After, c.Steps))},
+				[]string{m.Label, "Δ", percent(m.DeltaBefore), percent(m.Delta)})
 		}
 	}
 	return rows
@@ -114,7 +114,11 @@ func (c Comparison) seedRows() [][]string {
 		for _, s := range m.BySeed {
 			row := []string{m.Label, strconv.FormatUint(s.Seed, 10), share(s.Before[0]), share(s.After[0])}
 			if c.Steps > 0 {
-				row = append(row, share(s.After[c.Steps]), s.delta())
+				last := unknown
+				if score := at(s.After, c.Steps); score != nil {
+					last = share(*score)
+				}
+				row = append(row, last, s.delta())
 			}
 			rows = append(rows, row)
 		}
@@ -122,8 +126,22 @@ func (c Comparison) seedRows() [][]string {
 	return rows
 }
 
+// unknown stands for a number that is not known.
+const unknown = "not known"
+
+// at is the number of a step; nil where it is not known.
+func at[T any](steps []T, step int) *T {
+	if step >= len(steps) {
+		return nil
+	}
+	return &steps[step]
+}
+
 // delta prints Δ with its standard error.
 func (s SeedScores) delta() string {
+	if s.DeltaK == nil {
+		return unknown
+	}
 	if s.DeltaKStandardError == nil {
 		return share(*s.DeltaK)
 	}
@@ -143,7 +161,7 @@ func (c Comparison) costRows() [][]string {
 	}
 	number := func(format string, s *Spread, unit float64) string {
 		if s == nil {
-			return "not known"
+			return unknown
 		}
 		return fmt.Sprintf(format, s.Mean/unit)
 	}
@@ -169,7 +187,10 @@ func seedsText(seeds []uint64) string {
 }
 
 // percent prints a spread in percent.
-func percent(s Spread) string {
+func percent(s *Spread) string {
+	if s == nil {
+		return unknown
+	}
 	text := share(s.Mean)
 	if s.Std != nil {
 		text += fmt.Sprintf(" ± %.1f [%.1f, %.1f]", 100**s.Std, 100**s.Low, 100**s.High)
@@ -222,6 +243,9 @@ func (c Comparison) notes() []string {
 	for _, m := range c.Methods {
 		if m.Label != c.Baseline && m.FirstAnswers == nil {
 			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: nothing is paired.", m.Label, c.Baseline))
+		}
+		if c.Steps > 0 && (m.Delta == nil || m.DeltaBefore == nil) {
+			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d, since no prompt of it left room in the policy's context: what comes after that step is not known.", m.Label, c.Steps))
 		}
 	}
 	for _, run := range c.Unfinished {

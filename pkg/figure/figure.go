@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -96,6 +97,12 @@ func (f LineChart) WorthDrawing() bool {
 		}
 	}
 	return long && something
+}
+
+// IsCurve reports whether it is worth drawing over a training: two points, before and
+// after, are in a table, and the line between them would show what nobody has measured.
+func (f LineChart) IsCurve() bool {
+	return f.WorthDrawing() && slices.ContainsFunc(f.Lines, func(l Line) bool { return len(l.Points) > 2 })
 }
 
 // SVG draws the figure. The bytes depend on the figure alone.

@@ -64,8 +64,8 @@ var fliptsPaper = paper{
 			name: "figure-5", title: "Figure 5",
 			caption: "Held-out accuracy of the last policy after the last turn: what questions are selected by differs between methods.",
 			of: func(ctx context.Context, s *source) (values []value, err error) {
-				err = s.setsAndMean(ctx, s.last(), func(set string, scores []float64) {
-					values = append(values, value{set, "accuracy after the last turn (%)", nil, 100 * scores[len(scores)-1]})
+				err = s.setsAndMean(ctx, s.last(), func(set string, of scored) {
+					values = append(values, value{set, "accuracy after the last turn (%)", nil, 100 * of.last()})
 				})
 				return values, err
 			},
@@ -97,8 +97,8 @@ var fliptsPaper = paper{
 func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments("without training") {
-		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
-			values = append(values, value{set, when.name + " (%)", nil, 100 * scores[len(scores)-1]})
+		err := s.setsAndMean(ctx, when.version, func(set string, of scored) {
+			values = append(values, value{set, when.name + " (%)", nil, 100 * of.last()})
 		})
 		if err != nil {
 			return nil, err
@@ -122,10 +122,10 @@ func (s *source) initAndLast(ctx context.Context, which func(set string) bool) (
 	}
 	var values []value
 	for _, when := range s.moments("without training") {
-		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
+		err := s.setsAndMean(ctx, when.version, func(set string, of scored) {
 			if which(set) && set != allSets {
-				values = append(values, value{set, when.name + ": Init (%)", nil, 100 * scores[0]},
-					value{set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(scores)), nil, 100 * scores[len(scores)-1]})
+				values = append(values, value{set, when.name + ": Init (%)", nil, 100 * of.score[0]},
+					value{set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(of.score)), nil, 100 * of.last()})
 			}
 		})
 		if err != nil {
@@ -300,9 +300,9 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 			order = append(order, x)
 		}
 		for _, version := range r.Graph.EvaluatedVersions() {
-			err := r.setsAndMean(ctx, version, func(set string, scores []float64) {
+			err := r.setsAndMean(ctx, version, func(set string, of scored) {
 				if set == allSets || len(r.sets()) == 1 {
-					byValue[x] = append(byValue[x], own{fmt.Sprintf("%s = %g", symbol, x), value{"", "accuracy (%)", on(version), 100 * scores[len(scores)-1]}})
+					byValue[x] = append(byValue[x], own{fmt.Sprintf("%s = %g", symbol, x), value{"", "accuracy (%)", on(version), 100 * of.last()}})
 				}
 			})
 			if err != nil {

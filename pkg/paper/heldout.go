@@ -11,46 +11,71 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// byStep is the mean score of a set's answers after each self-improvement step.
-func (s *source) byStep(ctx context.Context, version int, set string) ([]float64, error) {
+// scored are mean scores of a set's answers after each self-improvement step, and of
+// those less the first answers of the same chains.
+type scored struct{ score, delta []float64 }
+
+// last is the mean score after the last step.
+func (s scored) last() float64 { return s.score[len(s.score)-1] }
+
+// byStep scores a set.
+func (s *source) byStep(ctx context.Context, version int, set string) (scored, error) {
 	rows, err := s.answers(ctx, version)
 	if err != nil {
-		return nil, err
+		return scored{}, err
 	}
-	sums, counts := make([]float64, s.steps(set)+1), make([]float64, s.steps(set)+1)
-	for _, row := range rows {
-		if row.Set == set && int(row.Step) < len(sums) {
-			sums[row.Step] += row.Score
-			counts[row.Step]++
+	type chain struct {
+		task   string
+		sample int32
+	}
+	steps := s.steps(set) + 1
+	first := map[chain]float64{}
+	at, later, earlier := make([][]float64, steps), make([][]float64, steps), make([][]float64, steps)
+	for _, row := range rows { // first answers come before later ones
+		if row.Set != set || int(row.Step) >= steps {
+			continue
+		}
+		of := chain{row.TaskID, row.Sample}
+		if row.Step == 0 {
+			first[of] = row.Score
+		}
+		at[row.Step] = append(at[row.Step], row.Score)
+		if was, known := first[of]; known {
+			later[row.Step], earlier[row.Step] = append(later[row.Step], row.Score), append(earlier[row.Step], was)
 		}
 	}
-	for step := range sums {
-		if counts[step] == 0 {
-			return nil, absent(fmt.Sprintf("set %q has no answer that counts at step %d of policy v%06d", set, step, version))
+	means := scored{make([]float64, steps), make([]float64, steps)}
+	for step := range steps {
+		score, known := mean(at[step])
+		after, paired := mean(later[step])
+		if !known || !paired {
+			return scored{}, absent(fmt.Sprintf("set %q has no answer that counts at step %d of policy v%06d", set, step, version))
 		}
-		sums[step] /= counts[step]
+		before, _ := mean(earlier[step])
+		means.score[step], means.delta[step] = score, after-before
 	}
-	return sums, nil
+	return means, nil
 }
 
 // setsAndMean calls a function for each set, and for all of them together where there
 // are several: with the mean over sets, up to the fewest steps of one.
-func (s *source) setsAndMean(ctx context.Context, version int, each func(set string, scores []float64)) error {
+func (s *source) setsAndMean(ctx context.Context, version int, each func(set string, of scored)) error {
 	sets := s.sets()
-	var bySet [][]float64
+	var bySet []scored
 	steps := math.MaxInt
 	for _, set := range sets {
-		scores, err := s.byStep(ctx, version, set)
+		of, err := s.byStep(ctx, version, set)
 		if err != nil {
 			return err
 		}
-		each(set, scores)
-		bySet, steps = append(bySet, scores), min(steps, len(scores))
+		each(set, of)
+		bySet, steps = append(bySet, of), min(steps, len(of.score))
 	}
 	if len(sets) > 1 {
-		all := make([]float64, steps)
-		for _, scores := range bySet {
-			floats.AddScaled(all, 1/float64(len(sets)), scores[:steps])
+		all := scored{make([]float64, steps), make([]float64, steps)}
+		for _, of := range bySet {
+			floats.AddScaled(all.score, 1/float64(len(sets)), of.score[:steps])
+			floats.AddScaled(all.delta, 1/float64(len(sets)), of.delta[:steps])
 		}
 		each(allSets, all)
 	}
@@ -64,14 +89,14 @@ const allSets = "all sets"
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments(beforeTraining) {
-		err := s.setsAndMean(ctx, when.version, func(set string, scores []float64) {
-			k := len(scores) - 1
+		err := s.setsAndMean(ctx, when.version, func(set string, of scored) {
+			k := len(of.score) - 1
 			if k > 0 {
-				values = append(values, value{set, when.name + ": first answer (%)", nil, 100 * scores[0]})
+				values = append(values, value{set, when.name + ": first answer (%)", nil, 100 * of.score[0]})
 			}
-			values = append(values, value{set, fmt.Sprintf("%s: step %d (%%)", when.name, k), nil, 100 * scores[k]})
+			values = append(values, value{set, fmt.Sprintf("%s: step %d (%%)", when.name, k), nil, 100 * of.score[k]})
 			if k > 0 {
-				values = append(values, value{set, fmt.Sprintf("%s: Δ_%d", when.name, k), nil, 100 * (scores[k] - scores[0])})
+				values = append(values, value{set, fmt.Sprintf("%s: Δ_%d", when.name, k), nil, 100 * of.delta[k]})
 			}
 		})
 		if err != nil {
@@ -89,8 +114,8 @@ func scoreByStep(ctx context.Context, s *source, version int) (values []value, e
 	if s.Recipe.Evaluation.Steps == 0 {
 		return nil, absent("evaluation.steps is 0: there are first answers alone")
 	}
-	err = s.setsAndMean(ctx, version, func(set string, scores []float64) {
-		for step, score := range scores {
+	err = s.setsAndMean(ctx, version, func(set string, of scored) {
+		for step, score := range of.score {
 			values = append(values, value{set, "score (%)", on(step), 100 * score})
 		}
 	})

@@ -18,7 +18,7 @@ type source struct {
 	compare.Run
 	label string // of its method
 
-	held     map[int][]answer // by policy version
+	held     map[int][]answer // by policy version, with attempts that had no room
 	planned  []shard.Instance
 	verdicts []verdict
 	prompts  []string  // distinct ones, kept when the rest is forgotten
@@ -103,9 +103,15 @@ func (s *source) moments(before string) []moment {
 	return []moment{{before, 0}}
 }
 
-// answers are the sampled answers of a policy version to held-out problems, but for
-// those that failed for a reason of ours: chain by chain, step by step.
+// answers are the sampled answers of a policy version to held-out problems: chain by
+// chain, step by step.
 func (s *source) answers(ctx context.Context, version int) ([]answer, error) {
+	rows, err := s.attempts(ctx, version)
+	return slices.DeleteFunc(slices.Clone(rows), func(a answer) bool { return !shard.Outcome(a.Outcome).Policys() }), err
+}
+
+// attempts are the answers, and the attempts that had no room for one.
+func (s *source) attempts(ctx context.Context, version int) ([]answer, error) {
 	if rows, read := s.held[version]; read {
 		return rows, nil
 	}
@@ -115,7 +121,7 @@ func (s *source) answers(ctx context.Context, version int) ([]answer, error) {
 			if err != nil {
 				return nil, err
 			}
-			if row.Sample >= 0 && shard.Outcome(row.Outcome).Policys() {
+			if row.Sample >= 0 && (shard.Outcome(row.Outcome).Policys() || row.Outcome == string(shard.OutcomeNoRoom)) {
 				row.Set = cmp.Or(row.Set, string(env.Test))
 				rows = append(rows, row)
 			}

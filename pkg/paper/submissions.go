@@ -136,7 +136,7 @@ func best(programs []program) int {
 
 // submissions is the report's table of a version on a set.
 func (s *source) submissions(ctx context.Context, version int, set string) (*report.Submissions, error) {
-	rows, err := s.answers(ctx, version)
+	rows, err := s.attempts(ctx, version)
 	if err != nil {
 		return nil, err
 	}

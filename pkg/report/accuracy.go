@@ -14,7 +14,7 @@ import (
 // estimate is a mean over responses of held-out problems.
 type estimate struct {
 	mean      float64
-	err       *float64 // standard error; null with fewer than two problems
+	err       *float64 // standard error; null with fewer than two problems, or where they do not differ
 	problems  int
 	responses int
 }
@@ -67,6 +67,9 @@ func (t *tally) estimate() (e estimate, ok bool) {
 			deviation += x - e.mean
 		}
 		squares += deviation * deviation
+	}
+	if squares == 0 {
+		return e, true // all the same: how much they might differ is not known
 	}
 	p := float64(e.problems)
 	se := math.Sqrt(p/(p-1)*squares) / float64(e.responses)
@@ -126,17 +129,25 @@ func filtered(rows []shard.EvaluationRow, keep func(shard.EvaluationRow) bool) [
 	return kept
 }
 
+// measured are the rows that have an answer of the policy's own.
+func measured(rows []shard.EvaluationRow) []shard.EvaluationRow {
+	return filtered(rows, func(r shard.EvaluationRow) bool { return shard.Outcome(r.Outcome).Policys() })
+}
+
 // assess sums up the evaluation of one version with steps 0 to last.
 func assess(version int, rows []shard.EvaluationRow, last int) Version {
 	v := Version{Version: version}
 	for _, row := range rows {
-		if !shard.Outcome(row.Outcome).Policys() {
+		switch {
+		case row.Outcome == string(shard.OutcomeNoRoom):
+			v.NoRoom++
+		case !shard.Outcome(row.Outcome).Policys():
 			v.Excluded++
 		}
 	}
 	all := func(shard.EvaluationRow) bool { return true }
 	for step := 0; step <= last; step++ {
-		at := sampledAt(rows, step)
+		at := measured(sampledAt(rows, step))
 		e, ok := score(at, all)
 		if !ok {
 			break // the lists go by step: none is skipped

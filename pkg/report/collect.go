@@ -59,7 +59,7 @@ func collect(ctx context.Context, r *rundir.Run) (*findings, error) {
 		return nil, err
 	}
 	f.tasks = append(f.tasks, evaluated...)
-	for _, part := range []func(context.Context) error{f.progress, f.measure, f.trace, f.account} {
+	for _, part := range []func(context.Context) error{f.progress, f.account, f.measure, f.trace} {
 		if err := part(ctx); err != nil {
 			return nil, err
 		}
@@ -246,14 +246,20 @@ func (f *findings) explain() {
 			when = "_after"
 		}
 		samples := "no sampled response could be judged"
-		if f.Samples == 0 {
+		switch {
+		case f.Samples == 0:
 			samples = "the recipe samples no responses (evaluation.samples is 0)"
+		case f.Room.Evaluation.NoRoom > 0:
+			samples = "no held-out prompt left room for a response in the policy's context"
 		}
 		because(v.accuracy == nil, "accuracy"+when, samples)
 		because(v.steps == nil, "accuracy_by_step"+v.suffix, samples)
 		steps := samples
-		if f.Steps == 0 {
+		switch {
+		case f.Steps == 0:
 			steps = "the recipe has no self-improvement steps (evaluation.steps is 0)"
+		case v.accuracy != nil && f.Room.Evaluation.NoRoom > 0:
+			steps = fmt.Sprintf("no prompt of self-improvement step %d left room for a response in the policy's context", f.Steps)
 		}
 		because(v.delta == nil, "delta_k"+v.suffix, steps)
 		because(v.delta == nil, "corrections"+v.suffix, steps)
@@ -317,6 +323,12 @@ func (f *findings) account(ctx context.Context) error {
 	}
 	f.Sandboxes = map[string]int{}
 	for _, t := range f.tasks {
+		switch t.Stage {
+		case graph.StageRollout:
+			f.Room.Training.Add(t.metrics)
+		case graph.StageEvalRollout:
+			f.Room.Evaluation.Add(t.metrics)
+		}
 		if t.Stage != graph.StageScore {
 			continue
 		}

@@ -221,7 +221,7 @@ func byVersionFigure(s Summary) (figure.LineChart, bool) {
 	if len(greedy.Points) > 0 {
 		f.Lines = append(f.Lines, greedy)
 	}
-	return f, f.WorthDrawing()
+	return f, f.IsCurve()
 }
 
 func hundredfold(x *float64) *float64 {

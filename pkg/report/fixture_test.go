@@ -212,7 +212,7 @@ func (f *fixture) iterations() {
 }
 
 // verdicts is one problem's chains as pairs of first and second answer, the
-// greedy chain first: r is right, w is wrong.
+// greedy chain first: r is right, w is wrong, n had no room.
 type verdicts struct {
 	task, kind string
 	level      int32
@@ -236,8 +236,11 @@ func evaluationRows(version int, problems []verdicts) []shard.EvaluationRow {
 					Prompt: "What is " + p.task + "?", Response: fmt.Sprintf("answer %d", step), Extracted: fmt.Sprint(step),
 					Outcome: string(shard.OutcomeWrong), ResponseTokens: int32(2 + step),
 				}
-				if p.chains[i+step] == 'r' {
+				switch p.chains[i+step] {
+				case 'r':
 					row.Outcome, row.Score, row.Milestones = string(shard.OutcomeOK), 1, []string{"right"}
+				case 'n':
+					row.Outcome, row.Response, row.Extracted, row.ResponseTokens = string(shard.OutcomeNoRoom), "", "", 0
 				}
 				rows = append(rows, row)
 			}

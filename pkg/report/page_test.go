@@ -55,7 +55,7 @@ func TestWrite(t *testing.T) {
 	s, page := f.write()
 	want := []string{
 		"figures", "index.html", "summary.json",
-		"figures/accuracy_by_step.svg", "figures/accuracy_by_version.svg", "figures/buffer_size.svg", "figures/depth.svg",
+		"figures/accuracy_by_step.svg", "figures/buffer_size.svg", "figures/depth.svg",
 		"figures/dropped.svg", "figures/entropy.svg", "figures/grad_norm.svg", "figures/kinds.svg", "figures/response_tokens.svg",
 		"figures/reward.svg", "figures/stage_seconds.svg",
 	}
@@ -296,10 +296,10 @@ func TestScoreLabels(t *testing.T) {
 		wrong float64 // score of an answer that is not right
 		want  string
 	}{{0, "accuracy"}, {0.5, "mean score"}} {
-		f := newFixture(t)
+		f := newFixture(t, "evaluation.every=1")
 		f.begin()
 		f.iterations()
-		for version, verdicts := range map[int][]verdicts{0: verdictsBefore, f.run.Recipe.Schedule.Iterations: verdictsAfter} {
+		for version, verdicts := range [][]verdicts{verdictsBefore, verdictsBefore, verdictsAfter} {
 			rows := evaluationRows(version, verdicts)
 			for i := range rows {
 				rows[i].Score = max(rows[i].Score, c.wrong)

@@ -78,8 +78,8 @@ func transcripts(before, after []shard.EvaluationRow) []transcript {
 	if len(before) > 0 && len(after) > 0 && before[0].PolicyVersion == after[0].PolicyVersion {
 		before = nil
 	}
-	was, _ := chains(before)
-	is, order := chains(after)
+	was, _ := chains(measured(before))
+	is, order := chains(measured(after))
 	shown := map[string]bool{}
 	var picked []transcript
 	for _, l := range patterns {

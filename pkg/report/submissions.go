@@ -298,6 +298,9 @@ func spreadOf(values []float64) Spread {
 func (s *Submissions) byAttempt(rows []shard.EvaluationRow) {
 	counts := map[string]*AttemptShare{}
 	for _, r := range rows {
+		if r.Outcome == string(shard.OutcomeNoRoom) {
+			continue
+		}
 		c := counts[r.AttemptKind]
 		if c == nil {
 			c = &AttemptShare{Kind: r.AttemptKind}

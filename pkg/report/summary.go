@@ -2,10 +2,12 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // summaryFormat names the layout of summary.json. Keys are added, never
@@ -16,7 +18,7 @@ const summaryFormat = "lathe-summary/1.0"
 //
 // Pointers, lists and maps are null when their value is not known; Missing
 // then has the key and the reason. A standard error is null with its value,
-// and with fewer than two problems.
+// and with fewer than two problems or where these do not differ.
 type Summary struct {
 	Format       string `json:"format"`
 	RunID        string `json:"run_id"`
@@ -94,6 +96,8 @@ type Summary struct {
 
 	Sandboxes map[string]int `json:"sandboxes"` // of sampled training responses whose programs ran, by what these ran under
 
+	Room Room `json:"room"` // that prompts left
+
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 
 	Series []Iteration `json:"iteration_series"`
@@ -101,6 +105,17 @@ type Summary struct {
 	PolicyVersion *int              `json:"policy_version"` // the newest that is sealed
 	PolicySHA256  *string           `json:"policy_sha256"`  // of model.safetensors of the run's last version
 	Missing       map[string]string `json:"missing"`        // key -> why its value is null
+}
+
+// Room counts the attempts of a run, and those whose prompts left no room for a response.
+type Room struct {
+	Training   shard.Room `json:"training"`
+	Evaluation shard.Room `json:"evaluation"`
+}
+
+// Warnings say where more than 1 % had none.
+func (r Room) Warnings() []string {
+	return slices.DeleteFunc([]string{r.Training.Warning("training"), r.Evaluation.Warning("evaluation")}, func(s string) bool { return s == "" })
 }
 
 // Version is the evaluation of one policy version.
@@ -120,6 +135,7 @@ type Version struct {
 	// elsewhere.
 	NetCorrections [][]int `json:"net_corrections"`
 	Excluded       int     `json:"excluded"` // responses that failed for a reason that is not the policy's
+	NoRoom         int     `json:"no_room"`  // attempts without a response, since their prompts filled the policy's context; in no number above
 }
 
 // SetAccuracy is the evaluation of a named set of held-out problems.

@@ -191,6 +191,9 @@ func (t *textReport) accounts() {
 			rows = append(rows, [2]string{"warning", warning})
 		}
 	}
+	for _, warning := range s.Room.Warnings() {
+		rows = append(rows, [2]string{"warning", warning})
+	}
 	for _, under := range byCount(s.Sandboxes) {
 		rows = append(rows, [2]string{"sandbox", fmt.Sprintf("%s (%d responses)", under, s.Sandboxes[under])})
 	}

@@ -47,6 +47,7 @@ const (
 	OutcomeTimeout   Outcome = "timeout"   // the policy's program ran out of time
 	OutcomeInfra     Outcome = "infra"     // our failure; retried, then excluded and counted
 	OutcomePreempted Outcome = "preempted" // stopped by the scheduler
+	OutcomeNoRoom    Outcome = "no_room"   // of evaluations: the prompt filled the policy's context, so there is no answer to measure
 )
 
 // Policys reports whether the outcome is the policy's own doing.

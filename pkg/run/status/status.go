@@ -43,6 +43,7 @@ type Status struct {
 	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
 	Stages     []StageStatus `json:"stages"`
 	Sandboxes  []string      `json:"sandboxes,omitempty"` // that programs ran under, of the policy or of your own
+	Warnings   []string      `json:"warnings,omitempty"`  // what a result would suffer from
 }
 
 // StageStatus counts the tasks of a stage over the whole run.
@@ -90,6 +91,14 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		return Status{}, err
 	}
 	s.Sandboxes = surveyor.Sandboxes()
+	for _, of := range []struct {
+		stage graph.Stage
+		words string
+	}{{graph.StageRollout, "training"}, {graph.StageEvalRollout, "evaluation"}} {
+		if warning := surveyor.Room(of.stage).Warning(of.words); warning != "" {
+			s.Warnings = append(s.Warnings, warning)
+		}
+	}
 	return s, nil
 }
 
@@ -296,6 +305,9 @@ func (s Status) Print(w io.Writer) error {
 	}
 	for _, sandbox := range s.Sandboxes {
 		fmt.Fprintf(w, "programs ran under: %s\n", sandbox)
+	}
+	for _, warning := range s.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
 	return nil
 }

@@ -36,9 +36,10 @@ type Inventory struct {
 	closings   closing.History
 	late       outstanding
 	beginnings map[int]time.Time // of iterations' rollouts
-	mutex      sync.Mutex        // guards sandboxes
+	mutex      sync.Mutex        // guards the next two
 	sandboxes  map[string]bool   // that programs of sealed verdicts ran under
-	told       bool              // what is sealed is told: there are no files
+	room       map[graph.Stage]shard.Room
+	told       bool // what is sealed is told: there are no files
 }
 
 // array is what is sealed of a node's tasks.
@@ -82,7 +83,7 @@ func (a *array) mark(shard int, now state) {
 // NewInventory returns an inventory that has not looked at anything yet.
 func NewInventory(g graph.Graph) *Inventory {
 	v := &Inventory{
-		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}, beginnings: map[int]time.Time{}, sandboxes: map[string]bool{},
+		Graph: g, waves: map[graph.Stage]int{}, arrays: map[graph.Node]*array{}, folders: map[string]map[string]bool{}, closings: closing.History{}, beginnings: map[int]time.Time{}, sandboxes: map[string]bool{}, room: map[graph.Stage]shard.Room{},
 	}
 	for _, stage := range graph.Stages() {
 		v.waves[stage] = g.Waves(stage)
@@ -354,9 +355,7 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 		if err != nil || !there {
 			return missing, err
 		}
-		if t.Judges() {
-			v.ranUnder(m.Usage)
-		}
+		v.note(t.Stage, m)
 		if t.Judges() && m.Metrics[shard.MetricWaiting] > 0 {
 			now = goingOn
 		}
@@ -367,13 +366,24 @@ func (v *Inventory) read(ctx context.Context, t graph.Task) (state, error) {
 	return now, nil
 }
 
-// ranUnder notes what the programs of a score shard ran under.
-func (v *Inventory) ranUnder(usage map[string]float64) {
+// note keeps what a manifest says that people are told: what programs ran under, and
+// which responses had no room.
+func (v *Inventory) note(stage graph.Stage, m seal.Manifest) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	for under := range shard.Sandboxes(usage) {
+	for under := range shard.Sandboxes(m.Usage) {
 		v.sandboxes[under] = true
 	}
+	room := v.room[stage]
+	room.Add(m.Metrics)
+	v.room[stage] = room
+}
+
+// Room counts the responses of a stage whose manifests were looked at.
+func (v *Inventory) Room(stage graph.Stage) shard.Room {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.room[stage]
 }
 
 // Sandboxes lists what the programs ran under whose verdicts were looked at.

@@ -163,8 +163,8 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 }
 
 // Rows lists the attempts of an evaluation by problem, then sample (greedy
-// first), then step. An attempt that had no room shows the one before again. A
-// trace that is missing, or that we could not judge, is an error: a measurement
+// first), then step. An attempt without room has the outcome no_room and no answer: what
+// it would have come to is not known. A trace that is missing, or that we could not judge, is an error: a measurement
 // without some of its answers would be another measurement.
 func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instance, traces map[shard.TraceName]Trace, policyVersion int) ([]shard.EvaluationRow, error) {
 	var all []shard.EvaluationRow
@@ -202,9 +202,8 @@ func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instanc
 // attempts makes a row of each attempt.
 func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 	steps := int(t.Rows[len(t.Rows)-1].Step) + 1
-	var rows []shard.EvaluationRow
-	before := false // the policy has said something
-	for step := range steps {
+	rows := make([]shard.EvaluationRow, steps)
+	for step := range rows {
 		var contexts []shard.Rollout
 		tokens := int32(0)
 		for _, row := range t.Rows {
@@ -213,7 +212,7 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 				tokens += row.ResponseTokens
 			}
 		}
-		verdict := env.NoRoom().Row()
+		verdict := shard.TurnScore{Outcome: string(shard.OutcomeNoRoom)}
 		spoke, seconds := false, 0.0
 		earlier := []shard.EvaluationTurn{}
 		for _, turn := range t.Score.Turns {
@@ -229,21 +228,14 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 			verdict, spoke = turn, true
 			seconds += turn.ExecuteSeconds
 		}
-		if !spoke && before {
-			again := rows[len(rows)-1]
-			again.ResponseTokens, again.ExecuteSeconds, again.EarlierTurns = 0, 0, []shard.EvaluationTurn{}
-			rows = append(rows, again)
-			continue
-		}
-		row := shard.EvaluationRow{
+		rows[step] = shard.EvaluationRow{
 			TaskID: task.ID, Kind: task.Kind, Level: int32(task.Level), Prompt: prompt(contexts[0]), Extracted: verdict.Extracted,
 			Score: verdict.NormalizedScore, Outcome: verdict.Outcome, ResponseTokens: tokens, Milestones: append([]string{}, verdict.Milestones...),
 			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: seconds, EarlierTurns: earlier,
 		}
 		if spoke {
-			before, row.Response = true, said(contexts, transcript)
+			rows[step].Response = said(contexts, transcript)
 		}
-		rows = append(rows, row)
 	}
 	return rows
 }

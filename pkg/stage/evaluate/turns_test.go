@@ -12,7 +12,7 @@ import (
 
 // TestEarlierTurns: an attempt's row is the verdict on its last message and has
 // those on the messages before it; its seconds are those of all. An attempt
-// without room repeats what was reached and not how.
+// without room has neither verdict nor seconds.
 func TestEarlierTurns(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.samples=1", "evaluation.greedy=false")
@@ -29,7 +29,7 @@ func TestEarlierTurns(t *testing.T) {
 	trace := evaluate.Trace{Rows: []shard.Rollout{said(0), said(1)}, Score: score}
 	rows, err := evaluate.Rows(r.Job.Recipe.Evaluation, r.Env, instances[:1], map[shard.TraceName]evaluate.Trace{{InstanceID: instances[0].InstanceID}: trace}, 3)
 	r.Check(err)
-	if len(rows) != 2 || rows[0].Score != 0.25 || rows[0].ExecuteSeconds != 7 || rows[1].Score != 0.25 || rows[1].ExecuteSeconds != 0 || len(rows[1].EarlierTurns) != 0 {
+	if len(rows) != 2 || rows[0].Score != 0.25 || rows[0].ExecuteSeconds != 7 || rows[1].Outcome != "no_room" || rows[1].Score != 0 || rows[1].ExecuteSeconds != 0 || len(rows[1].EarlierTurns) != 0 {
 		t.Fatalf("rows %+v", rows)
 	}
 	want := []shard.EvaluationTurn{

@@ -192,13 +192,17 @@ func (b *Batch) tokens() int {
 
 // metrics counts what this wave has added to the rows.
 func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
-	m := map[string]float64{"responses": float64(len(b.traces)), "prompt_tokens": 0, "response_tokens": 0, "cut_off": 0}
+	m := map[string]float64{"responses": float64(len(b.traces)), "prompt_tokens": 0, "response_tokens": 0, "cut_off": 0, shard.MetricAttempts: 0, shard.MetricNoRoom: 0}
 	count := func(rows []shard.Rollout, sign float64) {
 		for _, row := range rows {
 			m["prompt_tokens"] += sign * float64(row.PromptTokens)
 			m["response_tokens"] += sign * float64(row.ResponseTokens)
 			if row.FinishReason == string(policy.FinishLength) {
 				m["cut_off"] += sign
+			}
+			m[shard.MetricAttempts] += sign
+			if row.Turns == 0 && row.FinishReason == string(policy.FinishLength) {
+				m[shard.MetricNoRoom] += sign
 			}
 		}
 	}
