@@ -26,7 +26,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // EnvTryOptions are those of lathe env try.
@@ -54,8 +56,8 @@ func envTryCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "try", Usage: "before a run: prompts as the policy sees them, responses, and their rewards, judged twice", ArgsUsage: "RECIPE",
 		Description: "Named are rewards that differ from one judging to the next, that are the same for all responses or\n" +
-			"follow from their length alone, prompts that leave no room in the policy's context, and chat templates\n" +
-			"that leave a message out.",
+			"follow from their length alone, prompts of every kind that the recipe will use (initial, improve, diverge,\n" +
+			"debug) that leave no room in the policy's context, and chat templates that leave a message out.",
 		Flags: []cli.Flag{
 			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; the recipe's policy.path when left out", Destination: &o.Model},
@@ -172,6 +174,12 @@ func (t *trial) prompts() error {
 			return err
 		}
 		room = config.MaxPositionEmbeddings
+	} else if t.Job.Recipe.Policy.New != nil {
+		var err error
+		if format, err = warm.NewChat(t.Job.Recipe, t.Env); err != nil {
+			return err
+		}
+		room = t.Job.Recipe.Policy.New.MaxPositionEmbeddings
 	}
 	var f promptFindings
 	for i, task := range slices.Concat(train, test) {
@@ -198,6 +206,16 @@ func (t *trial) prompts() error {
 		}
 	}
 	t.found.Findings = f.findings(room, t.Job.Recipe.Rollout.MaxNewTokens)
+	if format == nil {
+		return nil
+	}
+	uses, err := promptroom.Look(t.Job.Recipe, t.Env, promptroom.Policy{Chat: format, Positions: room})
+	if err != nil {
+		return err
+	}
+	// Of first answers all prompts were looked at.
+	later := slices.DeleteFunc(uses, func(u promptroom.Use) bool { return u.Kind == shard.KindInitial })
+	t.found.Findings = append(t.found.Findings, promptroom.Notes(later, room)...)
 	return nil
 }
 

@@ -147,6 +147,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
 	if err == nil {
 		noteWarmStart(os.Stderr, resolved.Recipe)
+		printNotes(os.Stderr, opened.Notes)
 	}
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
@@ -161,6 +162,12 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 func noteWarmStart(out io.Writer, r recipe.Recipe) {
 	if r.Policy.Path != "" && r.WarmStart.Steps > 0 {
 		fmt.Fprintf(out, "lathe: the run starts from policy %s and then trains it on demonstrations for %d steps (warm_start); if it had its warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
+	}
+}
+
+func printNotes(out io.Writer, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintf(out, "lathe: note: %s\n", note)
 	}
 }
 
@@ -182,9 +189,11 @@ func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder
 		return graph.Graph{}, "", err
 	}
 	noteWarmStart(os.Stderr, resolved.Recipe)
-	if err := rundir.Rehearse(ctx, graph.Dir(dir), resolved); err != nil {
+	notes, err := rundir.Rehearse(ctx, graph.Dir(dir), resolved)
+	if err != nil {
 		return graph.Graph{}, "", err
 	}
+	printNotes(os.Stderr, notes)
 	policyFolder, err = resolved.Recipe.Policy.Resolve(filepath.Dir(resolved.Path))
 	return graph.Graph{Dir: graph.Dir(dir), Recipe: resolved.Recipe}, policyFolder, err
 }

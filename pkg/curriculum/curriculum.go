@@ -81,6 +81,12 @@ type Curriculum interface {
 	Next(state State, iteration, n int, taskIDs []string) ([]Selection, error)
 }
 
+// Asking is a curriculum that selects more than first attempts.
+type Asking interface {
+	// Kinds lists what it asks for beside them.
+	Kinds() []shard.Kind
+}
+
 // Term is one number that the probability of a selection was made from.
 type Term struct {
 	Name  string  `json:"name"`

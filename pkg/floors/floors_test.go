@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"pkg/policy/backend", "pkg/policy/bench"},
 	{"pkg/policy/remote/remotetest", "pkg/stage"},
 	{"pkg/stage/trainer"},
-	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/stage/warm", "pkg/executor/..."},
+	{"pkg/stage/rollout", "pkg/stage/score", "pkg/stage/buffer", "pkg/stage/learn", "pkg/stage/warm", "pkg/stage/promptroom", "pkg/executor/..."},
 	{"pkg/stage/evaluate"},
 	{"pkg/stage/internal/stagetest"},
 	{"pkg/run/graph"},

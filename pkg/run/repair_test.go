@@ -304,7 +304,7 @@ func TestKilledWhileMade(t *testing.T) {
 		dir := graph.Dir(t.TempDir())
 		copyFiles(t, opened.Dir, dir, names[:n]...)
 		left := contents(t, dir)
-		if err := rundir.Rehearse(t.Context(), dir, resolved); err != nil {
+		if _, err := rundir.Rehearse(t.Context(), dir, resolved); err != nil {
 			t.Errorf("rehearsed after %q: %v", names[:n], err)
 		}
 		if diff := cmp.Diff(left, contents(t, dir)); diff != "" {
@@ -356,7 +356,8 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 		}
 		before := contents(t, dir)
 		_, created := rundir.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
-		for what, err := range map[string]error{"Create": created, "Rehearse": rundir.Rehearse(t.Context(), dir, resolved)} {
+		_, rehearsed := rundir.Rehearse(t.Context(), dir, resolved)
+		for what, err := range map[string]error{"Create": created, "Rehearse": rehearsed} {
 			if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Join(c.foreign)) || len(exitcode.Hints(err)) == 0 {
 				t.Errorf("%s: %s: exit code %d: %v", c.name, what, exitcode.Code(err), err)
 			}
@@ -369,7 +370,7 @@ func TestForeignFilesAreNotReplaced(t *testing.T) {
 	if err := os.Mkdir(dir.Recipe(), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.Rehearse(t.Context(), dir, resolved); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
+	if _, err := rundir.Rehearse(t.Context(), dir, resolved); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), dir.Recipe()) {
 		t.Errorf("a folder: exit code %d: %v", exitcode.Code(err), err)
 	}
 }

@@ -233,7 +233,7 @@ func TestRunOfAnotherFormat(t *testing.T) {
 			_, err := rundir.Create(t.Context(), opened.Dir, runtest.Load(t), seal.AttemptFromEnv(), "test")
 			return err
 		},
-		"rehearsing": func() error { return rundir.Rehearse(t.Context(), opened.Dir, runtest.Load(t)) },
+		"rehearsing": func() error { _, err := rundir.Rehearse(t.Context(), opened.Dir, runtest.Load(t)); return err },
 	} {
 		if err := open(); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: exit code %d: %v", what, exitcode.Code(err), err)

@@ -165,6 +165,9 @@ func (a *Ace) potential(g curriculum.Group) (potential float64, ok bool) {
 	return a.spec.UncertaintyWeight*min(deviation, a.spec.MaxDeviation) + a.spec.HeadroomWeight*max(0, min(1, 1-mean)), true
 }
 
+// Kinds are those of derived states.
+func (a *Ace) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove, shard.KindDebug} }
+
 // derived are the states Φ(x, y_i, f_i): one to improve on for each valid submission, one
 // to debug for each response that failed. A response in which there is nothing to go on
 // from leads to none.

@@ -84,6 +84,14 @@ func (e *Exit) kind(entry shard.Entry, stream rng.Stream) (kind shard.Kind, prob
 	return kind, e.ofKind(kind)
 }
 
+// Kinds are those of self-iteration.
+func (e *Exit) Kinds() []shard.Kind {
+	if !e.spec.Improve || e.spec.SelectProbability == 0 {
+		return nil
+	}
+	return slices.DeleteFunc([]shard.Kind{shard.KindImprove, shard.KindDiverge}, func(kind shard.Kind) bool { return e.ofKind(kind) == 0 })
+}
+
 // ofKind is the probability that an entry is sampled as a kind.
 func (e *Exit) ofKind(kind shard.Kind) float64 {
 	switch {

@@ -86,6 +86,9 @@ func entryOf(instance shard.Instance, r curriculum.Response) shard.Entry {
 	}
 }
 
+// Kinds is that of solutions.
+func (p *Previous) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove} }
+
 // The draws of one prompt, by position in its stream.
 const (
 	positionImprove = 0 // a solution, or a task from scratch

@@ -194,6 +194,9 @@ func (r *Restarts) Next(state curriculum.State, iteration, n int, taskIDs []stri
 	return selections, nil
 }
 
+// Kinds is that of restarts.
+func (r *Restarts) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove} }
+
 // reset is the probability of a trace from scratch, of a task of which so many
 // solutions are held.
 func (r *Restarts) reset(held int) float64 {

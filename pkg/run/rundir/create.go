@@ -24,6 +24,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
@@ -53,13 +55,22 @@ func CreateWithScores(ctx context.Context, dir graph.Dir, resolved *recipe.Resol
 	if err := d.write(ctx, attempt, version); err != nil {
 		return nil, err
 	}
-	return Open(ctx, dir)
+	made, err := Open(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	made.Notes = d.notes
+	return made, nil
 }
 
-// Rehearse refuses what Create refuses, and writes nothing.
-func Rehearse(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) error {
-	_, err := prepare(ctx, dir, resolved)
-	return err
+// Rehearse refuses what Create refuses, and writes nothing. It gives what the run's notes
+// would be.
+func Rehearse(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (notes []string, err error) {
+	d, err := prepare(ctx, dir, resolved)
+	if err != nil {
+		return nil, err
+	}
+	return d.notes, nil
 }
 
 // draft is a run that is about to be made: what is known of it before its
@@ -73,6 +84,7 @@ type draft struct {
 	identity    Identity
 	environment env.Env
 	tasks       []shard.TaskRow
+	notes       []string
 }
 
 // prepare finds out all that can speak against making a run, or going on with
@@ -199,9 +211,44 @@ func (d *draft) readTasks() error {
 	if err := warm.CheckDemonstrations(environment, *r); err != nil {
 		return err
 	}
+	if err := d.tryPrompts(environment); err != nil {
+		return err
+	}
 	d.environment = environment
 	d.tasks, err = environment.Rows()
 	return err
+}
+
+// tryPrompts looks for prompts that leave the policy no room. What a server makes of them
+// is not known.
+func (d *draft) tryPrompts(environment env.Env) error {
+	r := d.resolved.Recipe
+	var p promptroom.Policy
+	switch {
+	case d.identity.PolicySource != "":
+		c, err := checkpoint.LoadConfig(d.identity.PolicySource)
+		if err != nil {
+			return err
+		}
+		if p.Chat, err = stage.LoadChat(r.Policy, d.identity.PolicySource); err != nil {
+			return fmt.Errorf("policy.path: %w", err)
+		}
+		p.Positions = c.MaxPositionEmbeddings
+	case r.Policy.New != nil:
+		var err error
+		if p.Chat, err = warm.NewChat(r, environment); err != nil {
+			return err
+		}
+		p.Positions = r.Policy.New.MaxPositionEmbeddings
+	default:
+		return nil
+	}
+	uses, err := promptroom.Look(r, environment, p)
+	if err != nil {
+		return err
+	}
+	d.notes = promptroom.Notes(uses, p.Positions)
+	return promptroom.Refuse(uses, p.Positions)
 }
 
 // refuseUntracked refuses a file without a manifest in the place of one of a run's: it is

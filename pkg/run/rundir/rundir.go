@@ -59,6 +59,8 @@ type Run struct {
 	Graph    graph.Graph
 	// RecipeBytes is recipe.yaml as stored.
 	RecipeBytes []byte
+	// Notes are what whoever has just made the run should know of it.
+	Notes []string
 }
 
 // wayBack gives an error of reading run.json or recipe.yaml the hint that

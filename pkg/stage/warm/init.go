@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -21,20 +22,15 @@ var specialToken = regexp.MustCompile(`<\|[^|>]+\|>`)
 // into a folder. A byte-pair tokenizer is trained on the training problems.
 func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	n := r.Policy.New
-	format := tokenizer.ChatFormat(r.Policy.Chat)
-	tok, err := newTokenizer(r, environment, format)
+	made, tok, err := newChat(r, environment)
 	if err != nil {
 		return err
 	}
-	chat, err := tokenizer.NewChat(tok, format)
-	if err != nil {
-		return err
-	}
-	if err := tok.Save(folder, format, n.MaxPositionEmbeddings); err != nil {
+	if err := tok.Save(folder, tokenizer.ChatFormat(r.Policy.Chat), n.MaxPositionEmbeddings); err != nil {
 		return err
 	}
 	config := shape(*n, tok.Size())
-	config.EOSTokenIDs = []int32{chat.StopToken()}
+	config.EOSTokenIDs = []int32{made.StopToken()}
 	if err := config.Validate(); err != nil {
 		return err
 	}
@@ -48,6 +44,26 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 		}
 	}
 	return checkpoint.Save(folder, config, weights)
+}
+
+// NewChat is the chat format of the policy that a run makes for itself.
+func NewChat(r recipe.Recipe, environment env.Env) (chat.Chat, error) {
+	c, _, err := newChat(r, environment)
+	if err != nil {
+		return nil, err
+	}
+	return chat.House(c), nil
+}
+
+// newChat makes the tokenizer and the chat format of a new policy.
+func newChat(r recipe.Recipe, environment env.Env) (*tokenizer.Chat, *tokenizer.Tokenizer, error) {
+	format := tokenizer.ChatFormat(r.Policy.Chat)
+	tok, err := newTokenizer(r, environment, format)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := tokenizer.NewChat(tok, format)
+	return c, tok, err
 }
 
 // Shape is that of the policy that a run makes for itself, with as large a vocabulary

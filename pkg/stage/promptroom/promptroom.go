@@ -1,0 +1,200 @@
+// Package promptroom tells, before a run, which of its prompts will leave the policy no
+// room for a response: those of first answers, and of every later attempt that training
+// or an evaluation asks for.
+package promptroom
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/chat"
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Policy is what a policy makes of prompts.
+type Policy struct {
+	Chat      chat.Chat
+	Positions int // tokens of the longest sequence
+}
+
+// Use is prompts of one kind for the problems of one split.
+type Use struct {
+	Split     env.Split
+	Kind      shard.Kind
+	NewTokens int // of the answer that a prompt of a later attempt shows, at most
+	Tried     int // prompts: those of the longest questions, and that of the shortest
+	// Full are the tasks whose prompts leave no room even where the answer before is
+	// empty, or the demonstration where there is one that the environment needs; and Tight
+	// those whose prompts do with an answer of NewTokens tokens.
+	Full, Tight []string
+}
+
+// longest is how many of the longest questions of a split are tried.
+const longest = 64
+
+// Look tries the prompts that a run of the recipe will make. An environment that cannot
+// word one is an error where a setting is missing.
+func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
+	training, err := trainingUses(r, environment.Traits())
+	if err != nil {
+		return nil, err
+	}
+	uses := training
+	for _, m := range r.Evaluation.Measured() {
+		if m.Problems == 0 {
+			continue
+		}
+		s, err := r.NewEvaluationScaffold(m.Steps)
+		if err != nil {
+			return nil, err
+		}
+		uses = append(uses, usesOf(env.Split(m.Set), m.NewTokens(r.Rollout), scaffold.Kinds(s, environment.Traits()))...)
+	}
+	for i := range uses {
+		if err := uses[i].try(r, environment, p); err != nil {
+			return nil, err
+		}
+	}
+	return uses, nil
+}
+
+// trainingUses are the kinds that curriculum and scaffold ask for.
+func trainingUses(r recipe.Recipe, traits env.Traits) ([]Use, error) {
+	s, err := r.NewScaffold()
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.NewCurriculum()
+	if err != nil {
+		return nil, err
+	}
+	kinds := scaffold.Kinds(s, traits)
+	if asks, ok := c.(curriculum.Asking); ok {
+		kinds = append(kinds, asks.Kinds()...)
+	}
+	return usesOf(env.Train, r.Rollout.NewTokens(), kinds), nil
+}
+
+func usesOf(split env.Split, newTokens []int, later []shard.Kind) []Use {
+	uses := []Use{{Split: split, Kind: shard.KindInitial}}
+	for _, kind := range later {
+		if kind != shard.KindInitial && !slices.ContainsFunc(uses, func(u Use) bool { return u.Kind == kind }) {
+			uses = append(uses, Use{Split: split, Kind: kind, NewTokens: slices.Max(newTokens)})
+		}
+	}
+	return uses
+}
+
+// try words prompts and counts their tokens.
+func (u *Use) try(r recipe.Recipe, environment env.Env, p Policy) error {
+	tasks := environment.Tasks(u.Split)
+	if u.Split != env.Train {
+		if m, err := r.Evaluation.Of(string(u.Split)); err == nil && m.Problems < len(tasks) {
+			tasks = tasks[:m.Problems]
+		}
+	}
+	for _, task := range extremes(tasks) {
+		messages, known, err := u.prompt(environment, task)
+		if err != nil {
+			return err
+		}
+		if !known {
+			continue
+		}
+		ids, err := p.Chat.Prompt(messages)
+		if err != nil {
+			return fmt.Errorf("%s prompt of task %q: %w", u.Kind, task.ID, err)
+		}
+		u.Tried++
+		switch {
+		case len(ids) >= p.Positions:
+			u.Full = append(u.Full, task.ID)
+		case len(ids)+u.NewTokens >= p.Positions:
+			u.Tight = append(u.Tight, task.ID)
+		}
+	}
+	return nil
+}
+
+// extremes are the tasks of the longest questions, longest first, and of the shortest.
+func extremes(tasks []env.Task) []env.Task {
+	sorted := slices.Clone(tasks)
+	slices.SortStableFunc(sorted, func(a, b env.Task) int { return -cmp.Compare(len(a.Question), len(b.Question)) })
+	if len(sorted) > longest+1 {
+		sorted = append(sorted[:longest:longest], sorted[len(sorted)-1])
+	}
+	return sorted
+}
+
+// prompt words the prompt of a task after an empty answer, or after a demonstrated one
+// where the environment can make nothing of an empty one. known is false where it cannot
+// tell without a real answer.
+func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Message, known bool, err error) {
+	first, err := environment.Prompt(task, shard.KindInitial, env.Parent{})
+	if err != nil || u.Kind == shard.KindInitial {
+		return first, err == nil, err
+	}
+	answered := env.Parent{Messages: append(slices.Clip(first), shard.Message{Role: "assistant"})}
+	messages, err = environment.Prompt(task, u.Kind, answered)
+	if err == nil && !slices.Equal(messages, first) {
+		return messages, true, nil
+	}
+	if exitcode.Code(err) == exitcode.Usage {
+		return nil, false, err
+	}
+	shown, ok, err := environment.Demonstration(task, shard.KindInitial, rng.New(0, rng.PurposeScaffold, 0, task.ID, 0))
+	if err != nil || !ok {
+		return nil, false, nil
+	}
+	messages, err = environment.Prompt(task, u.Kind, env.Parent{Messages: shown})
+	return messages, err == nil, nil
+}
+
+// Refuse is the error of a run in which no prompt of a kind leaves room, so that what it
+// is for can never be measured or learned.
+func Refuse(uses []Use, positions int) error {
+	for _, u := range uses {
+		if u.Tried == 0 || len(u.Full) < u.Tried {
+			continue
+		}
+		err := exitcode.Usagef("no %s prompt of %s leaves room for a response in the policy's context of %d tokens (the first: task %q)", u.Kind, u.Split, positions, u.Full[0])
+		how := "use a policy with more positions"
+		switch {
+		case u.Kind == shard.KindInitial:
+			how += ", or shorter prompts"
+		case u.Split == env.Train:
+			how += ", shorter prompts (env.prompts), or a curriculum and a scaffold that do not ask for " + string(u.Kind)
+		default:
+			how += ", shorter prompts (env.prompts), or no self-improvement steps: --set evaluation.steps=0"
+		}
+		return exitcode.WithHint(err, "%s", how)
+	}
+	return nil
+}
+
+// Notes say in words which prompts leave no room.
+func Notes(uses []Use, positions int) []string {
+	var notes []string
+	for _, u := range uses {
+		of := fmt.Sprintf("of %d %s prompts of %s that were tried (the longest, and the shortest) ", u.Tried, u.Kind, u.Split)
+		var parts []string
+		if n := len(u.Full); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d leave no room for a response in the policy's context of %d tokens (the first: task %q)", n, positions, u.Full[0]))
+		}
+		if n := len(u.Tight); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d leave none where the answer before has all of its %d tokens (the first: task %q)", n, u.NewTokens, u.Tight[0]))
+		}
+		if len(parts) > 0 {
+			notes = append(notes, of+strings.Join(parts, ", "))
+		}
+	}
+	return notes
+}
