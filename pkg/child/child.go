@@ -45,13 +45,22 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Child, error) {
 		// ends (golang.org/issue/27505): it is kept until the command ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		children.Lock()
 		err := cmd.Start()
+		if err == nil {
+			children.running[cmd.Process.Pid] = true
+		}
+		children.Unlock()
 		started <- err
 		if err == nil {
 			c.err = cmd.Wait()
 			close(c.exited)
+			children.Lock()
+			delete(children.running, cmd.Process.Pid)
+			children.Unlock()
 			// What it left running would write where nobody expects it any more.
 			killLeft(cmd.Process.Pid, c.mark)
+			collectOrphans()
 			close(c.gone)
 		}
 	}()
@@ -96,6 +105,12 @@ func (c *Child) Kill() {
 	c.SignalGroup(syscall.SIGKILL)
 	<-c.gone
 }
+
+// children are those that were started and whose ends Wait has not collected.
+var children = struct {
+	sync.Mutex
+	running map[int]bool
+}{running: map[int]bool{}}
 
 // adoptOrphans makes this process the parent of what its children leave behind,
 // so that none of it escapes to the first process of the machine, and its ends

@@ -62,6 +62,32 @@ func TestDescendantsEnd(t *testing.T) {
 	}
 }
 
+// Orphans that end by themselves leave no process id behind: neither those of a child nor
+// those that its own children have left to it.
+func TestOrphansAreCollected(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skipf("there is no setsid: %v", err)
+	}
+	out, err := exec.Command("sh", "-c", "echo").Output() // a child of another kind, waited for by itself
+	if err != nil || len(out) != 1 {
+		t.Fatal(err)
+	}
+	for range 3 {
+		// The shell between ends at once, so the other is adopted; it has no mark and ends
+		// before the child does.
+		c, err := Start(exec.Command("sh", "-c", `setsid sh -c 'env -i sh -c "exit 0" & exit 0'; sleep 0.1`), syscall.SIGKILL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.Gone()
+	}
+	for _, p := range Processes() {
+		if p.ended && p.Parent == os.Getpid() && p.Group != syscall.Getpgrp() {
+			t.Errorf("process %d has ended, and nobody has collected it", p.PID)
+		}
+	}
+}
+
 // A program that is not ours sees nothing of our environment but the basics and
 // what is named.
 func TestEnvironment(t *testing.T) {

@@ -40,9 +40,25 @@ func killLeft(group int, mark string) {
 	}
 }
 
+// collectOrphans collects the ends of orphans that this process has adopted: without it
+// each would keep its process id until this process ends. Orphans are in groups other than
+// ours, as all that children start is, and are not children themselves.
+func collectOrphans() {
+	children.Lock() // none is started between the look and the end
+	defer children.Unlock()
+	for _, p := range Processes() {
+		if p.ended && p.Parent == os.Getpid() && p.Group != syscall.Getpgrp() && !children.running[p.PID] {
+			_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
 // Process is a process of this machine, by its id, its parent's and its group's.
 // It may have ended, and nobody has collected its end.
-type Process struct{ PID, Parent, Group int }
+type Process struct {
+	PID, Parent, Group int
+	ended              bool
+}
 
 // left lists the processes of a group, those that have a mark in their
 // environment, and those that descend from either. Of some the end has not been
@@ -97,7 +113,7 @@ func Processes() []Process {
 		parent, errParent := strconv.Atoi(fields[1])
 		group, errGroup := strconv.Atoi(fields[2])
 		if errParent == nil && errGroup == nil {
-			all = append(all, Process{pid, parent, group})
+			all = append(all, Process{pid, parent, group, fields[0] == "Z"})
 		}
 	}
 	return all
