@@ -63,7 +63,8 @@ func TestDescendantsEnd(t *testing.T) {
 }
 
 // Orphans that end by themselves leave no process id behind: neither those of a child nor
-// those that its own children have left to it.
+// those that its own children have left to it. Alone: the children of other tests
+// leave orphans too.
 func TestOrphansAreCollected(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skipf("there is no setsid: %v", err)
