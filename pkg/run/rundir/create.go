@@ -248,7 +248,10 @@ func (d *draft) tryPrompts(environment env.Env) error {
 		return err
 	}
 	d.notes = promptroom.Notes(uses, p.Positions)
-	return promptroom.Refuse(uses, p.Positions)
+	if err := promptroom.Refuse(uses, p.Positions); err != nil {
+		return err
+	}
+	return promptroom.Demonstrations(r, environment, p)
 }
 
 // refuseUntracked refuses a file without a manifest in the place of one of a run's: it is

@@ -158,6 +158,47 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 	return messages, err == nil, nil
 }
 
+// Demonstrations refuses a warm start from demonstrations of which one does not fit: of
+// each kind that it learns from those of the longest questions, and of the shortest, are
+// tried.
+func Demonstrations(r recipe.Recipe, environment env.Env, p Policy) error {
+	w := r.WarmStart
+	if w.Steps == 0 || w.Pool != "" {
+		return nil
+	}
+	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", w.Kinds)
+	if err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		kind  shard.Kind
+		share float64
+		hint  string
+	}{
+		{shard.KindInitial, 1 - w.Improve - w.Diverge, "use a policy with more positions, or shorter prompts"},
+		{shard.KindImprove, w.Improve, "use a policy with more positions, or shorter prompts, or: --set warm_start.improve=0"},
+		{shard.KindDiverge, w.Diverge, "use a policy with more positions, or shorter prompts, or: --set warm_start.diverge=0"},
+	} {
+		for _, task := range extremes(tasks) {
+			if of.share <= 0 {
+				break
+			}
+			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(r.Seed, rng.PurposeWarmStart, 0, task.ID, 0))
+			if err != nil || !ok {
+				return err // the warm start says which demonstrations are missing
+			}
+			ids, _, err := p.Chat.Demonstrate(conversation)
+			if err != nil {
+				return fmt.Errorf("demonstrating task %q: %w", task.ID, err)
+			}
+			if len(ids) > p.Positions {
+				return exitcode.WithHint(exitcode.Usagef("warm_start: the demonstration of kind %s of task %q has %d tokens, and the policy's context %d", of.kind, task.ID, len(ids), p.Positions), "%s", of.hint)
+			}
+		}
+	}
+	return nil
+}
+
 // Refuse is the error of a run in which no prompt of a kind leaves room, so that what it
 // is for can never be measured or learned.
 func Refuse(uses []Use, positions int) error {
