@@ -40,10 +40,7 @@ func WriteWait(d graph.Dir, t graph.Task, wait Wait) {
 
 // RemoveWait removes the note of a task.
 func RemoveWait(d graph.Dir, t graph.Task) {
-	path := waitPath(d, t)
-	if plainfile.CheckLinks(path) == nil {
-		_ = os.Remove(path)
-	}
+	_ = plainfile.Remove(waitPath(d, t)) // one that stays is soon too old to count
 }
 
 // ReadWaits returns the notes of tasks that wait now, by the names of the tasks.
