@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,26 +29,20 @@ def reward(completion):
     return 0.5
 `
 
-// TestHangingReward: a reward that does not return is named in the run's status and in
-// its task's log while it hangs, and no more once it has returned.
-func TestHangingReward(t *testing.T) {
-	t.Parallel()
+// ownRewardRun makes a run of one iteration with a reward in Python.
+func ownRewardRun(t *testing.T, code string, settings ...string) *rundir.Run {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	folder := t.TempDir()
-	pipe, reward := filepath.Join(folder, "pipe"), filepath.Join(folder, "hangs.py")
-	if err := os.WriteFile(reward, fmt.Appendf(nil, hanging, pipe), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	reward := filepath.Join(t.TempDir(), "reward.py")
 	shim, err := filepath.Abs("../../data/program/lathe_env.py")
-	if err != nil {
+	if err := errors.Join(err, os.WriteFile(reward, []byte(code), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	resolved, err := recipe.Load("../../jobs/own-reward.yaml", []string{
-		fmt.Sprintf("env.program.command=[python3, %s, %s]", shim, reward), "env.program.processes=1", "env.program.seconds=600",
-		"warm_start.steps=0", "rollout.prompts=1", "rollout.group=2", "rollout.shards=1", "schedule.iterations=1",
-	})
+	resolved, err := recipe.Load("../../jobs/own-reward.yaml", append([]string{
+		fmt.Sprintf("env.program.command=[python3, %s, %s]", shim, reward), "warm_start.steps=0", "rollout.shards=1", "schedule.iterations=1",
+	}, settings...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +50,22 @@ func TestHangingReward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return opened
+}
+
+// TestHangingReward: a reward that does not return is named in the run's status and in
+// its task's log while it hangs, and no more once it has returned.
+func TestHangingReward(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	opened := ownRewardRun(t, fmt.Sprintf(hanging, pipe), "env.program.processes=1", "env.program.seconds=600", "rollout.prompts=1", "rollout.group=2")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	slow := make(chan struct{})
 	once := sync.OnceFunc(func() { close(slow) })
 	w := worker.New(opened, seal.AttemptFromEnv(), "test", func(format string, args ...any) {
-		if strings.Contains(fmt.Sprintf(format, args...), "hangs.py has not answered a request to score") {
+		if strings.Contains(fmt.Sprintf(format, args...), "reward.py has not answered a request to score") {
 			once()
 		}
 	})
@@ -90,7 +94,7 @@ func TestHangingReward(t *testing.T) {
 		}
 		return text.String()
 	}
-	if text := shown(); !strings.Contains(text, "score-000001-00000 waits on ") || !strings.Contains(text, "hangs.py has not answered a request to score") || !strings.Contains(text, "(env.program.seconds, for each item)") {
+	if text := shown(); !strings.Contains(text, "score-000001-00000 waits on ") || !strings.Contains(text, "reward.py has not answered a request to score") || !strings.Contains(text, "(env.program.seconds, for each item)") {
 		t.Errorf("while the reward hangs:\n%s", text)
 	}
 	f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
