@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // In a log a line says how many tasks ran at once since the last, not how many run in the
@@ -63,7 +64,7 @@ func TestSlowProgramInProgress(t *testing.T) {
 	now := time.Now()
 	for shard, written := range []time.Time{now, now.Add(-time.Second), now.Add(-time.Hour)} {
 		task := graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}, Shard: shard}
-		rundir.WriteWait(r.Dir, task, rundir.Wait{Task: task.String(), Host: "n1", Message: "the program ./slow hangs", Time: written})
+		rundir.WriteWait(r.Dir, task, seal.Attempt{Host: "n1"}, rundir.Wait{Message: "the program ./slow hangs", Time: written})
 	}
 	for _, terminal := range []bool{false, true} {
 		var out strings.Builder

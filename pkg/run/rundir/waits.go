@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // Wait is the note of a task that waits for a slow program of the user's. The task
@@ -29,12 +30,10 @@ func waitPath(d graph.Dir, t graph.Task) string { return filepath.Join(d.Waits()
 
 // WriteWait leaves the note of a task. One that cannot be written is missing, and
 // nothing else: the task's log has it too.
-func WriteWait(d graph.Dir, t graph.Task, wait Wait) {
+func WriteWait(d graph.Dir, t graph.Task, attempt seal.Attempt, wait Wait) {
+	wait.Task, wait.Attempt, wait.Host = t.String(), attempt.Number, attempt.Host
 	if content, err := json.Marshal(wait); err == nil {
-		fresh := waitPath(d, t) + ".new" // whoever reads meanwhile reads a whole note
-		if plainfile.Write(fresh, append(content, '\n')) == nil {
-			_ = os.Rename(fresh, waitPath(d, t))
-		}
+		_ = seal.Replace(waitPath(d, t), append(content, '\n'), attempt)
 	}
 }
 

@@ -78,7 +78,7 @@ func (w *Worker) watchPrograms(e env.Env, t graph.Task) (stop func()) {
 			return
 		}
 		message := oldest.After(waited)
-		rundir.WriteWait(w.Output, t, rundir.Wait{Task: t.String(), Attempt: w.Attempt.Number, Host: w.Attempt.Host, Message: message, Time: time.Now().UTC()})
+		rundir.WriteWait(w.Output, t, w.Attempt, rundir.Wait{Message: message, Time: time.Now().UTC()})
 		w.Log("%s", message)
 	})
 }
