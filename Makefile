@@ -93,5 +93,5 @@ bench-peers: ## compare training and decoding with PyTorch's: make bench-peers P
 gpu-bundle: ## gather what a bare machine with a GPU, nvcc and Python needs to test and measure the CUDA engine
 	cuda/gpu-bundle.sh
 
-chaos: build ## kill -9 at CHAOS_KILLS random instants, resume, compare bytes
-	LATHE_CHAOS=$(CHAOS_KILLS) go test -count=1 -v -timeout 60m -run TestChaos ./pkg/command
+chaos: build ## kill -9 at CHAOS_KILLS random instants of each of smoke, mle-smoke, own-environment, own-reward and tooluse-smoke runs, resume, compare bytes
+	LATHE_CHAOS=$(CHAOS_KILLS) go test -count=1 -v -timeout 0 -run '^(TestChaos|TestProgramsChaos|TestOwnChaos)$$' ./pkg/command

@@ -49,7 +49,7 @@ using Stream = cudaStream_t;
 struct CudaError : std::runtime_error {
     cudaError_t code;
     CudaError(cudaError_t code, const std::string &doing)
-        : std::runtime_error(doing + ": " + cudaGetErrorString(code)), code(code) {}
+        : std::runtime_error(doing + ": " + cudaGetErrorString(code) + " (CUDA error " + std::to_string(int(code)) + ")"), code(code) {}
 };
 
 inline void check(cudaError_t code, const char *doing) {

@@ -21,7 +21,8 @@ thread_local char thread_error[ERROR_BYTES] = ""; // of calls without an engine
 
 char *error_of(eng *e) { return e ? e->error : thread_error; }
 
-// The status of a CUDA call that failed.
+// The status of a CUDA call that failed where no engine is open. Of an open one all but
+// too little memory is a failure of the device (guarded).
 eng_status status_of(cudaError_t code) {
     switch (code) {
     case cudaErrorInsufficientDriver:
@@ -35,8 +36,7 @@ eng_status status_of(cudaError_t code) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorDevicesUnavailable: // another process has it for itself
     case cudaErrorSystemNotReady:     // the service that connects several devices does not run
-    // A driver or a device that does not come up: another node may have one that does. Of
-    // an open engine these are failures of the device (guarded).
+    // A driver or a device that does not come up: another node may have one that does.
     case cudaErrorInitializationError:
     case cudaErrorSharedObjectInitFailed:
     case cudaErrorECCUncorrectable:
@@ -51,8 +51,21 @@ eng_status status_of(cudaError_t code) {
         return ENG_NO_DEVICE;
     case cudaErrorMemoryAllocation:
         return ENG_MEMORY;
-    default:
+    // Faults of a call or of a kernel: no other device makes up for them.
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDevicePointer:
+    case cudaErrorInvalidMemcpyDirection:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorNotReady:
+    case cudaErrorLaunchFailure:
+    case cudaErrorNotSupported:
+    case cudaErrorStreamCaptureUnsupported:
         return ENG_DEVICE;
+    // What no list has, such as an error of a later CUDA, keeps a device from coming up:
+    // the text has its number.
+    default:
+        return ENG_NO_DEVICE;
     }
 }
 

@@ -186,13 +186,17 @@ static void test_no_device() {
         const char *error;
         eng_status status;
     } cases[] = {{"none", ENG_NO_DRIVER}, {"34", ENG_NO_DRIVER}, {"803", ENG_NO_DRIVER}, {"804", ENG_NO_DRIVER},
-                 {"0", ENG_NO_DEVICE},    {"46", ENG_NO_DEVICE}, {"802", ENG_NO_DEVICE}, {"719", ENG_DEVICE}};
+                 {"0", ENG_NO_DEVICE},    {"46", ENG_NO_DEVICE}, {"802", ENG_NO_DEVICE}, {"719", ENG_DEVICE},
+                 {"3", ENG_NO_DEVICE},    {"999", ENG_NO_DEVICE}, {"304", ENG_NO_DEVICE}, {"800", ENG_NO_DEVICE},
+                 {"214", ENG_NO_DEVICE},  {"805", ENG_NO_DEVICE}, {"808", ENG_NO_DEVICE}, {"1", ENG_DEVICE},
+                 {"12345", ENG_NO_DEVICE}}; // which nobody knows
     const eng_config config = base_config();
     for (const auto &c : cases) {
         Setting devices("LATHE_HOST_DEVICES", c.error);
         eng *e = nullptr;
         FAILS(nullptr, c.status, "cudaGetDeviceCount", eng_describe(0, &device));
         FAILS(nullptr, c.status, "cudaGetDeviceCount", eng_open(0, &config, &e));
+        if (atoi(c.error) > 0) FAILS(nullptr, c.status, ("(CUDA error " + std::string(c.error) + ")").c_str(), eng_describe(0, &device));
     }
 }
 

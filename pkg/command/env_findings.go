@@ -91,7 +91,7 @@ func rewardFindings(responses []triedResponse) []string {
 			n, len(responses), r.Task, number(r.Reward), number(r.Again)))
 	}
 	if len(rewards) < fewest {
-		return all
+		return all // noteFew says so
 	}
 	if slices.Min(rewards) == slices.Max(rewards) {
 		return append(all, fmt.Sprintf("the reward of all %d responses is %v: there is nothing to learn from%s", len(rewards), rewards[0], feedback(responses)))
@@ -100,6 +100,21 @@ func rewardFindings(responses []triedResponse) []string {
 		all = append(all, fmt.Sprintf("the reward follows from the length of the response alone (rank correlation %.2f over %d responses)", rho, len(rewards)))
 	}
 	return all
+}
+
+// noteFew says that there are too few rewards to tell what they follow from; "" where
+// there are enough. It is no finding: a run does not suffer from it.
+func noteFew(responses []triedResponse) string {
+	n := 0
+	for _, r := range responses {
+		if r.Reward != nil {
+			n++
+		}
+	}
+	if n >= fewest {
+		return ""
+	}
+	return fmt.Sprintf("%d responses have a reward: whether rewards differ, and by more than the length of responses, is looked at from %d on (--problems, --samples, or more lines of --responses)", n, fewest)
 }
 
 // feedback is what a reward says of the first response, if it says anything.

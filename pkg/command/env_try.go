@@ -420,6 +420,9 @@ func (t *trial) print(out io.Writer) error {
 	for _, finding := range t.found.Findings {
 		fmt.Fprintln(out, "found:", finding)
 	}
+	if note := noteFew(t.found.Responses); note != "" {
+		fmt.Fprintln(out, "note:", note)
+	}
 	if len(t.found.Findings) == 0 {
 		fmt.Fprintln(out, "nothing was found that a run would suffer from")
 	}

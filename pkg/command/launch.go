@@ -144,7 +144,9 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	opening := cmdline.Opening("lathe", resolved.Recipe.Env.Name)
 	opened, err := rundir.CreateWithScores(ctx, graph.Dir(dir), resolved, o.Scores, seal.AttemptFromEnv(), cmdline.Version)
+	opening()
 	if err == nil {
 		noteWarmStart(os.Stderr, resolved.Recipe)
 		printNotes(os.Stderr, opened.Notes)
@@ -189,6 +191,7 @@ func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder
 		return graph.Graph{}, "", err
 	}
 	noteWarmStart(os.Stderr, resolved.Recipe)
+	defer cmdline.Opening("lathe", resolved.Recipe.Env.Name)()
 	notes, err := rundir.Rehearse(ctx, graph.Dir(dir), resolved)
 	if err != nil {
 		return graph.Graph{}, "", err

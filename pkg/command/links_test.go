@@ -41,6 +41,11 @@ func TestLinks(t *testing.T) {
 	if through := lathe(t, exitcode.OK, "verify", link).stdout; through != whole {
 		t.Errorf("verify through a link says\n%s, without\n%s", through, whole)
 	}
+	for _, named := range []string{link, filepath.Dir(link)} { // a run, and a folder of runs
+		if e := lathe(t, exitcode.OK, "compare", named); !strings.Contains(e.stdout, "\nsmoke    1       ") {
+			t.Errorf("compare %s says\n%s", named, e.stdout)
+		}
+	}
 
 	weights := filepath.Join(dir, "policy", "v000002", "model.safetensors")
 	content, err := os.ReadFile(weights)

@@ -1,8 +1,10 @@
 package command_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,25 +15,39 @@ import (
 )
 
 // TestOwnChaos: whoever is killed while a program of the user's has episodes and gives
-// verdicts, the programs too, nothing changes.
+// verdicts, the programs too, nothing changes. With LATHE_CHAOS a reward of one's own
+// and tools have their kills as well, as many each.
 func TestOwnChaos(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	const own = "../../jobs/own-environment.yaml"
+	own := []string{"env.program.retries=100"}
+	recipes := []struct {
+		name     string
+		settings []string
+	}{{"own-environment", own}, {"own-reward", own}, {"tooluse-smoke", nil}}
+	if os.Getenv("LATHE_CHAOS") == "" {
+		recipes = recipes[:1]
+	}
+	for _, c := range recipes {
+		t.Run(c.name, func(t *testing.T) { ownChaos(t, repository+"/jobs/"+c.name+".yaml", c.settings) })
+	}
+}
+
+func ownChaos(t *testing.T, recipe string, settings []string) {
 	warm := filepath.Join(t.TempDir(), "warm")
-	lathe(t, exitcode.OK, runArgs(warm, own, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "warm_start.steps=20", "warm_start.chunk=20", "evaluation.problems=2")...)
-	settings := append(from(filepath.Join(warm, "policy", "v000000")), "schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000", "env.program.retries=100")
+	lathe(t, exitcode.OK, runArgs(warm, recipe, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "warm_start.steps=20", "warm_start.chunk=20", "evaluation.problems=2")...)
+	settings = slices.Concat(from(filepath.Join(warm, "policy", "v000000")), settings, []string{"schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000"})
 	c := commandtest.NewChaos(t, 4)
 	c.Programs = true
 	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
-	lathe(t, exitcode.OK, runArgs(reference, own, settings...)...)
+	lathe(t, exitcode.OK, runArgs(reference, recipe, settings...)...)
 	c.Whole = time.Since(began)
 	commandtest.Clean(t, reference)
 	want := commandtest.Essence(t, reference)
 	for c.Done < c.Kills {
 		dir := filepath.Join(t.TempDir(), "run")
-		c.Run(min(25, c.Kills-c.Done), runArgs(dir, own, settings...)...)
+		c.Run(min(25, c.Kills-c.Done), runArgs(dir, recipe, settings...)...)
 		c.Report(dir)
 		commandtest.Clean(t, dir)
 		if diff := cmp.Diff(want, commandtest.Essence(t, dir)); diff != "" {
@@ -39,4 +55,5 @@ func TestOwnChaos(t *testing.T) {
 		}
 	}
 	c.Log()
+	t.Logf("%d kills, %v", c.Done, time.Since(began).Round(time.Second))
 }

@@ -67,6 +67,8 @@ type benchmark struct {
 	Ceiling       bench.Ceiling     `json:"ceiling"`
 	Rates         []bench.Rate      `json:"rates"`
 	Iteration     *taskTimes        `json:"iteration"` // null without --recipe
+
+	weights int // bytes, in float32
 }
 
 // pairs says that the engine's products round to bfloat16.
@@ -100,7 +102,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 		}
 	}
 	if result.Arithmetic.Backend == backend.CPU { // before and after, since other programs come and go
-		result.Ceiling = result.Ceiling.Higher(bench.MeasureCPU(threads, o.For, result.pairs()))
+		result.Ceiling = result.Ceiling.Higher(bench.MeasureCPU(threads, o.For, result.pairs(), result.weights)).Reached(result.Rates)
 	}
 	result.Ceiling.Share(result.Rates)
 	result.PromptTokens = o.PromptTokens
@@ -142,8 +144,9 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 	if o.NewTokens == 0 {
 		o.NewTokens = min(64, longest-o.PromptTokens)
 	}
+	result.weights = 4 * policy.ParameterCount(engine.Config())
 	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
-		result.Ceiling = bench.MeasureCPU(threads, o.For, result.pairs())
+		result.Ceiling = bench.MeasureCPU(threads, o.For, result.pairs(), result.weights)
 	}
 	result.Rates, err = bench.Sample(ctx, engine, o.Options)
 	return err
@@ -165,7 +168,7 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 	}
 	fmt.Fprintf(out, "engine    %s; prompts of %d tokens, responses of %d\n", where, o.PromptTokens, o.NewTokens)
 	if b.Ceiling.GFLOPs > 0 {
-		fmt.Fprintf(out, "ceiling   %.0f GFLOP/s in products, %.1f GB/s from memory, as measured\n", b.Ceiling.GFLOPs, b.Ceiling.GBs)
+		fmt.Fprintf(out, "ceiling   %.0f GFLOP/s in products, %.1f GB/s of reads as large as the weights; the highest that was measured, by themselves or in the work\n", b.Ceiling.GFLOPs, b.Ceiling.GBs)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "work\tbatch\ttokens/s\tseconds\tGFLOP/s\tGB/s\tof ceiling")

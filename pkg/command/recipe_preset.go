@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,14 +27,13 @@ func recipePresetCommand() *cli.Command {
 	})
 }
 
-// RecipePresets lists the objective presets.
+// RecipePresets lists the objective presets, each with what it is.
 func RecipePresets(out io.Writer) error {
-	for _, name := range preset.Names() {
-		if _, err := fmt.Fprintln(out, name); err != nil {
-			return err
-		}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, p := range preset.All() {
+		fmt.Fprintf(table, "%s\t%s\n", p.Name, p.Summary)
 	}
-	return nil
+	return table.Flush()
 }
 
 // RecipePreset prints an objective preset with all its settings.

@@ -33,6 +33,7 @@ type ReproduceOptions struct {
 	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none
 	Wait         bool     // stay until all runs have ended, on Slurm too
 	With         []string // files reproduction.json of other machines, whose experiments need not be run here
+	NoRun        bool     // start nothing, and write the page of what there is
 }
 
 func reproduceCommand() *cli.Command {
@@ -40,7 +41,7 @@ func reproduceCommand() *cli.Command {
 	return cmdline.Help{
 		Example: "lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini\n" +
 			"lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --status\n" +
-			"lathe reproduce analysis/reproduce-mini.yaml --with runs/reproduce-mini/reproduction.json --out kept --status  # page and numbers without the runs",
+			"lathe reproduce analysis/reproduce-mini.yaml --with runs/reproduce-mini/reproduction.json --out kept --no-run  # page and numbers without the runs",
 		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "reproduce", Usage: "run the experiments of a plan, or go on with them, and say which of its claims came out", ArgsUsage: "PLAN",
@@ -50,6 +51,7 @@ func reproduceCommand() *cli.Command {
 			&cli.StringFlag{Name: "against", Usage: "`FILE` reproduction.json of an earlier time: count the policies that are the same to the byte", Destination: &o.Against},
 			&cli.BoolFlag{Name: "wait", Usage: "on Slurm, stay until all runs have ended, and go on with those that wait for others", Destination: &o.Wait},
 			&cli.StringSliceFlag{Name: "with", Usage: "`FILE` reproduction.json of another machine or time: take experiments from it that are done there and not here; may be repeated"},
+			&cli.BoolFlag{Name: "no-run", Usage: "start nothing, and write the page and the numbers of what there is; --status prints them and writes nothing", Destination: &o.NoRun},
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
 			o.Only, o.With = c.StringSlice("only"), c.StringSlice("with")
@@ -71,6 +73,10 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if o.Status && o.NoRun {
+		return cmdline.Misusef("--status and --no-run exclude each other")
+	}
+	starts := !o.Status && !o.NoRun
 	plan, err := reproduce.Load(o.Plan)
 	if err != nil {
 		return err
@@ -92,13 +98,13 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			return err
 		}
 	}
-	if !o.Status {
+	if starts {
 		if err := plan.CheckData(ctx, folder, taken); err != nil {
 			return err
 		}
 	}
 	var begun begun
-	for before, left := -1, 1; !o.Status && (left > 0 || len(begun.waiting) > 0 && len(begun.dirs) > before); {
+	for before, left := -1, 1; starts && (left > 0 || len(begun.waiting) > 0 && len(begun.dirs) > before); {
 		before = len(begun.dirs)
 		if begun, err = o.begin(ctx, folder, whole, plan, taken); err != nil {
 			return err
@@ -119,6 +125,31 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 		return err
 	}
 	notes = append(append(notes, takenNotes(result, taken)...), refused...)
+	if !o.Status {
+		if err := writeReproduction(ctx, folder, result, taken, notes); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		err = cmdline.WriteJSON(out, result)
+	} else if err = reproduce.Text(out, result); err == nil {
+		for _, note := range append(notes, begun.waiting...) {
+			fmt.Fprintln(out, note)
+		}
+		if !o.Status {
+			fmt.Fprintf(out, "page      %s\n", filepath.Join(o.Out, "index.html"))
+		}
+	}
+	if failed := begun.failed; err == nil && failed > 0 {
+		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
+			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
+	}
+	return err
+}
+
+// writeReproduction writes the page of a plan, with one of each experiment whose runs
+// are all here.
+func writeReproduction(ctx context.Context, folder string, result reproduce.Reproduction, taken reproduce.Taken, notes []string) (err error) {
 	compared := map[string]bool{}
 	for _, e := range result.Results {
 		if len(taken[e.Name]) > 0 {
@@ -128,22 +159,7 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 			return err
 		}
 	}
-	if err := reproduce.Write(folder, result, compared, notes); err != nil {
-		return err
-	}
-	if o.JSON {
-		err = cmdline.WriteJSON(out, result)
-	} else if err = reproduce.Text(out, result); err == nil {
-		for _, note := range append(notes, begun.waiting...) {
-			fmt.Fprintln(out, note)
-		}
-		fmt.Fprintf(out, "page      %s\n", filepath.Join(o.Out, "index.html"))
-	}
-	if failed := begun.failed; err == nil && failed > 0 {
-		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
-			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
-	}
-	return err
+	return reproduce.Write(folder, result, compared, notes)
 }
 
 // begun is what of a plan is under way or has ended.

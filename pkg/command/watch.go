@@ -37,8 +37,10 @@ type watcher struct {
 	stage    string
 	warming  bool // the stage is a part of the warm start
 	shards   string
-	most     int  // tasks that ran at once since the last line of a log
-	dirty    bool // the terminal's line is not empty
+	most     int       // tasks that ran at once since the last line of a log
+	dirty    bool      // the terminal's line is not empty
+	looked   time.Time // for tasks that wait for a program
+	told     time.Time // that some wait
 	stop     chan struct{}
 }
 
@@ -169,6 +171,7 @@ func (w *watcher) show(last bool) {
 		return
 	}
 	w.said = now
+	w.tellSlow(now)
 	line := w.line(now)
 	w.most = w.running
 	if w.terminal {
@@ -177,6 +180,25 @@ func (w *watcher) show(last bool) {
 		return
 	}
 	fmt.Fprintln(w.out, line)
+}
+
+// tellSlow prints which programs of the user's keep tasks waiting, once every so often.
+func (w *watcher) tellSlow(now time.Time) {
+	if now.Sub(w.looked) < lookEvery || now.Sub(w.told) < logEvery {
+		return
+	}
+	w.looked = now
+	waits := rundir.ReadWaits(w.run.Dir, now)
+	if len(waits) == 0 {
+		return
+	}
+	w.told = now
+	w.clear()
+	more := ""
+	if n := len(waits) - 1; n > 0 {
+		more = fmt.Sprintf("; %d more tasks wait", n)
+	}
+	fmt.Fprintf(w.out, "lathe: %s waits on %s: %s%s\n", waits[0].Task, waits[0].Host, waits[0].Message, more)
 }
 
 func (w *watcher) line(now time.Time) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // In a log a line says how many tasks ran at once since the last, not how many run in the
@@ -53,5 +54,31 @@ func TestRateWithoutWarmStart(t *testing.T) {
 	w.watch(drive.Progress{Event: "done", Task: graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 2}}})
 	if line := w.line(now); !strings.Contains(line, "10.0 s/iteration  about 1m20s left") {
 		t.Errorf("got %q", line)
+	}
+}
+
+// A task that waits for a slow program is named, once every so often, and in the warm
+// start and elsewhere alike; a note that nobody writes any more is none.
+func TestSlowProgramInProgress(t *testing.T) {
+	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Recipe: recipe.Defaults()}
+	now := time.Now()
+	for shard, written := range []time.Time{now, now.Add(-time.Second), now.Add(-time.Hour)} {
+		task := graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}, Shard: shard}
+		rundir.WriteWait(r.Dir, task, seal.Attempt{Host: "n1"}, rundir.Wait{Message: "the program ./slow hangs", Time: written})
+	}
+	for _, terminal := range []bool{false, true} {
+		var out strings.Builder
+		w := &watcher{out: &out, terminal: terminal, run: r, started: now, resumed: -1, stage: "score-000001"}
+		want := "lathe: score-000001-00000 waits on n1: the program ./slow hangs; 1 more tasks wait\n"
+		w.show(true)
+		w.show(true)
+		if n := strings.Count(out.String(), want); n != 1 {
+			t.Errorf("terminal %v: %d times in %q", terminal, n, out.String())
+		}
+		w.told, w.looked = now.Add(-logEvery), now.Add(-lookEvery)
+		w.show(true)
+		if n := strings.Count(out.String(), want); n != 2 {
+			t.Errorf("terminal %v, later: %d times in %q", terminal, n, out.String())
+		}
 	}
 }

@@ -40,7 +40,7 @@ func Open(ctx context.Context, folders []string) (runs []Run, unfinished []strin
 	unfinished = []string{}
 	seen := map[string]string{}
 	for _, folder := range folders {
-		paths, err := runsIn(folder)
+		paths, err := runsIn(ctx, folder)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -120,20 +120,30 @@ func (r finished) joulesUntil(version int) (sum float64, known bool) {
 func (r finished) last() evaluation  { return r.measured[r.Recipe.Schedule.Iterations] }
 func (r finished) first() evaluation { return r.measured[0] }
 
-// runsIn lists the runs that a folder is or holds, at any depth, sorted.
-func runsIn(folder string) ([]string, error) {
+// runsIn lists the runs that a folder is or holds, at any depth, sorted. Links are
+// followed, and a run that has several names is listed once.
+func runsIn(ctx context.Context, folder string) ([]string, error) {
 	var runs []string
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	listed := map[string]bool{} // by the paths without links
+	err := rundir.Walk(ctx, graph.Dir(folder), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if _, err := os.Lstat(graph.Dir(path).Identity()); err == nil {
-			runs = append(runs, path)
-			return fs.SkipDir
+		if _, err := os.Lstat(graph.Dir(path).Identity()); err != nil {
+			return nil
 		}
-		return nil
+		resolved, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		if !listed[resolved] {
+			listed[resolved] = true
+			runs = append(runs, path)
+		}
+		return fs.SkipDir
 	})
 	switch {
+	case errors.Is(err, fs.SkipDir): // the folder is a run
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exitcode.Usagef("there is no folder %q", folder)
 	case err != nil:

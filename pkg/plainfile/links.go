@@ -86,6 +86,19 @@ func Create(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flag, 0o666)
 }
 
+// Remove removes a file, if it is there and no stranger's link leads to its folder. A
+// link is removed, and not what it leads to.
+func Remove(path string) error {
+	err := CheckLinks(filepath.Dir(path))
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Write writes a file as [Create] opens it.
 func Write(path string, content []byte) error {
 	f, err := Create(path, 0)

@@ -266,3 +266,21 @@ func TestWithheld(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLarge: a program of 100,000 statements on one line is left as it is, with the
+// reason; one of 10,000 has its prints.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	large, small := "import os\n"+strings.Repeat("a=1;", 100_000), "import os\n"+strings.Repeat("a=1;", 10_000)
+	python := pythons(t)[0]
+	got, err := python.Instrument(t.Context(), []string{large, small})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].Withheld != "it has more than 200000 nodes" || got[0].Text != large || len(got[0].Prints) != 0 {
+		t.Errorf("100,000 statements: %q, %d prints", got[0].Withheld, len(got[0].Prints))
+	}
+	if got[1].Withheld != "" || len(got[1].Prints) != 1 {
+		t.Errorf("10,000 statements: %q, %d prints", got[1].Withheld, len(got[1].Prints))
+	}
+}

@@ -67,7 +67,8 @@ type Instrumented struct {
 	Problem *Problem // the program itself does not parse: Text is the program
 	Text    string
 	Prints  []Print // in the order of their lines
-	// Withheld says why prints were found and not put in, because they would have
+	// Withheld says why prints were not looked for in a program that is too large, or
+	// were found and not put in, because they would have
 	// changed more than the output, as in a program that has a print of its own;
 	// Text is the program then. "" for nothing withheld.
 	Withheld string

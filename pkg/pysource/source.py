@@ -408,17 +408,23 @@ class Program:
         self.imported = {n: min(full) for n, full in imported.items()}
         self.models, self.transformers, self.classes = set(), set(), set()
         self.gives = {}  # what functions of the program return: "data", "model", "metric", "prediction"
-        functions = [n for n in ast.walk(tree) if isinstance(n, FUNCTIONS)]
-        assigned = [n for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value is not None]
-        classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+        functions, assigned, classes = [], [], []
+        for n in ast.walk(tree):
+            if isinstance(n, FUNCTIONS):
+                functions.append(n)
+            elif isinstance(n, ast.ClassDef):
+                classes.append(n)
+            elif isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value is not None:
+                calls = list(here(n.value, ast.Call))
+                if calls:  # else its names stand for nothing that is looked for
+                    names = {terminal(t) for t in (n.targets if isinstance(n, ast.Assign) else [n.target])} - {""}
+                    assigned.append((names, calls, isinstance(n.value, ast.Call)))
         for _ in range(4):  # a name that stands for a name that stands for …: no further
             self.classes |= {c.name for c in classes if any(self.is_base(b) for b in c.bases)}
-            for a in assigned:
-                names = {terminal(t) for t in (a.targets if isinstance(a, ast.Assign) else [a.target])} - {""}
-                calls = list(here(a.value, ast.Call))
+            for names, calls, is_call in assigned:
                 if any(self.is_model(c) for c in calls):
                     self.models |= names
-                elif any(TRANSFORMERS.search(self.dotted(c.func)) for c in calls if isinstance(a.value, ast.Call)):
+                elif is_call and any(TRANSFORMERS.search(self.dotted(c.func)) for c in calls):
                     self.transformers |= names
             for f in functions:
                 self.gives.setdefault(f.name, set()).update(self.given(f))
@@ -568,6 +574,7 @@ class Inserter:
     def __init__(self, source, tree):
         self.tree = tree
         self.lines = LINE.findall(source.encode("utf-8"))
+        self.indents = [len(line) - len(line.lstrip(b" \t\f")) for line in self.lines]
         self.program = Program(tree)
         self.inserted = []  # (lines before it, its text without an end, milestone)
         self.predicted = False
@@ -609,9 +616,10 @@ class Inserter:
     def prefix(self, statement):
         """What stands before a statement on its line if it begins one; else None."""
         line = min([statement.lineno] + [d.lineno for d in getattr(statement, "decorator_list", [])])
-        before = self.lines[line - 1][: statement.col_offset]
+        if statement.col_offset > self.indents[line - 1]:
+            return None
         continued = line > 1 and self.lines[line - 2].rstrip(b"\r\n").endswith(b"\\")
-        return None if before.strip(b" \t\f") or continued else before
+        return None if continued else self.lines[line - 1][: statement.col_offset]
 
     def groups(self, block):
         """The statements of a block, those on one line together."""
@@ -697,9 +705,15 @@ class Inserter:
 
 # ---- Requests ----
 
+# Of a program that is instrumented: beyond, it would depend on the machine whether it
+# is done in time.
+MAX_NODES = 200_000
+
 
 def instrument(source):
     tree = parse(source)
+    if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+        return {"text": source, "lines": [], "failed": "it has more than %d nodes" % MAX_NODES}
     text = without_mark(source)
     out, lines = Inserter(text, tree).run()
     try:

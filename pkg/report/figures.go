@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/figure"
@@ -44,7 +45,7 @@ func figures(s Summary) []chart {
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.Entropy })},
 		},
 		{
-			"kl", "Divergence from the reference policy.", "KL to reference (nats)", true,
+			"kl", referenceCaption(s), "KL to reference (nats)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.ReferenceKL })},
 		},
 		{
@@ -87,6 +88,27 @@ func figures(s Summary) []chart {
 	}
 	return list
 }
+
+// referenceCaption says after which iterations the line begins at 0 again.
+func referenceCaption(s Summary) string {
+	var replaced []string
+	for _, it := range s.Series {
+		if it.ReferenceReplaced && it.ReferenceKL != nil {
+			replaced = append(replaced, strconv.Itoa(it.Iteration))
+		}
+	}
+	switch n := len(replaced); {
+	case n == 0:
+		return "Divergence from the reference policy."
+	case n > mostNamed:
+		replaced = append(replaced[:mostNamed], fmt.Sprintf("… (%d in all)", n))
+	}
+	return "Divergence from the reference policy. After iterations " + strings.Join(replaced, ", ") +
+		" the policy takes the reference's place (loss.kl.ref_every), and the line falls to 0."
+}
+
+// mostNamed bounds the iterations that a caption names.
+const mostNamed = 8
 
 // curriculumGroups lists the first words of what the curriculum measures: what
 // begins alike is drawn together.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -54,17 +55,16 @@ var patterns = []pattern{
 	{"broken by self-improvement", func(_, a []shard.EvaluationRow) bool {
 		return len(a) > 1 && rightAt(a, 0) && !rightAt(a, len(a)-1)
 	}},
-	{"still wrong", func(_, a []shard.EvaluationRow) bool {
-		for step := range a {
-			if rightAt(a, step) {
-				return false
-			}
-		}
-		return len(a) > 0
+	{"still wrong", func(b, a []shard.EvaluationRow) bool {
+		return len(a) > 0 && neverRight(b) && neverRight(a)
 	}},
 	{"unlearned: right before training, wrong after", func(b, a []shard.EvaluationRow) bool {
 		return len(b) > 0 && len(a) > 0 && rightAt(b, 0) && !rightAt(a, 0)
 	}},
+}
+
+func neverRight(chain []shard.EvaluationRow) bool {
+	return !slices.ContainsFunc(chain, func(r shard.EvaluationRow) bool { return r.Outcome == string(shard.OutcomeOK) })
 }
 
 func rightAt(chain []shard.EvaluationRow, step int) bool {

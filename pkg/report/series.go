@@ -28,6 +28,7 @@ func (f *findings) trace(ctx context.Context) error {
 				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
 			}
 		}
+		it.ReferenceReplaced = f.run.Graph.RefreshesReference(it.Iteration)
 		if err := it.decided(ctx, f.run.Graph); err != nil {
 			return err
 		}

@@ -232,10 +232,11 @@ type Iteration struct {
 	ResponseTokensMean *float64 `json:"response_tokens_mean"`
 	CutOffShare        *float64 `json:"cut_off_share"` // of responses that met the length limit
 	Loss               *float64 `json:"loss"`
-	Entropy            *float64 `json:"entropy"`      // nats per token
-	ReferenceKL        *float64 `json:"reference_kl"` // nats per token; null without a KL term
-	OldKL              *float64 `json:"old_kl"`       // k3 of sampler and learner's policy, nats per token
-	GradNorm           *float64 `json:"grad_norm"`    // before clipping, mean over optimizer steps
+	Entropy            *float64 `json:"entropy"`                      // nats per token
+	ReferenceKL        *float64 `json:"reference_kl"`                 // nats per token; null without a KL term
+	ReferenceReplaced  bool     `json:"reference_replaced,omitempty"` // by the policy that the iteration ends with
+	OldKL              *float64 `json:"old_kl"`                       // k3 of sampler and learner's policy, nats per token
+	GradNorm           *float64 `json:"grad_norm"`                    // before clipping, mean over optimizer steps
 	ClipShare          *float64 `json:"clip_share"`
 	// RatioDeviationMax is the largest |importance ratio - 1|; FirstStep is
 	// over the first optimizer step, where it must be 0 on policy.

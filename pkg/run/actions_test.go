@@ -70,6 +70,7 @@ func (d drawn) Next(_ curriculum.State, iteration, n int, _ []string) ([]curricu
 
 // actionSettings are the fields of the section env.
 type actionSettings struct {
+	Huge  float64 `yaml:"huge"`  // reward of the last action; 0 for its own
 	Sleep float64 `yaml:"sleep"` // seconds that a verdict really takes for each that is declared; 0 for none
 }
 
@@ -140,8 +141,12 @@ func (e actionEnv) Score(ctx context.Context, a env.Attempt) (env.Verdict, error
 		}
 		seconds = time.Since(began).Seconds()
 	}
+	reward := actions.reward[x]
+	if e.Huge != 0 && x == len(actions.ids)-1 {
+		reward = e.Huge
+	}
 	turn := env.TurnVerdict{
-		Outcome: shard.OutcomeOK, RawScore: actions.reward[x], NormalizedScore: actions.reward[x], Reward: actions.reward[x],
+		Outcome: shard.OutcomeOK, RawScore: reward, NormalizedScore: actions.reward[x], Reward: reward,
 		ExecuteSeconds: seconds, Extracted: a.Task.ID,
 	}
 	return env.Verdict{TurnVerdict: turn, Turns: []env.TurnVerdict{turn}}, nil

@@ -28,13 +28,18 @@ var (
 type inProcess struct {
 	t   *testing.T
 	run *rundir.Run
+	log func(format string, args ...any) // of the tasks; nil for the test's
 }
 
 func (inProcess) Cores() int   { return 2 }
 func (inProcess) Close() error { return nil }
 
 func (p inProcess) Launch(ctx context.Context, a executor.Array, done func(executor.Result)) error {
-	w := worker.New(p.run, seal.AttemptFromEnv(), "test", p.t.Logf)
+	log := p.log
+	if log == nil {
+		log = p.t.Logf
+	}
+	w := worker.New(p.run, seal.AttemptFromEnv(), "test", log)
 	w.Threads = 1
 	task := graph.Task{Node: graph.Node{Stage: graph.Stage(a.Stage), Iteration: a.Iteration, Step: a.Step}, Shard: a.Shards[0]}
 	go func() {
@@ -59,7 +64,7 @@ func finish(t *testing.T, path string, settings ...string) *rundir.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver := &drive.Driver{Run: opened, Launcher: inProcess{t, opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	driver := &drive.Driver{Run: opened, Launcher: inProcess{t: t, run: opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 	started := time.Now()
 	if err := driver.Drive(t.Context()); err != nil {
 		t.Fatal(err)

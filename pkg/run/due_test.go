@@ -46,7 +46,7 @@ type held struct {
 }
 
 func newDeclaredTime(t *testing.T, r *rundir.Run, cores int) *declaredTime {
-	return &declaredTime{inProcess: inProcess{t, r}, cores: cores, now: time.Unix(0, 0), began: map[int]time.Time{}, held: map[graph.Task]held{}}
+	return &declaredTime{inProcess: inProcess{t: t, run: r}, cores: cores, now: time.Unix(0, 0), began: map[int]time.Time{}, held: map[graph.Task]held{}}
 }
 
 func (d *declaredTime) Cores() int { return d.cores }
@@ -344,7 +344,7 @@ func TestCloseAfterByDeclaredTime(t *testing.T) {
 // and every planned response has a fate.
 func TestCloseAfterByRealTime(t *testing.T) {
 	r := actionRun(t, "env.sleep=0.05", "rollout.prompts=24", "rollout.shards=24", "schedule.iterations=4", "schedule.close_after_seconds=0.6", "schedule.late=drop")
-	launcher := &stageManager{inProcess: inProcess{t, r}, cores: 4, attempts: map[graph.Task]int{}}
+	launcher := &stageManager{inProcess: inProcess{t: t, run: r}, cores: 4, attempts: map[graph.Task]int{}}
 	late := 0
 	if err := launcher.drive(func(p drive.Progress) {
 		if p.Event == "late" {
@@ -377,7 +377,7 @@ func TestCloseAfterByRealTime(t *testing.T) {
 func TestClosingsStay(t *testing.T) {
 	for _, late := range []string{recipe.LateDrop, recipe.LateCarry} {
 		r := actionRun(t, "env.sleep=0.02", "rollout.prompts=12", "rollout.shards=12", "schedule.iterations=3", "schedule.close_after_seconds=0.15", "schedule.late="+late)
-		launcher := &stageManager{inProcess: inProcess{t, r}, cores: 3, attempts: map[graph.Task]int{}}
+		launcher := &stageManager{inProcess: inProcess{t: t, run: r}, cores: 3, attempts: map[graph.Task]int{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		driver := &drive.Driver{Run: r, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: func(p drive.Progress) {
 			if p.Task.Iteration == 2 && p.Task.Stage == graph.StageScore && p.Event == "done" {

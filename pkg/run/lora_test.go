@@ -179,7 +179,7 @@ func TestLoRARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			launcher := &stopping{inProcess{t, opened}, tasks, stop}
+			launcher := &stopping{inProcess{t: t, run: opened}, tasks, stop}
 			err = (&drive.Driver{Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test"}).Drive(ctx)
 			stop()
 			if err == nil {
@@ -232,7 +232,7 @@ func TestLoRARun(t *testing.T) {
 		if _, err := verify.Repair(opened, found, seal.AttemptFromEnv()); err != nil {
 			t.Fatal(err)
 		}
-		driver := &drive.Driver{Run: opened, Launcher: inProcess{t, opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+		driver := &drive.Driver{Run: opened, Launcher: inProcess{t: t, run: opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 		if err := driver.Drive(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func below(t *testing.T, r *rundir.Run, pattern string) (count int) {
 
 func goOn(t *testing.T, r *rundir.Run) {
 	t.Helper()
-	driver := &drive.Driver{Run: r, Launcher: inProcess{t, r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	driver := &drive.Driver{Run: r, Launcher: inProcess{t: t, run: r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 	if err := driver.Drive(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func stage(t *testing.T, settings ...string) (*rundir.Run, *stageManager) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened, &stageManager{inProcess: inProcess{t, opened}, cores: 2, attempts: map[graph.Task]int{}}
+	return opened, &stageManager{inProcess: inProcess{t: t, run: opened}, cores: 2, attempts: map[graph.Task]int{}}
 }
 
 func (m *stageManager) drive(watch func(drive.Progress)) error {

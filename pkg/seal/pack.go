@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // A pack is one sealed file that holds the sealed shards of a folder: the bytes of each
@@ -138,6 +139,9 @@ func RemovePacked(ctx context.Context, pack string) error {
 	}
 	defer f.Close()
 	dir := filepath.Dir(pack)
+	if err := plainfile.CheckLinks(dir); err != nil {
+		return err
+	}
 	var bare []string // whose manifests are gone
 	for _, member := range m.Members {
 		path := filepath.Join(dir, member.Name)

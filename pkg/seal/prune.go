@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // PrunedPath is where the manifest of a file or folder lies whose bytes were
@@ -23,6 +25,9 @@ const prunedSuffix = ".pruned.json"
 // removes when it is called again. What was never sealed is [ErrNotSealed].
 func Prune(ctx context.Context, path string) (bytes int64, err error) {
 	path = filepath.Clean(path)
+	if err := plainfile.CheckLinks(filepath.Dir(path)); err != nil {
+		return 0, err
+	}
 	m, err := Read(ctx, path, Options{})
 	switch {
 	case errors.Is(err, ErrNotSealed):

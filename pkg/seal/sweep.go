@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // SweepOptions says what is known about the writers of temporary files.
@@ -183,6 +184,9 @@ func scan(dir string) (sealed, orphans []string, err error) {
 // neither is there.
 func Remove(path string) error {
 	path = filepath.Clean(path)
+	if err := plainfile.CheckLinks(filepath.Dir(path)); err != nil {
+		return err
+	}
 	err := os.Remove(ManifestPath(path))
 	sealed := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

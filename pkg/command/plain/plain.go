@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
@@ -21,6 +22,8 @@ import (
 type Work struct {
 	Job stage.Job
 	Env env.Env
+
+	stop func() // ends the watch over its programs
 }
 
 // Open opens the environment of the recipe in a file, with changes FIELD=VALUE, for
@@ -34,11 +37,18 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 	if err != nil {
 		return nil, err
 	}
+	opening := cmdline.Opening(program, resolved.Recipe.Env.Name)
 	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
+	opening()
 	if err != nil {
 		return nil, err
 	}
 	env.LogTo(environment, cmdline.Log(program))
+	stop := env.WatchWaits(environment, env.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
+		if oldest != nil {
+			cmdline.Log(program)("%s", oldest.After(waited))
+		}
+	})
 	if threaded, ok := environment.(env.Threaded); ok {
 		threaded.UseThreads(threads)
 	}
@@ -48,12 +58,15 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 			Files:   stage.Files{Cite: filepath.ToSlash, Plain: true},
 			Process: stage.Process{Threads: threads, Log: cmdline.Log(program)},
 		},
-		Env: environment,
+		Env: environment, stop: stop,
 	}, nil
 }
 
 // Close ends the programs of the environment.
-func (w *Work) Close() { env.Close(w.Env) }
+func (w *Work) Close() {
+	w.stop()
+	env.Close(w.Env)
+}
 
 // Attempt is who writes what a person named with --out: nothing else that is
 // there is kept in its place, and nothing else is replaced.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -64,8 +65,8 @@ func TestNothingIsLeft(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := sleeping(long); n != 12 {
-		t.Errorf("%d processes were started, and 12 should be", n)
+	for sleeping(long) < 12 { // one that has left its parents may not have begun to sleep
+		runtime.Gosched()
 	}
 	e.Close()
 	if n := sleeping(long); n != 0 {

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -74,7 +74,7 @@ func (p *pool) start() (*stdio.Process, *description, error) {
 }
 
 func (p *pool) describe(started *stdio.Process) (*description, error) {
-	defer p.tellWaits(verbDescribe, 1, seconds(p.settings.StartSeconds))()
+	defer p.begin(verbDescribe, 1, seconds(p.settings.StartSeconds), "env.program.start_seconds")()
 	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
 	switch {
 	case err != nil:
@@ -102,31 +102,9 @@ func (p *pool) close() {
 	p.workers.Wait()
 }
 
-// logTo names who is told of programs that take long.
-func (p *pool) logTo(log func(format string, args ...any)) {
-	p.mutex.Lock()
-	p.log = log
-	p.mutex.Unlock()
-}
-
-// tellWaits logs every so often that a request is waited for, until it is stopped.
-func (p *pool) tellWaits(verb string, items int, patience time.Duration) (stop func()) {
-	p.mutex.Lock()
-	log := p.log
-	p.mutex.Unlock()
-	began, stopped := time.Now(), make(chan struct{})
-	go func() {
-		ticker := time.NewTicker(tellAfter)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stopped:
-				return
-			case <-ticker.C:
-				log("the program %s has not answered a request to %s %d items for %v; it is ended after %v (env.program.seconds, for each item)",
-					strings.Join(p.settings.Command, " "), verb, items, time.Since(began).Round(time.Second), patience)
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(stopped) })
+// begin notes that a request is waited for, until it is answered.
+func (p *pool) begin(verb string, items int, limit time.Duration, setting string) (end func()) {
+	return p.waits.Begin(env.Wait{
+		Program: strings.Join(p.settings.Command, " "), Request: fmt.Sprintf("%s %d items", verb, items), Since: time.Now(), Limit: limit, Setting: setting,
+	})
 }

@@ -30,10 +30,9 @@ const (
 )
 
 const (
-	tellAfter    = 20 * time.Second // that a request takes, and each time again, it is logged
-	idleTime     = time.Minute      // after which a program that holds no episode is ended
-	maxSaidBytes = 400              // of what a program says of one item that an error shows
-	mostInARow   = 32               // requests that fail one after the other, by any program, until no more are made
+	idleTime     = time.Minute // after which a program that holds no episode is ended
+	maxSaidBytes = 400         // of what a program says of one item that an error shows
+	mostInARow   = 32          // requests that fail one after the other, by any program, until no more are made
 )
 
 // description is what a program says of itself.
@@ -69,10 +68,10 @@ type pool struct {
 	settings Program
 
 	workers sync.WaitGroup // that serve slots
+	waits   env.Waits      // requests that are not answered
 
 	mutex   sync.Mutex
 	changed *sync.Cond
-	log     func(format string, args ...any)
 	alive   map[*stdio.Process]bool // all that were started and have not been ended
 	most    int                     // programs at a time
 	slots   []*slot                 // made as they are needed
@@ -111,7 +110,7 @@ type call struct {
 func newPool(l *launcher) *pool {
 	p := &pool{
 		launcher: l, settings: l.settings, most: l.settings.Processes,
-		log: func(string, ...any) {}, alive: map[*stdio.Process]bool{},
+		alive: map[*stdio.Process]bool{},
 	}
 	if p.most == 0 {
 		p.most = runtime.GOMAXPROCS(0)
@@ -314,7 +313,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 		items[i] = c.item
 	}
 	patience := seconds(p.settings.Seconds * float64(len(batch)))
-	defer p.tellWaits(batch[0].verb, len(batch), patience)()
+	defer p.begin(batch[0].verb, len(batch), patience, "env.program.seconds, for each item")()
 	a, err := s.process.Ask(context.Background(), stdio.Request{batch[0].verb: items}, patience)
 	if err != nil {
 		return nil, err

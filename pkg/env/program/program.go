@@ -53,6 +53,7 @@ var (
 	_ env.Threaded = (*Env)(nil)
 	_ env.Closer   = (*Env)(nil)
 	_ env.Logged   = (*Env)(nil)
+	_ env.Waiting  = (*Env)(nil)
 )
 
 // known is what there is to a task beside its columns in a table.
@@ -439,12 +440,14 @@ func (e *Env) Rows() ([]shard.TaskRow, error) {
 // gone.
 func (e *Env) Close() { e.pool.close() }
 
-// LogTo logs what programs write to their standard error, and which keep us waiting.
+// LogTo logs what programs write to their standard error.
 func (e *Env) LogTo(log func(format string, args ...any)) {
 	name := filepath.Base(e.settings.Program.Command[len(e.settings.Program.Command)-1])
 	e.pool.launcher.said.To(func(line string) { log("%s: %s", name, line) })
-	e.pool.logTo(log)
 }
+
+// Waiting lists the requests that programs have not answered.
+func (e *Env) Waiting() []env.Wait { return e.pool.waits.Open() }
 
 // ask asks the program for one thing, outside of any episode.
 func (e *Env) ask(ctx context.Context, verb string, item any) (json.RawMessage, error) {

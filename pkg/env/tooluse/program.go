@@ -15,6 +15,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
@@ -32,6 +33,7 @@ type program struct {
 
 	said    *child.Lines
 	timeout time.Duration
+	waits   env.Waits // requests that are not answered
 	retries int
 	most    int // processes at a time, those at work not counted
 
@@ -263,7 +265,7 @@ func text(result json.RawMessage) (string, error) {
 }
 
 func (b *programBackend) call(ctx context.Context, call Call) (Result, error) {
-	a, err := b.ask(ctx, stdio.Request{"name": call.Name, "args": call.Arguments})
+	a, err := b.ask(ctx, "call "+call.Name, stdio.Request{"name": call.Name, "args": call.Arguments})
 	if err != nil {
 		return Result{}, err
 	}
@@ -274,12 +276,13 @@ func (b *programBackend) call(ctx context.Context, call Call) (Result, error) {
 	return Result{Text: text}, err
 }
 
-func (b *programBackend) ask(ctx context.Context, r stdio.Request) (stdio.Answer, error) {
+func (b *programBackend) ask(ctx context.Context, what string, r stdio.Request) (stdio.Answer, error) {
+	defer b.program.waits.Begin(env.Wait{Program: b.program.Name, Request: what, Since: time.Now(), Limit: b.program.timeout, Setting: "env.tooluse.call_seconds"})()
 	return b.process.Ask(ctx, r, b.program.timeout)
 }
 
 func (b *programBackend) reset(ctx context.Context) error {
-	a, err := b.ask(ctx, stdio.Request{"reset": b.start})
+	a, err := b.ask(ctx, "start task "+b.start.Task, stdio.Request{"reset": b.start})
 	if err == nil && a.Error != nil {
 		return exitcode.Dataf("env.tooluse.command cannot start task %q: %s", b.start.Task, *a.Error)
 	}
@@ -288,7 +291,7 @@ func (b *programBackend) reset(ctx context.Context) error {
 
 func (b *programBackend) score(ctx context.Context, calls [][]Call) (Grade, error) {
 	task := b.start.Task
-	a, err := b.ask(ctx, stdio.Request{"score": scoring{Task: task, Truth: b.truth[:min(len(b.truth), b.start.Turns)], Calls: calls}})
+	a, err := b.ask(ctx, "score task "+task, stdio.Request{"score": scoring{Task: task, Truth: b.truth[:min(len(b.truth), b.start.Turns)], Calls: calls}})
 	if err != nil {
 		return Grade{}, err
 	}

@@ -42,9 +42,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env    = (*Env)(nil)
-	_ env.Closer = (*Env)(nil)
-	_ env.Logged = (*Env)(nil)
+	_ env.Env     = (*Env)(nil)
+	_ env.Closer  = (*Env)(nil)
+	_ env.Logged  = (*Env)(nil)
+	_ env.Waiting = (*Env)(nil)
 )
 
 // Close ends the processes of the program of the functions.
@@ -59,6 +60,14 @@ func (e *Env) LogTo(log func(format string, args ...any)) {
 	if e.program != nil {
 		e.program.said.To(func(line string) { log("%s: %s", filepath.Base(e.settings.ToolUse.Command[0]), line) })
 	}
+}
+
+// Waiting lists the requests that the program has not answered.
+func (e *Env) Waiting() []env.Wait {
+	if e.program == nil {
+		return nil
+	}
+	return e.program.waits.Open()
 }
 
 // task is a problem as the rules of its split let it be played.

@@ -17,6 +17,11 @@ func TestShare(t *testing.T) {
 	if rates[0].Share != 0.8 || rates[1].Share != 0.7 {
 		t.Errorf("shares %g and %g, want 0.8 and 0.7", rates[0].Share, rates[1].Share)
 	}
+	fast := []Rate{{Work: Decode, GFLOPs: 10, GBs: 15.3}} // weights that caches hold
+	c.Reached(fast).Share(fast)
+	if fast[0].Share != 1 {
+		t.Errorf("work beyond the measured ceiling has the share %g", fast[0].Share)
+	}
 	Ceiling{}.Share(rates[:1])
 	if rates[0].Share != 0.8 {
 		t.Errorf("an unknown ceiling changes a share to %g", rates[0].Share)

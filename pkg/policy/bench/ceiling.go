@@ -28,9 +28,19 @@ func (c Ceiling) Share(rates []Rate) {
 	}
 }
 
+// Reached is the highest of what the work itself has reached: no work is beyond a
+// ceiling, whatever the machine did while that was measured.
+func (c Ceiling) Reached(rates []Rate) Ceiling {
+	for _, r := range rates {
+		c = c.Higher(Ceiling{GFLOPs: r.GFLOPs, GBs: r.GBs})
+	}
+	return c
+}
+
 // MeasureCPU measures the ceiling of so many threads of this machine, each kind for at
-// least a time: of products in float32, or rounded to bfloat16 in pairs.
-func MeasureCPU(threads int, atLeast time.Duration, pairs bool) Ceiling {
+// least a time: of products in float32, or rounded to bfloat16 in pairs; and of reads of
+// as many bytes as the policy's weights have, which caches may hold.
+func MeasureCPU(threads int, atLeast time.Duration, pairs bool, weights int) Ceiling {
 	const m, n, k = 512, 1024, 1024 // operands that fit into a cache
 	a, b, c := make([]float32, m*k), make([]float32, n*k), make([]float32, m*n)
 	for i := range a {
@@ -49,7 +59,8 @@ func MeasureCPU(threads int, atLeast time.Duration, pairs bool) Ceiling {
 		return nil
 	})
 
-	const floats = 64 << 20 / 4 // of a thread, larger than the caches of a core
+	const most = 64 << 20 / 4 // of a thread, larger than the caches of a core
+	floats := min(most, max(1, weights/4/threads))
 	rows := make([][]float32, threads)
 	for i := range rows {
 		rows[i] = make([]float32, floats)
@@ -65,5 +76,5 @@ func MeasureCPU(threads int, atLeast time.Duration, pairs bool) Ceiling {
 		all.Wait()
 		return nil
 	})
-	return Ceiling{GFLOPs: 2 * m * n * k / product / 1e9, GBs: 4 * floats * float64(threads) / read / 1e9}
+	return Ceiling{GFLOPs: 2 * m * n * k / product / 1e9, GBs: 4 * float64(floats) * float64(threads) / read / 1e9}
 }

@@ -70,7 +70,7 @@ func NoteEnd(ctx context.Context, d graph.Dir, cluster *slurm.Cluster, attempt s
 	if !IsStuck(ended) {
 		if exitcode.Code(ended) != exitcode.Stopped {
 			// A record that cannot be removed is one that says too much, and no failure.
-			_ = os.Remove(stuckPath(d))
+			_ = plainfile.Remove(stuckPath(d))
 		}
 		return
 	}

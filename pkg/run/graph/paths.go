@@ -180,5 +180,8 @@ func (d Dir) ExitRecord(t Task, submission, restarts int) string {
 	return filepath.Join(d.ExitRecords(), fmt.Sprintf("%s.%d.%d.json", t, submission, restarts))
 }
 
+// Waits is the folder of the notes of tasks that wait for a program.
+func (d Dir) Waits() string { return filepath.Join(d.Jobs(), "waits") }
+
 // Report is the folder of the report.
 func (d Dir) Report() string { return d.Join("report") }

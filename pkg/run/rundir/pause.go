@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -71,11 +70,8 @@ func ReadPause(d graph.Dir) (p Pause, paused bool) {
 
 // Resume lets a run that was paused go on.
 func Resume(d graph.Dir) error {
-	if err := plainfile.CheckLinks(pausePath(d)); err != nil {
-		return err
-	}
-	if err := os.Remove(pausePath(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exitcode.IOf("going on with a paused run: %w", err)
+	if err := plainfile.Remove(pausePath(d)); err != nil {
+		return fmt.Errorf("going on with a paused run: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"slices"
+
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -52,9 +54,9 @@ type Stage struct {
 	// included, and what tasks that were done wrote.
 	BytesRead    int64 `json:"bytes_read"`
 	BytesWritten int64 `json:"bytes_written"`
-	// SlowestSeconds is how long an array waited for its slowest task: from the end of
-	// half its tasks to the last end, of those that ended before their iteration was
-	// closed; the mean over arrays of several tasks.
+	// SlowestSeconds is how long an array waited for its slowest task: from when half of
+	// the tasks that ran at once had no more to do to the last end, of those that ended
+	// before their iteration was closed; the mean over arrays of several tasks.
 	SlowestSeconds float64 `json:"slowest_seconds"`
 	SlowestHours   float64 `json:"slowest_hours"` // the sum over arrays
 }
@@ -77,6 +79,7 @@ type tally struct {
 type ends struct {
 	total int
 	at    []float64 // ascending
+	began []float64 // of the same tasks
 }
 
 func (y *tally) begin(g graph.Graph) {
@@ -147,7 +150,7 @@ func (y *tally) attempted(run *attempt, cause executor.Cause, seconds float64) {
 }
 
 // sealed counts a task that is done.
-func (y *tally) sealed(now float64, g graph.Graph, t graph.Task, moved traffic) {
+func (y *tally) sealed(began, now float64, g graph.Graph, t graph.Task, moved traffic) {
 	y.stages[t.Stage].Tasks++
 	y.stages[t.Stage].BytesWritten += moved.written
 	y.outcome.TasksSimulated++
@@ -157,7 +160,7 @@ func (y *tally) sealed(now float64, g graph.Graph, t graph.Task, moved traffic) 
 		a = &ends{total: g.Shards(t.Node)}
 		y.arrays[t.Node] = a
 	}
-	a.at = append(a.at, now)
+	a.at, a.began = append(a.at, now), append(a.began, began)
 	if len(a.at) == a.total {
 		y.complete(t.Node)
 	}
@@ -172,8 +175,22 @@ func (y *tally) complete(n graph.Node) {
 	delete(y.arrays, n)
 	if last := len(a.at) - 1; last > 0 {
 		y.several[n.Stage]++
-		y.stages[n.Stage].SlowestHours += (a.at[last] - a.at[last/2]) / 3600
+		y.stages[n.Stage].SlowestHours += (a.at[last] - a.at[last-a.atOnce()/2]) / 3600
 	}
+}
+
+// atOnce is how many of the tasks ran at once, at most. More shards than there are cores
+// for come one after the other, and are no reason to wait for the slowest.
+func (a *ends) atOnce() int {
+	began := slices.Sorted(slices.Values(a.began))
+	most, ended := 0, 0
+	for i, at := range began {
+		for a.at[ended] <= at {
+			ended++
+		}
+		most = max(most, i+1-ended)
+	}
+	return most
 }
 
 // closed counts the closing of an iteration.

@@ -337,7 +337,7 @@ func (s *simulation) finish(run *attempt) {
 			}
 		}
 		delete(n.troubled, run.shard)
-		s.tally.sealed(s.now, s.Graph, t, run.traffic)
+		s.tally.sealed(run.started, s.now, s.Graph, t, run.traffic)
 		if s.Cores > 0 {
 			s.tally.outcome.Files.gates(sealedOperations)
 		}

@@ -183,7 +183,7 @@ func TestGPUs(t *testing.T) {
 	if !near(got.WallSeconds, 75) || !near(got.GPUHours*3600, 40) || got.IdleGPUs == nil || !near(*got.IdleGPUs, 1-40/75.0) || !near(*got.IdleCores, 1-33/(2*75.0)) {
 		t.Errorf("%v s, %v GPU-seconds, idle GPUs %v, cores %v", got.WallSeconds, got.GPUHours*3600, *got.IdleGPUs, *got.IdleCores)
 	}
-	if slowest := stage(t, got, graph.StageRollout).SlowestSeconds; !near(slowest, 20) {
+	if slowest := stage(t, got, graph.StageRollout).SlowestSeconds; !near(slowest, 0) { // one ran after the other
 		t.Errorf("the array waits %v s for its slowest task", slowest)
 	}
 }

@@ -42,6 +42,7 @@ type Status struct {
 	Stuck      string        `json:"stuck,omitempty"`  // why nobody could submit what is ready
 	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
 	Stages     []StageStatus `json:"stages"`
+	Waits      []rundir.Wait `json:"waits,omitempty"`     // tasks that a slow program of the user's keeps waiting
 	Sandboxes  []string      `json:"sandboxes,omitempty"` // that programs ran under, of the policy or of your own
 	Warnings   []string      `json:"warnings,omitempty"`  // what a result would suffer from
 }
@@ -98,6 +99,9 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		if warning := surveyor.Room(of.stage).Warning(of.words); warning != "" {
 			s.Warnings = append(s.Warnings, warning)
 		}
+	}
+	if s.State != StateDone {
+		s.Waits = rundir.ReadWaits(r.Dir, time.Now())
 	}
 	return s, nil
 }
@@ -302,6 +306,9 @@ func (s Status) Print(w io.Writer) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for _, wait := range s.Waits {
+		fmt.Fprintf(w, "%s waits on %s: %s\n", wait.Task, wait.Host, wait.Message)
 	}
 	for _, sandbox := range s.Sandboxes {
 		fmt.Fprintf(w, "programs ran under: %s\n", sandbox)

@@ -405,6 +405,9 @@ func Repair(r *rundir.Run, v Verification, attempt seal.Attempt) (removed []stri
 		switch f.cure {
 		case remove:
 			path := r.Dir.Join(filepath.FromSlash(f.Path))
+			if err := plainfile.CheckLinks(filepath.Dir(path)); err != nil {
+				return removed, err
+			}
 			// The manifest first: a kill in between leaves unfinished work.
 			if err := errors.Join(os.RemoveAll(seal.ManifestPath(path)), os.RemoveAll(path)); err != nil {
 				return removed, err

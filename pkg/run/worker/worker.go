@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -24,6 +25,9 @@ type Worker struct {
 	Threads int // 0: as the recipe says, else as many as there are cores
 	Version string
 	Log     func(format string, args ...any)
+	// SlowAfter is how long a request to a program of the user's is waited for before
+	// the run is told of it; New sets [env.SlowAfter].
+	SlowAfter time.Duration
 	// Output is where outputs go: the run itself, or another folder of the
 	// same layout for a replay.
 	Output graph.Dir
@@ -31,7 +35,7 @@ type Worker struct {
 
 // New returns a worker that writes into the run.
 func New(r *rundir.Run, attempt seal.Attempt, version string, log func(string, ...any)) *Worker {
-	return &Worker{Run: r, Attempt: attempt, Version: version, Log: log, Output: r.Dir}
+	return &Worker{Run: r, Attempt: attempt, Version: version, Log: log, Output: r.Dir, SlowAfter: env.SlowAfter}
 }
 
 func (w *Worker) threads() int {
@@ -63,6 +67,20 @@ func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// watchPrograms logs which program keeps a task waiting, and leaves a note of it where
+// whoever looks at the run finds it.
+func (w *Worker) watchPrograms(e env.Env, t graph.Task) (stop func()) {
+	return env.WatchWaits(e, w.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
+		if oldest == nil {
+			rundir.RemoveWait(w.Output, t)
+			return
+		}
+		message := oldest.After(waited)
+		rundir.WriteWait(w.Output, t, w.Attempt, rundir.Wait{Message: message, Time: time.Now().UTC()})
+		w.Log("%s", message)
+	})
 }
 
 // Do carries out one task. A task whose outputs are sealed already is done.
@@ -97,6 +115,7 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	}
 	defer env.Close(environment)
 	env.LogTo(environment, job.Log)
+	defer w.watchPrograms(environment, t)()
 	if threaded, ok := environment.(env.Threaded); ok {
 		threaded.UseThreads(job.Threads)
 	}

@@ -143,6 +143,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	if err != nil {
 		return seal.Manifest{}, err
 	}
+	logFailed(job.Log, verdicts)
 	if err := tooManyFailed(environment.Traits(), verdicts); err != nil {
 		return seal.Manifest{}, err
 	}
@@ -190,6 +191,26 @@ func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard
 		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(cost(j), cost(i)) })
 	}
 	return order
+}
+
+// mostFailedLogged is how many verdicts that could not be had are logged, each with its
+// response; the score rows have all of them.
+const mostFailedLogged = 8
+
+// logFailed names responses whose judging failed.
+func logFailed(log func(string, ...any), verdicts []verdict) {
+	failed := 0
+	for _, v := range verdicts {
+		if v.failed == nil {
+			continue
+		}
+		if failed++; failed <= mostFailedLogged {
+			log("instance %q sample %d has no verdict and is left out (infra): %v", v.Score.InstanceID, v.Score.Sample, v.failed)
+		}
+	}
+	if failed > mostFailedLogged {
+		log("%d more responses have no verdict and are left out (infra)", failed-mostFailedLogged)
+	}
 }
 
 // tooManyFailed reports a task of which the judging of more traces failed, by our
