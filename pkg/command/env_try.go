@@ -260,7 +260,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 
 // givenResponse is a line of --responses.
 type givenResponse struct {
-	ID       string `json:"id"`
+	ID       string  `json:"id"`
 	Response *string `json:"response"`
 }
 
