@@ -69,18 +69,24 @@ def number(value, name="reward"):
     return float(value)
 
 
-def verdict(value):
-    """What a reward function returned, as the protocol has it."""
+SAID = ("outcome", "feedback", "extracted", "milestones", "reason")
+
+
+def verdict(value, others=False):
+    """What a reward function returned, as the protocol has it; others may be in it, which nobody reads."""
     if not isinstance(value, dict):
         return {"reward": number(value)} if value is not None else {"reward": 0, "outcome": "invalid", "feedback": "the reward is None"}
-    said = {k: value[k] for k in ("outcome", "feedback", "extracted", "milestones", "reason") if k in value}
+    said = {k: value[k] for k in SAID if k in value}
     parts = {k: number(v, k) for k, v in value.items() if isinstance(v, (int, float)) or hasattr(v, "__float__")}
     whole = {k: parts.pop(k) for k in ("reward", "score") if k in parts}
     parts.update(value.get("parts", {}))
     if "turns" in value:
-        said["turns"] = [verdict(turn) for turn in value["turns"]]
+        said["turns"] = [verdict(turn, others) for turn in value["turns"]]
     if not (whole or parts or value.keys() & {"turns", "outcome"}):
         raise ValueError(f"there is no number in {value!r}")
+    for k in [] if others else value.keys() - {*SAID, *whole, *parts, "parts", "turns"}:
+        if value[k] is not None:
+            raise ValueError(f"{k} is {value[k]!r}: a part is a number, and all else is one of {', '.join(SAID)}, parts, turns")
     if len(whole) == 2:
         said["score"] = whole["score"]
     return {**said, "parts": parts, "reward": whole.get("reward", whole.get("score", sum(parts.values())))}
@@ -138,7 +144,8 @@ class Plain:
         return {**known, "prompt": prompt, "prompts": prompt, "completion": last, "completions": completion}
 
     def score(self, items):
-        return [attempt(lambda i: verdict(call(self.functions[0], self.known(i))), item) for item in items]
+        verl = "solution_str" in inspect.signature(self.functions[0]).parameters  # its dicts have more, for logs
+        return [attempt(lambda i: verdict(call(self.functions[0], self.known(i)), verl), item) for item in items]
 
 
 class TRL(Plain):

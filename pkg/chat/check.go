@@ -3,6 +3,7 @@ package chat
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
@@ -16,6 +17,10 @@ var passedOver = []string{"role", "content", "name", "tool_call_id", "id"}
 // reasoningFields are the names of one field, of which a template reads any.
 var reasoningFields = []string{"reasoning_content", "thinking", "reasoning"}
 
+// notVariables are the names under which a template is given the conversation
+// itself, and what to do at its end.
+var notVariables = []string{"messages", "tools", "add_generation_prompt", "continue_final_message"}
+
 // Check refuses parts that the template never names. A name that it has may
 // still be in a branch that is not taken: that is the template's will.
 func (c *templateChat) Check(conversation Conversation) error {
@@ -23,11 +28,15 @@ func (c *templateChat) Check(conversation Conversation) error {
 	if err != nil {
 		return err
 	}
+	words := map[string]bool{}
+	for _, word := range strings.FieldsFunc(chosen.text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		words[word] = true
+	}
 	reads := func(name string) bool {
 		if slices.Contains(reasoningFields, name) {
-			return slices.ContainsFunc(reasoningFields, func(n string) bool { return strings.Contains(chosen.text, n) })
+			return slices.ContainsFunc(reasoningFields, func(n string) bool { return words[n] })
 		}
-		return strings.Contains(chosen.text, name)
+		return words[name]
 	}
 	return check(conversation, "the chat template in "+chosen.path, reads)
 }
@@ -50,6 +59,9 @@ func check(c Conversation, format string, reads func(name string) bool) error {
 		}
 	}
 	for _, name := range keys(c.Variables) {
+		if slices.Contains(notVariables, name) {
+			return exitcode.Dataf("%q is no variable to set: it follows from the conversation and from what is asked for", name)
+		}
 		if !reads(name) {
 			return exitcode.Dataf("%s does not read the variable %q", format, name)
 		}

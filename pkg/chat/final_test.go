@@ -102,6 +102,12 @@ func TestCheck(t *testing.T) {
 	variable := FromMessages([]shard.Message{user("q")})
 	variable.Variables = jinja.NewDict()
 	variable.Variables.Set("enable_thinking", false)
+	part := FromMessages([]shard.Message{user("q")})
+	part.Variables = jinja.NewDict()
+	part.Variables.Set("think", true)
+	reserved := FromMessages([]shard.Message{user("q")})
+	reserved.Variables = jinja.NewDict()
+	reserved.Variables.Set("messages", "x")
 	tools := FromMessages([]shard.Message{user("q")})
 	tools.Tools = jinja.NewList(jinja.NewDict())
 	for _, c := range []struct {
@@ -114,6 +120,8 @@ func TestCheck(t *testing.T) {
 		{"thinking", field("thinking"), "", `the field "thinking"`},
 		{"tool_call_id", field("tool_call_id"), "", ""},
 		{"variable", variable, "", `does not read the variable "enable_thinking"`},
+		{"part of a name", part, `does not read the variable "think"`, `does not read the variable "think"`},
+		{"reserved", reserved, `"messages" is no variable to set`, `"messages" is no variable to set`},
 		{"tools", tools, "has no tools", "has no tools"},
 	} {
 		for _, side := range []struct {

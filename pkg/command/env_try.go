@@ -24,6 +24,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
@@ -277,8 +278,8 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 
 // givenResponse is a line of --responses.
 type givenResponse struct {
-	ID       string `json:"id"`
-	Response string `json:"response"`
+	ID       string  `json:"id"`
+	Response *string `json:"response"`
 }
 
 func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
@@ -297,7 +298,10 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 		}
 		var given givenResponse
 		if err == nil {
-			err = jsonlines.Decode(line, &given, false)
+			err = plainjson.Strict(line, &given)
+		}
+		if err == nil && given.Response == nil {
+			err = errors.New(`"response" is missing`)
 		}
 		if err != nil {
 			return nil, exitcode.Dataf("--responses %s, line %d: %w", t.options.Responses, lines.Number, err)
@@ -313,7 +317,7 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, shard.Message{Role: "assistant", Content: given.Response})
+		messages, _ = env.Answer(messages, len(messages), *given.Response)
 		attempts = append(attempts, env.Attempt{Task: task, Kind: shard.KindInitial, Messages: messages, Own: []int{len(messages) - 1}, Finish: "stop"})
 	}
 	if len(attempts) == 0 {

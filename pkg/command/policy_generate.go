@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -271,7 +272,7 @@ func readJSONPrompt(in *jsonlines.Reader) (prompt, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := jsonlines.Decode(line, &p, true); err != nil {
+	if err := plainjson.Strict(line, &p); err != nil {
 		return p, in.Fault(aboutVariables(err))
 	}
 	if p.Text == nil && len(p.Messages) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -34,11 +35,13 @@ func policyLogprobsCommand() *cli.Command {
 	})
 }
 
-// question is a line of lathe policy logprobs.
+// question is a line of lathe policy logprobs. One of lathe policy render may be
+// piped in, whose mask is not used.
 type question struct {
 	ID       json.RawMessage `json:"id"`
 	Text     *string         `json:"text"`
 	TokenIDs []int32         `json:"token_ids"`
+	Mask     json.RawMessage `json:"assistant_mask"`
 }
 
 // answer is a line that it prints. The first token has no predecessor: null.
@@ -67,7 +70,7 @@ func PolicyLogprobs(ctx context.Context, in io.Reader, out io.Writer, o PolicyLo
 	encode := o.encoder(text)
 	return jsonlines.Answerer{Answer: func(line []byte) (any, error) {
 		var q question
-		if err := jsonlines.Decode(line, &q, false); err != nil {
+		if err := plainjson.Strict(line, &q); err != nil {
 			return nil, err
 		}
 		// Tokens count before the text beside them, which need not encode to

@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // PolicyRenderOptions are those of lathe policy render.
@@ -99,7 +100,7 @@ func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRend
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
 	var in conversation
-	if err := jsonlines.Decode(line, &in, true); err != nil {
+	if err := plainjson.Strict(line, &in); err != nil {
 		return rendering{}, aboutVariables(err)
 	}
 	c, err := in.read()

@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -32,6 +33,12 @@ func policyTokenizeCommand() *cli.Command {
 	})
 }
 
+// textLine is a line of lathe policy tokenize.
+type textLine struct {
+	ID   json.RawMessage `json:"id"`
+	Text *string         `json:"text"`
+}
+
 // tokenized is a line that lathe policy tokenize prints.
 type tokenized struct {
 	ID       json.RawMessage `json:"id"`
@@ -49,21 +56,13 @@ func PolicyTokenize(ctx context.Context, in io.Reader, out io.Writer, o PolicyTo
 	}
 	encode := o.encoder(t)
 	return jsonlines.Answerer{Gather: true, Answer: func(line []byte) (any, error) {
-		q, err := parseTextQuestion(line)
-		if err != nil {
+		var q textLine
+		if err := plainjson.Strict(line, &q); err != nil {
 			return nil, err
+		}
+		if q.Text == nil {
+			return nil, errors.New(`"text" is missing`)
 		}
 		return tokenized{ID: q.ID, TokenIDs: encode(*q.Text)}, nil
 	}}.Run(jsonlines.NewReader(ctx, in), out)
-}
-
-func parseTextQuestion(line []byte) (question, error) {
-	var q question
-	if err := jsonlines.Decode(line, &q, false); err != nil {
-		return q, err
-	}
-	if q.Text == nil {
-		return q, errors.New(`no "text"`)
-	}
-	return q, nil
 }

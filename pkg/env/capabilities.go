@@ -7,11 +7,7 @@ import "io"
 type LineChecker struct {
 	Doc      string     // what a line holds and what its row does, one sentence
 	Settings func() any // a pointer to the flags: the field only_best is --only-best
-	Line     func() any // a pointer to what a line is decoded into
-	// Labelled lines may have more fields than that, as the rows of labelled
-	// sets do; none of those that are read may be left out then. Else a field
-	// that there is not is an error.
-	Labelled bool
+	Line     func() any // a pointer to what a line is decoded into; a field that it lacks is an error
 	// Verifier makes the function that gives the verdict on a line. Its error is
 	// the line's own fault.
 	Verifier func(settings any) (func(line any) (row any, err error), error)

@@ -180,6 +180,24 @@ func Said(messages []shard.Message, from int) []int {
 	return at
 }
 
+// Begins reports whether a prompt ends with the beginning of what the policy says.
+func Begins(prompt []shard.Message) bool {
+	return len(prompt) > 0 && prompt[len(prompt)-1].Role == "assistant"
+}
+
+// Answer appends what the policy said to a conversation that the first prompt
+// messages began. A prompt that ends with a message of the policy is the
+// beginning of what it says: the two become one message, and the prompt ends
+// before it.
+func Answer(messages []shard.Message, prompt int, said string) (_ []shard.Message, promptEnd int) {
+	if prompt == len(messages) && Begins(messages) {
+		prompt--
+		said = messages[prompt].Content + said
+		messages = messages[:prompt]
+	}
+	return append(slices.Clip(messages), shard.Message{Role: "assistant", Content: said}), prompt
+}
+
 // Parent is what an instance of a kind other than a first attempt starts from.
 type Parent struct {
 	Messages []shard.Message // the conversation whose last message of the policy is iterated on, earlier turns included

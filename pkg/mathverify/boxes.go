@@ -2,6 +2,7 @@ package mathverify
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,8 +15,18 @@ var (
 	restates = regexp.MustCompile(`(?i)^[\s$]*(?:=|\\approx|≈|\()|\b(?:i\.e\.|that is|which (?:is|equals)|equivalent\w*|in other words|simplif\w+|equals|equal to|same as)|` + decimals.String())
 	decimals = regexp.MustCompile(`(?i)\\approx|≈|\bdecimals?\b|\bapprox\w*|\babout\b|\broughly\b|\bnumerical\w*|\brounded\b`)
 	// rejects are the words right before a box that is not the answer.
-	rejects = regexp.MustCompile(`(?i)\b(?:not|rather than|instead of|isn't|wasn't|cannot be)[\s$:]*$`)
+	rejects = []string{"not", "rather than", "instead of", "isn't", "wasn't", "cannot be"}
 )
+
+// rejected reports whether a text ends in words that reject the box behind it.
+// A response may have thousands of boxes, so no pattern is searched for.
+func rejected(before string) bool {
+	before = strings.ToLower(strings.TrimRight(before[max(0, len(before)-reach/2):], " \t\n\v\f\r$:"))
+	return slices.ContainsFunc(rejects, func(words string) bool {
+		rest, ok := strings.CutSuffix(before, words)
+		return ok && !letterAt(rest, len(rest)-1) && !digitAt(rest, max(0, len(rest)-1))
+	})
+}
 
 // box reads the box whose command begins at i. Without braces it reaches to
 // the next blank or dollar sign.
@@ -91,7 +102,7 @@ func (s *scanner) boxes(formulas []formula, options Options) []candidate {
 	var all []boxed
 	found := s.allBoxes(formulas)
 	for _, b := range found {
-		if len(found) == 1 || !rejects.MatchString(s.text[max(0, b.start-reach/2):b.start]) {
+		if len(found) == 1 || !rejected(s.text[:b.start]) {
 			all = append(all, b)
 		}
 	}

@@ -254,12 +254,13 @@ func (e *evaluator) function(n *node) (x precise, ok bool) {
 	switch n.name {
 	case "sum", "prod":
 		return e.series(n)
-	case "factorial", "binomial":
-		return e.product(n)
-	case "floor", "ceil", "max", "min", "gcd", "lcm", "mod":
+	case "factorial", "binomial", "floor", "ceil", "max", "min", "gcd", "lcm", "mod":
 		if v, ok := e.exact(n); ok {
 			return e.real(e.zero().SetRat(v)), true
 		}
+	}
+	if n.name == "factorial" || n.name == "binomial" {
+		return e.product(n)
 	}
 	var args []precise
 	for _, a := range n.args {
@@ -406,22 +407,27 @@ func (e *evaluator) trigonometric(name string, x precise) (precise, bool) {
 		return x, false
 	}
 	err := max(x.err, x.top()-int(e.mantissa)) + 2
-	sin, cos, unit := e.known(s, e.zero(), err), e.known(c, e.zero(), err), e.real(e.of(1))
-	switch name {
+	return e.ofPair(name, e.known(s, e.zero(), err), e.known(c, e.zero(), err))
+}
+
+// ofPair is a function of an angle by its sine and cosine, or by the hyperbolic
+// ones.
+func (e *evaluator) ofPair(name string, sin, cos precise) (precise, bool) {
+	switch strings.TrimSuffix(name, "h") {
 	case "sin":
 		return sin, true
 	case "cos":
 		return cos, true
 	case "tan":
-		return e.div(sin, cos)
+		return e.over(sin, cos)
 	case "cot":
-		return e.div(cos, sin)
+		return e.over(cos, sin)
 	case "sec":
-		return e.div(unit, cos)
+		return e.over(e.real(e.of(1)), cos)
 	case "csc":
-		return e.div(unit, sin)
+		return e.over(e.real(e.of(1)), sin)
 	}
-	return x, false
+	return sin, false
 }
 
 // arc is an inverse function of an angle's: the angle of a point.
@@ -461,16 +467,8 @@ func (e *evaluator) hyperbolic(name string, x precise) (precise, bool) {
 	if !ok1 || !ok2 {
 		return x, false
 	}
-	sinh, cosh, two := e.plus(up, down.neg()), e.plus(up, down), e.real(e.of(2))
-	switch name {
-	case "sinh":
-		return e.over(sinh, two)
-	case "cosh":
-		return e.over(cosh, two)
-	case "tanh":
-		return e.over(sinh, cosh)
-	}
-	return e.over(cosh, sinh)
+	half := e.real(e.of(0.5))
+	return e.ofPair(name, e.mul(e.plus(up, down.neg()), half), e.mul(e.plus(up, down), half))
 }
 
 // close settles a close call at one point: by many digits where they can be

@@ -169,6 +169,9 @@ func (p *parser) relation() *node {
 	if chain != nil {
 		return chain
 	}
+	if p.word(`\pmod`) {
+		return function("pmod", first, p.signedFactor())
+	}
 	return first
 }
 

@@ -164,7 +164,7 @@ func (b *budget) residue(n *node) (r residue, ok bool) {
 		}
 		return letterResidue("\x00" + n.name), n.name == "pi" || n.name == "e"
 	case kindSum, kindProduct:
-		return b.residueOfMany(n)
+		return b.combined(n.kind == kindSum, int64(len(n.args)), func(i int64) *node { return n.args[i] })
 	case kindQuotient:
 		top, ok1 := b.residue(n.args[0])
 		bottom, ok2 := b.residue(n.args[1])
@@ -192,21 +192,18 @@ func (b *budget) residue(n *node) (r residue, ok bool) {
 	return r, false
 }
 
-func (b *budget) residueOfMany(n *node) (residue, bool) {
-	total := residue{}
-	if n.kind == kindProduct {
-		total = smallResidue(1)
+// combined adds or multiplies expressions, of which item makes one by its number.
+func (b *budget) combined(adds bool, count int64, item func(i int64) *node) (residue, bool) {
+	total, combine := smallResidue(1), residue.times
+	if adds {
+		total, combine = residue{}, residue.plus
 	}
-	for _, a := range n.args {
-		r, ok := b.residue(a)
+	for i := range count {
+		r, ok := b.residue(item(i))
 		if !ok {
 			return r, false
 		}
-		if n.kind == kindSum {
-			total = total.plus(r)
-		} else {
-			total = total.times(r)
-		}
+		total = combine(total, r)
 	}
 	return total, true
 }
@@ -341,10 +338,7 @@ func (b *budget) residueOfSeries(n *node) (r residue, ok bool) {
 			return r, false
 		}
 		if length.Sign() < 0 { // an empty sum or product
-			if n.name == "prod" {
-				return smallResidue(1), true
-			}
-			return r, true
+			return b.combined(n.name == "sum", 0, nil)
 		}
 		whole = wholeUpTo(length, maxSeriesTerms)
 		count = length.Num().Int64() + 1
@@ -355,26 +349,7 @@ func (b *budget) residueOfSeries(n *node) (r residue, ok bool) {
 	if !whole {
 		return r, false
 	}
-	total := residue{}
-	if n.name == "prod" {
-		total = smallResidue(1)
-	}
-	for i := range count {
-		term, ok := b.residueOfTerm(body, name, low+i)
-		if !ok {
-			return r, false
-		}
-		if n.name == "sum" {
-			total = total.plus(term)
-		} else {
-			total = total.times(term)
-		}
-	}
-	return total, true
-}
-
-func (b *budget) residueOfTerm(body *node, name string, at int64) (residue, bool) {
-	return b.residue(substitute(body, name, integer(at)))
+	return b.combined(n.name == "sum", count, func(i int64) *node { return substitute(body, name, integer(low+i)) })
 }
 
 // degreeIn is the degree of an expression that is a polynomial in a symbol.
@@ -430,7 +405,7 @@ func (b *budget) interpolated(n *node, low int64, degree int) (r residue, ok boo
 	for i := range count {
 		at[i] = residueOf(big.NewInt(low - 1 + int64(i)))
 		if i > 0 {
-			term, ok := b.residueOfTerm(n.args[3], n.args[0].name, low-1+int64(i))
+			term, ok := b.residue(substitute(n.args[3], n.args[0].name, integer(low-1+int64(i))))
 			if !ok {
 				return r, false
 			}

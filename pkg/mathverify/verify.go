@@ -77,7 +77,7 @@ func NewReference(gold string) *Reference {
 		if i == 0 {
 			r.text = c.text
 		}
-		if i == maxCandidates || c.priority == priorityAny && strings.ContainsAny(gold, "$") && !strings.Contains(gold, c.text) {
+		if i == maxCandidates || c.priority == priorityAny && !strings.Contains(strings.ReplaceAll(gold, "$", ""), strings.ReplaceAll(c.text, "$", "")) {
 			break
 		}
 		if n, err := parse(c.text, b); err == nil {

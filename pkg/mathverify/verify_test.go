@@ -385,6 +385,8 @@ func hostile() map[string]string {
 	all["tags"] = strings.Repeat("<answer>", 8000)
 	all["end marks"] = strings.Repeat("<|", 32_000)
 	all["open boxes"] = strings.Repeat(`\boxed 1`, 8000)
+	all["rejected boxes"] = strings.Repeat(`not \boxed{1} `, 4500)
+	all["endless series"] = `\boxed{\sum_{n=0}^\infty\frac{x^n}{(900-n)!}+\sum_{n=0}^\infty\sin(x)^n\frac{x^{2n+1}}{(2n+1)!}}`
 	all["names"] = strings.Repeat("sqrt(", 13_000)
 	all["percents"] = strings.Repeat("6 percent ", 6000)
 	return all
@@ -414,7 +416,7 @@ func TestHostile(t *testing.T) {
 	for name, response := range corpus {
 		for _, gold := range golds {
 			best := time.Hour
-			for range 3 {
+			for range 10 { // neighbours on the machine slow the caches down
 				start := processorTime(t)
 				if Verify(gold, response, DefaultOptions()).Equal && !slices.Contains([]string{"units", "signs", "subtexts", "approximations"}, name) && !strings.HasPrefix(name, "300 boxed of") {
 					t.Errorf("%s: accepted for %q", name, gold)

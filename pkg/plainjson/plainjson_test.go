@@ -27,18 +27,25 @@ func TestBothForms(t *testing.T) {
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"a": {"b": 1}}`:              "",
-		` {"a": {"b": 1}} `:            "",
-		`{"a": {"b": 1, "c": 2}}`:      `there is no field "c"`,
-		`{"a": {"b": 1}} {}`:           "something follows",
-		`{"a": {"b": "x"}}`:            "cannot unmarshal",
-		`{"a": {"b": 1`:                "unexpected EOF",
-		`{"arguments": {}, "args": 1}`: `there is no field "arguments"`,
+		`{"a": {"b": 1}}`:                   "",
+		` {"a": {"b": 1}} `:                 "",
+		`{"a": {"b": 1, "c": 2}}`:           `there is no field "c": the fields are b`,
+		`{"a": {"b": 1}} {}`:                `'{' at byte 17 does not belong there`,
+		`{"a": {"b": "x"}}`:                 `"a.b" has a string where a number must be`,
+		`{"a": {"b": 1`:                     "it ends too early",
+		"{\"a\": {\"b\": 1}, \"\xff\": 1}":  "it is not UTF-8",
+		`{"list": [{}, {"e": [], "g": 1}]}`: `there is no field "g": the fields are e, f`,
+		`{"list": [{"e": 1}]}`:              `"list.e" has a number where a list must be`,
+		`{"arguments": {}, "args": 1}`:      `there is no field "arguments": the fields are a, list`,
 	} {
 		var v struct {
 			A struct {
 				B int `json:"b"`
 			} `json:"a"`
+			List []*struct {
+				E []string `json:"e"`
+				F bool     `json:"f,omitempty"`
+			} `json:"list"`
 		}
 		err := Strict([]byte(text), &v)
 		if want == "" && (err != nil || v.A.B != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -28,7 +28,9 @@ func (r *Recipe) checkRemote(c *config.Checker, o *Remote) {
 	if len(o.Serve) > 0 {
 		checkServe(c, o.Serve)
 	}
-	c.Choice("rollout.remote.api", o.API)
+	if c.Choice("rollout.remote.api", o.API) && o.API == "chat" && (len(r.Policy.Template) > 0 || r.Policy.TemplateDate != "") {
+		c.Add("rollout.remote.api", o.API, "lets the server apply its chat template, without policy.template and policy.template_date: use completions")
+	}
 	c.Choice("rollout.remote.logprobs", o.LogProbs)
 	if server && o.Server == "openai" && r.Rollout.TopK > 0 {
 		c.Add("rollout.remote.server", o.Server, "has no top-k: rollout.top_k must be 0")

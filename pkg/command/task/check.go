@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // CheckOptions are those of lathe-score check.
@@ -77,7 +78,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	}
 	answer := func(text []byte) (any, error) {
 		line := checker.Line()
-		if err := jsonlines.Decode(text, line, !checker.Labelled); err != nil {
+		if err := plainjson.Strict(text, line); err != nil {
 			return nil, err
 		}
 		return verify(line)

@@ -43,8 +43,7 @@ func (checkSettings) Choices(field string) []string {
 }
 
 var checker = env.LineChecker{
-	Doc:      `a line is {"id", "gold", "prediction"}, beside which there may be labels, and its verdict {"id", "equal", "extracted", "why"}`,
-	Labelled: true,
+	Doc:      `a line is {"id", "gold", "prediction"}, beside which the labels "want", "expected", "label", "kind", "gold_kind", "pred_kind", "variant", "source" and "note" may stand, and its verdict {"id", "equal", "extracted", "why"}`,
 	Settings: func() any { return &checkSettings{Preset: mathverify.Presets()[0], DecimalPlaces: -1} },
 	Line:     func() any { return new(checkPair) },
 	Verifier: func(settings any) (func(line any) (any, error), error) {
@@ -100,6 +99,20 @@ type checkPair struct {
 	ID         json.RawMessage `json:"id"`
 	Gold       *string         `json:"gold"`
 	Prediction *string         `json:"prediction"`
+	labels
+}
+
+// labels are what labelled sets have beside a pair. No verdict depends on them.
+type labels struct {
+	Want           json.RawMessage `json:"want"`
+	Expected       json.RawMessage `json:"expected"`
+	Label          json.RawMessage `json:"label"`
+	Kind           json.RawMessage `json:"kind"`
+	GoldKind       json.RawMessage `json:"gold_kind"`
+	PredictionKind json.RawMessage `json:"pred_kind"`
+	Variant        json.RawMessage `json:"variant"`
+	Source         json.RawMessage `json:"source"`
+	Note           json.RawMessage `json:"note"`
 }
 
 // checkVerdict is its row.

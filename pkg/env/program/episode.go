@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -188,11 +189,12 @@ func (p *episode) say(ctx context.Context, said string, verdict *env.TurnVerdict
 		return env.Step{}, err
 	}
 	var step struct {
+		refusal
 		Messages []message `json:"messages"`
 		Fresh    bool      `json:"fresh"`
 	}
-	if err := json.Unmarshal(raw, &step); err != nil {
-		return env.Step{}, badAnswer(verbNext, raw, `{"messages": […]} is wanted, or {} when the episode is over`)
+	if err := plainjson.Strict(raw, &step); err != nil {
+		return env.Step{}, badAnswer(verbNext, raw, fmt.Sprintf(`{"messages": […]} is wanted, or {} when the episode is over: %v`, err))
 	}
 	if len(step.Messages) > 0 {
 		if err := checkMessages(step.Messages); err != nil {

@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // ready makes sure that the slot has a program. One that does not start, after as
@@ -83,7 +83,10 @@ func (p *pool) describe(started *stdio.Process) (*description, error) {
 		return nil, errors.New((&itemError{"start", *a.Error}).Error())
 	}
 	d := &description{}
-	if err := json.Unmarshal(a.Result, d); err != nil || d.Protocol != protocol {
+	if err := plainjson.Strict(a.Result, d); err != nil {
+		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol", "name", "does", "answer"} is wanted: %w`, p.settings.Command[0], stdio.Shown(a.Result), err)
+	}
+	if d.Protocol != protocol {
 		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
 	}
 	return d, nil

@@ -200,6 +200,8 @@ func misbehave(mode string, id int) string {
 		return `{"reward": 1, "score": 1.5}`
 	case "outcome":
 		return `{"reward": 1, "outcome": "infra"}`
+	case "slip":
+		return `{"reward": 1, "feedbak": "good"}`
 	case "turns":
 		return `{"reward": 1, "turns": [{"reward": 1}, {"reward": 1}, {"reward": 1}]}`
 	case "parts":
@@ -261,6 +263,10 @@ func start(mode string, r asking) {
 		task(`{"id": "a"}`)
 	case mode == "assistant":
 		task(`{"prompt": [{"role": "assistant", "content": "x"}]}`)
+	case mode == "slip":
+		task(`{"prompt": "x", "anwser": 1}`)
+	case mode == "toolcalls":
+		task(`{"prompt": [{"role": "user", "content": "x", "name": null}, {"role": "assistant", "content": "x", "tool_calls": []}]}`)
 	case mode == "midway":
 		task(`{"prompt": "x"}`)
 		os.Exit(1)

@@ -402,11 +402,14 @@ func (c *call) finish(result json.RawMessage, err error) {
 	close(c.done)
 }
 
+// refusal is in every result: a result may say that it has no error.
+type refusal struct {
+	Error *string `json:"error"`
+}
+
 // errorIn is the error that a result says.
 func errorIn(verb string, result json.RawMessage) error {
-	var said struct {
-		Error *string `json:"error"`
-	}
+	var said refusal
 	if json.Unmarshal(result, &said) == nil && said.Error != nil {
 		return &itemError{verb, *said.Error}
 	}

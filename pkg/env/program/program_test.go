@@ -138,6 +138,7 @@ var misbehaviour = map[string]string{
 	"taskline":     "answered request N with {}",
 	"range":        "score must be from 0 to 1",
 	"outcome":      "outcome must be ok, wrong, invalid or timeout",
+	"slip":         `there is no field "feedbak": the fields are error, reward, score,`,
 	"turns":        "it has verdicts on 3 of 1 messages",
 	"parts":        "there may be 64 parts",
 	"partnan":      "cannot score: it said",
@@ -232,6 +233,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"start", "twice"}, 1, `the id "train/a" is that of line 1 too`, exitcode.Data},
 		{[]string{"start", "notask"}, 1, `task 1 of split "train": no field "prompt"`, exitcode.Data},
 		{[]string{"start", "assistant"}, 1, `field "prompt" asks nothing`, exitcode.Data},
+		{[]string{"start", "slip"}, 1, `there is no field "answer", and "anwser" is too like it`, exitcode.Data},
+		{[]string{"start", "toolcalls"}, 1, `field "prompt", message 2 has "tool_calls"`, exitcode.Data},
 		{[]string{"start", "midway"}, 1, "asking for the tasks", exitcode.Unavailable},
 	} {
 		s := settings(t, c.words...)
@@ -346,6 +349,40 @@ func TestPrompts(t *testing.T) {
 		if diff := cmp.Diff([]shard.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: want}}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", kind, err, diff)
 		}
+	}
+}
+
+// A prompt that ends with a message of the assistant is the beginning of the
+// response, which a reward is shown as one message.
+func TestBegunResponse(t *testing.T) {
+	t.Parallel()
+	s := settings(t, "echo")
+	s.Prompts.Improve = "{instruction} | {previous_response}"
+	e := open(t, s, `{"prompt": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "It is "}], "answer": "It is 2", "response": "2"}`)
+	task := e.Tasks(env.Train)[0]
+	if task.Question != "1+1?" {
+		t.Errorf("the question is %q", task.Question)
+	}
+	user := shard.Message{Role: "user", Content: "1+1?"}
+	begun := []shard.Message{user, {Role: "assistant", Content: "It is "}}
+	first, err := e.Prompt(task, shard.KindInitial, env.Parent{})
+	if diff := cmp.Diff(begun, first); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	said, prompt := env.Answer(first, len(first), "2")
+	whole := []shard.Message{user, {Role: "assistant", Content: "It is 2"}}
+	if diff := cmp.Diff(whole, said); prompt != 1 || diff != "" {
+		t.Errorf("a prompt of %d: %s", prompt, diff)
+	}
+	if diff := cmp.Diff(begun, first); diff != "" {
+		t.Errorf("the prompt has changed: %s", diff)
+	}
+	if n := e.opening(task, said); n != 1 {
+		t.Errorf("%d messages open the episode, want 1", n)
+	}
+	improve, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: said})
+	if diff := cmp.Diff([]shard.Message{{Role: "user", Content: "1+1? | It is 2"}}, improve); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
 	}
 }
 

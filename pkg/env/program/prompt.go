@@ -2,13 +2,13 @@ package program
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -46,10 +46,11 @@ func (e *Env) askPrompt(task env.Task, kind shard.Kind, parent env.Parent) ([]sh
 		return nil, fmt.Errorf("prompting %q: %w", task.ID, err)
 	}
 	var said struct {
+		refusal
 		Messages []message `json:"messages"`
 	}
-	if err := json.Unmarshal(raw, &said); err != nil {
-		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, `{"messages": […]} is wanted`))
+	if err := plainjson.Strict(raw, &said); err != nil {
+		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, fmt.Sprintf(`{"messages": […]} is wanted: %v`, err)))
 	}
 	if err := checkMessages(said.Messages); err != nil {
 		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, err.Error()))
@@ -87,7 +88,8 @@ func (e *Env) templated(k known, kind shard.Kind, parent env.Parent) ([]shard.Me
 			}
 		}
 	}
-	asked := first[len(first)-1].Content
+	asking := beforeAnswer(first)
+	asked := asking[len(asking)-1].Content
 	return append(messages, shard.Message{Role: "user", Content: fill(template, k.task.Question, asked, parent.Messages[last].Content)}), nil
 }
 
@@ -103,12 +105,20 @@ func (e *Env) request(k known) []shard.Message {
 	return append(messages, shard.Message{Role: "user", Content: fill(e.settings.Prompts.Initial, k.task.Question, k.task.Question, "")})
 }
 
+// beforeAnswer is a request without the beginning of the answer, where it has one.
+func beforeAnswer(request []shard.Message) []shard.Message {
+	if env.Begins(request) {
+		return request[:len(request)-1]
+	}
+	return request
+}
+
 // opening counts the messages of a conversation that open its episode: the first
 // request, which may show messages of the assistant as examples, or else what comes
 // before the first message of the policy.
 func (e *Env) opening(task env.Task, messages []shard.Message) int {
 	k := e.tasks[task.ID]
-	if first := e.request(k); !k.source.Words && len(messages) >= len(first) && slices.Equal(messages[:len(first)], first) {
+	if first := beforeAnswer(e.request(k)); !k.source.Words && len(messages) >= len(first) && slices.Equal(messages[:len(first)], first) {
 		return len(first)
 	}
 	if said := env.Said(messages, 0); len(said) > 0 {
@@ -133,5 +143,6 @@ func (e *Env) Demonstration(task env.Task, kind shard.Kind, _ rng.Stream) ([]sha
 	if err != nil {
 		return nil, false, err
 	}
-	return append(prompt, shard.Message{Role: "assistant", Content: k.source.Response}), true, nil
+	answered, _ := env.Answer(prompt, len(prompt), k.source.Response)
+	return answered, true, nil
 }

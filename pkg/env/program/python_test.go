@@ -36,7 +36,7 @@ reward_funcs = [correct, unit]
 reward_weights = [2.0, 0.5]
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    return {"score": solution_str == ground_truth, "acc": 0.25}
+    return {"score": solution_str == ground_truth, "acc": 0.25, "pred": solution_str}
 
 def nan(completion):
     return float("nan")
@@ -99,6 +99,9 @@ def listed(completion):
 def nothing(completion):
     return {"format": "good"}
 
+def slip(completion):
+    return {"score": 1.0, "feedbak": "good"}
+
 def one(completions):
     return 1.0
 
@@ -110,6 +113,7 @@ def short(completions):
 		"text":    "ValueError: reward is '1.0 points': a number is wanted",
 		"listed":  "ValueError: reward is [1.0]: a number is wanted",
 		"nothing": "ValueError: there is no number in {'format': 'good'}",
+		"slip":    "ValueError: feedbak is 'good': a part is a number, and all else is one of outcome, feedback, extracted, milestones, reason, parts, turns",
 		"one":     "one returned 1.0: a list of 1 is wanted, a reward for each completion",
 		"short":   "short returned [1.0, 2.0]: a list of 1 is wanted, a reward for each completion",
 	} {

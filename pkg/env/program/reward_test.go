@@ -1,10 +1,29 @@
 package program
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/env"
 )
+
+// A verdict may say that it has no error; a field that nobody reads is refused.
+func TestVerdictFields(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"reward": 1, "error": null, "score": null}`:     "",
+		`{"reward": 1, "turns": [{"reward": 1}]}`:         "",
+		`{"reward": 1, "scores": 1}`:                      `there is no field "scores": the fields are error, reward, score, outcome,`,
+		`{"reward": 1, "turns": [{"reward": 1, "x": 1}]}`: `there is no field "x"`,
+	} {
+		_, err := readVerdict(json.RawMessage(raw), env.Attempt{Own: []int{1}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
+	}
+}
 
 // A reward that no advantage can carry is refused by its name.
 func TestRewardsAreBounded(t *testing.T) {

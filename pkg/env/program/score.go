@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -40,6 +41,7 @@ const (
 
 // judgement is what a program says of an attempt, or of one message of it.
 type judgement struct {
+	refusal
 	Reward     *float64           `json:"reward"`
 	Score      *float64           `json:"score"`
 	Outcome    *shard.Outcome     `json:"outcome"`
@@ -81,8 +83,8 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 // readVerdict reads what a program says of an attempt.
 func readVerdict(raw json.RawMessage, a env.Attempt) (env.Verdict, error) {
 	var said judgement
-	if err := json.Unmarshal(raw, &said); err != nil {
-		return env.Verdict{}, fmt.Errorf(`{"reward": a number, …} is wanted (%w)`, err)
+	if err := plainjson.Strict(raw, &said); err != nil {
+		return env.Verdict{}, fmt.Errorf(`{"reward": a number, …} is wanted: %w`, err)
 	}
 	if n := len(said.Turns); n != 0 && n != len(a.Own) {
 		return env.Verdict{}, fmt.Errorf("it has verdicts on %d of %d messages", n, len(a.Own))

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // program is the command that carries out the user's functions. Each episode
@@ -303,7 +304,10 @@ func (b *programBackend) score(ctx context.Context, calls [][]Call) (Grade, erro
 		Why        string   `json:"why"`
 		Milestones []string `json:"milestones"`
 	}
-	if err := json.Unmarshal(a.Result, &verdict); err != nil || verdict.Score == nil || !(*verdict.Score >= 0 && *verdict.Score <= 1) {
+	if err := plainjson.Strict(a.Result, &verdict); err != nil {
+		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score", "why", "milestones"} is wanted: %w`, task, clip(string(a.Result), 200), err)
+	}
+	if verdict.Score == nil || !(*verdict.Score >= 0 && *verdict.Score <= 1) {
 		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
 	}
 	return Grade{Score: *verdict.Score, Why: verdict.Why, Milestones: verdict.Milestones}, nil

@@ -2,12 +2,12 @@ package tooluse
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -45,10 +45,11 @@ func readHalves(path string, problems []problem) (map[env.Split][]problem, error
 		return nil, exitcode.Dataf("reading the halves of the tasks: %w", err)
 	}
 	var file struct {
+		Note  string   `json:"note"` // for whoever reads it
 		Train []string `json:"train"`
 		Test  []string `json:"test"`
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := plainjson.Strict(text, &file); err != nil {
 		return nil, exitcode.Dataf("%s: %w", path, err)
 	}
 	halves := map[env.Split][]problem{}

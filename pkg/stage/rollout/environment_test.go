@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // broken is an environment that cannot begin the episodes of some tasks.
@@ -73,5 +74,42 @@ func TestEnvironmentFails(t *testing.T) {
 	}
 	if _, err := os.Stat(r.Path("never.parquet")); err == nil {
 		t.Error("a shard was sealed all the same")
+	}
+}
+
+// begun is an environment whose prompts begin the response.
+type begun struct{ env.Env }
+
+func (b begun) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
+	prompt, err := b.Env.Prompt(task, kind, parent)
+	return append(prompt, shard.Message{Role: "assistant", Content: "It is "}), err
+}
+
+// What a prompt begins to say for the policy is read by it as its own words, and
+// is one message with what it then says.
+func TestBegunResponse(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "rollout.group=2")
+	r.Job.Plain = true
+	folder := r.Path("policy")
+	r.Check(os.Mkdir(folder, 0o755))
+	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+	r.Env = begun{r.Env}
+	plan, instances := r.Plan(2)
+	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{Plan: plan, LastRow: len(instances), PolicyFolder: folder, Iteration: 1, Of: 1, Output: r.Path("rollout.parquet")})
+	r.Check(err)
+	text, err := tokenizer.Load(folder)
+	r.Check(err)
+	rows := stagetest.Read[shard.Rollout](r, r.Path("rollout.parquet"))
+	if len(rows) != 4 {
+		t.Errorf("%d rows, want 4", len(rows))
+	}
+	for _, row := range rows {
+		prompt := text.Decode(row.TokenIDs[:row.PromptTokens])
+		last := row.Messages[len(row.Messages)-1]
+		if len(row.Messages) != 2 || row.PromptMessages != 1 || row.Messages[0].Role != "user" || last.Role != "assistant" || !strings.HasPrefix(last.Content, "It is ") ||
+			!strings.HasSuffix(prompt, "<|assistant|>It is ") {
+			t.Errorf("the prompt is %q, the messages %+v, of which %d ask", prompt, row.Messages, row.PromptMessages)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -26,9 +27,10 @@ type Sampler struct {
 	generator generator
 	own       shard.LogProbSource // of the log-probabilities that the generator gives
 
-	stops       *stopstring.Set
-	includeStop bool
-	turns       int // bound on the policy's messages in an attempt
+	stops            *stopstring.Set
+	includeStop      bool
+	rendersElsewhere bool // the server applies its own chat template
+	turns            int  // bound on the policy's messages in an attempt
 }
 
 // OpenSampler opens a policy folder for sampling with what the recipe names. An
@@ -54,6 +56,7 @@ func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, fo
 	return &Sampler{
 		Chat: format, generator: generator, own: own,
 		stops: stops, includeStop: r.Rollout.IncludeStop, turns: turns,
+		rendersElsewhere: r.Rollout.Remote != nil && r.Rollout.Remote.API == remote.Chat,
 	}, nil
 }
 
@@ -123,6 +126,9 @@ func (s *Sampler) appendPrompt(p *part) (room bool, err error) {
 	var ids []int32
 	if p.turns == 0 {
 		ids, err = s.Chat.Prompt(p.messages)
+		if env.Begins(p.messages) && s.rendersElsewhere {
+			err = exitcode.Dataf("it ends with a message of the assistant to continue, which rollout.remote.api chat cannot send: use rollout.remote.api completions")
+		}
 	} else {
 		ids, err = s.Chat.Continue(p.messages, p.closed)
 	}
@@ -165,5 +171,5 @@ func (s *Sampler) appendReply(p *part, r remote.Reply) {
 		p.mask = append(p.mask, true)
 	}
 	// What is kept as text is UTF-8; what was sampled is in the token ids.
-	p.messages = append(p.messages, shard.Message{Role: "assistant", Content: tokenizer.ValidText(content)})
+	p.messages, p.prompt = env.Answer(p.messages, p.prompt, tokenizer.ValidText(content))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -30,7 +31,7 @@ func Lookup(columns map[string]json.RawMessage, path string) (json.RawMessage, b
 
 // ReadRows reads a file, or a folder that Hugging Face datasets has saved, as [Read]
 // does, and keeps the lines whole. A question may be a list of messages, of which
-// those of the assistant at the end are left out; an answer may be of any type, or
+// a last one of the assistant is the beginning of the response; an answer may be of any type, or
 // missing where the source names none. inputs are the files that were read.
 func ReadRows(path, where string, source Source) (rows []Row, inputs []env.Input, err error) {
 	set, err := Together([]string{path}, where)
@@ -59,6 +60,9 @@ func (r *RowReader) Row(number int, line json.RawMessage) (Row, string) {
 	one := r.reader
 	for name, field := range map[string]*string{"id": &one.source.Fields.ID, "kind": &one.source.Fields.Kind, "level": &one.source.Fields.Level, "answer": &one.source.Fields.Answer} {
 		if _, ok := lookup(fields, *field); !ok && name == *field {
+			if slip, ok := misspelt(name, fields); ok {
+				return Row{}, fmt.Sprintf("there is no field %q, and %q is too like it: rename one that means something else", name, slip)
+			}
 			*field = ""
 		}
 	}
@@ -67,6 +71,18 @@ func (r *RowReader) Row(number int, line json.RawMessage) (Row, string) {
 		return Row{}, fault
 	}
 	return (*one.rows)[0], ""
+}
+
+// misspelt finds a field that looks like a slip for a name. One that goes on
+// behind the name, as answers, is a name of its own.
+func misspelt(name string, fields map[string]json.RawMessage) (slip string, found bool) {
+	const shortest = 5 // letters: of fewer, every other word is near
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if _, near := config.Nearest(field, []string{name}); near && len(name) >= shortest && !strings.HasPrefix(field, name) {
+			return field, true
+		}
+	}
+	return "", false
 }
 
 // keep makes a row of the fields of one line, or says what is wrong.
@@ -107,30 +123,39 @@ func (r *reader) keep(number int, fields map[string]json.RawMessage) (Row, strin
 
 // messagesOf reads a question that is a list of messages.
 func messagesOf(raw json.RawMessage, name string) ([]shard.Message, string) {
-	var listed []struct {
-		Role    string  `json:"role"`
-		Content *string `json:"content"`
-	}
+	var listed []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &listed); err != nil {
 		return nil, fmt.Sprintf(`field %q is no list of messages {"role", "content"}, both texts`, name)
 	}
 	var messages []shard.Message
 	for i, m := range listed {
-		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) || m.Content == nil {
-			return nil, fmt.Sprintf("field %q, message %d: the role is %q and must be system, user, assistant or tool, with a text as its content", name, i+1, mathverify.Clip(m.Role))
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if key != "role" && key != "content" && jsonType(m[key]) != "null" {
+				return nil, fmt.Sprintf(`field %q, message %d has %q: a message of a prompt has "role" and "content" alone; put all else into the text of its content`, name, i+1, mathverify.Clip(key))
+			}
 		}
-		messages = append(messages, shard.Message{Role: m.Role, Content: *m.Content})
+		role, _ := stringText(m["role"])
+		content, ok := stringText(m["content"])
+		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, role) || !ok {
+			return nil, fmt.Sprintf("field %q, message %d: the role is %q and must be system, user, assistant or tool, with a text as its content", name, i+1, mathverify.Clip(role))
+		}
+		messages = append(messages, shard.Message{Role: role, Content: content})
 	}
-	for len(messages) > 0 && messages[len(messages)-1].Role == "assistant" {
-		messages = messages[:len(messages)-1]
-	}
-	if len(messages) == 0 || strings.TrimSpace(lastAsked(messages)) == "" {
+	if strings.TrimSpace(lastAsked(messages)) == "" {
 		return nil, fmt.Sprintf("field %q asks nothing: it needs a message that is not the assistant's", name)
 	}
 	return messages, ""
 }
 
-func lastAsked(messages []shard.Message) string { return messages[len(messages)-1].Content }
+// lastAsked is the text of the last message that is not the assistant's.
+func lastAsked(messages []shard.Message) string {
+	for _, m := range slices.Backward(messages) {
+		if m.Role != "assistant" {
+			return m.Content
+		}
+	}
+	return ""
+}
 
 // stemOf is what ids of a file's problems begin with: its name without the extension.
 func stemOf(path string) string {

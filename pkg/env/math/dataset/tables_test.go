@@ -70,7 +70,7 @@ func TestTables(t *testing.T) {
 		for i, want := range []Row{
 			{Messages: []shard.Message{{Role: "user", Content: "1+1?"}}},
 			{Messages: []shard.Message{{Role: "system", Content: "Be brief. é"}, {Role: "user", Content: "2+2?"}}},
-			{Messages: []shard.Message{{Role: "user", Content: "3+3?"}}}, // what the assistant has said is no question
+			{Messages: []shard.Message{{Role: "user", Content: "3+3?"}, {Role: "assistant", Content: "6"}}},
 		} {
 			got := rows[i]
 			id, answer := stem+"/"+string(rune('1'+i)), string(rune('2'+2*i))
