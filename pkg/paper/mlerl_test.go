@@ -1,14 +1,18 @@
 package paper
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 func TestMLERL(t *testing.T) {
@@ -38,15 +42,16 @@ func supervised(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	policy := t.TempDir()
-	for name, text := range map[string]string{
-		"config.json": `{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 260, "hidden_size": 32, "intermediate_size": 64,
-			"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
-			"rope_theta": 10000, "tie_word_embeddings": true, "hidden_act": "silu"}`,
-		"tokenizer.json": "{}",
-	} {
-		if err := os.WriteFile(filepath.Join(policy, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	resolved, err := recipe.Load("../../jobs/smoke.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment, err := resolved.Recipe.NewEnv("../../jobs")
+	if err == nil {
+		err = warm.InitPolicy(resolved.Recipe, environment, policy)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	of := func(r *rundir.Run, train []string) content {
 		c := programs(r, train)
@@ -57,8 +62,12 @@ func supervised(t *testing.T) string {
 	if err := m.Note("runs", []pool.RunCount{{RunID: "a", Segments: 5, Kept: 1}, {RunID: "b", Segments: 7, Kept: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	const empty = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // sha256 of {}
-	if _, err := shard.Write(path, []shard.PoolRow{{RunID: "a"}}, map[string]string{shard.PoolTokenizer: empty}, seal.AttemptFromEnv(), m); err != nil {
+	tokenizer, err := os.ReadFile(filepath.Join(policy, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(tokenizer)
+	if _, err := shard.Write(path, []shard.PoolRow{{RunID: "a"}}, map[string]string{shard.PoolTokenizer: hex.EncodeToString(sum[:])}, seal.AttemptFromEnv(), m); err != nil {
 		t.Fatal(err)
 	}
 	base := []string{"schedule.iterations=0", "policy.new=null", "policy.path=" + policy, "warm_start.improve=0", "warm_start.diverge=0", "evaluation.steps=3"}
