@@ -29,7 +29,7 @@ description: sealed files made by hand
 preset: exit
 policy:
   backend: cpu
-  new: {hidden_size: 32, intermediate_size: 64, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, max_position_embeddings: 64}
+  new: {hidden_size: 32, intermediate_size: 64, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, max_position_embeddings: 512}
 data:
   train: {generate: {kinds: [add], levels: [1], count: 20, test_share: 0.25}}
   test: {generate: {kinds: [add], levels: [1], count: 5, test_share: 0.25}}

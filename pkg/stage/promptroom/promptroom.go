@@ -184,10 +184,13 @@ func Demonstrations(r recipe.Recipe, environment env.Env, p Policy) error {
 				break
 			}
 			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(r.Seed, rng.PurposeWarmStart, 0, task.ID, 0))
-			if err != nil || !ok {
-				return err // the warm start says which demonstrations are missing
+			var ids []int32
+			switch {
+			case err == nil && !ok:
+				return nil // the warm start says which demonstrations are missing
+			case err == nil:
+				ids, _, err = p.Chat.Demonstrate(conversation)
 			}
-			ids, _, err := p.Chat.Demonstrate(conversation)
 			if err != nil {
 				return fmt.Errorf("demonstrating task %q: %w", task.ID, err)
 			}
