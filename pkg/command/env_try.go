@@ -17,8 +17,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lathe-rl/lathe/pkg/chat"
-	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/jsonlines"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
@@ -26,7 +24,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
@@ -163,24 +160,9 @@ type trial struct {
 func (t *trial) prompts() error {
 	train, test := t.Env.Tasks(env.Train), t.Env.Tasks(env.Test)
 	t.found.Problems, t.found.HeldOut = len(train), len(test)
-	var format chat.Chat
-	room := 0
-	if t.model != "" {
-		var err error
-		if format, err = stage.LoadChat(t.Job.Recipe.Policy, t.model); err != nil {
-			return err
-		}
-		config, err := checkpoint.LoadConfig(t.model)
-		if err != nil {
-			return err
-		}
-		room = config.MaxPositionEmbeddings
-	} else if t.Job.Recipe.Policy.New != nil {
-		var err error
-		if format, err = warm.NewChat(t.Job.Recipe, t.Env); err != nil {
-			return err
-		}
-		room = t.Job.Recipe.Policy.New.MaxPositionEmbeddings
+	format, room, err := warm.Chat(t.Job.Recipe, t.Env, t.model)
+	if err != nil {
+		return err
 	}
 	var f promptFindings
 	for i, task := range slices.Concat(train, test) {

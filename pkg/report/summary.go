@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -96,7 +95,7 @@ type Summary struct {
 
 	Sandboxes map[string]int `json:"sandboxes"` // of sampled training responses whose programs ran, by what these ran under
 
-	Room Room `json:"room"` // that prompts left
+	Room shard.Rooms `json:"room"` // that prompts left
 
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 
@@ -105,17 +104,6 @@ type Summary struct {
 	PolicyVersion *int              `json:"policy_version"` // the newest that is sealed
 	PolicySHA256  *string           `json:"policy_sha256"`  // of model.safetensors of the run's last version
 	Missing       map[string]string `json:"missing"`        // key -> why its value is null
-}
-
-// Room counts the attempts of a run, and those whose prompts left no room for a response.
-type Room struct {
-	Training   shard.Room `json:"training"`
-	Evaluation shard.Room `json:"evaluation"`
-}
-
-// Warnings say where more than 1 % had none.
-func (r Room) Warnings() []string {
-	return slices.DeleteFunc([]string{r.Training.Warning("training"), r.Evaluation.Warning("evaluation")}, func(s string) bool { return s == "" })
 }
 
 // Version is the evaluation of one policy version.

@@ -1,6 +1,9 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // MetricAttempts and MetricNoRoom are, in the manifest of sampled responses, how many
 // attempts were begun, and how many of these had a prompt that filled the policy's
@@ -25,9 +28,20 @@ func (r *Room) Add(metrics map[string]float64) {
 	r.NoRoom += int(metrics[MetricNoRoom])
 }
 
-// Warning says that more than 1 % of the attempts of something, such as training, had no
+// Rooms are those of a run.
+type Rooms struct {
+	Training   Room `json:"training"`
+	Evaluation Room `json:"evaluation"`
+}
+
+// Warnings are those of both.
+func (r Rooms) Warnings() []string {
+	return slices.DeleteFunc([]string{r.Training.warning("training"), r.Evaluation.warning("evaluation")}, func(s string) bool { return s == "" })
+}
+
+// warning says that more than 1 % of the attempts of something, such as training, had no
 // room; empty where it is not so.
-func (r Room) Warning(of string) string {
+func (r Room) warning(of string) string {
 	if float64(r.NoRoom) <= warnNoRoom*float64(r.Attempts) {
 		return ""
 	}

@@ -7,12 +7,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 )
 
-// Patience prints every [env.SlowAfter] what is taking so long, until stop is called.
-func Patience(program, what string) (stop func()) {
+// Opening prints every [env.SlowAfter] that a recipe's environment is still being opened,
+// since its programs start, until stop is called.
+func Opening(program, environment string) (stop func()) {
 	ticker, ended := time.NewTicker(env.SlowAfter), make(chan struct{})
 	go func() {
 		defer ticker.Stop()
-		patience(ticker.C, ended, time.Now(), func(d time.Duration) { Log(program)("%s has taken %v", what, d.Round(time.Second)) })
+		patience(ticker.C, ended, time.Now(), func(d time.Duration) {
+			Log(program)("opening the environment %s of the recipe, with the programs that it starts, has taken %v", environment, d.Round(time.Second))
+		})
 	}()
 	return sync.OnceFunc(func() { close(ended) })
 }
@@ -26,9 +29,4 @@ func patience(ticks <-chan time.Time, ended <-chan struct{}, began time.Time, pr
 			return
 		}
 	}
-}
-
-// Opening is [Patience] while a recipe's environment is opened: its programs start.
-func Opening(program, environment string) (stop func()) {
-	return Patience(program, "opening the environment "+environment+" of the recipe, with the programs that it starts,")
 }

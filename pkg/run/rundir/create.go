@@ -24,7 +24,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
@@ -224,24 +223,13 @@ func (d *draft) readTasks() error {
 func (d *draft) tryPrompts(environment env.Env) error {
 	r := d.resolved.Recipe
 	var p promptroom.Policy
+	var err error
+	p.Chat, p.Positions, err = warm.Chat(r, environment, d.identity.PolicySource)
 	switch {
-	case d.identity.PolicySource != "":
-		c, err := checkpoint.LoadConfig(d.identity.PolicySource)
-		if err != nil {
-			return err
-		}
-		if p.Chat, err = stage.LoadChat(r.Policy, d.identity.PolicySource); err != nil {
-			return fmt.Errorf("policy.path: %w", err)
-		}
-		p.Positions = c.MaxPositionEmbeddings
-	case r.Policy.New != nil:
-		var err error
-		if p.Chat, err = warm.NewChat(r, environment); err != nil {
-			return err
-		}
-		p.Positions = r.Policy.New.MaxPositionEmbeddings
-	default:
-		return nil
+	case err != nil && d.identity.PolicySource != "":
+		return fmt.Errorf("policy.path: %w", err)
+	case err != nil || p.Chat == nil:
+		return err
 	}
 	uses, err := promptroom.Look(r, environment, p)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // State is what is known about a run or a stage of it. It is never guessed.
@@ -92,14 +93,7 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		return Status{}, err
 	}
 	s.Sandboxes = surveyor.Sandboxes()
-	for _, of := range []struct {
-		stage graph.Stage
-		words string
-	}{{graph.StageRollout, "training"}, {graph.StageEvalRollout, "evaluation"}} {
-		if warning := surveyor.Room(of.stage).Warning(of.words); warning != "" {
-			s.Warnings = append(s.Warnings, warning)
-		}
-	}
+	s.Warnings = shard.Rooms{Training: surveyor.Room(graph.StageRollout), Evaluation: surveyor.Room(graph.StageEvalRollout)}.Warnings()
 	if s.State != StateDone {
 		s.Waits = rundir.ReadWaits(r.Dir, time.Now())
 	}

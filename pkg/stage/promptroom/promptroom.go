@@ -35,6 +35,8 @@ type Use struct {
 	// empty, or the demonstration where there is one that the environment needs; and Tight
 	// those whose prompts do with an answer of NewTokens tokens.
 	Full, Tight []string
+
+	tasks []env.Task // to try
 }
 
 // longest is how many of the longest questions of a split are tried.
@@ -43,11 +45,10 @@ const longest = 64
 // Look tries the prompts that a run of the recipe will make. An environment that cannot
 // word one is an error where a setting is missing.
 func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
-	training, err := trainingUses(r, environment.Traits())
+	uses, err := trainingUses(r, environment)
 	if err != nil {
 		return nil, err
 	}
-	uses := training
 	for _, m := range r.Evaluation.Measured() {
 		if m.Problems == 0 {
 			continue
@@ -56,10 +57,11 @@ func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
 		if err != nil {
 			return nil, err
 		}
-		uses = append(uses, usesOf(env.Split(m.Set), m.NewTokens(r.Rollout), scaffold.Kinds(s, environment.Traits()))...)
+		tasks := environment.Tasks(env.Split(m.Set))
+		uses = append(uses, usesOf(env.Split(m.Set), tasks[:min(m.Problems, len(tasks))], m.NewTokens(r.Rollout), scaffold.Kinds(s, environment.Traits()))...)
 	}
 	for i := range uses {
-		if err := uses[i].try(r, environment, p); err != nil {
+		if err := uses[i].try(environment, p); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +69,7 @@ func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
 }
 
 // trainingUses are the kinds that curriculum and scaffold ask for.
-func trainingUses(r recipe.Recipe, traits env.Traits) ([]Use, error) {
+func trainingUses(r recipe.Recipe, environment env.Env) ([]Use, error) {
 	s, err := r.NewScaffold()
 	if err != nil {
 		return nil, err
@@ -76,32 +78,27 @@ func trainingUses(r recipe.Recipe, traits env.Traits) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := scaffold.Kinds(s, traits)
+	kinds := scaffold.Kinds(s, environment.Traits())
 	if asks, ok := c.(curriculum.Asking); ok {
 		kinds = append(kinds, asks.Kinds()...)
 	}
-	return usesOf(env.Train, r.Rollout.NewTokens(), kinds), nil
+	return usesOf(env.Train, environment.Tasks(env.Train), r.Rollout.NewTokens(), kinds), nil
 }
 
-func usesOf(split env.Split, newTokens []int, later []shard.Kind) []Use {
-	uses := []Use{{Split: split, Kind: shard.KindInitial}}
+func usesOf(split env.Split, tasks []env.Task, newTokens []int, later []shard.Kind) []Use {
+	tasks = extremes(tasks)
+	uses := []Use{{Split: split, Kind: shard.KindInitial, tasks: tasks}}
 	for _, kind := range later {
 		if kind != shard.KindInitial && !slices.ContainsFunc(uses, func(u Use) bool { return u.Kind == kind }) {
-			uses = append(uses, Use{Split: split, Kind: kind, NewTokens: slices.Max(newTokens)})
+			uses = append(uses, Use{Split: split, Kind: kind, tasks: tasks, NewTokens: slices.Max(newTokens)})
 		}
 	}
 	return uses
 }
 
 // try words prompts and counts their tokens.
-func (u *Use) try(r recipe.Recipe, environment env.Env, p Policy) error {
-	tasks := environment.Tasks(u.Split)
-	if u.Split != env.Train {
-		if m, err := r.Evaluation.Of(string(u.Split)); err == nil && m.Problems < len(tasks) {
-			tasks = tasks[:m.Problems]
-		}
-	}
-	for _, task := range extremes(tasks) {
+func (u *Use) try(environment env.Env, p Policy) error {
+	for _, task := range u.tasks {
 		messages, known, err := u.prompt(environment, task)
 		if err != nil {
 			return err

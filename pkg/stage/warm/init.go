@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -46,13 +47,26 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	return checkpoint.Save(folder, config, weights)
 }
 
-// NewChat is the chat format of the policy that a run makes for itself.
-func NewChat(r recipe.Recipe, environment env.Env) (chat.Chat, error) {
-	c, _, err := newChat(r, environment)
-	if err != nil {
-		return nil, err
+// Chat is the chat format of the policy that a run starts from, in a folder, or for an
+// empty one made by the run itself, and the tokens of its longest sequence. It is nil where
+// neither is known.
+func Chat(r recipe.Recipe, environment env.Env, folder string) (format chat.Chat, positions int, err error) {
+	switch {
+	case folder != "":
+		config, err := checkpoint.LoadConfig(folder)
+		if err != nil {
+			return nil, 0, err
+		}
+		format, err = stage.LoadChat(r.Policy, folder)
+		return format, config.MaxPositionEmbeddings, err
+	case r.Policy.New != nil:
+		c, _, err := newChat(r, environment)
+		if err != nil {
+			return nil, 0, err
+		}
+		return chat.House(c), r.Policy.New.MaxPositionEmbeddings, nil
 	}
-	return chat.House(c), nil
+	return nil, 0, nil
 }
 
 // newChat makes the tokenizer and the chat format of a new policy.
