@@ -82,7 +82,8 @@ func trainingUses(r recipe.Recipe, environment env.Env) ([]Use, error) {
 	if asks, ok := c.(curriculum.Asking); ok {
 		kinds = append(kinds, asks.Kinds()...)
 	}
-	return usesOf(env.Train, environment.Tasks(env.Train), r.Rollout.NewTokens(), kinds), nil
+	tasks, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds)
+	return usesOf(env.Train, tasks, r.Rollout.NewTokens(), kinds), err
 }
 
 func usesOf(split env.Split, tasks []env.Task, newTokens []int, later []shard.Kind) []Use {
