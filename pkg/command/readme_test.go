@@ -193,12 +193,17 @@ var experiments = map[string][]string{
 	"jobs/mlerl/mlerl.yaml":     {"MLE-RL's choices", "MLE-RL's self-distillation"},
 }
 
-// TestReadmePapers: README's table of papers counts the claims as outcomes.txt has them.
+// TestReadmePapers: README counts the claims of the papers as outcomes.txt has them.
 func TestReadmePapers(t *testing.T) {
 	t.Parallel()
 	type count struct{ came, all int }
 	counts, title := map[string]count{}, ""
-	for line := range strings.Lines(readPage(t, "analysis/results/reproduce-mini/outcomes.txt")) {
+	readme, outcomes := readPage(t, "README.md"), readPage(t, "analysis/results/reproduce-mini/outcomes.txt")
+	sums, _, _ := strings.Cut(outcomes, "\n")
+	if !strings.Contains(strings.Join(strings.Fields(readme), " "), sums) {
+		t.Errorf("README.md does not have %q, which outcomes.txt begins with", sums)
+	}
+	for line := range strings.Lines(outcomes) {
 		outcome, claim := strings.CutPrefix(line, "  ")
 		switch {
 		case !claim:
@@ -212,7 +217,7 @@ func TestReadmePapers(t *testing.T) {
 			counts[title] = c
 		}
 	}
-	_, table, _ := strings.Cut(readPage(t, "README.md"), "<!-- table: analysis/results/reproduce-mini/outcomes.txt -->\n")
+	_, table, _ := strings.Cut(readme, "<!-- table: analysis/results/reproduce-mini/outcomes.txt -->\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := regexp.MustCompile(`(?m)^\| \[[^]]*\]\(([^)]*)\) \|.*\| ([^|]*) \|$`).FindAllStringSubmatch(table, -1)
 	if len(rows) != len(experiments) {
