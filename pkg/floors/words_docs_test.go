@@ -48,6 +48,23 @@ func oldWordsOf(page string) []string {
 	return found
 }
 
+// TestGlossary: the glossary in pkg/README.md has a line for each term, in the order of
+// the alphabet.
+func TestGlossary(t *testing.T) {
+	t.Parallel()
+	_, glossary, _ := strings.Cut(markdown(t)["pkg/README.md"], "\n## Glossary\n")
+	terms, before := regexp.MustCompile(`(?m)^- \*\*([^*]+)\*\*: .*\.`).FindAllStringSubmatch(glossary, -1), ""
+	if lines := strings.Count(glossary, "\n") - 1; len(terms) != lines || len(terms) < 20 {
+		t.Errorf("%d terms on %d lines: each has a line `- **term**: sentence.`", len(terms), lines)
+	}
+	for _, term := range terms {
+		if term[1] <= before {
+			t.Errorf("%q stands behind %q", term[1], before)
+		}
+		before = term[1]
+	}
+}
+
 // TestWordsOfPages: no page written by hand has a word that the glossary replaces.
 func TestWordsOfPages(t *testing.T) {
 	t.Parallel()
