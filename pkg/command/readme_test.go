@@ -1,6 +1,8 @@
 package command_test
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +15,16 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 )
 
-// block is one ```console block of the README with its mark: <!-- test: MARK -->.
-var block = regexp.MustCompile("(?s)<!-- test: ([a-z]+) -->\n```console\n(.*?)```")
+// guides are the pages with commands, in the order in which a reader comes to them: the
+// later ones use the runs of the earlier ones.
+var guides = []string{"README.md", "jobs/README.md", "data/README.md", "slurm/README.md", "analysis/README.md"}
+
+var (
+	// block is one ```console block of a guide with its mark: <!-- test: MARK -->.
+	block = regexp.MustCompile("(?s)<!-- test: ([a-z]+) -->\n```console\n(.*?)```")
+	// file is a block that a guide has its reader write to a file: <!-- file: NAME -->.
+	file = regexp.MustCompile("(?s)<!-- file: ([a-z.]+) -->\n```[a-z]+\n(.*?)```")
+)
 
 // smallRun lets the quickstart, which takes minutes, do next to no work.
 const smallRun = " --set warm_start.steps=2 --set schedule.iterations=1 --set rollout.prompts=8 --set evaluation.problems=4 --set evaluation.steps=1"
@@ -38,30 +48,34 @@ func freshClone(t *testing.T, binaries string) string {
 	return clone
 }
 
-// readmeCommands lists the commands of the README's blocks with one of the
-// marks, in their order. Every block must have a mark that some test knows.
-func readmeCommands(t *testing.T, marks ...string) (commands []string) {
+// readPage reads a page of the repository.
+func readPage(t *testing.T, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	content, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := block.FindAllStringSubmatch(string(content), -1)
-	if all := strings.Count(string(content), "```console"); len(blocks) != all || all == 0 {
-		t.Fatalf("%d of %d console blocks say how they are tested", len(blocks), all)
+	return string(content)
+}
+
+// guideCommands lists the commands of a guide's blocks with one of the marks, in their
+// order. Every block must have a mark that some test knows.
+func guideCommands(t *testing.T, guide string, marks ...string) (commands []string) {
+	t.Helper()
+	page := readPage(t, guide)
+	blocks := block.FindAllStringSubmatch(page, -1)
+	if all := strings.Count(page, "```console"); len(blocks) != all {
+		t.Fatalf("%s: %d of %d console blocks say how they are tested", guide, len(blocks), all)
 	}
 	for _, b := range blocks {
 		if !slices.Contains([]string{"quickstart", "run", "slurm", "devcluster"}, b[1]) {
-			t.Fatalf("no test knows the mark %q", b[1])
+			t.Fatalf("%s: no test knows the mark %q", guide, b[1])
 		}
 		for line := range strings.Lines(b[2]) {
 			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok && slices.Contains(marks, b[1]) {
 				commands = append(commands, command)
 			}
 		}
-	}
-	if len(commands) == 0 {
-		t.Fatalf("the README has no commands marked %v", marks)
 	}
 	return commands
 }
@@ -75,7 +89,8 @@ func shell(t *testing.T, folder string, env []string, command string) {
 	}
 }
 
-// TestReadme runs the commands that need nothing but Lathe.
+// TestReadme runs the commands of all guides that need nothing but Lathe, in one clone. A
+// command that an earlier guide has too is not run again.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	lathe, err := exec.LookPath("lathe")
@@ -83,20 +98,61 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	clone := freshClone(t, filepath.Dir(lathe))
-	for _, command := range readmeCommands(t, "quickstart", "run") {
-		switch {
-		case strings.HasPrefix(command, "git clone "):
-			continue
-		case command == "make quickstart":
-			command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
-		case strings.HasPrefix(command, "bin/lathe sweep "):
-			command += smallRun
-		case strings.HasPrefix(command, "bin/lathe run jobs/own-"):
-			command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
-		case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
-			command += " --set schedule.iterations=1 --set warm_start.steps=50 --set evaluation.steps=0"
+	env := append(os.Environ(), "LATHE_POLICY="+filepath.Join(clone, "runs/quickstart/policy/v000000"))
+	done := map[string]string{} // the guide by the command
+	for _, guide := range guides {
+		for _, f := range file.FindAllStringSubmatch(readPage(t, guide), -1) {
+			if err := os.WriteFile(filepath.Join(clone, f[1]), []byte(f[2]), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
-		shell(t, clone, nil, command)
+		for _, command := range guideCommands(t, guide, "quickstart", "run") {
+			if other := done[command]; other != "" && other != guide {
+				continue
+			}
+			done[command] = guide
+			dry := strings.HasSuffix(command, " --dry-run")
+			switch {
+			case strings.HasPrefix(command, "git clone "), strings.HasPrefix(command, "export "):
+				continue
+			case command == "make quickstart":
+				command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
+			case strings.HasPrefix(command, "bin/lathe sweep "):
+				command += smallRun
+			case !dry && (strings.HasPrefix(command, "bin/lathe run jobs/own-") || strings.HasPrefix(command, "bin/lathe run mine.yaml ")):
+				command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
+			case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
+				command += " --set schedule.iterations=1 --set warm_start.steps=50 --set evaluation.steps=0"
+			}
+			shell(t, clone, env, command)
+		}
+	}
+	if len(done) < 30 {
+		t.Errorf("the guides have %d commands", len(done))
+	}
+}
+
+// TestGuides: pages that no test runs have no ```console blocks.
+func TestGuides(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != repository {
+			return fs.SkipDir
+		}
+		name, err := filepath.Rel(repository, path)
+		if err != nil || filepath.Ext(name) != ".md" || slices.Contains(guides, filepath.ToSlash(name)) {
+			return err
+		}
+		if strings.Contains(readPage(t, filepath.ToSlash(name)), "```console") {
+			t.Errorf("%s has commands that no test runs: add it to guides", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -106,14 +162,13 @@ func TestSlurmReadme(t *testing.T) {
 	c := commandtest.StartCluster(t, commandtest.Build(t))
 	clone := freshClone(t, c.Bin)
 	env := append(c.Env, "LATHE_SITE="+filepath.Join(clone, "jobs/sites/devcluster.yaml"))
-	for _, command := range readmeCommands(t, "slurm") {
-		if strings.HasPrefix(command, "git clone ") {
-			continue
+	for _, guide := range guides {
+		for _, command := range guideCommands(t, guide, "slurm") {
+			if rest, isBatch := strings.CutPrefix(command, "sbatch "); isBatch {
+				command = "sbatch --wait " + rest + smallRun
+			}
+			shell(t, clone, env, command)
 		}
-		if rest, isBatch := strings.CutPrefix(command, "sbatch "); isBatch {
-			command = "sbatch --wait " + rest + smallRun
-		}
-		shell(t, clone, env, command)
 	}
 	runs, err := filepath.Glob(filepath.Join(clone, "runs/*"))
 	if err != nil || len(runs) != 2 {
@@ -123,24 +178,62 @@ func TestSlurmReadme(t *testing.T) {
 		c.Await(run, "done", 5*time.Minute, nil)
 	}
 	own := append(os.Environ(), "LATHE_DEVCLUSTER_DIR="+t.TempDir())
-	for _, command := range readmeCommands(t, "devcluster") {
+	for _, command := range guideCommands(t, "slurm/README.md", "devcluster") {
 		shell(t, clone, own, command)
 	}
 }
 
-// TestReadmeLinks: the files that the README points to are there.
-func TestReadmeLinks(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(repository, "README.md"))
-	if err != nil {
-		t.Fatal(err)
+// experiments are the titles in outcomes.txt of the experiments that README's table of
+// papers counts, by the recipe of a row.
+var experiments = map[string][]string{
+	"jobs/exit-math.yaml":       {"ExIt against GRPO", "ExIt's ablations on puzzles", "ExIt's ablations on tool use"},
+	"jobs/flipts/qwen3-4b.yaml": {"FlipTS against"},
+	"jobs/rlmle/rlmle.yaml":     {"RL for MLE agents"},
+	"jobs/ace/ace.yaml":         {"AceGRPO"},
+	"jobs/mlerl/mlerl.yaml":     {"MLE-RL's choices", "MLE-RL's self-distillation"},
+}
+
+// TestReadmePapers: README counts the claims of the papers as outcomes.txt has them.
+func TestReadmePapers(t *testing.T) {
+	t.Parallel()
+	type count struct{ came, all int }
+	counts, title := map[string]count{}, ""
+	readme, outcomes := readPage(t, "README.md"), readPage(t, "analysis/results/reproduce-mini/outcomes.txt")
+	sums, _, _ := strings.Cut(outcomes, "\n")
+	if !strings.Contains(strings.Join(strings.Fields(readme), " "), sums) {
+		t.Errorf("README.md does not have %q, which outcomes.txt begins with", sums)
 	}
-	links := regexp.MustCompile(`[^!]\[[^]]*\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(content), -1)
-	if len(links) < 3 {
-		t.Fatalf("%d links found", len(links))
+	for line := range strings.Lines(outcomes) {
+		outcome, claim := strings.CutPrefix(line, "  ")
+		switch {
+		case !claim:
+			title = line
+		case !strings.HasPrefix(outcome, "outcome ") && !strings.HasPrefix(outcome, "arm "):
+			c := counts[title]
+			c.all++
+			if strings.HasPrefix(outcome, "came out ") {
+				c.came++
+			}
+			counts[title] = c
+		}
 	}
-	for _, link := range links {
-		if _, err := os.Stat(filepath.Join(repository, filepath.FromSlash(link[1]))); err != nil {
-			t.Errorf("the README points to %s: %v", link[1], err)
+	_, table, _ := strings.Cut(readme, "<!-- table: analysis/results/reproduce-mini/outcomes.txt -->\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := regexp.MustCompile(`(?m)^\| \[[^]]*\]\(([^)]*)\) \|.*\| ([^|]*) \|$`).FindAllStringSubmatch(table, -1)
+	if len(rows) != len(experiments) {
+		t.Errorf("%d rows, want %d", len(rows), len(experiments))
+	}
+	for _, row := range rows {
+		var sum count
+		for _, start := range experiments[row[1]] {
+			for title, c := range counts {
+				if strings.HasPrefix(title, start) {
+					sum.came, sum.all = sum.came+c.came, sum.all+c.all
+				}
+			}
+		}
+		if want := fmt.Sprintf("%d of %d", sum.came, sum.all); row[2] != want || sum.all == 0 {
+			t.Errorf("%s: README has %q, and outcomes.txt %q", row[1], row[2], want)
 		}
 	}
 }

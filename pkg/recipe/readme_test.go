@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// papers are the recipes of the papers that README's table shows.
+// papers are the recipes of the papers that the table in jobs/README.md shows.
 var papers = []struct{ name, path string }{
 	{"ExIt, mathematics", "exit-math.yaml"},
 	{"ExIt, tool use", "bfcl-exit.yaml"},
@@ -21,10 +21,10 @@ var papers = []struct{ name, path string }{
 	{"MLE-RL", "mlerl/mlerl.yaml"},
 }
 
-// TestReadmeCompositions: README's table of compositions is what the recipes compose.
+// TestReadmeCompositions: the table in jobs/README.md is what the recipes compose.
 func TestReadmeCompositions(t *testing.T) {
 	t.Parallel()
-	const begin, end, path = "<!-- compositions -->\n", "<!-- end of compositions -->\n", "../../README.md"
+	const begin, end, path = "<!-- compositions -->\n", "<!-- end of compositions -->\n", jobsFolder + "/README.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestReadmeCompositions(t *testing.T) {
 	before, rest, found := strings.Cut(string(text), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("README.md lacks the marks %q and %q", begin, end)
+		t.Fatalf("jobs/README.md lacks the marks %q and %q", begin, end)
 	}
 	configtest.Golden(t, path, before+begin+compositions(t)+end+after)
 }
@@ -57,7 +57,7 @@ func compositions(t *testing.T) string {
 			}
 			b.WriteString("\n|" + strings.Repeat("---|", len(axes)+1) + "\n")
 		}
-		fmt.Fprintf(&b, "| [%s](jobs/%s) |", paper.name, paper.path)
+		fmt.Fprintf(&b, "| [%s](%s) |", paper.name, paper.path)
 		for _, axis := range axes {
 			var names []string
 			for _, choice := range axis.Choices {
