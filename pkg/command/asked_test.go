@@ -114,10 +114,10 @@ func TestPolicyThatDoesNotFit(t *testing.T) {
 	r.Policy.Backend, r.Policy.Path = "cuda", "models/8B"
 	var out bytes.Buffer
 	err := printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 78})
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit on the GPUs of site "ours", of 78 GiB`) {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit into the GPU memory of site "ours", 78 GiB`) {
 		t.Errorf("%v", err)
 	}
-	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "what would: policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
+	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
 		t.Errorf("hints %q of %v: %s", hints, err, out.String())
 	}
 	if !strings.Contains(out.String(), "learn: refused") {

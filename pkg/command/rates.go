@@ -123,11 +123,11 @@ func readRates(path string) (benchmark, error) {
 		return b, exitcode.Usagef("--rates: %w", err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil {
-		return b, exitcode.Dataf("reading rates %q: %w", path, err)
+		return b, exitcode.Dataf("read rates %q: %w", path, err)
 	}
 	for _, work := range []string{bench.Prefill, bench.Decode, bench.Train, bench.Update} {
 		if r := b.rate(work, 0); !(r.Seconds > 0) || work != bench.Update && !(r.TokensPerSecond > 0) {
-			return b, exitcode.Dataf("rates %q have none of %s: they must be what lathe policy bench --json prints", path, work)
+			return b, exitcode.Dataf("rates %q have no rate of %s: want a file printed by lathe policy bench --json", path, work)
 		}
 	}
 	return b, nil

@@ -73,7 +73,7 @@ func Required(namesAndValues ...string) error {
 // AtLeast refuses a number that is too small.
 func AtLeast(least int, name string, value int) error {
 	if value < least {
-		return exitcode.Usagef("--%s is %d; it must be %d or more", name, value, least)
+		return exitcode.Usagef("--%s: got %d, want %d or more", name, value, least)
 	}
 	return nil
 }

@@ -290,11 +290,11 @@ func TestShow(t *testing.T) {
 		say  string
 		args []string
 	}{
-		{64, "--every is 1ms", []string{"--every", "1ms"}},
-		{64, "--pid is -1", []string{"--pid", "-1"}},
+		{64, "--every: got 1ms", []string{"--every", "1ms"}},
+		{64, "--pid: got -1", []string{"--pid", "-1"}},
 		{64, "is not running", []string{"--run", monitortest.Run(t), "--pid", "999999999"}},
 		{65, "is not a run", []string{"--run", t.TempDir()}},
-		{64, "--count is -1", []string{"watch", "--count", "-1"}},
+		{64, "--count: got -1", []string{"watch", "--count", "-1"}},
 	} {
 		if code, out := run(nil, c.args...); code != c.code || !strings.Contains(out, c.say) {
 			t.Errorf("%v: %d: %s", c.args, code, out)
