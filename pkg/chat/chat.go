@@ -202,7 +202,7 @@ func endTokens(folder string, t *tokenizer.Tokenizer) ([]int32, error) {
 			return nil, exitcode.Dataf("reading %q: %w", path, err)
 		}
 		if len(file.EOS) > 0 && json.Unmarshal(file.EOS, &several) != nil && json.Unmarshal(file.EOS, &one) != nil {
-			return nil, exitcode.Dataf("reading %q: eos_token_id is not a token id or a list of them", path)
+			return nil, exitcode.Dataf("reading %q: eos_token_id: want a token id or a list of them", path)
 		}
 		if one != nil {
 			several = []int32{*one}

@@ -123,10 +123,10 @@ func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, err
 	return out, nil
 }
 
-// aboutVariables adds to the error about a field that there is not where those of
-// templates stand.
+// aboutVariables adds to the error about an unknown field where variables of
+// templates belong.
 func aboutVariables(err error) error {
-	if strings.HasPrefix(err.Error(), "unknown field ") {
+	if strings.HasPrefix(err.Error(), "there is no field ") {
 		return fmt.Errorf(`%w; put variables of the chat template, such as enable_thinking, into "chat_template_kwargs"`, err)
 	}
 	return err

@@ -84,7 +84,7 @@ func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
 	for _, path := range pruned.Paths {
 		fmt.Fprintln(out, path)
 	}
-	verb := "removed"
+	verb := "deleted"
 	if o.DryRun {
 		verb = "would delete"
 	}

@@ -76,7 +76,7 @@ func TestMemoryNodes(t *testing.T) {
 	}{
 		{nil, "64.0 GiB"},
 		{[]int{64}, "64.0 GiB"},
-		{[]int{64, 48}, "64.0 GiB in 2 nodes of 48 cores: tasks of at most so many cores, and more of them, read memory that is near"},
+		{[]int{64, 48}, "64.0 GiB in 2 NUMA nodes of 48 cores: tasks of at most 48 cores use NUMA-local memory"},
 	} {
 		var r Report
 		Host{Name: "n", MemoryBytes: 64 << 30, NUMACores: c.cores}.reportOn(&r)

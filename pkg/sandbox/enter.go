@@ -69,7 +69,7 @@ func enter() error {
 		}
 	}
 	if err := unix.Chdir(p.Dir); err != nil {
-		return fmt.Errorf("going to %q: %w", p.Dir, err)
+		return fmt.Errorf("change to folder %q: %w", p.Dir, err)
 	}
 	for _, limit := range p.Rlimits {
 		if err := limit.set(); err != nil {
@@ -83,7 +83,7 @@ func enter() error {
 		return fmt.Errorf("starting %q: %w", p.Args[0], unix.Exec(p.Args[0], p.Args, p.environ()))
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("keeping this process to itself: %w", err)
+		return fmt.Errorf("isolate this process: %w", err)
 	}
 	if err := giveUp(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func unhandle(signal int) {
 // restrict restricts the calling thread, and all that it starts.
 func (p *plan) restrict() error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.Nice); err != nil {
-		return fmt.Errorf("being as nice as before: %w", err)
+		return fmt.Errorf("restore the priority: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up privileges: %w", err)

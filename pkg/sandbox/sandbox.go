@@ -122,13 +122,13 @@ func prepare(p *Program) (Result, *plan, error) {
 		return r, nil, err
 	}
 	if len(p.Args) == 0 {
-		return r, nil, exitcode.Usagef("the sandbox is given no program")
+		return r, nil, exitcode.Usagef("the sandbox has no program")
 	}
 	p.Dir = cmp.Or(p.Dir, "/")
 	for _, paths := range [][]string{{p.Dir}, p.Args[:1], p.Read, p.Write} {
 		for _, path := range paths {
 			if !filepath.IsAbs(path) {
-				return r, nil, exitcode.Usagef("the sandbox is granted %q, which is no absolute path", path)
+				return r, nil, exitcode.Usagef("the sandbox is granted %q, want an absolute path", path)
 			}
 		}
 	}

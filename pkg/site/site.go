@@ -195,7 +195,7 @@ func find(nameOrPath string) (*config.Document, error) {
 	if _, ok := builtin(nameOrPath); ok {
 		return nil, nil
 	}
-	return nil, exitcode.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
+	return nil, exitcode.Usagef("site profile %q not found: looked for %s", nameOrPath, strings.Join(tried, ", "))
 }
 
 // Stage is the site as one stage sees it, its own settings folded in. The
@@ -203,7 +203,7 @@ func find(nameOrPath string) (*config.Document, error) {
 func (s Profile) Stage(stage string) (Profile, error) {
 	own, ok := config.Find[Stage](&s.Stages, stage)
 	if !ok {
-		return Profile{}, exitcode.Bugf("site %q: there is no stage %q", s.Name, stage)
+		return Profile{}, exitcode.Bugf("site %q: unknown stage %q", s.Name, stage)
 	}
 	for _, field := range []struct {
 		to   *string

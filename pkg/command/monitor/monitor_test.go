@@ -237,7 +237,7 @@ func TestNoMonitor(t *testing.T) {
 	task := start(t, "task", []string{monitor.Variable + "=/nowhere/lathe-monitor"}, monitortest.Run(t))
 	task.input.Close()
 	_ = task.Wait()
-	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "no monitor beside this task") {
+	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "lathe-monitor did not start") {
 		t.Errorf("the task ended with %d and said %q", task.ProcessState.ExitCode(), task.talk)
 	}
 }

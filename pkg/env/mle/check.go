@@ -78,8 +78,8 @@ type ran struct {
 }
 
 var checker = env.LineChecker{
-	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its verdict is medals and ranks, ` +
-		`MLE-bench's report, or the outcome of the program in its cage`,
+	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its score is medals and ranks, ` +
+		`MLE-bench's report, or the outcome of the program in its sandbox`,
 	Settings: func() any {
 		return &checkSettings{Interpreter: DefaultSettings().Program.Interpreter, Require: DefaultSettings().Sandbox.Require}
 	},

@@ -131,7 +131,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 		return x, fmt.Errorf("running a program on task %q: %w", t.Name, err)
 	}
 	if result.End == sandbox.NotStarted {
-		return x, fmt.Errorf("running a program on task %q: the cage could not be built: %s", t.Name, result.Stderr)
+		return x, fmt.Errorf("running a program on task %q: the sandbox could not be built: %s", t.Name, result.Stderr)
 	}
 	x.Report, x.protection = result.Report, result.Protection.String()
 	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")

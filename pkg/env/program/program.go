@@ -165,7 +165,7 @@ func (e *Env) fits(about *description, data Data) error {
 	hint := func(err error) error { return exitcode.WithHint(err, "the program says that it does %q", about.Does) }
 	switch {
 	case !does(verbScore):
-		return hint(exitcode.Dataf("env.program.command: the program %q gives no verdicts (score)", about.Name))
+		return hint(exitcode.Dataf("env.program.command: the program %q does not score (score)", about.Name))
 	case e.settings.Program.MaxTurns > 1 && !does(verbNext):
 		return hint(exitcode.Usagef("env.program.max_turns is %d: the program %q answers no messages (begin, next)", e.settings.Program.MaxTurns, about.Name))
 	case len(data.Train.Files) == 0 && !does(verbTasks):

@@ -67,7 +67,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	}
 	raw, err := e.ask(ctx, verbScore, attemptView{view, a.Kind, toMessages(a.Messages), e.opening(a.Task, a.Messages), a.Own, a.Finish})
 	if err != nil {
-		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, err)
+		return env.Verdict{}, fmt.Errorf("scoring task %q: %w", a.Task.ID, err)
 	}
 	verdict, err := readVerdict(raw, a)
 	verdict.Protection = unprotected
@@ -75,7 +75,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 		verdict.Protection = sandbox.Probe().String()
 	}
 	if err != nil {
-		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, badAnswer(verbScore, raw, err.Error()))
+		return env.Verdict{}, fmt.Errorf("scoring task %q: %w", a.Task.ID, badAnswer(verbScore, raw, err.Error()))
 	}
 	return verdict, nil
 }
@@ -87,7 +87,7 @@ func readVerdict(raw json.RawMessage, a env.Attempt) (env.Verdict, error) {
 		return env.Verdict{}, fmt.Errorf(`{"reward": a number, …} is wanted: %w`, err)
 	}
 	if n := len(said.Turns); n != 0 && n != len(a.Own) {
-		return env.Verdict{}, fmt.Errorf("it has verdicts on %d of %d messages", n, len(a.Own))
+		return env.Verdict{}, fmt.Errorf("it has scores for %d of %d messages", n, len(a.Own))
 	}
 	last, err := said.verdict()
 	if err != nil {

@@ -80,7 +80,7 @@ type Source struct {
 
 func init() {
 	env.Register(env.Maker{
-		Name: Name, Summary: "requests that are carried out by calling functions: BFCL's multi-turn tasks, or your own program's",
+		Name: Name, Summary: "requests to fulfil by calling functions: BFCL's multi-turn tasks, or your own program's",
 		Settings: func() any { return DefaultSettings() },
 		Data:     func() any { return &Data{} },
 		Validate: func(c *config.Checker, settings, data any) { validate(c, settings.(*Settings), data.(*Data)) },
@@ -216,7 +216,7 @@ func checkTools(c *config.Checker, u ToolUse, data *Data) {
 		return
 	}
 	if len(u.Command) == 0 || strings.TrimSpace(u.Command[0]) == "" {
-		c.Add("env.tooluse.command", nil, "must name the program that carries out %s", own)
+		c.Add("env.tooluse.command", nil, "must name the program that executes %s", own)
 	}
 	c.Positive("env.tooluse.call_seconds", u.CallSeconds)
 	c.AtLeast("env.tooluse.retries", u.Retries, 0)

@@ -143,7 +143,7 @@ func (p *Pool) ending(result executor.Result, err error, stopped executor.Cause)
 	case executor.CausePreempted, executor.CauseTimeout, executor.CauseNodeFail:
 		result.Evidence += ", after a rehearsed " + string(stopped)
 	default:
-		result.Evidence += ", after it was told to stop"
+		result.Evidence += ", after a request to stop"
 	}
 	return result
 }

@@ -39,7 +39,7 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	}
 	size = min(size, max(1, most-3))
 	if size < 1 || most < 2 {
-		return nil, exitcode.Unavailablef("this cluster takes no array for us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
+		return nil, exitcode.Unavailablef("this cluster accepts no array from us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
 			limits.MaxArraySize, limits.MaxJobCount, limits.MaxArrayTasks, limits.MaxSubmit)
 	}
 	total := len(array.Shards)

@@ -160,11 +160,11 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	}
 	if e.bare && e.lora != nil {
-		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the trained adapter is switched off")
 	}
 	last := e.last
 	if !last.valid {
-		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {

@@ -89,7 +89,7 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 			continue
 		}
 		if !e.budgets.holds(family) {
-			return nil, exitcode.WithHint(exitcode.Unavailablef("%d rows in %d sequences, which belong in one pass; the engine was opened with room for %d rows in %d",
+			return nil, exitcode.WithHint(exitcode.Unavailablef("one pass of %d rows in %d sequences exceeds the engine's room for %d rows in %d sequences",
 				family.rows, family.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
@@ -179,7 +179,7 @@ func (e *Engine) Values(dst []float32) error {
 	case !e.value:
 		return exitcode.Bugf("values: the policy has no value head")
 	case !e.last.valid:
-		return exitcode.Bugf("values: there is no forward pass that they are of")
+		return exitcode.Bugf("values: Values called before Forward")
 	case len(dst) != len(e.last.values):
 		return exitcode.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
 	}
@@ -197,9 +197,9 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	case !e.train:
 		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	case e.bare:
-		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the trained adapter is switched off")
 	case !last.valid:
-		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
