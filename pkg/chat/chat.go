@@ -76,7 +76,7 @@ type Conversation struct {
 type RenderOptions struct {
 	GenerationPrompt bool // open the assistant's next message
 	// ContinueFinal leaves the last message, a text, open at its end for the
-	// policy to go on with, as transformers' continue_final_message.
+	// policy to continue, as transformers' continue_final_message.
 	ContinueFinal bool
 	// SpellOut encodes the names of special tokens in messages and tools as
 	// text, as transformers' sanitize_control_tokens does for special tokens.

@@ -22,7 +22,7 @@ type AdvanceOptions struct {
 	LaunchOptions
 	Retry      bool   // forget earlier failures
 	SiteSHA256 string // of the site profile, which must be this one; empty for any
-	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; gates
+	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; controller jobs
 	// do. Without it the run goes on.
 	UnlessPaused bool
 }
@@ -70,7 +70,7 @@ func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 		return err
 	}
 	if !o.UnlessPaused {
-		if err := goOn(opened, os.Stderr); err != nil {
+		if err := resume(opened, os.Stderr); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer
 	opened := advancer.Run
 	result, err := advancer.Advance(ctx)
 	for errors.Is(err, slurm.ErrQueueFull) {
-		// Nothing waits in the queue that would go on with the run.
+		// Nothing waits in the queue that would continue the run.
 		fmt.Fprintf(os.Stderr, "lathe: %v; retrying every %s\n", err, queueFullEvery)
 		select {
 		case <-ctx.Done():

@@ -96,7 +96,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 			return err
 		}
 	}
-	// Before anything is cancelled: a gate that is at it submits nothing more.
+	// Before anything is cancelled: a controller job that is at it submits nothing more.
 	if err := p.Write(opened.Dir, seal.AttemptFromEnv()); err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ func whoAmI() string {
 	return name + " on " + host
 }
 
-// goOn ends the pause of a run for whoever starts it again. A job that Slurm has
+// resume ends the pause of a run when a person starts it again. A job that Slurm has
 // put back into the queue was started by nobody.
-func goOn(opened *rundir.Run, talk io.Writer) error {
+func resume(opened *rundir.Run, talk io.Writer) error {
 	p, paused := rundir.ReadPause(opened.Dir)
 	if !paused || seal.AttemptFromEnv().Restarts > 0 {
 		return nil

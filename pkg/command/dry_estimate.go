@@ -42,11 +42,11 @@ func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.
 			return err
 		}
 		basis = "at the rates in " + o.Rates
-		for _, t := range measured.foretell(g.Recipe).Tasks {
+		for _, t := range measured.estimate(g.Recipe).Tasks {
 			seconds[t.Stage] = t.Minutes * 60
 		}
 	} else {
-		onCore, onGPU := assumed(shape, newTokens, assumedCore).foretell(g.Recipe), assumed(shape, newTokens, assumedGPU).foretell(g.Recipe)
+		onCore, onGPU := assumed(shape, newTokens, assumedCore).estimate(g.Recipe), assumed(shape, newTokens, assumedGPU).estimate(g.Recipe)
 		for i, t := range onCore.Tasks {
 			seconds[t.Stage] = t.Minutes * 60 / float64(max(1, g.Request(t.Stage).CPUs))
 			if q := g.Request(t.Stage); q.GPUs > 0 {

@@ -91,16 +91,16 @@ type triedPrompt struct {
 	Tokens int    `json:"tokens"` // 0 where no policy is known
 }
 
-// triedResponse is a response with both of its verdicts.
+// triedResponse is a response with both of its scores.
 type triedResponse struct {
 	Task     string             `json:"task"`
 	Response string             `json:"response"` // all that the policy said
-	Reward   *float64           `json:"reward"`   // null where it could not be judged
+	Reward   *float64           `json:"reward"`   // null where it could not be scored
 	Again    *float64           `json:"reward_again"`
 	Parts    map[string]float64 `json:"parts"`
 	Outcome  string             `json:"outcome"`
 	Feedback string             `json:"feedback"`
-	Seconds  float64            `json:"seconds"` // until its second verdict was there
+	Seconds  float64            `json:"seconds"` // until its second score was there
 }
 
 // EnvTry tries the environment and the reward of a recipe.
@@ -131,7 +131,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := t.judge(ctx, attempts); err != nil {
+	if err := t.scoreTwice(ctx, attempts); err != nil {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
@@ -210,7 +210,7 @@ func asText(messages []shard.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// attempts are the responses that are judged: given ones, or sampled ones.
+// attempts are the responses that are scored: given ones, or sampled ones.
 func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	if t.options.Responses != "" {
 		return t.given(ctx)
@@ -308,9 +308,9 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 	return attempts, nil
 }
 
-// judge has every attempt judged twice, the second time in the reverse order: in
+// scoreTwice has every attempt scored twice, the second time in the reverse order: in
 // other company, and by a program that has seen others before.
-func (t *trial) judge(ctx context.Context, attempts []env.Attempt) error {
+func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 	t.found.Responses = make([]triedResponse, len(attempts))
 	for pass := range 2 {
 		var all sync.WaitGroup
@@ -334,7 +334,7 @@ func (t *trial) judge(ctx context.Context, attempts []env.Attempt) error {
 	return nil
 }
 
-// atATime is how many verdicts are asked for at a time.
+// atATime is how many scores are asked for at a time.
 func atATime(traits env.Traits, threads int) int {
 	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }

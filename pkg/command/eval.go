@@ -129,7 +129,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	return err
 }
 
-// check refuses what cannot be meant, before any work.
+// check refuses invalid options, before any work.
 func (o EvalOptions) check() error {
 	err := cmp.Or(
 		cmdline.Required("recipe", o.Recipe, "policy", o.Policy),

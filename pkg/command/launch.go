@@ -69,7 +69,7 @@ func trustFlag(to *bool) cli.Flag {
 }
 
 // trusted refuses a run that other users may write, unless they are trusted:
-// then the tasks and gates that this process starts trust them too.
+// then the tasks and controller jobs that this process starts trust them too.
 func trusted(trust bool, run string) error {
 	if trust {
 		return os.Setenv(rundir.TrustVariable, "1")
@@ -88,8 +88,7 @@ func optionalArgument(c *cli.Context, to *string) error {
 	return nil
 }
 
-// check refuses a place to run that cannot be meant, before a run is made for
-// it.
+// check refuses an invalid place to run, before a run is created.
 func (o LaunchOptions) check() error {
 	if !slices.Contains([]string{"", "local", "steps", "slurm"}, o.Executor) {
 		return exitcode.Usagef("--executor: got %q, want local, steps or slurm", o.Executor)

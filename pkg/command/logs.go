@@ -21,13 +21,13 @@ import (
 // LogsOptions are those of lathe logs.
 type LogsOptions struct {
 	Run       string // folder
-	Stage     string // empty for every stage but gates
+	Stage     string // empty for every stage but controller jobs
 	Iteration *int   // nil for every iteration
 	Shard     *int   // nil for every shard
 	Failed    bool   // those that failed alone
 	Lines     int    // of each log
 	Most      int    // attempts that are shown; 0 for all
-	Follow    bool   // go on with what is written
+	Follow    bool   // continue what is written
 	JSON      bool
 }
 

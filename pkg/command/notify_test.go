@@ -11,8 +11,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
-// What a gate cannot go on with is no failure of the run, since another gate may: the
-// site is told that it is stuck, once for each reason. A gate that was stopped tells
+// What a controller job cannot continue is no failure of the run, since another controller job may: the
+// site is told that it is stuck, once for each reason. A controller job that was stopped tells
 // nothing.
 func TestNotifyStuck(t *testing.T) {
 	t.Parallel()

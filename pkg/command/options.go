@@ -25,7 +25,7 @@ func (o RecipeOptions) load() (*recipe.Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	return recipe.Load(o.Recipe, append(rates.foretell(resolved.Recipe).settings(), o.Set...))
+	return recipe.Load(o.Recipe, append(rates.estimate(resolved.Recipe).settings(), o.Set...))
 }
 
 func dateFlag(to *string) cli.Flag {

@@ -25,7 +25,7 @@ type PolicyBenchOptions struct {
 	Seconds float64
 	Compute string // of products on the CPU
 	bench.Options
-	RecipeOptions // of whose iteration the time is foretold; empty for none
+	RecipeOptions // of whose iteration the time is estimated; empty for none
 	JSON          bool
 }
 
@@ -111,7 +111,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 		if err != nil {
 			return err
 		}
-		times := result.foretell(resolved.Recipe)
+		times := result.estimate(resolved.Recipe)
 		result.Iteration = &times
 	}
 	if o.JSON {

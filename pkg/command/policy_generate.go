@@ -178,7 +178,7 @@ func PolicyGenerate(ctx context.Context, in io.Reader, out io.Writer, o PolicyGe
 	return nil
 }
 
-// check refuses what cannot be meant, before any prompt is read.
+// check refuses invalid options, before any prompt is read.
 func (o PolicyGenerateOptions) check() error {
 	for _, pair := range []struct {
 		names [2]string

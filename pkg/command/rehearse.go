@@ -121,7 +121,7 @@ func (o RehearseOptions) disturbances() (func(whole, longest time.Duration) rehe
 	}, nil
 }
 
-// place is where the runs are carried out.
+// place is where the runs are executed.
 func (o RehearseOptions) place() (rehearsal.Place, error) {
 	switch o.Executor {
 	case "", "local":
@@ -158,7 +158,7 @@ func (o RehearseOptions) place() (rehearsal.Place, error) {
 	}, nil
 }
 
-// Rehearse carries out a run in miniature, undisturbed and disturbed.
+// Rehearse runs a run in miniature, undisturbed and disturbed.
 func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 	choose, err := o.disturbances()
 	if err != nil {

@@ -56,7 +56,7 @@ func replayCommand() *cli.Command {
 	})
 }
 
-// Replay carries out a stage of a run again and compares the bytes.
+// Replay runs a stage of a run again and compares the bytes.
 func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	if err := trusted(o.Trust, o.Run); err != nil {
 		return err

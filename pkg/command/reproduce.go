@@ -27,7 +27,7 @@ import (
 
 // ReproduceOptions are those of lathe reproduce.
 type ReproduceOptions struct {
-	SweepOptions          // where and how the runs are carried out
+	SweepOptions          // where and how the runs are executed
 	Plan         string   // file
 	Only         []string // names of experiments; none is all
 	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none

@@ -19,7 +19,7 @@ const (
 	askForState = 2 * time.Minute
 )
 
-// await waits until one of the runs that Slurm carries out has ended where others may
+// await waits until one of the runs that Slurm runs has ended where others may
 // wait for it, and until all have where none does. It returns how many are left.
 func await(ctx context.Context, b begun) (left int, err error) {
 	dirs, first := b.dirs, -1

@@ -46,7 +46,7 @@ func runCommand() *cli.Command {
 	})
 }
 
-// Run makes a run, or goes on with one, and stays until it is done.
+// Run starts or resumes a run and waits for it.
 func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 	if err := o.check(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := goOn(opened, os.Stderr); err != nil {
+	if err := resume(opened, os.Stderr); err != nil {
 		return err
 	}
 	if p, paused := rundir.ReadPause(opened.Dir); paused {

@@ -86,7 +86,7 @@ func simulateCommand() *cli.Command {
 	})
 }
 
-// Simulate foretells what a run will take, for each combination of the values of
+// Simulate estimates what a run will take, for each combination of the values of
 // grids, the fastest first.
 func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	if !slices.Contains([]string{"", "slurm", "local"}, o.Executor) {

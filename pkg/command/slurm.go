@@ -89,7 +89,7 @@ const (
 	askEvery  = 60 * time.Second
 )
 
-// driveSlurm stays with a run that its gates carry, and takes over where
+// driveSlurm stays with a run that its controller jobs carry, and takes over where
 // they are lost.
 func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) (err error) {
 	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)

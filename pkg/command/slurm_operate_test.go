@@ -168,7 +168,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	settle(t, c)
 }
 
-// settle waits until nothing is left in the queue: a gate that met a full queue looks
+// settle waits until nothing is left in the queue: a controller job that met a full queue looks
 // again after half a minute.
 func settle(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()

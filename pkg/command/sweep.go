@@ -36,7 +36,7 @@ import (
 // SweepOptions are those of lathe sweep.
 type SweepOptions struct {
 	LaunchOptions
-	Recipes  []string // files, or folders of them; none goes on with a sweep that is there
+	Recipes  []string // files, or folders of them; none continues a sweep that is there
 	Out      string   // folder of the sweep
 	Seeds    string
 	Grids    []string
@@ -66,7 +66,7 @@ func sweepCommand() *cli.Command {
 	})
 }
 
-// placeFlags say where and how runs are carried out.
+// placeFlags say where and how runs are executed.
 func (o *SweepOptions) placeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "executor", Usage: "local, or slurm: all runs advance concurrently, without a driver process", Value: "local", Destination: &o.Executor},
@@ -80,7 +80,7 @@ func (o *SweepOptions) placeFlags() []cli.Flag {
 	}
 }
 
-// check refuses what cannot be meant.
+// check refuses invalid options.
 func (o SweepOptions) check() error {
 	if err := errors.Join(cmdline.Required("out", o.Out), cmdline.AtLeast(1, "parallel", o.Parallel), cmdline.AtLeast(0, "cores", o.Cores)); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (o SweepOptions) check() error {
 	return nil
 }
 
-// Sweep makes runs, or goes on with them, and says how far they are. On this machine
+// Sweep starts or resumes runs and prints their progress. On this machine
 // it stays until all are done or have failed.
 func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
 	if err := o.check(); err != nil {
@@ -233,7 +233,7 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 		}
 		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), cmdline.Version)
 		if err == nil && !shared && o.Executor == "slurm" {
-			// Its gates go on once the other, which is under way, has made it.
+			// Its controller jobs go on once the other, which is under way, has made it.
 			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())
 		}
 		if shared {
@@ -246,7 +246,7 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 	return nil
 }
 
-// awaitWarmStart waits until a run that a process of its own carries out has made its
+// awaitWarmStart waits until a run that a process of its own runs has made its
 // warm start, or goes no further.
 func (r begunRun) awaitWarmStart(ctx context.Context, waiting string) error {
 	const every = 200 * time.Millisecond
@@ -277,7 +277,7 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 		return err
 	}
 	if o.Executor == "slurm" {
-		if err := goOn(opened, os.Stderr); err != nil {
+		if err := resume(opened, os.Stderr); err != nil {
 			return err
 		}
 		advance := AdvanceOptions{LaunchOptions: o.LaunchOptions}

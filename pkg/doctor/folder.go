@@ -161,7 +161,7 @@ func (d *dialogue) hear(name string, earlier word) (word, error) {
 	}
 }
 
-// talk carries out all of it: new names, a file that is replaced, and names that
+// talk runs all of it: new names, a file that is replaced, and names that
 // only one may make.
 func (d *dialogue) talk(w *Witness) error {
 	var first word

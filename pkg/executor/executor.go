@@ -22,7 +22,7 @@ import (
 // Array is a set of tasks that differ by shard alone.
 type Array struct {
 	Run       string            // run id; part of the job name
-	Stage     string            // one of the stages of a run, or gate
+	Stage     string            // one of the stages of a run, or gate for a controller job
 	Resources string            // stage of a site profile whose settings hold for it; empty for Stage
 	Iteration int               //
 	Step      int               // optimizer step, for gradient shards; else 0

@@ -1,4 +1,4 @@
-// Package rehearsal carries out a run in miniature twice, on simulated nodes or on
+// Package rehearsal runs a run in miniature twice, on simulated nodes or on
 // Slurm: once undisturbed, and once with preemptions, lost nodes and time limits, and
 // says what that cost and whether both came to the same bytes.
 package rehearsal
@@ -39,7 +39,7 @@ type Options struct {
 	GiveUpAfter time.Duration
 }
 
-// Place is where the runs of a rehearsal are carried out.
+// Place is where the runs of a rehearsal are executed.
 type Place interface {
 	fmt.Stringer
 	// Carry carries a run to its end, or until the context ends, while it is disturbed.
@@ -105,7 +105,7 @@ func ByDesign(r recipe.Recipe) string {
 	return ""
 }
 
-// Rehearse carries out both runs. An error is one of the undisturbed run, or of
+// Rehearse runs both runs. An error is one of the undisturbed run, or of
 // reading what came out.
 func Rehearse(ctx context.Context, o Options) (Report, error) {
 	report := Report{Recipe: o.Resolved.Path, Cuts: o.Cuts, Place: o.Place.String(), Faults: []string{}}

@@ -18,9 +18,9 @@ import (
 // How a binary is started to supervise programs, and to become one.
 const supervisorName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-cage"
 
-// The descriptors of a supervisor and of a cage: what is to be done is read from the
+// The descriptors of a supervisor and of a sandbox: what is to be done is read from the
 // first, and why it cannot be is written to the second. A supervisor receives
-// programs from the third, and a cage tells there how its program ended.
+// programs from the third, and a sandbox tells there how its program ended.
 const ordersFD, faultsFD, reportFD = 3, 4, 5
 
 // entered is whether this binary can be started as what it is not.
@@ -44,7 +44,7 @@ func Enter() {
 	os.Exit(0)
 }
 
-// enter builds the cage and becomes the program. With namespaces of its own it is
+// enter builds the sandbox and becomes the program. With namespaces of its own it is
 // their first process, and the program another. It returns when it has failed.
 func enter() error {
 	// All that follows holds for this thread, and for what it becomes or starts.
@@ -140,7 +140,7 @@ func (p *plan) first(started chan<- error) {
 // environ is the program's environment, with the mark by which a child finds it.
 func (p *plan) environ() []string { return append(slices.Clone(p.Env), os.Environ()...) }
 
-// unhandle gives a signal back its default, which the kernel does not carry out on
+// unhandle gives a signal back its default, which the kernel does not apply to
 // the first process of a namespace. A handler, such as those of Go's, would be
 // called, and end it.
 func unhandle(signal int) {

@@ -87,7 +87,7 @@ var namespaces = []struct {
 	{"uts", unix.CLONE_NEWUTS, []string{"user"}},
 }
 
-// Probe looks at this host, by really building cages of plans such as those of
+// Probe looks at this host, by really building sandboxes of plans such as those of
 // programs.
 var Probe = sync.OnceValue(func() Protection {
 	p := Protection{Seccomp: seccomp.Supported(), Reasons: map[string]string{}}
@@ -137,10 +137,10 @@ var Probe = sync.OnceValue(func() Protection {
 	return p
 })
 
-// tried is what the cage of a probe is limited to: all that programs can be.
+// tried is what the sandbox of a probe is limited to: all that programs can be.
 var tried = Limits{Wall: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 64, FileBytes: 1 << 20, Disk: 1 << 20, Files: 100}
 
-// try builds a cage, in which nothing runs, as it is built for programs of this
+// try builds a sandbox, in which nothing runs, as it is built for programs of this
 // process: with its user, as nice as it is and with limits.
 func try(protection Protection) error {
 	if !entered.Load() {
@@ -156,7 +156,7 @@ func try(protection Protection) error {
 		return err
 	}
 	defer l.close()
-	cmd := p.cage()
+	cmd := p.sandboxCommand()
 	cmd.Env, cmd.ExtraFiles = []string{}, l.theirs()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the sandbox: %w", err)

@@ -72,7 +72,7 @@ type starter func(p *plan, files []*os.File) (session, first int, err error)
 
 // startCage starts a program in a process of its own.
 func startCage(p *plan, files []*os.File) (session, first int, err error) {
-	cmd := p.cage()
+	cmd := p.sandboxCommand()
 	cmd.ExtraFiles = []*os.File{files[0], files[2], files[1]}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[3], files[4], files[5]
 	if err := cmd.Start(); err != nil {
@@ -170,7 +170,7 @@ func receiveFiles(from *os.File) ([]*os.File, error) {
 
 // superviseProgram starts a program and reports what came of it.
 func superviseProgram(start starter, files []*os.File) {
-	// A cage dies with this thread.
+	// A sandbox dies with this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// Among processes without number this thread must still get to run. Who is not
@@ -252,8 +252,8 @@ func adopt() (<-chan os.Signal, error) {
 	return stop, nil
 }
 
-// cage is the command that starts a program's cage.
-func (p *plan) cage() *exec.Cmd {
+// sandboxCommand is the command that starts a program's sandbox.
+func (p *plan) sandboxCommand() *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.Env = []string{cageName}, os.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: p.Clone}

@@ -14,7 +14,7 @@ import (
 )
 
 // Warm is a Python interpreter that has imported modules, and runs programs in
-// processes that are forked from it: each in a cage of its own, which is built
+// processes that are forked from it: each in a sandbox of its own, which is built
 // after the fork by the same plan as that of [Run], before anything of the program's
 // runs. No program reaches the interpreter, nor another program.
 //

@@ -15,7 +15,7 @@ type misuseError struct{ error }
 func (e *misuseError) Unwrap() error { return e.error }
 
 // Misusef reports a command line that the help of its command explains, as
-// [exitcode.Usagef] does any that cannot be meant.
+// [exitcode.Usagef] does any invalid one.
 func Misusef(format string, args ...any) error {
 	return exitcode.Usagef("%w", &misuseError{fmt.Errorf(format, args...)})
 }

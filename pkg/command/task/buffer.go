@@ -155,7 +155,7 @@ func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 
 // wavesIn finds which of the shards at hand and the rollout files of earlier
 // iterations holds a response. They are read when the first is asked for. The
-// verdicts on earlier responses are not known.
+// scores of earlier responses are not known.
 func wavesIn(ctx context.Context, read stage.Files, shards []buffer.ShardRef, earlier []string) func(shard.Ref, string) (buffer.WaveRef, error) {
 	var files []buffer.WaveRef
 	for _, s := range shards {

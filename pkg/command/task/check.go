@@ -58,8 +58,8 @@ func checkCommand() *cli.Command {
 	})
 }
 
-// Check judges each line of the input, for anybody who wants to test a reward.
-// A line that cannot be judged becomes a row with the error.
+// Check scores each line of the input, for anybody who wants to test a reward.
+// A line that cannot be scored becomes a row with the error.
 func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) error {
 	if err := cmdline.Required("env", o.Env); err != nil {
 		return err

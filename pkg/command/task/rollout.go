@@ -23,7 +23,7 @@ const rolloutName = "lathe-rollout"
 type RolloutOptions struct {
 	Options
 	Evaluate *int // policy version to sample the held-out problems with; nil samples an iteration
-	Wave     int  // from 0; a later one goes on with traces that waited for verdicts
+	Wave     int  // from 0; a later one continues traces that waited for scores
 
 	// On plain files:
 	Plan, Policy      string // file and folder

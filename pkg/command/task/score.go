@@ -19,8 +19,8 @@ const scoreName = "lathe-score"
 // ScoreOptions are those of lathe-score.
 type ScoreOptions struct {
 	Options
-	Evaluate *int // policy version whose responses to the held-out problems are judged; nil judges an iteration's
-	Gather   bool // instead of judging, gather what was judged of an evaluation into its rows
+	Evaluate *int // policy version whose responses to the held-out problems are scored; nil scores an iteration's
+	Gather   bool // instead of scoring, gather what was scored of an evaluation into its rows
 	Wave     int  // from 0
 
 	Plan, Rollout string // plain files
@@ -49,7 +49,7 @@ func Score() *cli.App {
 	}.App(app)
 }
 
-// DoScore judges the responses of one shard.
+// DoScore scores the responses of one shard.
 func DoScore(ctx context.Context, out io.Writer, o ScoreOptions) error {
 	if o.Recipe != "" {
 		return o.plain(ctx, out)

@@ -1,4 +1,4 @@
-// Package task holds the commands of the binaries that carry out tasks:
+// Package task holds the commands of the binaries that run tasks:
 // lathe-rollout, lathe-score, lathe-buffer and lathe-learn. They stand apart from
 // those of lathe because every task of every array starts one: they link nothing
 // that draws, compares or submits.
@@ -24,7 +24,7 @@ import (
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
-// Options are those of every binary that carries out tasks: a task of a
+// Options are those of every binary that runs tasks: a task of a
 // run, or, with a recipe, the same work on plain files.
 type Options struct {
 	Run       string // folder; empty with a recipe
@@ -95,7 +95,7 @@ func waveFlag(to *int) cli.Flag {
 	return &cli.IntFlag{Name: "wave", Usage: "`WAVE`, from 0; later waves continue responses that waited for feedback", Destination: to}
 }
 
-// do carries out one task of the run, for a program.
+// do runs one task of the run, for a program.
 func (o Options) do(ctx context.Context, program string, task graph.Task) error {
 	if err := cmdline.Required("run", o.Run); err != nil {
 		return err

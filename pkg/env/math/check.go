@@ -20,7 +20,7 @@ var _ = config.Docs[checkSettings](checkSource)
 // options of a preset of package mathverify.
 type checkSettings struct {
 	Whole         bool     `yaml:"whole"`          // a prediction is the answer itself, not a response that holds it
-	Explain       bool     `yaml:"explain"`        // give each row the steps of its verdict, which show the reference: what was taken from where, how both sides were read, what decided
+	Explain       bool     `yaml:"explain"`        // give each row the steps of its score, which show the reference: what was taken from where, how both sides were read, what decided
 	Preset        string   `yaml:"preset"`         // start from the options of `NAME`
 	Target        []string `yaml:"target"`         // look for `FORM`: latex, expression or words; may be given again
 	Boxed         string   `yaml:"boxed"`          // `RANK` of boxed answers: first, among (announced ones) or off
@@ -102,7 +102,7 @@ type checkPair struct {
 	labels
 }
 
-// labels are what labelled sets have beside a pair. No verdict depends on them.
+// labels are what labelled sets have beside a pair. No score depends on them.
 type labels struct {
 	Want           json.RawMessage `json:"want"`
 	Expected       json.RawMessage `json:"expected"`

@@ -39,7 +39,7 @@ type checkLine struct {
 	Program     *string  `json:"program"`     // the text of one
 }
 
-// ranked is the verdict on a score.
+// ranked is what a score on a leaderboard is worth.
 type ranked struct {
 	ID            any  `json:"id"`
 	GoldMedal     bool `json:"gold_medal"`
@@ -57,14 +57,14 @@ type ranked struct {
 	HumanRankMLEDojo *float64 `json:"humanrank_mledojo"`
 }
 
-// graded is the verdict on a submission.
+// graded is the score of a submission.
 type graded struct {
 	ID any `json:"id"`
 	mlebench.Report
 	Why string `json:"why,omitempty"` // the submission is not valid
 }
 
-// ran is the verdict on a program.
+// ran is the score of a program.
 type ran struct {
 	ID             any      `json:"id"`
 	Outcome        string   `json:"outcome"`

@@ -20,7 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
-// runner runs programs in cages.
+// runner runs programs in sandboxes.
 type runner struct {
 	settings    *Settings
 	interpreter func() (interpreter, error)
@@ -56,7 +56,7 @@ func (r *runner) environment(python interpreter, scratch, public string) []strin
 	}, python.arithmetic...)
 }
 
-// execute runs a caged program: in a new interpreter, or in a fork of a warm one.
+// execute runs a sandboxed program: in a new interpreter, or in a fork of a warm one.
 func (r *runner) execute(ctx context.Context, p sandbox.Program) (sandbox.Result, error) {
 	if len(r.settings.Sandbox.Warm) == 0 {
 		return sandbox.Run(ctx, p)

@@ -31,7 +31,7 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	if limits.MaxArrayTasks > 0 {
 		size = min(size, limits.MaxArrayTasks)
 	}
-	// Three places are left: for the gate job that submits the array, for the one
+	// Three places are left: for the controller job that submits the array, for the one
 	// that follows it, and for the one that looks again after a while.
 	most := limits.MaxJobCount
 	if limits.MaxSubmit > 0 {

@@ -17,13 +17,13 @@ import (
 // maxScript is the largest script that slurmctld takes, in bytes.
 const maxScript = 4 << 20
 
-// GateStage is the stage of gate jobs, which advance a run.
+// GateStage is the stage of controller jobs, which advance a run.
 const GateStage = "gate"
 
 // NamePrefix is what the names of all jobs of a run begin with.
 func NamePrefix(run string) string { return fmt.Sprintf("lathe-%s-", run) }
 
-// JobName is the name of the jobs of an array. Every gate of a run has the
+// JobName is the name of the jobs of an array. Every controller job of a run has the
 // same name, so that the dependency "singleton" lets one run at a time.
 func JobName(array executor.Array) string {
 	if array.Stage == GateStage {

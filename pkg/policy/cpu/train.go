@@ -82,7 +82,7 @@ func (e *Engine) layerBytesPerToken() int {
 	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
-// divide cuts a batch into chunks, none between a trunk and what goes on from
+// divide cuts a batch into chunks, none between a shared prefix and what goes on from
 // it. The cuts depend on the batch and the model's shape alone.
 func (e *Engine) divide(batch policy.Batch) []chunk {
 	offsets := batch.Offsets

@@ -108,7 +108,7 @@ type Budgets struct {
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
 
-	family int // sequences of the largest family, for which PassSequences has room
+	family int // sequences of the largest prefix group, for which PassSequences has room
 }
 
 // Device is one GPU, as CUDA sees it.

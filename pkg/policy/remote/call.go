@@ -194,7 +194,7 @@ func (c *Client) call(ctx context.Context, method, path string, posted []byte, l
 	return body, nil
 }
 
-// refused judges a request that got no answer.
+// refused classifies a request that got no answer.
 func (c *Client) refused(attempt context.Context, path string, err error) *fault {
 	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil {
 		return &fault{err: fmt.Errorf("%s: no answer within %s", path, c.o.Timeout)}
@@ -210,7 +210,7 @@ func (c *Client) refused(attempt context.Context, path string, err error) *fault
 	return &fault{err: fmt.Errorf("%s: %w", path, err)}
 }
 
-// answeredError judges an answer that is an error.
+// answeredError classifies an answer that is an error.
 func (c *Client) answeredError(path string, response *http.Response, text []byte) *fault {
 	code := response.StatusCode
 	said := errorText(text)

@@ -25,11 +25,11 @@ func TestAsks(t *testing.T) {
 	r.Resources.Stages.Rollout = recipe.Request{CPUs: 4, GPUs: 1, Minutes: 30}
 	r.Resources.Stages.Score = recipe.Request{CPUs: 16, Minutes: 60}
 	p := site.Profile{Nodes: 4, NodeCPUs: 32, GPUs: 8}
-	all, err := asks(graph.Graph{Recipe: r}, p)
+	all, err := stageTotals(graph.Graph{Recipe: r}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[graph.Stage]stageAsk{}
+	found := map[graph.Stage]stageTotal{}
 	for _, a := range all {
 		found[a.Stage] = a
 	}
@@ -40,7 +40,7 @@ func TestAsks(t *testing.T) {
 		t.Errorf("score: %+v", a)
 	}
 	p.NodeCPUs = 8
-	if _, err := asks(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "a task of score asks for 16 cores") {
+	if _, err := stageTotals(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "one task of score requests 16 cores") {
 		t.Errorf("a task that is larger than a node: %v", err)
 	}
 }

@@ -19,22 +19,22 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
-// stageAsk is what the tasks of a stage ask for in a whole run, if every task
+// stageTotal is what the tasks of a stage request in a whole run, if every task
 // takes its time limit and every wave has all its shards.
-type stageAsk struct {
+type stageTotal struct {
 	Stage                          graph.Stage
 	Arrays, Tasks, Waves           int
 	Request                        recipe.Request
 	CoreHours, GPUHours, WallHours float64 // WallHours: one array after the other, on what the site has
 }
 
-// asks sums up the tasks of a run by stage.
-func asks(g graph.Graph, p site.Profile) ([]stageAsk, error) {
-	by := map[graph.Stage]*stageAsk{}
+// stageTotals sums up the tasks of a run by stage.
+func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
+	by := map[graph.Stage]*stageTotal{}
 	for _, n := range g.Nodes() {
 		a := by[n.Stage]
 		if a == nil {
-			a = &stageAsk{Stage: n.Stage, Waves: g.Waves(n.Stage), Request: g.Request(n.Stage)}
+			a = &stageTotal{Stage: n.Stage, Waves: g.Waves(n.Stage), Request: g.Request(n.Stage)}
 			by[n.Stage] = a
 		}
 		atOnce, err := atOnce(n.Stage, a.Request, p)
@@ -48,7 +48,7 @@ func asks(g graph.Graph, p site.Profile) ([]stageAsk, error) {
 		a.GPUHours += float64(tasks*a.Request.GPUs) * hours
 		a.WallHours += float64((tasks+atOnce-1)/atOnce) * hours
 	}
-	var all []stageAsk
+	var all []stageTotal
 	for _, s := range graph.Stages() {
 		if a := by[s]; a != nil {
 			all = append(all, *a)
@@ -84,7 +84,7 @@ func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
 // printAsked writes what a run asks of a site: time, memory and storage. It is an
 // error where the policy does not fit on the site's GPUs.
 func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profile) error {
-	all, err := asks(g, p)
+	all, err := stageTotals(g, p)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 	fmt.Fprint(out, "\nupper bound, if every task runs to its time limit, every wave has all its shards and every response reaches its token limit:\n")
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS\tSTORAGE")
-	var total stageAsk
+	var total stageTotal
 	var bytes int64
 	for _, a := range all {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%g GiB\t%d\t%.0f\t%.0f\t%.1f\t%s\n", a.Stage, a.Arrays, a.Waves, a.Tasks,
