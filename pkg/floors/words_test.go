@@ -44,8 +44,9 @@ var identifier = regexp.MustCompile("`[^`]*`|\"[^\" ]*\"|\\[[A-Za-z_.]+\\]|--[a-
 // folder, with the reason.
 var wordsOfOthers = map[string]map[string]string{
 	"pkg/env/tooluse/": {
-		"You carry out a user's requests": "the prompt of the tool-use environment: the bytes of runs depend on it",
-		"judged at the end":               "feedback that a policy reads and that score files hold",
+		"You carry out a user's requests":   "the prompt of the environment: the bytes of runs depend on it",
+		"they are carried out in its order": "the prompt of the environment: the bytes of runs depend on it",
+		"judged at the end":                 "feedback that a policy reads and that score files hold",
 	},
 	"pkg/env/program/": {"judged at the end": "feedback that a policy reads and that score files hold"},
 }
