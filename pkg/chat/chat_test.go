@@ -217,7 +217,7 @@ func TestDemonstrateRefuses(t *testing.T) {
 	backwards := "{% for m in messages[::-1] %}{{ m.role + ':' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
 	c := newChat(t, "backwards.jinja", backwards, "")
 	_, _, err := c.Demonstrate([]shard.Message{user("q"), says("a")})
-	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with the prompt") {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with its prompt") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := c.Demonstrate([]shard.Message{user("q")}); exitcode.Code(err) != exitcode.Data {

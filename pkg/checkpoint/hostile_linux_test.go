@@ -230,7 +230,7 @@ func TestHostileFolders(t *testing.T) {
 		"config is a pipe":               {instead(ConfigFile, aPipe), ConfigFile, "a pipe, not a file"},
 		"config is a loop of links":      {instead(ConfigFile, aLoop), ConfigFile, "too many levels"},
 		"config is a device":             {instead(ConfigFile, zeros), ConfigFile, "a device, not a file"},
-		"sixteen million layers":         {replaced(ConfigFile, `"num_hidden_layers": 2`, `"num_hidden_layers": 16777215`), ConfigFile, "says 16777215 layers, but the weights have 26 tensors"},
+		"sixteen million layers":         {replaced(ConfigFile, `"num_hidden_layers": 2`, `"num_hidden_layers": 16777215`), ConfigFile, "it has 16777215 layers, but the weights have 26 tensors"},
 		"one layer more":                 {replaced(ConfigFile, `"num_hidden_layers": 2`, `"num_hidden_layers": 3`), WeightsFile, `no tensor "model.layers.2.input_layernorm.weight"`},
 		"one layer fewer":                {replaced(ConfigFile, `"num_hidden_layers": 2`, `"num_hidden_layers": 1`), WeightsFile, "belongs to no part of the model"},
 		"a vocabulary of 2^40":           {replaced(ConfigFile, `"vocab_size": 11`, `"vocab_size": 1099511627776`), ConfigFile, "vocab_size is 1099511627776"},

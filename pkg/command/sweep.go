@@ -71,7 +71,7 @@ func (o *SweepOptions) placeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "executor", Usage: "local, or slurm: all runs advance concurrently, without a driver process", Value: "local", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
+		&cli.IntFlag{Name: "cores", Usage: "number of `CORES` for all local tasks together; 0 uses all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "scores", Usage: "reuse the scores of an earlier sweep's `FOLDER` for identical responses instead of scoring them again", Destination: &o.Scores},
 		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, sharing the cores", Value: 1, Destination: &o.Parallel},
 		trustFlag(&o.Trust),

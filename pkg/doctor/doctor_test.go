@@ -143,7 +143,7 @@ func TestProfile(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "# --mem: sbatch failed: no; no\n# from sbatch --test-only\nmemory_flag: false\n") {
+	if !strings.Contains(string(text), "# --mem: sbatch failed: no; no\n# source: sbatch --test-only\nmemory_flag: false\n") {
 		t.Errorf("the profile is\n%s", text)
 	}
 	found, err := site.Load(path)

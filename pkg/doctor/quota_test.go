@@ -76,9 +76,9 @@ func TestQuotaInWords(t *testing.T) {
 		want  string
 	}{
 		{quota{allowance{4 * g, 0, 0}, allowance{7, 0, 0}}, OK, "4.0 GB and 7 inodes used, no limit"},
-		{quota{allowance{4 * g, 0, 100 * g}, allowance{7, 0, 0}}, OK, "4.0 GB of 100.0 GB and 7 names are used"},
-		{quota{allowance{95 * g, 100 * g, 900 * g}, allowance{7, 0, 10}}, Note, "95.0 GB of 100.0 GB and 7 names of 10 are used"},
-		{quota{allowance{4 * g, 100 * g, 0}, allowance{10, 0, 10}}, Note, "4.0 GB of 100.0 GB and 10 names of 10 are used"},
+		{quota{allowance{4 * g, 0, 100 * g}, allowance{7, 0, 0}}, OK, "4.0 GB of 100.0 GB and 7 inodes used"},
+		{quota{allowance{95 * g, 100 * g, 900 * g}, allowance{7, 0, 10}}, Note, "95.0 GB of 100.0 GB and 7 inodes of 10 used"},
+		{quota{allowance{4 * g, 100 * g, 0}, allowance{10, 0, 10}}, Note, "4.0 GB of 100.0 GB and 10 inodes of 10 used"},
 	} {
 		if level, got := c.quota.words(); level != c.level || got != c.want {
 			t.Errorf("%+v: %s %q", c.quota, level, got)
